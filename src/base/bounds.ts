@@ -1,0 +1,92 @@
+/**
+ * Every bound of the runtime, with unit and reason (rule A9). `LIMIT_DEFAULTS` can be changed with `limits` at `open`;
+ * the constants below them cannot.
+ */
+
+/** What an embedder may bound; `open({ limits })`. */
+export interface Limits {
+  /** Entries waiting in one mailbox. */
+  readonly mailbox: number;
+  /** UTF-8 bytes of one message. */
+  readonly messageBytes: number;
+  /** UTF-8 bytes of one tool result kept in the log; a larger one is cut and kept whole beside it. */
+  readonly toolResultBytes: number;
+  /** Children one parent may have, ever. */
+  readonly children: number;
+  /** Sessions that may be in a turn at once on one shard; spawned children beyond it wait. */
+  readonly liveSessions: number;
+  /** How deep sub-agents may nest; 1: children do not spawn. */
+  readonly depth: number;
+  /** Model calls of one turn. */
+  readonly toolRounds: number;
+}
+
+/** Defaults of `Limits`. */
+export const LIMIT_DEFAULTS: Limits = Object.freeze({
+  mailbox: 10_000, // entries: a flood is refused while memory is still small (10,000 x 1 kB)
+  messageBytes: 4 * 1024 * 1024, // bytes: below the API's 32 MB body with room for a history
+  toolResultBytes: 256 * 1024, // bytes: a larger result would fill most context windows
+  children: 100_000, // sessions: ten times the largest fan-out that is measured
+  liveSessions: 10_000, // sessions: each costs its context in memory
+  depth: 1, // levels: a model that spawns spawners is a fork bomb until asked for
+  toolRounds: 250, // model calls a turn: contract, llm.main_max_tool_rounds
+});
+
+/** Total attempts of one model call, the first included (contract §4.4). */
+export const MODEL_ATTEMPTS_MAX = 5;
+/** Continuations of one paused assistant turn (`pause_turn`); a server tool that never ends must not loop for ever. */
+export const PAUSE_CONTINUATIONS_MAX = 6;
+/** Tokens counted for the call half of a phantom pair (contract §3.5). */
+export const PHANTOM_CALL_TOKENS = 50;
+/** UTF-8 bytes counted as one token (contract §6.1). */
+export const BYTES_PER_TOKEN = 4;
+/** Lines kept at each end of a truncated tool result (contract §5.4). */
+export const TRUNCATION_EDGE_LINES = 10;
+/** Characters of a pin's text (contract §1.6). */
+export const PIN_TEXT_CHARACTERS_MAX = 200;
+/** Idempotency keys one session remembers, newest first: a retry comes soon or never. */
+export const KEYS_REMEMBERED_MAX = 4_096;
+/** Characters of one idempotency key. */
+export const KEY_CHARACTERS_MAX = 256;
+/** Finished receipts whose outcome a session keeps at hand; older ones are read from the log. */
+export const RECEIPTS_REMEMBERED_MAX = 64;
+/** Entries set aside because promoting them failed; the oldest is forgotten from memory, not from the log. */
+export const DEAD_LETTERS_MAX = 100;
+/** Events one subscriber may have waiting; beyond it the reader is told of a gap and catches up from the log. */
+export const SUBSCRIBER_EVENTS_MAX = 10_000;
+/** Milliseconds for which text deltas of a session are gathered into one event. */
+export const DELTA_COALESCE_MS = 50;
+/** Turns packed into one row of the journal; bounds what a reader of one session decodes in vain. */
+export const ROW_TURNS_MAX = 64;
+/** Rows written before one flush is waited for; keeps the p99 of a flush under 20 ms at thousands in flight. */
+export const FLUSH_ROWS_MAX = 4_096;
+/** Milliseconds of waiters resumed in one turn of the loop, so that a thousand of them do not block sockets. */
+export const RESUME_BUDGET_MS = 4;
+/** Milliseconds between checkpoints of session heads. */
+export const CHECKPOINT_INTERVAL_MS = 1_000;
+/** Turns journalled before a checkpoint is due whatever the time: bounds the tail a recovery replays. */
+export const CHECKPOINT_TURNS = 10_000;
+/** Milliseconds beyond a tool's timeout within which its call is over, thread killed if need be. */
+export const TOOL_GRACE_MS = 1_000;
+/** Tool calls of one round that run at once, per session; the others wait their turn in call order. */
+export const PARALLEL_CALLS_MAX = 32;
+/** Tool calls one model answer may ask for; a longer answer is cut, each cut call told so. */
+export const CALLS_PER_ANSWER_MAX = 128;
+/** Tasks waiting for a tool thread, per shard. */
+export const TOOL_QUEUE_MAX = 100_000;
+/** Milliseconds a tool's events of progress are held back at most, newest kept. */
+export const PROGRESS_COALESCE_MS = 100;
+/** UTF-8 bytes of a model request (rule R35). */
+export const REQUEST_BYTES_MAX: number = 32 * 1024 * 1024;
+/** UTF-8 bytes of one line of a model's event stream: ten times the largest block a model may answer. */
+export const STREAM_LINE_BYTES_MAX: number = 10 * 1024 * 1024;
+/** Milliseconds `close()` waits by default for running half-steps before it parks them. */
+export const CLOSE_DEADLINE_MS = 10_000;
+/** Idle sessions kept in memory per shard, so that a conversation's next message need not read the disk. */
+export const HOT_SESSIONS_MAX = 256;
+/** Session threads a runtime may have. */
+export const SHARDS_MAX = 64;
+/** Restarts of one session thread within `SHARD_RESTART_PERIOD_MS` before its sessions are given up. */
+export const SHARD_RESTARTS_MAX = 5;
+/** Period of `SHARD_RESTARTS_MAX`, in ms. */
+export const SHARD_RESTART_PERIOD_MS = 60_000;

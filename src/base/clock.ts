@@ -1,0 +1,30 @@
+/** Time, chance and ids as ports, so that the simulator and tests control them. */
+
+/** Wall time and timers. Times are epoch ms; a timer fires at most once. */
+export interface Clock {
+  /** Epoch ms. */
+  now(): number;
+  /** Monotonic ms, for durations and deadlines: it never jumps. */
+  monotonic(): number;
+  /** Calls `run` once after `delayMs`; returns what `clearTimer` takes. A pending timer keeps the process alive. */
+  setTimer(run: () => void, delayMs: number): unknown;
+  /** Forgets a timer. Unknown and fired timers are ignored. */
+  clearTimer(timer: unknown): void;
+}
+
+/** A number in [0, 1). */
+export type Random = () => number;
+
+/** A new unique id, used where the embedder gives none. */
+export type Ids = () => string;
+
+/** Longest delay Node's timers take (24.8 days): a longer one fires at this bound. */
+const TIMER_DELAY_MS_MAX = 2 ** 31 - 1;
+
+/** The machine's own clock. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  setTimer: (run, delayMs) => setTimeout(run, Math.min(Math.max(0, delayMs), TIMER_DELAY_MS_MAX)),
+  clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
+};

@@ -1,0 +1,282 @@
+/**
+ * Every error a caller can meet. One base class with a stable `code`; a subclass only where the caller acts differently.
+ *
+ * Three rules of the house: a broken invariant is an assertion and crashes the actor; past the model and the tool
+ * boundary a failure is data, never a throw; an error that crosses a thread is encoded by `src/threads/error-codec.ts`,
+ * because structured clone drops class, name and code.
+ */
+
+/** Stable, documented codes. A program may switch on them; a message is for people. */
+export type ErrorCode =
+  | 'config'
+  | 'unknown_agent'
+  | 'unknown_session'
+  | 'invalid_name'
+  | 'content'
+  | 'session_busy'
+  | 'key_reused'
+  | 'mailbox_full'
+  | 'limit'
+  | 'store_locked'
+  | 'store_corrupt'
+  | 'store_full'
+  | 'store_version'
+  | 'turn_failed'
+  | 'cancelled'
+  | 'timeout'
+  | 'model_authentication'
+  | 'model_rate_limited'
+  | 'model_overloaded'
+  | 'model_invalid_request'
+  | 'model_protocol'
+  | 'model_timeout'
+  | 'model_connection'
+  | 'internal';
+
+/** What an error looks like inside an event, a record or a state: plain data, safe to store. */
+export interface ErrorShape {
+  readonly name: string;
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly retryable?: boolean;
+  readonly data?: Readonly<Record<string, unknown>>;
+}
+
+/** Options shared by every error of the house. */
+export interface ErrorDetails {
+  readonly cause?: unknown;
+  readonly data?: Readonly<Record<string, unknown>>;
+  readonly retryable?: boolean;
+}
+
+/** Base of every error this library throws. `retryable`: the same call may succeed later, unchanged. */
+export class TroupeError extends Error {
+  readonly code: ErrorCode;
+  readonly retryable: boolean;
+  readonly data: Readonly<Record<string, unknown>>;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.name = new.target.name;
+    this.code = code;
+    this.retryable = details.retryable ?? false;
+    this.data = details.data ?? {};
+  }
+}
+
+/** An option is unknown or has a bad value: fix the program. The message names the key, the value's type and the form. */
+export class ConfigError extends TroupeError {
+  constructor(message: string, details: ErrorDetails & { readonly code?: 'config' | 'unknown_agent' } = {}) {
+    super(details.code ?? 'config', message, details);
+  }
+}
+
+/** A session id or name is not of the allowed form. */
+export class InvalidNameError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('invalid_name', message, details);
+  }
+}
+
+/** Content of a message is blank, not of the user block types, or cannot be stored as plain JSON. */
+export class ContentError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('content', message, details);
+  }
+}
+
+/** `deliver: 'reject'` met a session that is not idle. */
+export class SessionBusyError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('session_busy', message, { retryable: true, ...details });
+  }
+}
+
+/** An idempotency key came back with other content. */
+export class KeyReusedError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('key_reused', message, details);
+  }
+}
+
+/** The mailbox is at its bound. Nothing was stored; try again after `retryAfterMs`. */
+export class MailboxFullError extends TroupeError {
+  readonly retryAfterMs: number;
+  constructor(message: string, details: ErrorDetails & { readonly retryAfterMs?: number } = {}) {
+    const retryAfterMs = details.retryAfterMs ?? 1_000;
+    super('mailbox_full', message, { retryable: true, ...details, data: { ...details.data, retryAfterMs } });
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** A bound of `base/bounds.ts` or of `limits` was reached; `data.limit` names it. */
+export class LimitError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('limit', message, details);
+  }
+}
+
+/** Another process, or this one, has the data directory open. `data.pid` names the owner. */
+export class StoreLockedError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('store_locked', message, { retryable: true, ...details });
+  }
+}
+
+/** The store cannot be read as one of ours. The files were left as they are. */
+export class StoreCorruptError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('store_corrupt', message, details);
+  }
+}
+
+/** The disk or the map is full, or the device refuses writes. What was acknowledged is safe; `cause` has the reason. */
+export class StoreFullError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('store_full', message, { retryable: true, ...details });
+  }
+}
+
+/** The store was written by a newer format. Nothing was written to it. */
+export class StoreVersionError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('store_version', message, details);
+  }
+}
+
+/** The turn that consumed a message failed, or the message bounced. `cause` and `data.error` say why. */
+export class TurnFailedError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('turn_failed', message, details);
+  }
+}
+
+/** Cancelled on request: not a failure. */
+export class CancelledError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('cancelled', message, details);
+  }
+}
+
+/** A deadline passed. */
+export class TimeoutError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('timeout', message, { retryable: true, ...details });
+  }
+}
+
+/** The codes of a failed model call. */
+export type ModelErrorCode = Extract<ErrorCode, `model_${string}`>;
+
+/**
+ * A model call failed. `data.status` is the HTTP status where there was one, `retryAfterMs` what the server asked for.
+ * `retryable` is true for network faults, 429 and 5xx (contract of the half-step, transient errors).
+ */
+export class ModelError extends TroupeError {
+  readonly status: number | undefined;
+  readonly retryAfterMs: number | undefined;
+  constructor(
+    code: ModelErrorCode,
+    message: string,
+    details: ErrorDetails & { readonly status?: number; readonly retryAfterMs?: number } = {},
+  ) {
+    const data: Record<string, unknown> = { ...details.data };
+    if (details.status !== undefined) data['status'] = details.status;
+    if (details.retryAfterMs !== undefined) data['retryAfterMs'] = details.retryAfterMs;
+    super(code, message, { ...details, data });
+    this.status = details.status;
+    this.retryAfterMs = details.retryAfterMs;
+  }
+}
+
+/** 401, 402 or 403, or no credentials: stops the queue of the session until `resume()`. */
+export class ModelAuthenticationError extends ModelError {
+  constructor(message: string, details: ErrorDetails & { readonly status?: number } = {}) {
+    super('model_authentication', message, details);
+  }
+}
+
+/** 400, 404, 413, 422: the same bytes fail again. */
+export class ModelInvalidRequestError extends ModelError {
+  constructor(message: string, details: ErrorDetails & { readonly status?: number } = {}) {
+    super('model_invalid_request', message, details);
+  }
+}
+
+/** What was thrown, as an Error: strings and foreign objects are wrapped, errors are returned as they are. */
+export function asError(thrown: unknown): Error {
+  if (thrown instanceof Error) return thrown;
+  if (typeof thrown === 'string') return new Error(thrown);
+  return new Error(`non-error thrown: ${describeValue(thrown)}`, { cause: thrown });
+}
+
+/** Plain data for a record or an event. A foreign error becomes `internal` with its own name kept. */
+export function errorShape(thrown: unknown): ErrorShape {
+  const error = asError(thrown);
+  if (error instanceof TroupeError) {
+    return {
+      name: error.name,
+      code: error.code,
+      message: error.message,
+      ...(error.retryable ? { retryable: true } : {}),
+      ...(Object.keys(error.data).length > 0 ? { data: error.data } : {}),
+    };
+  }
+  return { name: error.name, code: 'internal', message: error.message };
+}
+
+const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) => TroupeError>> = {
+  config: (m, d) => new ConfigError(m, d),
+  unknown_agent: (m, d) => new ConfigError(m, { ...d, code: 'unknown_agent' }),
+  invalid_name: (m, d) => new InvalidNameError(m, d),
+  content: (m, d) => new ContentError(m, d),
+  session_busy: (m, d) => new SessionBusyError(m, d),
+  key_reused: (m, d) => new KeyReusedError(m, d),
+  mailbox_full: (m, d) =>
+    new MailboxFullError(m, { ...d, ...numberField(d, 'retryAfterMs') }),
+  limit: (m, d) => new LimitError(m, d),
+  store_locked: (m, d) => new StoreLockedError(m, d),
+  store_corrupt: (m, d) => new StoreCorruptError(m, d),
+  store_full: (m, d) => new StoreFullError(m, d),
+  store_version: (m, d) => new StoreVersionError(m, d),
+  turn_failed: (m, d) => new TurnFailedError(m, d),
+  cancelled: (m, d) => new CancelledError(m, d),
+  timeout: (m, d) => new TimeoutError(m, d),
+  model_authentication: (m, d) => new ModelAuthenticationError(m, { ...d, ...numberField(d, 'status') }),
+  model_invalid_request: (m, d) => new ModelInvalidRequestError(m, { ...d, ...numberField(d, 'status') }),
+};
+
+/** The error a shape describes, of its own class again. Unknown codes give the base class. */
+export function errorFromShape(shape: ErrorShape, cause?: unknown): TroupeError {
+  const details: ErrorDetails = {
+    ...(cause === undefined ? {} : { cause }),
+    ...(shape.data === undefined ? {} : { data: shape.data }),
+    retryable: shape.retryable ?? false,
+  };
+  const build = REBUILD[shape.code];
+  if (build !== undefined) return build(shape.message, details);
+  if (shape.code.startsWith('model_')) {
+    return new ModelError(shape.code as ModelErrorCode, shape.message, {
+      ...details,
+      ...numberField(details, 'status'),
+      ...numberField(details, 'retryAfterMs'),
+    });
+  }
+  return new TroupeError(shape.code, shape.message, details);
+}
+
+/** A value named for an error message: its type, and a short form of it. Never throws. */
+export function describeValue(value: unknown): string {
+  if (value === null) return 'null';
+  if (typeof value === 'string') return `string ${JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)}`;
+  if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') {
+    return `${typeof value} ${String(value)}`;
+  }
+  if (Array.isArray(value)) return `array of ${value.length}`;
+  return typeof value;
+}
+
+function numberField<K extends string>(details: ErrorDetails, key: K): { readonly [P in K]?: number } {
+  const value = details.data?.[key];
+  return typeof value === 'number' ? ({ [key]: value } as { readonly [P in K]?: number }) : {};
+}

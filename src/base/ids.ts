@@ -1,0 +1,77 @@
+/** Names and ids: their forms and the checks at the door. Pure; runs on every thread. */
+import { createHash } from 'node:crypto';
+import { describeValue, InvalidNameError } from './errors.ts';
+
+/** A session's id: chosen by the embedder, or given to a child as `<parent>:<n>`. */
+export type SessionId = string;
+
+const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
+const AGENT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
+const CALL_ID = /^[a-zA-Z0-9_-]+$/;
+const NICKNAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
+const NICKNAME_CHARACTERS_MAX = 30;
+/** Nicknames whose delivery name `from_<nickname>` would collide with a reserved one. */
+const RESERVED_NICKNAMES: ReadonlySet<string> = new Set(['mneme', 'melete']);
+
+/** Returns `id`; throws `InvalidNameError` when it is not of the session id form. */
+export function checkSessionId(id: unknown): SessionId {
+  if (typeof id !== 'string' || !SESSION_ID.test(id)) {
+    throw new InvalidNameError(`session id must match ${SESSION_ID.source}, got ${describeValue(id)}`);
+  }
+  return id;
+}
+
+/** True for a name an agent may have. */
+export function isAgentName(name: string): boolean {
+  return AGENT_NAME.test(name);
+}
+
+/** True for a tool name the Messages API accepts (rule R29). */
+export function isToolName(name: string): boolean {
+  return TOOL_NAME.test(name);
+}
+
+/** True for a tool-use id the Messages API accepts (rule R07). */
+export function isCallId(id: string): boolean {
+  return CALL_ID.test(id);
+}
+
+/**
+ * The normal form of a nickname, or the reason it cannot be one (contract §7.5).
+ * `taken`: nicknames of the siblings.
+ */
+export function checkNickname(
+  raw: string,
+  taken: ReadonlySet<string>,
+): { readonly name: string } | { readonly error: string } {
+  const name = raw.trim().toLowerCase();
+  if (name === '') return { error: 'Nickname cannot be blank' };
+  if (name.length > NICKNAME_CHARACTERS_MAX) {
+    return { error: `Nickname too long (max ${NICKNAME_CHARACTERS_MAX} chars)` };
+  }
+  if (!NICKNAME.test(name)) {
+    return { error: `Invalid format for a nickname: ${JSON.stringify(name)} (lower-case words joined by hyphens)` };
+  }
+  if (RESERVED_NICKNAMES.has(name) || name.startsWith('melete-')) {
+    return { error: `Nickname ${JSON.stringify(name)} is reserved` };
+  }
+  if (taken.has(name)) return { error: `Nickname ${JSON.stringify(name)} already taken by a sibling` };
+  return { name };
+}
+
+/**
+ * The part of an id that decides where its tree lives: everything before the first colon. All ids with one root share a
+ * shard, whoever chose them, so a child's generated id can be checked against the embedder's own (rule A6).
+ */
+export function rootOf(id: SessionId): string {
+  const colon = id.indexOf(':');
+  return colon === -1 ? id : id.slice(0, colon);
+}
+
+/** The shard of a tree: a function of the root's id and of the shard count the data directory was made with (A6). */
+export function shardOf(id: SessionId, shards: number): number {
+  if (shards === 1) return 0;
+  const digest = createHash('sha256').update(rootOf(id)).digest();
+  return digest.readUInt32BE(0) % shards;
+}

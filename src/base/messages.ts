@@ -1,0 +1,167 @@
+/**
+ * The words of a conversation: content blocks in the shape of the Anthropic Messages API, the messages of a session's log,
+ * the entries of its mailbox. Types only, and the smallest pure readings of them.
+ * Source of the block shapes: Anthropic Messages API reference.
+ */
+import type { Json } from './json.ts';
+
+/** Marks the end of a cached prefix. */
+export interface CacheControl {
+  readonly type: 'ephemeral';
+  readonly ttl?: '5m' | '1h';
+}
+/** Text of either role. Never empty or blank in a request (R08, R09). */
+export interface TextBlock {
+  readonly type: 'text';
+  readonly text: string;
+  readonly cache_control?: CacheControl;
+}
+/** An image of a user message. */
+export interface ImageBlock {
+  readonly type: 'image';
+  readonly source: Readonly<Record<string, Json>>;
+  readonly cache_control?: CacheControl;
+}
+/** A document of a user message. */
+export interface DocumentBlock {
+  readonly type: 'document';
+  readonly source: Readonly<Record<string, Json>>;
+  readonly title?: string;
+  readonly context?: string;
+  readonly citations?: Readonly<Record<string, Json>>;
+  readonly cache_control?: CacheControl;
+}
+/** A call the model asks for. */
+export interface ToolUseBlock {
+  readonly type: 'tool_use';
+  readonly id: string;
+  readonly name: string;
+  readonly input: unknown;
+  readonly cache_control?: CacheControl;
+}
+/** The answer to a call, in the user message right after it (R01 to R04). */
+export interface ToolResultBlock {
+  readonly type: 'tool_result';
+  readonly tool_use_id: string;
+  readonly content?: string | readonly (TextBlock | ImageBlock | DocumentBlock)[];
+  readonly is_error?: boolean;
+  readonly cache_control?: CacheControl;
+}
+/** Reasoning, signed by the model; replayed byte for byte (R20, R21). */
+export interface ThinkingBlock {
+  readonly type: 'thinking';
+  readonly thinking: string;
+  readonly signature: string;
+}
+/** Reasoning the provider encrypted; replayed byte for byte. */
+export interface RedactedThinkingBlock {
+  readonly type: 'redacted_thinking';
+  readonly data: string;
+}
+/** A block type this library does not read: kept and replayed as it came. */
+export interface OpaqueBlock {
+  readonly type: 'server_tool_use' | 'web_search_tool_result' | 'code_execution_tool_result' | 'container_upload';
+  readonly [key: string]: unknown;
+}
+/** One block of a message's content. */
+export type ContentBlock =
+  | TextBlock
+  | ImageBlock
+  | DocumentBlock
+  | ToolUseBlock
+  | ToolResultBlock
+  | ThinkingBlock
+  | RedactedThinkingBlock
+  | OpaqueBlock;
+
+/** What a user may send: text, or text, image and document blocks. */
+export type UserContent = string | readonly ContentBlock[];
+
+/** Tokens as the provider counted them; sums are over all calls of what they describe. */
+export interface Usage {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cache_creation_input_tokens?: number;
+  readonly cache_read_input_tokens?: number;
+}
+
+/** Usage of nothing. */
+export const NO_USAGE: Usage = Object.freeze({ input_tokens: 0, output_tokens: 0 });
+
+/** The sum of two usages; optional counters appear once either side has them. */
+export function addUsage(a: Usage, b: Usage): Usage {
+  const created = (a.cache_creation_input_tokens ?? 0) + (b.cache_creation_input_tokens ?? 0);
+  const read = (a.cache_read_input_tokens ?? 0) + (b.cache_read_input_tokens ?? 0);
+  return {
+    input_tokens: a.input_tokens + b.input_tokens,
+    output_tokens: a.output_tokens + b.output_tokens,
+    ...(created > 0 ? { cache_creation_input_tokens: created } : {}),
+    ...(read > 0 ? { cache_read_input_tokens: read } : {}),
+  };
+}
+
+/** The five kinds of logged messages. */
+export type MessageType = 'user_message' | 'agent_message' | 'tool_call' | 'tool_response' | 'system_message';
+
+/** Where a message or a mailbox entry comes from. */
+export interface Source {
+  readonly type: 'user' | 'tool' | 'subagent' | 'skill' | 'workflow' | 'recall' | 'goal';
+  readonly name?: string;
+}
+
+/** One message of a session's log. `seq` counts the messages of the session from 1; `at` is epoch ms. */
+export interface Message {
+  readonly seq: number;
+  readonly type: MessageType;
+  readonly content: string | readonly ContentBlock[];
+  readonly at: number;
+  /** An estimate until refined. */
+  readonly tokens: number;
+  readonly toolUseId?: string;
+  readonly toolName?: string;
+  readonly input?: unknown;
+  /** `tool_response` only: missing means success. */
+  readonly success?: boolean;
+  readonly source?: Source;
+  readonly usage?: Usage;
+}
+
+/** The seven kinds of mailbox entries (contract §3.1). */
+export type PendingType =
+  | 'user_message'
+  | 'tool_response'
+  | 'subagent'
+  | 'from_mneme'
+  | 'from_melete_skill'
+  | 'from_melete_workflow'
+  | 'from_melete_goal';
+
+/** How a user entry is delivered to a session; the table is in `src/session/delivery.ts`. */
+export type Deliver = 'ride' | 'steer' | 'turn' | 'interrupt' | 'merge' | 'latest' | 'reject';
+
+/** One entry that waits in a session's mailbox. `id` counts the entries of the session from 1. */
+export interface Pending {
+  readonly id: number;
+  readonly type: PendingType;
+  readonly kind: 'active' | 'background';
+  readonly content: string | readonly ContentBlock[];
+  readonly at: number;
+  readonly source: Source;
+  readonly toolUseId?: string;
+  readonly success?: boolean;
+  readonly deliver?: Deliver;
+}
+
+/** The text of a content: a string as it is, else its text blocks joined by newlines. */
+export function textOf(content: string | readonly ContentBlock[]): string {
+  if (typeof content === 'string') return content;
+  const parts: string[] = [];
+  for (const block of content) if (block.type === 'text') parts.push(block.text);
+  return parts.join('\n');
+}
+
+/** True when a content has nothing a model could read: no text but blanks, and no other block. */
+export function isBlank(content: string | readonly ContentBlock[]): boolean {
+  if (typeof content === 'string') return content.trim() === '';
+  return content.every((block) => block.type === 'text' && block.text.trim() === '');
+}

@@ -1,0 +1,116 @@
+/**
+ * The numbers and names of the behaviour contract that an embedder may change: `open({ settings })`, nested by the first
+ * part of the contract's key, camelCase, in the contract's units (seconds for `timeouts`, characters, bytes, tokens).
+ */
+import { z } from 'zod';
+import { ConfigError, describeValue } from './errors.ts';
+
+/** All settings, with every default filled in. */
+export interface Settings {
+  readonly llm: {
+    readonly model: string;
+    readonly fastModel: string;
+    readonly maxTokens: number;
+    readonly tokenBudget: number;
+    /** Missing: a child uses its agent's model. */
+    readonly subagentModel?: string | undefined;
+    readonly subagentTokenBudget: number;
+    /** Characters of one `think` call. */
+    readonly thinkingBudget: number;
+  };
+  /** Seconds. */
+  readonly timeouts: { readonly api: number; readonly tool: number };
+  readonly tools: {
+    readonly maxFileSize: number;
+    readonly maxReadLines: number;
+    readonly maxReadBytes: number;
+    readonly maxToolResponseChars: number;
+    readonly maxSubagentResponseChars: number;
+  };
+  readonly session: {
+    readonly defaultViewMode: 'basic' | 'verbose' | 'debug';
+    /** The UTC time line before user text. */
+    readonly timestamps: boolean;
+  };
+  readonly mneme: { readonly evictionFraction: number; readonly pinnedBudgetFraction: number };
+  readonly subagents: { readonly maxActive: number };
+  readonly recovery: { readonly resumeAwaiting: boolean };
+}
+
+const positive = z.number().int().positive();
+const seconds = z.number().positive();
+const fraction = z.number().gt(0).lt(1);
+
+const schema = z.strictObject({
+  llm: z
+    .strictObject({
+      model: z.string().min(1).default('claude-opus-4-6'),
+      fastModel: z.string().min(1).default('claude-haiku-4-5'),
+      maxTokens: positive.default(8_192),
+      tokenBudget: positive.default(120_000),
+      subagentModel: z.string().min(1).optional(),
+      subagentTokenBudget: positive.default(90_000),
+      thinkingBudget: positive.default(10_000),
+    })
+    .prefault({}),
+  timeouts: z.strictObject({ api: seconds.default(300), tool: seconds.default(180) }).prefault({}),
+  tools: z
+    .strictObject({
+      maxFileSize: positive.default(10_485_760),
+      maxReadLines: positive.default(2_000),
+      maxReadBytes: positive.default(50_000),
+      maxToolResponseChars: positive.default(6_000),
+      maxSubagentResponseChars: positive.default(24_000),
+    })
+    .prefault({}),
+  session: z
+    .strictObject({
+      defaultViewMode: z.enum(['basic', 'verbose', 'debug']).default('basic'),
+      timestamps: z.boolean().default(false),
+    })
+    .prefault({}),
+  mneme: z
+    .strictObject({
+      evictionFraction: fraction.default(0.33),
+      pinnedBudgetFraction: z.number().min(0).lt(1).default(0.05),
+    })
+    .prefault({}),
+  subagents: z.strictObject({ maxActive: positive.default(8) }).prefault({}),
+  recovery: z.strictObject({ resumeAwaiting: z.boolean().default(true) }).prefault({}),
+});
+
+/** What an embedder writes: any part of `Settings`. */
+export type SettingsInput = {
+  readonly [Part in keyof Settings]?: { readonly [Key in keyof Settings[Part]]?: Settings[Part][Key] | undefined };
+};
+
+/** All settings with defaults filled in. Throws `ConfigError` naming the key. Runs on the host thread, once at `open`. */
+export function parseSettings(input: unknown): Settings {
+  return parseOption(schema, 'settings', input ?? {});
+}
+
+/**
+ * `value` as `schema` has it. Throws `ConfigError` that names the key (`name.path`), the value's type and what was
+ * expected; the door every option passes.
+ */
+export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknown): T {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  const path = issue?.path ?? [];
+  if (issue?.code === 'unrecognized_keys') {
+    const unknown = issue.keys.map((key) => JSON.stringify(joinPath(name, [...path, key]))).join(', ');
+    throw new ConfigError(`unknown option ${unknown}`, { data: { key: joinPath(name, [...path, issue.keys[0] ?? '']) } });
+  }
+  const key = joinPath(name, path);
+  let found: unknown = value;
+  for (const part of path) found = found === null || found === undefined ? undefined : (found as Record<PropertyKey, unknown>)[part];
+  throw new ConfigError(`option ${JSON.stringify(key)}: ${issue?.message ?? 'invalid'}; got ${describeValue(found)}`, {
+    data: { key },
+    cause: result.error,
+  });
+}
+
+function joinPath(name: string, path: readonly PropertyKey[]): string {
+  return [name, ...path.map(String)].filter((part) => part !== '').join('.');
+}

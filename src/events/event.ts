@@ -1,0 +1,53 @@
+/**
+ * The closed union of what a session tells. An event with `seq` is durable: it is derived from the log, numbered in one
+ * total order per session without gaps, and can be replayed. One without is ephemeral: seen live or not at all.
+ */
+import type { ErrorShape } from '../base/errors.ts';
+import type { Message, Pending, Usage } from '../base/messages.ts';
+
+/** The states of a session (contract §2). */
+export type SessionStateName = 'idle' | 'awaiting' | 'executing';
+/** What a session is doing that its state does not say. */
+export type Phase = 'preparing' | 'retrying' | 'paused' | 'approval';
+
+/** What happened, without its envelope. */
+export type EventBody =
+  | { readonly type: 'message.created' | 'message.updated'; readonly message: Message }
+  | { readonly type: 'message.removed'; readonly messageSeq: number; readonly reason: string }
+  | { readonly type: 'pending.created'; readonly pending: Pending }
+  | { readonly type: 'pending.removed'; readonly pendingId: number; readonly reason: 'promoted' | 'recalled' | 'dropped' }
+  | { readonly type: 'session.state'; readonly state: SessionStateName; readonly phase?: Phase }
+  | { readonly type: 'text.delta' | 'thinking.delta'; readonly text: string; readonly turn: string }
+  | { readonly type: 'tool.started'; readonly toolUseId: string; readonly toolName: string }
+  | {
+      readonly type: 'tool.finished';
+      readonly toolUseId: string;
+      readonly toolName: string;
+      readonly success: boolean;
+      readonly ms?: number;
+    }
+  | { readonly type: 'tool.progress'; readonly toolUseId: string; readonly data: unknown }
+  | { readonly type: 'turn.finished'; readonly turn: string; readonly reason: string; readonly usage: Usage }
+  | { readonly type: 'turn.failed'; readonly turn: string; readonly error: ErrorShape }
+  | { readonly type: 'bounce_back'; readonly content: string; readonly error: ErrorShape; readonly messageSeq?: number }
+  | { readonly type: 'authentication_required'; readonly error: ErrorShape }
+  | { readonly type: 'llm.retry'; readonly attempt: number; readonly waitMs: number; readonly status?: number }
+  | { readonly type: 'interrupt.acknowledged' }
+  | { readonly type: 'child.spawned'; readonly child: string; readonly name?: string }
+  | { readonly type: 'child.state'; readonly child: string; readonly name?: string; readonly state: string }
+  | { readonly type: 'child.exited'; readonly child: string; readonly name?: string; readonly reason: string }
+  | {
+      readonly type: 'children.updated';
+      readonly children: readonly { readonly id: string; readonly name: string; readonly state: string }[];
+    }
+  | { readonly type: 'eviction'; readonly below: number }
+  | { readonly type: 'session.name'; readonly name: string }
+  | {
+      readonly type: 'session.recovered';
+      readonly redone: readonly string[];
+      readonly synthesized: readonly string[];
+    }
+  | { readonly type: 'gap'; readonly from: number; readonly to: number };
+
+/** One event of a session. `at`: epoch ms. `seq`: durable events only, from 1, one total order per session. */
+export type SessionEvent = { readonly session: string; readonly at: number; readonly seq?: number } & EventBody;

@@ -1,0 +1,95 @@
+/** The provider port: one model call, in the shape of the Anthropic Messages API. */
+import type { ContentBlock, Usage } from '../base/messages.ts';
+import type { Json } from '../base/json.ts';
+
+/** One message of a request. */
+export interface RequestMessage {
+  readonly role: 'user' | 'assistant';
+  readonly content: string | readonly ContentBlock[];
+}
+
+/** One tool as a model is told of it. */
+export interface ToolSchema {
+  readonly name: string;
+  readonly description: string;
+  readonly input_schema: Readonly<Record<string, Json>>;
+}
+
+/** Thinking, as the Messages API takes it. */
+export type Thinking =
+  | { readonly type: 'enabled'; readonly budget_tokens: number }
+  | { readonly type: 'adaptive' }
+  | { readonly type: 'disabled' };
+
+/** The body of a model call, without cache marks and transport fields (`stream`). Byte-stable within an epoch (A8). */
+export interface ModelRequest {
+  readonly model: string;
+  readonly max_tokens: number;
+  readonly system?: string;
+  readonly tools?: readonly ToolSchema[];
+  readonly thinking?: Thinking;
+  readonly messages: readonly RequestMessage[];
+}
+
+/** Why a model stopped. Open: a newer API may say more. */
+export type StopReason =
+  | 'end_turn'
+  | 'max_tokens'
+  | 'stop_sequence'
+  | 'tool_use'
+  | 'pause_turn'
+  | 'refusal'
+  | 'model_context_window_exceeded'
+  | (string & {});
+
+/** What a model answered. */
+export interface ModelResponse {
+  readonly content: readonly ContentBlock[];
+  readonly stop_reason: StopReason | null;
+  readonly usage: Usage;
+  readonly model?: string;
+  readonly id?: string;
+}
+
+/** A piece of a streamed answer; ephemeral. */
+export interface ModelDelta {
+  readonly type: 'text' | 'thinking';
+  readonly text: string;
+}
+
+/** What a call is given beside its request. */
+export interface GenerateContext {
+  /** Aborted on interrupt and close. */
+  readonly signal: AbortSignal;
+  /** May be called any number of times before the promise settles; never throws. */
+  readonly onDelta: (delta: ModelDelta) => void;
+  /** The session's id, for logs and for scripted providers. */
+  readonly session: string;
+}
+
+/**
+ * A model. `generate` rejects with `ModelError` (its `retryable` decides whether the half-step waits and tries again);
+ * any other error counts as not retryable. It must not retry by itself: the runtime's retries run on its own clock and are
+ * shown to the user. Called on a model thread, or on the host thread for a provider given by value.
+ */
+export interface ModelProvider {
+  readonly name: string;
+  generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse>;
+  /** Tokens of one user message holding `text`, for the refinement of estimates. */
+  countTokens?(text: string, options: { readonly model: string; readonly signal: AbortSignal }): Promise<number>;
+}
+
+/** A provider as plain data: it crosses to a model thread and is built there by `src/models/resolve.ts`. */
+export type ProviderData =
+  | { readonly kind: 'anthropic'; readonly options: AnthropicData }
+  | { readonly kind: 'scripted'; readonly script: unknown };
+
+/** Options of `anthropic()` that are plain data. */
+export interface AnthropicData {
+  readonly apiKey?: string;
+  readonly authToken?: string;
+  readonly baseURL?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Milliseconds a call may take in all. */
+  readonly timeoutMs?: number;
+}
