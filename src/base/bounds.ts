@@ -90,3 +90,31 @@ export const SHARDS_MAX = 64;
 export const SHARD_RESTARTS_MAX = 5;
 /** Period of `SHARD_RESTARTS_MAX`, in ms. */
 export const SHARD_RESTART_PERIOD_MS = 60_000;
+/** Calls one endpoint may have waiting for an answer: ten times the most a shard has in flight. */
+export const ENDPOINT_CALLS_MAX = 1_000_000;
+/** Frames of one posted batch; a longer one keeps the receiver from its other ports for milliseconds. */
+export const ENDPOINT_BATCH_MAX = 4_096;
+/** Causes encoded with an error that crosses a thread, itself not counted. */
+export const ERROR_CAUSES_MAX = 5;
+/** Characters of a message or a stack encoded with an error that crosses a thread. */
+export const ERROR_TEXT_CHARACTERS_MAX = 16_384;
+/** Milliseconds a tool has to obey its abort signal before its thread is killed; leaves half of `TOOL_GRACE_MS` to the kill. */
+export const TOOL_KILL_MS = 500;
+/** Milliseconds a tool thread may take to start and load a module, before any tool of it runs. */
+export const TOOL_LOAD_MS = 30_000;
+/** Milliseconds an idle tool thread is kept: a thread costs 8 MB and is started again in a tenth of a second. */
+export const TOOL_THREAD_IDLE_MS = 60_000;
+/** Megabytes of JavaScript heap of one tool thread; a tool that leaks more dies alone. */
+export const TOOL_THREAD_HEAP_MB = 512;
+/** UTF-8 bytes of a tool result that may cross to the session thread; copying 4 MB blocks it for about 2 ms. */
+export const TOOL_RESULT_CROSSING_BYTES_MAX: number = 4 * 1024 * 1024;
+/** Milliseconds a model may ask for with `timeout`, on tools that let it. */
+export const TOOL_TIMEOUT_MS_MAX = 3_600_000;
+/** Characters of a tool's description: the model reads it with every request. */
+export const TOOL_DESCRIPTION_CHARACTERS_MAX = 32_768;
+/** Problems of one tool input that are told to the model; it repairs a few at a time. */
+export const INPUT_ISSUES_MAX = 5;
+/** Different late errors of one tool thread that are reported; the rest is the same story again. */
+export const TOOL_NOISE_MAX = 100;
+/** Names offered for a tool name that does not exist. */
+export const NEAREST_NAMES_MAX = 3;

@@ -232,8 +232,7 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   content: (m, d) => new ContentError(m, d),
   session_busy: (m, d) => new SessionBusyError(m, d),
   key_reused: (m, d) => new KeyReusedError(m, d),
-  mailbox_full: (m, d) =>
-    new MailboxFullError(m, { ...d, ...numberField(d, 'retryAfterMs') }),
+  mailbox_full: (m, d) => new MailboxFullError(m, { ...d, ...numberField(d, 'retryAfterMs') }),
   limit: (m, d) => new LimitError(m, d),
   store_locked: (m, d) => new StoreLockedError(m, d),
   store_corrupt: (m, d) => new StoreCorruptError(m, d),
@@ -268,7 +267,8 @@ export function errorFromShape(shape: ErrorShape, cause?: unknown): TroupeError 
 /** A value named for an error message: its type, and a short form of it. Never throws. */
 export function describeValue(value: unknown): string {
   if (value === null) return 'null';
-  if (typeof value === 'string') return `string ${JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)}`;
+  if (typeof value === 'string')
+    return `string ${JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)}`;
   if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') {
     return `${typeof value} ${String(value)}`;
   }

@@ -5,6 +5,8 @@ import { describeValue, InvalidNameError } from './errors.ts';
 /** A session's id: chosen by the embedder, or given to a child as `<parent>:<n>`. */
 export type SessionId = string;
 
+/** Characters a session id may have. */
+export const SESSION_ID_CHARACTERS_MAX = 128;
 const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 const AGENT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;

@@ -47,9 +47,7 @@ function plain(value: unknown, path: string, depth: number, seen: Set<object>): 
 
 function plainObject(value: object, path: string, depth: number, seen: Set<object>): Json {
   if (Array.isArray(value)) {
-    return value.map((item, index) =>
-      item === undefined ? null : plain(item, `${path}[${index}]`, depth + 1, seen),
-    );
+    return value.map((item, index) => (item === undefined ? null : plain(item, `${path}[${index}]`, depth + 1, seen)));
   }
   if (value instanceof Date) {
     if (Number.isNaN(value.getTime())) throw new NotPlainError(path, 'an invalid date');

@@ -100,11 +100,14 @@ export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknow
   const path = issue?.path ?? [];
   if (issue?.code === 'unrecognized_keys') {
     const unknown = issue.keys.map((key) => JSON.stringify(joinPath(name, [...path, key]))).join(', ');
-    throw new ConfigError(`unknown option ${unknown}`, { data: { key: joinPath(name, [...path, issue.keys[0] ?? '']) } });
+    throw new ConfigError(`unknown option ${unknown}`, {
+      data: { key: joinPath(name, [...path, issue.keys[0] ?? '']) },
+    });
   }
   const key = joinPath(name, path);
   let found: unknown = value;
-  for (const part of path) found = found === null || found === undefined ? undefined : (found as Record<PropertyKey, unknown>)[part];
+  for (const part of path)
+    found = found === null || found === undefined ? undefined : (found as Record<PropertyKey, unknown>)[part];
   throw new ConfigError(`option ${JSON.stringify(key)}: ${issue?.message ?? 'invalid'}; got ${describeValue(found)}`, {
     data: { key },
     cause: result.error,

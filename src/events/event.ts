@@ -15,7 +15,11 @@ export type EventBody =
   | { readonly type: 'message.created' | 'message.updated'; readonly message: Message }
   | { readonly type: 'message.removed'; readonly messageSeq: number; readonly reason: string }
   | { readonly type: 'pending.created'; readonly pending: Pending }
-  | { readonly type: 'pending.removed'; readonly pendingId: number; readonly reason: 'promoted' | 'recalled' | 'dropped' }
+  | {
+      readonly type: 'pending.removed';
+      readonly pendingId: number;
+      readonly reason: 'promoted' | 'recalled' | 'dropped';
+    }
   | { readonly type: 'session.state'; readonly state: SessionStateName; readonly phase?: Phase }
   | { readonly type: 'text.delta' | 'thinking.delta'; readonly text: string; readonly turn: string }
   | { readonly type: 'tool.started'; readonly toolUseId: string; readonly toolName: string }

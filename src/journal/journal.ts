@@ -103,7 +103,11 @@ export interface Journal {
   runnable(): Iterable<SessionKey>;
 
   /** Names with their keys, ascending by name, after `after` and starting with `prefix`. */
-  names(options: { readonly after?: string; readonly prefix?: string; readonly limit?: number }): readonly (readonly [string, SessionKey])[];
+  names(options: {
+    readonly after?: string;
+    readonly prefix?: string;
+    readonly limit?: number;
+  }): readonly (readonly [string, SessionKey])[];
   /** Forgets sessions: names, heads and readable entries. Atomic, durable with the next flush. */
   remove(keys: readonly SessionKey[]): void;
 

@@ -1,6 +1,7 @@
 /** The provider port: one model call, in the shape of the Anthropic Messages API. */
-import type { ContentBlock, Usage } from '../base/messages.ts';
+
 import type { Json } from '../base/json.ts';
+import type { ContentBlock, Usage } from '../base/messages.ts';
 
 /** One message of a request. */
 export interface RequestMessage {

@@ -1,0 +1,155 @@
+/**
+ * Checks who may import whom. Walks `src` and `actors` of the directory given (default: this project), prints each
+ * violation as `file:line: what is wrong`, and exits 1 when there is one.
+ *
+ * The rules: a file imports its own folder and folders of a lower rank; some packages belong to one folder; the pure
+ * folders touch nothing outside the house; nothing outside the tests uses `src/testing`; no file imports itself by way
+ * of others.
+ */
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { builtinModules } from 'node:module';
+import { dirname, join, posix, resolve, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { importsOf } from './import-scanner.mjs';
+
+const ranks = new Map([
+  ['src/base', 0],
+  ['src/journal', 1],
+  ['src/session', 1],
+  ['src/threads', 1],
+  ['src/events', 1],
+  ['src/context', 2],
+  ['src/models', 2],
+  ['src/tools', 2],
+  ['actors', 3],
+  ['src/runtime', 4],
+  ['src/index.ts', 5],
+  ['src/server', 6],
+  ['src/cli', 6],
+]);
+/** Outside the order: imports what it likes below the doors, and only tests import it. */
+const testing = 'src/testing';
+const doors = new Set(['src/server', 'src/cli']);
+
+/** Imports between folders of one rank. The events are the words in which a session's derivation tells what happened. */
+const sameRankAllowed = [
+  { from: 'src/session', to: 'src/events', typeOnly: true },
+  // The command line is where everything is put together, the server included.
+  { from: 'src/cli', to: 'src/server', typeOnly: false },
+];
+
+const packageOwners = new Map([
+  ['node:worker_threads', 'src/threads/'],
+  ['piscina', 'src/threads/'],
+  ['comlink', 'src/threads/'],
+  ['@anthropic-ai/sdk', 'src/models/anthropic'],
+  ['lmdb', 'src/journal/'],
+]);
+
+/** Folders without I/O, and the packages they may use. */
+const pureFolders = new Set(['src/session', 'src/context']);
+const purePackages = new Set(['zod']);
+
+const project = join(dirname(fileURLToPath(import.meta.url)), '..');
+const root = resolve(process.argv[2] ?? project);
+const violations = [];
+/** File to the files it imports as values, for the search of cycles. */
+const graph = new Map();
+
+for (const file of ['src', 'actors'].flatMap((folder) => typeScriptFiles(folder))) checkFile(file);
+checkCycles();
+
+for (const violation of violations) console.error(violation);
+if (violations.length > 0) console.error(`check-ranks: ${violations.length} violations`);
+process.exit(violations.length > 0 ? 1 : 0);
+
+function typeScriptFiles(folder) {
+  if (statSync(join(root, folder), { throwIfNoEntry: false }) === undefined) return [];
+  return readdirSync(join(root, folder), { recursive: true })
+    .map((name) => `${folder}/${String(name).split(sep).join('/')}`)
+    .filter((name) => name.endsWith('.ts'))
+    .sort();
+}
+
+function checkFile(file) {
+  const edges = [];
+  graph.set(file, edges);
+  const from = folderOf(file);
+  if (from !== testing && !ranks.has(from))
+    violations.push(`${file}:1: ${from} has no rank; give it one in check-ranks`);
+  for (const found of importsOf(readFileSync(join(root, file), 'utf8'))) {
+    const where = `${file}:${found.line}`;
+    if (!found.specifier.startsWith('.')) {
+      checkPackage(where, file, from, packageOf(found.specifier));
+      continue;
+    }
+    const target = posix.normalize(posix.join(posix.dirname(file), found.specifier));
+    checkFolder(where, from, folderOf(target), found.typeOnly);
+    // What is loaded later, or not at all, cannot meet a module that is still being evaluated.
+    if (!found.typeOnly && !found.dynamic) edges.push({ target, line: found.line });
+  }
+}
+
+/** The ranked folder of a path: `src/<folder>`, `actors`, or a file that stands directly in `src`. */
+function folderOf(path) {
+  const [first, second] = path.split('/');
+  return first === 'src' ? `src/${second}` : first;
+}
+
+function packageOf(specifier) {
+  const bare = specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+  if (bare.startsWith('node:')) return specifier;
+  return builtinModules.includes(bare) ? `node:${specifier}` : bare;
+}
+
+function checkPackage(where, file, from, name) {
+  const owner = packageOwners.get(name);
+  if (owner !== undefined && !file.startsWith(owner)) {
+    violations.push(`${where}: only ${owner}* imports ${name}`);
+  }
+  if (pureFolders.has(from) && !purePackages.has(name)) {
+    violations.push(`${where}: ${from} is pure and may not import ${name}`);
+  }
+}
+
+function checkFolder(where, from, to, typeOnly) {
+  if (from === to) return;
+  if (to === testing) {
+    violations.push(`${where}: only tests import ${testing}`);
+    return;
+  }
+  const rank = ranks.get(to);
+  if (rank === undefined) {
+    violations.push(`${where}: imports ${to}, which is not part of the library`);
+    return;
+  }
+  if (from === testing) {
+    if (doors.has(to)) violations.push(`${where}: ${testing} may not import ${to}`);
+    return;
+  }
+  const ownRank = ranks.get(from);
+  if (ownRank === undefined || rank < ownRank) return;
+  const excepted = sameRankAllowed.some((rule) => rule.from === from && rule.to === to && (typeOnly || !rule.typeOnly));
+  if (!excepted) violations.push(`${where}: ${from} (rank ${ownRank}) may not import ${to} (rank ${rank})`);
+}
+
+/** Depth first, each file entered once; an import of a file on the current path closes a cycle. */
+function checkCycles() {
+  const finished = new Set();
+  const path = [];
+  const visit = (file) => {
+    path.push(file);
+    for (const { target, line } of graph.get(file) ?? []) {
+      const start = path.indexOf(target);
+      if (start !== -1)
+        violations.push(`${file}:${line}: import cycle: ${[...path.slice(start), target].join(' -> ')}`);
+      else if (!finished.has(target)) visit(target);
+    }
+    path.pop();
+    finished.add(file);
+  };
+  for (const file of graph.keys()) if (!finished.has(file)) visit(file);
+}

@@ -1,0 +1,88 @@
+/**
+ * Makes a fresh clone ready: installs what package-lock.json names, then builds `dist`. Runs before `npm start` and
+ * `npm test`; plain Node, because nothing is installed yet. Says nothing when there is nothing to do, one line before
+ * an install, and everything the tool printed when a step fails. Exits with the failed step's code.
+ */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const lockFile = join(root, 'package-lock.json');
+const installStamp = join(root, 'node_modules', '.troupe-lock');
+const buildStamp = join(root, 'dist', '.sources');
+/** What the emitted code depends on. */
+const buildInputs = ['src', 'actors', 'package-lock.json', 'package.json', 'tsconfig.json', 'tsconfig.build.json'];
+
+install();
+build();
+
+function install() {
+  const wanted = createHash('sha256').update(readFileSync(lockFile)).digest('hex');
+  if (readIfThere(installStamp) === wanted) return;
+  if (!installedByHand()) {
+    process.stderr.write('setup: installing dependencies\n');
+    // --include=dev: the build and the tests need them whatever NODE_ENV says.
+    run('npm ci', ...npm(['ci', '--include=dev', '--no-audit', '--no-fund']));
+  }
+  // Last, so that an install that was interrupted is done again: npm ci empties node_modules before it begins.
+  writeFileSync(installStamp, wanted);
+}
+
+/** npm writes its hidden lock file at the end of an install: one newer than ours is an install of what ours names. */
+function installedByHand() {
+  const hiddenLockFile = join(root, 'node_modules', '.package-lock.json');
+  if (existsSync(installStamp) || !existsSync(hiddenLockFile)) return false;
+  return statSync(hiddenLockFile).mtimeMs >= statSync(lockFile).mtimeMs;
+}
+
+function build() {
+  const sources = fingerprint();
+  if (readIfThere(buildStamp) === sources) return;
+  // Emptied first: what was emitted from a file that is gone must not be found by an import.
+  rmSync(join(root, 'dist'), { recursive: true, force: true });
+  const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+  run('tsc', process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')]);
+  mkdirSync(join(root, 'dist'), { recursive: true });
+  writeFileSync(buildStamp, sources);
+}
+
+/** Names, sizes and times of the build's inputs: enough to see any edit, checkout or removal. */
+function fingerprint() {
+  const hash = createHash('sha256');
+  const visit = (path) => {
+    const stat = statSync(join(root, path), { throwIfNoEntry: false });
+    if (stat === undefined) return;
+    if (!stat.isDirectory()) {
+      hash.update(`${path}\0${stat.size}\0${stat.mtimeMs}\n`);
+      return;
+    }
+    for (const name of readdirSync(join(root, path)).sort()) visit(`${path}/${name}`);
+  };
+  buildInputs.forEach(visit);
+  return hash.digest('hex');
+}
+
+/** The npm that runs us, when one does: the one on PATH may be of another Node. */
+function npm(commandLine) {
+  const own = process.env['npm_execpath'];
+  if (own?.endsWith('.js')) return [process.execPath, [own, ...commandLine]];
+  return [process.platform === 'win32' ? 'npm.cmd' : 'npm', commandLine];
+}
+
+function run(step, command, commandLine) {
+  const shell = command.endsWith('.cmd');
+  const result = spawnSync(command, commandLine, { cwd: root, encoding: 'utf8', shell, maxBuffer: 64 * 1024 * 1024 });
+  if (result.status === 0) return;
+  process.stderr.write(`${result.stdout ?? ''}${result.stderr ?? ''}`);
+  const why =
+    result.error?.message ?? (result.signal === null ? `exit code ${result.status}` : `signal ${result.signal}`);
+  process.stderr.write(`setup: ${step} failed: ${why}\n`);
+  process.exit(result.status ?? 1);
+}
+
+function readIfThere(path) {
+  return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
+}

@@ -1,0 +1,73 @@
+/** What the rules need to know of a model, read from its name. Pure. */
+
+/** How a model treats a request. Fields of an unknown model are the lenient ones: nothing is refused on a guess. */
+export interface ModelTraits {
+  /** An assistant message may come last (R12). */
+  readonly prefill: boolean;
+  /** `role: "system"` may stand in `messages` (R13); undefined: not known. */
+  readonly systemMessages: boolean | undefined;
+  /** `thinking.type: "enabled"` is accepted (R25). */
+  readonly manualThinking: boolean;
+  /** `temperature`, `top_p` and `top_k` are accepted (R26). */
+  readonly sampling: boolean;
+  /** Thinking may be disabled at the highest efforts (R27). */
+  readonly effortWithoutThinking: boolean;
+  /** Leaving `thinking` out means off (R23). */
+  readonly thinkingOffByDefault: boolean;
+  /** Input and `max_tokens` together must fit the window (R34). */
+  readonly windowHoldsOutput: boolean;
+  /** Tokens of the context window; undefined: not known. */
+  readonly contextTokensMax: number | undefined;
+  /** A thinking block is bound to everything before it (R21). */
+  readonly bindsThinking: boolean;
+}
+
+const CURRENT_NAME = /claude-([a-z]+)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)/;
+const EARLY_NAME = /claude-(\d)(?:-(\d))?-([a-z]+)/;
+
+const UNKNOWN: ModelTraits = Object.freeze({
+  prefill: true,
+  systemMessages: undefined,
+  manualThinking: true,
+  sampling: true,
+  effortWithoutThinking: true,
+  thinkingOffByDefault: true,
+  windowHoldsOutput: false,
+  contextTokensMax: undefined,
+  bindsThinking: false,
+});
+
+/** The traits of the model with this name; a name that is not a Claude model's has the lenient traits. */
+export function modelTraits(model: string): ModelTraits {
+  const name = parseModelName(model);
+  if (name === undefined) return UNKNOWN;
+  const { family, version } = name;
+  const recentOpus = version >= 500 || (family === 'opus' && version >= 407);
+  return {
+    prefill: version < 406,
+    systemMessages: version >= 500 || (family === 'opus' && version >= 408),
+    manualThinking: !recentOpus,
+    sampling: !recentOpus,
+    effortWithoutThinking: !(family === 'opus' && version >= 500),
+    thinkingOffByDefault: version < 500,
+    windowHoldsOutput: version < 405,
+    contextTokensMax: version < 406 ? 200_000 : 1_000_000,
+    bindsThinking: version >= (family === 'fable' || family === 'mythos' ? 501 : 505),
+  };
+}
+
+/** Family and version (4.6 is 406) of a Claude model's name, whatever stands before it; undefined for other names. */
+function parseModelName(model: string): { readonly family: string; readonly version: number } | undefined {
+  if (model.includes('claude-mythos-preview')) return { family: 'mythos', version: 406 };
+  const current = CURRENT_NAME.exec(model);
+  if (current !== null) {
+    return { family: current[1] ?? '', version: versionOf(current[2], current[3]) };
+  }
+  const early = EARLY_NAME.exec(model);
+  if (early === null) return undefined;
+  return { family: early[3] ?? '', version: versionOf(early[1], early[2]) };
+}
+
+function versionOf(major: string | undefined, minor: string | undefined): number {
+  return Number(major) * 100 + Number(minor ?? 0);
+}

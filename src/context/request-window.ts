@@ -1,0 +1,85 @@
+/**
+ * The request of a session, kept incrementally: a half-step costs what is new, not what is old.
+ *
+ * Owns: the rendering of the sealed messages (those that were part of an answered request of this epoch). Does not own: the
+ * messages, which belong to the session's state; the header, which belongs to the agent.
+ * Invariants:
+ *  W1 `sealed` plus the rendering of the fresh messages equals `renderMessages` of all of them;
+ *  W2 within an epoch `sealed` only grows, at its end (A8).
+ */
+import type { SessionState } from '../session/state.ts';
+import { type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
+
+/** What a model call is made of. */
+export interface RenderedWindow {
+  readonly epoch: number;
+  /** Leading messages that are the same as when the window was asked for last in this epoch. */
+  readonly keep: number;
+  /** The messages after those. */
+  readonly append: readonly RenderedMessage[];
+  /** Every message of the request; costs a copy of the list. */
+  readonly all: () => readonly RenderedMessage[];
+}
+
+/** See the head of the file. One per running session; dropped when it goes idle for long, and built anew from the state. */
+export class RequestWindow {
+  readonly #options: RenderOptions;
+  #epoch = -1;
+  #sealed: RenderedMessage[] = [];
+  #sealedSeq = 0;
+  #fresh: readonly RenderedMessage[] = [];
+  #freshSeq = 0;
+
+  constructor(options: RenderOptions) {
+    this.#options = options;
+  }
+
+  /** The request's messages as the state stands now. */
+  next(state: SessionState): RenderedWindow {
+    if (this.#epoch !== state.epoch) this.#reset(state.epoch);
+    const keep = this.#advance(state);
+    this.#fresh = this.#render(state, this.#sealedSeq, Number.POSITIVE_INFINITY);
+    this.#freshSeq = state.nextMessageSeq - 1;
+    const sealed = this.#sealed;
+    const sealedCount = sealed.length;
+    const fresh = this.#fresh;
+    return {
+      epoch: state.epoch,
+      keep,
+      append: keep === sealedCount ? fresh : [...sealed.slice(keep), ...fresh],
+      all: () => [...sealed.slice(0, sealedCount), ...fresh],
+    };
+  }
+
+  #reset(epoch: number): void {
+    this.#epoch = epoch;
+    this.#sealed = [];
+    this.#sealedSeq = 0;
+    this.#fresh = [];
+    this.#freshSeq = 0;
+  }
+
+  /**
+   * Seals what was part of an answered request and returns how many leading messages were sent before, unchanged. What was
+   * fresh then is taken over as it was; it is rendered again only if the log has more since.
+   */
+  #advance(state: SessionState): number {
+    const sentBefore = this.#sealed.length;
+    if (state.sealedSeq <= this.#sealedSeq) return sentBefore;
+    const unchanged = this.#freshSeq === state.sealedSeq;
+    const grown = unchanged ? this.#fresh : this.#render(state, this.#sealedSeq, state.sealedSeq);
+    this.#sealed.push(...grown);
+    this.#sealedSeq = state.sealedSeq;
+    return unchanged ? this.#sealed.length : sentBefore;
+  }
+
+  #render(state: SessionState, after: number, through: number): readonly RenderedMessage[] {
+    const { messages } = state;
+    let start = messages.length;
+    while (start > 0 && (messages[start - 1]?.seq ?? 0) > after) start -= 1;
+    let end = messages.length;
+    while (end > start && (messages[end - 1]?.seq ?? 0) > through) end -= 1;
+    const slice = start === 0 && end === messages.length ? messages : messages.slice(start, end);
+    return renderMessages(slice, this.#options, this.#sealed.length === 0);
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * Model calls as a shard sees them: a call goes out, exactly one completion comes back. Behind it stand model threads that
+ * mirror each active context, or the same code in place.
+ */
+import type { ErrorShape } from '../base/errors.ts';
+import type { ModelDelta, ModelRequest, ModelResponse, RequestMessage } from './provider.ts';
+
+/** Everything of a request but its messages; changes only with an epoch. */
+export type RequestHeader = Omit<ModelRequest, 'messages'>;
+
+/**
+ * What changed in a session's request since the call before: the mirror keeps its first `keep` messages and appends
+ * `append`. A mirror that does not have exactly that epoch (new thread, forgotten session) is sent the whole: `keep` 0 and
+ * `header` present.
+ */
+export interface ContextDelta {
+  readonly epoch: number;
+  readonly keep: number;
+  readonly append: readonly RequestMessage[];
+  readonly header?: RequestHeader;
+}
+
+/** One model call. `id` is unique within the shard's life. */
+export interface ModelCall {
+  readonly id: number;
+  readonly session: string;
+  readonly context: ContextDelta;
+  /** Somebody watches: send deltas, coalesced. */
+  readonly wantsDeltas: boolean;
+  /** Milliseconds the call may take in all. */
+  readonly timeoutMs: number;
+}
+
+/** How a call ended. */
+export type ModelCompletion =
+  | { readonly id: number; readonly response: ModelResponse; readonly ms: number }
+  | { readonly id: number; readonly error: ErrorShape; readonly ms: number };
+
+/** What a pool tells its owner. Called on the owner's thread, never synchronously from within `call`. */
+export interface ModelPoolListener {
+  /** Exactly once a call, cancelled ones included (error code `cancelled`). */
+  completed(completions: readonly ModelCompletion[]): void;
+  /** Coalesced deltas of a running call, in order; never after its completion. */
+  delta(id: number, session: string, delta: ModelDelta): void;
+}
+
+/** Where model calls run. */
+export interface ModelPool {
+  /** Starts a call. Never throws: a failure is a completion. */
+  call(call: ModelCall): void;
+  /**
+   * True when the session's mirror holds `epoch` with at least `keep` messages, so that a delta may be sent; false: send the
+   * whole. A thread that died, or `forget`, makes it false.
+   */
+  holds(session: string, epoch: number, keep: number): boolean;
+  /** Aborts a running call; its completion comes as `cancelled`. Unknown ids are ignored. */
+  cancel(id: number): void;
+  /** Drops a session's mirror. */
+  forget(session: string): void;
+  /** Aborts what runs and ends the threads. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,138 @@
+/**
+ * A model's answer made storable (contract §5.1, §5.2): reserved calls filtered, blank text dropped, call ids made legal
+ * and unique, truncated calls marked. Pure; tolerates any shape, since it stands at the model's door.
+ */
+import { CALLS_PER_ANSWER_MAX } from '../base/bounds.ts';
+import { isCallId } from '../base/ids.ts';
+import { isRecord, type Json, NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
+import type { ContentBlock, ToolUseBlock } from '../base/messages.ts';
+import type { DispatchedCall } from './records.ts';
+
+/** A prefix reserved for deliveries: a model's own call of such a name is a hallucination (§5.2). */
+const DELIVERY_PREFIX = 'from_';
+
+/**
+ * The response without tool calls whose name starts with `from_`. Returns the same object when nothing matches; tolerates
+ * missing or foreign content; never changes its input.
+ */
+export function filterPhantomCalls<T>(response: T): T {
+  if (!isRecord(response) || !Array.isArray(response['content'])) return response;
+  const content: readonly unknown[] = response['content'];
+  const kept = content.filter((block) => !isPhantomCall(block));
+  return kept.length === content.length ? response : { ...response, content: kept };
+}
+
+function isPhantomCall(block: unknown): boolean {
+  return (
+    isRecord(block) &&
+    block['type'] === 'tool_use' &&
+    typeof block['name'] === 'string' &&
+    block['name'].startsWith(DELIVERY_PREFIX)
+  );
+}
+
+/** An answer as the log keeps it. */
+export interface StorableAnswer {
+  /** Blocks in the model's order, each legal in a later request. */
+  readonly content: readonly ContentBlock[];
+  /** The calls among them, in order. */
+  readonly calls: readonly DispatchedCall[];
+}
+
+/** What the log keeps of an answer. `stop`: the stop reason; `halfStep` and `taken` make generated ids unique. */
+export function storableAnswer(
+  rawContent: unknown,
+  options: {
+    readonly stop: string;
+    readonly halfStep: number;
+    readonly taken: ReadonlySet<string>;
+    /** Timeout in ms the model asked for, where the tool lets it. */
+    readonly timeoutMsOf: (toolName: string, input: Json) => number | undefined;
+  },
+): StorableAnswer {
+  const content: ContentBlock[] = [];
+  const calls: DispatchedCall[] = [];
+  const blocks: readonly unknown[] = Array.isArray(rawContent) ? rawContent : [];
+  const taken = new Set<string>();
+  const lastIndex = blocks.length - 1;
+  for (const [index, block] of blocks.entries()) {
+    if (!isRecord(block) || typeof block['type'] !== 'string' || isPhantomCall(block)) continue;
+    if (block['type'] !== 'tool_use') {
+      const kept = storableBlock(block);
+      if (kept !== undefined) content.push(kept);
+      continue;
+    }
+    // A refused turn's calls are not executed and, unanswered, must not be kept (R01).
+    if (options.stop === 'refusal') continue;
+    const cutOff = options.stop === 'max_tokens' && index === lastIndex;
+    const { block: call, problem } = storableCall(block, {
+      fallbackId: `call_${options.halfStep}_${index}`,
+      isTaken: (id) => taken.has(id) || options.taken.has(id),
+    });
+    taken.add(call.id);
+    content.push(call);
+    const timeoutMs = options.timeoutMsOf(call.name, call.input as Json);
+    const refused = cutOff
+      ? 'The call was truncated: the answer reached its token limit before the input was complete. It was not executed; repeat it, shorter.'
+      : calls.length >= CALLS_PER_ANSWER_MAX
+        ? `Not executed: one answer may ask for at most ${CALLS_PER_ANSWER_MAX} calls.`
+        : problem;
+    calls.push({
+      id: call.id,
+      ...(refused === undefined ? {} : { refused }),
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    });
+  }
+  // A paused answer is sent back as the last message, where trailing whitespace is refused (R11).
+  const last = content.at(-1);
+  if (options.stop === 'pause_turn' && last?.type === 'text') {
+    content[content.length - 1] = { ...last, text: last.text.trimEnd() };
+  }
+  return { content, calls };
+}
+
+/** A block other than a call, or undefined for one that a later request may not hold. */
+function storableBlock(block: Readonly<Record<string, unknown>>): ContentBlock | undefined {
+  if (block['type'] === 'text') {
+    const text = typeof block['text'] === 'string' ? wellFormed(block['text']) : '';
+    // The API itself can answer an empty text block, and refuses it when it is sent back (R08, R09).
+    return text.trim() === '' ? undefined : { type: 'text', text };
+  }
+  try {
+    return toPlainJson(block) as unknown as ContentBlock;
+  } catch (error) {
+    if (error instanceof NotPlainError) return undefined;
+    throw error;
+  }
+}
+
+function storableCall(
+  block: Readonly<Record<string, unknown>>,
+  ids: { readonly fallbackId: string; readonly isTaken: (id: string) => boolean },
+): { readonly block: ToolUseBlock; readonly problem?: string } {
+  const given = typeof block['id'] === 'string' && isCallId(block['id']) ? block['id'] : ids.fallbackId;
+  let id = given;
+  for (let n = 2; ids.isTaken(id); n += 1) id = `${given}_${n}`;
+  const rawName = typeof block['name'] === 'string' ? block['name'] : '';
+  const name = rawName.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 128) || 'unnamed';
+  const rawInput = block['input'] ?? {};
+  if (!isRecord(rawInput)) {
+    return {
+      block: { type: 'tool_use', id, name, input: {} },
+      problem: 'Not executed: the input was not a JSON object.',
+    };
+  }
+  try {
+    return { block: { type: 'tool_use', id, name, input: toPlainJson(rawInput) } };
+  } catch (error) {
+    if (!(error instanceof NotPlainError)) throw error;
+    return { block: { type: 'tool_use', id, name, input: {} }, problem: `Not executed: the input was ${error.message}.` };
+  }
+}
+
+/** All text of an answer's blocks, joined without a separator (§5.1). */
+export function answerText(content: readonly ContentBlock[]): string {
+  let text = '';
+  for (const block of content) if (block.type === 'text') text += block.text;
+  return text;
+}

@@ -1,0 +1,577 @@
+/**
+ * `apply`: what is remembered. Folds one record into a state, and tells an observer the durable events it stands for, so
+ * that a live session and a replay of its log cannot differ.
+ *
+ * Pure but linear: the state given is consumed and returned changed, since copying the messages at each record would make
+ * a half-step cost its history. Who needs the state before folds again. Asserts S1 to S5 of `state.ts`.
+ */
+import {
+  DEAD_LETTERS_MAX,
+  KEYS_REMEMBERED_MAX,
+  RECEIPTS_REMEMBERED_MAX,
+} from '../base/bounds.ts';
+import type { ErrorShape } from '../base/errors.ts';
+import { addUsage, NO_USAGE, textOf, type ToolUseBlock } from '../base/messages.ts';
+import type { EventBody, SessionStateName } from '../events/event.ts';
+import { answerText } from './answer.ts';
+import { KIND_OF } from './mailbox.ts';
+import { joinContents, type MessageDraft, promote } from './promotion.ts';
+import type { SessionRecord } from './records.ts';
+import {
+  type LoggedMessage,
+  type MailboxEntry,
+  publicEntry,
+  publicMessage,
+  type ReceiptState,
+  type SessionState,
+} from './state.ts';
+import { callLabel, estimateCall, estimateContent, estimateTokens } from './tokens.ts';
+
+/** Who listens while records are folded. Neither may change the state. */
+export interface Observer {
+  /** A durable event, in order; `seq` is its number. */
+  readonly event?: (body: EventBody, seq: number) => void;
+  /** An accepted entry reached a final state. */
+  readonly settled?: (pendingId: number, receipt: ReceiptState) => void;
+  /** An accepted entry was promoted into the log. */
+  readonly promoted?: (pendingId: number) => void;
+}
+
+/** Folds one record; `at` is the time of its turn. Throws an Error for a record that no writer of ours can have made. */
+export function apply(state: SessionState, record: SessionRecord, at: number, observer?: Observer): SessionState {
+  new Fold(state, at, observer).record(record);
+  return state;
+}
+
+/** Folds all records of one turn. */
+export function applyAll(
+  state: SessionState,
+  records: readonly SessionRecord[],
+  at: number,
+  observer?: Observer,
+): SessionState {
+  const fold = new Fold(state, at, observer);
+  for (const record of records) fold.record(record);
+  return state;
+}
+
+class Fold {
+  readonly #state: SessionState;
+  readonly #at: number;
+  readonly #observer: Observer | undefined;
+
+  constructor(state: SessionState, at: number, observer: Observer | undefined) {
+    this.#state = state;
+    this.#at = at;
+    this.#observer = observer;
+    state.updatedAt = at;
+  }
+
+  record(record: SessionRecord): void {
+    switch (record.type) {
+      case 'created':
+        return this.#created(record);
+      case 'accepted':
+        return this.#accepted(record);
+      case 'claimed':
+        return this.#claimed(record);
+      case 'epoch':
+        this.#state.fingerprint = record.fingerprint;
+        return this.#openEpoch();
+      case 'system':
+        this.#state.system = { epoch: record.epoch, text: record.text };
+        return;
+      case 'evicted':
+        return this.#evicted(record.below);
+      case 'responded':
+        return this.#responded(record);
+      case 'retried':
+        return this.#retried(record);
+      case 'failed':
+        return this.#failed(record);
+      case 'noted':
+        this.#append({ type: 'system_message', content: record.content, tokens: estimateTokens(record.content) });
+        return;
+      case 'closed':
+        return this.#closed(record);
+      case 'dropped':
+        return this.#discard(record.id, 'dropped', record.reason);
+      case 'recalled':
+        return this.#discard(record.id, 'recalled', 'recalled');
+      case 'poisoned':
+        return this.#poisoned(record);
+      case 'interrupted':
+        this.#state.interruptRequested = true;
+        return this.#event(() => ({ type: 'interrupt.acknowledged' }));
+      case 'healed':
+        return this.#healed(record);
+      case 'released':
+        return this.#finishTurn('cancelled');
+      case 'spawned':
+        return this.#spawned(record);
+      case 'childExited':
+        return this.#childExited(record);
+      case 'goalCompleted':
+        return this.#goalCompleted();
+      case 'exited': {
+        const { type: _type, ...exit } = record;
+        // The first exit is the one a handle's `reply()` gives; a child woken again later has answered already.
+        this.#state.exit ??= exit;
+        return;
+      }
+      case 'paused':
+        this.#state.paused = true;
+        return this.#event(() => ({ type: 'session.state', state: this.#state.state, phase: 'paused' }));
+      case 'resumed':
+        this.#state.paused = false;
+        this.#state.blocked = undefined;
+        return this.#event(() => ({ type: 'session.state', state: this.#state.state }));
+      case 'recovered':
+        return this.#event(() => ({ type: 'session.recovered', redone: record.redone, synthesized: record.synthesized }));
+      case 'refined':
+        return this.#refined(record);
+    }
+  }
+
+  /** Counts a durable event; builds it only when somebody listens. */
+  #event(build: () => EventBody): void {
+    this.#state.eventSeq += 1;
+    this.#observer?.event?.(build(), this.#state.eventSeq);
+  }
+
+  #created(record: Extract<SessionRecord, { type: 'created' }>): void {
+    const state = this.#state;
+    state.agent = record.agent;
+    state.depth = record.depth;
+    state.parent = record.parent;
+    state.spawnCallId = record.spawnCallId;
+    state.name = record.name;
+    state.prompt = record.prompt;
+    state.grants = record.grants;
+    state.replies = record.replies ?? 'mailbox';
+    state.createdAt = this.#at;
+    if (record.task === undefined) return;
+    state.goal = { description: record.task, completed: false };
+    this.#append({
+      type: 'user_message',
+      content: record.task,
+      tokens: estimateContent(record.task),
+      pinned: true,
+    });
+  }
+
+  #accepted(record: Extract<SessionRecord, { type: 'accepted' }>): void {
+    const state = this.#state;
+    const { entry } = record;
+    const source = entry.source ?? { type: 'user' };
+    const waiting: MailboxEntry = {
+      id: record.id,
+      type: entry.type,
+      kind: KIND_OF[entry.type],
+      content: entry.content,
+      at: this.#at,
+      source,
+      ...(entry.toolUseId === undefined ? {} : { toolUseId: entry.toolUseId }),
+      ...(entry.success === undefined ? {} : { success: entry.success }),
+      ...(entry.deliver === undefined ? {} : { deliver: entry.deliver }),
+      ...(entry.bounceBack === undefined ? {} : { bounceBack: entry.bounceBack }),
+      ...(entry.seed === undefined ? {} : { seed: entry.seed }),
+    };
+    state.mailbox.push(waiting);
+    state.nextPendingId = record.id + 1;
+    if (entry.type === 'user_message') state.receipts.set(record.id, { status: 'accepted' });
+    if (entry.type === 'tool_response' && entry.toolUseId !== undefined) {
+      const { toolUseId } = entry;
+      const success = entry.success ?? true;
+      state.openCalls.delete(toolUseId);
+      this.#event(() => ({ type: 'pending.created', pending: publicEntry(waiting) }));
+      this.#event(() => ({
+        type: 'tool.finished',
+        toolUseId,
+        toolName: source.name ?? '',
+        success,
+        ...(entry.ms === undefined ? {} : { ms: entry.ms }),
+      }));
+    } else {
+      this.#event(() => ({ type: 'pending.created', pending: publicEntry(waiting) }));
+    }
+    if (entry.key !== undefined) {
+      state.keys.set(entry.key, { id: record.id, fingerprint: entry.fingerprint ?? '', seq: state.eventSeq });
+      forgetOldest(state.keys, KEYS_REMEMBERED_MAX);
+    }
+  }
+
+  #claimed(record: Extract<SessionRecord, { type: 'claimed' }>): void {
+    const state = this.#state;
+    if (state.state === 'awaiting') throw new Error('T1/T2: claimed while awaiting');
+    if (record.turn !== undefined) {
+      state.turn = {
+        id: record.turn,
+        entries: [],
+        text: '',
+        usage: NO_USAGE,
+        halfSteps: 0,
+        pauses: 0,
+        marked: false,
+      };
+      state.nextTurn = record.turn + 1;
+    }
+    this.#enter('awaiting');
+    const rider = this.#promoteAll(record.entries);
+    state.current = { halfStep: record.halfStep, attempt: 1, ...(rider === undefined ? {} : { rider }) };
+    state.nextHalfStep = record.halfStep + 1;
+    if (state.turn !== undefined) {
+      state.turn.halfSteps += 1;
+      state.turn.pauses = 0;
+    }
+  }
+
+  /** Promotes entries in the order given and returns the last non-tool active one: the rider. */
+  #promoteAll(ids: readonly number[]): NonNullable<SessionState['current']>['rider'] {
+    const state = this.#state;
+    const chosen = takeEntries(state, ids);
+    let rider: NonNullable<SessionState['current']>['rider'];
+    for (let index = 0; index < chosen.length; index += 1) {
+      const entry = chosen[index];
+      if (entry === undefined) break;
+      const group: [MailboxEntry, ...MailboxEntry[]] = [entry];
+      if (entry.deliver === 'merge') {
+        for (let next = chosen[index + 1]; next?.deliver === 'merge'; next = chosen[index + 1]) {
+          group.push(next);
+          index += 1;
+        }
+      }
+      const messageSeq = this.#promoteGroup(group);
+      if (entry.kind === 'active' && entry.type !== 'tool_response') {
+        rider = {
+          entry: entry.id,
+          bounceBack: entry.bounceBack ?? false,
+          content: joinContents(group.map((each) => each.content)),
+          ...(messageSeq === undefined ? {} : { messageSeq }),
+        };
+      }
+    }
+    return rider;
+  }
+
+  /** One promotion (§3.5); returns the seq of the single message it became. */
+  #promoteGroup(group: readonly [MailboxEntry, ...MailboxEntry[]]): number | undefined {
+    const state = this.#state;
+    const drafts = promote(group);
+    for (const entry of group) {
+      this.#event(() => ({ type: 'pending.removed', pendingId: entry.id, reason: 'promoted' }));
+    }
+    const seqs = drafts.map((draft) => this.#append(draft).seq);
+    const messageSeq = drafts.length === 1 ? seqs[0] : group[0].seed;
+    for (const entry of group) {
+      if (entry.type !== 'user_message') continue;
+      const turn = state.turn?.id ?? 0;
+      state.turn?.entries.push(entry.id);
+      state.receipts.set(entry.id, { status: 'promoted', turn, ...(messageSeq === undefined ? {} : { messageSeq }) });
+      this.#observer?.promoted?.(entry.id);
+    }
+    return messageSeq;
+  }
+
+  #append(draft: MessageDraft): LoggedMessage {
+    const state = this.#state;
+    const seq = state.nextMessageSeq;
+    const message: LoggedMessage =
+      state.sealedSeq > 0 && state.sealedSeq === seq - 1
+        ? { ...draft, seq, at: this.#at, opens: true }
+        : { ...draft, seq, at: this.#at };
+    state.nextMessageSeq += 1;
+    state.messages.push(message);
+    if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
+    this.#event(() => ({ type: 'message.created', message: publicMessage(message) }));
+    return message;
+  }
+
+  #enter(next: SessionStateName): void {
+    this.#state.state = next;
+    this.#event(() => ({ type: 'session.state', state: next }));
+    // Effect B: the flag is one-shot and never leaks into the next turn.
+    if (next === 'idle') this.#state.interruptRequested = false;
+  }
+
+  #openEpoch(): void {
+    this.#state.epoch += 1;
+    this.#state.sealedSeq = 0;
+  }
+
+  #evicted(below: number): void {
+    const state = this.#state;
+    const first = state.messages.findIndex((message) => message.seq >= below);
+    const gone = first === -1 ? state.messages : state.messages.slice(0, first);
+    for (const message of gone) if (message.toolUseId !== undefined) state.callIds.delete(message.toolUseId);
+    state.messages = first === -1 ? [] : state.messages.slice(first);
+    state.floor = below;
+    this.#openEpoch();
+    this.#event(() => ({ type: 'eviction', below }));
+  }
+
+  #responded(record: Extract<SessionRecord, { type: 'responded' }>): void {
+    const state = this.#state;
+    if (state.current?.halfStep !== record.halfStep) throw new Error('S3: an answer to no current half-step');
+    state.sealedSeq = state.nextMessageSeq - 1;
+    state.usage = addUsage(state.usage, record.usage);
+    const text = answerText(record.content);
+    const turn = state.turn;
+    if (turn !== undefined) {
+      turn.usage = addUsage(turn.usage, record.usage);
+      if (text.trim() !== '') turn.text = turn.pauses > 0 ? turn.text + text : text;
+    }
+    this.#appendAnswer(record, text);
+    if (record.then === 'tools') {
+      state.current = undefined;
+      this.#enter('executing');
+      for (const call of record.calls) {
+        if (call.refused !== undefined) continue;
+        const open = state.openCalls.get(call.id);
+        this.#event(() => ({ type: 'tool.started', toolUseId: call.id, toolName: open?.name ?? '' }));
+      }
+    } else if (record.then === 'pause') {
+      state.current = { halfStep: record.halfStep + 1, attempt: 1 };
+      state.nextHalfStep = record.halfStep + 2;
+      if (turn !== undefined) {
+        turn.pauses += 1;
+        turn.halfSteps += 1;
+      }
+    } else {
+      this.#finishTurn(record.stop);
+    }
+  }
+
+  /** The messages of an answer; its usage stands on the first of them, so that a turn without text keeps it (Δ17). */
+  #appendAnswer(record: Extract<SessionRecord, { type: 'responded' }>, text: string): void {
+    const { state, at } = { state: this.#state, at: this.#at };
+    let first = true;
+    const append = (draft: MessageDraft): LoggedMessage => {
+      const message = this.#append(
+        first ? { ...draft, blocks: record.content, usage: record.usage } : { ...draft, inAnswer: true },
+      );
+      first = false;
+      return message;
+    };
+    if (text.trim() !== '') append({ type: 'agent_message', content: text, tokens: estimateTokens(text) });
+    const calls = new Map(record.calls.map((call) => [call.id, call]));
+    for (const block of record.content) {
+      if (block.type !== 'tool_use') continue;
+      const use: ToolUseBlock = block;
+      const timeoutMs = calls.get(use.id)?.timeoutMs;
+      const limited = timeoutMs === undefined ? {} : { timeoutMs };
+      const message = append({
+        type: 'tool_call',
+        content: callLabel(use.name),
+        tokens: estimateCall(use),
+        toolUseId: use.id,
+        toolName: use.name,
+        input: use.input,
+        ...limited,
+      });
+      state.openCalls.set(use.id, { id: use.id, name: use.name, input: use.input, seq: message.seq, at, ...limited });
+    }
+    // Blocks without text or call (a lone thinking block, a server tool's part) still belong to the conversation.
+    if (first && record.content.length > 0) {
+      append({ type: 'agent_message', content: record.content, tokens: estimateContent(record.content) });
+    }
+  }
+
+  #finishTurn(reason: string): void {
+    const state = this.#state;
+    const turn = state.turn;
+    state.current = undefined;
+    state.turn = undefined;
+    this.#enter('idle');
+    if (turn === undefined) return;
+    this.#event(() => ({ type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage }));
+    const receipt: ReceiptState =
+      reason === 'cancelled'
+        ? { status: 'cancelled', turn: turn.id }
+        : { status: 'answered', turn: turn.id, text: turn.text };
+    for (const id of turn.entries) this.#settle(id, receipt);
+  }
+
+  #failTurn(error: ErrorShape): void {
+    const state = this.#state;
+    const turn = state.turn;
+    state.current = undefined;
+    state.turn = undefined;
+    if (turn === undefined) return;
+    this.#event(() => ({ type: 'turn.failed', turn: turnName(turn.id), error }));
+    for (const id of turn.entries) this.#settle(id, { status: 'failed', turn: turn.id, error });
+  }
+
+  #settle(pendingId: number, receipt: ReceiptState): void {
+    const state = this.#state;
+    state.receipts.set(pendingId, receipt);
+    state.settled.push(pendingId);
+    if (state.settled.length > RECEIPTS_REMEMBERED_MAX) {
+      const oldest = state.settled.shift();
+      if (oldest !== undefined) state.receipts.delete(oldest);
+    }
+    this.#observer?.settled?.(pendingId, receipt);
+  }
+
+  #retried(record: Extract<SessionRecord, { type: 'retried' }>): void {
+    const current = this.#state.current;
+    if (current?.halfStep !== record.halfStep) throw new Error('S3: a retry of no current half-step');
+    current.attempt = record.attempt + 1;
+    current.retryAt = this.#at + record.waitMs;
+    this.#event(() => ({
+      type: 'llm.retry',
+      attempt: record.attempt,
+      waitMs: record.waitMs,
+      ...(record.status === undefined ? {} : { status: record.status }),
+    }));
+  }
+
+  /** The failure path, in the order of Δ10: bounced message gone, then the transition, then what tells of it. */
+  #failed(record: Extract<SessionRecord, { type: 'failed' }>): void {
+    const state = this.#state;
+    const rider = state.current?.rider;
+    const bounced = record.bounced !== undefined && rider?.entry === record.bounced ? rider : undefined;
+    if (bounced?.messageSeq !== undefined) this.#removeMessage(bounced.messageSeq, 'bounced');
+    if (record.blocks === true) state.blocked = record.error;
+    this.#enter('idle');
+    if (bounced !== undefined) {
+      this.#event(() => ({
+        type: 'bounce_back',
+        content: textOf(bounced.content),
+        error: record.error,
+        ...(bounced.messageSeq === undefined ? {} : { messageSeq: bounced.messageSeq }),
+      }));
+    }
+    this.#failTurn(record.error);
+    if (record.blocks === true) this.#event(() => ({ type: 'authentication_required', error: record.error }));
+  }
+
+  #removeMessage(seq: number, reason: string): void {
+    const state = this.#state;
+    const index = state.messages.findIndex((message) => message.seq === seq);
+    if (index === -1) return;
+    state.messages.splice(index, 1);
+    this.#event(() => ({ type: 'message.removed', messageSeq: seq, reason }));
+  }
+
+  #closed(record: Extract<SessionRecord, { type: 'closed' }>): void {
+    this.#promoteAll(record.entries);
+    if (record.error === undefined) {
+      this.#finishTurn(record.reason);
+      return;
+    }
+    this.#enter('idle');
+    this.#failTurn(record.error);
+  }
+
+  #discard(id: number, reason: 'recalled' | 'dropped', detail: string): void {
+    const [entry] = takeEntries(this.#state, [id]);
+    if (entry === undefined) throw new Error(`S2: entry ${id} is not waiting`);
+    this.#event(() => ({ type: 'pending.removed', pendingId: id, reason }));
+    if (entry.type === 'user_message') this.#settle(id, { status: 'dropped', reason: detail });
+  }
+
+  #poisoned(record: Extract<SessionRecord, { type: 'poisoned' }>): void {
+    const state = this.#state;
+    const [entry] = takeEntries(state, [record.id]);
+    if (entry === undefined) throw new Error(`S2: entry ${record.id} is not waiting`);
+    state.deadLetters.push({ entry, error: record.error });
+    if (state.deadLetters.length > DEAD_LETTERS_MAX) state.deadLetters.shift();
+    this.#event(() => ({ type: 'pending.removed', pendingId: record.id, reason: 'dropped' }));
+    if (entry.type === 'user_message') {
+      this.#settle(record.id, { status: 'dropped', reason: `dead letter: ${record.error.message}` });
+    }
+  }
+
+  #healed(record: Extract<SessionRecord, { type: 'healed' }>): void {
+    const call = this.#state.openCalls.get(record.toolUseId);
+    if (call === undefined) throw new Error(`S4: call ${record.toolUseId} is not open`);
+    this.#state.openCalls.delete(record.toolUseId);
+    this.#append({
+      type: 'tool_response',
+      content: record.content,
+      tokens: estimateTokens(record.content),
+      toolUseId: record.toolUseId,
+      toolName: call.name,
+      success: false,
+      source: { type: 'tool', name: call.name },
+    });
+  }
+
+  #spawned(record: Extract<SessionRecord, { type: 'spawned' }>): void {
+    const state = this.#state;
+    state.children.set(record.child, {
+      id: record.child,
+      name: record.name,
+      replies: record.replies,
+      ...(record.spawnCallId === undefined ? {} : { spawnCallId: record.spawnCallId }),
+    });
+    state.nextChild = Number(record.child.slice(record.child.lastIndexOf(':') + 1)) + 1;
+    state.childNames.add(record.name);
+    if (record.key !== undefined) {
+      state.childKeys.set(record.key, { child: record.child, fingerprint: record.fingerprint ?? '' });
+    }
+    this.#event(() => ({ type: 'child.spawned', child: record.child, name: record.name }));
+  }
+
+  #childExited(record: Extract<SessionRecord, { type: 'childExited' }>): void {
+    const child = this.#state.children.get(record.child);
+    if (child === undefined) throw new Error(`unknown child ${record.child}`);
+    child.exited = record.reason;
+    this.#event(() => ({ type: 'child.exited', child: record.child, name: child.name, reason: record.reason }));
+  }
+
+  #goalCompleted(): void {
+    const state = this.#state;
+    if (state.goal !== undefined) state.goal = { ...state.goal, completed: true };
+    state.messages = state.messages.map((message) => {
+      if (message.pinned === undefined) return message;
+      const { pinned: _pinned, ...released } = message;
+      return released;
+    });
+    if (state.turn !== undefined) state.turn.marked = true;
+    // The task section leaves the system prompt (§7.4): the prefix changes, so a new epoch opens.
+    this.#openEpoch();
+  }
+
+  #refined(record: Extract<SessionRecord, { type: 'refined' }>): void {
+    const state = this.#state;
+    const index = state.messages.findIndex((message) => message.seq === record.messageSeq);
+    const message = state.messages[index];
+    if (message === undefined) return;
+    const refined: LoggedMessage = { ...message, tokens: record.tokens };
+    state.messages[index] = refined;
+    this.#event(() => ({ type: 'message.updated', message: publicMessage(refined) }));
+  }
+}
+
+/** A turn's name in events. */
+export function turnName(id: number): string {
+  return `turn-${id}`;
+}
+
+/** Removes the entries named from the mailbox and returns them in the order of `ids`; unknown ids are a broken log. */
+function takeEntries(state: SessionState, ids: readonly number[]): readonly MailboxEntry[] {
+  if (ids.length === 1 && state.mailbox.length === 1 && state.mailbox[0]?.id === ids[0]) {
+    const only = state.mailbox;
+    state.mailbox = [];
+    return only;
+  }
+  const wanted = new Map<number, MailboxEntry | undefined>(ids.map((id) => [id, undefined]));
+  state.mailbox = state.mailbox.filter((entry) => {
+    if (!wanted.has(entry.id)) return true;
+    wanted.set(entry.id, entry);
+    return false;
+  });
+  return ids.map((id) => {
+    const entry = wanted.get(id);
+    if (entry === undefined) throw new Error(`S2: entry ${id} is not waiting`);
+    return entry;
+  });
+}
+
+function forgetOldest<K, V>(map: Map<K, V>, sizeMax: number): void {
+  if (map.size <= sizeMax) return;
+  const oldest = map.keys().next();
+  if (oldest.done !== true) map.delete(oldest.value);
+}

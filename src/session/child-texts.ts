@@ -1,0 +1,25 @@
+/** What a child and its parent are told of each other (contract §7.3, §7.4). Pure. */
+
+/** Identity and communication of a child, added to its agent's system prompt. The name stands without an `@`. */
+export function childPrompt(name: string): string {
+  return [
+    `You are ${name}, a sub-agent of the primary agent.`,
+    'Everything you write reaches the primary agent by itself; you need no tool for it. If the task is unclear, ask: the primary agent can answer you.',
+  ].join('\n\n');
+}
+
+/** The section that names the task while it is open. */
+export function taskSection(description: string): string {
+  return [
+    'Your Task',
+    '=========',
+    description,
+    '',
+    'When the task is done, call mark_goal_completed with the result.',
+  ].join('\n');
+}
+
+/** The result of a spawn call. Holds no `@name`: echoed, it would be routed to the child (§7.3). */
+export function spawnConfirmation(kind: 'Sub-agent' | 'Specialist', name: string, id: string): string {
+  return `${kind} ${name} spawned (session ${id}). Its messages will appear here by themselves; do not wait or poll. To address it, write its name with an @ in front.`;
+}

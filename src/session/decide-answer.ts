@@ -1,0 +1,188 @@
+/** What follows a model call: its answer (contract §5.1), its failure (§4.4, §4.5), its retry. Pure. */
+import { MODEL_ATTEMPTS_MAX, PAUSE_CONTINUATIONS_MAX } from '../base/bounds.ts';
+import type { ErrorShape } from '../base/errors.ts';
+import { isRecord } from '../base/json.ts';
+import { answerText, storableAnswer } from './answer.ts';
+import type { Decision } from './decide.ts';
+import { mentionedNames } from './mentions.ts';
+import type { Effect, Environment, Input } from './inputs.ts';
+import type { Continuation, SessionRecord } from './records.ts';
+import type { SessionState } from './state.ts';
+
+const SECOND_MS = 1_000;
+/** Share of the wait that chance may add, so that a thousand sessions do not come back at once (§4.4). */
+const RETRY_JITTER = 0.15;
+
+/** An answer: one record, then tools, a continuation, or idle; and what it says to parent and children (§7.6). */
+export function decideAnswer(
+  state: SessionState,
+  input: Extract<Input, { type: 'answered' }>,
+  environment: Environment,
+): Decision {
+  if (state.current?.halfStep !== input.halfStep) return { records: [], effects: [{ type: 'stale', what: 'answer' }] };
+  const { content, calls } = storableAnswer(input.content, {
+    stop: input.stop,
+    halfStep: input.halfStep,
+    taken: state.callIds,
+    timeoutMsOf: (toolName, callInput) => requestedTimeoutMs(environment, toolName, callInput),
+  });
+  const then = continuationOf(state, input.stop, calls.length);
+  const records: SessionRecord[] = [
+    { type: 'responded', halfStep: input.halfStep, content, calls, stop: input.stop, usage: input.usage, then },
+  ];
+  const text = answerText(content);
+  const effects = [...routeText(state, text)];
+  if (then === 'tools') {
+    const refused = Object.fromEntries(calls.flatMap((call) => (call.refused === undefined ? [] : [[call.id, call.refused]])));
+    effects.push({ type: 'again', input: { type: 'dispatch', refused } });
+  } else if (then === 'pause') {
+    effects.push({ type: 'callModel', halfStep: input.halfStep + 1, attempt: 1 });
+  } else {
+    const exit = exitOnIdle(state, text);
+    records.push(...exit.records);
+    effects.push(...exit.effects, { type: 'again', input: { type: 'wake' } });
+  }
+  return { records, effects };
+}
+
+function continuationOf(state: SessionState, stop: string, callCount: number): Continuation {
+  if (callCount > 0) return 'tools';
+  if (stop === 'pause_turn' && (state.turn?.pauses ?? 0) < PAUSE_CONTINUATIONS_MAX) return 'pause';
+  return 'end';
+}
+
+/** The timeout a model set for a call, where the tool lets it; seconds in, ms out. */
+function requestedTimeoutMs(environment: Environment, toolName: string, input: unknown): number | undefined {
+  const facts = environment.agent.tool(toolName);
+  if (facts === undefined || !facts.adjustableTimeout || !isRecord(input)) return undefined;
+  const seconds = input['timeout'];
+  return typeof seconds === 'number' && seconds > 0 ? Math.ceil(seconds * SECOND_MS) : undefined;
+}
+
+/** Child to parent: every text. Parent to child: a text that addresses one with `@name` (§7.6). */
+function routeText(state: SessionState, text: string): readonly Effect[] {
+  if (text.trim() === '') return [];
+  const effects: Effect[] = [];
+  if (state.parent !== undefined) {
+    effects.push({ type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content: text } });
+  }
+  if (state.children.size > 0 && text.includes('@')) {
+    const names = mentionedNames(text);
+    for (const child of state.children.values()) {
+      if (names.has(child.name)) effects.push({ type: 'tellChild', child: child.id, content: text });
+    }
+  }
+  return effects;
+}
+
+/** A child that goes idle with nothing waiting has finished: its last text is its reply, told once. */
+function exitOnIdle(state: SessionState, text: string): Decision {
+  const hasMore = state.mailbox.some((entry) => entry.kind === 'active');
+  if (state.parent === undefined || state.exit !== undefined || hasMore) return { records: [], effects: [] };
+  const reply = text.trim() === '' ? (state.turn?.text ?? '') : text;
+  return exitDecision(state, { reason: 'completed', reply });
+}
+
+/** A child's end, told to itself and to its parent in one batch (A6). The first end counts. */
+export function exitDecision(
+  state: SessionState,
+  exit: { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape },
+): Decision {
+  if (state.parent === undefined || state.exit !== undefined) return { records: [], effects: [] };
+  const error = exit.error === undefined ? {} : { error: exit.error };
+  return {
+    records: [{ type: 'exited', reason: exit.reason, reply: exit.reply, ...error }],
+    effects: [
+      { type: 'tellParent', input: { type: 'childExited', child: state.id, reason: exit.reason, ...error } },
+    ],
+  };
+}
+
+/** A failed call: wait and try again, or the failure path. */
+export function decideModelFailure(
+  state: SessionState,
+  input: Extract<Input, { type: 'modelFailed' }>,
+  environment: Environment,
+): Decision {
+  const current = state.current;
+  if (current?.halfStep !== input.halfStep || current.attempt !== input.attempt) {
+    return { records: [], effects: [{ type: 'stale', what: 'model failure' }] };
+  }
+  if (input.error.retryable === true && current.attempt < MODEL_ATTEMPTS_MAX) {
+    const waitMs = retryWaitMs(current.attempt, input.error, environment.random);
+    const status = input.error.data?.['status'];
+    return {
+      records: [
+        {
+          type: 'retried',
+          halfStep: input.halfStep,
+          attempt: current.attempt,
+          waitMs,
+          ...(typeof status === 'number' ? { status } : {}),
+        },
+      ],
+      effects: [{ type: 'retryLater', halfStep: input.halfStep, attempt: current.attempt + 1, delayMs: waitMs }],
+    };
+  }
+  return failureDecision(state, input.error);
+}
+
+/** Wait after attempt k: k⁴ seconds plus up to 15 % by chance, at least what the server asked for (§4.4, Δ9). */
+export function retryWaitMs(attempt: number, error: ErrorShape, random: number): number {
+  const base = attempt ** 4 * SECOND_MS;
+  const asked = error.data?.['retryAfterMs'];
+  return Math.ceil(Math.max(base * (1 + RETRY_JITTER * random), typeof asked === 'number' ? asked : 0));
+}
+
+/** The retry timer fired. */
+export function decideRetryDue(state: SessionState, input: Extract<Input, { type: 'retryDue' }>): Decision {
+  const current = state.current;
+  if (current?.halfStep !== input.halfStep || current.attempt !== input.attempt) {
+    return { records: [], effects: [{ type: 'stale', what: 'retry' }] };
+  }
+  return { records: [], effects: [{ type: 'callModel', halfStep: input.halfStep, attempt: input.attempt }] };
+}
+
+/**
+ * The failure path (§4.5): a rider that asked for it bounces, everything else promoted stays; the user is told by a system
+ * message (Δ11), a parent by an entry; authentication stops the queue (Δ12).
+ */
+export function failureDecision(state: SessionState, error: ErrorShape): Decision {
+  const current = state.current;
+  if (current === undefined) return { records: [], effects: [{ type: 'stale', what: 'failure' }] };
+  const blocks = error.code === 'model_authentication';
+  const bounces = current.rider?.bounceBack === true;
+  const records: SessionRecord[] = [];
+  const note = failureNote(error, current.attempt, bounces);
+  if (note !== undefined) records.push({ type: 'noted', content: note });
+  records.push({
+    type: 'failed',
+    halfStep: current.halfStep,
+    error,
+    ...(bounces && current.rider !== undefined ? { bounced: current.rider.entry } : {}),
+    ...(blocks ? { blocks: true } : {}),
+  });
+  const told = tellFailure(state, error);
+  records.push(...told.records);
+  const effects: Effect[] = [...told.effects];
+  if (!blocks) effects.push({ type: 'again', input: { type: 'wake' } });
+  return { records, effects };
+}
+
+/** A child's failed turn is told to its parent, as an entry and as its end (Δ11). */
+export function tellFailure(state: SessionState, error: ErrorShape): Decision {
+  if (state.parent === undefined) return { records: [], effects: [] };
+  const content = `I could not finish: my turn failed (${error.message}).`;
+  const exit = exitDecision(state, { reason: 'failed', reply: '', error });
+  return {
+    records: exit.records,
+    effects: [{ type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content } }, ...exit.effects],
+  };
+}
+
+function failureNote(error: ErrorShape, attempts: number, bounces: boolean): string | undefined {
+  if (error.code === 'model_authentication') return `Authentication failed: ${error.message}`;
+  if (error.retryable === true) return `The model call failed after multiple retries (${attempts} attempts): ${error.message}`;
+  // A bounced message goes back to its sender with the error: a note in the log would tell it twice.
+  return bounces ? undefined : `The turn failed: ${error.message}`;
+}

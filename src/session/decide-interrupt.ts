@@ -1,0 +1,87 @@
+/** Interrupt, recall, pause and resume (contract §5.6 with Δ22, §3.6). Pure. */
+import type { Decision } from './decide.ts';
+import { exitDecision } from './decide-answer.ts';
+import type { Effect } from './inputs.ts';
+import type { SessionRecord } from './records.ts';
+import type { SessionState } from './state.ts';
+import { INTERRUPT_NOTICE } from './tool-texts.ts';
+
+/**
+ * Cancels the model call, the running tools and the working children. An idle session keeps no flag and acknowledges
+ * nothing, but its working children are still told (Δ22 d). The turn ends as cancelled; the user's message stays.
+ */
+export function decideInterrupt(state: SessionState, reason: string | undefined): Decision {
+  const children: Effect[] =
+    state.children.size === 0 ? [] : [{ type: 'interruptChildren', ...(reason === undefined ? {} : { reason }) }];
+  if (state.state === 'idle') {
+    return { records: [], effects: [...children, { type: 'result', value: false }] };
+  }
+  const interrupted = interruptRecords(state, reason, state.nextPendingId);
+  const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
+  return {
+    records: [...interrupted.records, ...exit.records],
+    effects: [
+      ...interrupted.effects,
+      ...exit.effects,
+      ...children,
+      { type: 'result', value: true },
+      { type: 'again', input: { type: 'wake' } },
+    ],
+  };
+}
+
+/**
+ * The records and effects that end a running turn as cancelled: a call in flight is given up, an open round is closed with
+ * a failed response for each call still running (I5), without another model call.
+ * `firstId`: the next free pending id.
+ */
+export function interruptRecords(state: SessionState, reason: string | undefined, firstId: number): Decision {
+  const records: SessionRecord[] = [{ type: 'interrupted', ...(reason === undefined ? {} : { reason }) }];
+  const effects: Effect[] = [];
+  if (state.state === 'awaiting') {
+    records.push({ type: 'released' });
+    if (state.current !== undefined) effects.push({ type: 'cancelModel', halfStep: state.current.halfStep });
+    return { records, effects };
+  }
+  const responses = state.mailbox.filter((entry) => entry.type === 'tool_response').map((entry) => entry.id);
+  let id = firstId;
+  for (const call of state.openCalls.values()) {
+    records.push({
+      type: 'accepted',
+      id,
+      entry: {
+        type: 'tool_response',
+        content: INTERRUPT_NOTICE,
+        source: { type: 'tool', name: call.name },
+        toolUseId: call.id,
+        success: false,
+      },
+    });
+    effects.push({ type: 'cancelTool', callId: call.id, reason: INTERRUPT_NOTICE });
+    responses.push(id);
+    id += 1;
+  }
+  records.push({ type: 'closed', entries: responses, reason: 'cancelled' });
+  return { records, effects };
+}
+
+/** Withdraws a user's entry that was not promoted yet; anything else is left alone (§3.6, Δ7). */
+export function decideRecall(state: SessionState, pendingId: number): Decision {
+  const entry = state.mailbox.find((waiting) => waiting.id === pendingId);
+  if (entry === undefined || entry.type !== 'user_message' || entry.seed !== undefined) {
+    return { records: [], effects: [{ type: 'result', value: false }] };
+  }
+  return { records: [{ type: 'recalled', id: pendingId }], effects: [{ type: 'result', value: true }] };
+}
+
+/** No half-step starts until `resume`; what runs goes on, and its results wait. */
+export function decidePause(state: SessionState): Decision {
+  if (state.paused) return { records: [], effects: [] };
+  return { records: [{ type: 'paused' }], effects: [] };
+}
+
+/** Lifts a pause, and the stop after a failed authentication (Δ12). */
+export function decideResume(state: SessionState): Decision {
+  if (!state.paused && state.blocked === undefined) return { records: [], effects: [] };
+  return { records: [{ type: 'resumed' }], effects: [{ type: 'again', input: { type: 'wake' } }] };
+}

@@ -1,0 +1,64 @@
+/**
+ * Reconciliation when a session is opened again (Δ4, A10, decision of the effect classes). Not a mode: the same state, one
+ * input, and the half-step goes on where it stood. Pure.
+ */
+import { errorShape, TroupeError } from '../base/errors.ts';
+import type { Decision } from './decide.ts';
+import { failureDecision } from './decide-answer.ts';
+import { startCall } from './decide-tools.ts';
+import type { Effect, Environment } from './inputs.ts';
+import type { SessionRecord } from './records.ts';
+import type { SessionState } from './state.ts';
+import { OUTCOME_UNKNOWN } from './tool-texts.ts';
+
+/**
+ * `awaiting`: the call was lost and is issued again with the same bytes, nothing promoted; a retry that was waiting waits
+ * for what is left. `executing`: each open call by its effect: `pure` and `keyed` run again, `probe` asks, `once` is
+ * answered "outcome unknown". `idle`: what waits is routed.
+ */
+export function decideRecovery(state: SessionState, environment: Environment): Decision {
+  if (state.state === 'awaiting') return recoverAwaiting(state, environment);
+  if (state.state === 'executing') return recoverExecuting(state, environment);
+  return { records: [], effects: [{ type: 'again', input: { type: 'wake' } }] };
+}
+
+function recoverAwaiting(state: SessionState, environment: Environment): Decision {
+  const current = state.current;
+  if (current === undefined) throw new Error('S3: awaiting without a current half-step');
+  if (!environment.settings.recovery.resumeAwaiting) {
+    const lost = new TroupeError('internal', 'the model call was lost in a restart', { retryable: false });
+    const failure = failureDecision(state, errorShape(lost));
+    return { records: [{ type: 'recovered', redone: [], synthesized: [] }, ...failure.records], effects: failure.effects };
+  }
+  const records: SessionRecord[] = [{ type: 'recovered', redone: [`half-step ${current.halfStep}`], synthesized: [] }];
+  const { halfStep, attempt, retryAt } = current;
+  if (retryAt !== undefined && retryAt > environment.now) {
+    return { records, effects: [{ type: 'retryLater', halfStep, attempt, delayMs: retryAt - environment.now }] };
+  }
+  if (environment.agent.hasSystemFunction && state.system?.epoch !== state.epoch) {
+    return { records, effects: [{ type: 'evaluateSystem', epoch: state.epoch }] };
+  }
+  return { records, effects: [{ type: 'callModel', halfStep, attempt }] };
+}
+
+function recoverExecuting(state: SessionState, environment: Environment): Decision {
+  const redone: string[] = [];
+  const synthesized: string[] = [];
+  const effects: Effect[] = [];
+  for (const call of state.openCalls.values()) {
+    const facts = environment.agent.tool(call.name);
+    if (facts?.effect === 'once') {
+      synthesized.push(call.id);
+      effects.push({
+        type: 'again',
+        input: { type: 'toolFinished', callId: call.id, content: OUTCOME_UNKNOWN, success: false },
+      });
+    } else {
+      redone.push(call.id);
+      effects.push(startCall(state, call, environment, facts?.effect === 'probe' ? 'probe' : 'run'));
+    }
+  }
+  effects.push({ type: 'again', input: { type: 'wake' } });
+  const isInterrupted = redone.length + synthesized.length > 0;
+  return { records: isInterrupted ? [{ type: 'recovered', redone, synthesized }] : [], effects };
+}

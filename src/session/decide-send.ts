@@ -1,0 +1,102 @@
+/** Acceptance of a message into the mailbox: bounds, idempotency, and the delivery policies. Pure. */
+import { ContentError, errorShape, KeyReusedError, LimitError, MailboxFullError, SessionBusyError, type TroupeError } from '../base/errors.ts';
+import type { Decision } from './decide.ts';
+import { interruptRecords } from './decide-interrupt.ts';
+import type { Effect, Environment, Input } from './inputs.ts';
+import { checkEntry } from './mailbox.ts';
+import type { Entry, SessionRecord } from './records.ts';
+import type { MailboxEntry, SessionState } from './state.ts';
+
+/**
+ * What each delivery policy does on arrival, by whether the session is busy. What it does at selection stands in
+ * `selectEntries`. Busy: not idle, or something active waits already.
+ *
+ * | policy | idle | busy |
+ * | --- | --- | --- |
+ * | ride | starts a turn | waits; the oldest waiting entry joins the next half-step, one a half-step |
+ * | steer | starts a turn | waits; all steers join the next half-step together, before the rider |
+ * | turn | starts a turn | waits until idle, then has a turn of its own |
+ * | interrupt | starts a turn | cancels what is in flight, then has a turn of its own before all that waits |
+ * | merge | starts a turn | waits; all waiting merges become one message |
+ * | latest | starts a turn | drops the waiting `latest` entries and waits in their place |
+ * | reject | starts a turn | refused with `SessionBusyError` |
+ */
+export function decideSend(
+  state: SessionState,
+  input: Extract<Input, { type: 'send' }>,
+  environment: Environment,
+): Decision {
+  const { entry } = input;
+  const known = entry.key === undefined ? undefined : state.keys.get(entry.key);
+  if (known !== undefined) {
+    if (known.fingerprint !== entry.fingerprint) {
+      return refuse(new KeyReusedError(`key ${JSON.stringify(entry.key)} was used with other content`, { data: { key: entry.key } }));
+    }
+    return { records: [], effects: [{ type: 'accepted', pendingId: known.id, seq: known.seq, duplicate: true }] };
+  }
+  const refusal = refusalOf(state, input, environment);
+  if (refusal !== undefined) return refuse(refusal);
+  return accept(state, entry);
+}
+
+function refusalOf(
+  state: SessionState,
+  input: Extract<Input, { type: 'send' }>,
+  environment: Environment,
+): TroupeError | undefined {
+  const { limits } = environment;
+  try {
+    checkEntry(input.entry);
+  } catch (error) {
+    if (error instanceof ContentError) return error;
+    throw error;
+  }
+  if (input.bytes > limits.messageBytes) {
+    return new LimitError(`message of ${input.bytes} bytes is over limits.messageBytes (${limits.messageBytes})`, {
+      data: { limit: 'messageBytes', value: input.bytes },
+    });
+  }
+  if (state.mailbox.length >= limits.mailbox) {
+    return new MailboxFullError(`the mailbox of ${JSON.stringify(state.id)} holds ${limits.mailbox} entries (limits.mailbox)`, {
+      data: { limit: 'mailbox' },
+    });
+  }
+  if (input.entry.deliver === 'reject' && isBusy(state)) {
+    return new SessionBusyError(`session ${JSON.stringify(state.id)} is ${state.state}`, { data: { state: state.state } });
+  }
+  return undefined;
+}
+
+/** Not idle, or something active waits: a message sent now would not have the next half-step to itself. */
+function isBusy(state: SessionState): boolean {
+  return state.state !== 'idle' || state.mailbox.some((entry) => entry.kind === 'active');
+}
+
+function accept(state: SessionState, entry: Entry): Decision {
+  const records: SessionRecord[] = [];
+  const effects: Effect[] = [];
+  if (entry.deliver === 'latest') {
+    for (const waiting of state.mailbox) {
+      if (isReplaceable(waiting)) records.push({ type: 'dropped', id: waiting.id, reason: 'replaced' });
+    }
+  }
+  const id = state.nextPendingId;
+  const accepted: SessionRecord = { type: 'accepted', id, entry };
+  records.push(accepted);
+  if (entry.deliver === 'interrupt' && state.state !== 'idle') {
+    const interrupted = interruptRecords(state, 'a message with deliver "interrupt" arrived', id + 1);
+    records.push(...interrupted.records);
+    effects.push(...interrupted.effects);
+  }
+  effects.push({ type: 'accepted', pendingId: id, seq: 0, duplicate: false }, { type: 'again', input: { type: 'wake' } });
+  return { records, effects };
+}
+
+function isReplaceable(entry: MailboxEntry): boolean {
+  return entry.type === 'user_message' && entry.deliver === 'latest';
+}
+
+/** A refusal as an effect. */
+export function refuse(error: TroupeError): Decision {
+  return { records: [], effects: [{ type: 'refused', error: errorShape(error) }] };
+}

@@ -1,0 +1,76 @@
+/** Dispatch of an answer's calls and the arrival of their results (contract §5.3). Pure. */
+import { unknownToolText } from './tool-texts.ts';
+import type { Decision } from './decide.ts';
+import type { Effect, Environment, Input } from './inputs.ts';
+import type { OpenCall, SessionState } from './state.ts';
+
+/** Starts every open call, in order; refused and unknown ones are answered at once with a failure. */
+export function decideDispatch(
+  state: SessionState,
+  input: Extract<Input, { type: 'dispatch' }>,
+  environment: Environment,
+): Decision {
+  const effects: Effect[] = [];
+  for (const call of state.openCalls.values()) {
+    const refused = input.refused[call.id];
+    const effect = refused === undefined ? startCall(state, call, environment, 'run') : failCall(call.id, refused);
+    effects.push(effect);
+  }
+  return { records: [], effects };
+}
+
+/** The effect that runs a call, or answers it when no such tool is granted (F060). */
+export function startCall(
+  state: SessionState,
+  call: OpenCall,
+  environment: Environment,
+  mode: 'run' | 'probe',
+): Effect {
+  const facts = environment.agent.tool(call.name);
+  if (facts === undefined) return failCall(call.id, unknownToolText(call.name, environment.agent.toolNames));
+  return {
+    type: 'runTool',
+    callId: call.id,
+    name: call.name,
+    input: call.input,
+    key: callKey(state, call),
+    timeoutMs: call.timeoutMs ?? facts.timeoutMs,
+    mode,
+    isRuntimeTool: facts.isRuntimeTool,
+  };
+}
+
+/** Stable for one call across crashes, unique in the store: the session and the seq of the call's message. */
+export function callKey(state: SessionState, call: OpenCall): string {
+  return `${state.id}#${call.seq}`;
+}
+
+function failCall(callId: string, content: string): Effect {
+  return { type: 'again', input: { type: 'toolFinished', callId, content, success: false } };
+}
+
+/** A result becomes one mailbox entry; one whose call has its response already is dropped (R20, A5). */
+export function decideToolFinished(
+  state: SessionState,
+  input: Extract<Input, { type: 'toolFinished' }>,
+): Decision {
+  const call = state.openCalls.get(input.callId);
+  if (call === undefined) return { records: [], effects: [{ type: 'stale', what: 'tool result' }] };
+  return {
+    records: [
+      {
+        type: 'accepted',
+        id: state.nextPendingId,
+        entry: {
+          type: 'tool_response',
+          content: input.content,
+          source: { type: 'tool', name: call.name },
+          toolUseId: call.id,
+          success: input.success,
+          ...(input.ms === undefined ? {} : { ms: input.ms }),
+        },
+      },
+    ],
+    effects: [{ type: 'again', input: { type: 'wake' } }],
+  };
+}

@@ -1,0 +1,92 @@
+/**
+ * `decide`: what happens. Reads a state and an input and answers with records (what to remember) and effects (what to do);
+ * changes nothing, waits for nothing, knows no clock but the one it is given.
+ *
+ * Each input is one step; a step that leads to another of the same session says so with an `again` effect, and `turn.ts`
+ * runs both in one batch. That is how the contract's orders (release, then effect C) stay visible as data.
+ */
+import { decideAnswer, decideModelFailure, decideRetryDue } from './decide-answer.ts';
+import {
+  decideBirth,
+  decideChildExit,
+  decideMarkGoal,
+  decideParentSaid,
+  decideSpawn,
+  decideSubagentSaid,
+} from './decide-children.ts';
+import { decideClaim, decideSystem, decideSystemFailure } from './decide-half-step.ts';
+import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
+import { decideRecovery } from './decide-recovery.ts';
+import { decideSend } from './decide-send.ts';
+import { healExpired } from './healing.ts';
+import { decideDispatch, decideToolFinished } from './decide-tools.ts';
+import type { Effect, Environment, Input } from './inputs.ts';
+import type { SessionRecord } from './records.ts';
+import type { SessionState } from './state.ts';
+
+/** The outcome of one step. */
+export interface Decision {
+  readonly records: readonly SessionRecord[];
+  readonly effects: readonly Effect[];
+}
+
+/** Nothing happens. */
+export const NOTHING: Decision = Object.freeze({ records: [], effects: [] });
+
+/** One step of a session. Never throws for anything an input can hold: refusals are effects. */
+export function decide(state: SessionState, input: Input, environment: Environment): Decision {
+  switch (input.type) {
+    case 'create':
+      if (state.agent !== undefined) return NOTHING;
+      return { records: [{ type: 'created', agent: input.agent, depth: 0 }], effects: [] };
+    case 'born':
+      return decideBirth(state, input.seed);
+    case 'send':
+      return decideSend(state, input, environment);
+    case 'wake':
+      return decideClaim(state, environment);
+    case 'answered':
+      return decideAnswer(state, input, environment);
+    case 'modelFailed':
+      return decideModelFailure(state, input, environment);
+    case 'retryDue':
+      return decideRetryDue(state, input);
+    case 'dispatch':
+      return decideDispatch(state, input, environment);
+    case 'toolFinished':
+      return decideToolFinished(state, input);
+    case 'systemEvaluated':
+      return decideSystem(state, input);
+    case 'systemFailed':
+      return decideSystemFailure(state, input);
+    case 'interrupt':
+      return decideInterrupt(state, input.reason);
+    case 'recall':
+      return decideRecall(state, input.pendingId);
+    case 'spawn':
+      return decideSpawn(state, input.request, environment);
+    case 'markGoal':
+      return decideMarkGoal(state, input);
+    case 'subagentSaid':
+      return decideSubagentSaid(state, input);
+    case 'childExited':
+      return decideChildExit(state, input);
+    case 'parentSaid':
+      return decideParentSaid(state, input.content);
+    case 'pause':
+      return decidePause(state);
+    case 'resume':
+      return decideResume(state);
+    case 'recover':
+      return decideRecovery(state, environment);
+    case 'heal': {
+      const healed = healExpired(state, environment.now, (tool) => environment.agent.tool(tool)?.timeoutMs ?? 0);
+      return { records: healed, effects: [{ type: 'again', input: { type: 'wake' } }] };
+    }
+    case 'refine': {
+      const known = state.messages.find((message) => message.seq === input.messageSeq);
+      if (known === undefined || known.tokens === input.tokens) return NOTHING;
+      return { records: [{ type: 'refined', messageSeq: input.messageSeq, tokens: input.tokens }], effects: [] };
+    }
+  }
+}

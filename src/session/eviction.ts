@@ -1,0 +1,75 @@
+/**
+ * The window of a conversation (contract §6.2) and its batch eviction. A window that slid by a message a turn would change
+ * the request's prefix each time; so old messages leave in batches of the eviction fraction, and each batch opens an epoch
+ * in which the request is byte-stable (A8). Pure.
+ */
+import type { Environment } from './inputs.ts';
+import type { LoggedMessage, SessionState } from './state.ts';
+
+/**
+ * The newest messages whose tokens fit `budget`, oldest first: a contiguous suffix that stops at the first overflow. The
+ * newest message is always there, even if it alone exceeds the budget.
+ */
+export function viewport(messages: readonly LoggedMessage[], budget: number): readonly LoggedMessage[] {
+  let total = 0;
+  let start = messages.length;
+  while (start > 0) {
+    const tokens = messages[start - 1]?.tokens ?? 0;
+    if (start < messages.length && total + tokens > budget) break;
+    total += tokens;
+    start -= 1;
+  }
+  return start === 0 ? messages : messages.slice(start);
+}
+
+/** Tokens the conversation window may hold: the budget less the part kept for pinned messages (§6.6). */
+export function windowBudget(tokenBudget: number, pinnedFraction: number): number {
+  return tokenBudget - Math.floor(tokenBudget * pinnedFraction);
+}
+
+/**
+ * The seq below which messages leave, or `undefined` while everything fits. `incomingTokens`: what the half-step is about to
+ * promote. A zone ends where a conversation may begin: never between a call and its response or inside one answer, and at a
+ * user's message where there is one, so that the request need not open with the model's own words. The newest message
+ * always stays.
+ */
+export function planEviction(state: SessionState, environment: Environment, incomingTokens: number): number | undefined {
+  const { messages } = state;
+  const budget = windowBudget(environment.agent.tokenBudget, environment.settings.mneme.pinnedBudgetFraction);
+  let total = incomingTokens;
+  for (const message of messages) total += message.tokens;
+  if (total <= budget) return undefined;
+  const batch = Math.floor(environment.agent.tokenBudget * environment.settings.mneme.evictionFraction);
+  const keepMin = incomingTokens > 0 ? 0 : 1;
+  let cut = 0;
+  while (total > budget && cut < messages.length - keepMin) {
+    let evicted = 0;
+    do {
+      evicted += messages[cut]?.tokens ?? 0;
+      cut += 1;
+    } while (cut < messages.length - keepMin && evicted + (messages[cut]?.tokens ?? 0) <= batch);
+    total -= evicted;
+  }
+  return cutAt(messages, cut, state.nextMessageSeq);
+}
+
+/** The seq of the best place to cut near index `cut`: the next user message, else the next safe place, else the last before. */
+function cutAt(messages: readonly LoggedMessage[], cut: number, nextSeq: number): number | undefined {
+  const open = new Set<string>();
+  let before = 0;
+  let after: number | undefined;
+  for (const [index, message] of messages.entries()) {
+    if (open.size === 0 && message.inAnswer === undefined) {
+      if (index < cut) before = index;
+      else if (message.type === 'user_message') return index === 0 ? undefined : message.seq;
+      else after ??= index;
+    }
+    if (message.toolUseId === undefined) continue;
+    if (message.type === 'tool_call') open.add(message.toolUseId);
+    else open.delete(message.toolUseId);
+  }
+  // Nothing is open at the end: all may leave, what is promoted next stays.
+  if (after === undefined && open.size === 0 && cut >= messages.length) return nextSeq;
+  const chosen = messages[after ?? before];
+  return chosen === undefined || chosen === messages[0] ? undefined : chosen.seq;
+}

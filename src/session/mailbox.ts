@@ -1,0 +1,122 @@
+/**
+ * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure readings of
+ * a state; nothing here changes one.
+ */
+import { ContentError, describeValue } from '../base/errors.ts';
+import { isBlank, type PendingType } from '../base/messages.ts';
+import type { Entry } from './records.ts';
+import type { MailboxEntry, SessionState } from './state.ts';
+
+/** Kind of each type: `active` entries cause half-steps, `background` ones ride along (§3.1). */
+export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = Object.freeze({
+  user_message: 'active',
+  tool_response: 'active',
+  subagent: 'active',
+  from_mneme: 'background',
+  from_melete_skill: 'background',
+  from_melete_workflow: 'background',
+  from_melete_goal: 'background',
+});
+
+/** Throws `ContentError` when an entry could not be promoted later (F013, F014). */
+export function checkEntry(entry: Entry): void {
+  if (!Object.hasOwn(KIND_OF, entry.type)) {
+    throw new ContentError(`unknown type of mailbox entry: ${describeValue(entry.type)}`);
+  }
+  if (isBlank(entry.content)) throw new ContentError(`content of a ${entry.type} entry must not be blank`);
+  if (entry.type === 'tool_response' && (entry.toolUseId === undefined || entry.toolUseId === '')) {
+    throw new ContentError('a tool_response entry needs a tool use id');
+  }
+  const source = entry.source ?? { type: 'user' };
+  if (source.type !== 'user' && (source.name === undefined || source.name.trim() === '')) {
+    throw new ContentError(`a ${entry.type} entry from ${JSON.stringify(source.type)} needs a source name`);
+  }
+}
+
+/** True iff no call waits for its response, in the log or in the mailbox (§2). */
+export function isRoundComplete(state: SessionState): boolean {
+  return state.openCalls.size === 0;
+}
+
+/** True when a half-step may be claimed: the guards of T1 and T2. Changes nothing. */
+export function mayStart(state: SessionState): boolean {
+  if (state.paused || state.blocked !== undefined) return false;
+  return state.state === 'idle' || (state.state === 'executing' && isRoundComplete(state));
+}
+
+/** Where an entry goes on arrival or on waking (§3.2). */
+export type Route = 'start_melete' | 'start_processing';
+
+/**
+ * The route of an entry, or `undefined` when it waits: background entries always; any entry while no half-step may start;
+ * in `executing` only tool responses route, since a user's message rides the closing half-step (R26).
+ */
+export function routeOf(state: SessionState, entry: MailboxEntry): Route | undefined {
+  if (entry.kind === 'background' || !mayStart(state)) return undefined;
+  if (entry.type === 'tool_response') return 'start_processing';
+  if (state.state === 'executing') return undefined;
+  return entry.type === 'user_message' ? 'start_melete' : 'start_processing';
+}
+
+/** The entry that wakes an idle session: active only, tool responses first, then the oldest (§3.3). */
+export function wakingEntry(state: SessionState): MailboxEntry | undefined {
+  let oldest: MailboxEntry | undefined;
+  for (const entry of state.mailbox) {
+    if (entry.kind === 'background') continue;
+    if (entry.type === 'tool_response') return entry;
+    oldest ??= entry;
+  }
+  return oldest;
+}
+
+/** What one half-step promotes, in this order: responses, background, steers, the rider. */
+export interface Selection {
+  readonly responses: readonly MailboxEntry[];
+  readonly background: readonly MailboxEntry[];
+  readonly steers: readonly MailboxEntry[];
+  /** One entry; or all waiting sub-agent replies (Δ33); or all waiting `merge` entries, which become one message. */
+  readonly riders: readonly MailboxEntry[];
+}
+
+/**
+ * The selection of the next half-step (§4.2 with Δ33 and the delivery policies), or `undefined` when nothing active waits.
+ * `turn` and `interrupt` entries are taken only out of idle, alone; an interrupting one goes before everything that waits.
+ */
+export function selectEntries(state: SessionState): Selection | undefined {
+  const responses: MailboxEntry[] = [];
+  const background: MailboxEntry[] = [];
+  const steers: MailboxEntry[] = [];
+  const candidates: MailboxEntry[] = [];
+  for (const entry of state.mailbox) {
+    if (entry.type === 'tool_response') responses.push(entry);
+    else if (entry.kind === 'background') background.push(entry);
+    else if (entry.deliver === 'steer') steers.push(entry);
+    else candidates.push(entry);
+  }
+  const fresh = state.state === 'idle' && responses.length === 0;
+  if (fresh) {
+    const interrupting = candidates.find((entry) => entry.deliver === 'interrupt');
+    if (interrupting !== undefined) return { responses, background, steers: [], riders: [interrupting] };
+  }
+  const alone = (entry: MailboxEntry) => entry.deliver === 'turn' || entry.deliver === 'interrupt';
+  const riders =
+    fresh && steers.length === 0
+      ? ridersOf(candidates, candidates[0])
+      : ridersOf(candidates, candidates.find((entry) => !alone(entry)));
+  if (responses.length === 0 && steers.length === 0 && riders.length === 0) return undefined;
+  return { responses, background, steers, riders };
+}
+
+function ridersOf(candidates: readonly MailboxEntry[], first: MailboxEntry | undefined): readonly MailboxEntry[] {
+  if (first === undefined) return [];
+  if (first.type === 'subagent') return candidates.filter((entry) => entry.type === 'subagent');
+  if (first.deliver === 'merge') return candidates.filter((entry) => entry.deliver === 'merge');
+  return [first];
+}
+
+/** Entry ids of a selection in promotion order. */
+export function promotionOrder(selection: Selection): readonly number[] {
+  return [...selection.responses, ...selection.background, ...selection.steers, ...selection.riders].map(
+    (entry) => entry.id,
+  );
+}

@@ -1,0 +1,149 @@
+/**
+ * What a session remembers: the closed union of records. A session's log is turns of records; its state is their fold
+ * (`apply`). A record states a fact and carries what cannot be derived from the records before it, nothing else: a
+ * promotion names entries and moves nothing, an answer is kept once and split into messages when it is applied.
+ */
+import { z } from 'zod';
+import type { ErrorShape } from '../base/errors.ts';
+import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../base/messages.ts';
+
+/** What stands in the mailbox, as it was accepted. */
+export interface Entry {
+  readonly type: PendingType;
+  readonly content: string | readonly ContentBlock[];
+  /** Missing: a user. */
+  readonly source?: Source;
+  readonly toolUseId?: string;
+  readonly success?: boolean;
+  readonly deliver?: Deliver;
+  readonly bounceBack?: boolean;
+  /** Idempotency key of the sender, with the fingerprint of the content it came with. */
+  readonly key?: string;
+  readonly fingerprint?: string;
+  /** The log message this entry stands for: promoting it writes nothing new (Δ28). */
+  readonly seed?: number;
+  /** `tool_response` only: how long the call ran. */
+  readonly ms?: number;
+}
+
+/** How a child reports: into its parent's mailbox, or only to the handle of the program that spawned it. */
+export type Replies = 'mailbox' | 'handle';
+
+/** A call of the model, as it was dispatched. */
+export interface DispatchedCall {
+  readonly id: string;
+  /** Why the call is not run but answered with a failure: cut off by the token limit, or unreadable. */
+  readonly refused?: string;
+  /** Timeout the model asked for, where the tool allows it; ms. */
+  readonly timeoutMs?: number;
+}
+
+/** What happens after an answer. */
+export type Continuation = 'tools' | 'pause' | 'end';
+
+/** One fact of a session's log. */
+export type SessionRecord =
+  | {
+      readonly type: 'created';
+      readonly agent: string;
+      readonly depth: number;
+      readonly parent?: string;
+      readonly spawnCallId?: string;
+      readonly name?: string;
+      /** Added to the agent's system prompt: identity and communication of a child, or a specialist's prompt. */
+      readonly prompt?: string;
+      readonly grants?: readonly string[];
+      readonly replies?: Replies;
+      /** The child's task: its root goal, its first message, pinned (contract §7.3). */
+      readonly task?: string;
+    }
+  | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
+  | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
+  | { readonly type: 'epoch'; readonly fingerprint: string }
+  | { readonly type: 'system'; readonly epoch: number; readonly text: string }
+  | { readonly type: 'evicted'; readonly below: number }
+  | {
+      readonly type: 'responded';
+      readonly halfStep: number;
+      readonly content: readonly ContentBlock[];
+      readonly calls: readonly DispatchedCall[];
+      readonly stop: string;
+      readonly usage: Usage;
+      readonly then: Continuation;
+    }
+  | {
+      readonly type: 'retried';
+      readonly halfStep: number;
+      readonly attempt: number;
+      readonly waitMs: number;
+      readonly status?: number;
+    }
+  | {
+      readonly type: 'failed';
+      readonly halfStep: number;
+      readonly error: ErrorShape;
+      /** The entry that bounced: its message is removed, its content goes back to the sender. */
+      readonly bounced?: number;
+      /** Authentication: the queue stops until `resumed`. */
+      readonly blocks?: boolean;
+    }
+  | { readonly type: 'noted'; readonly content: string }
+  | { readonly type: 'closed'; readonly entries: readonly number[]; readonly reason: 'completed' | 'cancelled' | 'limit'; readonly error?: ErrorShape }
+  | { readonly type: 'dropped'; readonly id: number; readonly reason: string }
+  | { readonly type: 'recalled'; readonly id: number }
+  | { readonly type: 'poisoned'; readonly id: number; readonly error: ErrorShape }
+  | { readonly type: 'interrupted'; readonly reason?: string }
+  | { readonly type: 'healed'; readonly toolUseId: string; readonly content: string }
+  /** The model call in flight was given up on request: the turn ends as cancelled. */
+  | { readonly type: 'released' }
+  | {
+      readonly type: 'spawned';
+      readonly child: string;
+      readonly name: string;
+      readonly replies: Replies;
+      readonly spawnCallId?: string;
+      readonly key?: string;
+      readonly fingerprint?: string;
+    }
+  | {
+      readonly type: 'childExited';
+      readonly child: string;
+      readonly reason: 'completed' | 'failed' | 'cancelled';
+      readonly error?: ErrorShape;
+    }
+  | { readonly type: 'goalCompleted'; readonly result: string }
+  | { readonly type: 'exited'; readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape }
+  | { readonly type: 'paused' }
+  | { readonly type: 'resumed' }
+  | { readonly type: 'recovered'; readonly redone: readonly string[]; readonly synthesized: readonly string[] }
+  | { readonly type: 'refined'; readonly messageSeq: number; readonly tokens: number };
+
+/** What one actor turn wrote for one session. */
+export interface RecordTurn {
+  /** Epoch ms of the turn: every message and event of it carries this time. */
+  readonly at: number;
+  readonly records: readonly SessionRecord[];
+}
+
+/** Version of the text form; a reader refuses higher ones. */
+export const RECORD_FORMAT: 1 = 1;
+
+/** The text of a turn for the journal: versioned JSON. */
+export function encodeTurn(turn: RecordTurn): string {
+  return `{"v":${RECORD_FORMAT},"at":${turn.at},"r":${JSON.stringify(turn.records)}}`;
+}
+
+const turnSchema = z.looseObject({
+  v: z.literal(RECORD_FORMAT),
+  at: z.number(),
+  r: z.array(z.looseObject({ type: z.string() })),
+});
+
+/**
+ * The turn a text of the journal describes. Throws an Error naming what is wrong; the store turns it into
+ * `StoreCorruptError`. The envelope is checked here, the records' own fields were checked before they were written.
+ */
+export function decodeTurn(text: string): RecordTurn {
+  const parsed = turnSchema.parse(JSON.parse(text));
+  return { at: parsed.at, records: parsed.r as unknown as readonly SessionRecord[] };
+}

@@ -1,0 +1,244 @@
+/**
+ * A session's state: the fold of its records.
+ *
+ * Owns: everything `decide` may look at. Does not own: time, the agent's definition, the store, what is in flight outside.
+ * Invariants, asserted by `apply` and cited by tests:
+ *  S1 `messages` are those at or above `floor`, ascending by seq;
+ *  S2 `mailbox` is ascending by id; an entry is in the mailbox or was promoted, recalled or dropped, never two of them (A7);
+ *  S3 `current` is present exactly while the state is `awaiting`;
+ *  S4 `openCalls` are the calls with neither a response in the log nor one in the mailbox; non-empty only while `executing`;
+ *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last one.
+ */
+import type { ErrorShape } from '../base/errors.ts';
+import type { ContentBlock, Message, Pending, Usage } from '../base/messages.ts';
+import { NO_USAGE } from '../base/messages.ts';
+import type { SessionStateName } from '../events/event.ts';
+import type { Replies } from './records.ts';
+
+/** A message with what rendering needs beside the public fields. */
+export interface LoggedMessage extends Message {
+  /** First message of a model answer: all blocks of the answer, replayed as they came (R20). */
+  readonly blocks?: readonly ContentBlock[];
+  /** A later message of the same answer: contained in `blocks` of the first. */
+  readonly inAnswer?: true;
+  /**
+   * First message after an answered request: it starts a request message of its own even if the role is the same, so that
+   * what was sent stays a prefix of what is sent next (A8).
+   */
+  readonly opens?: true;
+  /** Half of a phantom pair. */
+  readonly phantom?: true;
+  /** The child's task: shown again by the context prefix once it has left the window. */
+  readonly pinned?: true;
+  /** `tool_call` only: the call's own timeout (Δ1), ms. */
+  readonly timeoutMs?: number;
+}
+
+/** A waiting entry with what its promotion and its sender need. */
+export interface MailboxEntry extends Pending {
+  readonly bounceBack?: boolean;
+  readonly seed?: number;
+}
+
+/** A call without a response. */
+export interface OpenCall {
+  readonly id: string;
+  readonly name: string;
+  readonly input: unknown;
+  /** Message seq of the call: with the session's id the call's idempotency key. */
+  readonly seq: number;
+  /** Epoch ms of the answer that asked for it. */
+  readonly at: number;
+  readonly timeoutMs?: number;
+}
+
+/** What became of an accepted entry. */
+export type ReceiptState =
+  | { readonly status: 'accepted' }
+  | { readonly status: 'promoted'; readonly turn: number; readonly messageSeq?: number }
+  | { readonly status: 'answered'; readonly turn: number; readonly text: string }
+  | { readonly status: 'failed'; readonly turn: number; readonly error: ErrorShape }
+  | { readonly status: 'cancelled'; readonly turn: number }
+  | { readonly status: 'dropped'; readonly reason: string };
+
+/** The running turn: from the claim out of idle to the next idle. */
+export interface RunningTurn {
+  readonly id: number;
+  /** Entries it consumed whose senders wait for its answer. */
+  readonly entries: number[];
+  /** Text of its last answer; parts of a paused answer joined. */
+  text: string;
+  usage: Usage;
+  /** Model calls made. */
+  halfSteps: number;
+  /** Continuations of the current paused answer. */
+  pauses: number;
+  /** The goal was marked completed: close the round without another model call (Δ32). */
+  marked: boolean;
+}
+
+/** The model call in flight or due. */
+export interface CurrentCall {
+  readonly halfStep: number;
+  /** Attempts begun, from 1. */
+  attempt: number;
+  /** Epoch ms at which a retry is due; missing while a call is out. */
+  retryAt?: number;
+  /** The rider of this half-step (entry id) and the message it became, for bounce-back (§4.5). */
+  readonly rider?: { readonly entry: number; readonly messageSeq?: number; readonly bounceBack: boolean; readonly content: string | readonly ContentBlock[] };
+}
+
+/** A child as its parent remembers it. */
+export interface ChildLink {
+  readonly id: string;
+  readonly name: string;
+  readonly replies: Replies;
+  readonly spawnCallId?: string;
+  exited?: 'completed' | 'failed' | 'cancelled';
+}
+
+/** The fold of a session's records. Mutable: owned by whoever folds it (see `apply`). */
+export interface SessionState {
+  readonly id: string;
+  /** Undefined until the `created` record: the session does not exist yet. */
+  agent: string | undefined;
+  depth: number;
+  parent: string | undefined;
+  spawnCallId: string | undefined;
+  name: string | undefined;
+  prompt: string | undefined;
+  grants: readonly string[] | undefined;
+  replies: Replies;
+  createdAt: number;
+  updatedAt: number;
+
+  state: SessionStateName;
+  paused: boolean;
+  blocked: ErrorShape | undefined;
+  interruptRequested: boolean;
+
+  messages: LoggedMessage[];
+  floor: number;
+  epoch: number;
+  /** Fingerprint of the agent's request header this epoch was opened with. */
+  fingerprint: string | undefined;
+  /** The system text of this epoch, where the agent's is a function. */
+  system: { readonly epoch: number; readonly text: string } | undefined;
+  /** Highest message seq that was part of an answered request: below it the rendering is frozen. */
+  sealedSeq: number;
+
+  nextMessageSeq: number;
+  nextPendingId: number;
+  nextTurn: number;
+  nextHalfStep: number;
+  nextChild: number;
+  eventSeq: number;
+
+  mailbox: MailboxEntry[];
+  deadLetters: { readonly entry: MailboxEntry; readonly error: ErrorShape }[];
+  openCalls: Map<string, OpenCall>;
+  /** Every tool-use id in `messages`: a model's repeated id is rewritten (R05). */
+  callIds: Set<string>;
+  current: CurrentCall | undefined;
+  turn: RunningTurn | undefined;
+  keys: Map<string, { readonly id: number; readonly fingerprint: string; readonly seq: number }>;
+  receipts: Map<number, ReceiptState>;
+  /** Ids of settled receipts still at hand, oldest first. */
+  settled: number[];
+
+  children: Map<string, ChildLink>;
+  childNames: Set<string>;
+  childKeys: Map<string, { readonly child: string; readonly fingerprint: string }>;
+  goal: { readonly description: string; completed: boolean } | undefined;
+  exit: { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape } | undefined;
+  usage: Usage;
+}
+
+/** The state before the first record. */
+export function emptyState(id: string): SessionState {
+  return {
+    id,
+    agent: undefined,
+    depth: 0,
+    parent: undefined,
+    spawnCallId: undefined,
+    name: undefined,
+    prompt: undefined,
+    grants: undefined,
+    replies: 'mailbox',
+    createdAt: 0,
+    updatedAt: 0,
+    state: 'idle',
+    paused: false,
+    blocked: undefined,
+    interruptRequested: false,
+    messages: [],
+    floor: 1,
+    epoch: 1,
+    fingerprint: undefined,
+    system: undefined,
+    sealedSeq: 0,
+    nextMessageSeq: 1,
+    nextPendingId: 1,
+    nextTurn: 1,
+    nextHalfStep: 1,
+    nextChild: 1,
+    eventSeq: 0,
+    mailbox: [],
+    deadLetters: [],
+    openCalls: new Map(),
+    callIds: new Set(),
+    current: undefined,
+    turn: undefined,
+    keys: new Map(),
+    receipts: new Map(),
+    settled: [],
+    children: new Map(),
+    childNames: new Set(),
+    childKeys: new Map(),
+    goal: undefined,
+    exit: undefined,
+    usage: NO_USAGE,
+  };
+}
+
+/** The text form of a state, for a head of the journal. `restoreState(snapshotState(s))` equals `s`. */
+export function snapshotState(state: SessionState): string {
+  return JSON.stringify({
+    ...state,
+    openCalls: [...state.openCalls],
+    callIds: [...state.callIds],
+    keys: [...state.keys],
+    receipts: [...state.receipts],
+    children: [...state.children],
+    childNames: [...state.childNames],
+    childKeys: [...state.childKeys],
+  });
+}
+
+/** The state a snapshot describes. Trusts its writer: the journal guards the text. */
+export function restoreState(text: string): SessionState {
+  const plain = JSON.parse(text) as SessionState & Record<'openCalls' | 'callIds' | 'keys' | 'receipts' | 'children' | 'childNames' | 'childKeys', never>;
+  // Object.assign over an empty state: members that were undefined are absent from the text.
+  return Object.assign(emptyState(plain.id), plain, {
+    openCalls: new Map(plain.openCalls),
+    callIds: new Set(plain.callIds),
+    keys: new Map(plain.keys),
+    receipts: new Map(plain.receipts),
+    children: new Map(plain.children),
+    childNames: new Set(plain.childNames),
+    childKeys: new Map(plain.childKeys),
+  });
+}
+
+/** The public form of a message: without what only rendering needs. */
+export function publicMessage(message: LoggedMessage): Message {
+  const { blocks: _blocks, inAnswer: _inAnswer, phantom: _phantom, opens: _opens, pinned: _pinned, timeoutMs: _timeoutMs, ...rest } = message;
+  return rest;
+}
+
+/** The public form of a mailbox entry. */
+export function publicEntry(entry: MailboxEntry): Pending {
+  const { bounceBack: _bounceBack, seed: _seed, ...rest } = entry;
+  return rest;
+}

@@ -1,0 +1,259 @@
+/**
+ * The endpoint over a port: requests, answers and notes of one turn of the loop travel as one array.
+ *
+ * Owns: the frames waiting for the turn's end, the calls waiting for an answer. Does not own: the thread behind the port.
+ *
+ * T1 every call settles exactly once: with its answer, with the far side's error, or when either side is gone.
+ * T2 frames of one side arrive in the order they were sent.
+ * T3 a payload that cannot be cloned fails its own call, answer or note, and no other of its batch.
+ * T4 nothing is delivered synchronously: not even in place.
+ */
+import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX } from '../base/bounds.ts';
+import { asError, CancelledError, LimitError, TroupeError } from '../base/errors.ts';
+import type { Endpoint } from './endpoint.ts';
+import { decodeError, type EncodedError, encodeError } from './error-codec.ts';
+
+/** What an endpoint needs of a port: a `MessagePort`, a `Worker`, a thread's `parentPort`, or one side of a local pair. */
+export interface MessagePortLike {
+  postMessage(message: unknown): void;
+  on(event: string, listener: (value: unknown) => void): unknown;
+  off(event: string, listener: (value: unknown) => void): unknown;
+  close?(): void;
+}
+
+const CALL = 0;
+const ANSWER = 1;
+const FAILURE = 2;
+const NOTE = 3;
+/** A batch is one flat array, four places a frame: kind, id, method, payload. Flat clones faster than nested. */
+const PLACES = 4;
+
+interface OpenCall {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+type Handler = (payload: unknown) => unknown;
+
+/**
+ * An endpoint over `port`, which it takes over: it listens at once, so set the handlers in the same turn. A handler of a
+ * note that throws is a programmer's error: it is thrown again outside, after the batch.
+ */
+export function createEndpoint(port: MessagePortLike): Endpoint {
+  return new BatchedEndpoint(port);
+}
+
+/** Two endpoints joined in place: the same contract on one thread, payloads handed over uncloned. */
+export function createLocalEndpoints(): [Endpoint, Endpoint] {
+  const left = new LocalPort();
+  const right = new LocalPort();
+  left.peer = right;
+  right.peer = left;
+  return [new BatchedEndpoint(left), new BatchedEndpoint(right)];
+}
+
+class BatchedEndpoint implements Endpoint {
+  readonly #port: MessagePortLike;
+  readonly #open = new Map<number, OpenCall>();
+  readonly #handlers = new Map<string, Handler>();
+  readonly #closeListeners: (() => void)[] = [];
+  #outbox: unknown[] = [];
+  #flushing = false;
+  #lastId = 0;
+  #state: 'open' | 'closed' | 'gone' = 'open';
+
+  constructor(port: MessagePortLike) {
+    this.#port = port;
+    port.on('message', this.#receive);
+    // A batch that cannot be read leaves calls without their answers: the only safe reading is that the line is cut.
+    port.on('messageerror', this.#gone);
+    // A port ends with `close`, a worker with `exit`.
+    port.on('close', this.#gone);
+    port.on('exit', this.#gone);
+  }
+
+  call(method: string, payload: unknown): Promise<unknown> {
+    if (this.#state !== 'open') return Promise.reject(this.#endError());
+    if (this.#open.size >= ENDPOINT_CALLS_MAX) {
+      return Promise.reject(
+        new LimitError(`more than ${ENDPOINT_CALLS_MAX} calls wait on one endpoint`, {
+          data: { limit: 'endpointCalls' },
+          retryable: true,
+        }),
+      );
+    }
+    this.#lastId += 1;
+    const id = this.#lastId;
+    return new Promise((resolve, reject) => {
+      this.#open.set(id, { resolve, reject });
+      this.#send(CALL, id, method, payload);
+    });
+  }
+
+  notify(method: string, payload: unknown): void {
+    if (this.#state === 'open') this.#send(NOTE, 0, method, payload);
+  }
+
+  handle(method: string, handler: Handler): void {
+    this.#handlers.set(method, handler);
+  }
+
+  onClose(listener: () => void): void {
+    if (this.#state === 'gone') queueMicrotask(listener);
+    else this.#closeListeners.push(listener);
+  }
+
+  close(): void {
+    if (this.#state !== 'open') return;
+    this.#flush();
+    this.#state = 'closed';
+    this.#letGo();
+    this.#port.close?.();
+  }
+
+  #endError(): Error {
+    return this.#state === 'closed'
+      ? new CancelledError('the endpoint was closed')
+      : new TroupeError('internal', 'the other side of the thread boundary is gone', { retryable: true });
+  }
+
+  #gone = (): void => {
+    if (this.#state !== 'open') return;
+    this.#state = 'gone';
+    this.#letGo();
+    for (const listener of this.#closeListeners.splice(0)) listener();
+  };
+
+  #letGo(): void {
+    this.#port.off('message', this.#receive);
+    this.#outbox = [];
+    const calls = [...this.#open.values()];
+    this.#open.clear();
+    for (const call of calls) call.reject(this.#endError());
+  }
+
+  #send(kind: number, id: number, method: string, payload: unknown): void {
+    this.#outbox.push(kind, id, method, payload);
+    if (this.#flushing) return;
+    this.#flushing = true;
+    // setImmediate, not a microtask: it waits for the continuations of the whole turn, so a batch of calls is answered
+    // by a batch.
+    setImmediate(this.#flush);
+  }
+
+  #flush = (): void => {
+    this.#flushing = false;
+    const frames = this.#outbox;
+    if (frames.length === 0 || this.#state !== 'open') return;
+    this.#outbox = [];
+    const step = ENDPOINT_BATCH_MAX * PLACES;
+    if (frames.length <= step) this.#post(frames);
+    else for (let start = 0; start < frames.length; start += step) this.#post(frames.slice(start, start + step));
+  };
+
+  #post(frames: readonly unknown[]): void {
+    try {
+      this.#port.postMessage(frames);
+    } catch {
+      for (let start = 0; start < frames.length; start += PLACES) {
+        this.#postOne(frames.slice(start, start + PLACES));
+      }
+    }
+  }
+
+  #postOne(frame: readonly unknown[]): void {
+    try {
+      this.#port.postMessage(frame);
+    } catch (error) {
+      const id = frame[1] as number;
+      if (frame[0] === CALL) this.#settle(id)?.reject(asError(error));
+      if (frame[0] === ANSWER) this.#port.postMessage([FAILURE, id, '', encodeError(error)]);
+      // A note has no one to be told; its loss is allowed by its contract.
+    }
+  }
+
+  #receive = (message: unknown): void => {
+    const frames = message as readonly unknown[];
+    for (let at = 0; at < frames.length; at += PLACES) {
+      const id = frames[at + 1] as number;
+      const payload = frames[at + 3];
+      if (frames[at] === ANSWER) this.#settle(id)?.resolve(payload);
+      else if (frames[at] === FAILURE) this.#settle(id)?.reject(decodeError(payload as EncodedError));
+      else if (frames[at] === CALL) this.#answer(id, frames[at + 2] as string, payload);
+      else this.#take(frames[at + 2] as string, payload);
+    }
+  };
+
+  #settle(id: number): OpenCall | undefined {
+    const call = this.#open.get(id);
+    this.#open.delete(id);
+    return call;
+  }
+
+  #answer(id: number, method: string, payload: unknown): void {
+    const handler = this.#handlers.get(method);
+    try {
+      if (handler === undefined) throw new TroupeError('internal', `no handler for ${JSON.stringify(method)}`);
+      const result = handler(payload);
+      if (isThenable(result)) {
+        Promise.resolve(result).then(
+          (value) => this.#reply(ANSWER, id, value),
+          (error: unknown) => this.#reply(FAILURE, id, encodeError(error)),
+        );
+      } else this.#reply(ANSWER, id, result);
+    } catch (error) {
+      this.#reply(FAILURE, id, encodeError(error));
+    }
+  }
+
+  #reply(kind: number, id: number, payload: unknown): void {
+    if (this.#state === 'open') this.#send(kind, id, '', payload);
+  }
+
+  #take(method: string, payload: unknown): void {
+    try {
+      const result = this.#handlers.get(method)?.(payload);
+      if (isThenable(result)) Promise.resolve(result).catch(throwOutside);
+    } catch (error) {
+      throwOutside(error);
+    }
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function';
+}
+
+function throwOutside(error: unknown): void {
+  setImmediate(() => {
+    throw error;
+  });
+}
+
+/** One side of a pair without a thread between. The endpoint's own batching is the asynchronous hop (T4). */
+class LocalPort implements MessagePortLike {
+  peer: LocalPort | undefined;
+  readonly #listeners = new Map<string, Set<(value: unknown) => void>>();
+
+  postMessage(message: unknown): void {
+    this.peer?.emit('message', message);
+  }
+
+  on(event: string, listener: (value: unknown) => void): void {
+    const listeners = this.#listeners.get(event) ?? new Set();
+    this.#listeners.set(event, listeners.add(listener));
+  }
+
+  off(event: string, listener: (value: unknown) => void): void {
+    this.#listeners.get(event)?.delete(listener);
+  }
+
+  close(): void {
+    const peer = this.peer;
+    this.peer = undefined;
+    setImmediate(() => peer?.emit('close', undefined));
+  }
+
+  emit(event: string, value: unknown): void {
+    for (const listener of this.#listeners.get(event) ?? []) listener(value);
+  }
+}

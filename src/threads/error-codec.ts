@@ -1,0 +1,114 @@
+/**
+ * Errors as plain data. Structured clone drops class, name and code, so every error that crosses a thread is encoded here
+ * and comes back as its own class, with code, data and causes.
+ */
+import { ERROR_CAUSES_MAX, ERROR_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
+import { asError, describeValue, type ErrorCode, errorFromShape, TroupeError } from '../base/errors.ts';
+import { cutText, isRecord, toPlainJson } from '../base/json.ts';
+
+/** An error as plain data: safe to clone and to store. */
+export interface EncodedError {
+  /** The class for errors of the house, else the error's `name`. */
+  readonly name: string;
+  readonly message: string;
+  readonly stack?: string;
+  /** A code of the house, or a foreign one (`ENOENT`). */
+  readonly code?: string;
+  /** True for errors of the house: they come back as their own class. */
+  readonly house: boolean;
+  readonly retryable?: boolean;
+  readonly data?: Readonly<Record<string, unknown>>;
+  readonly cause?: EncodedError;
+}
+
+/** What was thrown, as plain data. Takes anything and never throws; causes are kept to a depth of 5. */
+export function encodeError(thrown: unknown): EncodedError {
+  return encode(thrown, 0);
+}
+
+function encode(thrown: unknown, depth: number): EncodedError {
+  try {
+    return encodeReadable(asError(thrown), depth);
+  } catch {
+    // A getter or a proxy that throws while it is read.
+    return { name: 'Error', message: `unreadable error: ${typeof thrown}`, house: false };
+  }
+}
+
+function encodeReadable(error: Error, depth: number): EncodedError {
+  const code: unknown = Reflect.get(error, 'code');
+  const stack: unknown = error.stack;
+  const cause: unknown = error.cause;
+  const encoded = {
+    name: classNameOf(error),
+    message: cutText(String(error.message), ERROR_TEXT_CHARACTERS_MAX),
+    ...(typeof stack === 'string' ? { stack: cutText(stack, ERROR_TEXT_CHARACTERS_MAX) } : {}),
+    ...(typeof code === 'string' ? { code } : {}),
+    ...(cause === undefined || depth >= ERROR_CAUSES_MAX ? {} : { cause: encode(cause, depth + 1) }),
+  };
+  if (!(error instanceof TroupeError)) return { ...encoded, house: false };
+  const data = plainData(error.data);
+  return { ...encoded, house: true, retryable: error.retryable, ...(data === undefined ? {} : { data }) };
+}
+
+function plainData(data: unknown): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const plain = toPlainJson(data);
+    return isRecord(plain) && Object.keys(plain).length > 0 ? plain : undefined;
+  } catch (error) {
+    return { omitted: error instanceof Error ? error.message : describeValue(data) };
+  }
+}
+
+/** Classes of the language that come back as themselves; others become `Error` with their name kept. */
+const LANGUAGE_ERRORS: Readonly<Record<string, new (message: string, options?: ErrorOptions) => Error>> = {
+  TypeError,
+  RangeError,
+  SyntaxError,
+  ReferenceError,
+  EvalError,
+  URIError,
+};
+
+/** The error that was encoded: its own class again for errors of the house, name and code kept for others. */
+export function decodeError(encoded: EncodedError): Error {
+  const cause = encoded.cause === undefined ? undefined : decodeError(encoded.cause);
+  const error = encoded.house ? decodeHouse(encoded, cause) : decodeForeign(encoded, cause);
+  if (encoded.stack !== undefined) define(error, 'stack', encoded.stack);
+  if (error.name !== encoded.name) define(error, 'name', encoded.name);
+  return error;
+}
+
+function decodeHouse(encoded: EncodedError, cause: Error | undefined): Error {
+  const shape = {
+    name: encoded.name,
+    code: (encoded.code ?? 'internal') as ErrorCode,
+    message: encoded.message,
+    ...(encoded.retryable === undefined ? {} : { retryable: encoded.retryable }),
+    ...(encoded.data === undefined ? {} : { data: encoded.data }),
+  };
+  return errorFromShape(shape, cause);
+}
+
+function decodeForeign(encoded: EncodedError, cause: Error | undefined): Error {
+  const options = cause === undefined ? undefined : { cause };
+  const known = Object.hasOwn(LANGUAGE_ERRORS, encoded.name) ? LANGUAGE_ERRORS[encoded.name] : undefined;
+  const error = known === undefined ? new Error(encoded.message, options) : new known(encoded.message, options);
+  if (encoded.code !== undefined) define(error, 'code', encoded.code);
+  return error;
+}
+
+/** Not enumerable, as the language's own error properties are. */
+function define(error: Error, key: string, value: string): void {
+  Object.defineProperty(error, key, { value, configurable: true, writable: true, enumerable: false });
+}
+
+/** The name a reader knows an error by: its `name`, or its class where that was left at `Error`. Never throws. */
+export function classNameOf(error: Error): string {
+  try {
+    if (typeof error.name === 'string' && error.name !== '' && error.name !== 'Error') return error.name;
+    return error.constructor?.name || 'Error';
+  } catch {
+    return 'Error';
+  }
+}

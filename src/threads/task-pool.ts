@@ -1,0 +1,236 @@
+/**
+ * Tasks on a bounded set of threads, one task a thread: Piscina with a queue of our own in front.
+ *
+ * Owns: the threads, the tasks that wait for one. Does not own: what a task is, its deadline, whether it is tried again.
+ *
+ * P1 `run` settles exactly once: with the result, the task's own error, `CancelledError` on abort, or a thread's death.
+ * P2 no thread is started before the first task; idle threads end by themselves.
+ * P3 a thread that dies or is aborted takes only its own task along; the next task gets a new thread.
+ *
+ * The queue is ours because Piscina's own is left waiting when the last thread dies, and refuses with a plain `Error`.
+ */
+
+import { fileURLToPath } from 'node:url';
+import type { MessagePort } from 'node:worker_threads';
+import { Piscina } from 'piscina';
+import { TOOL_THREAD_IDLE_MS } from '../base/bounds.ts';
+import { asError, CancelledError, LimitError, TroupeError } from '../base/errors.ts';
+import { isRecord } from '../base/json.ts';
+import { decodeError } from './error-codec.ts';
+import { LINE_KEY, type TaskReply } from './task-thread.ts';
+import { type ThreadLimits, workerLimits } from './thread.ts';
+
+/** The pool's side of the line to one thread; posting to a dead thread does nothing. */
+export interface ThreadLine {
+  post(message: unknown): void;
+}
+
+/** How to make a pool. */
+export interface TaskPoolOptions {
+  /** A worker entry whose default export is made by `serveTasks`. */
+  readonly entry: URL;
+  /** Threads at most. */
+  readonly threads: number;
+  /** Tasks waiting at most. */
+  readonly queueMax: number;
+  readonly resourceLimits?: ThreadLimits;
+  /** Milliseconds an idle thread is kept; default `TOOL_THREAD_IDLE_MS`. */
+  readonly idleMs?: number;
+  /** Takes what a thread posts on its line. May come after the task's end. Must not throw. */
+  readonly onNote?: (note: unknown, line: ThreadLine) => void;
+}
+
+/** Options of one task. */
+export interface TaskOptions {
+  /** Aborting a task that waits removes it; aborting one that runs kills its thread, even a spinning one. */
+  readonly signal?: AbortSignal;
+  /** Ports and buffers inside the task that move instead of being copied. */
+  readonly transfer?: readonly object[];
+}
+
+/** A pool of threads. */
+export interface TaskPool {
+  /**
+   * Runs a task. Rejects with the task's own error (class and code kept), `CancelledError` on abort or close, `LimitError`
+   * when the queue is full, and with an error for which `threadDeathOf` is defined when the thread died.
+   */
+  run(task: unknown, options?: TaskOptions): Promise<unknown>;
+  /** Tasks that have a thread, and that wait for one. */
+  counts(): { readonly running: number; readonly waiting: number; readonly threads: number };
+  /** Rejects what is open with `CancelledError` and ends the threads. Safe to call again. */
+  close(): Promise<void>;
+}
+
+interface Waiting {
+  readonly task: unknown;
+  readonly options: TaskOptions;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+  /** Takes a running task off its thread, and the thread with it. */
+  readonly kill: AbortController;
+  /** Why it was killed. */
+  fate: Error | undefined;
+}
+
+/** Makes a pool; starts nothing yet. */
+export function createTaskPool(options: TaskPoolOptions): TaskPool {
+  return new PiscinaPool(options);
+}
+
+/** What a thread died of (`exit code 1`, `out of memory`), when that is why a task failed. */
+export function threadDeathOf(error: unknown): string | undefined {
+  if (!(error instanceof TroupeError)) return undefined;
+  const death = error.data['threadDeath'];
+  return typeof death === 'string' ? death : undefined;
+}
+
+class PiscinaPool implements TaskPool {
+  readonly #options: TaskPoolOptions;
+  #piscina: Piscina | undefined;
+  /** Insertion order is the queue's order; a set, so that an aborted task leaves at once. */
+  readonly #waiting = new Set<Waiting>();
+  readonly #running = new Set<Waiting>();
+  #closing: Promise<void> | undefined;
+
+  constructor(options: TaskPoolOptions) {
+    this.#options = options;
+  }
+
+  run(task: unknown, options: TaskOptions = {}): Promise<unknown> {
+    if (this.#closing !== undefined) return Promise.reject(new CancelledError('the thread pool is closed'));
+    if (options.signal?.aborted === true) return Promise.reject(aborted(options.signal));
+    if (this.#waiting.size >= this.#options.queueMax) {
+      return Promise.reject(
+        new LimitError(`more than ${this.#options.queueMax} tasks wait for a thread`, {
+          retryable: true,
+          data: { limit: 'taskQueue' },
+        }),
+      );
+    }
+    return new Promise((resolve, reject) => {
+      const entry: Waiting = {
+        task,
+        options,
+        resolve,
+        reject,
+        kill: new AbortController(),
+        fate: undefined,
+      };
+      options.signal?.addEventListener('abort', () => this.#abort(entry, aborted(options.signal)), {
+        once: true,
+        signal: entry.kill.signal,
+      });
+      this.#waiting.add(entry);
+      this.#fill();
+    });
+  }
+
+  counts(): { readonly running: number; readonly waiting: number; readonly threads: number } {
+    return {
+      running: this.#running.size,
+      waiting: this.#waiting.size,
+      threads: this.#piscina?.threads.length ?? 0,
+    };
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async #end(): Promise<void> {
+    const open = [...this.#waiting, ...this.#running];
+    this.#waiting.clear();
+    for (const entry of open) entry.reject(new CancelledError('the thread pool was closed'));
+    await this.#piscina?.destroy();
+  }
+
+  #fill(): void {
+    for (const entry of this.#waiting) {
+      if (this.#running.size >= this.#options.threads || this.#closing !== undefined) return;
+      this.#waiting.delete(entry);
+      void this.#start(entry);
+    }
+  }
+
+  #abort(entry: Waiting, fate: Error): void {
+    if (this.#waiting.delete(entry)) entry.reject(fate);
+    entry.fate ??= fate;
+    entry.kill.abort(fate);
+  }
+
+  async #start(entry: Waiting): Promise<void> {
+    this.#running.add(entry);
+    const { transfer } = entry.options;
+    try {
+      const reply = (await this.#threads().run(entry.task, {
+        signal: entry.kill.signal,
+        ...(transfer === undefined ? {} : { transferList: [...transfer] as never }),
+      })) as TaskReply;
+      if ('error' in reply) entry.reject(decodeError(reply.error));
+      else entry.resolve(reply.value);
+    } catch (error) {
+      entry.reject(entry.fate ?? threadDeath(error));
+    } finally {
+      this.#running.delete(entry);
+      // The task is over: this only takes the listener off the caller's signal.
+      entry.kill.abort();
+      this.#fill();
+    }
+  }
+
+  #threads(): Piscina {
+    if (this.#piscina !== undefined) return this.#piscina;
+    const { entry, threads, idleMs, resourceLimits } = this.#options;
+    const piscina = new Piscina({
+      filename: fileURLToPath(entry),
+      minThreads: 0,
+      maxThreads: threads,
+      idleTimeout: idleMs ?? TOOL_THREAD_IDLE_MS,
+      concurrentTasksPerWorker: 1,
+      // Waiting in `Atomics` would stop what a tool left running, and its late errors would hit the next task.
+      atomics: 'disabled',
+      recordTiming: false,
+      ...(resourceLimits === undefined ? {} : { resourceLimits: workerLimits(resourceLimits) }),
+    });
+    // Always a listener: a reply that was under way when its task was aborted is told as an `error` of the pool.
+    piscina.on('error', (error: unknown) => this.#poolError(error));
+    piscina.on('message', (message: unknown) => this.#greet(message));
+    this.#piscina = piscina;
+    return piscina;
+  }
+
+  /** A thread that dies before it is ready takes no task along, and Piscina would leave the task waiting (P1). */
+  #poolError(error: unknown): void {
+    if ((this.#piscina?.threads.length ?? 0) > 0) return;
+    for (const entry of [...this.#running]) this.#abort(entry, threadDeath(error));
+  }
+
+  /** The first word of a thread: its end of the line. */
+  #greet(message: unknown): void {
+    if (!isRecord(message) || !(LINE_KEY in message)) return;
+    const port = message[LINE_KEY] as MessagePort;
+    const line: ThreadLine = { post: (note) => port.postMessage(note) };
+    port.on('message', (note: unknown) => this.#options.onNote?.(note, line));
+    // Running tasks keep the process alive; an idle thread must not.
+    port.unref();
+  }
+}
+
+function aborted(signal: AbortSignal | undefined): CancelledError {
+  return new CancelledError('the task was aborted', { cause: signal?.reason });
+}
+
+function threadDeath(thrown: unknown): TroupeError {
+  const error = asError(thrown);
+  const code: unknown = Reflect.get(error, 'code');
+  const exit = /exited with code: (-?\d+)/.exec(error.message)?.[1];
+  let death = error.message;
+  if (code === 'ERR_WORKER_OUT_OF_MEMORY') death = 'out of memory';
+  else if (exit !== undefined) death = `exit code ${exit}`;
+  return new TroupeError('internal', `the thread died: ${death}`, {
+    cause: error,
+    retryable: true,
+    data: { threadDeath: death },
+  });
+}

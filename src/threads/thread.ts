@@ -1,0 +1,122 @@
+/**
+ * Threads with an endpoint: started from an entry file, told of their end exactly once.
+ *
+ * Owns: the worker and its endpoint. Does not own: what is said over it, and whether a thread that died is replaced.
+ *
+ * W1 `onExit` listeners run exactly once, whatever ends the thread: its own exit, an uncaught error, `terminate`.
+ */
+import {
+  isMainThread,
+  parentPort,
+  type ResourceLimits,
+  type Transferable,
+  Worker,
+  workerData,
+} from 'node:worker_threads';
+import { asError, TroupeError } from '../base/errors.ts';
+import { createEndpoint } from './batched-endpoint.ts';
+import type { Endpoint } from './endpoint.ts';
+
+/** Memory bounds of a thread, in megabytes. */
+export interface ThreadLimits {
+  readonly heapMb?: number;
+  readonly youngHeapMb?: number;
+  readonly stackMb?: number;
+}
+
+/** How to start a thread. */
+export interface ThreadOptions {
+  /** Shown by debuggers and process listings. */
+  readonly name: string;
+  /** What the entry reads as `data`; structured clone. */
+  readonly workerData?: unknown;
+  /** Ports and buffers inside `workerData` that move instead of being copied. */
+  readonly transfer?: readonly object[];
+  readonly resourceLimits?: ThreadLimits;
+  /** Node's own options; by default the starting thread's. */
+  readonly execArgv?: readonly string[];
+}
+
+/** How a thread ended. `error`: what it did not catch, as `ERR_WORKER_OUT_OF_MEMORY` in `code`. */
+export interface ThreadExit {
+  readonly exitCode: number;
+  readonly error?: Error;
+}
+
+/** A running thread, as the thread that started it sees it. */
+export interface Thread {
+  readonly name: string;
+  readonly endpoint: Endpoint;
+  /** Runs `listener` once when the thread has ended; soon, when it already has. */
+  onExit(listener: (exit: ThreadExit) => void): void;
+  /** Ends the thread, a spinning one too; resolves when it is gone. Safe to call again. */
+  terminate(): Promise<void>;
+  /** Lets the process end though the thread runs. */
+  unref(): void;
+}
+
+/** Starts a thread. Never throws for what happens inside it: that is an exit. */
+export function startThread(entry: URL, options: ThreadOptions): Thread {
+  const worker = new Worker(entry, {
+    name: options.name,
+    workerData: options.workerData,
+    transferList: [...(options.transfer ?? [])] as Transferable[],
+    ...(options.resourceLimits === undefined ? {} : { resourceLimits: workerLimits(options.resourceLimits) }),
+    ...(options.execArgv === undefined ? {} : { execArgv: [...options.execArgv] }),
+  });
+  let exit: ThreadExit | undefined;
+  let fault: Error | undefined;
+  const listeners: ((exit: ThreadExit) => void)[] = [];
+  worker.on('error', (error: unknown) => {
+    fault = asError(error);
+  });
+  worker.once('exit', (exitCode) => {
+    const ended = { exitCode, ...(fault === undefined ? {} : { error: fault }) };
+    exit = ended;
+    for (const listener of listeners.splice(0)) listener(ended);
+  });
+  return {
+    name: options.name,
+    endpoint: createEndpoint(worker),
+    onExit(listener) {
+      const ended = exit;
+      if (ended === undefined) listeners.push(listener);
+      else queueMicrotask(() => listener(ended));
+    },
+    async terminate() {
+      await worker.terminate();
+    },
+    unref() {
+      worker.unref();
+    },
+  };
+}
+
+/** Bounds in Node's words. */
+export function workerLimits(limits: ThreadLimits): ResourceLimits {
+  return {
+    ...(limits.heapMb === undefined ? {} : { maxOldGenerationSizeMb: limits.heapMb }),
+    ...(limits.youngHeapMb === undefined ? {} : { maxYoungGenerationSizeMb: limits.youngHeapMb }),
+    ...(limits.stackMb === undefined ? {} : { stackSizeMb: limits.stackMb }),
+  };
+}
+
+/** A thread's own side. */
+export interface ServedThread {
+  readonly endpoint: Endpoint;
+  /** The `workerData` it was started with. */
+  readonly data: unknown;
+}
+
+/**
+ * Called by a worker entry, first thing: answers the starting thread with `handlers`. Throws `internal` on the main
+ * thread.
+ */
+export function serveThread(handlers: Readonly<Record<string, (payload: unknown) => unknown>>): ServedThread {
+  if (isMainThread || parentPort === null) {
+    throw new TroupeError('internal', 'a worker entry was loaded outside a worker thread');
+  }
+  const endpoint = createEndpoint(parentPort);
+  for (const [method, handler] of Object.entries(handlers)) endpoint.handle(method, handler);
+  return { endpoint, data: workerData };
+}

@@ -1,0 +1,87 @@
+/**
+ * The JSON Schema of a tool's input, from whatever the tool gives: a JSON Schema, a zod 4 schema, or another Standard
+ * Schema that can tell its JSON Schema. Checked against what the Messages API refuses (rules R31 to R33).
+ */
+import { z } from 'zod';
+import { ConfigError, describeValue } from '../base/errors.ts';
+import { isRecord, type Json, toPlainJson } from '../base/json.ts';
+import { schemaProblem } from './json-schema.ts';
+import type { StandardSchema } from './tool.ts';
+
+/** Rule R33. */
+const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
+/** Rule R32. */
+const COMBINATORS = ['oneOf', 'allOf', 'anyOf'] as const;
+/** The dialect the Messages API reads. */
+const DIALECT = 'draft-2020-12';
+
+/** True for a Standard Schema: an object or a function with `~standard` (arktype's types are functions). */
+export function isStandardSchema(input: unknown): input is StandardSchema {
+  if ((typeof input !== 'object' || input === null) && typeof input !== 'function') return false;
+  const standard: unknown = Reflect.get(input, '~standard');
+  return isRecord(standard) && typeof standard['validate'] === 'function';
+}
+
+/**
+ * The JSON Schema a model is shown for `input`, as a plain copy without `$schema`. `label` names the tool in errors. Throws
+ * `ConfigError` naming the broken rule.
+ */
+export function inputSchemaOf(input: unknown, label: string): Readonly<Record<string, Json>> {
+  const { $schema: _dialect, ...schema } = plainSchema(rawSchema(input, label), label);
+  for (const key of COMBINATORS) {
+    if (Object.hasOwn(schema, key)) {
+      throw broken(label, 'R32', `input has ${key} at the top level, which the Messages API refuses`);
+    }
+  }
+  if (schema['type'] !== 'object') {
+    throw broken(label, 'R31', `input must have type "object" at the top level, got ${describeValue(schema['type'])}`);
+  }
+  for (const key of Object.keys(isRecord(schema['properties']) ? schema['properties'] : {})) {
+    if (!PROPERTY_KEY.test(key)) {
+      throw broken(label, 'R33', `property ${JSON.stringify(key)} must match ${PROPERTY_KEY.source}`);
+    }
+  }
+  const problem = schemaProblem(schema);
+  if (problem !== undefined) throw broken(label, 'R31', `input is not a valid JSON Schema 2020-12: ${problem}`);
+  return schema;
+}
+
+function broken(label: string, rule: string, why: string): ConfigError {
+  return new ConfigError(`${label}: ${why} (${rule})`, { data: { rule } });
+}
+
+function plainSchema(raw: unknown, label: string): Readonly<Record<string, Json>> {
+  try {
+    const plain = toPlainJson(raw);
+    if (isRecord(plain)) return plain as Readonly<Record<string, Json>>;
+  } catch (error) {
+    throw new ConfigError(`${label}: input is not plain JSON`, { cause: error, data: { rule: 'R31' } });
+  }
+  throw broken(label, 'R31', `input must be a Standard Schema or a JSON Schema object, got ${describeValue(raw)}`);
+}
+
+function rawSchema(input: unknown, label: string): unknown {
+  if (!isStandardSchema(input)) return input;
+  try {
+    if (isZod4(input)) return z.toJSONSchema(input, { io: 'input', target: DIALECT });
+    const converter: unknown = Reflect.get(input['~standard'], 'jsonSchema');
+    if (isRecord(converter) && typeof converter['input'] === 'function') {
+      return converter['input']({ target: DIALECT }) as unknown;
+    }
+  } catch (error) {
+    throw new ConfigError(`${label}: input has no JSON Schema form; give a JSON Schema instead`, {
+      cause: error,
+      data: { rule: 'R31' },
+    });
+  }
+  const vendor = input['~standard'].vendor;
+  throw new ConfigError(
+    `${label}: a schema of ${vendor} cannot be told to the model; use zod 4, a Standard Schema with JSON Schema, or give a JSON Schema`,
+    { data: { rule: 'R31' } },
+  );
+}
+
+/** zod 3 is a Standard Schema of the same vendor, without the internals that the conversion reads. */
+function isZod4(input: StandardSchema): input is StandardSchema & z.ZodType {
+  return input['~standard'].vendor === 'zod' && '_zod' in input;
+}

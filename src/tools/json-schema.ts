@@ -1,0 +1,72 @@
+/** JSON Schema 2020-12: is a schema valid, and does a value fit it. The only importer of the validator library. */
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+
+/** One thing wrong with a value: where (`$.a[0]`), and what. */
+export interface SchemaIssue {
+  readonly path: string;
+  readonly message: string;
+}
+
+// Lenient where the standard is: unknown keywords and formats are annotations, not faults.
+const ajv: Ajv2020 = new Ajv2020({ strict: false, validateFormats: false, logger: false });
+/** Keyed by the schema object: a tool's schema is compiled once a thread and goes with its tool. */
+const compiled: WeakMap<object, ValidateFunction> = new WeakMap();
+
+/** What is wrong with `schema` as a 2020-12 schema, references included; `undefined` when nothing is. Never throws. */
+export function schemaProblem(schema: object): string | undefined {
+  try {
+    compile(schema);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : 'it cannot be compiled';
+  }
+}
+
+/** The first thing of `value` that breaks `schema`. Throws when the schema itself cannot be compiled. */
+export function schemaIssue(schema: object, value: unknown): SchemaIssue | undefined {
+  const validate = compile(schema);
+  if (validate(value) === true) return undefined;
+  const error = validate.errors?.[0];
+  if (error === undefined) return { path: '$', message: 'does not fit the schema' };
+  return { path: pathOf(error.instancePath), message: messageOf(error) };
+}
+
+function compile(schema: object): ValidateFunction {
+  const known = compiled.get(schema);
+  if (known !== undefined) return known;
+  // Another dialect's name is no fault of the schema: the rules that matter are the same.
+  const { $schema: _dialect, ...rest } = schema as Readonly<Record<string, unknown>>;
+  try {
+    const validate = ajv.compile(rest);
+    compiled.set(schema, validate);
+    return validate;
+  } finally {
+    // The library keeps every schema by identity and by `$id`: two tools may well use the same one.
+    ajv.removeSchema(rest);
+    if (typeof rest['$id'] === 'string') ajv.removeSchema(rest['$id']);
+  }
+}
+
+function messageOf(error: ErrorObject): string {
+  const message = error.message ?? 'does not fit the schema';
+  const params = error.params as Readonly<Record<string, unknown>>;
+  if (error.keyword === 'additionalProperties') return `${message}: ${JSON.stringify(params['additionalProperty'])}`;
+  if (error.keyword === 'enum') return `${message}: ${JSON.stringify(params['allowedValues'])}`;
+  return message;
+}
+
+/** A JSON pointer as the house writes paths. */
+function pathOf(pointer: string): string {
+  const parts = pointer.split('/').slice(1);
+  return pathText(parts.map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~')));
+}
+
+/** `['a', 0, 'b']` as `$.a[0].b`. */
+export function pathText(parts: readonly unknown[]): string {
+  let text = '$';
+  for (const part of parts) {
+    const key = typeof part === 'object' && part !== null && 'key' in part ? String(part.key) : String(part);
+    text += /^\d+$/.test(key) ? `[${key}]` : `.${key}`;
+  }
+  return text;
+}

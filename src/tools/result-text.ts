@@ -1,0 +1,123 @@
+/** What a tool returned or threw, as the text a model reads (contract §5.3, §11.3). Pure. */
+import { asError, describeValue } from '../base/errors.ts';
+import { cutText, isRecord, NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
+
+/** A result as text, and whether it is one. */
+export interface ResultText {
+  readonly content: string;
+  readonly success: boolean;
+}
+
+/** Stands for a blank result: a blank message could neither be stored nor sent (Δ19). */
+export const NO_OUTPUT = '(no output)';
+
+/**
+ * The text of a returned value: a string as it is, bytes as UTF-8, an object with an own `error` as a failure in JSON,
+ * other values as JSON, nothing or blanks as `(no output)`. A value JSON cannot carry is a failure that names its path.
+ * Never throws.
+ */
+export function resultText(value: unknown): ResultText {
+  try {
+    if (value === undefined) return { content: NO_OUTPUT, success: true };
+    if (typeof value === 'string') return { content: orPlaceholder(cleanText(value)), success: true };
+    if (value instanceof Uint8Array) {
+      return { content: orPlaceholder(cleanText(new TextDecoder().decode(value))), success: true };
+    }
+    if (value instanceof Error) return thrownText(value);
+    const success = !(isRecord(value) && Object.hasOwn(value, 'error'));
+    return { content: cleanJson(JSON.stringify(toPlainJson(value))), success };
+  } catch (error) {
+    const why = error instanceof NotPlainError ? error.message : `not serialisable at $: ${safeMessage(error)}`;
+    return { content: cleanText(`result ${why}`), success: false };
+  }
+}
+
+/** The text of what a tool threw: `{"error":"<Class>: <message>"}`. Takes anything, never throws. */
+export function thrownText(thrown: unknown): ResultText {
+  return { content: cleanJson(JSON.stringify({ error: cleanText(nameAndMessage(thrown)) })), success: false };
+}
+
+/** `<Class>: <message>`; takes anything, never throws. */
+export function nameAndMessage(thrown: unknown): string {
+  try {
+    const error = asError(thrown);
+    const own = error.name !== 'Error' && error.name !== '' ? error.name : error.constructor.name;
+    return `${own || 'Error'}: ${error.message}`;
+  } catch {
+    return `Error: unreadable ${typeof thrown} thrown`;
+  }
+}
+
+function safeMessage(thrown: unknown): string {
+  try {
+    return asError(thrown).message;
+  } catch {
+    return describeValue(typeof thrown);
+  }
+}
+
+function orPlaceholder(text: string): string {
+  return text.trim() === '' ? NO_OUTPUT : text;
+}
+
+const ESC = '\\u001b';
+const STRING_END = `(?:\\u0007|${ESC}\\\\|\\u009c)`;
+/**
+ * Terminal sequences (ECMA-48): control strings such as OSC with their terminator, CSI with parameters, and two-character
+ * escapes. No part can match in two ways, so the time is linear in the text.
+ */
+const ESCAPES: RegExp = new RegExp(
+  [
+    `(?:${ESC}[\\]PX^_]|[\\u0090\\u0098\\u009d-\\u009f])[^\\u0007\\u001b\\u009c]*${STRING_END}`,
+    `(?:${ESC}\\[|\\u009b)[0-?]*[ -/]*[@-~]`,
+    `${ESC}[ -/]*[0-~]`,
+  ].join('|'),
+  'g',
+);
+/** Every control character but newline and tab. */
+const CONTROLS = /[^\P{Cc}\n\t]/gu;
+
+/** Text safe for a log, a request and a terminal: well-formed, no escape sequences, no controls but newline and tab. */
+export function cleanText(text: string): string {
+  return wellFormed(text).replace(ESCAPES, '').replace(CONTROLS, '');
+}
+
+/** In JSON only single characters may go: a whole sequence could take a quote along. */
+function cleanJson(json: string): string {
+  return json.replace(CONTROLS, '');
+}
+
+/**
+ * `text` cut in the middle to at most `bytesMax` UTF-8 bytes, both ends kept, on code-point borders (F55). A result is cut
+ * so before it crosses a thread; what the model sees of it is `truncateResult`'s business.
+ */
+export function cutMiddle(text: string, bytesMax: number): string {
+  // Shorter in UTF-16 units than a third of the bytes: no need to count them.
+  if (text.length * 3 <= bytesMax) return text;
+  if (text.length <= bytesMax && Buffer.byteLength(text) <= bytesMax) return text;
+  const notice = `\n[… cut: a result of more than ${bytesMax} bytes …]\n`;
+  const side = Math.max(0, Math.floor((bytesMax - Buffer.byteLength(notice)) / 2));
+  return headOfBytes(text, side) + notice + tailOfBytes(text, side);
+}
+
+/** The longest start of `text` of at most `bytesMax` UTF-8 bytes that splits no code point. */
+export function headOfBytes(text: string, bytesMax: number): string {
+  const bytes = Buffer.from(cutText(text, bytesMax));
+  if (bytes.length <= bytesMax) return bytes.toString();
+  let end = bytesMax;
+  while (end > 0 && isContinuation(bytes[end])) end -= 1;
+  return bytes.subarray(0, end).toString();
+}
+
+/** The longest end of `text` of at most `bytesMax` UTF-8 bytes that splits no code point. */
+export function tailOfBytes(text: string, bytesMax: number): string {
+  const bytes = Buffer.from(text.slice(Math.max(0, text.length - bytesMax)).replace(/^[\uDC00-\uDFFF]/, ''));
+  if (bytes.length <= bytesMax) return bytes.toString();
+  let start = bytes.length - bytesMax;
+  while (start < bytes.length && isContinuation(bytes[start])) start += 1;
+  return bytes.subarray(start).toString();
+}
+
+function isContinuation(byte: number | undefined): boolean {
+  return byte !== undefined && (byte & 0xc0) === 0x80;
+}

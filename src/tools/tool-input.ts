@@ -1,0 +1,64 @@
+/** The input of a call, checked against the tool's schema before the tool sees it. */
+import { INPUT_ISSUES_MAX } from '../base/bounds.ts';
+import { describeValue } from '../base/errors.ts';
+import { isRecord } from '../base/json.ts';
+import { isStandardSchema } from './input-schema.ts';
+import { pathText, type SchemaIssue, schemaIssue } from './json-schema.ts';
+
+/** A checked input, or the text that tells the model what is wrong with it, by schema path. */
+export type CheckedInput = { readonly value: unknown } | { readonly error: string };
+
+/** What of a tool decides about its input. */
+export interface InputOwner {
+  readonly name: string;
+  readonly input: unknown;
+  readonly adjustableTimeout?: boolean | undefined;
+}
+
+/**
+ * Checks `input` with the tool's own schema; defaults and transforms of a Standard Schema are applied. Never throws: a
+ * schema that throws is an error text too.
+ */
+export async function validateInput(tool: InputOwner, input: unknown): Promise<CheckedInput> {
+  if (!isRecord(input)) {
+    return { error: errorText(tool.name, [{ path: '$', message: `expected an object, got ${describeValue(input)}` }]) };
+  }
+  try {
+    return await check(tool, withoutTimeout(tool, input));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : describeValue(error);
+    return { error: `Invalid input for tool ${JSON.stringify(tool.name)}: its schema failed: ${why}` };
+  }
+}
+
+async function check(tool: InputOwner, input: unknown): Promise<CheckedInput> {
+  if (isStandardSchema(tool.input)) {
+    const result = await tool.input['~standard'].validate(input);
+    if (result.issues === undefined) return { value: result.value };
+    const issues = result.issues.map(({ path, message }) => ({ path: pathText(path ?? []), message }));
+    return { error: errorText(tool.name, issues) };
+  }
+  if (!isRecord(tool.input)) return { error: `Tool ${JSON.stringify(tool.name)} has no input schema` };
+  const issue = schemaIssue(tool.input, input);
+  return issue === undefined ? { value: input } : { error: errorText(tool.name, [issue]) };
+}
+
+/** `timeout` was added to the tool's schema by us and is read by us: a strict schema must not stumble over it. */
+function withoutTimeout(tool: InputOwner, input: Readonly<Record<string, unknown>>): unknown {
+  if (tool.adjustableTimeout !== true || !Object.hasOwn(input, 'timeout') || ownsTimeout(tool.input)) return input;
+  const { timeout: _ours, ...rest } = input;
+  return rest;
+}
+
+function ownsTimeout(schema: unknown): boolean {
+  // zod keeps its properties in `shape`, a JSON Schema in `properties`.
+  const holder: unknown = isRecord(schema) ? (schema['properties'] ?? schema['shape']) : undefined;
+  return isRecord(holder) && Object.hasOwn(holder, 'timeout');
+}
+
+function errorText(name: string, issues: readonly SchemaIssue[]): string {
+  const lines = issues.slice(0, INPUT_ISSUES_MAX).map(({ path, message }) => `${path}: ${message}`);
+  const more = issues.length - lines.length;
+  if (more > 0) lines.push(`and ${more} more`);
+  return `Invalid input for tool ${JSON.stringify(name)}:\n${lines.join('\n')}`;
+}

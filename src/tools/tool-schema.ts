@@ -1,0 +1,146 @@
+/** A tool described as plain data, checked against every rule that the Messages API has for tools (R29 to R33). */
+import { TOOL_DESCRIPTION_CHARACTERS_MAX, TOOL_TIMEOUT_MS_MAX } from '../base/bounds.ts';
+import { ConfigError, describeValue } from '../base/errors.ts';
+import { isToolName } from '../base/ids.ts';
+import { isRecord, type Json } from '../base/json.ts';
+import { inputSchemaOf } from './input-schema.ts';
+import type { Effect, ToolDescription } from './tool.ts';
+
+const EFFECTS: readonly unknown[] = ['pure', 'keyed', 'once', 'probe'] satisfies readonly Effect[];
+
+/** A tool as a request to the model has it. */
+export interface AdvertisedTool {
+  readonly name: string;
+  readonly description: string;
+  readonly input_schema: Readonly<Record<string, Json>>;
+}
+
+/** True for an object with the four members that make a tool, whatever their quality. */
+export function looksLikeTool(value: unknown): value is Readonly<Record<string, unknown>> {
+  return (
+    isRecord(value) &&
+    typeof value['name'] === 'string' &&
+    typeof value['description'] === 'string' &&
+    typeof value['run'] === 'function' &&
+    value['input'] !== undefined
+  );
+}
+
+/**
+ * The description of a tool, with defaults filled in. Throws `ConfigError` naming the tool and the broken rule. Runs where
+ * the tool's code is: on the host thread, or in a tool thread.
+ */
+export function describeTool(tool: unknown): ToolDescription {
+  if (!isRecord(tool)) throw new ConfigError(`a tool must be an object, got ${describeValue(tool)}`);
+  const name = toolName(tool['name']);
+  const label = `tool ${JSON.stringify(name)}`;
+  requireMember(label, 'run', 'a function', tool['run'], typeof tool['run'] === 'function');
+  const timeoutMs = optional(tool, label, 'timeoutMs', 'a positive number of milliseconds', isPositive);
+  const concurrency = optional(tool, label, 'concurrency', 'a positive integer', isPositiveInteger);
+  return {
+    name,
+    description: toolText(tool['description'], label),
+    inputSchema: inputSchemaOf(tool['input'], label),
+    effect: toolEffect(tool, label),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    adjustableTimeout: optional(tool, label, 'adjustableTimeout', 'a boolean', isBoolean) ?? false,
+    truncate: optional(tool, label, 'truncate', 'a boolean', isBoolean) ?? true,
+    ...(concurrency === undefined ? {} : { concurrency }),
+  };
+}
+
+function toolName(name: unknown): string {
+  if (typeof name !== 'string') throw new ConfigError(`a tool's name must be a string, got ${describeValue(name)}`);
+  if (!isToolName(name)) {
+    throw new ConfigError(
+      `tool ${JSON.stringify(name)}: a name is 1 to 128 letters, digits, underscores and hyphens (R29)`,
+      { data: { rule: 'R29', tool: name } },
+    );
+  }
+  return name;
+}
+
+function toolText(description: unknown, label: string): string {
+  const fits =
+    typeof description === 'string' &&
+    description.trim() !== '' &&
+    description.length <= TOOL_DESCRIPTION_CHARACTERS_MAX;
+  const form = `a text of 1 to ${TOOL_DESCRIPTION_CHARACTERS_MAX} characters`;
+  requireMember(label, 'description', form, description, fits);
+  return String(description);
+}
+
+function toolEffect(tool: Readonly<Record<string, unknown>>, label: string): Effect {
+  const effect = tool['effect'] ?? 'once';
+  requireMember(label, 'effect', `one of ${EFFECTS.join(', ')}`, effect, EFFECTS.includes(effect));
+  const hasProbe = typeof tool['probe'] === 'function';
+  if (effect === 'probe' && !hasProbe) {
+    throw new ConfigError(`${label}: effect "probe" needs a function \`probe\` that tells what happened to a call`);
+  }
+  return effect as Effect;
+}
+
+function requireMember(label: string, key: string, form: string, value: unknown, fits: boolean): void {
+  if (!fits) throw new ConfigError(`${label}: ${key} must be ${form}, got ${describeValue(value)}`, { data: { key } });
+}
+
+function optional<T>(
+  tool: Readonly<Record<string, unknown>>,
+  label: string,
+  key: string,
+  form: string,
+  fits: (value: unknown) => value is T,
+): T | undefined {
+  const value = tool[key];
+  if (value === undefined) return undefined;
+  if (fits(value)) return value;
+  throw new ConfigError(`${label}: ${key} must be ${form}, got ${describeValue(value)}`, { data: { key } });
+}
+
+function isPositive(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value > 0;
+}
+function isPositiveInteger(value: unknown): value is number {
+  return isPositive(value) && Number.isInteger(value);
+}
+function isBoolean(value: unknown): value is boolean {
+  return typeof value === 'boolean';
+}
+
+/**
+ * The tool as a model is told of it. A tool with `adjustableTimeout` gets an optional integer `timeout` in seconds that
+ * names its true default; the description itself is left as it is. `timeoutMs`: the setting, for tools without their own.
+ */
+export function advertiseTool(description: ToolDescription, timeoutMs: number): AdvertisedTool {
+  const { name, inputSchema } = description;
+  const told = { name, description: description.description, input_schema: inputSchema };
+  if (!takesTimeout(description)) return told;
+  const properties = isRecord(inputSchema['properties']) ? inputSchema['properties'] : {};
+  const timeout = {
+    type: 'integer',
+    minimum: 1,
+    description: `Seconds (default: ${(description.timeoutMs ?? timeoutMs) / 1_000})`,
+  };
+  return {
+    ...told,
+    input_schema: { ...inputSchema, properties: { ...properties, timeout } } as Readonly<Record<string, Json>>,
+  };
+}
+
+/** True when `timeout` in a call's input is the runtime's to read: a tool with such a property of its own keeps it. */
+export function takesTimeout(tool: Pick<ToolDescription, 'adjustableTimeout' | 'inputSchema'>): boolean {
+  if (!tool.adjustableTimeout) return false;
+  const properties = tool.inputSchema['properties'];
+  return !(isRecord(properties) && Object.hasOwn(properties, 'timeout'));
+}
+
+/**
+ * Milliseconds one call may take: what the model asked for with `timeout`, where the tool lets it and the number makes
+ * sense, at most `TOOL_TIMEOUT_MS_MAX`; else the tool's own; else `timeoutMs`, the setting.
+ */
+export function effectiveTimeoutMs(description: ToolDescription, input: unknown, timeoutMs: number): number {
+  const standard = description.timeoutMs ?? timeoutMs;
+  if (!takesTimeout(description) || !isRecord(input)) return standard;
+  const asked = input['timeout'];
+  return isPositive(asked) ? Math.min(asked * 1_000, TOOL_TIMEOUT_MS_MAX) : standard;
+}
