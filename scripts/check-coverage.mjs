@@ -8,7 +8,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** Rows of supervision: the behaviours of `actors/supervisor.ts`, one named test each. */
-const supervisionRows = 34;
+const supervisionRows = 35;
 const requiredRows = [
   ...rows('F', 1, 87, 3),
   ...rows('F', 105, 121, 3),

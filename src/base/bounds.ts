@@ -64,6 +64,8 @@ export const FLUSH_ROWS_MAX = 4_096;
 export const RESUME_BUDGET_MS = 4;
 /** Milliseconds between checkpoints of session heads. */
 export const CHECKPOINT_INTERVAL_MS = 1_000;
+/** Turns of one session's log after which its state is stored whole when it leaves memory: bounds what a wake-up folds. */
+export const SNAPSHOT_TURNS = 500;
 /** Turns journalled before a checkpoint is due whatever the time: bounds the tail a recovery replays. */
 export const CHECKPOINT_TURNS = 10_000;
 /** Milliseconds beyond a tool's timeout within which its call is over, thread killed if need be. */
@@ -118,3 +120,43 @@ export const INPUT_ISSUES_MAX = 5;
 export const TOOL_NOISE_MAX = 100;
 /** Names offered for a tool name that does not exist. */
 export const NEAREST_NAMES_MAX = 3;
+/** UTF-8 bytes of one model answer's event stream: twice the largest request, so that no endless answer fills memory. */
+export const STREAM_BYTES_MAX: number = 64 * 1024 * 1024;
+/** Characters kept of a model server's error message; a gateway may answer with a page. */
+export const ERROR_MESSAGE_CHARACTERS_MAX = 2_000;
+/** Milliseconds one call of the Anthropic provider may take when its options say nothing: the vendor client's own default. */
+export const MODEL_CALL_MS_MAX = 600_000;
+/** Contexts one thread mirrors; the one used longest ago is dropped and sent whole next time. As many as live sessions. */
+export const MIRRORED_CONTEXTS_MAX = 10_000;
+/** UTF-16 units of text one call may gather for its next delta; beyond it the delta goes out before its time. */
+export const DELTA_CHARACTERS_MAX = 65_536;
+/** Sessions one scripted provider keeps a place in its script for; tests and demos have fewer. */
+export const SCRIPT_SESSIONS_MAX = 1_000_000;
+/** UTF-8 bytes after which a row of the journal takes no further turn; one larger turn has a row of its own. */
+export const ROW_BYTES_MAX: number = 64 * 1024;
+/** UTF-8 bytes gathered for one flush; what comes later rides the next, so that a flush of a slow disk stays short. */
+export const FLUSH_BYTES_MAX: number = 4 * 1024 * 1024;
+/** Bytes of address space one shard's file is mapped with; see `src/journal/lmdb-engine.ts` for the reason. */
+export const STORE_MAP_BYTES: number = 64 * 1024 ** 3;
+/** Characters of a session's name in the journal: four times the longest session id, far below LMDB's 1,978 bytes. */
+export const JOURNAL_NAME_CHARACTERS_MAX = 512;
+/** Rows fetched at a time by a scan of the log, so that no cursor outlives a step of the reader. */
+export const SCAN_ROWS = 16;
+/** Characters of one session's entries held while its back pointers are followed; beyond it rows are fetched twice. */
+export const READ_HELD_CHARACTERS_MAX: number = 4 * 1024 * 1024;
+/** Names fetched at a time when the name table is listed. */
+export const SCAN_NAMES = 256;
+/** Milliseconds an opener waits for a younger opener to give way before it calls the store locked. */
+export const STORE_LOCK_WAIT_MS = 1_000;
+/** Children one supervisor watches at once: as many as one parent may have. */
+export const SUPERVISED_CHILDREN_MAX = 100_000;
+/** Requests to add or remove a child that wait while a supervisor restarts a group; a group is stopped and started in seconds. */
+export const SUPERVISOR_REQUESTS_MAX = 1_024;
+/** Approximate UTF-16 units of event content one subscriber may have waiting, so that few large events are bounded as well as many. */
+export const SUBSCRIBER_CHARACTERS_MAX: number = 16 * 1024 * 1024;
+/** Durable events a subscriber asks of the log at a time; one page is in memory per reader that catches up. */
+export const REPLAY_PAGE_EVENTS = 256;
+/** Paused answers a scripted model or the fake server recognises when they are resumed; a pause is resumed at once. */
+export const PAUSED_TURNS_MAX = 10_000;
+/** Subscribers one runtime serves at once: several for each live session. */
+export const SUBSCRIBERS_MAX = 65_536;

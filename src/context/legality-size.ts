@@ -50,6 +50,7 @@ function walk(
     // Pictures and files are not counted by the length of their encoding.
     const isFile = value['type'] === 'base64';
     for (const key of Object.keys(value)) {
+      if (found.loneAt === undefined && wellFormed(key) !== key) found.loneAt = path;
       if (!(isFile && key === 'data')) walk(value[key], joined(path, key), depth + 1, found);
     }
   }

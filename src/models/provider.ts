@@ -83,14 +83,30 @@ export interface ModelProvider {
 /** A provider as plain data: it crosses to a model thread and is built there by `src/models/resolve.ts`. */
 export type ProviderData =
   | { readonly kind: 'anthropic'; readonly options: AnthropicData }
-  | { readonly kind: 'scripted'; readonly script: unknown };
+  | {
+      readonly kind: 'scripted';
+      /** A `PlainScript` of `src/models/script.ts`; checked when the provider is built. */
+      readonly script: unknown;
+      /** False: requests are not checked against the rules of the Messages API. */
+      readonly strict?: boolean;
+    }
+  | {
+      readonly kind: 'module';
+      /** The `href` of a module whose default export is a `ModelProvider` or `ProviderData`. */
+      readonly url: string;
+    };
 
 /** Options of `anthropic()` that are plain data. */
 export interface AnthropicData {
+  /** Missing: `ANTHROPIC_API_KEY`, read when a call is made. */
   readonly apiKey?: string;
+  /** Sent as a bearer token in place of a key. Missing: `ANTHROPIC_AUTH_TOKEN`, when there is no key either. */
   readonly authToken?: string;
+  /** Missing: `ANTHROPIC_BASE_URL`, else the public API. */
   readonly baseURL?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Milliseconds a call may take in all. */
   readonly timeoutMs?: number;
+  /** Lets the runtime refine its estimates with the token-counting endpoint: one more HTTP call a message. */
+  readonly countTokens?: boolean;
 }

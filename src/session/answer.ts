@@ -8,6 +8,9 @@ import { isRecord, type Json, NotPlainError, toPlainJson, wellFormed } from '../
 import type { ContentBlock, ToolUseBlock } from '../base/messages.ts';
 import type { DispatchedCall } from './records.ts';
 
+/** Blocks only a user message may hold: in an answer they would make every later request illegal (R04). */
+const USER_BLOCKS: ReadonlySet<string> = new Set(['tool_result', 'image', 'document']);
+
 /** A prefix reserved for deliveries: a model's own call of such a name is a hallucination (§5.2). */
 const DELIVERY_PREFIX = 'from_';
 
@@ -98,6 +101,10 @@ function storableBlock(block: Readonly<Record<string, unknown>>): ContentBlock |
     // The API itself can answer an empty text block, and refuses it when it is sent back (R08, R09).
     return text.trim() === '' ? undefined : { type: 'text', text };
   }
+  if (USER_BLOCKS.has(String(block['type']))) return undefined;
+  // Cut off before its signature, a thinking block cannot be sent back (R21).
+  if (block['type'] === 'thinking' && (typeof block['signature'] !== 'string' || block['signature'] === ''))
+    return undefined;
   try {
     return toPlainJson(block) as unknown as ContentBlock;
   } catch (error) {
@@ -110,7 +117,7 @@ function storableCall(
   block: Readonly<Record<string, unknown>>,
   ids: { readonly fallbackId: string; readonly isTaken: (id: string) => boolean },
 ): { readonly block: ToolUseBlock; readonly problem?: string } {
-  const given = typeof block['id'] === 'string' && isCallId(block['id']) ? block['id'] : ids.fallbackId;
+  const given = isFreeId(block['id']) ? block['id'] : ids.fallbackId;
   let id = given;
   for (let n = 2; ids.isTaken(id); n += 1) id = `${given}_${n}`;
   const rawName = typeof block['name'] === 'string' ? block['name'] : '';
@@ -126,8 +133,16 @@ function storableCall(
     return { block: { type: 'tool_use', id, name, input: toPlainJson(rawInput) } };
   } catch (error) {
     if (!(error instanceof NotPlainError)) throw error;
-    return { block: { type: 'tool_use', id, name, input: {} }, problem: `Not executed: the input was ${error.message}.` };
+    return {
+      block: { type: 'tool_use', id, name, input: {} },
+      problem: `Not executed: the input was ${error.message}.`,
+    };
   }
+}
+
+/** A legal id that no later delivery can have: theirs begin with the reserved prefix. */
+function isFreeId(id: unknown): id is string {
+  return typeof id === 'string' && isCallId(id) && !id.startsWith(DELIVERY_PREFIX);
 }
 
 /** All text of an answer's blocks, joined without a separator (§5.1). */

@@ -5,13 +5,9 @@
  * Pure but linear: the state given is consumed and returned changed, since copying the messages at each record would make
  * a half-step cost its history. Who needs the state before folds again. Asserts S1 to S5 of `state.ts`.
  */
-import {
-  DEAD_LETTERS_MAX,
-  KEYS_REMEMBERED_MAX,
-  RECEIPTS_REMEMBERED_MAX,
-} from '../base/bounds.ts';
+import { DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX, RECEIPTS_REMEMBERED_MAX } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
-import { addUsage, NO_USAGE, textOf, type ToolUseBlock } from '../base/messages.ts';
+import { addUsage, NO_USAGE, type ToolUseBlock, textOf } from '../base/messages.ts';
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { answerText } from './answer.ts';
 import { KIND_OF } from './mailbox.ts';
@@ -127,7 +123,11 @@ class Fold {
         this.#state.blocked = undefined;
         return this.#event(() => ({ type: 'session.state', state: this.#state.state }));
       case 'recovered':
-        return this.#event(() => ({ type: 'session.recovered', redone: record.redone, synthesized: record.synthesized }));
+        return this.#event(() => ({
+          type: 'session.recovered',
+          redone: record.redone,
+          synthesized: record.synthesized,
+        }));
       case 'refined':
         return this.#refined(record);
     }
@@ -209,6 +209,7 @@ class Fold {
         id: record.turn,
         entries: [],
         text: '',
+        joins: false,
         usage: NO_USAGE,
         halfSteps: 0,
         pauses: 0,
@@ -276,10 +277,11 @@ class Fold {
   #append(draft: MessageDraft): LoggedMessage {
     const state = this.#state;
     const seq = state.nextMessageSeq;
-    const message: LoggedMessage =
-      state.sealedSeq > 0 && state.sealedSeq === seq - 1
-        ? { ...draft, seq, at: this.#at, opens: true }
-        : { ...draft, seq, at: this.#at };
+    // The last message still there decides, not the last number given: what a bounce removed may have stood between.
+    const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;
+    const message: LoggedMessage = followsAnswered
+      ? { ...draft, seq, at: this.#at, opens: true }
+      : { ...draft, seq, at: this.#at };
     state.nextMessageSeq += 1;
     state.messages.push(message);
     if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
@@ -319,7 +321,9 @@ class Fold {
     const turn = state.turn;
     if (turn !== undefined) {
       turn.usage = addUsage(turn.usage, record.usage);
-      if (text.trim() !== '') turn.text = turn.pauses > 0 ? turn.text + text : text;
+      const hasText = text.trim() !== '';
+      if (hasText) turn.text = turn.joins ? turn.text + text : text;
+      turn.joins = record.then === 'pause' && (turn.joins || hasText);
     }
     this.#appendAnswer(record, text);
     if (record.then === 'tools') {
@@ -450,7 +454,10 @@ class Fold {
     const state = this.#state;
     const index = state.messages.findIndex((message) => message.seq === seq);
     if (index === -1) return;
-    state.messages.splice(index, 1);
+    const [removed] = state.messages.splice(index, 1);
+    const next = state.messages[index];
+    // The border of the answered request stays where it was (A8).
+    if (removed?.opens === true && next !== undefined) state.messages[index] = { ...next, opens: true };
     this.#event(() => ({ type: 'message.removed', messageSeq: seq, reason }));
   }
 

@@ -1,11 +1,11 @@
 /** What follows a model call: its answer (contract §5.1), its failure (§4.4, §4.5), its retry. Pure. */
-import { MODEL_ATTEMPTS_MAX, PAUSE_CONTINUATIONS_MAX } from '../base/bounds.ts';
+import { MODEL_ATTEMPTS_MAX, PAUSE_CONTINUATIONS_MAX, TOOL_TIMEOUT_MS_MAX } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { answerText, storableAnswer } from './answer.ts';
 import type { Decision } from './decide.ts';
-import { mentionedNames } from './mentions.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
+import { mentionedNames } from './mentions.ts';
 import type { Continuation, SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 
@@ -33,7 +33,9 @@ export function decideAnswer(
   const text = answerText(content);
   const effects = [...routeText(state, text)];
   if (then === 'tools') {
-    const refused = Object.fromEntries(calls.flatMap((call) => (call.refused === undefined ? [] : [[call.id, call.refused]])));
+    const refused = Object.fromEntries(
+      calls.flatMap((call) => (call.refused === undefined ? [] : [[call.id, call.refused]])),
+    );
     effects.push({ type: 'again', input: { type: 'dispatch', refused } });
   } else if (then === 'pause') {
     effects.push({ type: 'callModel', halfStep: input.halfStep + 1, attempt: 1 });
@@ -56,7 +58,8 @@ function requestedTimeoutMs(environment: Environment, toolName: string, input: u
   const facts = environment.agent.tool(toolName);
   if (facts === undefined || !facts.adjustableTimeout || !isRecord(input)) return undefined;
   const seconds = input['timeout'];
-  return typeof seconds === 'number' && seconds > 0 ? Math.ceil(seconds * SECOND_MS) : undefined;
+  if (typeof seconds !== 'number' || !(seconds > 0)) return undefined;
+  return Math.min(Math.ceil(seconds * SECOND_MS), TOOL_TIMEOUT_MS_MAX);
 }
 
 /** Child to parent: every text. Parent to child: a text that addresses one with `@name` (§7.6). */
@@ -92,9 +95,7 @@ export function exitDecision(
   const error = exit.error === undefined ? {} : { error: exit.error };
   return {
     records: [{ type: 'exited', reason: exit.reason, reply: exit.reply, ...error }],
-    effects: [
-      { type: 'tellParent', input: { type: 'childExited', child: state.id, reason: exit.reason, ...error } },
-    ],
+    effects: [{ type: 'tellParent', input: { type: 'childExited', child: state.id, reason: exit.reason, ...error } }],
   };
 }
 
@@ -182,7 +183,8 @@ export function tellFailure(state: SessionState, error: ErrorShape): Decision {
 
 function failureNote(error: ErrorShape, attempts: number, bounces: boolean): string | undefined {
   if (error.code === 'model_authentication') return `Authentication failed: ${error.message}`;
-  if (error.retryable === true) return `The model call failed after multiple retries (${attempts} attempts): ${error.message}`;
+  if (error.retryable === true)
+    return `The model call failed after multiple retries (${attempts} attempts): ${error.message}`;
   // A bounced message goes back to its sender with the error: a note in the log would tell it twice.
   return bounces ? undefined : `The turn failed: ${error.message}`;
 }

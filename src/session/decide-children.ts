@@ -3,8 +3,8 @@ import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitEr
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../base/ids.ts';
 import { childPrompt, spawnConfirmation } from './child-texts.ts';
 import type { Decision } from './decide.ts';
-import { refuse } from './decide-send.ts';
 import { exitDecision } from './decide-answer.ts';
+import { refuse } from './decide-send.ts';
 import type { ChildSeed, Effect, Environment, Input, SpawnRequest } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
@@ -19,8 +19,12 @@ const CHILD_SUFFIX_CHARACTERS = 8;
 export function decideSpawn(state: SessionState, request: SpawnRequest, environment: Environment): Decision {
   const known = request.key === undefined ? undefined : state.childKeys.get(request.key);
   if (known !== undefined) {
-    if (known.fingerprint !== request.fingerprint) {
-      return refuse(new KeyReusedError(`spawn key ${JSON.stringify(request.key)} was used for another task`, { data: { key: request.key } }));
+    if (known.fingerprint !== (request.fingerprint ?? '')) {
+      return refuse(
+        new KeyReusedError(`spawn key ${JSON.stringify(request.key)} was used for another task`, {
+          data: { key: request.key },
+        }),
+      );
     }
     const name = state.children.get(known.child)?.name ?? '';
     return { records: [], effects: [{ type: 'spawned', child: known.child, name, duplicate: true }] };
@@ -122,9 +126,12 @@ function spawnProblem(
   }
   const idLength = state.id.length + CHILD_SUFFIX_CHARACTERS;
   if (idLength > SESSION_ID_CHARACTERS_MAX) {
-    return new LimitError(`The id of this session is too long to name children under it (${state.id.length} characters)`, {
-      data: { limit: 'id', value: state.id.length },
-    });
+    return new LimitError(
+      `The id of this session is too long to name children under it (${state.id.length} characters)`,
+      {
+        data: { limit: 'id', value: state.id.length },
+      },
+    );
   }
   if (state.depth >= limits.depth) {
     return new LimitError(`Sub-agents may not spawn here: depth ${state.depth} of ${limits.depth} (limits.depth)`, {
@@ -132,7 +139,9 @@ function spawnProblem(
     });
   }
   if (state.children.size >= limits.children) {
-    return new LimitError(`Too many sub-agents: ${limits.children} spawned (limits.children)`, { data: { limit: 'children' } });
+    return new LimitError(`Too many sub-agents: ${limits.children} spawned (limits.children)`, {
+      data: { limit: 'children' },
+    });
   }
   if (request.callId === undefined) return undefined;
   let active = 0;
@@ -213,10 +222,7 @@ export function decideMarkGoal(state: SessionState, input: Extract<Input, { type
 }
 
 /** A child's text enters the mailbox as it came, attributed by the envelope (F71). */
-export function decideSubagentSaid(
-  state: SessionState,
-  input: Extract<Input, { type: 'subagentSaid' }>,
-): Decision {
+export function decideSubagentSaid(state: SessionState, input: Extract<Input, { type: 'subagentSaid' }>): Decision {
   const child = state.children.get(input.child);
   if (child === undefined || child.replies === 'handle') return { records: [], effects: [] };
   return {

@@ -1,5 +1,5 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
-import { errorShape, type ErrorShape, LimitError } from '../base/errors.ts';
+import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
 import type { Decision } from './decide.ts';
 import { failureDecision, tellFailure } from './decide-answer.ts';
 import { planEviction } from './eviction.ts';
@@ -16,6 +16,7 @@ import { estimateContent } from './tokens.ts';
  */
 export function decideClaim(state: SessionState, environment: Environment): Decision {
   if (!mayStart(state)) return { records: [], effects: [] };
+  if (!environment.admits) return { records: [], effects: [] };
   const waking = wakingEntry(state);
   if (state.state === 'idle' && (waking === undefined || routeOf(state, waking) === undefined)) {
     return { records: [], effects: [] };
@@ -25,8 +26,8 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
     // Set aside first, then look again: one entry that cannot be promoted must not stop those behind it (Δ13).
     return { records: poisoned, effects: [{ type: 'again', input: { type: 'wake' } }] };
   }
-  const selection = selectEntries(state);
-  if (selection === undefined) return releaseEmpty(state);
+  const selection = selectEntries(state) ?? emptySelection(state);
+  if (selection === undefined) return { records: [], effects: [] };
   if (state.turn?.marked === true) return closeRound(state, selection, 'completed');
   const turn = state.turn;
   if (turn !== undefined && turn.halfSteps >= environment.agent.toolRounds) {
@@ -40,10 +41,14 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
   return claim(state, selection, environment);
 }
 
-/** A complete round with nothing to promote (its responses were healed straight into the log): the turn ends. */
-function releaseEmpty(state: SessionState): Decision {
-  if (state.state !== 'executing') return { records: [], effects: [] };
-  return { records: [{ type: 'closed', entries: [], reason: 'completed' }], effects: [] };
+/**
+ * A complete round with nothing active to promote: its responses were healed straight into the log. The model is still owed
+ * the results of its calls, so the half-step is made without a rider. Out of idle there is nothing to do.
+ */
+function emptySelection(state: SessionState): Selection | undefined {
+  if (state.state !== 'executing') return undefined;
+  const background = state.mailbox.filter((entry) => entry.kind === 'background');
+  return { responses: [], background, steers: [], riders: [] };
 }
 
 /** Promotes the round's responses and goes idle without a model call; what else waits gets its own turn. */
@@ -110,21 +115,27 @@ function callOrEvaluate(
 
 /** Remembers the system text of an epoch and makes the call that waited for it. */
 export function decideSystem(state: SessionState, input: Extract<Input, { type: 'systemEvaluated' }>): Decision {
-  if (state.current === undefined || state.epoch !== input.epoch) {
+  const { current } = state;
+  if (current === undefined || !awaitsSystem(state, input.epoch))
     return { records: [], effects: [{ type: 'stale', what: 'system' }] };
-  }
   return {
     records: [{ type: 'system', epoch: input.epoch, text: input.text }],
-    effects: [{ type: 'callModel', halfStep: state.current.halfStep, attempt: state.current.attempt }],
+    effects: [{ type: 'callModel', halfStep: current.halfStep, attempt: current.attempt }],
   };
 }
 
 /** The system function threw: the half-step fails as a model call would. */
 export function decideSystemFailure(state: SessionState, input: Extract<Input, { type: 'systemFailed' }>): Decision {
-  if (state.current === undefined || state.epoch !== input.epoch) {
-    return { records: [], effects: [{ type: 'stale', what: 'system' }] };
-  }
+  if (!awaitsSystem(state, input.epoch)) return { records: [], effects: [{ type: 'stale', what: 'system' }] };
   return failureDecision(state, input.error);
+}
+
+/**
+ * A half-step waits for the system text of this epoch. Once the text is there a second evaluation, asked for by a claim
+ * that was interrupted since, is late: it would change the epoch's text and call the model twice.
+ */
+function awaitsSystem(state: SessionState, epoch: number): boolean {
+  return state.current !== undefined && state.epoch === epoch && state.system?.epoch !== epoch;
 }
 
 function poisonedEntries(state: SessionState): readonly SessionRecord[] {

@@ -28,7 +28,10 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
   if (!environment.settings.recovery.resumeAwaiting) {
     const lost = new TroupeError('internal', 'the model call was lost in a restart', { retryable: false });
     const failure = failureDecision(state, errorShape(lost));
-    return { records: [{ type: 'recovered', redone: [], synthesized: [] }, ...failure.records], effects: failure.effects };
+    return {
+      records: [{ type: 'recovered', redone: [], synthesized: [] }, ...failure.records],
+      effects: failure.effects,
+    };
   }
   const records: SessionRecord[] = [{ type: 'recovered', redone: [`half-step ${current.halfStep}`], synthesized: [] }];
   const { halfStep, attempt, retryAt } = current;

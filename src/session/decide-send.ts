@@ -1,5 +1,13 @@
 /** Acceptance of a message into the mailbox: bounds, idempotency, and the delivery policies. Pure. */
-import { ContentError, errorShape, KeyReusedError, LimitError, MailboxFullError, SessionBusyError, type TroupeError } from '../base/errors.ts';
+import {
+  ContentError,
+  errorShape,
+  KeyReusedError,
+  LimitError,
+  MailboxFullError,
+  SessionBusyError,
+  type TroupeError,
+} from '../base/errors.ts';
 import type { Decision } from './decide.ts';
 import { interruptRecords } from './decide-interrupt.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
@@ -29,8 +37,12 @@ export function decideSend(
   const { entry } = input;
   const known = entry.key === undefined ? undefined : state.keys.get(entry.key);
   if (known !== undefined) {
-    if (known.fingerprint !== entry.fingerprint) {
-      return refuse(new KeyReusedError(`key ${JSON.stringify(entry.key)} was used with other content`, { data: { key: entry.key } }));
+    if (known.fingerprint !== (entry.fingerprint ?? '')) {
+      return refuse(
+        new KeyReusedError(`key ${JSON.stringify(entry.key)} was used with other content`, {
+          data: { key: entry.key },
+        }),
+      );
     }
     return { records: [], effects: [{ type: 'accepted', pendingId: known.id, seq: known.seq, duplicate: true }] };
   }
@@ -57,12 +69,17 @@ function refusalOf(
     });
   }
   if (state.mailbox.length >= limits.mailbox) {
-    return new MailboxFullError(`the mailbox of ${JSON.stringify(state.id)} holds ${limits.mailbox} entries (limits.mailbox)`, {
-      data: { limit: 'mailbox' },
-    });
+    return new MailboxFullError(
+      `the mailbox of ${JSON.stringify(state.id)} holds ${limits.mailbox} entries (limits.mailbox)`,
+      {
+        data: { limit: 'mailbox' },
+      },
+    );
   }
   if (input.entry.deliver === 'reject' && isBusy(state)) {
-    return new SessionBusyError(`session ${JSON.stringify(state.id)} is ${state.state}`, { data: { state: state.state } });
+    return new SessionBusyError(`session ${JSON.stringify(state.id)} is ${state.state}`, {
+      data: { state: state.state },
+    });
   }
   return undefined;
 }
@@ -88,7 +105,10 @@ function accept(state: SessionState, entry: Entry): Decision {
     records.push(...interrupted.records);
     effects.push(...interrupted.effects);
   }
-  effects.push({ type: 'accepted', pendingId: id, seq: 0, duplicate: false }, { type: 'again', input: { type: 'wake' } });
+  effects.push(
+    { type: 'accepted', pendingId: id, seq: 0, duplicate: false },
+    { type: 'again', input: { type: 'wake' } },
+  );
   return { records, effects };
 }
 

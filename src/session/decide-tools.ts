@@ -1,8 +1,9 @@
 /** Dispatch of an answer's calls and the arrival of their results (contract §5.3). Pure. */
-import { unknownToolText } from './tool-texts.ts';
+
 import type { Decision } from './decide.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import type { OpenCall, SessionState } from './state.ts';
+import { BLANK_RESULT, unknownToolText } from './tool-texts.ts';
 
 /** Starts every open call, in order; refused and unknown ones are answered at once with a failure. */
 export function decideDispatch(
@@ -50,10 +51,7 @@ function failCall(callId: string, content: string): Effect {
 }
 
 /** A result becomes one mailbox entry; one whose call has its response already is dropped (R20, A5). */
-export function decideToolFinished(
-  state: SessionState,
-  input: Extract<Input, { type: 'toolFinished' }>,
-): Decision {
+export function decideToolFinished(state: SessionState, input: Extract<Input, { type: 'toolFinished' }>): Decision {
   const call = state.openCalls.get(input.callId);
   if (call === undefined) return { records: [], effects: [{ type: 'stale', what: 'tool result' }] };
   return {
@@ -63,7 +61,7 @@ export function decideToolFinished(
         id: state.nextPendingId,
         entry: {
           type: 'tool_response',
-          content: input.content,
+          content: input.content.trim() === '' ? BLANK_RESULT : input.content,
           source: { type: 'tool', name: call.name },
           toolUseId: call.id,
           success: input.success,

@@ -18,8 +18,8 @@ import { decideClaim, decideSystem, decideSystemFailure } from './decide-half-st
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
 import { decideRecovery } from './decide-recovery.ts';
 import { decideSend } from './decide-send.ts';
-import { healExpired } from './healing.ts';
 import { decideDispatch, decideToolFinished } from './decide-tools.ts';
+import { healExpired } from './healing.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';

@@ -33,7 +33,11 @@ export function windowBudget(tokenBudget: number, pinnedFraction: number): numbe
  * user's message where there is one, so that the request need not open with the model's own words. The newest message
  * always stays.
  */
-export function planEviction(state: SessionState, environment: Environment, incomingTokens: number): number | undefined {
+export function planEviction(
+  state: SessionState,
+  environment: Environment,
+  incomingTokens: number,
+): number | undefined {
   const { messages } = state;
   const budget = windowBudget(environment.agent.tokenBudget, environment.settings.mneme.pinnedBudgetFraction);
   let total = incomingTokens;
@@ -50,26 +54,41 @@ export function planEviction(state: SessionState, environment: Environment, inco
     } while (cut < messages.length - keepMin && evicted + (messages[cut]?.tokens ?? 0) <= batch);
     total -= evicted;
   }
-  return cutAt(messages, cut, state.nextMessageSeq);
+  // Nothing before the newest: an eviction of nothing would only open an epoch.
+  if (cut === 0) return undefined;
+  return cutAt(messages, { cut, batch, seqWhenAll: keepMin === 0 ? state.nextMessageSeq : undefined });
 }
 
-/** The seq of the best place to cut near index `cut`: the next user message, else the next safe place, else the last before. */
-function cutAt(messages: readonly LoggedMessage[], cut: number, nextSeq: number): number | undefined {
+/**
+ * The seq of the best place to cut near index `cut`: the next user message within another batch, else the next safe place,
+ * else everything where that is allowed (`seqWhenAll`), else the last safe place before.
+ */
+function cutAt(
+  messages: readonly LoggedMessage[],
+  near: { readonly cut: number; readonly batch: number; readonly seqWhenAll: number | undefined },
+): number | undefined {
+  const { cut, batch, seqWhenAll } = near;
   const open = new Set<string>();
   let before = 0;
   let after: number | undefined;
+  let passed = 0;
   for (const [index, message] of messages.entries()) {
     if (open.size === 0 && message.inAnswer === undefined) {
       if (index < cut) before = index;
-      else if (message.type === 'user_message') return index === 0 ? undefined : message.seq;
+      else if (message.type === 'user_message') return message.seq;
       else after ??= index;
+    }
+    if (after !== undefined) {
+      passed += message.tokens;
+      // A user message further off is not worth the work that lies before it.
+      if (passed > batch) break;
     }
     if (message.toolUseId === undefined) continue;
     if (message.type === 'tool_call') open.add(message.toolUseId);
     else open.delete(message.toolUseId);
   }
   // Nothing is open at the end: all may leave, what is promoted next stays.
-  if (after === undefined && open.size === 0 && cut >= messages.length) return nextSeq;
+  if (after === undefined && open.size === 0 && seqWhenAll !== undefined) return seqWhenAll;
   const chosen = messages[after ?? before];
   return chosen === undefined || chosen === messages[0] ? undefined : chosen.seq;
 }

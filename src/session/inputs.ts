@@ -1,6 +1,7 @@
 /** What reaches a session and what it asks for: the two vocabularies of `decide`. Plain data, both of them. */
-import type { ErrorShape } from '../base/errors.ts';
+
 import type { Limits } from '../base/bounds.ts';
+import type { ErrorShape } from '../base/errors.ts';
 import type { Usage } from '../base/messages.ts';
 import type { Settings } from '../base/settings.ts';
 import type { Entry, Replies } from './records.ts';
@@ -39,6 +40,8 @@ export interface Environment {
   readonly agent: AgentFacts;
   /** Tool names of an agent by its name; undefined: nobody defined it. */
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
+  /** A half-step may start now; false while too many sessions run (`limits.liveSessions`) and while closing. */
+  readonly admits: boolean;
   /** A session of this id exists, whoever made it. */
   readonly exists: (sessionId: string) => boolean;
 }

@@ -18,12 +18,20 @@ export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = O
   from_melete_goal: 'background',
 });
 
+/** Blocks a mailbox entry may hold; a call or its result in a user's message would break the pairing (R01 to R04). */
+const USER_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document', 'container_upload']);
+
 /** Throws `ContentError` when an entry could not be promoted later (F013, F014). */
 export function checkEntry(entry: Entry): void {
   if (!Object.hasOwn(KIND_OF, entry.type)) {
     throw new ContentError(`unknown type of mailbox entry: ${describeValue(entry.type)}`);
   }
   if (isBlank(entry.content)) throw new ContentError(`content of a ${entry.type} entry must not be blank`);
+  if (typeof entry.content !== 'string') {
+    const foreign = entry.content.find((block) => !USER_BLOCKS.has(block.type));
+    if (foreign !== undefined)
+      throw new ContentError(`a message cannot hold a block of type ${describeValue(foreign.type)}`);
+  }
   if (entry.type === 'tool_response' && (entry.toolUseId === undefined || entry.toolUseId === '')) {
     throw new ContentError('a tool_response entry needs a tool use id');
   }
@@ -102,7 +110,10 @@ export function selectEntries(state: SessionState): Selection | undefined {
   const riders =
     fresh && steers.length === 0
       ? ridersOf(candidates, candidates[0])
-      : ridersOf(candidates, candidates.find((entry) => !alone(entry)));
+      : ridersOf(
+          candidates,
+          candidates.find((entry) => !alone(entry)),
+        );
   if (responses.length === 0 && steers.length === 0 && riders.length === 0) return undefined;
   return { responses, background, steers, riders };
 }

@@ -1,7 +1,8 @@
 /** Who an answer addresses: `@name`, outside code and not inside an e-mail address (contract §7.6, Δ31). Pure. */
 
 const CODE_FENCE = /(^|\n)(```|~~~)[\s\S]*?(\n\2|$)/g;
-const CODE_SPAN = /(`+)[^`][\s\S]*?\1/g;
+/** Whole runs of backticks only, or a long run would be tried from each of its places. */
+const CODE_SPAN = /(?<!`)(`+)(?!`)[\s\S]*?(?<!`)\1(?!`)/g;
 /** Not after a word character, a dot or a plus: `a@b` is an address. */
 const MENTION = /(?<![\w.+-])@(\w[\w-]*)/g;
 

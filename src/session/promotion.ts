@@ -91,15 +91,21 @@ function phantomPair(entry: MailboxEntry): readonly MessageDraft[] {
 }
 
 /** Several contents as one: texts with a blank line between, or all their blocks. */
-export function joinContents(contents: readonly (string | readonly ContentBlock[])[]): string | readonly ContentBlock[] {
+export function joinContents(
+  contents: readonly (string | readonly ContentBlock[])[],
+): string | readonly ContentBlock[] {
   const [first] = contents;
   if (contents.length === 1 && first !== undefined) return first;
   if (contents.every((content) => typeof content === 'string')) return contents.join('\n\n');
-  return contents.flatMap((content) => (typeof content === 'string' ? [{ type: 'text', text: content } as const] : content));
+  return contents.flatMap((content) =>
+    typeof content === 'string' ? [{ type: 'text', text: content } as const] : content,
+  );
 }
 
 /** What a model is shown of an entry that still waits: the preview form of §3.5. */
-export function toLlm(entry: MailboxEntry):
+export function toLlm(
+  entry: MailboxEntry,
+):
   | string
   | readonly ContentBlock[]
   | readonly [

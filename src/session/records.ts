@@ -3,8 +3,8 @@
  * (`apply`). A record states a fact and carries what cannot be derived from the records before it, nothing else: a
  * promotion names entries and moves nothing, an answer is kept once and split into messages when it is applied.
  */
-import { z } from 'zod';
 import type { ErrorShape } from '../base/errors.ts';
+import { isRecord } from '../base/json.ts';
 import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../base/messages.ts';
 
 /** What stands in the mailbox, as it was accepted. */
@@ -88,7 +88,12 @@ export type SessionRecord =
       readonly blocks?: boolean;
     }
   | { readonly type: 'noted'; readonly content: string }
-  | { readonly type: 'closed'; readonly entries: readonly number[]; readonly reason: 'completed' | 'cancelled' | 'limit'; readonly error?: ErrorShape }
+  | {
+      readonly type: 'closed';
+      readonly entries: readonly number[];
+      readonly reason: 'completed' | 'cancelled' | 'limit';
+      readonly error?: ErrorShape;
+    }
   | { readonly type: 'dropped'; readonly id: number; readonly reason: string }
   | { readonly type: 'recalled'; readonly id: number }
   | { readonly type: 'poisoned'; readonly id: number; readonly error: ErrorShape }
@@ -112,7 +117,12 @@ export type SessionRecord =
       readonly error?: ErrorShape;
     }
   | { readonly type: 'goalCompleted'; readonly result: string }
-  | { readonly type: 'exited'; readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape }
+  | {
+      readonly type: 'exited';
+      readonly reason: 'completed' | 'failed' | 'cancelled';
+      readonly reply: string;
+      readonly error?: ErrorShape;
+    }
   | { readonly type: 'paused' }
   | { readonly type: 'resumed' }
   | { readonly type: 'recovered'; readonly redone: readonly string[]; readonly synthesized: readonly string[] }
@@ -133,17 +143,14 @@ export function encodeTurn(turn: RecordTurn): string {
   return `{"v":${RECORD_FORMAT},"at":${turn.at},"r":${JSON.stringify(turn.records)}}`;
 }
 
-const turnSchema = z.looseObject({
-  v: z.literal(RECORD_FORMAT),
-  at: z.number(),
-  r: z.array(z.looseObject({ type: z.string() })),
-});
-
 /**
  * The turn a text of the journal describes. Throws an Error naming what is wrong; the store turns it into
  * `StoreCorruptError`. The envelope is checked here, the records' own fields were checked before they were written.
  */
 export function decodeTurn(text: string): RecordTurn {
-  const parsed = turnSchema.parse(JSON.parse(text));
-  return { at: parsed.at, records: parsed.r as unknown as readonly SessionRecord[] };
+  const parsed: unknown = JSON.parse(text);
+  if (!isRecord(parsed) || parsed['v'] !== RECORD_FORMAT) throw new Error('not a turn of a known format');
+  const { at, r: records } = parsed;
+  if (typeof at !== 'number' || !Array.isArray(records)) throw new Error('a turn without a time or records');
+  return { at, records: records as readonly SessionRecord[] };
 }

@@ -68,6 +68,8 @@ export interface RunningTurn {
   readonly entries: number[];
   /** Text of its last answer; parts of a paused answer joined. */
   text: string;
+  /** `text` is the beginning of a paused answer: what comes next is joined to it. */
+  joins: boolean;
   usage: Usage;
   /** Model calls made. */
   halfSteps: number;
@@ -82,10 +84,15 @@ export interface CurrentCall {
   readonly halfStep: number;
   /** Attempts begun, from 1. */
   attempt: number;
-  /** Epoch ms at which a retry is due; missing while a call is out. */
+  /** Epoch ms at which the current attempt was due, from the second on; in the past once its call is out. */
   retryAt?: number;
   /** The rider of this half-step (entry id) and the message it became, for bounce-back (§4.5). */
-  readonly rider?: { readonly entry: number; readonly messageSeq?: number; readonly bounceBack: boolean; readonly content: string | readonly ContentBlock[] };
+  readonly rider?: {
+    readonly entry: number;
+    readonly messageSeq?: number;
+    readonly bounceBack: boolean;
+    readonly content: string | readonly ContentBlock[];
+  };
 }
 
 /** A child as its parent remembers it. */
@@ -150,7 +157,9 @@ export interface SessionState {
   childNames: Set<string>;
   childKeys: Map<string, { readonly child: string; readonly fingerprint: string }>;
   goal: { readonly description: string; completed: boolean } | undefined;
-  exit: { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape } | undefined;
+  exit:
+    | { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape }
+    | undefined;
   usage: Usage;
 }
 
@@ -218,7 +227,8 @@ export function snapshotState(state: SessionState): string {
 
 /** The state a snapshot describes. Trusts its writer: the journal guards the text. */
 export function restoreState(text: string): SessionState {
-  const plain = JSON.parse(text) as SessionState & Record<'openCalls' | 'callIds' | 'keys' | 'receipts' | 'children' | 'childNames' | 'childKeys', never>;
+  const plain = JSON.parse(text) as SessionState &
+    Record<'openCalls' | 'callIds' | 'keys' | 'receipts' | 'children' | 'childNames' | 'childKeys', never>;
   // Object.assign over an empty state: members that were undefined are absent from the text.
   return Object.assign(emptyState(plain.id), plain, {
     openCalls: new Map(plain.openCalls),
@@ -233,7 +243,15 @@ export function restoreState(text: string): SessionState {
 
 /** The public form of a message: without what only rendering needs. */
 export function publicMessage(message: LoggedMessage): Message {
-  const { blocks: _blocks, inAnswer: _inAnswer, phantom: _phantom, opens: _opens, pinned: _pinned, timeoutMs: _timeoutMs, ...rest } = message;
+  const {
+    blocks: _blocks,
+    inAnswer: _inAnswer,
+    phantom: _phantom,
+    opens: _opens,
+    pinned: _pinned,
+    timeoutMs: _timeoutMs,
+    ...rest
+  } = message;
   return rest;
 }
 

@@ -7,6 +7,9 @@ export const INTERRUPT_NOTICE = 'Interrupted: your human wants your attention. T
 export const OUTCOME_UNKNOWN =
   'Outcome unknown: the execution was lost in a restart. The call may or may not have taken effect; it was not run again.';
 
+/** Stands for a blank result: a mailbox entry must say something, or its round would never close (Δ19). */
+export const BLANK_RESULT = '(no output)';
+
 /** Names offered as alternatives to an unknown one. */
 const NEAREST_MAX = 3;
 

@@ -19,12 +19,7 @@ const STEPS_MAX = 100_000;
  * Runs an input and every step that follows from it. The state is consumed (see `apply`). Throws only for broken
  * invariants: the actor is then reloaded from its log.
  */
-export function runTurn(
-  state: SessionState,
-  input: Input,
-  environment: Environment,
-  observer?: Observer,
-): TurnOutcome {
+export function runTurn(state: SessionState, input: Input, environment: Environment, observer?: Observer): TurnOutcome {
   const records: SessionRecord[] = [];
   const effects: Effect[] = [];
   const queue: Input[] = [input];
@@ -42,7 +37,8 @@ export function runTurn(
     }
     for (const effect of decision.effects) {
       if (effect.type === 'again') queue.push(effect.input);
-      else if (effect.type === 'accepted' && !effect.duplicate) effects.push({ ...effect, seq: acceptedSeq.get(effect.pendingId) ?? 0 });
+      else if (effect.type === 'accepted' && !effect.duplicate)
+        effects.push({ ...effect, seq: acceptedSeq.get(effect.pendingId) ?? 0 });
       else effects.push(effect);
     }
   }

@@ -14,27 +14,27 @@ export const NO_OUTPUT = '(no output)';
 /**
  * The text of a returned value: a string as it is, bytes as UTF-8, an object with an own `error` as a failure in JSON,
  * other values as JSON, nothing or blanks as `(no output)`. A value JSON cannot carry is a failure that names its path.
- * Never throws.
+ * Cut to `bytesMax` UTF-8 bytes. Never throws.
  */
-export function resultText(value: unknown): ResultText {
+export function resultText(value: unknown, bytesMax: number): ResultText {
   try {
     if (value === undefined) return { content: NO_OUTPUT, success: true };
-    if (typeof value === 'string') return { content: orPlaceholder(cleanText(value)), success: true };
-    if (value instanceof Uint8Array) {
-      return { content: orPlaceholder(cleanText(new TextDecoder().decode(value))), success: true };
-    }
-    if (value instanceof Error) return thrownText(value);
+    // Cut first, clean then: cleaning a hundred megabytes takes longer than the tool did.
+    if (typeof value === 'string') return plainText(cutMiddle(value, bytesMax));
+    if (value instanceof Uint8Array) return plainText(cutMiddle(new TextDecoder().decode(value), bytesMax));
+    if (value instanceof Error) return thrownText(value, bytesMax);
     const success = !(isRecord(value) && Object.hasOwn(value, 'error'));
-    return { content: cleanJson(JSON.stringify(toPlainJson(value))), success };
+    return { content: cutMiddle(cleanJson(JSON.stringify(toPlainJson(value))), bytesMax), success };
   } catch (error) {
     const why = error instanceof NotPlainError ? error.message : `not serialisable at $: ${safeMessage(error)}`;
-    return { content: cleanText(`result ${why}`), success: false };
+    return { content: cutMiddle(cleanText(`result ${why}`), bytesMax), success: false };
   }
 }
 
 /** The text of what a tool threw: `{"error":"<Class>: <message>"}`. Takes anything, never throws. */
-export function thrownText(thrown: unknown): ResultText {
-  return { content: cleanJson(JSON.stringify({ error: cleanText(nameAndMessage(thrown)) })), success: false };
+export function thrownText(thrown: unknown, bytesMax: number): ResultText {
+  const error = cleanText(cutMiddle(nameAndMessage(thrown), bytesMax));
+  return { content: cutMiddle(cleanJson(JSON.stringify({ error })), bytesMax), success: false };
 }
 
 /** `<Class>: <message>`; takes anything, never throws. */
@@ -56,8 +56,9 @@ function safeMessage(thrown: unknown): string {
   }
 }
 
-function orPlaceholder(text: string): string {
-  return text.trim() === '' ? NO_OUTPUT : text;
+function plainText(text: string): ResultText {
+  const clean = cleanText(text);
+  return { content: clean.trim() === '' ? NO_OUTPUT : clean, success: true };
 }
 
 const ESC = '\\u001b';

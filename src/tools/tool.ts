@@ -57,8 +57,8 @@ export interface Tool<Input = unknown> {
   probe?(call: { readonly key: string; readonly input: Input }): unknown;
 }
 
-/** Any tool, whatever its input. */
-export type AnyTool = Tool<never>;
+/** Any tool, whatever its input: `run` and `probe` are methods, so that a tool of a narrower input is one. */
+export type AnyTool = Tool<unknown>;
 
 /** A tool told to the rest of the runtime: plain data, crosses threads. */
 export interface ToolDescription {

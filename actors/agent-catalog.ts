@@ -1,0 +1,205 @@
+/**
+ * What sessions are made of: the agents an embedder defined, as the session threads see them. Plain data in, facts for
+ * `decide` and headers for requests out, each computed once and shared by all sessions of one agent with one set of grants.
+ */
+import { createHash } from 'node:crypto';
+import type { Limits } from '../src/base/bounds.ts';
+import { ConfigError } from '../src/base/errors.ts';
+import type { Settings } from '../src/base/settings.ts';
+import type { RenderOptions } from '../src/context/render.ts';
+import { systemPrompt } from '../src/context/system-prompt.ts';
+import type { RequestHeader } from '../src/models/pool.ts';
+import type { Thinking, ToolSchema } from '../src/models/provider.ts';
+import type { AgentFacts } from '../src/session/inputs.ts';
+import type { SessionState } from '../src/session/state.ts';
+import type { ToolPlace } from '../src/tools/pool.ts';
+import { type RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
+import { takesTimeout } from '../src/tools/tool-schema.ts';
+import { runtimeTools } from './runtime-tools.ts';
+
+/** An agent as plain data: it crosses to the session threads. */
+export interface AgentPlan {
+  readonly name: string;
+  readonly model?: string;
+  readonly system?: string;
+  /** The agent's `system` is a function on the host thread. */
+  readonly hasSystemFunction: boolean;
+  readonly maxTokens?: number;
+  readonly toolRounds?: number;
+  readonly tokenBudget?: number;
+  readonly thinking?: Thinking;
+  readonly subagents: { readonly spawn: boolean; readonly maxActive?: number };
+  /** What the agent is for, where it is offered to others as a specialist. */
+  readonly description?: string;
+}
+
+/** An agent with the tools that were found for it. */
+export interface AgentDefinition {
+  readonly plan: AgentPlan;
+  readonly tools: readonly RegisteredTool[];
+}
+
+/** Everything a session's half-steps need of its agent. */
+export interface SessionAgent {
+  readonly facts: AgentFacts;
+  readonly registry: ToolRegistry;
+  readonly renderOptions: RenderOptions;
+  /** The part of a request that is not messages; the same object as long as nothing of it changed. */
+  readonly header: (state: SessionState) => RequestHeader;
+  /** Where a tool's code is; undefined for tools of the runtime. */
+  readonly place: (toolName: string) => ToolPlace | undefined;
+}
+
+const SECOND_MS = 1_000;
+
+/** The agents of one runtime. Immutable after construction but for its caches. */
+export class AgentCatalog {
+  readonly #definitions: ReadonlyMap<string, AgentDefinition>;
+  readonly #settings: Settings;
+  readonly #limits: Limits;
+  readonly #cache = new Map<string, SessionAgent>();
+
+  constructor(definitions: readonly AgentDefinition[], settings: Settings, limits: Limits) {
+    this.#definitions = new Map(definitions.map((definition) => [definition.plan.name, definition]));
+    this.#settings = settings;
+    this.#limits = limits;
+    // Building each agent once here refuses duplicate and reserved tool names at `open`.
+    for (const definition of definitions) this.#build(definition, { isChild: false, depth: 0, grants: undefined });
+  }
+
+  /** The agent of a session; `undefined` when nobody defines it any more. */
+  of(state: SessionState): SessionAgent | undefined {
+    const definition = state.agent === undefined ? undefined : this.#definitions.get(state.agent);
+    if (definition === undefined) return undefined;
+    const isChild = state.parent !== undefined;
+    const key = `${definition.plan.name} ${isChild} ${state.depth} ${state.grants?.join(',') ?? '*'}`;
+    let agent = this.#cache.get(key);
+    if (agent === undefined) {
+      agent = this.#build(definition, { isChild, depth: state.depth, grants: state.grants });
+      this.#cache.set(key, agent);
+    }
+    return agent;
+  }
+
+  /** Facts of an agent nobody defines any more: its sessions keep what they have and start nothing. */
+  missing(name: string): AgentFacts {
+    return {
+      name,
+      fingerprint: '',
+      hasSystemFunction: false,
+      toolNames: [],
+      tool: () => undefined,
+      toolRounds: this.#limits.toolRounds,
+      tokenBudget: this.#settings.llm.tokenBudget,
+      maxActiveChildren: 0,
+    };
+  }
+
+  /** The name of the agent a session gets when none is said: the first. */
+  get defaultName(): string {
+    const [first] = this.#definitions.keys();
+    if (first === undefined) throw new ConfigError('no agent is defined');
+    return first;
+  }
+
+  has(name: string): boolean {
+    return this.#definitions.has(name);
+  }
+
+  /** Tool names a child of this agent may be granted; undefined: no such agent. */
+  toolNamesOf(name: string): readonly string[] | undefined {
+    return this.#definitions.get(name)?.tools.map((tool) => tool.description.name);
+  }
+
+  #build(
+    definition: AgentDefinition,
+    role: { readonly isChild: boolean; readonly depth: number; readonly grants: readonly string[] | undefined },
+  ): SessionAgent {
+    const { plan } = definition;
+    const granted = new ToolRegistry(plan.name, definition.tools).narrow(role.grants ?? null);
+    const specialists = [...this.#definitions.values()]
+      .filter((other) => other.plan.name !== plan.name)
+      .map((other) => ({ name: other.plan.name, description: other.plan.description ?? '' }));
+    const own = runtimeTools({
+      isChild: role.isChild,
+      maySpawn: plan.subagents.spawn && role.depth < this.#limits.depth,
+      specialists,
+    });
+    const registry = new ToolRegistry(plan.name, [...granted.list(), ...own]);
+    const tools = registry.schemas(this.#settings.timeouts.tool * SECOND_MS);
+    const runtimeNames = new Set(own.map((tool) => tool.description.name));
+    const base = this.#headerBase(plan, role.isChild, tools);
+    const facts = this.#facts(plan, registry, runtimeNames, { isChild: role.isChild, base });
+    return {
+      facts,
+      registry,
+      renderOptions: {
+        timestamps: this.#settings.session.timestamps,
+        deliveriesAsText: tools.length === 0 || plan.thinking?.type === 'enabled',
+      },
+      header: headerOf(base, plan.system),
+      place: (name) => (runtimeNames.has(name) ? undefined : registry.get(name)?.place),
+    };
+  }
+
+  #headerBase(plan: AgentPlan, isChild: boolean, tools: readonly ToolSchema[]): RequestHeader {
+    const { llm } = this.#settings;
+    const own = plan.model ?? llm.model;
+    return {
+      model: isChild ? (llm.subagentModel ?? own) : own,
+      max_tokens: plan.maxTokens ?? llm.maxTokens,
+      ...(tools.length === 0 ? {} : { tools }),
+      ...(plan.thinking === undefined ? {} : { thinking: plan.thinking }),
+    };
+  }
+
+  #facts(
+    plan: AgentPlan,
+    registry: ToolRegistry,
+    runtimeNames: ReadonlySet<string>,
+    role: { readonly isChild: boolean; readonly base: RequestHeader },
+  ): AgentFacts {
+    const { llm, timeouts, subagents } = this.#settings;
+    const standard = role.isChild ? llm.subagentTokenBudget : llm.tokenBudget;
+    const system = plan.hasSystemFunction ? '(function)' : (plan.system ?? '');
+    return {
+      name: plan.name,
+      fingerprint: createHash('sha256')
+        .update(JSON.stringify([role.base, system]))
+        .digest('base64url')
+        .slice(0, 22),
+      hasSystemFunction: plan.hasSystemFunction,
+      toolNames: registry.names(),
+      tool: (name) => {
+        const tool = registry.get(name);
+        if (tool === undefined) return undefined;
+        const { description } = tool;
+        return {
+          effect: description.effect,
+          timeoutMs: description.timeoutMs ?? timeouts.tool * SECOND_MS,
+          adjustableTimeout: takesTimeout(description),
+          isRuntimeTool: runtimeNames.has(name),
+        };
+      },
+      toolRounds: plan.toolRounds ?? this.#limits.toolRounds,
+      tokenBudget: plan.tokenBudget ?? standard,
+      maxActiveChildren: plan.subagents.maxActive ?? subagents.maxActive,
+    };
+  }
+}
+
+/** A header is built once an epoch and system text: sessions with the same text share one object. */
+function headerOf(base: RequestHeader, agentSystem: string | undefined): (state: SessionState) => RequestHeader {
+  const plain = new Map<string | undefined, RequestHeader>();
+  return (state) => {
+    const system = systemPrompt(state, agentSystem);
+    const isShared = state.prompt === undefined && state.goal === undefined && state.system === undefined;
+    const known = isShared ? plain.get(system) : undefined;
+    if (known !== undefined) return known;
+    // Member order is part of the bytes: model, max_tokens, system, tools, thinking.
+    const { model, max_tokens, ...rest } = base;
+    const header: RequestHeader = { model, max_tokens, ...(system === undefined ? {} : { system }), ...rest };
+    if (isShared) plain.set(system, header);
+    return header;
+  };
+}

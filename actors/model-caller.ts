@@ -1,0 +1,126 @@
+/**
+ * Makes the model calls of a shard's sessions: renders what is new, sends it to the pool, and brings each outcome back as an
+ * input. Retries are not its business: `decide` asks for each attempt.
+ *
+ * Owns: which calls are out. Does not own: the states, the threads.
+ *  C1 at most one call is out for a session; a completion of another one is dropped (A5).
+ */
+import { errorShape } from '../src/base/errors.ts';
+import type { Settings } from '../src/base/settings.ts';
+import type { ModelCompletion, ModelPool } from '../src/models/pool.ts';
+import type { ModelDelta } from '../src/models/provider.ts';
+import type { Input } from '../src/session/inputs.ts';
+import type { SessionAgent } from './agent-catalog.ts';
+import type { SessionActor } from './session-actor.ts';
+
+/** What the caller needs of its host. */
+export interface ModelCallerHost {
+  submit(sessionId: string, input: Input): void;
+  /** Somebody follows the deltas of this session. */
+  wantsDeltas(sessionId: string): boolean;
+  delta(sessionId: string, turn: number, delta: ModelDelta): void;
+  readonly settings: Settings;
+}
+
+interface CallOut {
+  readonly id: number;
+  readonly session: string;
+  readonly halfStep: number;
+  readonly attempt: number;
+  readonly turn: number;
+}
+
+const SECOND_MS = 1_000;
+
+/** See the head of the file. */
+export class ModelCaller {
+  readonly #pool: ModelPool;
+  readonly #host: ModelCallerHost;
+  readonly #byId = new Map<number, CallOut>();
+  readonly #bySession = new Map<string, CallOut>();
+  #nextId = 1;
+
+  constructor(pool: ModelPool, host: ModelCallerHost) {
+    this.#pool = pool;
+    this.#host = host;
+  }
+
+  /** Calls out now. */
+  get running(): number {
+    return this.#byId.size;
+  }
+
+  /** Makes the call of a half-step. A call of the session that is still out is given up first. */
+  call(actor: SessionActor, agent: SessionAgent, halfStep: number, attempt: number): void {
+    this.cancel(actor.id);
+    const id = this.#nextId;
+    this.#nextId += 1;
+    const out: CallOut = { id, session: actor.id, halfStep, attempt, turn: actor.state.turn?.id ?? 0 };
+    this.#byId.set(id, out);
+    this.#bySession.set(actor.id, out);
+    const window = actor.window(agent).next(actor.state);
+    const isHeld = window.keep > 0 && this.#pool.holds(actor.id, window.epoch, window.keep);
+    this.#pool.call({
+      id,
+      session: actor.id,
+      context: isHeld
+        ? { epoch: window.epoch, keep: window.keep, append: window.append }
+        : { epoch: window.epoch, keep: 0, append: window.all(), header: agent.header(actor.state) },
+      wantsDeltas: this.#host.wantsDeltas(actor.id),
+      timeoutMs: this.#host.settings.timeouts.api * SECOND_MS,
+    });
+  }
+
+  /** Gives up the call that is out for a session, if any; its completion is dropped when it comes. */
+  cancel(sessionId: string): void {
+    const out = this.#bySession.get(sessionId);
+    if (out === undefined) return;
+    this.#forget(out);
+    this.#pool.cancel(out.id);
+  }
+
+  /** The session left memory: its mirror may go. */
+  forget(sessionId: string): void {
+    this.cancel(sessionId);
+    this.#pool.forget(sessionId);
+  }
+
+  /** Takes the pool's completions. */
+  completed(completions: readonly ModelCompletion[]): void {
+    for (const completion of completions) {
+      const out = this.#byId.get(completion.id);
+      if (out === undefined) continue;
+      this.#forget(out);
+      this.#host.submit(out.session, inputOf(out, completion));
+    }
+  }
+
+  /** Takes the pool's deltas. */
+  delta(id: number, delta: ModelDelta): void {
+    const out = this.#byId.get(id);
+    if (out !== undefined) this.#host.delta(out.session, out.turn, delta);
+  }
+
+  #forget(out: CallOut): void {
+    this.#byId.delete(out.id);
+    if (this.#bySession.get(out.session) === out) this.#bySession.delete(out.session);
+  }
+}
+
+function inputOf(out: CallOut, completion: ModelCompletion): Input {
+  if ('error' in completion) {
+    return { type: 'modelFailed', halfStep: out.halfStep, attempt: out.attempt, error: completion.error };
+  }
+  const { response } = completion;
+  try {
+    return {
+      type: 'answered',
+      halfStep: out.halfStep,
+      content: response.content,
+      stop: response.stop_reason ?? 'end_turn',
+      usage: response.usage,
+    };
+  } catch (error) {
+    return { type: 'modelFailed', halfStep: out.halfStep, attempt: out.attempt, error: errorShape(error) };
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * The tools the runtime itself answers: spawning and reporting (contract §7.2, §7.8). They change sessions, so they run as
+ * inputs of the session's own actor, in one batch with their result, and in no pool.
+ */
+import { z } from 'zod';
+import type { Input, SpawnRequest } from '../src/session/inputs.ts';
+import type { RegisteredTool } from '../src/tools/tool-registry.ts';
+
+/** Tools of the runtime. */
+export const SPAWN_SUBAGENT = 'spawn_subagent';
+/** Spawns a child of another agent by its name. */
+export const SPAWN_SPECIALIST = 'spawn_specialist';
+/** A child's report. */
+export const MARK_GOAL_COMPLETED = 'mark_goal_completed';
+
+/** An agent that may be spawned by name. */
+export interface Specialist {
+  readonly name: string;
+  readonly description: string;
+}
+
+/** The runtime's tools of a session in its role. */
+export function runtimeTools(role: {
+  readonly isChild: boolean;
+  readonly maySpawn: boolean;
+  readonly specialists: readonly Specialist[];
+}): readonly RegisteredTool[] {
+  const tools: RegisteredTool[] = [];
+  if (role.maySpawn) tools.push(spawnSubagent());
+  if (role.maySpawn && role.specialists.length > 0) tools.push(spawnSpecialist(role.specialists));
+  if (role.isChild) tools.push(markGoalCompleted());
+  return tools;
+}
+
+/** `place` is never used for these: they run in the session's actor. */
+function runtimeTool(
+  name: string,
+  description: string,
+  properties: RegisteredTool['description']['inputSchema'],
+  required: readonly string[],
+): RegisteredTool {
+  return {
+    description: {
+      name,
+      description,
+      inputSchema: { type: 'object', properties, required },
+      // Spawn and report are atomic with their result: after a crash they either happened whole or not at all.
+      effect: 'keyed',
+      adjustableTimeout: false,
+      truncate: false,
+    },
+    place: { kind: 'host', agent: '' },
+  };
+}
+
+function spawnSubagent(): RegisteredTool {
+  return runtimeTool(
+    SPAWN_SUBAGENT,
+    'Start a sub-agent on a task of its own. It works in parallel; its messages appear in this conversation by themselves.',
+    {
+      task: { type: 'string', description: 'What the sub-agent is to do, complete in itself.' },
+      tools: {
+        type: 'array',
+        items: { type: 'string' },
+        description: 'Names of the tools it may use; all of yours when left out, none for an empty list.',
+      },
+      name: { type: 'string', description: 'A short nickname: lower-case words joined by hyphens.' },
+    },
+    ['task'],
+  );
+}
+
+function spawnSpecialist(specialists: readonly Specialist[]): RegisteredTool {
+  const list = specialists.map(({ name, description }) => `${name}: ${description}`).join('\n');
+  return runtimeTool(
+    SPAWN_SPECIALIST,
+    `Start a specialist on a task. Specialists:\n${list}`,
+    {
+      name: { type: 'string', enum: specialists.map(({ name }) => name), description: 'Which specialist.' },
+      task: { type: 'string', description: 'What the specialist is to do, complete in itself.' },
+    },
+    ['name', 'task'],
+  );
+}
+
+function markGoalCompleted(): RegisteredTool {
+  return runtimeTool(
+    MARK_GOAL_COMPLETED,
+    'Report that your task is done. The result is delivered to the agent that gave it to you.',
+    { result: { type: 'string', description: 'The result, complete in itself.' } },
+    ['result'],
+  );
+}
+
+const spawnInput = z.object({ task: z.string(), tools: z.unknown().optional(), name: z.string().optional() });
+const specialistInput = z.object({ name: z.string(), task: z.string() });
+const markInput = z.object({ result: z.string() });
+
+/** The session input a call of a runtime tool stands for, or the error result for input that is not of its form. */
+export function runtimeToolInput(name: string, callId: string, raw: unknown): Input {
+  if (name === MARK_GOAL_COMPLETED) {
+    const parsed = markInput.safeParse(raw);
+    return parsed.success
+      ? { type: 'markGoal', callId, result: parsed.data.result }
+      : failure(callId, 'Result cannot be blank');
+  }
+  if (name === SPAWN_SPECIALIST) return specialistRequest(callId, raw);
+  const parsed = spawnInput.safeParse(raw);
+  if (!parsed.success) return failure(callId, 'Task cannot be blank');
+  const { task, tools, name: nickname } = parsed.data;
+  if (tools !== undefined && tools !== null && !Array.isArray(tools)) return failure(callId, 'tools must be an array');
+  const request: SpawnRequest = {
+    task,
+    replies: 'mailbox',
+    callId,
+    ...(nickname === undefined ? {} : { name: nickname }),
+    ...(Array.isArray(tools) ? { tools: tools.map(String) } : {}),
+  };
+  return { type: 'spawn', request };
+}
+
+function specialistRequest(callId: string, raw: unknown): Input {
+  const parsed = specialistInput.safeParse(raw);
+  if (!parsed.success || parsed.data.name.trim() === '') return failure(callId, 'Name cannot be blank');
+  const { name: agent, task } = parsed.data;
+  return { type: 'spawn', request: { agent, specialist: true, task, replies: 'mailbox', callId } };
+}
+
+function failure(callId: string, message: string): Input {
+  return { type: 'toolFinished', callId, content: JSON.stringify({ error: message }), success: false };
+}

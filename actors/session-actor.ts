@@ -1,0 +1,63 @@
+/**
+ * One session in memory: its state, the rendering of its request, and what is out for it.
+ *
+ * Owns: the only copy of the state that is written (A1). Does not own: the journal, the pools, other sessions.
+ * An actor exists while its session runs or was used lately; an idle one is dropped and folded again from the log (A11).
+ */
+import { RequestWindow } from '../src/context/request-window.ts';
+import type { SessionKey } from '../src/journal/journal.ts';
+import type { SessionState } from '../src/session/state.ts';
+import type { SessionAgent } from './agent-catalog.ts';
+
+/** See the head of the file. */
+export class SessionActor {
+  readonly id: string;
+  readonly key: SessionKey;
+  state: SessionState;
+  /** Turns journalled but not yet durable; an actor with some is never dropped. */
+  unflushed = 0;
+  /** Where the state was last stored whole. */
+  snapshot: { readonly address: string; readonly position: number } | undefined;
+  /** Turns since then. */
+  turnsSinceSnapshot: number;
+  /** Position of the last turn journalled. */
+  position: number;
+  /** The state its parent's watchers were told last. */
+  toldState: string | undefined;
+  /** A retry of the model call is due. */
+  retryTimer: unknown;
+  #window: RequestWindow | undefined;
+
+  constructor(id: string, key: SessionKey, state: SessionState, history: { turns: number; position: number }) {
+    this.id = id;
+    this.key = key;
+    this.state = state;
+    this.turnsSinceSnapshot = history.turns;
+    this.position = history.position;
+  }
+
+  /** The request's rendering, kept from half-step to half-step. */
+  window(agent: SessionAgent): RequestWindow {
+    this.#window ??= new RequestWindow(agent.renderOptions);
+    return this.#window;
+  }
+
+  /** Nothing runs, nothing waits that could run. */
+  get isQuiet(): boolean {
+    return this.state.state === 'idle' && this.unflushed === 0;
+  }
+}
+
+/** Something is out for this session, or is about to be: what `drain` waits for. */
+export function isRunning(state: SessionState): boolean {
+  if (state.state === 'idle') return false;
+  if (state.state === 'awaiting' || state.openCalls.size > 0) return true;
+  return !state.paused && state.blocked === undefined;
+}
+
+/** A session that belongs to the runnable set: in a turn, or with something that could start one. */
+export function isRunnable(state: SessionState): boolean {
+  if (state.state !== 'idle') return true;
+  if (state.paused || state.blocked !== undefined) return false;
+  return state.mailbox.some((entry) => entry.kind === 'active');
+}

@@ -1,0 +1,156 @@
+/**
+ * Runs the calls of a shard's sessions: runtime tools as inputs of their session, all others in the pool; bounds how many
+ * run at once per session, shortens results, and brings each outcome back exactly once.
+ *
+ * Owns: which runs are out, and those waiting for a place. Does not own: deadlines (the pool's), states, effect classes.
+ *  T1 each call started here ends in exactly one `toolFinished`, unless its session was forgotten.
+ *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are out; the others wait in call order.
+ */
+
+import type { Limits } from '../src/base/bounds.ts';
+import { PARALLEL_CALLS_MAX } from '../src/base/bounds.ts';
+import type { Settings } from '../src/base/settings.ts';
+import type { Effect, Input } from '../src/session/inputs.ts';
+import type { ToolPool } from '../src/tools/pool.ts';
+import type { ToolOutcome } from '../src/tools/tool.ts';
+import { toolTruncationReason } from '../src/tools/truncation.ts';
+import type { SessionAgent } from './agent-catalog.ts';
+import type { ResultShelf } from './result-shelf.ts';
+import { runtimeToolInput } from './runtime-tools.ts';
+
+/** A call to start. */
+export type ToolStart = Extract<Effect, { type: 'runTool' }>;
+
+/** What the runner needs of its host. */
+export interface ToolRunnerHost {
+  submit(sessionId: string, input: Input): void;
+  progress(sessionId: string, callId: string, data: unknown): void;
+  readonly settings: Settings;
+  readonly limits: Limits;
+  readonly shelf: ResultShelf;
+}
+
+interface RunOut {
+  readonly id: number;
+  readonly session: string;
+  readonly callId: string;
+  readonly toolName: string;
+  readonly truncate: boolean;
+}
+
+interface SessionRuns {
+  readonly running: Map<string, RunOut>;
+  readonly waiting: { readonly agent: SessionAgent; readonly start: ToolStart }[];
+}
+
+/** See the head of the file. */
+export class ToolRunner {
+  readonly #pool: ToolPool;
+  readonly #host: ToolRunnerHost;
+  readonly #byId = new Map<number, RunOut>();
+  readonly #sessions = new Map<string, SessionRuns>();
+  #nextId = 1;
+
+  constructor(pool: ToolPool, host: ToolRunnerHost) {
+    this.#pool = pool;
+    this.#host = host;
+  }
+
+  /** Runs out now. */
+  get running(): number {
+    return this.#byId.size;
+  }
+
+  /** Starts a call, or queues it behind the session's others. */
+  start(sessionId: string, agent: SessionAgent, start: ToolStart): void {
+    if (start.isRuntimeTool) {
+      this.#host.submit(sessionId, runtimeToolInput(start.name, start.callId, start.input));
+      return;
+    }
+    const runs: SessionRuns = this.#sessions.get(sessionId) ?? { running: new Map(), waiting: [] };
+    this.#sessions.set(sessionId, runs);
+    runs.waiting.push({ agent, start });
+    this.#fill(sessionId, runs);
+  }
+
+  #fill(sessionId: string, runs: SessionRuns): void {
+    while (runs.running.size < PARALLEL_CALLS_MAX) {
+      const next = runs.waiting.shift();
+      if (next === undefined) return;
+      this.#run(sessionId, runs, next.agent, next.start);
+    }
+  }
+
+  #run(sessionId: string, runs: SessionRuns, agent: SessionAgent, start: ToolStart): void {
+    const place = agent.place(start.name);
+    const id = this.#nextId;
+    this.#nextId += 1;
+    const run: RunOut = {
+      id,
+      session: sessionId,
+      callId: start.callId,
+      toolName: start.name,
+      truncate: agent.registry.get(start.name)?.description.truncate ?? true,
+    };
+    if (place === undefined) throw new Error(`tool ${start.name} has no place to run`);
+    this.#byId.set(id, run);
+    runs.running.set(start.callId, run);
+    const { callId, key, name: toolName, input, timeoutMs, mode } = start;
+    this.#pool.run({ id, session: sessionId, callId, key, toolName, place, input, timeoutMs, mode });
+  }
+
+  /** Gives up a call: its result is no longer wanted (the session has answered it). */
+  cancel(sessionId: string, callId: string, reason: string): void {
+    const runs = this.#sessions.get(sessionId);
+    if (runs === undefined) return;
+    const waiting = runs.waiting.findIndex(({ start }) => start.callId === callId);
+    if (waiting !== -1) runs.waiting.splice(waiting, 1);
+    const run = runs.running.get(callId);
+    if (run !== undefined) {
+      this.#release(run);
+      this.#pool.cancel(run.id, reason);
+    }
+    this.#settle(sessionId, runs);
+  }
+
+  /** The session is gone: nothing of it is wanted any more. */
+  forget(sessionId: string): void {
+    const runs = this.#sessions.get(sessionId);
+    if (runs === undefined) return;
+    runs.waiting.length = 0;
+    for (const run of [...runs.running.values()]) this.cancel(sessionId, run.callId, 'the session is gone');
+  }
+
+  /** Takes the pool's outcome of a run. */
+  finished(id: number, outcome: ToolOutcome): void {
+    const run = this.#byId.get(id);
+    if (run === undefined) return;
+    this.#release(run);
+    const runs = this.#sessions.get(run.session);
+    if (runs !== undefined) this.#settle(run.session, runs);
+    const { settings, limits, shelf } = this.#host;
+    const content = shelf.shorten(outcome.content, {
+      charactersMax: run.truncate ? settings.tools.maxToolResponseChars : Number.POSITIVE_INFINITY,
+      bytesMax: limits.toolResultBytes,
+      reason: toolTruncationReason(run.toolName),
+    });
+    const { success, ms } = outcome;
+    this.#host.submit(run.session, { type: 'toolFinished', callId: run.callId, content, success, ms });
+  }
+
+  /** Takes a tool's word on how far it is. */
+  progress(id: number, data: unknown): void {
+    const run = this.#byId.get(id);
+    if (run !== undefined) this.#host.progress(run.session, run.callId, data);
+  }
+
+  #release(run: RunOut): void {
+    this.#byId.delete(run.id);
+    this.#sessions.get(run.session)?.running.delete(run.callId);
+  }
+
+  #settle(sessionId: string, runs: SessionRuns): void {
+    this.#fill(sessionId, runs);
+    if (runs.running.size === 0 && runs.waiting.length === 0) this.#sessions.delete(sessionId);
+  }
+}

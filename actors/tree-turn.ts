@@ -1,0 +1,95 @@
+/**
+ * One atomic turn over a session tree (A6): the turn of one session and of those it reaches in the same batch, a child that
+ * is born, a parent that is told. All of it is one append to the journal.
+ */
+import type { Observer } from '../src/session/apply.ts';
+import type { Effect, Environment, Input } from '../src/session/inputs.ts';
+import type { SessionRecord } from '../src/session/records.ts';
+import { runTurn } from '../src/session/turn.ts';
+import type { SessionActor } from './session-actor.ts';
+
+/** What a tree turn needs of its host. */
+export interface TreeAccess {
+  /** The actor of a session; undefined when there is no such session. */
+  find(sessionId: string): SessionActor | undefined;
+  /** An actor for a session that does not exist yet. */
+  create(sessionId: string): SessionActor;
+  environment(actor: SessionActor): Environment;
+  observer(actor: SessionActor): Observer | undefined;
+  /** A child's words as its parent may store them: shortened, the whole kept beside. */
+  shorten(text: string): string;
+}
+
+/** An effect with the session that asks for it. */
+export interface ActorEffect {
+  readonly actor: SessionActor;
+  readonly effect: Effect;
+}
+
+/** What a tree turn did. */
+export interface TreeTurnOutcome {
+  /** Records by session, in the order the sessions were reached. */
+  readonly writes: ReadonlyMap<SessionActor, readonly SessionRecord[]>;
+  /** Effects for the outside, in order. */
+  readonly effects: readonly ActorEffect[];
+  /** Sessions whose state was looked at and perhaps changed. */
+  readonly touched: ReadonlySet<SessionActor>;
+}
+
+interface Step {
+  readonly actor: SessionActor;
+  readonly input: Input;
+}
+
+/**
+ * Runs inputs of one session and all that follows from them within the tree. Throws only for broken invariants, after which every actor in
+ * `touched` is to be dropped and read again from the log; nothing was journalled then.
+ */
+export function runTreeTurn(
+  access: TreeAccess,
+  actor: SessionActor,
+  inputs: readonly Input[],
+  touched: Set<SessionActor>,
+): TreeTurnOutcome {
+  const writes = new Map<SessionActor, readonly SessionRecord[]>();
+  const effects: ActorEffect[] = [];
+  const queue: Step[] = inputs.map((input) => ({ actor, input }));
+  for (let step = queue.shift(); step !== undefined; step = queue.shift()) {
+    const { actor: current } = step;
+    touched.add(current);
+    const outcome = runTurn(current.state, step.input, access.environment(current), access.observer(current));
+    if (outcome.records.length > 0) {
+      const before = writes.get(current);
+      writes.set(current, before === undefined ? outcome.records : [...before, ...outcome.records]);
+    }
+    for (const effect of outcome.effects) {
+      const next = followUp(access, current, effect);
+      if (next === 'outside') effects.push({ actor: current, effect });
+      else if (next !== undefined) queue.push(next);
+    }
+  }
+  return { writes, effects, touched };
+}
+
+/** The step an effect is within the tree, nothing where its target is gone (R23), or `outside`. */
+function followUp(access: TreeAccess, actor: SessionActor, effect: Effect): Step | 'outside' | undefined {
+  switch (effect.type) {
+    case 'born':
+      return { actor: access.create(effect.seed.id), input: { type: 'born', seed: effect.seed } };
+    case 'tellParent': {
+      const parent = actor.state.parent === undefined ? undefined : access.find(actor.state.parent);
+      if (parent === undefined) return undefined;
+      const told: Input =
+        effect.input.type === 'subagentSaid'
+          ? { ...effect.input, content: access.shorten(effect.input.content) }
+          : effect.input;
+      return { actor: parent, input: told };
+    }
+    case 'tellChild': {
+      const child = access.find(effect.child);
+      return child === undefined ? undefined : { actor: child, input: { type: 'parentSaid', content: effect.content } };
+    }
+    default:
+      return 'outside';
+  }
+}

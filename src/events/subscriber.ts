@@ -1,0 +1,324 @@
+/**
+ * One reader of events: an async iterable over what the log has and what happens live.
+ *
+ * Owns: the reader's place in a session's total order, what waits for it, the way back to the log when it fell behind.
+ * Does not own: the log (it asks `replay`), who else reads. Belongs to the thread that reads.
+ *
+ *  E1  Each durable event after the place of subscription is read exactly once, ascending. What the log does not have
+ *      is announced by a `gap` and left out.
+ *  E2  A reader that is too slow loses what waits, is told so by a `gap` at its next read, and gets the durable events
+ *      of it from the log.
+ *  E3  An ephemeral event is read after the durable event it came after and before the next one, or not at all.
+ *  E4  Memory is bounded, whatever the reader does: the buffer's bounds and one page of the log.
+ *  E5  Once the iteration is over, for any reason, nothing is held and `onClose` was called, once.
+ *
+ * Live events must flow before the first page of the log is asked for; what comes twice by that is read once.
+ */
+import { REPLAY_PAGE_EVENTS } from '../base/bounds.ts';
+import type { SessionEvent } from './event.ts';
+import { type BufferBounds, type BufferedEvent, EventBuffer } from './event-buffer.ts';
+
+/**
+ * Reads durable events of the session from the log: `fromSeq` and later, ascending without holes, 1 to `limit` of them;
+ * none when there are no later ones. May reject; the iteration then fails with its error. One call at a time.
+ */
+export type Replay = (fromSeq: number, limit: number) => Promise<readonly SessionEvent[]>;
+
+/** What an `EventQueue` needs. The functions are called on the reader's thread, while it reads. */
+export interface EventQueueOptions {
+  /** The session read. Missing, with `replay`: events of many sessions, live only, in the order they are told. */
+  readonly session?: string;
+  /** Durable events after this number are wanted. Missing: from the first one told live. */
+  readonly after?: number;
+  readonly replay?: Replay;
+  /** Ends the iteration behind the first event it is true for. A throw fails the iteration. */
+  readonly until?: (event: SessionEvent) => boolean;
+  /** The event as this reader sees it, or undefined to leave it out. A throw fails the iteration. */
+  readonly view?: (event: SessionEvent) => SessionEvent | undefined;
+  /** False: text and thinking deltas are not wanted. */
+  readonly deltas?: boolean;
+  /** Ends the iteration at once, without an error. */
+  readonly signal?: AbortSignal;
+  /** Called once, when the iteration is over. Must not throw. */
+  readonly onClose?: () => void;
+  readonly bounds?: BufferBounds;
+  /** Epoch ms, for the gaps it tells of. */
+  readonly now: () => number;
+}
+
+interface Range {
+  from: number;
+  to: number;
+}
+
+/** Marks an ephemeral event that came before any durable one was known. */
+const UNKNOWN = -1;
+
+/** A bounded, re-filling queue of events between one producer and one reader. */
+export class EventQueue implements AsyncIterableIterator<SessionEvent> {
+  readonly #options: EventQueueOptions;
+  readonly #buffer: EventBuffer;
+  /** The next durable event to be read; undefined until the first is known. */
+  #next: number | undefined;
+  /** The newest durable event told live. */
+  #highest: number | undefined;
+  /** Durable events in the buffer: the oldest of them is `#highest - #durables + 1`. */
+  #durables = 0;
+  #isReplaying: boolean;
+  #isFetching = false;
+  #page: readonly SessionEvent[] = [];
+  #pageAt = 0;
+  /** Lost and not yet announced, by session: as many entries as fit into a buffer. */
+  readonly #lost: Map<string, Range> = new Map();
+  /** Set by the producer: what is at hand is still read. */
+  #ending: { readonly error?: unknown } | undefined;
+  #isOver = false;
+  #wake: (() => void) | undefined;
+  /** Reads are served one after the other, however many are asked for at once. */
+  #reads: Promise<unknown> = Promise.resolve();
+
+  constructor(options: EventQueueOptions) {
+    this.#options = options;
+    this.#buffer = new EventBuffer(options.bounds);
+    this.#isReplaying = options.replay !== undefined && options.after !== undefined;
+    this.#next = this.#isReplaying && options.after !== undefined ? options.after + 1 : undefined;
+    if (options.signal?.aborted === true) this.#finish();
+    else options.signal?.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  /** True when the iteration is over. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Events waiting, the rest of a page of the log included. */
+  get waiting(): number {
+    return this.#buffer.size + this.#page.length - this.#pageAt;
+  }
+
+  /** Tells a live event. Events of one session come in their order; durable ones told before are ignored. Never throws. */
+  push(event: SessionEvent): void {
+    if (this.#isOver || this.#ending !== undefined) return;
+    if (this.#options.deltas === false && (event.type === 'text.delta' || event.type === 'thinking.delta')) return;
+    if (this.#options.replay === undefined || event.seq === undefined) {
+      this.#put(event, this.#horizon());
+    } else if (event.seq >= (this.#next ?? 1) && event.seq > (this.#highest ?? 0)) {
+      this.#next ??= event.seq;
+      this.#highest = event.seq;
+      this.#put(event, event.seq);
+    }
+  }
+
+  /** Ends the iteration behind what is at hand. */
+  close(): void {
+    this.#ending ??= {};
+    this.#rouse();
+  }
+
+  /** Fails the iteration with this error, behind what is at hand. */
+  fail(error: unknown): void {
+    this.#ending ??= { error };
+    this.#rouse();
+  }
+
+  /** The next event. Rejects once, when the iteration fails, and is done ever after. */
+  next(): Promise<IteratorResult<SessionEvent, undefined>> {
+    const result = this.#reads.then(() => this.#read());
+    this.#reads = result.catch(() => undefined);
+    return result;
+  }
+
+  /** Ends the iteration: what `break` does. A read that waits is done. */
+  return(): Promise<IteratorResult<SessionEvent, undefined>> {
+    this.#finish();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#finish();
+    return Promise.resolve();
+  }
+
+  async #read(): Promise<IteratorResult<SessionEvent, undefined>> {
+    try {
+      while (!this.#isOver) {
+        const event = this.#atHand();
+        const seen = event === undefined ? undefined : this.#see(event);
+        if (seen !== undefined) return { done: false, value: seen };
+        if (event !== undefined) continue;
+        if (this.#ending !== undefined) this.#end(this.#ending);
+        else await this.#news();
+      }
+      return { done: true, value: undefined };
+    } catch (error) {
+      this.#finish();
+      throw error;
+    }
+  }
+
+  /** What the reader gets of an event; ends the iteration when this is the last. */
+  #see(event: SessionEvent): SessionEvent | undefined {
+    const isLast = this.#options.until?.(event) === true;
+    const seen = this.#options.view === undefined ? event : this.#options.view(event);
+    if (isLast) this.#finish();
+    return seen;
+  }
+
+  #end(ending: { readonly error?: unknown }): void {
+    this.#finish();
+    if ('error' in ending) throw ending.error;
+  }
+
+  /** The next event that needs no waiting. Asks for a page of the log when one is needed. */
+  #atHand(): SessionEvent | undefined {
+    const gap = this.#announcement();
+    if (gap !== undefined) return gap;
+    if (this.#options.replay === undefined) return this.#buffer.take()?.event;
+    const replayed = this.#fromPage();
+    if (replayed !== undefined) return replayed;
+    this.#trim();
+    const oldest = this.#oldestLive();
+    const next = this.#next;
+    if (oldest !== undefined && next !== undefined) this.#isReplaying = oldest > next;
+    if (!this.#isReplaying) return this.#take()?.event;
+    if (next !== undefined) this.#fetch(this.#options.replay, next);
+    return undefined;
+  }
+
+  /** A gap not yet told of. */
+  #announcement(): SessionEvent | undefined {
+    for (const [session, { from, to }] of this.#lost) {
+      this.#lost.delete(session);
+      return { type: 'gap', session, at: this.#options.now(), from, to };
+    }
+    return undefined;
+  }
+
+  #fromPage(): SessionEvent | undefined {
+    while (this.#pageAt < this.#page.length) {
+      const event = this.#page[this.#pageAt];
+      const next = this.#next ?? 1;
+      if (event?.seq !== undefined && event.seq > next) return this.#skipTo(event.seq, next);
+      this.#pageAt += 1;
+      if (event?.seq !== next) continue;
+      this.#next = next + 1;
+      return event;
+    }
+    this.#page = [];
+    this.#pageAt = 0;
+    return undefined;
+  }
+
+  /** The log has nothing between the place of the reader and `seq`: says so, and goes on there (E1). */
+  #skipTo(seq: number, next: number): SessionEvent {
+    this.#next = seq;
+    return { type: 'gap', session: this.#options.session ?? '', at: this.#options.now(), from: next, to: seq - 1 };
+  }
+
+  /** Drops from the buffer's front what the log gave already, and what was told before something read since (E3). */
+  #trim(): void {
+    const next = this.#next;
+    if (next === undefined) return;
+    for (let item = this.#buffer.peek(); item !== undefined; item = this.#buffer.peek()) {
+      const { seq } = item.event;
+      const isStale = seq === undefined ? item.after !== UNKNOWN && item.after < next - 1 : seq < next;
+      if (!isStale) return;
+      this.#drop();
+    }
+  }
+
+  /** The oldest durable event that is in the buffer, or would be the next told; undefined when none was told live. */
+  #oldestLive(): number | undefined {
+    return this.#highest === undefined ? undefined : this.#highest - this.#durables + 1;
+  }
+
+  /** Takes what is next; the caller made sure that there is no hole before it. */
+  #take(): BufferedEvent | undefined {
+    const item = this.#drop();
+    if (item?.event.seq !== undefined) this.#next = item.event.seq + 1;
+    return item;
+  }
+
+  #drop(): BufferedEvent | undefined {
+    const item = this.#buffer.take();
+    if (item?.event.seq !== undefined && this.#options.replay !== undefined) this.#durables -= 1;
+    return item;
+  }
+
+  #fetch(replay: Replay, from: number): void {
+    if (this.#isFetching || this.#ending !== undefined) return;
+    this.#isFetching = true;
+    replay(from, REPLAY_PAGE_EVENTS).then(
+      (page) => this.#fetched(page, from),
+      (error: unknown) => this.fail(error),
+    );
+  }
+
+  #fetched(page: readonly SessionEvent[], from: number): void {
+    this.#isFetching = false;
+    if (this.#isOver) return;
+    this.#page = page;
+    this.#pageAt = 0;
+    const hasMore = page.some((event) => event.seq !== undefined && event.seq >= from);
+    if (!hasMore) this.#logIsRead(from);
+    this.#rouse();
+  }
+
+  /** The log has nothing from the reader's place on: what is live comes next, behind a gap if it begins later. */
+  #logIsRead(next: number): void {
+    const oldest = this.#oldestLive();
+    if (oldest !== undefined && oldest > next) this.#page = [this.#skipTo(oldest, next)];
+    this.#isReplaying = false;
+  }
+
+  /** The durable event that an ephemeral one told now comes after, as far as is known. */
+  #horizon(): number {
+    if (this.#options.replay === undefined || this.#next === undefined) return UNKNOWN;
+    return Math.max(this.#highest ?? 0, this.#next - 1);
+  }
+
+  #put(event: SessionEvent, after: number): void {
+    if (event.seq !== undefined && this.#options.replay !== undefined) this.#durables += 1;
+    for (const { event: lost } of this.#buffer.put(event, after)) this.#lose(lost);
+    this.#rouse();
+  }
+
+  #lose(event: SessionEvent): void {
+    if (event.seq === undefined) return;
+    if (this.#options.replay !== undefined) this.#durables -= 1;
+    if (this.#options.replay !== undefined && event.seq < (this.#next ?? 1)) return;
+    const range = this.#lost.get(event.session);
+    if (range === undefined) this.#lost.set(event.session, { from: event.seq, to: event.seq });
+    else range.to = event.seq;
+  }
+
+  #news(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  #rouse(): void {
+    const wake = this.#wake;
+    this.#wake = undefined;
+    wake?.();
+  }
+
+  readonly #onAbort = (): void => this.#finish();
+
+  #finish(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#buffer.clear();
+    this.#lost.clear();
+    this.#page = [];
+    this.#pageAt = 0;
+    this.#options.signal?.removeEventListener('abort', this.#onAbort);
+    this.#rouse();
+    this.#options.onClose?.();
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * Group commit without a timer.
+ *
+ * Owns: the queue of batches between the callers and one writer, and the promise of each. Owns not: what a batch is.
+ * The last batch is open and takes what comes; the first may be under way; those between are full.
+ *
+ * Invariants:
+ *  G1 one write at a time, in the order the batches were opened;
+ *  G2 who arrives during a write rides the next one, which starts as soon as that write ends: no timer, no waiting when idle
+ *     but to the end of the current turn of the loop, which collects the turn's callers into one write;
+ *  G3 one promise a batch, shared by all its waiters, none for a batch that nobody waits for;
+ *  G4 a waiter resumes after `written` ran, so it finds the journal as of its own write;
+ *  G5 after a refused write the whole queue is dropped, all its waiters reject, and so does every later `flushed()` until
+ *     `reset()`.
+ */
+
+/** What the gate asks of its owner. */
+export interface GatePort<Batch> {
+  create(): Batch;
+  isEmpty(batch: Batch): boolean;
+  /** Resolves when the batch is durable. */
+  write(batch: Batch): Promise<void>;
+  /** The batch is durable; runs before its waiters resume. Must not throw. */
+  written(batch: Batch): void;
+  /** A write was refused and the queue dropped; runs before the waiters are rejected. Must not throw. */
+  refused(): void;
+  /** Calls `run` once, soon, never synchronously. */
+  schedule(run: () => void): void;
+}
+
+interface Slot<Batch> {
+  readonly batch: Batch;
+  waiter: Waiter | undefined;
+}
+
+interface Waiter {
+  readonly promise: Promise<void>;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** See the head of this file. All methods belong to one thread. */
+export class CommitGate<Batch> {
+  readonly #port: GatePort<Batch>;
+  /** Oldest first; never empty; the last is open. */
+  #queue: Slot<Batch>[];
+  #state: 'idle' | 'scheduled' | 'writing' | 'refused' = 'idle';
+  #refusal: Error | undefined;
+
+  constructor(port: GatePort<Batch>) {
+    this.#port = port;
+    this.#queue = [{ batch: port.create(), waiter: undefined }];
+  }
+
+  /** The batch that takes what comes. It must be fetched anew for each change. */
+  get open(): Batch {
+    return this.#lastSlot().batch;
+  }
+
+  /** True from a refused write until `reset()`. */
+  get isRefused(): boolean {
+    return this.#state === 'refused';
+  }
+
+  /** The first thing found in the batches not yet durable, newest first. */
+  find<T>(look: (batch: Batch) => T | undefined): T | undefined {
+    for (let index = this.#queue.length - 1; index >= 0; index -= 1) {
+      const slot = this.#queue[index];
+      const found = slot === undefined ? undefined : look(slot.batch);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** Calls `visit` for each batch not yet durable, oldest first. */
+  each(visit: (batch: Batch) => void): void {
+    for (const slot of this.#queue) visit(slot.batch);
+  }
+
+  /** Closes the open batch because it is full, and writes it though nobody may wait for it: memory stays bounded. */
+  seal(): void {
+    this.#queue.push({ batch: this.#port.create(), waiter: undefined });
+    this.#start();
+  }
+
+  /** Resolves when everything put before the call is durable (G2); see `Journal.flushed`. */
+  flushed(): Promise<void> {
+    if (this.#refusal !== undefined) return Promise.reject(this.#refusal);
+    const slot = this.#lastFilledSlot();
+    if (slot === undefined) return Promise.resolve();
+    slot.waiter ??= createWaiter();
+    this.#start();
+    return slot.waiter.promise;
+  }
+
+  /** Takes work again after a refused write. */
+  reset(): void {
+    this.#refusal = undefined;
+    this.#state = 'idle';
+  }
+
+  #lastSlot(): Slot<Batch> {
+    const slot = this.#queue.at(-1);
+    if (slot === undefined) throw new Error('G1: the queue has an open batch');
+    return slot;
+  }
+
+  #lastFilledSlot(): Slot<Batch> | undefined {
+    const open = this.#lastSlot();
+    // An empty open batch has nothing to wait for but the one before it, which may be under way.
+    return this.#port.isEmpty(open.batch) ? this.#queue.at(-2) : open;
+  }
+
+  #start(): void {
+    if (this.#state !== 'idle') return;
+    this.#state = 'scheduled';
+    this.#port.schedule(() => void this.#run());
+  }
+
+  async #run(): Promise<void> {
+    this.#state = 'writing';
+    for (;;) {
+      const slot = this.#queue[0];
+      if (slot === undefined) break;
+      if (this.#queue.length === 1) {
+        if (slot.waiter === undefined) break;
+        this.#queue.push({ batch: this.#port.create(), waiter: undefined });
+      }
+      try {
+        await this.#port.write(slot.batch);
+      } catch (error) {
+        this.#refuse(error instanceof Error ? error : new Error(String(error)));
+        return;
+      }
+      this.#queue.shift();
+      this.#port.written(slot.batch);
+      slot.waiter?.resolve();
+    }
+    this.#state = 'idle';
+  }
+
+  #refuse(error: Error): void {
+    const dropped = this.#queue;
+    this.#queue = [{ batch: this.#port.create(), waiter: undefined }];
+    this.#state = 'refused';
+    this.#refusal = error;
+    this.#port.refused();
+    for (const slot of dropped) slot.waiter?.reject(error);
+  }
+}
+
+function createWaiter(): Waiter {
+  let settle: Pick<Waiter, 'resolve' | 'reject'> | undefined;
+  const promise = new Promise<void>((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  if (settle === undefined) throw new Error('a promise runs its executor at once');
+  // A caller may look at a later `flushed()` only; the refusal is told there again (G5), so this one may go unheard.
+  promise.catch(() => undefined);
+  return { promise, ...settle };
+}

@@ -1,0 +1,449 @@
+/**
+ * The journal over an engine: everything the port promises that is not a matter of bytes.
+ *
+ * Owns: numbers of rows and sessions, the row being filled, the last row of each session touched since the last durable
+ * checkpoint, and through its gate all that is not yet durable. Owns not: what is durable; the engine has that.
+ *
+ * Invariants, beside J1 to J5 of the port and G1 to G5 of the gate:
+ *  E1 a read sees the engine with the batches not yet durable laid over it, newest first, and nothing else: what a refused
+ *     write dropped from the gate is gone from every read at once (J3);
+ *  E2 the numbers of rows, and so positions, rise for as long as the journal is open, over refused writes too;
+ *  E3 a session's key has a name from its `intern` to its `remove`, and only then can it be written and read; no key is
+ *     ever given twice, so the rows of a removed session need no mark to stay unread;
+ *  E4 a checkpoint ends the row that is being filled, so that it covers whole rows.
+ */
+import {
+  FLUSH_BYTES_MAX,
+  FLUSH_ROWS_MAX,
+  JOURNAL_NAME_CHARACTERS_MAX,
+  READ_HELD_CHARACTERS_MAX,
+  ROW_BYTES_MAX,
+  ROW_TURNS_MAX,
+  SCAN_ROWS,
+} from '../base/bounds.ts';
+import { InvalidNameError, LimitError, StoreCorruptError, TroupeError } from '../base/errors.ts';
+import { CommitGate } from './commit-gate.ts';
+import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
+import type { Head, Journal, JournalStatistics, Position, SessionKey, StoredEntry, TurnEntry } from './journal.ts';
+import { listNames, type NameQuery } from './name-list.ts';
+import { decodeRow, positionOf, type Row, type RowSlice, rowOf, rowSessions, rowTurns, sliceRow } from './row-codec.ts';
+import { blobAddress, storedJson } from './stored-text.ts';
+
+/** Printable ASCII: every order of names is then the same order. Session ids are a part of it. */
+const NAME = /^[\x21-\x7e]+$/;
+/** Keys are stored in 32 bits. */
+const SESSION_KEY_MAX = 0xffff_ffff;
+
+/** Where a session was last written: the row, and its row before that one (0: none). */
+interface LastRow {
+  row: number;
+  previousRow: number;
+}
+
+/** How a journal is built over an engine. */
+export interface EngineJournalOptions {
+  /** Calls `run` once, soon, never synchronously: when the callers of one turn of the loop have all been heard. */
+  readonly schedule: (run: () => void) => void;
+}
+
+/** See the head of this file. */
+export class EngineJournal implements Journal {
+  readonly #engine: Engine;
+  readonly #gate: CommitGate<WriteBatch>;
+  #nextRow = 1;
+  #nextKey: SessionKey = 1;
+  #checkpointed: Position = 0;
+  /** The row that takes the next turn; it is the last of the open batch. */
+  #row: Row | undefined;
+  /** Rows in the gate, by number, ascending. */
+  #unwritten: Map<number, Row> = new Map();
+  /** `undefined` after a refusal: read again when next needed. */
+  #touched: Map<SessionKey, LastRow> | undefined;
+  #recovering: Promise<Position> | undefined;
+  #closing: Promise<void> | undefined;
+  #turns = 0;
+  #rows = 0;
+  #flushes = 0;
+  #flushMs = 0;
+
+  constructor(engine: Engine, options: EngineJournalOptions) {
+    this.#engine = engine;
+    this.#gate = new CommitGate<WriteBatch>({
+      create: createBatch,
+      isEmpty: isEmptyBatch,
+      write: (batch) => this.#write(batch),
+      written: (batch) => this.#written(batch),
+      refused: () => this.#refused(),
+      schedule: options.schedule,
+    });
+    this.#load();
+  }
+
+  get fence(): number {
+    return this.#engine.fence;
+  }
+
+  keyOf(name: string): SessionKey | undefined {
+    this.#checkOpen();
+    const pending = this.#gate.find((batch) => (batch.names.has(name) ? { key: batch.names.get(name) } : undefined));
+    return pending === undefined ? this.#engine.keyOf(name) : pending.key;
+  }
+
+  nameOf(key: SessionKey): string | undefined {
+    this.#checkOpen();
+    const pending = this.#gate.find((batch) => (batch.keys.has(key) ? { name: batch.keys.get(key) } : undefined));
+    return pending === undefined ? this.#engine.nameOf(key) : pending.name;
+  }
+
+  /** Throws `InvalidNameError` for a name that is not 1..512 printable ASCII characters, `LimitError` at 2^32 keys. */
+  intern(name: string): SessionKey {
+    const known = this.keyOf(name);
+    if (known !== undefined) return known;
+    if (name.length > JOURNAL_NAME_CHARACTERS_MAX || !NAME.test(name)) {
+      throw new InvalidNameError(`a session's name is 1 to ${JOURNAL_NAME_CHARACTERS_MAX} printable ASCII characters`);
+    }
+    if (this.#nextKey > SESSION_KEY_MAX) {
+      throw new LimitError('the journal has given out all its session keys', { data: { limit: 'sessionKeys' } });
+    }
+    const key = this.#nextKey;
+    this.#nextKey += 1;
+    if (this.#gate.isRefused) return key;
+    const batch = this.#gate.open;
+    batch.names.set(name, key);
+    batch.keys.set(key, name);
+    batch.nextKey = this.#nextKey;
+    this.#grow(batch, name.length * 2);
+    return key;
+  }
+
+  /** Throws `TroupeError` (`unknown_session`) for a key without a name (E3), before anything is put. */
+  append(entries: readonly TurnEntry[]): Position {
+    this.#checkOpen();
+    if (this.#gate.isRefused) {
+      // The turn is part of what `recover` forgets; its place is used up all the same (E2).
+      const lost = positionOf(this.#nextRow, 0);
+      this.#nextRow += 1;
+      return lost;
+    }
+    const places = entries.map((entry) => this.#touch(entry.key));
+    const row = this.#row ?? this.#openRow();
+    const turn = row.turns;
+    row.turns += 1;
+    let bytes = 0;
+    entries.forEach((entry, index) => {
+      const place = places[index];
+      if (place === undefined) return;
+      const stored = storedJson(entry.data);
+      if (place.row !== row.number) {
+        place.previousRow = place.row;
+        place.row = row.number;
+      }
+      row.entries.push({
+        key: entry.key,
+        turn,
+        previousRow: place.previousRow,
+        data: stored.text,
+        dataBytes: stored.bytes,
+      });
+      bytes += stored.bytes;
+    });
+    row.bytes += bytes;
+    this.#turns += 1;
+    if (row.turns >= ROW_TURNS_MAX || row.bytes >= ROW_BYTES_MAX) this.#row = undefined;
+    this.#grow(this.#gate.open, bytes);
+    return positionOf(row.number, turn);
+  }
+
+  flushed(): Promise<void> {
+    this.#checkOpen();
+    return this.#gate.flushed();
+  }
+
+  recover(): Promise<Position> {
+    this.#checkOpen();
+    this.#recovering ??= this.#recover().finally(() => {
+      this.#recovering = undefined;
+    });
+    return this.#recovering;
+  }
+
+  /** Throws `StoreCorruptError` from the iteration when a row is missing or damaged. */
+  *read(key: SessionKey, after: Position): Iterable<StoredEntry> {
+    this.#checkOpen();
+    if (this.nameOf(key) === undefined) return;
+    const found: { readonly row: number; slice: RowSlice | undefined }[] = [];
+    let held = 0;
+    // The chain runs from new to old; what fits is held, the rest is fetched again on the way forward.
+    const last = this.#lastRows().get(key)?.row ?? this.#engine.lastRowOf(key);
+    for (let row = last; row > 0 && row >= rowOf(after); ) {
+      const slice = this.#slice(row, key);
+      for (const entry of slice.entries) held += entry.data.length;
+      found.push({ row, slice: held > READ_HELD_CHARACTERS_MAX ? undefined : slice });
+      if (slice.previousRow >= row) throw corruptChain(key, row);
+      row = slice.previousRow;
+    }
+    for (let step = found.pop(); step !== undefined; step = found.pop()) {
+      for (const { turn, data } of (step.slice ?? this.#slice(step.row, key)).entries) {
+        const position = positionOf(step.row, turn);
+        if (position > after) yield { key, position, data };
+      }
+    }
+  }
+
+  /** Ends at what was appended before the first entry was asked for. Throws `StoreCorruptError` from the iteration. */
+  *tail(after: Position): Iterable<StoredEntry> {
+    this.#checkOpen();
+    const open = this.#row;
+    const end = open === undefined ? positionOf(this.#nextRow, 0) : positionOf(open.number, open.turns);
+    let next = rowOf(after);
+    for (;;) {
+      const stored = this.#engine.rows(next, SCAN_ROWS);
+      for (const { number, bytes } of stored) {
+        yield* this.#visible(number, decodeRow(bytes, number), after, end);
+        next = number + 1;
+      }
+      if (stored.length === 0) break;
+    }
+    // What is durable is a prefix of the log, so the rest is still in memory, and rows there are never changed but at the end.
+    const rest = [...this.#unwritten.values()].filter((row) => row.number >= next);
+    for (const row of rest) yield* this.#visible(row.number, row.entries.slice(), after, end);
+  }
+
+  head(key: SessionKey): Head | undefined {
+    this.#checkOpen();
+    const pending = this.#gate.find((batch) => (batch.heads.has(key) ? { head: batch.heads.get(key) } : undefined));
+    return pending === undefined ? this.#engine.head(key) : pending.head;
+  }
+
+  checkpoint(heads: readonly Head[], upTo: Position): void {
+    this.#checkOpen();
+    if (this.#gate.isRefused) return;
+    const batch = this.#gate.open;
+    let bytes = 0;
+    for (const head of heads) {
+      // A head that was folded while its session was removed must not bring it back.
+      if (this.nameOf(head.key) === undefined) continue;
+      const data = storedJson(head.data);
+      batch.heads.set(head.key, { ...head, data: data.text });
+      bytes += data.bytes;
+    }
+    for (const [key, place] of this.#lastRows()) {
+      if (place.row > 0) batch.lastRows.set(key, place.row);
+    }
+    this.#row = undefined;
+    batch.checkpoint = { upTo, indexedRow: this.#nextRow - 1 };
+    this.#checkpointed = upTo;
+    this.#grow(batch, bytes);
+  }
+
+  checkpointed(): Position {
+    this.#checkOpen();
+    return this.#checkpointed;
+  }
+
+  runnable(): Iterable<SessionKey> {
+    this.#checkOpen();
+    const keys = new Set(this.#engine.runnable());
+    let changed = false;
+    this.#gate.each((batch) => {
+      for (const [key, head] of batch.heads) {
+        changed = true;
+        if (head?.runnable === true) keys.add(key);
+        else keys.delete(key);
+      }
+    });
+    return changed ? [...keys].sort((a, b) => a - b) : keys;
+  }
+
+  names(options: NameQuery): readonly (readonly [string, SessionKey])[] {
+    this.#checkOpen();
+    const changes = new Map<string, SessionKey | undefined>();
+    this.#gate.each((batch) => {
+      for (const [name, key] of batch.names) changes.set(name, key);
+    });
+    return listNames(options, changes, (from, exclusive, limit) => this.#engine.names(from, exclusive, limit));
+  }
+
+  remove(keys: readonly SessionKey[]): void {
+    this.#checkOpen();
+    if (this.#gate.isRefused) return;
+    // One batch for all of them, fetched once: removal is atomic.
+    const batch = this.#gate.open;
+    for (const key of keys) {
+      const name = this.nameOf(key);
+      if (name === undefined) continue;
+      batch.names.set(name, undefined);
+      batch.keys.set(key, undefined);
+      batch.heads.set(key, undefined);
+      batch.lastRows.set(key, undefined);
+      this.#lastRows().delete(key);
+    }
+  }
+
+  putBlob(text: string): string {
+    this.#checkOpen();
+    const address = blobAddress(text);
+    if (this.#gate.isRefused) return address;
+    const pending = this.#gate.find((batch) => batch.blobs.has(address) || undefined);
+    if (pending === true || this.#engine.hasBlob(address)) return address;
+    const batch = this.#gate.open;
+    batch.blobs.set(address, text);
+    this.#grow(batch, text.length);
+    return address;
+  }
+
+  blob(address: string): string | undefined {
+    this.#checkOpen();
+    return this.#gate.find((batch) => batch.blobs.get(address)) ?? this.#engine.blob(address);
+  }
+
+  statistics(): JournalStatistics {
+    return { turns: this.#turns, rows: this.#rows, flushes: this.#flushes, flushMs: this.#flushMs };
+  }
+
+  /** Rejects with the refusal when the last flush is refused; the journal is closed all the same. Twice is as once. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close(this.#gate.isRefused ? Promise.resolve() : this.#gate.flushed());
+    return this.#closing;
+  }
+
+  async #close(flushed: Promise<void>): Promise<void> {
+    try {
+      await flushed;
+    } finally {
+      await this.#engine.close();
+    }
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== undefined) throw new TroupeError('internal', 'the journal is closed');
+  }
+
+  /** Takes over what the engine says: at open, and after a refusal. Numbers given out in this life stay used (E2, E3). */
+  #load(): void {
+    const state = this.#engine.state();
+    this.#nextRow = Math.max(this.#nextRow, state.lastRow + 1);
+    this.#nextKey = Math.max(this.#nextKey, state.nextKey);
+    this.#checkpointed = state.checkpointed;
+    this.#touched = undefined;
+  }
+
+  #openRow(): Row {
+    const row: Row = { number: this.#nextRow, turns: 0, bytes: 0, entries: [] };
+    this.#nextRow += 1;
+    this.#row = row;
+    this.#gate.open.rows.push(row);
+    this.#unwritten.set(row.number, row);
+    return row;
+  }
+
+  /** Counts what the open batch took, and closes it at its bound. */
+  #grow(batch: WriteBatch, bytes: number): void {
+    batch.bytes += bytes;
+    const full = batch.rows.length >= FLUSH_ROWS_MAX && this.#row === undefined;
+    if (!full && batch.bytes < FLUSH_BYTES_MAX) return;
+    this.#row = undefined;
+    this.#gate.seal();
+  }
+
+  async #write(batch: WriteBatch): Promise<void> {
+    const last = batch.rows.at(-1);
+    if (last !== undefined && last === this.#row) this.#row = undefined;
+    const started = performance.now();
+    await this.#engine.write(batch);
+    this.#flushMs = performance.now() - started;
+    this.#flushes += 1;
+    this.#rows += batch.rows.length;
+  }
+
+  #written(batch: WriteBatch): void {
+    for (const row of batch.rows) this.#unwritten.delete(row.number);
+    if (batch.checkpoint === undefined || this.#touched === undefined) return;
+    // The engine knows these now: a session that rests costs nothing here.
+    for (const [key, row] of batch.lastRows) {
+      if (this.#touched.get(key)?.row === row) this.#touched.delete(key);
+    }
+  }
+
+  #refused(): void {
+    this.#row = undefined;
+    this.#unwritten = new Map();
+    this.#load();
+  }
+
+  async #recover(): Promise<Position> {
+    if (this.#gate.isRefused) {
+      await this.#engine.reopen();
+      this.#load();
+      this.#gate.reset();
+    }
+    const { lastRow } = this.#engine.state();
+    const bytes = lastRow === 0 ? undefined : this.#engine.row(lastRow);
+    return bytes === undefined ? 0 : positionOf(lastRow, rowTurns(bytes, lastRow) - 1);
+  }
+
+  #lastRows(): Map<SessionKey, LastRow> {
+    this.#touched ??= this.#scanTouched();
+    return this.#touched;
+  }
+
+  /** The last rows of the sessions written since the last durable checkpoint: bounded by what lies between checkpoints. */
+  #scanTouched(): Map<SessionKey, LastRow> {
+    const touched = new Map<SessionKey, LastRow>();
+    for (let next = this.#engine.state().indexedRow + 1; ; ) {
+      const stored = this.#engine.rows(next, SCAN_ROWS);
+      if (stored.length === 0) return touched;
+      for (const { number, bytes } of stored) {
+        for (const [key, previousRow] of rowSessions(bytes, number)) {
+          touched.set(key, { row: number, previousRow });
+        }
+        next = number + 1;
+      }
+    }
+  }
+
+  /** The place of a session that is about to be written. */
+  #touch(key: SessionKey): LastRow {
+    const touched = this.#lastRows();
+    const known = touched.get(key);
+    if (known !== undefined) return known;
+    if (this.nameOf(key) === undefined) {
+      throw new TroupeError('unknown_session', `no session has the key ${key}`, { data: { key } });
+    }
+    const place = { row: this.#engine.lastRowOf(key), previousRow: 0 };
+    touched.set(key, place);
+    return place;
+  }
+
+  #slice(row: number, key: SessionKey): RowSlice {
+    const unwritten = this.#unwritten.get(row);
+    if (unwritten !== undefined) {
+      const entries = unwritten.entries.filter((entry) => entry.key === key);
+      return { previousRow: entries[0]?.previousRow ?? 0, entries };
+    }
+    const bytes = this.#engine.row(row);
+    const slice = bytes === undefined ? undefined : sliceRow(bytes, row, key);
+    if (slice === undefined) throw corruptChain(key, row);
+    return slice;
+  }
+
+  *#visible(
+    row: number,
+    entries: readonly { readonly key: SessionKey; readonly turn: number; readonly data: string }[],
+    after: Position,
+    end: Position,
+  ): Iterable<StoredEntry> {
+    for (const { key, turn, data } of entries) {
+      const position = positionOf(row, turn);
+      if (position > after && position < end && this.nameOf(key) !== undefined) {
+        yield { key, position, data };
+      }
+    }
+  }
+}
+
+function corruptChain(key: SessionKey, row: number): StoreCorruptError {
+  return new StoreCorruptError(`the entries of session key ${key} lead to row ${row}, which has none of it`, {
+    data: { key, row },
+  });
+}

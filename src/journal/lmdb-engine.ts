@@ -1,0 +1,263 @@
+/**
+ * The engine over LMDB.
+ *
+ * Owns: one environment, opened by the thread it lives on. Owns not: its data directory; see `store-lock.ts`.
+ *
+ * Invariants:
+ *  L1 every write is one transaction on lmdb's writer thread; no transaction and no fsync runs on this thread;
+ *  L2 every write holds only if the fence on disk is still the one this engine took, checked inside the transaction (J5);
+ *  L3 no cursor and no borrowed buffer outlives the call that made it, so old pages can be used again;
+ *  L4 after a rejected write the environment is not written again: `reopen` takes a new one and reads the state from disk.
+ */
+import { asError, StoreCorruptError, StoreLockedError } from '../base/errors.ts';
+import { isRecord } from '../base/json.ts';
+import type { Engine, EngineState, WriteBatch } from './engine.ts';
+import type { Head, SessionKey } from './journal.ts';
+import { type LmdbEnvironment, type LmdbOptions, openEnvironment } from './lmdb-environment.ts';
+import { commitCause, corruptError, writeError } from './lmdb-errors.ts';
+import { encodeRows } from './row-codec.ts';
+import { decodeBlob, encodeBlob } from './stored-text.ts';
+
+/** Version of a head's text. */
+const HEAD_FORMAT = '1';
+const HEAD_LINE = /^1 (\d+) ([01])$/;
+
+/** Opens, or makes, a store and takes the next fence, durably. Rejects as `openEnvironment` and `Engine.write` do. */
+export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
+  const environment = await openEnvironment(options);
+  try {
+    const fence = await takeFence(environment, options.directory);
+    return new LmdbEngine(options, environment, fence);
+  } catch (error) {
+    await environment.root.close();
+    throw error;
+  }
+}
+
+/** Raises the fence by one; again if another opener was faster. */
+async function takeFence(environment: LmdbEnvironment, directory: string): Promise<number> {
+  for (;;) {
+    const found = readNumber(environment, 'fence', directory);
+    const fence = found + 1;
+    const taken = await guardedWrite(environment, directory, found, () => {
+      void environment.meta.put('fence', String(fence), fence);
+    });
+    if (taken) return fence;
+  }
+}
+
+/** One durable transaction that does nothing unless the fence is `fence` (L1, L2). False: it was not. */
+async function guardedWrite(
+  { meta }: LmdbEnvironment,
+  directory: string,
+  fence: number,
+  put: () => void,
+): Promise<boolean> {
+  try {
+    const written = meta.ifVersion('fence', fence, put);
+    // The write's own promise rejects when it is refused; `flushed` says that what was not is on the device.
+    const [held] = await Promise.all([written, meta.flushed]);
+    meta.resetReadTxn();
+    return held;
+  } catch (error) {
+    throw await writeError(directory, await commitCause(error));
+  }
+}
+
+function readNumber({ meta }: LmdbEnvironment, name: string, path: string): number {
+  const text = meta.get(name);
+  const value = Number(text);
+  if (text === undefined || !Number.isSafeInteger(value) || value < 0) {
+    throw corruptError(path, new Error(`its record ${JSON.stringify(name)} is ${JSON.stringify(text)}`));
+  }
+  return value;
+}
+
+class LmdbEngine implements Engine {
+  readonly fence: number;
+  readonly #options: LmdbOptions;
+  #environment: LmdbEnvironment;
+  #state: EngineState;
+  #isOpen = true;
+
+  constructor(options: LmdbOptions, environment: LmdbEnvironment, fence: number) {
+    this.#options = options;
+    this.#environment = environment;
+    this.fence = fence;
+    this.#state = this.#readState();
+  }
+
+  state(): EngineState {
+    return this.#state;
+  }
+
+  row(number: number): Buffer | undefined {
+    return this.#reading(() => {
+      const bytes = this.#environment.log.getBinaryFast(number);
+      // lmdb lends one large buffer with its length overwritten; a view of the true length is what native code sees.
+      return bytes === undefined ? undefined : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    });
+  }
+
+  rows(from: number, limit: number): readonly { readonly number: number; readonly bytes: Buffer }[] {
+    return this.#reading(() => {
+      const found: { readonly number: number; readonly bytes: Buffer }[] = [];
+      for (const { key, value } of this.#environment.log.getRange({ start: from, limit })) {
+        found.push({ number: Number(key), bytes: value });
+      }
+      return found;
+    });
+  }
+
+  lastRowOf(key: SessionKey): number {
+    return this.#reading(() => Number(this.#environment.lastRows.get(key) ?? 0));
+  }
+
+  keyOf(name: string): SessionKey | undefined {
+    return this.#reading(() => {
+      const key = this.#environment.names.get(name);
+      return key === undefined ? undefined : Number(key);
+    });
+  }
+
+  nameOf(key: SessionKey): string | undefined {
+    return this.#reading(() => this.#environment.keys.get(key));
+  }
+
+  names(from: string, exclusive: boolean, limit: number): readonly (readonly [string, SessionKey])[] {
+    return this.#reading(() => {
+      const found: (readonly [string, SessionKey])[] = [];
+      const range = { start: from, exclusiveStart: exclusive, limit };
+      for (const { key, value } of this.#environment.names.getRange(range)) {
+        found.push([String(key), Number(value)]);
+      }
+      return found;
+    });
+  }
+
+  head(key: SessionKey): Head | undefined {
+    const text = this.#reading(() => this.#environment.heads.get(key));
+    if (text === undefined) return undefined;
+    const end = text.indexOf('\n');
+    const [, position, runnable] = HEAD_LINE.exec(text.slice(0, end)) ?? [];
+    if (position === undefined) {
+      throw corruptError(this.#options.directory, new Error(`the head of session key ${key}`));
+    }
+    return { key, position: Number(position), data: text.slice(end + 1), runnable: runnable === '1' };
+  }
+
+  runnable(): readonly SessionKey[] {
+    return this.#reading(() => Array.from(this.#environment.runnable.getKeys(), Number));
+  }
+
+  blob(address: string): string | undefined {
+    const bytes = this.#reading(() => this.#environment.blobs.get(address));
+    if (bytes === undefined) return undefined;
+    const text = decodeBlob(bytes);
+    if (text === undefined) throw corruptError(this.#options.directory, new Error(`the blob ${address}`));
+    return text;
+  }
+
+  hasBlob(address: string): boolean {
+    return this.#reading(() => this.#environment.blobs.doesExist(address));
+  }
+
+  async write(batch: WriteBatch): Promise<void> {
+    const rows = encodeRows(batch.rows);
+    await this.#guarded(() => this.#put(batch, rows));
+    this.#state = {
+      lastRow: batch.rows.at(-1)?.number ?? this.#state.lastRow,
+      nextKey: batch.nextKey ?? this.#state.nextKey,
+      checkpointed: batch.checkpoint?.upTo ?? this.#state.checkpointed,
+      indexedRow: batch.checkpoint?.indexedRow ?? this.#state.indexedRow,
+    };
+  }
+
+  async reopen(): Promise<void> {
+    if (this.#isOpen) await this.#environment.root.close();
+    this.#isOpen = false;
+    this.#environment = await openEnvironment(this.#options);
+    this.#isOpen = true;
+    this.#state = this.#readState();
+    await this.#guarded(() => {
+      void this.#environment.meta.put('probe', String(this.fence), 0);
+    });
+  }
+
+  async close(): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    await this.#environment.root.close();
+  }
+
+  async #guarded(put: () => void): Promise<void> {
+    const { directory } = this.#options;
+    if (await guardedWrite(this.#environment, directory, this.fence, put)) return;
+    throw new StoreLockedError(`the store ${directory} has been opened by another owner since`, {
+      retryable: false,
+      data: { path: directory, fence: this.fence, owner: readNumber(this.#environment, 'fence', directory) },
+    });
+  }
+
+  /** Runs inside `ifVersion`: all of it is one transaction. The promises of single puts say nothing of their own. */
+  #put(batch: WriteBatch, rows: readonly Buffer[]): void {
+    const { log, names, keys, heads, lastRows, runnable, blobs, meta } = this.#environment;
+    rows.forEach((bytes, index) => {
+      const row = batch.rows[index];
+      if (row !== undefined) void log.put(row.number, bytes);
+    });
+    for (const [name, key] of batch.names) {
+      if (key === undefined) void names.remove(name);
+      else void names.put(name, String(key));
+    }
+    for (const [key, name] of batch.keys) {
+      if (name === undefined) void keys.remove(key);
+      else void keys.put(key, name);
+    }
+    for (const [key, head] of batch.heads) {
+      if (head === undefined) void heads.remove(key);
+      else void heads.put(key, `${HEAD_FORMAT} ${head.position} ${head.runnable ? 1 : 0}\n${head.data}`);
+      if (head?.runnable === true) void runnable.put(key, '1');
+      else void runnable.remove(key);
+    }
+    for (const [key, row] of batch.lastRows) {
+      if (row === undefined) void lastRows.remove(key);
+      else void lastRows.put(key, String(row));
+    }
+    for (const [address, text] of batch.blobs) void blobs.put(address, encodeBlob(text));
+    if (batch.nextKey !== undefined) void meta.put('nextKey', String(batch.nextKey), 0);
+    if (batch.checkpoint !== undefined) void meta.put('checkpoint', JSON.stringify(batch.checkpoint), 0);
+  }
+
+  #readState(): EngineState {
+    return this.#reading(() => {
+      const { log, meta } = this.#environment;
+      const [lastRow] = log.getKeys({ reverse: true, limit: 1 });
+      const hasKeys = meta.doesExist('nextKey');
+      return {
+        lastRow: Number(lastRow ?? 0),
+        nextKey: hasKeys ? readNumber(this.#environment, 'nextKey', this.#options.directory) : 1,
+        ...this.#readCheckpoint(meta.get('checkpoint')),
+      };
+    });
+  }
+
+  #readCheckpoint(text: string | undefined): { readonly checkpointed: number; readonly indexedRow: number } {
+    if (text === undefined) return { checkpointed: 0, indexedRow: 0 };
+    const value: unknown = JSON.parse(text);
+    if (isRecord(value) && typeof value['upTo'] === 'number' && typeof value['indexedRow'] === 'number') {
+      return { checkpointed: value['upTo'], indexedRow: value['indexedRow'] };
+    }
+    throw new Error(`its checkpoint record is ${text}`);
+  }
+
+  /** Whatever LMDB cannot read is damage; an error of ours passes. */
+  #reading<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      if (error instanceof StoreCorruptError) throw error;
+      throw corruptError(this.#options.directory, asError(error));
+    }
+  }
+}

@@ -1,0 +1,191 @@
+/**
+ * Opening the LMDB environment of one shard: looked at first, made whole or not at all, never written when it is not ours.
+ *
+ * Options, and why:
+ *  - `overlappingSync: false`. lmdb's default shows a commit to readers before it is on disk; when the fsync then fails, what
+ *    was refused has been seen (J3), and a waiter for `flushed` waits for ever. Without it a write resolves after fdatasync
+ *    and the synchronous write of the meta page, and rejects otherwise. It costs nothing measurable.
+ *  - `eventTurnBatching: false` and `batchStartThreshold` beyond any batch: the writer thread is only started on a batch that is
+ *    complete. Started earlier it would wait for its end, holding the write lock, for a thread that may be terminated meanwhile.
+ *  - `mapSize` of `STORE_MAP_BYTES`: the map is address space, not memory and (but on Windows) not disk, and a fixed map is never
+ *    remapped under its readers. 64 shards of 64 GiB are 4 TiB of the 128 TiB a process has. lmdb enlarges it when it is used up.
+ *  - `noSync` for `'os'`: pages are handed to the system, nothing waits for the device. A killed process loses nothing. A power
+ *    loss may lose the last moments, and, as pages may reach the device out of order, may in the worst case damage the file.
+ */
+import { mkdir, open as openFile, readdir, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Database, type Key, open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
+import { STORE_MAP_BYTES } from '../base/bounds.ts';
+import { asError, StoreCorruptError, StoreVersionError, TroupeError } from '../base/errors.ts';
+import type { Durability } from './journal.ts';
+import { commitCause, corruptError, writeError } from './lmdb-errors.ts';
+import { checkLmdbFile } from './lmdb-file.ts';
+
+/** Version of everything in the environment; a store of a higher one is not opened. */
+export const STORE_FORMAT = 1;
+
+const DATA_FILE = 'data.mdb';
+const LOCK_FILE = 'lock.mdb';
+/** Where a new environment is made before it is moved into place. */
+const BIRTH_DIRECTORY = 'creating';
+const DATABASES_MAX = 12;
+
+/** How an LMDB journal is opened. */
+export interface LmdbOptions {
+  readonly directory: string;
+  readonly durability: Durability;
+  /** Bytes of address space for the file; `STORE_MAP_BYTES` when missing. It is enlarged when it is used up. */
+  readonly mapSizeBytes?: number;
+}
+
+/** An open environment and its tables. */
+export interface LmdbEnvironment {
+  readonly root: RootDatabase<unknown, Key>;
+  /** Row number -> row. */
+  readonly log: Database<Buffer, number>;
+  readonly names: Database<string, string>;
+  readonly keys: Database<string, number>;
+  readonly heads: Database<string, number>;
+  readonly lastRows: Database<string, number>;
+  readonly runnable: Database<string, number>;
+  /** Hex address -> form byte and text. */
+  readonly blobs: Database<Buffer, string>;
+  /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`. */
+  readonly meta: Database<string, string>;
+}
+
+/**
+ * Opens the environment of `options.directory`, or makes it. Throws `StoreCorruptError` (damaged, foreign, or its data file is
+ * gone), `StoreVersionError` (newer format), `StoreFullError` (it cannot be made); in the first two nothing was written.
+ */
+export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnvironment> {
+  const path = join(options.directory, DATA_FILE);
+  if (await exists(path)) {
+    await checkLmdbFile(path);
+    await checkFormat(options, path);
+  } else {
+    await createEnvironment(options);
+  }
+  try {
+    return openTables(options);
+  } catch (error) {
+    throw corruptError(path, asError(error));
+  }
+}
+
+/** Makes the environment under another name and moves its file into place, so that a half-made one is never met. */
+async function createEnvironment(options: LmdbOptions): Promise<void> {
+  const birth = join(options.directory, BIRTH_DIRECTORY);
+  try {
+    await mkdir(options.directory, { recursive: true });
+    if ((await readdir(options.directory)).includes(LOCK_FILE)) {
+      const reason = `${DATA_FILE} is gone, ${LOCK_FILE} is still there`;
+      throw new StoreCorruptError(`the store ${options.directory} cannot be opened: ${reason}`, {
+        data: { path: options.directory, reason },
+      });
+    }
+    await rm(birth, { recursive: true, force: true });
+    const environment = openTables({ ...options, directory: birth, durability: 'flush' });
+    try {
+      await writeBirthRecords(environment);
+    } finally {
+      await environment.root.close();
+    }
+    await rename(join(birth, DATA_FILE), join(options.directory, DATA_FILE));
+    await syncDirectory(options.directory);
+    await rm(birth, { recursive: true, force: true });
+  } catch (error) {
+    throw await writeError(options.directory, asError(error));
+  }
+}
+
+async function writeBirthRecords({ meta }: LmdbEnvironment): Promise<void> {
+  try {
+    await meta.batch(() => {
+      void meta.put('format', String(STORE_FORMAT), 0);
+      void meta.put('fence', '0', 0);
+    });
+  } catch (error) {
+    throw await commitCause(error);
+  }
+}
+
+/** Reads the format record through a read-only environment, which cannot change the file. */
+async function checkFormat(options: LmdbOptions, path: string): Promise<void> {
+  let root: RootDatabase<unknown, Key> | undefined;
+  try {
+    root = open<unknown, Key>({ ...environmentOptions(options), noSync: false, readOnly: true });
+    const meta: Database<string, string> | undefined = root.openDB<string, string>('meta', {
+      ...TEXT_TABLE,
+      useVersions: true,
+    });
+    const format = Number(meta?.get('format'));
+    if (!Number.isInteger(format)) throw new Error('it is not a journal of this library');
+    if (format > STORE_FORMAT) {
+      throw new StoreVersionError(
+        `the store ${path} has format ${format}; this version reads up to ${STORE_FORMAT}. Nothing was written`,
+        { data: { path, found: format, supported: STORE_FORMAT } },
+      );
+    }
+  } catch (error) {
+    if (error instanceof TroupeError) throw error;
+    throw corruptError(path, asError(error));
+  } finally {
+    await root?.close();
+  }
+}
+
+const TEXT_TABLE = { encoding: 'string', cache: false } as const;
+const NUMBERED_TEXT_TABLE = { encoding: 'string', keyEncoding: 'uint32', cache: false } as const;
+
+function openTables(options: LmdbOptions): LmdbEnvironment {
+  const root = open<unknown, Key>(environmentOptions(options));
+  return {
+    root,
+    log: root.openDB<Buffer, number>('log', { encoding: 'binary' }),
+    names: root.openDB<string, string>('names', TEXT_TABLE),
+    keys: root.openDB<string, number>('keys', NUMBERED_TEXT_TABLE),
+    heads: root.openDB<string, number>('heads', NUMBERED_TEXT_TABLE),
+    lastRows: root.openDB<string, number>('lastRows', NUMBERED_TEXT_TABLE),
+    runnable: root.openDB<string, number>('runnable', NUMBERED_TEXT_TABLE),
+    blobs: root.openDB<Buffer, string>('blobs', { encoding: 'binary' }),
+    meta: root.openDB<string, string>('meta', { ...TEXT_TABLE, useVersions: true }),
+  };
+}
+
+/** See the head of this file. `batchStartThreshold` is missing from lmdb's types. */
+function environmentOptions(
+  options: LmdbOptions,
+): RootDatabaseOptionsWithPath & { readonly batchStartThreshold: number } {
+  return {
+    path: options.directory,
+    noSubdir: false,
+    maxDbs: DATABASES_MAX,
+    mapSize: options.mapSizeBytes ?? STORE_MAP_BYTES,
+    overlappingSync: false,
+    eventTurnBatching: false,
+    batchStartThreshold: Number.MAX_SAFE_INTEGER,
+    noSync: options.durability === 'os',
+  };
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
+    throw corruptError(path, asError(error));
+  }
+}
+
+/** Makes a rename durable. Windows cannot sync a directory and needs no such thing. */
+async function syncDirectory(directory: string): Promise<void> {
+  if (process.platform === 'win32') return;
+  const handle = await openFile(directory, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,187 @@
+/**
+ * A journal in memory: for `':memory:'`, tests and the simulator. Not a stub: the same turns, rows, gate and checks as on disk,
+ * over maps instead of a file.
+ */
+import { StoreFullError, StoreLockedError } from '../base/errors.ts';
+import type { Engine, EngineState, WriteBatch } from './engine.ts';
+import { EngineJournal } from './engine-journal.ts';
+import type { Head, Journal, SessionKey } from './journal.ts';
+import { encodeRows } from './row-codec.ts';
+
+/**
+ * What outlives a memory journal, as a disk outlives a process: open a second journal over it and it finds what was flushed,
+ * while the first is fenced off (J5). Opaque; made by `createMemoryStore`.
+ */
+export class MemoryStore {
+  /** Highest fence given; for journals only. */
+  fence = 0;
+  readonly rows: Map<number, Buffer> = new Map();
+  readonly keys: Map<string, SessionKey> = new Map();
+  readonly names: Map<SessionKey, string> = new Map();
+  readonly heads: Map<SessionKey, Head> = new Map();
+  readonly lastRows: Map<SessionKey, number> = new Map();
+  readonly blobs: Map<string, string> = new Map();
+  state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0 };
+  /** Row numbers, ascending. */
+  readonly rowNumbers: number[] = [];
+  /** Names, ascending; `undefined` when they must be sorted anew. */
+  sortedNames: readonly string[] | undefined;
+}
+
+/** How a memory journal is opened. */
+export interface MemoryJournalOptions {
+  /** What to open; a new, empty store when missing. */
+  readonly store?: MemoryStore;
+  /**
+   * Asked before every write and by `recover()`; an error refuses it as a full disk would, and is the `cause` of the
+   * `StoreFullError`. Must not throw.
+   */
+  readonly refuse?: () => Error | undefined;
+}
+
+/** An empty store. */
+export function createMemoryStore(): MemoryStore {
+  return new MemoryStore();
+}
+
+/**
+ * Opens a journal in memory. `flushed()` resolves in a later microtask, never in the call. What was appended but not flushed is
+ * lost with the journal, as in a crash, when another is opened over the same store.
+ */
+export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
+  const engine = new MemoryEngine(options.store ?? createMemoryStore(), options.refuse);
+  return new EngineJournal(engine, { schedule: queueMicrotask });
+}
+
+class MemoryEngine implements Engine {
+  readonly fence: number;
+  readonly #store: MemoryStore;
+  readonly #refuse: (() => Error | undefined) | undefined;
+
+  constructor(store: MemoryStore, refuse: (() => Error | undefined) | undefined) {
+    this.#store = store;
+    this.#refuse = refuse;
+    store.fence += 1;
+    this.fence = store.fence;
+  }
+
+  state(): EngineState {
+    return this.#store.state;
+  }
+
+  row(number: number): Buffer | undefined {
+    return this.#store.rows.get(number);
+  }
+
+  rows(from: number, limit: number): readonly { readonly number: number; readonly bytes: Buffer }[] {
+    const found: { readonly number: number; readonly bytes: Buffer }[] = [];
+    const { rowNumbers, rows } = this.#store;
+    for (let index = lowerBound(rowNumbers, from); index < rowNumbers.length; index += 1) {
+      const number = rowNumbers[index] ?? 0;
+      const bytes = rows.get(number);
+      if (found.length >= limit || bytes === undefined) break;
+      found.push({ number, bytes });
+    }
+    return found;
+  }
+
+  lastRowOf(key: SessionKey): number {
+    return this.#store.lastRows.get(key) ?? 0;
+  }
+
+  keyOf(name: string): SessionKey | undefined {
+    return this.#store.keys.get(name);
+  }
+
+  nameOf(key: SessionKey): string | undefined {
+    return this.#store.names.get(key);
+  }
+
+  names(from: string, exclusive: boolean, limit: number): readonly (readonly [string, SessionKey])[] {
+    const store = this.#store;
+    store.sortedNames ??= [...store.keys.keys()].sort();
+    const found: (readonly [string, SessionKey])[] = [];
+    for (let index = lowerBound(store.sortedNames, from); index < store.sortedNames.length; index += 1) {
+      const name = store.sortedNames[index] ?? '';
+      const key = store.keys.get(name);
+      if (found.length >= limit || key === undefined) break;
+      if (!exclusive || name !== from) found.push([name, key]);
+    }
+    return found;
+  }
+
+  head(key: SessionKey): Head | undefined {
+    return this.#store.heads.get(key);
+  }
+
+  runnable(): readonly SessionKey[] {
+    const keys: SessionKey[] = [];
+    for (const [key, head] of this.#store.heads) if (head.runnable) keys.push(key);
+    return keys.sort((a, b) => a - b);
+  }
+
+  blob(address: string): string | undefined {
+    return this.#store.blobs.get(address);
+  }
+
+  hasBlob(address: string): boolean {
+    return this.#store.blobs.has(address);
+  }
+
+  async write(batch: WriteBatch): Promise<void> {
+    await this.reopen();
+    const store = this.#store;
+    encodeRows(batch.rows).forEach((bytes, index) => {
+      const number = batch.rows[index]?.number ?? 0;
+      store.rows.set(number, bytes);
+      store.rowNumbers.push(number);
+    });
+    if (batch.names.size > 0) store.sortedNames = undefined;
+    setAll(store.keys, batch.names);
+    setAll(store.names, batch.keys);
+    setAll(store.heads, batch.heads);
+    setAll(store.lastRows, batch.lastRows);
+    setAll(store.blobs, batch.blobs);
+    store.state = {
+      lastRow: batch.rows.at(-1)?.number ?? store.state.lastRow,
+      nextKey: batch.nextKey ?? store.state.nextKey,
+      checkpointed: batch.checkpoint?.upTo ?? store.state.checkpointed,
+      indexedRow: batch.checkpoint?.indexedRow ?? store.state.indexedRow,
+    };
+  }
+
+  async reopen(): Promise<void> {
+    if (this.#store.fence !== this.fence) {
+      throw new StoreLockedError('another journal has opened this store', {
+        retryable: false,
+        data: { fence: this.fence, owner: this.#store.fence },
+      });
+    }
+    const cause = this.#refuse?.();
+    if (cause !== undefined) throw new StoreFullError(`the journal cannot be written: ${cause.message}`, { cause });
+  }
+
+  async close(): Promise<void> {
+    // What the store holds is held by whoever holds the store.
+  }
+}
+
+function setAll<Key, Value>(target: Map<Key, Value>, changes: ReadonlyMap<Key, Value | undefined>): void {
+  for (const [key, value] of changes) {
+    if (value === undefined) target.delete(key);
+    else target.set(key, value);
+  }
+}
+
+/** Index of the first item that is not below `item`, in an ascending list. */
+function lowerBound<Item extends string | number>(items: readonly Item[], item: Item): number {
+  let low = 0;
+  let high = items.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const found = items[middle];
+    if (found !== undefined && found < item) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

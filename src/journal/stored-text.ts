@@ -1,0 +1,51 @@
+/** Texts on their way to the disk: what UTF-8 cannot carry is kept in another form instead of being edited silently. */
+import { createHash } from 'node:crypto';
+
+const LONE_SURROGATE: RegExp = /\p{Surrogate}/u;
+const LONE_SURROGATES: RegExp = /\p{Surrogate}/gu;
+const FORM_UTF8 = 0;
+const FORM_UTF16 = 1;
+
+/** A JSON text that UTF-8 carries unchanged, and its length. */
+export interface StoredText {
+  readonly text: string;
+  /** UTF-8 bytes of `text`. */
+  readonly bytes: number;
+}
+
+/**
+ * `json` as it is stored. Lone surrogates, which a JSON text can only have inside its strings, become `\uXXXX` escapes: the
+ * value parsed from it is the same. `JSON.stringify` writes them so by itself; texts put together by hand may not.
+ */
+export function storedJson(json: string): StoredText {
+  const bytes = Buffer.byteLength(json);
+  // A text as long in bytes as in units is ASCII: nearly all are, and the search is spared.
+  if (bytes === json.length || !LONE_SURROGATE.test(json)) return { text: json, bytes };
+  const text = json.replace(LONE_SURROGATES, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return { text, bytes: Buffer.byteLength(text) };
+}
+
+/** The bytes of a blob: one byte of form, then UTF-8, or UTF-16LE for a text that UTF-8 cannot carry. */
+export function encodeBlob(text: string): Buffer {
+  const utf16 = LONE_SURROGATE.test(text);
+  const body = Buffer.from(text, utf16 ? 'utf16le' : 'utf8');
+  const bytes = Buffer.allocUnsafeSlow(body.length + 1);
+  bytes[0] = utf16 ? FORM_UTF16 : FORM_UTF8;
+  bytes.set(body, 1);
+  return bytes;
+}
+
+/** The text `encodeBlob` was given; `undefined` when the first byte is none of its forms. */
+export function decodeBlob(bytes: Buffer): string | undefined {
+  if (bytes[0] === FORM_UTF8) return bytes.toString('utf8', 1);
+  if (bytes[0] === FORM_UTF16) return bytes.toString('utf16le', 1);
+  return undefined;
+}
+
+/** Content address of a text: SHA-256 of its UTF-8 bytes (UTF-16LE where UTF-8 cannot carry it), lower-case hex. */
+export function blobAddress(text: string): string {
+  const hash = createHash('sha256');
+  if (LONE_SURROGATE.test(text)) hash.update(Buffer.from(text, 'utf16le'));
+  else hash.update(text, 'utf8');
+  return hash.digest('hex');
+}

@@ -1,0 +1,89 @@
+/** How a failed call of the Messages API is told: HTTP status, error type of the API, and our own errors. Pure. */
+import { ERROR_MESSAGE_CHARACTERS_MAX } from '../base/bounds.ts';
+import { ModelAuthenticationError, ModelError, type ModelErrorCode, ModelInvalidRequestError } from '../base/errors.ts';
+import { cutText } from '../base/json.ts';
+
+/** Error types of the API by HTTP status. Source: the API's error reference. */
+const ERROR_TYPES: readonly (readonly [number, string])[] = [
+  [400, 'invalid_request_error'],
+  [401, 'authentication_error'],
+  [402, 'billing_error'],
+  [403, 'permission_error'],
+  [404, 'not_found_error'],
+  [408, 'timeout_error'],
+  [409, 'conflict_error'],
+  [413, 'request_too_large'],
+  [429, 'rate_limit_error'],
+  [500, 'api_error'],
+  [504, 'timeout_error'],
+  [529, 'overloaded_error'],
+];
+const TYPE_BY_STATUS: ReadonlyMap<number, string> = new Map(ERROR_TYPES);
+/** Of two statuses with one type the later wins: a timeout inside a stream is the server's (504). */
+const STATUS_BY_TYPE: ReadonlyMap<string, number> = new Map(ERROR_TYPES.map(([status, type]) => [type, status]));
+const STATUS_BY_CODE: ReadonlyMap<string, number> = new Map([
+  ['model_authentication', 401],
+  ['model_rate_limited', 429],
+  ['model_overloaded', 529],
+  ['model_invalid_request', 400],
+  ['model_timeout', 504],
+]);
+
+/** A failed call, however it was learnt of. */
+export interface ModelFailure {
+  readonly message: string;
+  /** HTTP status, where there was an answer. */
+  readonly status?: number;
+  /** The API's error type; stands for its status when there is none (an error inside a stream). */
+  readonly type?: string;
+  /** Decides the class where neither status nor type does. */
+  readonly code?: ModelErrorCode;
+  readonly retryAfterMs?: number;
+  readonly cause?: unknown;
+}
+
+/** The API's error type of an HTTP status. */
+export function errorTypeOf(status: number): string {
+  const known = TYPE_BY_STATUS.get(status);
+  if (known !== undefined) return known;
+  return status >= 500 ? 'api_error' : 'invalid_request_error';
+}
+
+/** The HTTP status of a failure: its own, its type's or its code's; undefined when none of them has one. */
+export function statusOf(failure: Pick<ModelFailure, 'status' | 'type' | 'code'>): number | undefined {
+  if (failure.status !== undefined) return failure.status;
+  const byType = failure.type === undefined ? undefined : STATUS_BY_TYPE.get(failure.type);
+  return byType ?? (failure.code === undefined ? undefined : STATUS_BY_CODE.get(failure.code));
+}
+
+/** The error of a failure. Retryable: timeouts, lost connections, broken streams, 429 and 5xx (contract of the half-step). */
+export function modelErrorOf(failure: ModelFailure): ModelError {
+  const status = statusOf(failure);
+  const code = failure.code ?? codeOf(status);
+  const message = cutText(failure.message, ERROR_MESSAGE_CHARACTERS_MAX);
+  const details = {
+    ...(failure.cause === undefined ? {} : { cause: failure.cause }),
+    ...(status === undefined ? {} : { status }),
+    ...(failure.type === undefined ? {} : { data: { type: failure.type } }),
+  };
+  if (code === 'model_authentication') return new ModelAuthenticationError(message, details);
+  if (code === 'model_invalid_request') return new ModelInvalidRequestError(message, details);
+  return new ModelError(code, message, {
+    ...details,
+    ...(failure.retryAfterMs === undefined ? {} : { retryAfterMs: failure.retryAfterMs }),
+    retryable: true,
+  });
+}
+
+/** A stream or an answer that breaks the protocol. Retryable: the same request mostly comes back whole. */
+export function protocolError(message: string, cause?: unknown): ModelError {
+  return modelErrorOf({ code: 'model_protocol', message, ...(cause === undefined ? {} : { cause }) });
+}
+
+function codeOf(status: number | undefined): ModelErrorCode {
+  if (status === undefined) return 'model_overloaded';
+  if (status === 401 || status === 402 || status === 403) return 'model_authentication';
+  if (status === 408) return 'model_timeout';
+  if (status === 429) return 'model_rate_limited';
+  return status >= 500 ? 'model_overloaded' : 'model_invalid_request';
+}

@@ -1,0 +1,46 @@
+/** Builds the provider that provider data names, on the thread where it will run. */
+import { ConfigError, describeValue } from '../base/errors.ts';
+import type { ModelProvider, ProviderData } from './provider.ts';
+import { isModelProvider, isProviderData } from './provider-check.ts';
+import { checkScript } from './script.ts';
+import { importScript } from './script-player.ts';
+
+/**
+ * The provider of this data. A module is imported here: its default export is a provider, or provider data that names no
+ * further module. Rejects with `ConfigError` that names the module or the option. A script's module is imported too, so that
+ * a bad one is known before the first call.
+ */
+export async function resolveProvider(data: ProviderData): Promise<ModelProvider> {
+  if (data.kind === 'module') return resolveModule(data.url);
+  return build(data);
+}
+
+async function build(data: Exclude<ProviderData, { readonly kind: 'module' }>): Promise<ModelProvider> {
+  // Imported by need: a thread of scripted models does without the Anthropic provider, and the other way round.
+  if (data.kind === 'anthropic') {
+    const { createAnthropicProvider, parseAnthropicData } = await import('./anthropic.ts');
+    return createAnthropicProvider(parseAnthropicData(data.options));
+  }
+  if (data.kind === 'scripted') {
+    const { createScriptedProvider } = await import('./scripted-provider.ts');
+    const named = checkScript(data.script);
+    const script = 'module' in named ? await importScript(String(named.module), named.export ?? 'default') : named;
+    return createScriptedProvider(script, data.strict === undefined ? {} : { strict: data.strict });
+  }
+  throw new ConfigError(`provider: unknown kind ${describeValue((data as { kind?: unknown }).kind)}`);
+}
+
+async function resolveModule(url: string): Promise<ModelProvider> {
+  let value: unknown;
+  try {
+    const exports: { readonly default?: unknown } = await import(url);
+    value = exports.default;
+  } catch (error) {
+    throw new ConfigError(`provider: ${url} cannot be loaded`, { cause: error });
+  }
+  if (isModelProvider(value)) return value;
+  if (isProviderData(value) && value.kind !== 'module') return build(value);
+  throw new ConfigError(
+    `provider: the default export of ${url} must be a provider (name, generate); got ${describeValue(value)}`,
+  );
+}

@@ -1,0 +1,58 @@
+/** Counters of a shard, in memory shared with the host thread, so that `metrics()` asks nobody. One writer: the shard. */
+
+/** Names of the counters, in the order of the shared array. */
+export const COUNTERS = [
+  'turns',
+  'halfSteps',
+  'modelCalls',
+  'toolCalls',
+  'messages',
+  'accepted',
+  'staleCompletions',
+  'sessionsHot',
+  'sessionsLive',
+  'sessionsQueued',
+  'modelCallsRunning',
+  'toolCallsRunning',
+  'flushes',
+  'journalTurns',
+  'restarts',
+] as const;
+
+/** A counter's name. */
+export type Counter = (typeof COUNTERS)[number];
+/** Values of all counters. */
+export type CounterValues = Readonly<Record<Counter, number>>;
+
+/** Memory for one shard's counters. */
+export function createCounterMemory(): SharedArrayBuffer {
+  return new SharedArrayBuffer(COUNTERS.length * Float64Array.BYTES_PER_ELEMENT);
+}
+
+/** The shard's side. */
+export class Counters {
+  readonly #values: Float64Array;
+
+  constructor(memory: SharedArrayBuffer) {
+    this.#values = new Float64Array(memory);
+  }
+
+  add(counter: Counter, amount = 1): void {
+    const index = COUNTERS.indexOf(counter);
+    this.#values[index] = (this.#values[index] ?? 0) + amount;
+  }
+
+  set(counter: Counter, value: number): void {
+    this.#values[COUNTERS.indexOf(counter)] = value;
+  }
+}
+
+/** The host's side: the sum over shards. */
+export function readCounters(memories: readonly SharedArrayBuffer[]): CounterValues {
+  const sums = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<Counter, number>;
+  for (const memory of memories) {
+    const values = new Float64Array(memory);
+    for (const [index, name] of COUNTERS.entries()) sums[name] += values[index] ?? 0;
+  }
+  return sums;
+}

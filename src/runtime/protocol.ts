@@ -1,0 +1,187 @@
+/** What the host thread and a shard say to each other. Plain data both ways; one method, one request, one answer. */
+import type { ErrorShape } from '../base/errors.ts';
+import type { Limits } from '../base/bounds.ts';
+import type { ContentBlock, Deliver, Message, Pending, Usage } from '../base/messages.ts';
+import type { Settings } from '../base/settings.ts';
+import type { SessionEvent, SessionStateName, Phase } from '../events/event.ts';
+import type { Durability } from '../journal/journal.ts';
+import type { ModelRequest, ProviderData } from '../models/provider.ts';
+import type { Explanation } from '../session/explain.ts';
+import type { Replies } from '../session/records.ts';
+import type { ReceiptState } from '../session/state.ts';
+import type { ToolDescription } from '../tools/tool.ts';
+import type { AgentPlan } from '../../actors/agent-catalog.ts';
+
+/** Where an agent's tool comes from. */
+export type ToolSource =
+  | { readonly kind: 'module'; readonly url: string }
+  | { readonly kind: 'value'; readonly description: ToolDescription };
+
+/** An agent with its tools still to be found. */
+export interface AgentSource {
+  readonly plan: AgentPlan;
+  readonly tools: readonly ToolSource[];
+}
+
+/** Where model calls are made. */
+export type ProviderPlan =
+  | { readonly kind: 'data'; readonly data: ProviderData }
+  | { readonly kind: 'module'; readonly url: string }
+  | { readonly kind: 'host' };
+
+/** Everything a shard is started with. */
+export interface ShardPlan {
+  readonly index: number;
+  readonly count: number;
+  /** Directory of this shard's journal; missing: memory. */
+  readonly directory?: string;
+  /** Directory of shortened results. */
+  readonly shelf: string;
+  readonly durability: Durability;
+  readonly agents: readonly AgentSource[];
+  readonly provider: ProviderPlan;
+  readonly settings: Settings;
+  readonly limits: Limits;
+  readonly threads: { readonly models: number; readonly tools: number };
+  /** Counters shared with the host; see `metrics.ts`. */
+  readonly counters: SharedArrayBuffer;
+}
+
+/** A session as `state()` tells it. */
+export interface SessionSnapshot {
+  readonly state: SessionStateName;
+  readonly phase?: Phase;
+  readonly blocked?: ErrorShape;
+  readonly mailbox: number;
+  readonly seq: number;
+  readonly children: readonly { readonly id: string; readonly name: string; readonly exited?: string }[];
+  readonly usage: Usage;
+}
+
+/** A session in a list. */
+export interface SessionSummary {
+  readonly id: string;
+  readonly agent: string;
+  readonly parent?: string;
+  readonly name?: string;
+  readonly state: SessionStateName;
+  readonly mailbox: number;
+  readonly updatedAt: number;
+}
+
+/** One child to spawn. */
+export interface SpawnItem {
+  readonly agent?: string;
+  readonly specialist?: boolean;
+  readonly task: string;
+  readonly name?: string;
+  readonly tools?: readonly string[];
+  readonly replies: Replies;
+  readonly key?: string;
+  readonly fingerprint?: string;
+}
+
+/** The answer to one spawn. */
+export type SpawnAnswer =
+  | { readonly child: string; readonly name: string; readonly duplicate: boolean }
+  | { readonly error: ErrorShape };
+
+/** How a child ended. */
+export interface ChildEnd {
+  readonly reason: 'completed' | 'failed' | 'cancelled';
+  readonly reply: string;
+  readonly error?: ErrorShape;
+}
+
+interface OfSession {
+  readonly session: string;
+  /** The agent a session is made of if it does not exist yet. */
+  readonly agent?: string;
+}
+
+/** Methods of a shard: request and answer. */
+export interface ShardMethods {
+  'session.send': {
+    request: OfSession & {
+      readonly content: string | readonly ContentBlock[];
+      readonly deliver?: Deliver;
+      readonly key?: string;
+      readonly fingerprint?: string;
+      readonly bounceBack?: boolean;
+      readonly from?: string;
+    };
+    answer: { readonly pendingId: number; readonly seq: number; readonly duplicate: boolean };
+  };
+  'session.state': { request: OfSession; answer: SessionSnapshot };
+  'session.explain': { request: OfSession; answer: Explanation };
+  'session.messages': {
+    request: OfSession & { readonly after?: number; readonly limit?: number };
+    answer: readonly Message[];
+  };
+  'session.pending': { request: OfSession; answer: readonly Pending[] };
+  'session.recall': { request: OfSession & { readonly pendingId: number }; answer: boolean };
+  'session.interrupt': { request: OfSession & { readonly reason?: string }; answer: boolean };
+  'session.spawn': { request: OfSession & { readonly items: readonly SpawnItem[] }; answer: readonly SpawnAnswer[] };
+  'session.viewport': { request: OfSession; answer: readonly Message[] };
+  'session.request': { request: OfSession; answer: ModelRequest };
+  'session.pause': { request: OfSession; answer: undefined };
+  'session.resume': { request: OfSession; answer: undefined };
+  'session.events': {
+    request: OfSession & { readonly after: number };
+    answer: { readonly events: readonly SessionEvent[]; readonly isComplete: boolean };
+  };
+  'session.watch': { request: OfSession & { readonly deltas: boolean; readonly on: boolean }; answer: { readonly seq: number } };
+  'receipt.status': { request: OfSession & { readonly pendingId: number }; answer: ReceiptState | undefined };
+  'receipt.wait': {
+    request: OfSession & { readonly pendingId: number; readonly until: 'promoted' | 'settled' };
+    answer: ReceiptState;
+  };
+  'child.wait': { request: OfSession; answer: ChildEnd };
+  'child.link': { request: OfSession; answer: { readonly parent?: string; readonly name?: string } };
+  'sessions.list': {
+    request: {
+      readonly parent?: string | null;
+      readonly state?: SessionStateName;
+      readonly after?: string;
+      readonly limit: number;
+    };
+    answer: readonly SessionSummary[];
+  };
+  'sessions.get': { request: OfSession; answer: SessionSummary | undefined };
+  'sessions.delete': { request: OfSession; answer: boolean };
+  'runtime.watchAll': { request: { readonly on: boolean }; answer: undefined };
+  'runtime.drain': { request: { readonly id: number }; answer: undefined };
+  'runtime.resume': { request: Record<never, never>; answer: undefined };
+  'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
+}
+
+/** Notes a shard sends to the host. */
+export interface ShardNotes {
+  events: readonly SessionEvent[];
+  degraded: { readonly error: ErrorShape } | { readonly error?: undefined };
+  fault: { readonly error: ErrorShape; readonly session?: string };
+}
+
+/** What a shard asks of the host thread: the closures an embedder gave. Called through Comlink. */
+export interface HostServices {
+  runTool(run: {
+    readonly agent: string;
+    readonly toolName: string;
+    readonly id: number;
+    readonly session: string;
+    readonly callId: string;
+    readonly key: string;
+    readonly input: unknown;
+    readonly timeoutMs: number;
+    readonly mode: 'run' | 'probe';
+  }): Promise<unknown>;
+  abortTool(id: number, reason: string): void;
+  generate(call: {
+    readonly id: number;
+    readonly session: string;
+    readonly request: ModelRequest;
+    readonly wantsDeltas: boolean;
+  }): Promise<unknown>;
+  abortModel(id: number): void;
+  evaluateSystem(agent: string, session: string): Promise<string>;
+}

@@ -1,0 +1,72 @@
+/** Reading a session back from its log: the fold of everything since its last snapshot (A10). */
+import { StoreCorruptError } from '../base/errors.ts';
+import type { SessionEvent } from '../events/event.ts';
+import type { Journal, SessionKey } from '../journal/journal.ts';
+import { applyAll, type Observer } from '../session/apply.ts';
+import { decodeTurn } from '../session/records.ts';
+import { emptyState, restoreState, type SessionState } from '../session/state.ts';
+import { SessionActor } from '../../actors/session-actor.ts';
+import { decodeHead } from './head.ts';
+
+/** The actor of a session as its log has it. Throws `StoreCorruptError` for a log that cannot be folded. */
+export function readActor(journal: Journal, id: string, key: SessionKey): SessionActor {
+  const head = journal.head(key);
+  const snapshot = head === undefined ? undefined : decodeHead(head.data).snapshot;
+  const stored = snapshot === undefined ? undefined : journal.blob(snapshot.address);
+  const state = stored === undefined ? emptyState(id) : restoreState(stored);
+  const after = stored === undefined ? 0 : (snapshot?.position ?? 0);
+  const { turns, position } = foldLog(journal, key, state, after);
+  const actor = new SessionActor(id, key, state, { turns, position: Math.max(position, after) });
+  if (stored !== undefined) actor.snapshot = snapshot;
+  return actor;
+}
+
+/** Folds a session's log after a position into a state; tells an observer. Returns how much was read. */
+export function foldLog(
+  journal: Journal,
+  key: SessionKey,
+  state: SessionState,
+  after: number,
+  observer?: Observer & { readonly turn?: (at: number) => void },
+): { readonly turns: number; readonly position: number } {
+  let turns = 0;
+  let position = after;
+  for (const entry of journal.read(key, after)) {
+    try {
+      const turn = decodeTurn(entry.data);
+      observer?.turn?.(turn.at);
+      applyAll(state, turn.records, turn.at, observer);
+    } catch (error) {
+      throw new StoreCorruptError(`the log of session ${JSON.stringify(state.id)} cannot be read at ${entry.position}`, {
+        cause: error,
+        data: { session: state.id, position: entry.position },
+      });
+    }
+    turns += 1;
+    position = entry.position;
+  }
+  return { turns, position };
+}
+
+/** Durable events of a session after a sequence number, oldest first, at most `limit`. Reads the whole log. */
+export function replayEvents(
+  journal: Journal,
+  session: string,
+  key: SessionKey,
+  options: { readonly after: number; readonly limit: number },
+): { readonly events: readonly SessionEvent[]; readonly isComplete: boolean } {
+  const events: SessionEvent[] = [];
+  let at = 0;
+  let isComplete = true;
+  foldLog(journal, key, emptyState(session), 0, {
+    turn: (turnAt) => {
+      at = turnAt;
+    },
+    event: (body, seq) => {
+      if (seq <= options.after) return;
+      if (events.length < options.limit) events.push({ session, at, seq, ...body });
+      else isComplete = false;
+    },
+  });
+  return { events, isComplete };
+}

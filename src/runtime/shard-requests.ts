@@ -1,0 +1,367 @@
+/** The shard's door: each method of the protocol, bound to an endpoint. Reads answer with what is durable (A2). */
+import { estimateContent } from '../session/tokens.ts';
+import type { SessionActor } from '../../actors/session-actor.ts';
+import { CancelledError, errorShape, TroupeError } from '../base/errors.ts';
+import type { Message, Pending } from '../base/messages.ts';
+import { renderMessages } from '../context/render.ts';
+import type { ModelRequest } from '../models/provider.ts';
+import { type Explanation, explain } from '../session/explain.ts';
+import { applyAll } from '../session/apply.ts';
+import { viewport } from '../session/eviction.ts';
+import { emptyState, publicEntry, publicMessage, type ReceiptState, type SessionState } from '../session/state.ts';
+import type { Endpoint } from '../threads/endpoint.ts';
+import { decodeTurn } from '../session/records.ts';
+import { decodeHead, summaryOf } from './head.ts';
+import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
+import { foldLog, replayEvents } from './session-reader.ts';
+import type { Reply, Shard } from './shard.ts';
+
+/** Events answered at once to one replay request; the asker comes again for more. */
+const REPLAY_EVENTS_MAX = 5_000;
+
+type Request<M extends keyof ShardMethods> = ShardMethods[M]['request'];
+type Answer<M extends keyof ShardMethods> = ShardMethods[M]['answer'];
+
+/** Answers all methods of the protocol on `endpoint`. Runs on the shard's thread. */
+export function serveShard(shard: Shard, endpoint: Endpoint): void {
+  const requests = new ShardRequests(shard);
+  const handle = <M extends keyof ShardMethods>(
+    method: M,
+    handler: (request: Request<M>) => Answer<M> | Promise<Answer<M>>,
+  ): void => endpoint.handle(method, (payload) => handler(payload as Request<M>));
+  handle('session.send', (request) => requests.send(request));
+  handle('session.spawn', (request) => requests.spawn(request));
+  handle('session.state', (request) => requests.read(request.session, snapshotOf, () => snapshotOf(undefined)));
+  handle('session.explain', (request) => requests.explain(request.session));
+  handle('session.messages', (request) => requests.messages(request));
+  handle('session.pending', (request) => requests.read(request.session, pendingOf, () => []));
+  handle('session.recall', (request) => requests.recall(request));
+  handle('session.interrupt', (request) => requests.interrupt(request));
+  handle('session.viewport', (request) => requests.viewport(request.session));
+  handle('session.request', (request) => requests.request(request));
+  handle('session.pause', (request) => requests.pause(request));
+  handle('session.resume', (request) => requests.resume(request));
+  handle('session.events', (request) => requests.events(request));
+  handle('session.watch', (request) => requests.watch(request));
+  handle('receipt.status', (request) => requests.receiptStatus(request));
+  handle('receipt.wait', (request) => requests.receiptWait(request));
+  handle('child.wait', (request) => requests.childWait(request));
+  handle('child.link', (request) => requests.read(request.session, linkOf, () => ({})));
+  handle('sessions.list', (request) => requests.list(request));
+  handle('sessions.get', (request) => requests.read(request.session, (actor) => summaryOf(actor.state), () => undefined));
+  handle('sessions.delete', (request) => settle<boolean>((reply) => shard.delete(request.session, reply)));
+  handle('runtime.watchAll', (request) => {
+    shard.watchAll(request.on);
+    return undefined;
+  });
+  handle('runtime.drain', () => requests.drain());
+  handle('runtime.resume', () => {
+    shard.resumeBlocked();
+    return undefined;
+  });
+  handle('runtime.close', async (request) => {
+    await shard.close(request.deadlineMs);
+    return undefined;
+  });
+}
+
+function settle<T>(start: (reply: Reply) => void): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    start({ resolve: (value) => resolve(value as T), reject });
+  });
+}
+
+class ShardRequests {
+  readonly #shard: Shard;
+
+  constructor(shard: Shard) {
+    this.#shard = shard;
+  }
+
+  send(request: Request<'session.send'>): Promise<Answer<'session.send'>> {
+    const { content, deliver, key, fingerprint, bounceBack, from } = request;
+    const bytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
+    const entry = {
+      type: 'user_message',
+      content,
+      ...(deliver === undefined ? {} : { deliver }),
+      ...(key === undefined ? {} : { key, fingerprint: fingerprint ?? '' }),
+      ...(bounceBack === true ? { bounceBack } : {}),
+      ...(from === undefined ? {} : { source: { type: 'user', name: from } as const }),
+    } as const;
+    return settle((reply) =>
+      this.#shard.submit(request.session, [{ type: 'send', entry, bytes }], reply, request.agent),
+    );
+  }
+
+  async spawn(request: Request<'session.spawn'>): Promise<Answer<'session.spawn'>> {
+    // All items are given to the actor in one go: they share a flush.
+    const answers = request.items.map((item) =>
+      settle<SpawnAnswer>((reply) =>
+        this.#shard.submit(request.session, [{ type: 'spawn', request: item }], reply, request.agent),
+      ).catch((error: unknown): SpawnAnswer => ({ error: errorShape(error) })),
+    );
+    return Promise.all(answers);
+  }
+
+  /** What a reader makes of the session as it stands now, told once that is durable. */
+  read<T>(session: string, look: (actor: SessionActor) => T, absent: () => T): Promise<T> {
+    return settle<T>((reply) => {
+      const actor = this.#shard.find(session);
+      const value = actor === undefined ? absent() : look(actor);
+      this.#shard.afterCommit(() => reply.resolve(value), reply.reject);
+    });
+  }
+
+  explain(session: string): Promise<Explanation> {
+    const { clock, catalog } = this.#shard.parts;
+    const facts = (state: SessionState): Explanation =>
+      explain(state, {
+        now: clock.now(),
+        isAgentDefined: state.agent === undefined || catalog.has(state.agent),
+        isQueued: this.#shard.isQueued(session),
+      });
+    return this.read(session, (actor) => facts(actor.state), () => facts(emptyState(session)));
+  }
+
+  /** The log's messages, oldest first. Those still in memory are taken from there; older ones are read from the log. */
+  messages(request: Request<'session.messages'>): Promise<readonly Message[]> {
+    const after = request.after ?? 0;
+    const limit = request.limit ?? Number.POSITIVE_INFINITY;
+    return this.read(
+      request.session,
+      (actor) => {
+        const { messages, floor } = actor.state;
+        const known = after + 1 >= floor ? messages : this.#allMessages(actor);
+        const found: Message[] = [];
+        for (const message of known) {
+          if (found.length >= limit) break;
+          if (message.seq > after) found.push(publicMessage(message));
+        }
+        return found;
+      },
+      () => [],
+    );
+  }
+
+  #allMessages(actor: SessionActor): SessionState['messages'] {
+    const { journal } = this.#shard.parts;
+    // Folded without evictions: everything the log ever had and did not remove.
+    const state = emptyState(actor.id);
+    for (const entry of journal.read(actor.key, 0)) {
+      const turn = decodeTurn(entry.data);
+      applyAll(state, turn.records.filter((record) => record.type !== 'evicted'), turn.at);
+    }
+    return state.messages;
+  }
+
+  recall(request: Request<'session.recall'>): Promise<boolean> {
+    const { session, pendingId } = request;
+    if (this.#shard.find(session) === undefined) return Promise.resolve(false);
+    return settle((reply) => this.#shard.submit(session, [{ type: 'recall', pendingId }], reply));
+  }
+
+  interrupt(request: Request<'session.interrupt'>): Promise<boolean> {
+    const { session, reason } = request;
+    if (this.#shard.find(session) === undefined) return Promise.resolve(false);
+    return settle((reply) =>
+      this.#shard.submit(session, [{ type: 'interrupt', ...(reason === undefined ? {} : { reason }) }], reply),
+    );
+  }
+
+  pause(request: Request<'session.pause'>): Promise<undefined> {
+    return settle((reply) => this.#shard.submit(request.session, [{ type: 'pause' }], reply, request.agent));
+  }
+
+  resume(request: Request<'session.resume'>): Promise<undefined> {
+    return settle((reply) => this.#shard.submit(request.session, [{ type: 'resume' }], reply, request.agent));
+  }
+
+  viewport(session: string): Promise<readonly Message[]> {
+    return this.read(
+      session,
+      (actor) => {
+        const budget = this.#shard.agentOf(actor)?.facts.tokenBudget ?? this.#shard.parts.settings.llm.tokenBudget;
+        return viewport(actor.state.messages, budget).map(publicMessage);
+      },
+      () => [],
+    );
+  }
+
+  request(request: Request<'session.request'>): Promise<ModelRequest> {
+    const { catalog } = this.#shard.parts;
+    const render = (state: SessionState): ModelRequest => {
+      const agent = catalog.of(state);
+      if (agent === undefined) {
+        throw new TroupeError('unknown_agent', `agent ${JSON.stringify(state.agent)} is not defined`);
+      }
+      return { ...agent.header(state), messages: renderMessages(state.messages, agent.renderOptions) };
+    };
+    return this.read(
+      request.session,
+      (actor) => render(actor.state),
+      () => render({ ...emptyState(request.session), agent: request.agent ?? catalog.defaultName }),
+    );
+  }
+
+  events(request: Request<'session.events'>): Promise<Answer<'session.events'>> {
+    const { journal } = this.#shard.parts;
+    const key = journal.keyOf(request.session);
+    if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
+    return settle((reply) =>
+      // Behind the flush: nothing that is not durable may be replayed.
+      this.#shard.afterCommit(() => {
+        try {
+          reply.resolve(
+            replayEvents(journal, request.session, key, { after: request.after, limit: REPLAY_EVENTS_MAX }),
+          );
+        } catch (error) {
+          reply.reject(error as Error);
+        }
+      }, reply.reject),
+    );
+  }
+
+  watch(request: Request<'session.watch'>): Answer<'session.watch'> {
+    this.#shard.watch(request.session, request.on, request.deltas);
+    return { seq: request.on ? (this.#shard.find(request.session)?.state.eventSeq ?? 0) : 0 };
+  }
+
+  receiptStatus(request: Request<'receipt.status'>): Promise<ReceiptState | undefined> {
+    return this.read(request.session, (actor) => this.#receiptOf(actor, request.pendingId), () => undefined);
+  }
+
+  receiptWait(request: Request<'receipt.wait'>): Promise<ReceiptState> {
+    const { session, pendingId, until } = request;
+    return settle((reply) => {
+      const actor = this.#shard.find(session);
+      const receipt = actor === undefined ? undefined : this.#receiptOf(actor, pendingId);
+      if (receipt === undefined) {
+        reply.reject(new TroupeError('unknown_session', `session ${JSON.stringify(session)} has no receipt ${pendingId}`));
+        return;
+      }
+      const isDone = receipt.status !== 'accepted' && (until === 'promoted' || receipt.status !== 'promoted');
+      if (isDone) this.#shard.afterCommit(() => reply.resolve(receipt), reply.reject);
+      else this.#shard.waiters.onReceipt(session, pendingId, until, reply);
+    });
+  }
+
+  /** From the state while it is at hand; else from the log, which forgets nothing. */
+  #receiptOf(actor: SessionActor, pendingId: number): ReceiptState | undefined {
+    const known = actor.state.receipts.get(pendingId);
+    if (known !== undefined || pendingId >= actor.state.nextPendingId) return known;
+    let found: ReceiptState | undefined;
+    foldLog(this.#shard.parts.journal, actor.key, emptyState(actor.id), 0, {
+      settled: (id, receipt) => {
+        if (id === pendingId) found = receipt;
+      },
+    });
+    return found;
+  }
+
+  childWait(request: Request<'child.wait'>): Promise<ChildEnd> {
+    const { session } = request;
+    return settle((reply) => {
+      const look = (): void => {
+        const actor = this.#shard.find(session);
+        if (actor === undefined) {
+          reply.resolve({ reason: 'cancelled', reply: '', error: errorShape(new CancelledError('the child was deleted')) });
+          return;
+        }
+        const { exit } = actor.state;
+        if (this.#shard.isOver) reply.reject(new CancelledError('the runtime was closed'));
+        else if (exit === undefined) this.#shard.waiters.onExit(session, look);
+        else this.#shard.afterCommit(() => reply.resolve(exit), reply.reject);
+      };
+      look();
+    });
+  }
+
+  list(request: Request<'sessions.list'>): readonly SessionSummary[] {
+    const { journal } = this.#shard.parts;
+    const found: SessionSummary[] = [];
+    let after = request.after;
+    for (;;) {
+      const page = journal.names({
+        limit: LIST_PAGE,
+        ...(after === undefined ? {} : { after }),
+        ...(typeof request.parent === 'string' ? { prefix: `${request.parent}:` } : {}),
+      });
+      for (const [name, key] of page) {
+        after = name;
+        const summary = this.#summary(name, key);
+        if (summary === undefined || !matches(summary, request)) continue;
+        found.push(summary);
+        if (found.length >= request.limit) return found;
+      }
+      if (page.length < LIST_PAGE) return found;
+    }
+  }
+
+  /** From memory, from the head, or, for a session that changed since the last checkpoint of a crashed process, its log. */
+  #summary(name: string, key: number): SessionSummary | undefined {
+    const hot = this.#shard.inMemory(name);
+    if (hot !== undefined) return hot.state.agent === undefined ? undefined : summaryOf(hot.state);
+    const head = this.#shard.parts.journal.head(key);
+    if (head !== undefined) return decodeHead(head.data).summary;
+    const actor = this.#shard.find(name);
+    return actor?.state.agent === undefined ? undefined : summaryOf(actor.state);
+  }
+
+  drain(): Promise<undefined> {
+    return new Promise((resolve) => {
+      const done = (): void =>
+        this.#shard.afterCommit(
+          () => (this.#shard.isDrained || this.#shard.isOver ? resolve(undefined) : this.#shard.waiters.onDrained(done)),
+          () => resolve(undefined),
+        );
+      if (this.#shard.isDrained) done();
+      else this.#shard.waiters.onDrained(done);
+    });
+  }
+}
+
+/** Names read at once while listing. */
+const LIST_PAGE = 1_000;
+
+function matches(summary: SessionSummary, request: Request<'sessions.list'>): boolean {
+  if (request.parent === null && summary.parent !== undefined) return false;
+  if (typeof request.parent === 'string' && summary.parent !== request.parent) return false;
+  return request.state === undefined || summary.state === request.state;
+}
+
+function snapshotOf(actor: SessionActor | undefined): SessionSnapshot {
+  const state = actor?.state ?? emptyState('none');
+  const phase = state.paused ? 'paused' : state.current?.retryAt === undefined ? undefined : 'retrying';
+  return {
+    state: state.state,
+    ...(phase === undefined ? {} : { phase }),
+    ...(state.blocked === undefined ? {} : { blocked: state.blocked }),
+    mailbox: state.mailbox.length,
+    seq: state.eventSeq,
+    children: [...state.children.values()].map(({ id, name, exited }) => ({
+      id,
+      name,
+      ...(exited === undefined ? {} : { exited }),
+    })),
+    usage: state.usage,
+  };
+}
+
+function linkOf(actor: SessionActor): Answer<'child.link'> {
+  const { parent, name } = actor.state;
+  return { ...(parent === undefined ? {} : { parent }), ...(name === undefined ? {} : { name }) };
+}
+
+/** The mailbox in drain order: responses, background, steers, then the others as they came (§4.2). */
+function pendingOf(actor: SessionActor): readonly Pending[] {
+  const rank = (entry: Pending): number => {
+    if (entry.type === 'tool_response') return 0;
+    if (entry.kind === 'background') return 1;
+    if (entry.deliver === 'interrupt') return 2;
+    return entry.deliver === 'steer' ? 3 : 4;
+  };
+  return actor.state.mailbox
+    .map(publicEntry)
+    .sort((a, b) => rank(a) - rank(b) || a.id - b.id);
+}

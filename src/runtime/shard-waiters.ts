@@ -1,0 +1,103 @@
+/**
+ * Who waits on this shard for something to become durable: receipts, children's ends, the drain. Plain callbacks, one each;
+ * a session nobody waits for has none.
+ */
+import { CancelledError } from '../base/errors.ts';
+import type { ReceiptState } from '../session/state.ts';
+import type { Reply } from './shard.ts';
+
+interface ReceiptWaiter {
+  readonly pendingId: number;
+  readonly until: 'promoted' | 'settled';
+  readonly reply: Reply;
+}
+
+interface Fate {
+  readonly session: string;
+  readonly pendingId: number;
+  readonly receipt: ReceiptState;
+}
+
+/** See the head of the file. */
+export class ShardWaiters {
+  readonly #receipts = new Map<string, ReceiptWaiter[]>();
+  readonly #exits = new Map<string, (() => void)[]>();
+  #drains: (() => void)[] = [];
+
+  /** Somebody waits for a receipt of this session. */
+  has(session: string): boolean {
+    return this.#receipts.has(session);
+  }
+
+  onReceipt(session: string, pendingId: number, until: 'promoted' | 'settled', reply: Reply): void {
+    const waiting = this.#receipts.get(session);
+    const waiter = { pendingId, until, reply };
+    if (waiting === undefined) this.#receipts.set(session, [waiter]);
+    else waiting.push(waiter);
+  }
+
+  promoted(fates: readonly Fate[]): void {
+    for (const fate of fates) this.#answer(fate, (waiter) => waiter.until === 'promoted');
+  }
+
+  settled(fates: readonly Fate[]): void {
+    for (const fate of fates) this.#answer(fate, () => true);
+  }
+
+  #answer(fate: Fate, isMet: (waiter: ReceiptWaiter) => boolean): void {
+    const waiting = this.#receipts.get(fate.session);
+    if (waiting === undefined) return;
+    const rest = waiting.filter((waiter) => {
+      const isDone = waiter.pendingId === fate.pendingId && isMet(waiter);
+      if (isDone) waiter.reply.resolve(fate.receipt);
+      return !isDone;
+    });
+    if (rest.length === 0) this.#receipts.delete(fate.session);
+    else this.#receipts.set(fate.session, rest);
+  }
+
+  /** Calls `look` each time the child may have ended. */
+  onExit(session: string, look: () => void): void {
+    const waiting = this.#exits.get(session);
+    if (waiting === undefined) this.#exits.set(session, [look]);
+    else waiting.push(look);
+  }
+
+  /** A session has an exit record, perhaps not durable yet: its waiters look after the flush. */
+  exited(session: string): void {
+    const waiting = this.#exits.get(session);
+    if (waiting === undefined) return;
+    this.#exits.delete(session);
+    for (const look of waiting) look();
+  }
+
+  onDrained(done: () => void): void {
+    this.#drains.push(done);
+  }
+
+  drained(): void {
+    if (this.#drains.length === 0) return;
+    const waiting = this.#drains;
+    this.#drains = [];
+    for (const done of waiting) done();
+  }
+
+  /** A session is gone: who waited for it is told. */
+  deleted(session: string): void {
+    for (const waiter of this.#receipts.get(session) ?? []) {
+      waiter.reply.reject(new CancelledError(`session ${JSON.stringify(session)} was deleted`));
+    }
+    this.#receipts.delete(session);
+    this.exited(session);
+  }
+
+  /** The runtime closes: nothing will be told any more. */
+  closed(): void {
+    for (const waiting of this.#receipts.values()) {
+      for (const waiter of waiting) waiter.reply.reject(new CancelledError('the runtime was closed'));
+    }
+    this.#receipts.clear();
+    for (const session of [...this.#exits.keys()]) this.exited(session);
+    this.drained();
+  }
+}

@@ -1,0 +1,50 @@
+/** Why a session is not running: exactly one reason for each state. Pure. */
+import type { SessionState } from './state.ts';
+
+/** The one reason, and a sentence for people. */
+export interface Explanation {
+  readonly reason:
+    | 'nothing_waits'
+    | 'paused'
+    | 'blocked'
+    | 'agent_missing'
+    | 'queued'
+    | 'waiting_for_model'
+    | 'waiting_for_retry'
+    | 'waiting_for_tools'
+    | 'starting';
+  readonly detail: string;
+}
+
+/** The reason, from the state and the two facts that are not in it. */
+export function explain(
+  state: SessionState,
+  outside: { readonly now: number; readonly isAgentDefined: boolean; readonly isQueued: boolean },
+): Explanation {
+  if (!outside.isAgentDefined && state.agent !== undefined) {
+    return { reason: 'agent_missing', detail: `its agent ${JSON.stringify(state.agent)} is not defined` };
+  }
+  if (state.state === 'awaiting') return explainAwaiting(state, outside.now);
+  if (state.state === 'executing' && state.openCalls.size > 0) {
+    const names = [...state.openCalls.values()].map((call) => call.name).join(', ');
+    return { reason: 'waiting_for_tools', detail: `${state.openCalls.size} calls run: ${names}` };
+  }
+  if (state.paused) return { reason: 'paused', detail: 'pause() was called; resume() goes on' };
+  if (state.blocked !== undefined) {
+    return { reason: 'blocked', detail: `${state.blocked.message}; resume() goes on` };
+  }
+  const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
+  if (waiting === 0 && state.state === 'idle') return { reason: 'nothing_waits', detail: 'the mailbox is empty' };
+  if (outside.isQueued)
+    return { reason: 'queued', detail: 'limits.liveSessions sessions are running; it is next in line' };
+  return { reason: 'starting', detail: `${waiting} entries are about to be promoted` };
+}
+
+function explainAwaiting(state: SessionState, now: number): Explanation {
+  const retryAt = state.current?.retryAt;
+  if (retryAt !== undefined && retryAt > now) {
+    const seconds = Math.ceil((retryAt - now) / 1_000);
+    return { reason: 'waiting_for_retry', detail: `attempt ${state.current?.attempt ?? 0} starts in ${seconds} s` };
+  }
+  return { reason: 'waiting_for_model', detail: 'a model call is in flight' };
+}

@@ -1,0 +1,127 @@
+/**
+ * Time that stands still until it is told to move.
+ * Owns: the current time and the timers waiting. Does not own: real time; what real I/O takes is not part of it.
+ *
+ * - V1 Timers fire in the order of their due times, those due together in the order they were set.
+ * - V2 While a timer runs the clock shows its due time, so what it sets is timed from there.
+ * - V3 Between two timers microtasks and immediates settle, so what one timer causes is there before the next fires.
+ */
+import type { Clock } from '../base/clock.ts';
+
+/** Epoch ms a manual clock starts at: 2026-01-01, 00:00 UTC. */
+const START_MS = 1_767_225_600_000;
+/** Turns of the loop that count as settled: a chain of as many immediates has run. */
+const SETTLE_TURNS = 8;
+/** Timers one `runAll` fires; beyond it something sets timers for ever. */
+const RUN_ALL_TIMERS_MAX = 100_000;
+
+/** A clock moved by hand. */
+export interface ManualClock extends Clock {
+  /**
+   * Moves time by `ms` and fires what falls due, in order, timers set on the way included. Resolves when all has settled;
+   * rejects with what a timer throws.
+   */
+  advance(ms: number): Promise<void>;
+  /** Moves time from timer to timer until none waits. Rejects after 100,000 timers. */
+  runAll(): Promise<void>;
+  /** Timers waiting. */
+  readonly pending: number;
+}
+
+interface Timer {
+  readonly at: number;
+  readonly run: () => void;
+}
+
+/** A clock that starts at `startMs` (epoch ms). Moves one at a time: `advance` is not to be called while it runs. */
+export function manualClock(startMs: number = START_MS): ManualClock {
+  return new HandClock(startMs);
+}
+
+class HandClock implements ManualClock {
+  readonly #startMs: number;
+  #nowMs: number;
+  /** Ascending by due time; equal ones in the order they were set. */
+  readonly #timers: Timer[] = [];
+
+  constructor(startMs: number) {
+    this.#startMs = startMs;
+    this.#nowMs = startMs;
+  }
+
+  get pending(): number {
+    return this.#timers.length;
+  }
+
+  now(): number {
+    return this.#nowMs;
+  }
+
+  monotonic(): number {
+    return this.#nowMs - this.#startMs;
+  }
+
+  setTimer(run: () => void, delayMs: number): unknown {
+    const timer: Timer = { at: this.#nowMs + Math.max(0, delayMs), run };
+    this.#timers.splice(this.#placeAfter(timer.at), 0, timer);
+    return timer;
+  }
+
+  clearTimer(timer: unknown): void {
+    const place = this.#timers.indexOf(timer as Timer);
+    if (place !== -1) this.#timers.splice(place, 1);
+  }
+
+  async advance(ms: number): Promise<void> {
+    const target = this.#nowMs + ms;
+    await settle();
+    for (let next = this.#due(target); next !== undefined; next = this.#due(target)) {
+      await this.#fire(next);
+    }
+    this.#nowMs = target;
+    await settle();
+  }
+
+  async runAll(): Promise<void> {
+    await settle();
+    for (let fired = 0; this.#timers[0] !== undefined; fired += 1) {
+      if (fired === RUN_ALL_TIMERS_MAX) throw new Error(`${fired} timers fired and one still waits`);
+      const next = this.#due(Number.POSITIVE_INFINITY);
+      if (next !== undefined) await this.#fire(next);
+    }
+  }
+
+  /** Takes out the first timer due by `target`. */
+  #due(target: number): Timer | undefined {
+    const first = this.#timers[0];
+    if (first === undefined || first.at > target) return undefined;
+    this.#timers.shift();
+    return first;
+  }
+
+  async #fire(timer: Timer): Promise<void> {
+    this.#nowMs = Math.max(this.#nowMs, timer.at);
+    timer.run();
+    await settle();
+  }
+
+  #placeAfter(at: number): number {
+    let low = 0;
+    let high = this.#timers.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#timers[middle]?.at ?? 0) <= at) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+/** Microtasks run to the end between immediates, so each turn lets one more link of a chain go on. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < SETTLE_TURNS; turn += 1) {
+    await new Promise<void>((resolve) => {
+      setImmediate(resolve);
+    });
+  }
+}

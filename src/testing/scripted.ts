@@ -1,0 +1,47 @@
+/** The scripted model, as users meet it: `scripted(script)` in the place of `anthropic()`. */
+import type { ModelProvider, ProviderData } from '../models/provider.ts';
+import { checkScript, isPlainScript, type PlainScript, type Script } from '../models/script.ts';
+import { createScriptedProvider, type ScriptedOptions } from '../models/scripted-provider.ts';
+
+export type {
+  PlainScript,
+  Reply,
+  ReplyCondition,
+  ReplyContext,
+  ReplyError,
+  ReplyFunction,
+  ReplyMessage,
+  ReplyParts,
+  Script,
+  ScriptedToolUse,
+  ScriptModule,
+  ScriptRules,
+} from '../models/script.ts';
+
+/**
+ * A model that answers from a script (the language is in `src/models/script.ts`). Each session plays the script from its
+ * start. Requests the Messages API would refuse are refused, unless `strict` is false.
+ *
+ * A script that is plain data, or names a module, gives provider data and runs in the model threads; one with functions, or
+ * with a `clock`, gives a provider value and runs on the host thread. Throws `ConfigError` naming what is no script.
+ *
+ * ```ts
+ * scripted(['Hello.', { toolUse: { name: 'add', input: { a: 1, b: 2 } } }, 'The sum is 3.']);
+ * scripted({ rules: [{ when: { result: true }, reply: 'It says {{result}}' }], otherwise: { toolUse: { name: 'look' } } });
+ * scripted((request, { call }) => `${call}: ${request.messages.length} messages`);
+ * scripted({ module: new URL('./my-model.ts', import.meta.url), export: 'answer' });
+ * ```
+ */
+export function scripted(script: PlainScript, options?: ScriptedOptions & { readonly clock?: never }): ProviderData;
+export function scripted(script: Script, options?: ScriptedOptions): ProviderData | ModelProvider;
+export function scripted(script: Script, options: ScriptedOptions = {}): ProviderData | ModelProvider {
+  const checked = checkScript(script);
+  if (!isPlainScript(checked) || options.clock !== undefined) {
+    return createScriptedProvider(checked, options);
+  }
+  return {
+    kind: 'scripted',
+    script: checked,
+    ...(options.strict === undefined ? {} : { strict: options.strict }),
+  };
+}

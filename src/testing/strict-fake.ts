@@ -1,0 +1,332 @@
+/**
+ * A fake of the Messages API that refuses what the real one refuses: an HTTP server on the loopback address for tests and
+ * benchmarks of agents.
+ * Owns: its socket, the place in the script, what it answered. Does not own: the script language (`src/models/script.ts`), the
+ * rules (`src/context/legality.ts`).
+ *
+ * - W5 A request that breaks a fatal rule is answered 400 (413 for its size) in the API's words, and takes no reply.
+ * - W6 Replies of a list are taken in the order of arrival, over all callers.
+ * - W7 With the same seed and the same requests in the same order, every byte it sends is the same.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { REQUEST_BYTES_MAX } from '../base/bounds.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
+import { ModelInvalidRequestError } from '../base/errors.ts';
+import { isRecord } from '../base/json.ts';
+import { checkHeaders, fatalOf, readRequest, type Violation } from '../context/legality.ts';
+import { errorTypeOf, statusOf } from '../models/model-error.ts';
+import { PausedTurns } from '../models/paused-turns.ts';
+import type { ModelRequest, ModelResponse } from '../models/provider.ts';
+import { checkScript, type ReplyError, type Script } from '../models/script.ts';
+import {
+  createScriptPlayer,
+  estimateTokens,
+  isReplyError,
+  responseOf,
+  type ScriptPlayer,
+} from '../models/script-player.ts';
+import {
+  brokenStream,
+  FAULT_STATUS,
+  type FaultKind,
+  type Faults,
+  faultOf,
+  randomOf,
+  withUnknownEvents,
+} from './fake-faults.ts';
+import { RequestLog, toModelRequest, type WireRequest } from './fake-request.ts';
+import { messageText, streamTexts } from './fake-stream.ts';
+import { ThinkingLedger } from './thinking-ledger.ts';
+
+export type { FaultKind, Faults } from './fake-faults.ts';
+export type { WireRequest } from './fake-request.ts';
+
+/** Options of `strictFake`. */
+export interface StrictFakeOptions {
+  /** What it answers. A function is given the request without cache marks, and `session` `''`. */
+  readonly script: Script;
+  /** Decides faults, boundaries of chunks and signatures. Default 1. */
+  readonly seed?: number;
+  readonly faults?: Faults;
+  /** Default: a free one. */
+  readonly port?: number;
+  /** Times `delayMs` of replies. Default: the machine's. */
+  readonly clock?: Clock;
+}
+
+/** A broken rule and the number of the request that broke it, from 0. */
+export interface FakeViolation extends Violation {
+  readonly request: number;
+}
+
+/** A running fake. */
+export interface StrictFake {
+  /** Its base URL, `http://127.0.0.1:<port>`. */
+  readonly url: string;
+  /** The bodies of the calls that arrived, oldest first, those refused too; the newest 10,000. Grows as they come. */
+  readonly requests: readonly WireRequest[];
+  /** Every rule that was broken, warnings too; at most 10,000. Grows as they come. */
+  readonly violations: readonly FakeViolation[];
+  /** Ends the server and its connections. */
+  close(): Promise<void>;
+}
+
+const VIOLATIONS_KEPT_MAX = 10_000;
+/** Bytes a slow stream writes at once, at most. */
+const SLOW_CHUNK_BYTES_MAX = 16;
+/** Idle connections are kept longer than a test takes: closing one races with its next request. */
+const KEEP_ALIVE_MS = 120_000;
+
+/**
+ * Starts a fake and resolves once it listens. Rejects with `ConfigError` for what is no script, and with the system's error
+ * when the port is taken.
+ *
+ * ```ts
+ * const fake = await strictFake({ script: ['Hello.'] });
+ * const provider = anthropic({ apiKey: 'test', baseURL: fake.url });
+ * ```
+ */
+export async function strictFake(options: StrictFakeOptions): Promise<StrictFake> {
+  const model = new FakeModel(options);
+  const server = createServer((request, response) => model.handle(request, response));
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
+  await listen(server, options.port ?? 0);
+  const address = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    requests: model.requests.list,
+    violations: model.violations,
+    close: () => close(server),
+  };
+}
+
+class FakeModel {
+  readonly requests = new RequestLog();
+  readonly violations: FakeViolation[] = [];
+  readonly #player: ScriptPlayer;
+  readonly #seed: number;
+  readonly #faults: Faults | undefined;
+  readonly #clock: Clock;
+  readonly #ledger: ThinkingLedger;
+  readonly #paused = new PausedTurns();
+  #arrived = 0;
+
+  constructor(options: StrictFakeOptions) {
+    this.#player = createScriptPlayer(checkScript(options.script));
+    this.#seed = options.seed ?? 1;
+    this.#faults = options.faults;
+    this.#clock = options.clock ?? systemClock;
+    this.#ledger = new ThinkingLedger(this.#seed);
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    const path = (request.url ?? '').split('?')[0];
+    const isCount = path === '/v1/messages/count_tokens';
+    if (!isCount && path !== '/v1/messages') {
+      request.resume();
+      sendError(response, 404, `Not found: ${path}`);
+      return;
+    }
+    if (request.method !== 'POST') {
+      request.resume();
+      sendError(response, 405, `Method ${request.method} not allowed`);
+      return;
+    }
+    readBody(request, (body) => {
+      this.#answer(request, response, body, isCount).catch((error: unknown) => {
+        const isRefusal = error instanceof ModelInvalidRequestError;
+        const message = error instanceof Error ? error.message : String(error);
+        sendError(response, isRefusal ? 400 : 500, message);
+      });
+    });
+  }
+
+  async #answer(
+    request: IncomingMessage,
+    response: ServerResponse,
+    body: string | undefined,
+    isCount: boolean,
+  ): Promise<void> {
+    const number = this.#arrived;
+    if (!isCount) this.#arrived += 1;
+    if (body === undefined) {
+      return sendError(response, 413, 'Request exceeds the maximum size');
+    }
+    if (!hasCredentials(request)) return sendError(response, 401, 'invalid x-api-key');
+    const read = readRequest(body, {
+      counting: isCount,
+      isPausedTurn: (blocks) => this.#paused.has(blocks),
+    });
+    if (!isCount && isRecord(read.body)) {
+      this.requests.add(read.body as unknown as WireRequest, body.length);
+    }
+    const violations = [...checkHeaders(request.headers), ...read.violations];
+    let asked: ModelRequest | undefined;
+    if (fatalOf(violations).length === 0) {
+      asked = toModelRequest(read.body as WireRequest);
+      violations.push(...this.#ledger.check(asked));
+    }
+    this.#note(violations, number);
+    const fatal = fatalOf(violations)[0];
+    if (fatal !== undefined || asked === undefined) {
+      return sendError(response, fatal?.rule === 'R35' ? 413 : 400, fatal?.message ?? '');
+    }
+    if (isCount) return sendJson(response, 200, JSON.stringify({ input_tokens: estimateTokens(asked) }));
+    const isStream = (read.body as WireRequest).stream === true;
+    const fault = faultOf(this.#faults, this.#seed, number);
+    if (fault !== undefined && this.#fail(fault, asked, response)) return;
+    await this.#reply(asked, response, isStream, fault, number);
+  }
+
+  #note(violations: readonly Violation[], request: number): void {
+    for (const violation of violations) {
+      if (this.violations.length < VIOLATIONS_KEPT_MAX) this.violations.push({ ...violation, request });
+    }
+  }
+
+  /** Answers with a fault; false for those that deliver the answer. */
+  #fail(fault: FaultKind, request: ModelRequest, response: ServerResponse): boolean {
+    if (fault === 'slow_bytes' || fault === 'unknown_event') return false;
+    const status = FAULT_STATUS[fault];
+    if (status !== undefined) {
+      const retryAfterMs = status === 429 ? (this.#faults?.retryAfterMs ?? 1_000) : undefined;
+      sendError(response, status, `injected fault: ${fault}`, retryAfterMs);
+    } else if (fault === 'reset') {
+      response.socket?.destroy();
+    } else {
+      startStream(response);
+      const text = brokenStream(fault, request.model);
+      if (fault === 'disconnect') response.write(text, () => response.socket?.destroy());
+      else response.end(text);
+    }
+    return true;
+  }
+
+  async #reply(
+    request: ModelRequest,
+    response: ServerResponse,
+    isStream: boolean,
+    fault: FaultKind | undefined,
+    number: number,
+  ): Promise<void> {
+    const { reply, call } = await this.#player.next(request, '');
+    const delayMs = typeof reply === 'string' ? undefined : reply.delayMs;
+    if (typeof delayMs === 'number') {
+      await new Promise<void>((resolve) => {
+        this.#clock.setTimer(resolve, delayMs);
+      });
+    }
+    if (isReplyError(reply)) return sendScriptedError(response, reply, request, isStream);
+    const answer = responseOf(reply, request, { session: '', call }, (thinking, before) =>
+      this.#ledger.sign(request, before, thinking),
+    );
+    this.#ledger.note(request, answer);
+    this.#paused.note(request, answer);
+    if (!isStream) return sendJson(response, 200, messageText(answer));
+    return sendStream(response, answer, fault, randomOf(this.#seed, number));
+  }
+}
+
+/** The whole body as text; undefined when it is longer than the API takes. */
+function readBody(request: IncomingMessage, done: (body: string | undefined) => void): void {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  request.on('data', (chunk: Buffer) => {
+    bytes += chunk.byteLength;
+    if (bytes <= REQUEST_BYTES_MAX) chunks.push(chunk);
+    else chunks.length = 0;
+  });
+  request.on('end', () => {
+    done(bytes > REQUEST_BYTES_MAX ? undefined : Buffer.concat(chunks).toString());
+  });
+}
+
+function hasCredentials(request: IncomingMessage): boolean {
+  const key = request.headers['x-api-key'];
+  const bearer = /^Bearer \S/.test(request.headers.authorization ?? '');
+  return bearer || (typeof key === 'string' && key !== '');
+}
+
+function sendScriptedError(
+  response: ServerResponse,
+  { error }: ReplyError,
+  request: ModelRequest,
+  isStream: boolean,
+): void {
+  if (error.code === 'model_connection') {
+    response.socket?.destroy();
+  } else if (error.code === 'model_protocol' && isStream) {
+    startStream(response);
+    response.end(brokenStream('bad_json', request.model));
+  } else {
+    const status = statusOf(error) ?? 500;
+    sendError(response, status, error.message ?? 'scripted failure', error.retryAfterMs, error.type);
+  }
+}
+
+function sendError(
+  response: ServerResponse,
+  status: number,
+  message: string,
+  retryAfterMs?: number,
+  type: string = errorTypeOf(status),
+): void {
+  if (response.headersSent) {
+    response.socket?.destroy();
+    return;
+  }
+  if (retryAfterMs !== undefined) {
+    response.setHeader('retry-after', String(Math.ceil(retryAfterMs / 1_000)));
+    response.setHeader('retry-after-ms', String(retryAfterMs));
+  }
+  sendJson(response, status, JSON.stringify({ type: 'error', error: { type, message } }));
+}
+
+function sendJson(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(text);
+}
+
+function startStream(response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
+}
+
+async function sendStream(
+  response: ServerResponse,
+  answer: ModelResponse,
+  fault: FaultKind | undefined,
+  random: () => number,
+): Promise<void> {
+  startStream(response);
+  const texts = streamTexts(answer);
+  if (fault === 'slow_bytes') {
+    const bytes = Buffer.from(texts.join(''));
+    for (let start = 0; start < bytes.length && !response.destroyed; ) {
+      const end = start + 1 + Math.floor(random() * SLOW_CHUNK_BYTES_MAX);
+      response.write(bytes.subarray(start, end));
+      start = end;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    response.end();
+    return;
+  }
+  response.end((fault === 'unknown_event' ? withUnknownEvents(texts) : texts).join(''));
+}
+
+function listen(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

@@ -1,0 +1,202 @@
+/**
+ * What a model remembers of its thoughts, so that altered ones are refused (R20, R21).
+ * Owns: a secret made of a seed, and what was answered with signatures of the script's own. Does not own: the request.
+ *
+ * - W1 A signature made here proves itself: it holds the fingerprint of all that stood before the thought, and a code over that
+ *   and the thought. It is still good after a restart with the same seed.
+ * - W2 A thought of another text than its signature's is refused, whatever the model (R20 in the latest answer, else R21).
+ * - W3 A thought after another prefix than its own is refused for models that bind thinking (R21). Cache marks, the order of
+ *   keys, and empty texts are no part of a prefix.
+ * - W4 While thinking is on, the latest answer keeps all its thoughts in order when its tool calls are answered (R20).
+ */
+import { createHash, createHmac } from 'node:crypto';
+import type { ContentBlock } from '../base/messages.ts';
+import { modelTraits } from '../context/legality-models.ts';
+import type { Violation } from '../context/legality-report.ts';
+import { stableText, trailingBlocks } from '../models/paused-turns.ts';
+import type { ModelRequest, ModelResponse } from '../models/provider.ts';
+
+/** Answers and foreign signatures remembered; the oldest are forgotten and no longer judged. */
+const REMEMBERED_MAX = 10_000;
+const PREFIX_BYTES = 12;
+const CODE_BYTES = 16;
+
+interface Thought {
+  readonly prefix: string;
+  readonly text: string;
+}
+
+/** The ledger of one fake model. */
+export class ThinkingLedger {
+  readonly #secret: string;
+  /** Signatures a script gave itself, and redacted data: what they stood for. */
+  readonly #foreign = new Map<string, Thought>();
+  #hasForgotten = false;
+  /** The thoughts of an answer, by the id of its last tool call. */
+  readonly #answers = new Map<string, readonly string[]>();
+
+  constructor(seed: number) {
+    this.#secret = `thinking of ${seed}`;
+  }
+
+  /** The signature of a thought that comes after a request and the blocks `before` it. */
+  sign(request: ModelRequest, before: readonly ContentBlock[], thinking: string): string {
+    const prefix = this.#prefixOf(request, before);
+    return `${prefix}${this.#code(prefix, thinking)}`;
+  }
+
+  /** Remembers what an answer must look like when it comes back. */
+  note(request: ModelRequest, response: ModelResponse): void {
+    response.content.forEach((block, index) => {
+      if (!isThought(block)) return;
+      const key = keyOf(block);
+      if (this.#isOwn(key)) return;
+      const prefix = this.#prefixOf(request, response.content.slice(0, index));
+      if (remember(this.#foreign, key, { prefix, text: textOf(block) })) this.#hasForgotten = true;
+    });
+    const call = response.content.findLast((block) => block.type === 'tool_use');
+    if (call === undefined) return;
+    const blocks = [...trailingBlocks(request), ...response.content] as readonly ContentBlock[];
+    remember(this.#answers, String(call.id), blocks.filter(isThought).map(keyOf));
+  }
+
+  /** What of R20 and R21 a request breaks, all fatal. */
+  check(request: ModelRequest): readonly Violation[] {
+    const violations: Violation[] = [];
+    const latest = request.messages.findLastIndex((message) => message.role === 'assistant');
+    if (request.messages.some(({ content }) => typeof content !== 'string' && content.some(isThought))) {
+      this.#checkThoughts(request, latest, violations);
+    }
+    this.#checkKept(request, latest, violations);
+    return violations;
+  }
+
+  /** W2, W3. */
+  #checkThoughts(request: ModelRequest, latest: number, violations: Violation[]): void {
+    const binds = modelTraits(request.model).bindsThinking;
+    let prefix = startOf(request);
+    request.messages.forEach(({ role, content }, index) => {
+      const blocks = asBlocks(content);
+      blocks.forEach((block, place) => {
+        if (isThought(block)) {
+          const path = `messages.${index}.content.${place}`;
+          const violation = this.#judge(block, prefix, path, index === latest, binds);
+          if (violation !== undefined) violations.push(violation);
+        }
+        prefix = extend(prefix, role, block);
+      });
+    });
+  }
+
+  #judge(block: ContentBlock, prefix: string, path: string, isLatest: boolean, binds: boolean): Violation | undefined {
+    const key = keyOf(block);
+    const known = this.#foreign.get(key);
+    const text = textOf(block);
+    const isOwn = this.#isOwn(key);
+    if (!isOwn && known === undefined && this.#hasForgotten) return undefined;
+    const ownPrefix = isOwn ? key.slice(0, prefixLength) : known?.prefix;
+    const isWhole = isOwn
+      ? key.slice(prefixLength) === this.#code(key.slice(0, prefixLength), text)
+      : known?.text === text;
+    if (!isWhole) return isLatest ? modified(path) : invalid(path, block.type, '');
+    if (binds && ownPrefix !== shorten(prefix)) {
+      const reason =
+        ' The block is bound to a different conversation. Set `prefix_mismatch_behavior` to "drop_block" to drop it.';
+      return invalid(path, block.type, reason);
+    }
+    return undefined;
+  }
+
+  /** W4. */
+  #checkKept(request: ModelRequest, latest: number, violations: Violation[]): void {
+    const mode = request.thinking?.type;
+    if (mode !== 'enabled' && mode !== 'adaptive') return;
+    const blocks = asBlocks(request.messages[latest]?.content ?? []);
+    const call = blocks.findLast((block) => block.type === 'tool_use');
+    const expected = call === undefined ? undefined : this.#answers.get(String(call.id));
+    if (expected === undefined) return;
+    const found = blocks.filter(isThought).map(keyOf);
+    if (stableText(found) === stableText(expected)) return;
+    const path = `messages.${latest}.content.0`;
+    // An altered signature was told already.
+    if (violations.some((violation) => violation.path.startsWith(`messages.${latest}.`))) return;
+    violations.push(modified(path));
+  }
+
+  #prefixOf(request: ModelRequest, before: readonly ContentBlock[]): string {
+    let prefix = startOf(request);
+    for (const { role, content } of request.messages) {
+      for (const block of asBlocks(content)) prefix = extend(prefix, role, block);
+    }
+    for (const block of before) prefix = extend(prefix, 'assistant', block);
+    return shorten(prefix);
+  }
+
+  #code(prefix: string, thinking: string): string {
+    const code = createHmac('sha256', this.#secret).update(prefix).update(thinking).digest();
+    return code.subarray(0, CODE_BYTES).toString('base64url');
+  }
+
+  /** Of the form of a signature made here; whether it is good is another question. */
+  #isOwn(key: string): boolean {
+    return !this.#foreign.has(key) && ownForm.test(key);
+  }
+}
+
+const prefixLength: number = Math.ceil((PREFIX_BYTES * 4) / 3);
+const ownForm = new RegExp(`^[\\w-]{${prefixLength + Math.ceil((CODE_BYTES * 4) / 3)}}$`);
+
+function isThought(block: ContentBlock): boolean {
+  return block.type === 'thinking' || block.type === 'redacted_thinking';
+}
+
+function keyOf(block: ContentBlock): string {
+  if (block.type === 'thinking') return block.signature;
+  return block.type === 'redacted_thinking' ? `redacted ${block.data}` : '';
+}
+
+function textOf(block: ContentBlock): string {
+  return block.type === 'thinking' ? block.thinking : '';
+}
+
+function asBlocks(content: string | readonly ContentBlock[]): readonly ContentBlock[] {
+  return typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+}
+
+function startOf(request: ModelRequest): string {
+  return digest('', stableText([request.system ?? '', request.tools ?? []]));
+}
+
+function extend(prefix: string, role: string, block: ContentBlock): string {
+  if (block.type === 'text' && block.text === '') return prefix;
+  return digest(prefix, `${role} ${stableText(block)}`);
+}
+
+function digest(prefix: string, text: string): string {
+  return createHash('sha256').update(prefix).update(text).digest('base64url');
+}
+
+function shorten(prefix: string): string {
+  return prefix.slice(0, prefixLength);
+}
+
+function modified(path: string): Violation {
+  const text =
+    'thinking or redacted_thinking blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.';
+  return { rule: 'R20', path, message: `${path}: ${text}`, fatal: true };
+}
+
+function invalid(path: string, type: string, reason: string): Violation {
+  const field = type === 'thinking' ? 'signature' : 'data';
+  const message = `${path}: Invalid \`${field}\` in \`${type}\` block.${reason}`;
+  return { rule: 'R21', path, message, fatal: true };
+}
+
+/** Puts an entry in, the oldest out; true when one went out. */
+function remember<T>(map: Map<string, T>, key: string, value: T): boolean {
+  map.set(key, value);
+  if (map.size <= REMEMBERED_MAX) return false;
+  const oldest = map.keys().next();
+  if (oldest.done !== true) map.delete(oldest.value);
+  return true;
+}

@@ -1,0 +1,13 @@
+/**
+ * The built-in tools, none granted by default. In an agent's `tools`, a URL (`readFileTool`) runs in the tool threads with
+ * default bounds; a value (`read_file`, `readFile({ root })`) runs on the host thread with the bounds it was made with.
+ */
+import { workerUrl } from '../../threads/worker-url.ts';
+
+export { type ReadFileInput, type ReadFileOptions, read_file, readFile } from './read-file.ts';
+export { type ThinkInput, type ThinkingOptions, think, thinking } from './think.ts';
+
+/** `read_file`, in the tool threads. */
+export const readFileTool: URL = workerUrl('./read-file', import.meta.url);
+/** `think`, in the tool threads. */
+export const thinkTool: URL = workerUrl('./think', import.meta.url);

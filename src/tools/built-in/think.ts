@@ -1,0 +1,38 @@
+/** `think`: a place for a model to reason in the log, without an effect (contract §11.2). */
+import { z } from 'zod';
+import { parseOption, parseSettings } from '../../base/settings.ts';
+import { type Tool, tool } from '../tool.ts';
+
+/** Options of `thinking`. */
+export interface ThinkingOptions {
+  /** Characters of one thought; default `settings.llm.thinkingBudget`. */
+  readonly thinkingBudget?: number;
+}
+
+/** What the model sends. */
+export interface ThinkInput {
+  readonly thoughts: string;
+  readonly visibility?: 'inner' | 'aloud' | undefined;
+}
+
+const optionsSchema = z.strictObject({ thinkingBudget: z.number().int().positive().optional() });
+
+/** A `think` tool with a budget of its own. Throws `ConfigError` for bad options. */
+export function thinking(options: ThinkingOptions = {}): Tool<ThinkInput> {
+  const { thinkingBudget } = parseOption(optionsSchema, 'thinking', options);
+  const charactersMax = thinkingBudget ?? parseSettings({}).llm.thinkingBudget;
+  return tool({
+    name: 'think',
+    description:
+      'Think before acting. Changes nothing and tells you nothing new; the thought stays in the conversation.',
+    input: z.object({
+      thoughts: z.string().max(charactersMax).describe('What you think'),
+      visibility: z.enum(['inner', 'aloud']).optional().describe('aloud: the user may read it; inner by default'),
+    }),
+    effect: 'pure',
+    run: ({ thoughts }) => (thoughts.trim() === '' ? { error: 'thoughts cannot be blank' } : 'OK'),
+  });
+}
+
+/** Thinks with the default budget. */
+export const think: Tool<ThinkInput> = thinking();

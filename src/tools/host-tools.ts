@@ -1,0 +1,63 @@
+/**
+ * Tools given as values, run on the host thread: the other end of a pool's `HostRunner`, reached in place or over a
+ * bridge. A host tool cannot be killed; its call is answered all the same, here at the timeout, by the pool at the deadline.
+ *
+ * H1 `run` resolves with exactly one outcome and never rejects.
+ */
+import { type Clock, systemClock } from '../base/clock.ts';
+import { CancelledError } from '../base/errors.ts';
+import type { ToolRun } from './pool.ts';
+import { coalesceProgress } from './progress.ts';
+import type { AnyTool, ToolOutcome } from './tool.ts';
+import { executeTool } from './tool-execution.ts';
+
+/** Runs calls whose place is the host thread. Plain data in and out, so that a bridge can stand between. */
+export interface HostRunner {
+  /** Runs a call; resolves with its outcome. */
+  run(run: ToolRun): Promise<ToolOutcome> | ToolOutcome;
+  /** Aborts a running call's signal; unknown ids are ignored. */
+  abort(id: number, reason: string): Promise<void> | void;
+}
+
+/** How to make a host's runner. */
+export interface HostToolsOptions {
+  /** The tool of this name that an agent has as a value. */
+  readonly find: (agent: string, name: string) => AnyTool | undefined;
+  /** Takes progress, coalesced. Must not throw. */
+  readonly progress: (id: number, data: unknown) => void;
+  readonly resultBytesMax?: number;
+  readonly clock?: Clock;
+}
+
+/** The runner of the tools an embedder gave as values. Runs on the host thread. */
+export function createHostRunner(options: HostToolsOptions): HostRunner {
+  const running = new Map<number, AbortController>();
+  const { find, progress, resultBytesMax, clock = systemClock } = options;
+  return {
+    async run(run) {
+      const tool = run.place.kind === 'host' ? find(run.place.agent, run.toolName) : undefined;
+      if (tool === undefined) return { content: `Unknown tool: ${run.toolName}`, success: false, ms: 0 };
+      const controller = new AbortController();
+      running.set(run.id, controller);
+      const teller = coalesceProgress((data) => progress(run.id, data), clock);
+      try {
+        return await executeTool(tool, {
+          input: run.input,
+          context: { session: run.session, callId: run.callId, key: run.key },
+          timeoutMs: run.timeoutMs,
+          mode: run.mode,
+          signal: controller.signal,
+          progress: teller.tell,
+          ...(resultBytesMax === undefined ? {} : { resultBytesMax }),
+          clock,
+        });
+      } finally {
+        running.delete(run.id);
+        teller.end();
+      }
+    },
+    abort(id, reason) {
+      running.get(id)?.abort(new CancelledError(reason));
+    },
+  };
+}

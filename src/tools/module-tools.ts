@@ -1,0 +1,59 @@
+/** The tools of a module: loaded once a thread, found among its exports, described. Runs in tool threads. */
+import { ConfigError } from '../base/errors.ts';
+import type { FoundTool } from './pool.ts';
+import type { AnyTool } from './tool.ts';
+import { describeTool, looksLikeTool } from './tool-schema.ts';
+
+type ModuleExports = Readonly<Record<string, unknown>>;
+
+/** A module's exports. The loader keeps it: a second call is the same module. Throws `ConfigError` naming the module. */
+export async function loadModule(url: string): Promise<ModuleExports> {
+  try {
+    return (await import(url)) as ModuleExports;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new ConfigError(`tool module ${url} cannot be loaded: ${why}`, { cause: error, data: { url } });
+  }
+}
+
+/** The tool a module exports under this name; `undefined` when there is none. */
+export function toolOf(exports: ModuleExports, exportName: string): AnyTool | undefined {
+  const value = Object.hasOwn(exports, exportName) ? exports[exportName] : undefined;
+  return looksLikeTool(value) ? (value as unknown as AnyTool) : undefined;
+}
+
+/**
+ * Every tool a module exports, by export name. A tool exported twice counts once. Throws `ConfigError` naming the module
+ * and the export when one is faulty, two share a name, or there is none.
+ */
+export function findTools(exports: ModuleExports, url: string): readonly FoundTool[] {
+  const found: FoundTool[] = [];
+  const seen = new Set<unknown>();
+  for (const [exportName, value] of Object.entries(exports)) {
+    if (!looksLikeTool(value) || seen.has(value)) continue;
+    seen.add(value);
+    const description = describeExport(value, exportName, url);
+    if (found.some((other) => other.description.name === description.name)) {
+      throw new ConfigError(`tool module ${url} has two tools named ${JSON.stringify(description.name)} (R30)`, {
+        data: { url, exportName, rule: 'R30' },
+      });
+    }
+    found.push({ exportName, description });
+  }
+  if (found.length === 0) {
+    throw new ConfigError(`tool module ${url} exports no tool`, { data: { url } });
+  }
+  return found;
+}
+
+function describeExport(value: unknown, exportName: string, url: string): FoundTool['description'] {
+  try {
+    return describeTool(value);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    throw new ConfigError(`tool module ${url}, export ${exportName}: ${error.message}`, {
+      cause: error,
+      data: { ...error.data, url, exportName },
+    });
+  }
+}

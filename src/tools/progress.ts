@@ -1,0 +1,37 @@
+/** Progress held back to a rate that subscribers can follow, newest kept. */
+import { PROGRESS_COALESCE_MS } from '../base/bounds.ts';
+import type { Clock } from '../base/clock.ts';
+
+/** Takes words of progress and their end. */
+export interface ProgressTeller {
+  readonly tell: (data: unknown) => void;
+  /** Sends what is held back and nothing more. */
+  readonly end: () => void;
+}
+
+/** The first word goes at once, then at most one every `PROGRESS_COALESCE_MS`, the newest; the last word before the end. */
+export function coalesceProgress(send: (data: unknown) => void, clock: Clock): ProgressTeller {
+  let timer: unknown;
+  let held: { readonly data: unknown } | undefined;
+  let open = true;
+  const flush = (): void => {
+    timer = undefined;
+    if (held === undefined) return;
+    send(held.data);
+    held = undefined;
+    timer = clock.setTimer(flush, PROGRESS_COALESCE_MS);
+  };
+  return {
+    tell: (data) => {
+      if (!open) return;
+      held = { data };
+      if (timer === undefined) flush();
+    },
+    end: () => {
+      open = false;
+      if (timer !== undefined) clock.clearTimer(timer);
+      if (held !== undefined) send(held.data);
+      held = undefined;
+    },
+  };
+}

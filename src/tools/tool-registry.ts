@@ -1,0 +1,139 @@
+/**
+ * The tools of one agent, in order: what a model is shown and where each call runs.
+ *
+ * G1 names are unique, and none begins with `from_`, which is kept for deliveries (Δ18).
+ * G2 grants narrow and never widen: a registry made from another holds a subset of it.
+ */
+import { NEAREST_NAMES_MAX } from '../base/bounds.ts';
+import { ConfigError } from '../base/errors.ts';
+import type { ToolPlace } from './pool.ts';
+import type { ToolDescription } from './tool.ts';
+import { type AdvertisedTool, advertiseTool } from './tool-schema.ts';
+
+/** One tool an agent has. */
+export interface RegisteredTool {
+  readonly description: ToolDescription;
+  readonly place: ToolPlace;
+}
+
+/** Names kept for what the runtime itself tells a model. */
+const RESERVED_PREFIX = 'from_';
+/** The tool that stands first whenever it is there (contract §11.1). */
+const THINK = 'think';
+
+/** True for names no tool, and no server of tools, may have. */
+export function isReservedToolName(name: string): boolean {
+  return name.toLowerCase().startsWith(RESERVED_PREFIX);
+}
+
+/** An agent's tools. Immutable. */
+export class ToolRegistry {
+  readonly #tools: ReadonlyMap<string, RegisteredTool>;
+
+  /** `agent` names the owner in errors. Throws `ConfigError` for a duplicate and for a reserved name (G1). */
+  constructor(agent: string, tools: readonly RegisteredTool[]) {
+    const byName = new Map<string, RegisteredTool>();
+    for (const tool of tools) {
+      const { name } = tool.description;
+      if (isReservedToolName(name)) {
+        throw new ConfigError(
+          `agent ${JSON.stringify(agent)}: tool ${JSON.stringify(name)}: names beginning with ${RESERVED_PREFIX} are reserved`,
+          { data: { agent, tool: name } },
+        );
+      }
+      if (byName.has(name)) {
+        throw new ConfigError(`agent ${JSON.stringify(agent)} has two tools named ${JSON.stringify(name)} (R30)`, {
+          data: { agent, tool: name, rule: 'R30' },
+        });
+      }
+      byName.set(name, tool);
+    }
+    this.#tools = byName;
+  }
+
+  /** The tool of this name. */
+  get(name: string): RegisteredTool | undefined {
+    return this.#tools.get(name);
+  }
+
+  /** Names, in the order the model is shown them. */
+  names(): readonly string[] {
+    return [...this.#tools.keys()];
+  }
+
+  /** All tools, in order; a fresh array. */
+  list(): readonly RegisteredTool[] {
+    return [...this.#tools.values()];
+  }
+
+  /**
+   * The registry of a session with `grants`: all tools for `null`, else `think` first where there is one, then the granted
+   * ones in the order given. Grants this registry does not have are ignored (G2).
+   */
+  narrow(grants: readonly string[] | null): ToolRegistry {
+    if (grants === null) return this;
+    const kept: RegisteredTool[] = [];
+    for (const name of new Set([THINK, ...grants])) {
+      const tool = this.#tools.get(name);
+      if (tool !== undefined) kept.push(tool);
+    }
+    return new ToolRegistry('', kept);
+  }
+
+  /** What a request carries, in order. `timeoutMs`: the setting that tools without a timeout of their own have. */
+  schemas(timeoutMs: number): readonly AdvertisedTool[] {
+    return this.list().map(({ description }) => advertiseTool(description, timeoutMs));
+  }
+
+  /** The answer to a call of a tool that is not here: names the nearest ones (F28). */
+  unknownToolText(name: string): string {
+    const nearest = nearestNames(name, this.names());
+    const hint = nearest.length === 0 ? '' : `. Nearest: ${nearest.join(', ')}`;
+    return `Unknown tool: ${name}${hint}`;
+  }
+}
+
+/** Grants in normal form, or the text that tells a model what is wrong with them. `null` and missing mean all. */
+export type NormalisedGrants = { readonly grants: readonly string[] | null } | { readonly error: string };
+
+/**
+ * Grants as a model or a caller wrote them: names without regard to case, duplicates dropped, each as `known` spells it.
+ */
+export function normaliseGrants(value: unknown, known: Iterable<string>): NormalisedGrants {
+  if (value === null || value === undefined) return { grants: null };
+  if (!Array.isArray(value)) return { error: 'tools must be an array' };
+  const exact = new Set(known);
+  const spelled = new Map([...exact].map((name) => [name.toLowerCase(), name]));
+  const grants = new Set<string>();
+  for (const item of value as readonly unknown[]) {
+    const name = String(item).trim();
+    const found = exact.has(name) ? name : spelled.get(name.toLowerCase());
+    if (found === undefined) return { error: `Unknown tool: ${name}` };
+    grants.add(found);
+  }
+  return { grants: [...grants] };
+}
+
+function nearestNames(name: string, names: readonly string[]): readonly string[] {
+  const wanted = name.toLowerCase().slice(0, 128);
+  return names
+    .map((candidate) => ({ candidate, distance: editDistance(wanted, candidate.toLowerCase()) }))
+    .filter(({ candidate, distance }) => distance <= Math.max(2, candidate.length / 2))
+    .sort((a, b) => a.distance - b.distance)
+    .slice(0, NEAREST_NAMES_MAX)
+    .map(({ candidate }) => candidate);
+}
+
+/** Levenshtein distance, one row at a time; names are at most 128 characters. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_unused, index) => index);
+  for (let i = 1; i <= a.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

@@ -1,0 +1,133 @@
+/** Long results shortened for the model (contract §5.4 with Δ21). Pure: where the whole text is kept is the caller's. */
+import { TRUNCATION_EDGE_LINES } from '../base/bounds.ts';
+import { cutText } from '../base/json.ts';
+import { headOfBytes, tailOfBytes } from './result-text.ts';
+
+/** How to shorten. */
+export interface TruncationOptions {
+  /** Characters (code points) beyond which a text is shortened; `Infinity` for tools that are not. */
+  readonly charactersMax: number;
+  /** UTF-8 bytes beyond which any text is shortened. */
+  readonly bytesMax: number;
+  /** Why, for the notice: see `toolTruncationReason`. */
+  readonly reason?: string;
+  /** Where the whole text can be read, for the notice. */
+  readonly reference: string;
+}
+
+/** A text within its bounds, and the whole one when they differ. */
+export interface Truncated {
+  readonly text: string;
+  /** Present when the text was shortened: keep it under the reference. */
+  readonly whole?: string;
+}
+
+/** The reason told for a tool's result. */
+export function toolTruncationReason(toolName: string): string {
+  return `${toolName} output displays first/last ${TRUNCATION_EDGE_LINES} lines`;
+}
+
+/** The reason told for a child's reply. */
+export const SUBAGENT_TRUNCATION_REASON: string = toolTruncationReason('sub-agent');
+
+/**
+ * `text` as it is when it is within both bounds; else its first and last 10 lines around a notice, cut to the bounds on
+ * code-point borders, so that one endless line does not pass either (Δ21). The result is within `charactersMax` and
+ * `bytesMax` whenever they have room for the notice.
+ */
+export function truncateResult(text: string, options: TruncationOptions): Truncated {
+  const { charactersMax, bytesMax } = options;
+  if (!exceedsCharacters(text, charactersMax) && !exceedsBytes(text, bytesMax)) return { text };
+  const notice = noticeOf(lineCount(text), options);
+  const characters = roomOf(charactersMax, notice.length);
+  const bytes = roomOf(bytesMax, Buffer.byteLength(notice));
+  const [head, tail] = edges(text);
+  const byCharacters = share(head, tail, characters, (part) => part.length, {
+    head: cutText,
+    tail: endOf,
+  });
+  const [first, last] = share(...byCharacters, bytes, (part) => Buffer.byteLength(part), {
+    head: headOfBytes,
+    tail: tailOfBytes,
+  });
+  return { text: `${first}${notice}${last}`, whole: text };
+}
+
+function exceedsCharacters(text: string, max: number): boolean {
+  if (text.length <= max) return false;
+  if (text.length > 2 * max) return true;
+  let count = 0;
+  for (const _point of text) {
+    count += 1;
+    if (count > max) return true;
+  }
+  return false;
+}
+
+function exceedsBytes(text: string, max: number): boolean {
+  return text.length > max || (text.length * 3 > max && Buffer.byteLength(text) > max);
+}
+
+function noticeOf(lines: number, { reason, reference }: TruncationOptions): string {
+  const why = reason === undefined ? '' : ` — ${reason}`;
+  return [
+    '\n\n---',
+    `Response truncated${why} (${lines} lines total)`,
+    `The whole text is saved to: ${reference}`,
+    'Use read_file with offset/limit to see the rest.',
+    '---\n\n',
+  ].join('\n');
+}
+
+function roomOf(max: number, noticeSize: number): number {
+  return Math.max(0, max - noticeSize);
+}
+
+/** Lines as an editor counts them: a newline at the very end starts none. */
+function lineCount(text: string): number {
+  let count = text === '' || text.endsWith('\n') ? 0 : 1;
+  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) count += 1;
+  return count;
+}
+
+/** The first and the last lines; the two halves when the text has no lines in between to leave out. */
+function edges(text: string): readonly [string, string] {
+  if (lineCount(text) <= 2 * TRUNCATION_EDGE_LINES) {
+    const middle = headLength(text);
+    return [text.slice(0, middle), text.slice(middle)];
+  }
+  let head = -1;
+  for (let line = 0; line < TRUNCATION_EDGE_LINES; line += 1) head = text.indexOf('\n', head + 1);
+  let tail = text.endsWith('\n') ? text.length - 1 : text.length;
+  for (let line = 0; line < TRUNCATION_EDGE_LINES; line += 1) tail = text.lastIndexOf('\n', tail - 1);
+  return [text.slice(0, head), text.slice(tail + 1)];
+}
+
+function headLength(text: string): number {
+  return cutText(text, Math.ceil(text.length / 2)).length;
+}
+
+/** The end of `text`, at most `charactersMax` UTF-16 units, never starting inside a surrogate pair. */
+function endOf(text: string, charactersMax: number): string {
+  if (text.length <= charactersMax) return text;
+  return text.slice(text.length - charactersMax).replace(/^[\uDC00-\uDFFF]/, '');
+}
+
+interface Cuts {
+  readonly head: (part: string, size: number) => string;
+  readonly tail: (part: string, size: number) => string;
+}
+
+/** Both parts within `room` together; what one side does not need, the other may have. */
+function share(
+  head: string,
+  tail: string,
+  room: number,
+  sizeOf: (part: string) => number,
+  cuts: Cuts,
+): readonly [string, string] {
+  const half = Math.floor(room / 2);
+  const [headSize, tailSize] = [sizeOf(head), sizeOf(tail)];
+  if (headSize + tailSize <= room) return [head, tail];
+  return [cuts.head(head, Math.max(half, room - tailSize)), cuts.tail(tail, Math.max(half, room - headSize))];
+}

@@ -1,0 +1,350 @@
+/**
+ * A session without a runtime: the pure core on a table. A `Machine` holds one state, is sent inputs, and collects what came
+ * of them; a `Tree` is several machines of one session tree, with the effects that stay within a tree carried over.
+ * Nothing here is a double of the core: only clock, chance and the agent are made up.
+ */
+import { type Limits, LIMIT_DEFAULTS } from '../../src/base/bounds.ts';
+import type { ErrorShape } from '../../src/base/errors.ts';
+import type { ContentBlock, Deliver, Usage } from '../../src/base/messages.ts';
+import { parseSettings, type Settings, type SettingsInput } from '../../src/base/settings.ts';
+import type { EventBody } from '../../src/events/event.ts';
+import type { Observer } from '../../src/session/apply.ts';
+import type { Effect, Environment, Input, SpawnRequest, ToolFacts } from '../../src/session/inputs.ts';
+import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
+import { emptyState, type LoggedMessage, type ReceiptState, type SessionState } from '../../src/session/state.ts';
+import { runTurn, type TurnOutcome } from '../../src/session/turn.ts';
+
+const SECOND_MS = 1_000;
+
+/** What a test may choose of the world outside a session. */
+export interface WorldOptions {
+  readonly now?: number;
+  readonly random?: number;
+  readonly limits?: Partial<Limits>;
+  readonly settings?: SettingsInput;
+  readonly fingerprint?: string;
+  readonly hasSystemFunction?: boolean;
+  readonly toolRounds?: number;
+  readonly tokenBudget?: number;
+  readonly maxActiveChildren?: number;
+}
+
+/** The world of a test, changed between turns by assigning to it. */
+export interface World {
+  now: number;
+  random: number;
+  limits: Limits;
+  settings: Settings;
+  fingerprint: string;
+  hasSystemFunction: boolean;
+  toolRounds: number;
+  tokenBudget: number;
+  maxActiveChildren: number;
+  /** Ids the embedder took for sessions of his own. */
+  readonly taken: Set<string>;
+}
+
+/** Tools of every test agent: one of each effect, one whose timeout the model may set, and those of the runtime. */
+export const TOOLS: Readonly<Record<string, ToolFacts>> = {
+  bash: facts('once'),
+  read_file: facts('pure'),
+  charge: facts('keyed'),
+  deploy: facts('probe'),
+  slow: { ...facts('pure'), adjustableTimeout: true },
+  spawn_subagent: { ...facts('once'), isRuntimeTool: true },
+  mark_goal_completed: { ...facts('once'), isRuntimeTool: true },
+};
+
+/** Agents a child may be made of, beside the one named `main`, with their tools. */
+const AGENTS: Readonly<Record<string, readonly string[]>> = {
+  main: Object.keys(TOOLS),
+  researcher: ['read_file'],
+};
+
+function facts(effect: ToolFacts['effect']): ToolFacts {
+  return { effect, timeoutMs: 180 * SECOND_MS, adjustableTimeout: false, isRuntimeTool: false };
+}
+
+/** A world with defaults filled in; 2024-03-14T08:51:00Z, chance 0. */
+export function makeWorld(options: WorldOptions = {}): World {
+  return {
+    now: options.now ?? 1_710_406_260_000,
+    random: options.random ?? 0,
+    limits: { ...LIMIT_DEFAULTS, ...options.limits },
+    settings: parseSettings(options.settings ?? {}),
+    fingerprint: options.fingerprint ?? 'header-1',
+    hasSystemFunction: options.hasSystemFunction ?? false,
+    toolRounds: options.toolRounds ?? 250,
+    tokenBudget: options.tokenBudget ?? 120_000,
+    maxActiveChildren: options.maxActiveChildren ?? 8,
+    taken: new Set(),
+  };
+}
+
+/** The environment of one turn in that world. */
+export function environmentOf(world: World): Environment {
+  return {
+    now: world.now,
+    random: world.random,
+    limits: world.limits,
+    settings: world.settings,
+    agent: {
+      name: 'main',
+      fingerprint: world.fingerprint,
+      hasSystemFunction: world.hasSystemFunction,
+      toolNames: Object.keys(TOOLS),
+      tool: (name) => (Object.hasOwn(TOOLS, name) ? TOOLS[name] : undefined),
+      toolRounds: world.toolRounds,
+      tokenBudget: world.tokenBudget,
+      maxActiveChildren: world.maxActiveChildren,
+    },
+    toolNamesOf: (agent) => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent] : undefined),
+    exists: (sessionId) => world.taken.has(sessionId),
+  };
+}
+
+/** One durable event as an observer saw it. */
+export interface SeenEvent {
+  readonly seq: number;
+  readonly body: EventBody;
+}
+
+/** What an observer saw of some records. */
+export interface Seen {
+  readonly events: SeenEvent[];
+  readonly settled: { readonly id: number; readonly receipt: ReceiptState }[];
+  readonly promoted: number[];
+}
+
+/** An observer and what it will have seen. */
+export function watcher(): { readonly observer: Observer; readonly seen: Seen } {
+  const seen: Seen = { events: [], settled: [], promoted: [] };
+  const observer: Observer = {
+    event: (body, seq) => seen.events.push({ seq, body }),
+    settled: (id, receipt) => seen.settled.push({ id, receipt }),
+    promoted: (id) => seen.promoted.push(id),
+  };
+  return { observer, seen };
+}
+
+/** Options of a sent message. */
+export type SendOptions = Omit<Partial<Entry>, 'content'> & { readonly deliver?: Deliver };
+
+/** Usage of every answer that names none. */
+export const USAGE: Usage = { input_tokens: 10, output_tokens: 5 };
+
+/** One session of a test. See the head of the file. */
+export class Machine {
+  readonly world: World;
+  readonly state: SessionState;
+  /** Every turn that wrote something, as the journal would have it. */
+  readonly turns: RecordTurn[] = [];
+  /** Effects of all turns, and of the last one alone. */
+  readonly effects: Effect[] = [];
+  last: readonly Effect[] = [];
+  readonly seen: Seen;
+  readonly #observer: Observer;
+
+  constructor(world: World = makeWorld(), id = 's') {
+    this.world = world;
+    this.state = emptyState(id);
+    const { observer, seen } = watcher();
+    this.#observer = observer;
+    this.seen = seen;
+  }
+
+  /** Runs one turn. */
+  input(input: Input): TurnOutcome {
+    const outcome = runTurn(this.state, input, environmentOf(this.world), this.#observer);
+    if (outcome.records.length > 0) this.turns.push({ at: this.world.now, records: outcome.records });
+    this.effects.push(...outcome.effects);
+    this.last = outcome.effects;
+    return outcome;
+  }
+
+  /** Accepts an entry; returns its pending id, or the refusal. */
+  send(content: Entry['content'], options: SendOptions = {}): number | ErrorShape {
+    this.input({ type: 'send', entry: { type: 'user_message', ...options, content }, bytes: 10 });
+    const accepted = this.effect('accepted');
+    const refused = this.effect('refused');
+    if (accepted !== undefined) return accepted.pendingId;
+    if (refused !== undefined) return refused.error;
+    throw new Error('a send was neither accepted nor refused');
+  }
+
+  /** The current half-step is answered. */
+  answer(content: unknown, options: { readonly stop?: string; readonly usage?: Usage } = {}): TurnOutcome {
+    const blocks = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+    const hasCall = Array.isArray(blocks) && blocks.some((block) => block?.type === 'tool_use');
+    return this.input({
+      type: 'answered',
+      halfStep: this.halfStep,
+      content: blocks,
+      stop: options.stop ?? (hasCall ? 'tool_use' : 'end_turn'),
+      usage: options.usage ?? USAGE,
+    });
+  }
+
+  /** The current attempt of the current half-step fails. */
+  fail(error: ErrorShape): TurnOutcome {
+    const attempt = this.state.current?.attempt ?? 0;
+    return this.input({ type: 'modelFailed', halfStep: this.halfStep, attempt, error });
+  }
+
+  /** A call is over. */
+  finish(callId: string, content = 'done', success = true): TurnOutcome {
+    return this.input({ type: 'toolFinished', callId, content, success });
+  }
+
+  /** A spawn by program, or by a call of the model. */
+  spawn(request: Partial<SpawnRequest> & { readonly task: string }): TurnOutcome {
+    return this.input({ type: 'spawn', request: { replies: 'mailbox', ...request } });
+  }
+
+  get halfStep(): number {
+    return this.state.current?.halfStep ?? 0;
+  }
+
+  /** The first effect of a kind in the last turn. */
+  effect<T extends Effect['type']>(type: T): Extract<Effect, { type: T }> | undefined {
+    return effectsOf(this.last, type)[0];
+  }
+
+  /** All effects of a kind in the last turn. */
+  lastOf<T extends Effect['type']>(type: T): readonly Extract<Effect, { type: T }>[] {
+    return effectsOf(this.last, type);
+  }
+
+  /** All effects of a kind, of every turn. */
+  allOf<T extends Effect['type']>(type: T): readonly Extract<Effect, { type: T }>[] {
+    return effectsOf(this.effects, type);
+  }
+
+  /** All events of a kind. */
+  events<T extends EventBody['type']>(type: T): readonly Extract<EventBody, { type: T }>[] {
+    return this.seen.events.map(({ body }) => body).filter((body): body is Extract<EventBody, { type: T }> => body.type === type);
+  }
+
+  /** Records of all turns, in order. */
+  get records(): readonly SessionRecord[] {
+    return this.turns.flatMap((turn) => turn.records);
+  }
+
+  /** The log in short: `type content`, as most tests read it. */
+  get log(): readonly string[] {
+    return this.state.messages.map(brief);
+  }
+
+  /** The mailbox in short: contents in order. */
+  get waiting(): readonly string[] {
+    return this.state.mailbox.map((entry) => String(entry.content));
+  }
+}
+
+/** A message in a line. */
+export function brief(message: LoggedMessage): string {
+  const content = typeof message.content === 'string' ? message.content : JSON.stringify(message.content);
+  return `${message.type} ${content}`;
+}
+
+function effectsOf<T extends Effect['type']>(
+  effects: readonly Effect[],
+  type: T,
+): readonly Extract<Effect, { type: T }>[] {
+  return effects.filter((effect): effect is Extract<Effect, { type: T }> => effect.type === type);
+}
+
+/** A session that exists; `sent` is its first message, promoted already. */
+export function startedSession(options: WorldOptions & { readonly sent?: string } = {}): Machine {
+  const machine = new Machine(makeWorld(options));
+  machine.input({ type: 'create', agent: 'main' });
+  if (options.sent !== undefined) machine.send(options.sent);
+  return machine;
+}
+
+/** A session in `executing`, whose model asked for these calls: name by id. */
+export function executingSession(calls: Readonly<Record<string, string>>, options: WorldOptions = {}): Machine {
+  const machine = startedSession({ ...options, sent: 'go' });
+  machine.answer(Object.entries(calls).map(([id, name]) => call(id, name)));
+  return machine;
+}
+
+/** A call of the model. */
+export function call(id: string, name: string, input: unknown = {}): ContentBlock {
+  return { type: 'tool_use', id, name, input };
+}
+
+/** A text block. */
+export function text(content: string): ContentBlock {
+  return { type: 'text', text: content };
+}
+
+/** An error a retry may cure. */
+export function transientError(data: Readonly<Record<string, unknown>> = { status: 529 }): ErrorShape {
+  return { name: 'ModelError', code: 'model_overloaded', message: 'overloaded', retryable: true, data };
+}
+
+/** An error the same bytes meet again. */
+export const FATAL: ErrorShape = { name: 'ModelInvalidRequestError', code: 'model_invalid_request', message: 'bad request' };
+
+/** Refused credentials. */
+export const UNAUTHORIZED: ErrorShape = { name: 'ModelAuthenticationError', code: 'model_authentication', message: 'bad key' };
+
+/** A session tree on a table: what a session says to another of the tree reaches it within the same turn (A6). */
+export class Tree {
+  readonly machines: Map<string, Machine> = new Map();
+  readonly root: Machine;
+
+  constructor(options: WorldOptions = {}) {
+    this.root = startedSession(options);
+    this.machines.set(this.root.state.id, this.root);
+  }
+
+  /** Runs a turn of one session, and of all it reaches. */
+  input(machine: Machine, input: Input): void {
+    const before = machine.effects.length;
+    machine.input(input);
+    this.settle(machine, before);
+  }
+
+  /** Carries over the effects a machine collected since `from`. */
+  settle(machine: Machine, from: number): void {
+    for (const effect of machine.effects.slice(from)) {
+      if (effect.type === 'born') {
+        const child = new Machine(machine.world, effect.seed.id);
+        this.machines.set(effect.seed.id, child);
+        this.input(child, { type: 'born', seed: effect.seed });
+      } else if (effect.type === 'tellParent') {
+        this.input(this.at(machine.state.parent ?? ''), effect.input);
+      } else if (effect.type === 'tellChild') {
+        this.input(this.at(effect.child), { type: 'parentSaid', content: effect.content });
+      }
+    }
+  }
+
+  /** Spawns by program and returns the child. */
+  spawn(task: string, request: Partial<SpawnRequest> = {}): Machine {
+    this.input(this.root, { type: 'spawn', request: { replies: 'mailbox', task, ...request } });
+    return this.at(this.root.lastOf('spawned')[0]?.child ?? this.root.lastOf('born')[0]?.seed.id ?? '');
+  }
+
+  /** A session's current half-step is answered, and told to whom it concerns. */
+  answer(machine: Machine, content: unknown, stop?: string): void {
+    const before = machine.effects.length;
+    machine.answer(content, stop === undefined ? {} : { stop });
+    this.settle(machine, before);
+  }
+
+  /** A session's model call fails for good. */
+  fail(machine: Machine, error: ErrorShape): void {
+    const before = machine.effects.length;
+    machine.fail(error);
+    this.settle(machine, before);
+  }
+
+  at(id: string): Machine {
+    const machine = this.machines.get(id);
+    if (machine === undefined) throw new Error(`no session ${JSON.stringify(id)} in this tree`);
+    return machine;
+  }
+}

@@ -1,0 +1,155 @@
+// Goal: the endpoint's contract, alike in place, over a message port, and over a real thread.
+import { MessageChannel } from 'node:worker_threads';
+import fc from 'fast-check';
+import { afterEach, describe, expect, test } from 'vitest';
+import { CancelledError, ConfigError, TroupeError } from '../../src/base/errors.ts';
+import { createEndpoint, createLocalEndpoints } from '../../src/threads/batched-endpoint.ts';
+import type { Endpoint } from '../../src/threads/endpoint.ts';
+
+function overPorts(): [Endpoint, Endpoint] {
+  const { port1, port2 } = new MessageChannel();
+  return [createEndpoint(port1), createEndpoint(port2)];
+}
+const open: Endpoint[] = [];
+afterEach(() => {
+  for (const endpoint of open.splice(0)) endpoint.close();
+});
+
+describe.each([
+  ['in place', createLocalEndpoints],
+  ['over ports', overPorts],
+])('%s', (_name, make) => {
+  function pair(): [Endpoint, Endpoint] {
+    const [near, far] = make();
+    open.push(near, far);
+    far.handle('echo', (payload) => payload);
+    far.handle('later', async (payload) => {
+      await null;
+      return payload;
+    });
+    far.handle('fail', () => {
+      throw new ConfigError('refused', { data: { key: 'x' }, cause: new TypeError('below') });
+    });
+    far.handle('never', () => new Promise(() => undefined));
+    return [near, far];
+  }
+
+  test('T1: a call resolves with its answer, sync or async, undefined too', async () => {
+    const [near] = pair();
+    expect(await near.call('echo', { a: [1] })).toEqual({ a: [1] });
+    expect(await near.call('later', 2)).toBe(2);
+    expect(await near.call('echo', undefined)).toBeUndefined();
+  });
+
+  test('T1: a call rejects with the far error, class, code, data and cause kept', async () => {
+    const error = await pair()[0]
+      .call('fail', 0)
+      .catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(ConfigError);
+    expect(error).toMatchObject({ code: 'config', data: { key: 'x' } });
+    expect((error as Error).cause).toBeInstanceOf(TypeError);
+  });
+
+  test('T1: a method nobody handles is an error, a note of one is nothing', async () => {
+    const [near] = pair();
+    near.notify('nobody', 1);
+    await expect(near.call('nobody', 1)).rejects.toThrow('no handler for "nobody"');
+  });
+
+  test('T1: both sides may ask at once', async () => {
+    const [near, far] = pair();
+    near.handle('double', (payload) => Number(payload) * 2);
+    const answers = await Promise.all([near.call('echo', 'n'), far.call('double', 4)]);
+    expect(answers).toEqual(['n', 8]);
+  });
+
+  test('T2: notes and calls arrive in the order they were sent', async () => {
+    const [near, far] = pair();
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 50 }), async (kinds) => {
+        const heard: number[] = [];
+        far.handle('note', (payload) => void heard.push(payload as number));
+        far.handle('ask', (payload) => void heard.push(payload as number));
+        const sent = kinds.map((isNote, at) => (isNote ? near.notify('note', at) : near.call('ask', at)));
+        await Promise.all(sent);
+        await near.call('echo', 0);
+        expect(heard).toEqual(kinds.map((_kind, at) => at));
+      }),
+      { numRuns: 50, verbose: 1 },
+    );
+  });
+
+  test('T2: more frames than one batch holds', async () => {
+    const [near] = pair();
+    const answers = await Promise.all(Array.from({ length: 10_000 }, (_unused, at) => near.call('echo', at)));
+    expect(answers).toEqual(answers.map((_answer, at) => at));
+  });
+
+  test('T4: nothing is delivered synchronously', async () => {
+    const [near, far] = pair();
+    let heard = 0;
+    far.handle('note', () => {
+      heard += 1;
+    });
+    near.notify('note', 1);
+    const call = near.call('echo', 1);
+    expect(heard).toBe(0);
+    await call;
+    expect(heard).toBe(1);
+  });
+
+  test('T1: close rejects what is open and what comes after with CancelledError; notes are ignored', async () => {
+    const [near] = pair();
+    const call = near.call('never', 1);
+    near.close();
+    near.close();
+    near.notify('echo', 1);
+    await expect(call).rejects.toBeInstanceOf(CancelledError);
+    await expect(near.call('echo', 1)).rejects.toBeInstanceOf(CancelledError);
+  });
+
+  test('T1: what was sent before close still arrives, and the other side learns of the end once', async () => {
+    const [near, far] = pair();
+    const heard: unknown[] = [];
+    far.handle('note', (payload) => void heard.push(payload));
+    const open = far.call('nobody answers any more', 1);
+    let ends = 0;
+    const ended = new Promise<void>((resolve) => {
+      far.onClose(() => {
+        ends += 1;
+        resolve();
+      });
+    });
+    near.notify('note', 'last words');
+    near.close();
+    const error = await open.catch((thrown: unknown) => thrown);
+    await ended;
+    expect(heard).toEqual(['last words']);
+    expect(ends).toBe(1);
+    expect(error).toBeInstanceOf(TroupeError);
+    await expect(far.call('echo', 1)).rejects.toMatchObject({ code: 'internal', retryable: true });
+    await new Promise<void>((resolve) => far.onClose(resolve));
+  });
+});
+
+describe('payloads that cannot be cloned', () => {
+  test('T3: fail their own call, answer or note, and no other of the batch', async () => {
+    const [near, far] = overPorts();
+    open.push(near, far);
+    const heard: unknown[] = [];
+    far.handle('echo', (payload) => payload);
+    far.handle('function', () => () => 1);
+    far.handle('note', (payload) => void heard.push(payload));
+    near.notify('note', 1);
+    near.notify('note', () => 1);
+    near.notify('note', 2);
+    const results = await Promise.allSettled([
+      near.call('echo', 'before'),
+      near.call('echo', () => 1),
+      near.call('function', 0),
+      near.call('echo', 'after'),
+    ]);
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'fulfilled']);
+    expect(heard).toEqual([1, 2]);
+  });
+});

@@ -1,0 +1,60 @@
+// Goal: the tools of an agent: unique, in order, narrowed by grants and never widened.
+import { describe, expect, test } from 'vitest';
+import { ConfigError } from '../../src/base/errors.ts';
+import { normaliseGrants, type RegisteredTool, ToolRegistry } from '../../src/tools/tool-registry.ts';
+import { describeTool } from '../../src/tools/tool-schema.ts';
+
+function entry(name: string): RegisteredTool {
+  const description = describeTool({ name, description: name, input: { type: 'object' }, run: () => name });
+  return { description, place: { kind: 'host', agent: 'writer' } };
+}
+const registry = new ToolRegistry('writer', ['bash', 'read_file', 'think', 'MixedCase'].map(entry));
+
+describe('G1: names', () => {
+  test('R30: a duplicate is refused, agent and tool named', () => {
+    expect(() => new ToolRegistry('writer', [entry('a'), entry('a')])).toThrow(ConfigError);
+    expect(() => new ToolRegistry('writer', [entry('a'), entry('a')])).toThrow(/"writer".*"a"/);
+  });
+  test.each(['from_', 'from_sleuth', 'FROM_x'])('Δ18: %s is reserved', (name) => {
+    expect(() => new ToolRegistry('writer', [entry(name)])).toThrow(ConfigError);
+  });
+});
+
+describe('G2: grants', () => {
+  test('null grants everything in order', () => {
+    expect(registry.narrow(null).names()).toEqual(['bash', 'read_file', 'think', 'MixedCase']);
+  });
+  test('F144: think first, then the granted ones in the order given, unknown ones ignored', () => {
+    expect(registry.narrow(['bash']).names()).toEqual(['think', 'bash']);
+    expect(registry.narrow(['read_file', 'nothing', 'bash', 'think']).names()).toEqual(['think', 'read_file', 'bash']);
+    expect(registry.narrow([]).names()).toEqual(['think']);
+  });
+  test('F77: a child of a narrowed registry never gets more', () => {
+    expect(registry.narrow(['bash']).narrow(['read_file', 'bash']).names()).toEqual(['think', 'bash']);
+    expect(new ToolRegistry('x', [entry('bash')]).narrow(['think', 'bash']).names()).toEqual(['bash']);
+    expect(registry.narrow(['bash']).get('read_file')).toBeUndefined();
+  });
+});
+
+describe('normaliseGrants', () => {
+  const known = registry.names();
+  test.each([
+    [undefined, { grants: null }],
+    [null, { grants: null }],
+    [[], { grants: [] }],
+    [['BASH', 'bash', ' Read_File '], { grants: ['bash', 'read_file'] }],
+    [['mixedcase', 'MixedCase'], { grants: ['MixedCase'] }],
+    ['bash', { error: 'tools must be an array' }],
+    [{ 0: 'bash' }, { error: 'tools must be an array' }],
+    [['bash', 'nope'], { error: 'Unknown tool: nope' }],
+  ])('%j gives %j', (value, result) => expect(normaliseGrants(value, known)).toEqual(result));
+});
+
+test('schemas are those of the tools, in order', () => {
+  expect(registry.schemas(1_000).map(({ name }) => name)).toEqual(registry.names());
+});
+
+test('F28: an unknown tool is answered with the nearest names', () => {
+  expect(registry.unknownToolText('read_flie')).toBe('Unknown tool: read_flie. Nearest: read_file');
+  expect(registry.unknownToolText('zzzzzzzzzzzzzz')).toBe('Unknown tool: zzzzzzzzzzzzzz');
+});

@@ -1,0 +1,153 @@
+// Goal: a tool the Messages API would refuse is refused here, by its name and the rule; what passes is told unchanged.
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { ConfigError, type TroupeError } from '../../src/base/errors.ts';
+import { tool } from '../../src/tools/tool.ts';
+import { advertiseTool, describeTool, effectiveTimeoutMs } from '../../src/tools/tool-schema.ts';
+
+const given = { name: 'probe_it', description: 'Probes.', input: { type: 'object' }, run: (): string => 'x' };
+function refusal(change: Readonly<Record<string, unknown>>): TroupeError {
+  try {
+    describeTool({ ...given, ...change });
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    return error as TroupeError;
+  }
+  throw new Error('not refused');
+}
+
+describe('what is refused', () => {
+  test.each(['', 'has space', 'ümlaut', 'a'.repeat(129), 'dot.ted'])('R29: the name %j', (name) => {
+    const error = refusal({ name });
+    expect(error.message).toContain('R29');
+    expect(error.message).toContain(JSON.stringify(name));
+  });
+
+  test.each([
+    ['R31', { type: 'string' }],
+    ['R31', {}],
+    ['R31', { type: 'object', properties: { a: { type: 'no such type' } } }],
+    ['R31', { type: 'object', properties: { a: { $ref: '#/$defs/missing' } } }],
+    ['R31', { type: 'object', required: 'a' }],
+    ['R31', 'not a schema'],
+    ['R31', { type: 'object', default: () => 1 }],
+    ['R31', z.string()],
+    ['R31', z.object({ when: z.date() })],
+    ['R32', { type: 'object', oneOf: [{ type: 'object' }] }],
+    ['R32', { type: 'object', anyOf: [{ type: 'object' }] }],
+    ['R32', { type: 'object', allOf: [{ type: 'object' }] }],
+    ['R32', z.union([z.object({ a: z.string() }), z.object({ b: z.string() })])],
+    ['R33', { type: 'object', properties: { 'has space': {} } }],
+    ['R33', { type: 'object', properties: { ['x'.repeat(65)]: {} } }],
+    ['R33', z.object({ ümlaut: z.string() })],
+  ])('%s: the schema %j', (rule, input) => {
+    const error = refusal({ input });
+    expect(error.data).toMatchObject({ rule });
+    expect(error.message).toContain('probe_it');
+  });
+
+  test.each([
+    ['description', ' '],
+    ['description', 5],
+    ['run', 'no function'],
+    ['timeoutMs', 0],
+    ['timeoutMs', Number.NaN],
+    ['timeoutMs', '5'],
+    ['effect', 'sometimes'],
+    ['concurrency', 1.5],
+    ['truncate', 'yes'],
+    ['adjustableTimeout', 1],
+  ])('the member %s as %j, named in the error', (key, value) => {
+    const error = refusal({ [key]: value });
+    expect(error.message).toContain(key);
+    expect(error.message).toContain('probe_it');
+  });
+
+  test('effect probe without a probe, and what is no object', () => {
+    expect(refusal({ effect: 'probe' }).message).toContain('probe');
+    for (const value of [undefined, null, 'tool', 5, []]) expect(() => describeTool(value)).toThrow(ConfigError);
+  });
+
+  test('a schema of another library without JSON Schema says what to do', () => {
+    const input = { '~standard': { version: 1, vendor: 'other', validate: (value: unknown) => ({ value }) } };
+    expect(refusal({ input }).message).toMatch(/other.*give a JSON Schema/);
+  });
+});
+
+describe('what is told', () => {
+  test('a zod schema as its input side: defaults are optional, transforms are left out', () => {
+    const input = z.object({ path: z.string().describe('where'), limit: z.number().int().default(5) });
+    const { inputSchema } = describeTool({ ...given, input });
+    expect(inputSchema).toMatchObject({
+      type: 'object',
+      properties: { path: { type: 'string', description: 'where' } },
+      required: ['path'],
+    });
+    expect(inputSchema).not.toHaveProperty('$schema');
+  });
+
+  test('a JSON Schema as a copy, another dialect tolerated, two tools with one $id', () => {
+    const input = { $schema: 'http://json-schema.org/draft-07/schema#', $id: 'x', type: 'object', properties: {} };
+    for (const name of ['one', 'two']) {
+      const { inputSchema } = describeTool({ ...given, name, input });
+      expect(inputSchema).toEqual({ $id: 'x', type: 'object', properties: {} });
+      expect(inputSchema).not.toBe(input);
+    }
+  });
+
+  test('the JSON Schema of another library that has one', () => {
+    const schema = { type: 'object', properties: { a: { type: 'string' } } };
+    const input = Object.assign(() => undefined, {
+      '~standard': {
+        version: 1,
+        vendor: 'other',
+        validate: (value: unknown) => ({ value }),
+        jsonSchema: { input: ({ target }: { target: string }) => ({ ...schema, $schema: target }) },
+      },
+    });
+    expect(describeTool({ ...given, input }).inputSchema).toEqual(schema);
+  });
+
+  test('defaults are filled in', () => {
+    const described = describeTool(given);
+    expect(described).toMatchObject({ effect: 'once', truncate: true, adjustableTimeout: false });
+    expect(described).not.toHaveProperty('timeoutMs');
+  });
+
+  test('tool() types run by its schema and is any tool', () => {
+    const typed = tool({ ...given, input: z.object({ a: z.number() }), run: ({ a }) => a + 1 });
+    expect(describeTool(typed).name).toBe('probe_it');
+  });
+});
+
+describe('F145: the timeout property', () => {
+  const patient = { ...given, adjustableTimeout: true, timeoutMs: 30_000 };
+
+  test('is optional, names the true default (Δ40), and leaves the description as it is', () => {
+    const described = describeTool({ ...patient, input: { type: 'object', properties: { a: {} }, required: ['a'] } });
+    const before = structuredClone(described);
+    const { input_schema } = advertiseTool(described, 180_000);
+    expect(input_schema).toMatchObject({
+      properties: { a: {}, timeout: { type: 'integer', description: 'Seconds (default: 30)' } },
+      required: ['a'],
+    });
+    expect(described).toEqual(before);
+  });
+
+  test('is not on other tools, nor in place of a property of the tool itself', () => {
+    expect(advertiseTool(describeTool(given), 180_000).input_schema).toEqual({ type: 'object' });
+    const own = { type: 'object', properties: { timeout: { type: 'string' } } };
+    expect(advertiseTool(describeTool({ ...patient, input: own }), 1).input_schema).toEqual(own);
+  });
+
+  test('decides the timeout of the call, within bounds', () => {
+    const described = describeTool(patient);
+    expect(effectiveTimeoutMs(described, { timeout: 5 }, 1)).toBe(5_000);
+    expect(effectiveTimeoutMs(described, { timeout: 1e12 }, 1)).toBe(3_600_000);
+    for (const timeout of [0, -1, Number.NaN, '5', null, undefined]) {
+      expect(effectiveTimeoutMs(described, { timeout }, 1)).toBe(30_000);
+    }
+    expect(effectiveTimeoutMs(describeTool(given), { timeout: 5 }, 180_000)).toBe(180_000);
+    expect(effectiveTimeoutMs(describeTool(given), null, 180_000)).toBe(180_000);
+  });
+});
