@@ -136,7 +136,7 @@ export const SCRIPT_SESSIONS_MAX = 1_000_000;
 export const ROW_BYTES_MAX: number = 64 * 1024;
 /** UTF-8 bytes gathered for one flush; what comes later rides the next, so that a flush of a slow disk stays short. */
 export const FLUSH_BYTES_MAX: number = 4 * 1024 * 1024;
-/** Bytes of address space one shard's file is mapped with; see `src/journal/lmdb-engine.ts` for the reason. */
+/** Bytes of address space one shard's file is mapped with; see `src/journal/lmdb-environment.ts` for the reason. */
 export const STORE_MAP_BYTES: number = 64 * 1024 ** 3;
 /** Characters of a session's name in the journal: four times the longest session id, far below LMDB's 1,978 bytes. */
 export const JOURNAL_NAME_CHARACTERS_MAX = 512;
@@ -160,3 +160,9 @@ export const REPLAY_PAGE_EVENTS = 256;
 export const PAUSED_TURNS_MAX = 10_000;
 /** Subscribers one runtime serves at once: several for each live session. */
 export const SUBSCRIBERS_MAX = 65_536;
+/** Sessions of which a reader of all sessions may have lost events before it is told; one further behind is let go. */
+export const LOST_SESSIONS_MAX = 10_000;
+/** Milliseconds beyond a model call's timeout, or its cancelling, after which its silent thread is ended and replaced. */
+export const MODEL_THREAD_GRACE_MS = 5_000;
+/** Milliseconds between looks at the deadlines of model threads, while calls run. */
+export const MODEL_THREAD_WATCH_MS = 1_000;

@@ -28,3 +28,6 @@ export const systemClock: Clock = {
   setTimer: (run, delayMs) => setTimeout(run, Math.min(Math.max(0, delayMs), TIMER_DELAY_MS_MAX)),
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
 };
+
+/** The machine's own chance. */
+export const randomNumber: Random = () => Math.random();

@@ -3,7 +3,7 @@ import { isRecord } from '../base/json.ts';
 import { blockPath, type Report, type RequestView } from './legality-report.ts';
 
 /** Cache marks one request may carry (R16). */
-export const CACHE_MARKS_MAX = 4;
+const CACHE_MARKS_MAX = 4;
 
 interface Mark {
   readonly path: string;

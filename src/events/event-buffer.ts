@@ -57,7 +57,8 @@ export class EventBuffer {
    */
   put(event: SessionEvent, after: number): readonly BufferedEvent[] {
     const last = this.#items.at(-1);
-    const joined = last !== undefined && this.size > 0 && last.after === after ? joinDeltas(last.event, event) : undefined;
+    const joined =
+      last !== undefined && this.size > 0 && last.after === after ? joinDeltas(last.event, event) : undefined;
     const characters = charactersOf(event);
     const isOver = this.#characters + characters > this.#bounds.charactersMax;
     if (joined !== undefined && last !== undefined && !isOver) {

@@ -14,7 +14,8 @@
  *
  * Live events must flow before the first page of the log is asked for; what comes twice by that is read once.
  */
-import { REPLAY_PAGE_EVENTS } from '../base/bounds.ts';
+import { LOST_SESSIONS_MAX, REPLAY_PAGE_EVENTS } from '../base/bounds.ts';
+import { LimitError } from '../base/errors.ts';
 import type { SessionEvent } from './event.ts';
 import { type BufferBounds, type BufferedEvent, EventBuffer } from './event-buffer.ts';
 
@@ -46,11 +47,6 @@ export interface EventQueueOptions {
   readonly now: () => number;
 }
 
-interface Range {
-  from: number;
-  to: number;
-}
-
 /** Marks an ephemeral event that came before any durable one was known. */
 const UNKNOWN = -1;
 
@@ -68,8 +64,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   #isFetching = false;
   #page: readonly SessionEvent[] = [];
   #pageAt = 0;
-  /** Lost and not yet announced, by session: as many entries as fit into a buffer. */
-  readonly #lost: Map<string, Range> = new Map();
+  /** Lost and not yet announced, by session: one entry, or up to `LOST_SESSIONS_MAX` for a reader of all sessions. */
+  readonly #lost: Map<string, { readonly from: number; readonly to: number }> = new Map();
   /** Set by the producer: what is at hand is still read. */
   #ending: { readonly error?: unknown } | undefined;
   #isOver = false;
@@ -202,7 +198,10 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
     while (this.#pageAt < this.#page.length) {
       const event = this.#page[this.#pageAt];
       const next = this.#next ?? 1;
-      if (event?.seq !== undefined && event.seq > next) return this.#skipTo(event.seq, next);
+      if (event?.seq !== undefined && event.seq > next) {
+        this.#skip(next, event.seq - 1);
+        return this.#announcement();
+      }
       this.#pageAt += 1;
       if (event?.seq !== next) continue;
       this.#next = next + 1;
@@ -213,10 +212,10 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
     return undefined;
   }
 
-  /** The log has nothing between the place of the reader and `seq`: says so, and goes on there (E1). */
-  #skipTo(seq: number, next: number): SessionEvent {
-    this.#next = seq;
-    return { type: 'gap', session: this.#options.session ?? '', at: this.#options.now(), from: next, to: seq - 1 };
+  /** The log does not have these: the reader is told so, and goes on behind them (E1). */
+  #skip(from: number, to: number): void {
+    this.#next = to + 1;
+    this.#noteLost(this.#options.session ?? '', from, to);
   }
 
   /** Drops from the buffer's front what the log gave already, and what was told before something read since (E3). */
@@ -252,27 +251,27 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   #fetch(replay: Replay, from: number): void {
     if (this.#isFetching || this.#ending !== undefined) return;
     this.#isFetching = true;
+    const known = this.#highest ?? 0;
     replay(from, REPLAY_PAGE_EVENTS).then(
-      (page) => this.#fetched(page, from),
+      (page) => this.#fetched(page, from, known),
       (error: unknown) => this.fail(error),
     );
   }
 
-  #fetched(page: readonly SessionEvent[], from: number): void {
+  /** `known`: the newest durable event told when the page was asked for; the log had it then, if it has it at all. */
+  #fetched(page: readonly SessionEvent[], from: number, known: number): void {
     this.#isFetching = false;
     if (this.#isOver) return;
     this.#page = page;
     this.#pageAt = 0;
-    const hasMore = page.some((event) => event.seq !== undefined && event.seq >= from);
-    if (!hasMore) this.#logIsRead(from);
+    const isEmpty = !page.some((event) => event.seq !== undefined && event.seq >= from);
+    if (isEmpty) {
+      const oldest = this.#oldestLive() ?? from;
+      if (known >= from) this.#skip(from, Math.min(known, oldest - 1));
+      // What was told and thrown out while the page was under way is in the log by now: the next read sees the hole.
+      this.#isReplaying = false;
+    }
     this.#rouse();
-  }
-
-  /** The log has nothing from the reader's place on: what is live comes next, behind a gap if it begins later. */
-  #logIsRead(next: number): void {
-    const oldest = this.#oldestLive();
-    if (oldest !== undefined && oldest > next) this.#page = [this.#skipTo(oldest, next)];
-    this.#isReplaying = false;
   }
 
   /** The durable event that an ephemeral one told now comes after, as far as is known. */
@@ -291,9 +290,14 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
     if (event.seq === undefined) return;
     if (this.#options.replay !== undefined) this.#durables -= 1;
     if (this.#options.replay !== undefined && event.seq < (this.#next ?? 1)) return;
-    const range = this.#lost.get(event.session);
-    if (range === undefined) this.#lost.set(event.session, { from: event.seq, to: event.seq });
-    else range.to = event.seq;
+    this.#noteLost(event.session, event.seq, event.seq);
+  }
+
+  #noteLost(session: string, from: number, to: number): void {
+    const range = this.#lost.get(session);
+    this.#lost.set(session, { from: Math.min(from, range?.from ?? from), to: Math.max(to, range?.to ?? to) });
+    if (this.#lost.size <= LOST_SESSIONS_MAX) return;
+    this.fail(new LimitError('a reader of all sessions fell too far behind', { data: { limit: 'lostSessions' } }));
   }
 
   #news(): Promise<void> {

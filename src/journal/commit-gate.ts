@@ -6,8 +6,9 @@
  *
  * Invariants:
  *  G1 one write at a time, in the order the batches were opened;
- *  G2 who arrives during a write rides the next one, which starts as soon as that write ends: no timer, no waiting when idle
- *     but to the end of the current turn of the loop, which collects the turn's callers into one write;
+ *  G2 who arrives during a write rides the next one; there is no timer: a write starts at the end of the turn of the loop in
+ *     which somebody began to wait or the write before it ended, so the callers of one turn share it and the loop is never
+ *     starved;
  *  G3 one promise a batch, shared by all its waiters, none for a batch that nobody waits for;
  *  G4 a waiter resumes after `written` ran, so it finds the journal as of its own write;
  *  G5 after a refused write the whole queue is dropped, all its waiters reject, and so does every later `flushed()` until
@@ -118,25 +119,22 @@ export class CommitGate<Batch> {
   }
 
   async #run(): Promise<void> {
+    const slot = this.#queue[0];
+    if (slot === undefined) return;
     this.#state = 'writing';
-    for (;;) {
-      const slot = this.#queue[0];
-      if (slot === undefined) break;
-      if (this.#queue.length === 1) {
-        if (slot.waiter === undefined) break;
-        this.#queue.push({ batch: this.#port.create(), waiter: undefined });
-      }
-      try {
-        await this.#port.write(slot.batch);
-      } catch (error) {
-        this.#refuse(error instanceof Error ? error : new Error(String(error)));
-        return;
-      }
-      this.#queue.shift();
-      this.#port.written(slot.batch);
-      slot.waiter?.resolve();
+    if (this.#queue.length === 1) this.#queue.push({ batch: this.#port.create(), waiter: undefined });
+    try {
+      await this.#port.write(slot.batch);
+    } catch (error) {
+      this.#refuse(error instanceof Error ? error : new Error(String(error)));
+      return;
     }
+    this.#queue.shift();
+    this.#port.written(slot.batch);
     this.#state = 'idle';
+    // Before the waiters resume, so that the next write cannot be started twice; it runs after them, and takes what they put.
+    if (this.#queue.length > 1 || this.#queue[0]?.waiter !== undefined) this.#start();
+    slot.waiter?.resolve();
   }
 
   #refuse(error: Error): void {

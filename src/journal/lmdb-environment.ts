@@ -12,13 +12,14 @@
  *  - `noSync` for `'os'`: pages are handed to the system, nothing waits for the device. A killed process loses nothing. A power
  *    loss may lose the last moments, and, as pages may reach the device out of order, may in the worst case damage the file.
  */
-import { mkdir, open as openFile, readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Database, type Key, open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { STORE_MAP_BYTES } from '../base/bounds.ts';
-import { asError, StoreCorruptError, StoreVersionError, TroupeError } from '../base/errors.ts';
+import { StoreVersionError } from '../base/errors.ts';
+import { syncDirectory } from './durable-file.ts';
 import type { Durability } from './journal.ts';
-import { commitCause, corruptError, writeError } from './lmdb-errors.ts';
+import { commitCause, corruptError, openError, writeError } from './lmdb-errors.ts';
 import { checkLmdbFile } from './lmdb-file.ts';
 
 /** Version of everything in the environment; a store of a higher one is not opened. */
@@ -56,58 +57,51 @@ export interface LmdbEnvironment {
 
 /**
  * Opens the environment of `options.directory`, or makes it. Throws `StoreCorruptError` (damaged, foreign, or its data file is
- * gone), `StoreVersionError` (newer format), `StoreFullError` (it cannot be made); in the first two nothing was written.
+ * gone), `StoreVersionError` (newer format), `StoreFullError` (the system refuses); in the first two nothing was written.
  */
 export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnvironment> {
-  const path = join(options.directory, DATA_FILE);
-  if (await exists(path)) {
-    await checkLmdbFile(path);
-    await checkFormat(options, path);
-  } else {
-    await createEnvironment(options);
-  }
+  const { directory } = options;
+  const path = join(directory, DATA_FILE);
   try {
+    if (await exists(path)) {
+      await checkLmdbFile(path);
+      await checkFormat(options, path);
+    } else {
+      await createEnvironment(options);
+    }
     return openTables(options);
   } catch (error) {
-    throw corruptError(path, asError(error));
+    throw await openError(directory, path, error);
   }
 }
 
 /** Makes the environment under another name and moves its file into place, so that a half-made one is never met. */
 async function createEnvironment(options: LmdbOptions): Promise<void> {
-  const birth = join(options.directory, BIRTH_DIRECTORY);
-  try {
-    await mkdir(options.directory, { recursive: true });
-    if ((await readdir(options.directory)).includes(LOCK_FILE)) {
-      const reason = `${DATA_FILE} is gone, ${LOCK_FILE} is still there`;
-      throw new StoreCorruptError(`the store ${options.directory} cannot be opened: ${reason}`, {
-        data: { path: options.directory, reason },
-      });
-    }
-    await rm(birth, { recursive: true, force: true });
-    const environment = openTables({ ...options, directory: birth, durability: 'flush' });
-    try {
-      await writeBirthRecords(environment);
-    } finally {
-      await environment.root.close();
-    }
-    await rename(join(birth, DATA_FILE), join(options.directory, DATA_FILE));
-    await syncDirectory(options.directory);
-    await rm(birth, { recursive: true, force: true });
-  } catch (error) {
-    throw await writeError(options.directory, asError(error));
+  const { directory } = options;
+  const birth = join(directory, BIRTH_DIRECTORY);
+  await mkdir(directory, { recursive: true });
+  if ((await readdir(directory)).includes(LOCK_FILE)) {
+    throw corruptError(directory, new Error(`${DATA_FILE} is gone, ${LOCK_FILE} is still there`));
   }
+  await rm(birth, { recursive: true, force: true });
+  const environment = openTables({ ...options, directory: birth, durability: 'flush' });
+  try {
+    await writeBirthRecords(environment);
+  } catch (error) {
+    throw await writeError(directory, await commitCause(error));
+  } finally {
+    await environment.root.close();
+  }
+  await rename(join(birth, DATA_FILE), join(directory, DATA_FILE));
+  await syncDirectory(directory);
+  await rm(birth, { recursive: true, force: true });
 }
 
 async function writeBirthRecords({ meta }: LmdbEnvironment): Promise<void> {
-  try {
-    await meta.batch(() => {
-      void meta.put('format', String(STORE_FORMAT), 0);
-      void meta.put('fence', '0', 0);
-    });
-  } catch (error) {
-    throw await commitCause(error);
-  }
+  await meta.batch(() => {
+    void meta.put('format', String(STORE_FORMAT), 0);
+    void meta.put('fence', '0', 0);
+  });
 }
 
 /** Reads the format record through a read-only environment, which cannot change the file. */
@@ -127,9 +121,6 @@ async function checkFormat(options: LmdbOptions, path: string): Promise<void> {
         { data: { path, found: format, supported: STORE_FORMAT } },
       );
     }
-  } catch (error) {
-    if (error instanceof TroupeError) throw error;
-    throw corruptError(path, asError(error));
   } finally {
     await root?.close();
   }
@@ -175,17 +166,6 @@ async function exists(path: string): Promise<boolean> {
     return true;
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
-    throw corruptError(path, asError(error));
-  }
-}
-
-/** Makes a rename durable. Windows cannot sync a directory and needs no such thing. */
-async function syncDirectory(directory: string): Promise<void> {
-  if (process.platform === 'win32') return;
-  const handle = await openFile(directory, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
+    throw error;
   }
 }

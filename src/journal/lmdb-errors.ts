@@ -25,10 +25,22 @@ export async function commitCause(error: unknown): Promise<Error> {
   return asError(error);
 }
 
-/** A refused write of the store in `directory`: `StoreCorruptError` for a damaged file, else `StoreFullError`. */
-export async function writeError(directory: string, cause: Error): Promise<TroupeError> {
+/**
+ * An error met while opening `path` in `directory`: what the system refuses (rights, descriptors, memory) is
+ * `StoreFullError` with its code, as it may pass; what LMDB cannot make sense of is `StoreCorruptError`.
+ */
+export async function openError(directory: string, path: string, thrown: unknown): Promise<TroupeError> {
+  const cause = asError(thrown);
   if (cause instanceof TroupeError) return cause;
-  if (isCorruption(cause)) return corruptError(directory, cause);
+  const isSystem = ('code' in cause && typeof cause.code === 'string') || (numericCode(cause) ?? 0) > 0;
+  return isSystem ? writeError(directory, cause) : corruptError(path, cause);
+}
+
+/** A refused write of the store in `directory`: `StoreCorruptError` for a damaged file, else `StoreFullError`. */
+export async function writeError(directory: string, thrown: unknown): Promise<TroupeError> {
+  const cause = asError(thrown);
+  if (cause instanceof TroupeError) return cause;
+  if (CORRUPT_CODES.has(numericCode(cause) ?? 0)) return corruptError(directory, cause);
   const code = await deviceCode(directory, cause);
   const reason = Object.assign(new Error(cause.message, { cause }), { code });
   return new StoreFullError(`the store ${directory} cannot be written: ${code} (${cause.message})`, {
@@ -43,11 +55,6 @@ export function corruptError(path: string, cause: Error): StoreCorruptError {
     cause,
     data: { path, reason: cause.message },
   });
-}
-
-/** True when the error says that the file is damaged, not that the device refuses. */
-export function isCorruption(error: Error): boolean {
-  return CORRUPT_CODES.has(numericCode(error) ?? 0);
 }
 
 async function deviceCode(directory: string, cause: Error): Promise<string> {

@@ -37,6 +37,11 @@ export interface MemoryJournalOptions {
    * `StoreFullError`. Must not throw.
    */
   readonly refuse?: () => Error | undefined;
+  /**
+   * Calls `run` once, soon, never synchronously; starts each write. `setImmediate` when missing. A simulator may give its own
+   * step; `queueMicrotask` would let sessions that never wait for anything else starve the loop.
+   */
+  readonly schedule?: (run: () => void) => void;
 }
 
 /** An empty store. */
@@ -45,12 +50,14 @@ export function createMemoryStore(): MemoryStore {
 }
 
 /**
- * Opens a journal in memory. `flushed()` resolves in a later microtask, never in the call. What was appended but not flushed is
+ * Opens a journal in memory. `flushed()` resolves in a later turn of the loop, never in the call. What was appended but not flushed is
  * lost with the journal, as in a crash, when another is opened over the same store.
  */
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
   const engine = new MemoryEngine(options.store ?? createMemoryStore(), options.refuse);
-  return new EngineJournal(engine, { schedule: queueMicrotask });
+  return new EngineJournal(engine, {
+    schedule: options.schedule ?? ((run) => void setImmediate(run)),
+  });
 }
 
 class MemoryEngine implements Engine {

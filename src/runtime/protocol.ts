@@ -9,6 +9,7 @@ import type { ModelRequest, ProviderData } from '../models/provider.ts';
 import type { Explanation } from '../session/explain.ts';
 import type { Replies } from '../session/records.ts';
 import type { ReceiptState } from '../session/state.ts';
+import type { HostRunner } from '../tools/host-tools.ts';
 import type { ToolDescription } from '../tools/tool.ts';
 import type { AgentPlan } from '../../actors/agent-catalog.ts';
 
@@ -26,8 +27,7 @@ export interface AgentSource {
 /** Where model calls are made. */
 export type ProviderPlan =
   | { readonly kind: 'data'; readonly data: ProviderData }
-  | { readonly kind: 'module'; readonly url: string }
-  | { readonly kind: 'host' };
+  | { readonly kind: 'host'; readonly name: string };
 
 /** Everything a shard is started with. */
 export interface ShardPlan {
@@ -159,29 +159,37 @@ export interface ShardMethods {
 export interface ShardNotes {
   events: readonly SessionEvent[];
   degraded: { readonly error: ErrorShape } | { readonly error?: undefined };
-  fault: { readonly error: ErrorShape; readonly session?: string };
+  log: LogLine;
 }
 
-/** What a shard asks of the host thread: the closures an embedder gave. Called through Comlink. */
-export interface HostServices {
-  runTool(run: {
-    readonly agent: string;
-    readonly toolName: string;
-    readonly id: number;
-    readonly session: string;
-    readonly callId: string;
-    readonly key: string;
-    readonly input: unknown;
-    readonly timeoutMs: number;
-    readonly mode: 'run' | 'probe';
-  }): Promise<unknown>;
-  abortTool(id: number, reason: string): void;
-  generate(call: {
-    readonly id: number;
-    readonly session: string;
-    readonly request: ModelRequest;
-    readonly wantsDeltas: boolean;
-  }): Promise<unknown>;
+/** One line for the embedder's logger. */
+export interface LogLine {
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
+  readonly message: string;
+  readonly session?: string;
+  readonly error?: ErrorShape;
+}
+
+/** What a shard asks of the host thread: the closures an embedder gave. Called in place, or through a bridge. */
+export interface HostServices extends HostRunner {
+  /** One call of a provider given by value; its deltas come as notes (`model.delta`). */
+  generate(call: HostModelCall): Promise<unknown>;
+  /** Aborts a running `generate`; unknown ids are ignored. */
   abortModel(id: number): void;
+  /** The text of an agent's system function. */
   evaluateSystem(agent: string, session: string): Promise<string>;
 }
+
+/** One model call for the host. */
+export interface HostModelCall {
+  readonly id: number;
+  readonly session: string;
+  readonly request: ModelRequest;
+}
+
+/** A host service as the shard sees it: every answer a promise. */
+export type RemoteServices = {
+  readonly [Key in keyof HostServices]: (
+    ...args: Parameters<HostServices[Key]>
+  ) => Promise<Awaited<ReturnType<HostServices[Key]>>>;
+};

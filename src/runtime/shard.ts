@@ -11,7 +11,6 @@
  *  H3 an actor whose turn threw, or whose flush failed, is dropped and read again from the log;
  *  H4 an idle session holds no timer and, beyond `HOT_SESSIONS_MAX`, no memory (A11).
  */
-import type { Logger } from 'pino';
 import type { AgentCatalog, SessionAgent } from '../../actors/agent-catalog.ts';
 import { ModelCaller } from '../../actors/model-caller.ts';
 import type { ResultShelf } from '../../actors/result-shelf.ts';
@@ -35,6 +34,7 @@ import { SUBAGENT_TRUNCATION_REASON } from '../tools/truncation.ts';
 import { Checkpointer } from './checkpointer.ts';
 import { CommitQueue } from './commit-queue.ts';
 import type { Counters } from './metrics.ts';
+import type { LogLine } from './protocol.ts';
 import { CrashCounter } from './crash-counter.ts';
 import { readActor } from './session-reader.ts';
 import { ShardWaiters } from './shard-waiters.ts';
@@ -43,7 +43,7 @@ import { ShardWaiters } from './shard-waiters.ts';
 export interface ShardHost {
   events(events: readonly SessionEvent[]): void;
   degraded(error: TroupeError | undefined): void;
-  fault(error: TroupeError, sessionId: string | undefined): void;
+  log(line: LogLine): void;
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
 }
 
@@ -56,7 +56,6 @@ export interface ShardParts {
   readonly durability: Durability;
   readonly clock: Clock;
   readonly random: Random;
-  readonly logger: Logger;
   readonly shelf: ResultShelf;
   readonly counters: Counters;
   readonly host: ShardHost;
@@ -537,8 +536,12 @@ export class Shard {
     reply?.reject(fault);
     for (const actor of touched) {
       this.#drop(actor);
-      this.parts.host.fault(fault, actor.id);
-      this.parts.logger.error({ session: actor.id, error: thrown }, 'a session turn failed');
+      this.parts.host.log({
+        level: 'error',
+        message: 'a session turn failed; the session is read again from its log',
+        session: actor.id,
+        error: errorShape(thrown),
+      });
       if (this.parts.journal.keyOf(actor.id) === undefined) continue;
       // A session that fails again and again is left alone until the store is opened again, or it is sent something.
       if (this.#crashes.count(actor.id)) setImmediate(() => this.submit(actor.id, [{ type: 'recover' }]));
@@ -560,7 +563,7 @@ export class Shard {
   #flushFailed(error: Error): void {
     const degraded = storeError(error);
     this.#degraded = degraded;
-    this.parts.logger.error({ error }, 'the store refuses writes');
+    this.parts.host.log({ level: 'error', message: 'the store refuses writes', error: errorShape(degraded) });
     this.parts.host.degraded(degraded);
     for (const actor of [...this.#hot.values()]) this.#drop(actor);
     this.parts.clock.setTimer(() => void this.#recoverStore(), DEVICE_RETRY_MS);

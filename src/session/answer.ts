@@ -86,11 +86,6 @@ export function storableAnswer(
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
     });
   }
-  // A paused answer is sent back as the last message, where trailing whitespace is refused (R11).
-  const last = content.at(-1);
-  if (options.stop === 'pause_turn' && last?.type === 'text') {
-    content[content.length - 1] = { ...last, text: last.text.trimEnd() };
-  }
   return { content, calls };
 }
 
@@ -99,7 +94,7 @@ function storableBlock(block: Readonly<Record<string, unknown>>): ContentBlock |
   if (block['type'] === 'text') {
     const text = typeof block['text'] === 'string' ? wellFormed(block['text']) : '';
     // The API itself can answer an empty text block, and refuses it when it is sent back (R08, R09).
-    return text.trim() === '' ? undefined : { type: 'text', text };
+    return text.trim() === '' ? undefined : { type: 'text', text, ...replayed(block, 'citations') };
   }
   if (USER_BLOCKS.has(String(block['type']))) return undefined;
   // Cut off before its signature, a thinking block cannot be sent back (R21).
@@ -130,13 +125,24 @@ function storableCall(
     };
   }
   try {
-    return { block: { type: 'tool_use', id, name, input: toPlainJson(rawInput) } };
+    return { block: { type: 'tool_use', id, name, input: toPlainJson(rawInput), ...replayed(block, 'caller') } };
   } catch (error) {
     if (!(error instanceof NotPlainError)) throw error;
     return {
       block: { type: 'tool_use', id, name, input: {} },
       problem: `Not executed: the input was ${error.message}.`,
     };
+  }
+}
+
+/** A field of the answer that a request may hold too: a paused turn goes back unchanged (R38). */
+function replayed(block: Readonly<Record<string, unknown>>, field: 'citations' | 'caller'): Readonly<Record<string, Json>> {
+  const value = block[field];
+  if (value === undefined || value === null) return {};
+  try {
+    return { [field]: toPlainJson(value) };
+  } catch {
+    return {};
   }
 }
 

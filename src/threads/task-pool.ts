@@ -84,6 +84,8 @@ export function threadDeathOf(error: unknown): string | undefined {
   return typeof death === 'string' ? death : undefined;
 }
 
+const taskOver: Error = new CancelledError('the task is over');
+
 class PiscinaPool implements TaskPool {
   readonly #options: TaskPoolOptions;
   #piscina: Piscina | undefined;
@@ -173,8 +175,9 @@ class PiscinaPool implements TaskPool {
       entry.reject(entry.fate ?? threadDeath(error));
     } finally {
       this.#running.delete(entry);
-      // The task is over: this only takes the listener off the caller's signal.
-      entry.kill.abort();
+      // The task is over: this only takes the listener off the caller's signal. With a reason, as Node makes a costly
+      // exception where there is none.
+      entry.kill.abort(taskOver);
       this.#fill();
     }
   }

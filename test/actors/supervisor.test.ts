@@ -416,6 +416,13 @@ describe('children that come and go', () => {
     expect(words(driver.tell({ type: 'childStarted', id: 'nobody', run: 1 }))).toEqual([]);
     expect(driver.state.stale).toBe(5);
     expect(driver.child('a').status.name).toBe('running');
+
+    const walking = new SupervisionDriver(abc, { ...patient, strategy: 'restForOne' }).begin();
+    walking.tell(walking.exit('b'));
+    const end = walking.exit('a');
+    walking.tell(end);
+    walking.tell(end);
+    expect(walking.state.stale).toBe(1);
   });
 });
 

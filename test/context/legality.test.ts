@@ -456,17 +456,23 @@ describe('checkRequest', () => {
     expect(checkRequestText(JSON.stringify(legal()))).toEqual([]);
   });
 
-  it.each(FATAL)('%s: %s is refused as exactly that', (rule, _what, build, options) => {
-    const found = fatalOf(checkRequest(build(), options ?? {}));
-    expect(rulesOf(found)).toEqual([rule]);
-    expect(found[0]?.message).not.toBe('');
-  });
+  it.each(FATAL.map(([rule, what, build, options]) => ({ rule, what, build, options })))(
+    '$rule: $what is refused as exactly that',
+    ({ rule, build, options }) => {
+      const found = fatalOf(checkRequest(build(), options ?? {}));
+      expect(rulesOf(found)).toEqual([rule]);
+      expect(found[0]?.message).not.toBe('');
+    },
+  );
 
-  it.each(WARNING)('%s: %s warns as exactly that', (rule, _what, build) => {
-    const found = checkRequest(build());
-    expect(rulesOf(found)).toEqual([rule]);
-    expect(fatalOf(found)).toEqual([]);
-  });
+  it.each(WARNING.map(([rule, what, build]) => ({ rule, what, build })))(
+    '$rule: $what warns as exactly that',
+    ({ rule, build }) => {
+      const found = checkRequest(build());
+      expect(rulesOf(found)).toEqual([rule]);
+      expect(fatalOf(found)).toEqual([]);
+    },
+  );
 
   it('R17: a mark on an empty text block is told beside R08', () => {
     const body = legal();

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { ContentError } from '../../src/base/errors.ts';
 import type { PendingType, Source } from '../../src/base/messages.ts';
-import { decide } from '../../src/session/decide.ts';
+import { apply } from '../../src/session/apply.ts';
 import { checkEntry, KIND_OF, promotionOrder, routeOf, selectEntries, wakingEntry } from '../../src/session/mailbox.ts';
 import { phantomCallOf, toLlm } from '../../src/session/promotion.ts';
 import type { Entry } from '../../src/session/records.ts';
 import type { MailboxEntry, SessionState } from '../../src/session/state.ts';
-import { environmentOf, executingSession, type Machine, startedSession } from '../support/session-kit.ts';
+import { executingSession, type Machine, startedSession } from '../support/session-kit.ts';
 
 /** A paused idle session, so that what is sent stays in the mailbox to be looked at. */
 function pausedSession(): Machine {
@@ -279,9 +279,8 @@ describe('mailbox: promotion', () => {
 
   it('F029: a claim of an entry that is not waiting is a broken log and throws', () => {
     const machine = startedSession();
-    expect(() => machine.input({ type: 'wake' })).not.toThrow();
-    const decision = decide(machine.state, { type: 'recall', pendingId: 1 }, environmentOf(machine.world));
-    expect(decision.records).toEqual([]);
+    const claim = { type: 'claimed', halfStep: 1, entries: [1], turn: 1 } as const;
+    expect(() => apply(machine.state, claim, machine.world.now)).toThrow('S2: entry 1 is not waiting');
   });
 
   it('F030: what waits is shown to a model as its content, a delivery as the pair it will be', () => {

@@ -40,6 +40,7 @@ export interface World {
   toolRounds: number;
   tokenBudget: number;
   maxActiveChildren: number;
+  admits: boolean;
   /** Ids the embedder took for sessions of his own. */
   readonly taken: Set<string>;
 }
@@ -77,6 +78,7 @@ export function makeWorld(options: WorldOptions = {}): World {
     toolRounds: options.toolRounds ?? 250,
     tokenBudget: options.tokenBudget ?? 120_000,
     maxActiveChildren: options.maxActiveChildren ?? 8,
+    admits: true,
     taken: new Set(),
   };
 }
@@ -99,6 +101,7 @@ export function environmentOf(world: World): Environment {
       maxActiveChildren: world.maxActiveChildren,
     },
     toolNamesOf: (agent) => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent] : undefined),
+    admits: world.admits,
     exists: (sessionId) => world.taken.has(sessionId),
   };
 }

@@ -14,7 +14,7 @@ function execute(run: AnyTool['run'], options: Partial<ToolExecution & Tool> = {
     timeoutMs: Number.POSITIVE_INFINITY,
     mode: 'run',
     ...options,
-    input: 'input' in options && options.signal === undefined ? (options as { given?: unknown }).given : {},
+    input: {},
   });
 }
 const textOf = async (run: AnyTool['run']): Promise<string> => (await execute(run)).content;
@@ -145,7 +145,7 @@ describe('F57: text', () => {
         (text, bytesMax) => {
           for (const part of [headOfBytes(text, bytesMax), tailOfBytes(text, bytesMax)]) {
             expect(Buffer.byteLength(part)).toBeLessThanOrEqual(bytesMax);
-            expect(text.toWellFormed().includes(part)).toBe(true);
+            expect(text.includes(part)).toBe(true);
           }
           if (bytesMax > 100) expect(Buffer.byteLength(cutMiddle(text, bytesMax))).toBeLessThanOrEqual(bytesMax);
         },

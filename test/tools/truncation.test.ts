@@ -54,7 +54,7 @@ describe('Δ21', () => {
     const { text } = truncateResult(whole, { ...bounds, charactersMax: Number.POSITIVE_INFINITY });
     expect(Buffer.byteLength(text)).toBeLessThanOrEqual(262_144);
     expect(text).not.toMatch(/\p{Surrogate}/u);
-    expect(text).toMatch(/^😀[^]*😀$/u);
+    expect(text.startsWith('😀') && text.endsWith('😀')).toBe(true);
   });
 
   test('any text ends within both bounds, and is cut only when it exceeds one', () => {

@@ -1,0 +1,54 @@
+/** The public API of troupe. */
+export type { Limits } from './base/bounds.ts';
+export type { Clock, Ids, Random } from './base/clock.ts';
+export {
+  CancelledError,
+  ConfigError,
+  ContentError,
+  type ErrorCode,
+  type ErrorShape,
+  InvalidNameError,
+  KeyReusedError,
+  LimitError,
+  MailboxFullError,
+  ModelAuthenticationError,
+  ModelError,
+  ModelInvalidRequestError,
+  SessionBusyError,
+  StoreCorruptError,
+  StoreFullError,
+  StoreLockedError,
+  StoreVersionError,
+  TimeoutError,
+  TroupeError,
+  TurnFailedError,
+} from './base/errors.ts';
+export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserContent } from './base/messages.ts';
+export type { Settings, SettingsInput } from './base/settings.ts';
+export type { EventBody, SessionEvent } from './events/event.ts';
+export type { Durability } from './journal/journal.ts';
+export { type AnthropicOptions, anthropic } from './models/anthropic.ts';
+export type {
+  GenerateContext,
+  ModelDelta,
+  ModelProvider,
+  ModelRequest,
+  ModelResponse,
+  ProviderData,
+  RequestMessage,
+  Thinking,
+  ToolSchema,
+} from './models/provider.ts';
+export { type Agent, type AgentOptions, agent, type SubagentOptions, type SupervisionOptions } from './runtime/agent.ts';
+export { Child, type ChildExit } from './runtime/child.ts';
+export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
+export { type ChildResult, Family } from './runtime/family.ts';
+export { open } from './runtime/open.ts';
+export type { OpenOptions, ThreadOptions } from './runtime/options.ts';
+export type { SessionSummary } from './runtime/protocol.ts';
+export { Receipt, type ReceiptStatus } from './runtime/receipt.ts';
+export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/runtime.ts';
+export { type SendOptions, Session, type SessionInfo, type SpawnOptions } from './runtime/session.ts';
+export type { Explanation } from './session/explain.ts';
+export { INTERRUPT_NOTICE } from './session/tool-texts.ts';
+export { type Effect, type StandardSchema, type Tool, type ToolContext, type ToolOptions, tool } from './tools/tool.ts';

@@ -1,0 +1,44 @@
+/** Who a process is: a pid alone is not, as pids are given again. */
+import { readFile } from 'node:fs/promises';
+
+/** Fields 3 (state) and 22 (start time) of `/proc/<pid>/stat`, counted after the command name (proc(5)). */
+const STATE_FIELD = 0;
+const START_FIELD = 19;
+/** States of a process that is gone but for its entry. */
+const DEAD_STATES: ReadonlySet<string> = new Set(['Z', 'X', 'x']);
+
+/**
+ * When a process began, as the system counts it (text, for comparison only). `undefined`: no such process, or it is a zombie.
+ * `null`: the system does not say.
+ */
+export async function processStart(pid: number): Promise<string | null | undefined> {
+  let text: string;
+  try {
+    text = await readFile(`/proc/${pid}/stat`, 'utf8');
+  } catch {
+    return signalReaches(pid) ? null : undefined;
+  }
+  // The command name stands in parentheses and may itself have spaces and parentheses.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  if (DEAD_STATES.has(fields[STATE_FIELD] ?? '')) return undefined;
+  return fields[START_FIELD] ?? null;
+}
+
+/** Changes when the machine starts anew; `null` where the system does not say. */
+export async function bootIdentity(): Promise<string | null> {
+  try {
+    return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
+  } catch {
+    return null;
+  }
+}
+
+function signalReaches(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // Not being allowed to signal it means that it is there.
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}

@@ -1,0 +1,181 @@
+/** Puts a shard together from its plan: journal, tools, models, agents. Runs on the shard's thread, whichever that is. */
+import { AgentCatalog, type AgentDefinition } from '../../actors/agent-catalog.ts';
+import { ResultShelf } from '../../actors/result-shelf.ts';
+import type { Clock, Random } from '../base/clock.ts';
+import { openJournal } from '../journal/open-journal.ts';
+import { createInPlacePool } from '../models/in-place-pool.ts';
+import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
+import type { GenerateContext, ModelDelta, ModelProvider, ModelRequest, ModelResponse } from '../models/provider.ts';
+import { resolveProvider } from '../models/resolve.ts';
+import { checkResponse } from '../models/response-check.ts';
+import { createThreadedPool } from '../models/threaded-pool.ts';
+import { createToolPool } from '../tools/threaded-pool.ts';
+import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
+import type { RegisteredTool } from '../tools/tool-registry.ts';
+import { Counters } from './metrics.ts';
+import type { AgentSource, RemoteServices, ShardPlan } from './protocol.ts';
+import { Shard, type ShardHost } from './shard.ts';
+
+/** What surrounds a shard on its thread. */
+export interface ShardSurroundings {
+  readonly services: RemoteServices;
+  readonly host: Omit<ShardHost, 'evaluateSystem'>;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** A shard, and the way in for what the host tells it besides requests. */
+export interface BuiltShard {
+  readonly shard: Shard;
+  /** Progress of a host tool. */
+  readonly toolProgress: (id: number, data: unknown) => void;
+  /** A delta of a host provider. */
+  readonly modelDelta: (id: number, delta: ModelDelta) => void;
+}
+
+/**
+ * Opens the journal, loads and checks the tools, builds the pools. Rejects with `ConfigError` for a tool, provider or agent
+ * that cannot be used, and with the store's errors; nothing is left open then.
+ */
+export async function buildShard(plan: ShardPlan, surroundings: ShardSurroundings): Promise<BuiltShard> {
+  const { services, clock } = surroundings;
+  let listener: ToolPoolListener | undefined;
+  const toolPool = createToolPool({
+    threads: plan.threads.tools,
+    clock,
+    hostRunner: { run: (run) => services.run(run), abort: (id, reason) => services.abort(id, reason) },
+    listener: {
+      finished: (id, outcome) => listener?.finished(id, outcome),
+      progress: (id, data) => listener?.progress(id, data),
+    },
+    onNoise: ({ toolName, message }) =>
+      surroundings.host.log({ level: 'warn', message: `late error of tool ${JSON.stringify(toolName)}: ${message}` }),
+  });
+  try {
+    const definitions = await describeAgents(plan.agents, toolPool);
+    const catalog = new AgentCatalog(definitions, plan.settings, plan.limits);
+    const models = await modelPools(plan, surroundings);
+    const journal = await openJournal({
+      durability: plan.durability,
+      ...(plan.directory === undefined ? {} : { directory: plan.directory }),
+    });
+    const shard = new Shard({
+      journal,
+      catalog,
+      settings: plan.settings,
+      limits: plan.limits,
+      durability: plan.durability,
+      clock,
+      random: surroundings.random,
+      shelf: new ResultShelf(plan.shelf),
+      counters: new Counters(plan.counters),
+      host: {
+        events: (events) => surroundings.host.events(events),
+        degraded: (error) => surroundings.host.degraded(error),
+        log: (line) => surroundings.host.log(line),
+        evaluateSystem: (agent, session) => services.evaluateSystem(agent, session),
+      },
+      makeModelPool: (modelListener) => models.attach(modelListener),
+      makeToolPool: (toolListener) => {
+        listener = toolListener;
+        return toolPool;
+      },
+    });
+    return {
+      shard,
+      toolProgress: (id, data) => listener?.progress(id, data),
+      modelDelta: (id, delta) => models.delta(id, delta),
+    };
+  } catch (error) {
+    await toolPool.close();
+    throw error;
+  }
+}
+
+/** Finds every agent's tools; a module is loaded once, in a tool thread. */
+async function describeAgents(sources: readonly AgentSource[], pool: ToolPool): Promise<readonly AgentDefinition[]> {
+  const urls = new Set(sources.flatMap(({ tools }) => tools.flatMap((tool) => (tool.kind === 'module' ? [tool.url] : []))));
+  const modules = new Map<string, readonly RegisteredTool[]>();
+  for (const url of urls) {
+    const found = await pool.describe(url);
+    modules.set(
+      url,
+      found.map(({ exportName, description }) => ({ description, place: { kind: 'thread', url, exportName } })),
+    );
+  }
+  return sources.map(({ plan, tools }) => ({
+    plan,
+    tools: tools.flatMap((tool): readonly RegisteredTool[] =>
+      tool.kind === 'module'
+        ? (modules.get(tool.url) ?? [])
+        : [{ description: tool.description, place: { kind: 'host', agent: plan.name } }],
+    ),
+  }));
+}
+
+interface ModelPools {
+  attach(listener: ModelPoolListener): ModelPool;
+  delta(id: number, delta: ModelDelta): void;
+}
+
+/** The pool of model calls: threads for plain data, in place when there are none, a proxy for a value on the host. */
+async function modelPools(plan: ShardPlan, surroundings: ShardSurroundings): Promise<ModelPools> {
+  const { clock, services } = surroundings;
+  if (plan.provider.kind === 'host') {
+    const proxy = new HostProvider(plan.provider.name, services);
+    return { attach: (listener) => createInPlacePool(proxy, listener, clock), delta: (id, delta) => proxy.delta(id, delta) };
+  }
+  const { data } = plan.provider;
+  const delta = (): void => undefined;
+  if (plan.threads.models === 0) {
+    const provider = await resolveProvider(data);
+    return { attach: (listener) => createInPlacePool(provider, listener, clock), delta };
+  }
+  let listener: ModelPoolListener | undefined;
+  const pool = await createThreadedPool({
+    threads: plan.threads.models,
+    provider: data,
+    listener: {
+      completed: (completions) => listener?.completed(completions),
+      delta: (id, session, piece) => listener?.delta(id, session, piece),
+    },
+  });
+  return {
+    attach: (attached) => {
+      listener = attached;
+      return pool;
+    },
+    delta,
+  };
+}
+
+/** A provider that is a value on the host thread, called as if it were here. */
+class HostProvider implements ModelProvider {
+  readonly name: string;
+  readonly #services: RemoteServices;
+  readonly #deltas = new Map<number, (delta: ModelDelta) => void>();
+  #nextId = 1;
+
+  constructor(name: string, services: RemoteServices) {
+    this.name = name;
+    this.#services = services;
+  }
+
+  async generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
+    const id = this.#nextId;
+    this.#nextId += 1;
+    const onAbort = (): void => void this.#services.abortModel(id).catch(() => undefined);
+    this.#deltas.set(id, context.onDelta);
+    context.signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      return checkResponse(await this.#services.generate({ id, session: context.session, request }));
+    } finally {
+      this.#deltas.delete(id);
+      context.signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  delta(id: number, delta: ModelDelta): void {
+    this.#deltas.get(id)?.(delta);
+  }
+}

@@ -1,0 +1,71 @@
+/** What the host thread does for its shards: runs the tools, the provider and the system functions given as values. */
+import { asError, CancelledError, ConfigError, describeValue } from '../base/errors.ts';
+import type { Clock } from '../base/clock.ts';
+import type { ModelDelta, ModelProvider } from '../models/provider.ts';
+import { createHostRunner } from '../tools/host-tools.ts';
+import type { AnyTool } from '../tools/tool.ts';
+import type { HostServices } from './protocol.ts';
+
+/** A system prompt as a function. */
+export type SystemFunction = (context: { readonly session: string }) => string | Promise<string>;
+
+/** The values an embedder gave. */
+export interface HostValues {
+  readonly provider: ModelProvider | undefined;
+  /** Tools by agent and name. */
+  readonly tools: ReadonlyMap<string, ReadonlyMap<string, AnyTool>>;
+  readonly systems: ReadonlyMap<string, SystemFunction>;
+}
+
+/** Takes what a running value tells before its end. */
+export interface HostNotes {
+  toolProgress(id: number, data: unknown): void;
+  modelDelta(id: number, delta: ModelDelta): void;
+}
+
+/** The services of one shard. Runs on the host thread; every failure is a rejection or an outcome. */
+export function createHostServices(values: HostValues, notes: HostNotes, clock: Clock): HostServices {
+  const runner = createHostRunner({
+    find: (agent, name) => values.tools.get(agent)?.get(name),
+    progress: (id, data) => notes.toolProgress(id, data),
+    clock,
+  });
+  const calls = new Map<number, AbortController>();
+  return {
+    run: (run) => runner.run(run),
+    abort: (id, reason) => runner.abort(id, reason),
+    async generate({ id, session, request }) {
+      const { provider } = values;
+      if (provider === undefined) throw new ConfigError('no provider was given by value');
+      const controller = new AbortController();
+      calls.set(id, controller);
+      try {
+        return await provider.generate(request, {
+          signal: controller.signal,
+          session,
+          onDelta: (delta) => notes.modelDelta(id, delta),
+        });
+      } finally {
+        calls.delete(id);
+      }
+    },
+    abortModel(id) {
+      calls.get(id)?.abort(new CancelledError('the model call was cancelled'));
+    },
+    async evaluateSystem(agent, session) {
+      const system = values.systems.get(agent);
+      if (system === undefined) throw new ConfigError(`agent ${JSON.stringify(agent)} has no system function`);
+      let text: unknown;
+      try {
+        text = await system({ session });
+      } catch (thrown) {
+        const error = asError(thrown);
+        throw new ConfigError(`the system function of agent ${JSON.stringify(agent)} threw: ${error.message}`, { cause: error });
+      }
+      if (typeof text !== 'string') {
+        throw new ConfigError(`the system function of agent ${JSON.stringify(agent)} must return a string, got ${describeValue(text)}`);
+      }
+      return text;
+    },
+  };
+}

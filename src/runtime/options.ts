@@ -1,0 +1,123 @@
+/** The options of `open`, checked at the door: unknown keys and bad values are named (A9). */
+import { availableParallelism } from 'node:os';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import { LIMIT_DEFAULTS, type Limits, SHARDS_MAX } from '../base/bounds.ts';
+import { type Clock, type Ids, type Random, randomNumber, systemClock } from '../base/clock.ts';
+import { parseOption, parseSettings, type Settings, type SettingsInput } from '../base/settings.ts';
+import type { Durability } from '../journal/journal.ts';
+import { anthropic } from '../models/anthropic.ts';
+import type { ModelProvider, ProviderData } from '../models/provider.ts';
+import { isModelProvider, isProviderData } from '../models/provider-check.ts';
+import { type Agent, agent, checkAgents } from './agent.ts';
+
+/** Threads of a runtime. */
+export interface ThreadOptions {
+  /** Session threads; 0: on the host thread. Default 1. */
+  readonly sessions?: number;
+  /** Model threads of each session thread; 0: in the session thread. Default 1. */
+  readonly models?: number;
+  /** Tool threads of each session thread. Default: the machine's cores. */
+  readonly tools?: number;
+}
+
+/** What `open` takes. */
+export interface OpenOptions {
+  /** A provider value, provider data (`anthropic()`, `scripted()`), or the URL of a module whose default export is one. */
+  readonly provider?: ModelProvider | ProviderData | URL;
+  readonly agents?: readonly Agent[];
+  readonly threads?: ThreadOptions;
+  readonly durability?: Durability;
+  readonly settings?: SettingsInput;
+  readonly limits?: Partial<Limits>;
+  readonly logger?: Logger;
+  /** For tests: with a clock, ids or random of your own, sessions and models run on the host thread unless told otherwise. */
+  readonly clock?: Clock;
+  readonly ids?: Ids;
+  readonly random?: Random;
+}
+
+/** Options with every default filled in. */
+export interface CheckedOptions {
+  readonly provider: ModelProvider | ProviderData;
+  readonly agents: readonly Agent[];
+  readonly threads: Required<ThreadOptions>;
+  readonly durability: Durability;
+  readonly settings: Settings;
+  readonly limits: Limits;
+  readonly logger: Logger | undefined;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+const count = z.number().int().min(0).max(SHARDS_MAX);
+const bound = z.number().int().positive();
+const isFunction = (value: unknown): boolean => typeof value === 'function';
+const hasMethods =
+  (...names: readonly string[]) =>
+  (value: unknown): boolean =>
+    typeof value === 'object' && value !== null && names.every((name) => isFunction(Reflect.get(value, name)));
+
+const schema = z.strictObject({
+  provider: z
+    .custom<OpenOptions['provider']>(
+      (value) => value instanceof URL || isModelProvider(value) || isProviderData(value),
+      'must be a provider (name, generate), anthropic(), scripted(), or the URL of a module',
+    )
+    .optional(),
+  agents: z.array(z.unknown()).min(1).optional(),
+  threads: z
+    .strictObject({ sessions: count.optional(), models: count.optional(), tools: count.min(1).optional() })
+    .optional(),
+  durability: z.enum(['flush', 'strict', 'os']).optional(),
+  settings: z.unknown().optional(),
+  limits: z
+    .strictObject({
+      mailbox: bound.optional(),
+      messageBytes: bound.optional(),
+      toolResultBytes: bound.optional(),
+      children: bound.optional(),
+      liveSessions: bound.optional(),
+      depth: z.number().int().min(0).optional(),
+      toolRounds: bound.optional(),
+    })
+    .optional(),
+  logger: z.custom<Logger>(hasMethods('info', 'warn', 'error', 'debug'), 'must be a pino logger').optional(),
+  clock: z
+    .custom<Clock>(hasMethods('now', 'monotonic', 'setTimer', 'clearTimer'), 'must have now, monotonic, setTimer, clearTimer')
+    .optional(),
+  ids: z.custom<Ids>(isFunction, 'must be a function').optional(),
+  random: z.custom<Random>(isFunction, 'must be a function').optional(),
+});
+
+/** Throws `ConfigError` naming the key, the value's type and what was expected. */
+export function checkOptions(options: unknown): CheckedOptions {
+  const given = parseOption(schema, '', options ?? {});
+  const isTest = given.clock !== undefined || given.random !== undefined || given.ids !== undefined;
+  const threads = given.threads ?? {};
+  return {
+    provider: providerOf(given.provider),
+    agents: checkAgents(given.agents ?? [agent({ name: 'default' })]),
+    threads: {
+      sessions: threads.sessions ?? (isTest ? 0 : 1),
+      models: threads.models ?? (isTest ? 0 : 1),
+      tools: threads.tools ?? availableParallelism(),
+    },
+    durability: given.durability ?? 'flush',
+    settings: parseSettings(given.settings),
+    limits: { ...LIMIT_DEFAULTS, ...definedMembers(given.limits ?? {}) },
+    logger: given.logger,
+    clock: given.clock ?? systemClock,
+    random: given.random ?? randomNumber,
+  };
+}
+
+function providerOf(given: OpenOptions['provider']): ModelProvider | ProviderData {
+  if (given === undefined) return anthropic();
+  return given instanceof URL ? { kind: 'module', url: given.href } : given;
+}
+
+/** The members that have a value: one given as `undefined` keeps its default. */
+function definedMembers(limits: { readonly [Key in keyof Limits]?: number | undefined }): Partial<Limits> {
+  return Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined));
+}

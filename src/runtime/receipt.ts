@@ -1,0 +1,117 @@
+/** The receipt of an accepted message: what became of it, awaitable at each stage, also after a restart. */
+import { CancelledError, errorFromShape, InvalidNameError, describeValue, TurnFailedError } from '../base/errors.ts';
+import { checkSessionId } from '../base/ids.ts';
+import type { ReceiptState } from '../session/state.ts';
+import type { ShardLink } from './shard-link.ts';
+
+/** What became of a message. */
+export interface ReceiptStatus {
+  readonly status: 'accepted' | 'promoted' | 'answered' | 'dropped';
+  /** Why it was dropped, or how its turn ended without an answer. */
+  readonly reason?: string;
+}
+
+/** See the head of the file. A value: it may be kept, passed on, or had again by its `id`. */
+export class Receipt {
+  /** Names the message: `<session>/<pending id>`. */
+  readonly id: string;
+  readonly session: string;
+  /** Number of the event that told of the acceptance. */
+  readonly seq: number;
+  /** The key was known: nothing new was accepted. */
+  readonly duplicate: boolean;
+  readonly pendingId: number;
+  readonly #link: ShardLink;
+
+  constructor(
+    link: ShardLink,
+    accepted: { readonly session: string; readonly pendingId: number; readonly seq: number; readonly duplicate: boolean },
+  ) {
+    this.#link = link;
+    this.session = accepted.session;
+    this.pendingId = accepted.pendingId;
+    this.seq = accepted.seq;
+    this.duplicate = accepted.duplicate;
+    this.id = `${accepted.session}/${accepted.pendingId}`;
+  }
+
+  /** Where the message is now. */
+  async status(): Promise<ReceiptStatus> {
+    const { session, pendingId } = this;
+    const state = await this.#link.call('receipt.status', { session, pendingId }, true);
+    if (state === undefined) return { status: 'dropped', reason: 'the session was deleted' };
+    return publicStatus(state);
+  }
+
+  /** Resolves when the message is in the log; rejects with `CancelledError` when it was withdrawn or replaced. */
+  async promoted(): Promise<void> {
+    const state = await this.#wait('promoted');
+    if (state.status === 'dropped') throw droppedError(state.reason);
+  }
+
+  /**
+   * The last assistant text of the turn that consumed the message: `''` for a turn that ended without text. Rejects with
+   * `TurnFailedError` when that turn failed or bounced the message, `CancelledError` when it was interrupted, or the message
+   * withdrawn or replaced.
+   */
+  async answer(): Promise<string> {
+    const state = await this.#wait('settled');
+    switch (state.status) {
+      case 'answered':
+        return state.text;
+      case 'cancelled':
+        throw new CancelledError('the turn was interrupted', { data: { turn: state.turn } });
+      case 'dropped':
+        throw droppedError(state.reason);
+      case 'failed': {
+        const cause = errorFromShape(state.error);
+        throw new TurnFailedError(`the turn failed: ${state.error.message}`, {
+          cause,
+          data: { turn: state.turn, error: state.error },
+        });
+      }
+      case 'accepted':
+      case 'promoted':
+        throw new TurnFailedError('the turn has not ended');
+    }
+  }
+
+  #wait(until: 'promoted' | 'settled'): Promise<ReceiptState> {
+    const { session, pendingId } = this;
+    return this.#link.call('receipt.wait', { session, pendingId, until }, true);
+  }
+}
+
+/** Session and pending id of a receipt's id. Throws `InvalidNameError` for anything else. */
+export function parseReceiptId(id: unknown): { readonly session: string; readonly pendingId: number } {
+  const parts = typeof id === 'string' ? id.split('/') : [];
+  const pendingId = Number(parts[1]);
+  if (parts.length !== 2 || !Number.isSafeInteger(pendingId) || pendingId < 1) {
+    throw new InvalidNameError(`a receipt id has the form <session>/<number>, got ${describeValue(id)}`);
+  }
+  return { session: checkSessionId(parts[0]), pendingId };
+}
+
+function publicStatus(state: ReceiptState): ReceiptStatus {
+  switch (state.status) {
+    case 'accepted':
+      return { status: 'accepted' };
+    case 'promoted':
+      return { status: 'promoted' };
+    case 'answered':
+      return { status: 'answered' };
+    case 'failed':
+      return { status: 'dropped', reason: `turn failed: ${state.error.message}` };
+    case 'cancelled':
+      return { status: 'dropped', reason: 'interrupted' };
+    case 'dropped':
+      return { status: 'dropped', reason: state.reason };
+  }
+}
+
+function droppedError(reason: string): Error {
+  if (reason === 'recalled' || reason === 'replaced') {
+    return new CancelledError(`the message was ${reason} before it was promoted`, { data: { reason } });
+  }
+  return new TurnFailedError(`the message was dropped: ${reason}`, { data: { reason } });
+}

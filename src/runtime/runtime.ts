@@ -1,0 +1,192 @@
+/**
+ * A runtime: the sessions of one data directory, as the embedder holds them. It only routes; sessions live in the shards.
+ */
+import { CLOSE_DEADLINE_MS } from '../base/bounds.ts';
+import { CancelledError, ConfigError, describeValue, type TroupeError } from '../base/errors.ts';
+import { checkSessionId, shardOf } from '../base/ids.ts';
+import type { SessionEvent, SessionStateName } from '../events/event.ts';
+import type { Durability } from '../journal/journal.ts';
+import { Child } from './child.ts';
+import type { AllEventOptions, EventHub } from './event-hub.ts';
+import { Family } from './family.ts';
+import { type CounterValues, readCounters } from './metrics.ts';
+import type { SessionSummary } from './protocol.ts';
+import { orAborted, Session, type SessionParts } from './session.ts';
+import type { ShardLink } from './shard-link.ts';
+
+/** Which sessions to list. */
+export interface ListOptions {
+  /** Children of this session; `null`: roots only. */
+  readonly parent?: string | null;
+  readonly state?: SessionStateName;
+  /** Ids after this one. */
+  readonly after?: string;
+  /** Default 1,000. */
+  readonly limit?: number;
+}
+
+/** What a runtime is. */
+export interface RuntimeInfo {
+  readonly version: string;
+  readonly node: string;
+  readonly directory: string;
+  readonly durability: Durability;
+  readonly threads: { readonly sessions: number; readonly models: number; readonly tools: number };
+  readonly shards: number;
+}
+
+/** Counters since `open`, summed over session threads. */
+export interface RuntimeMetrics extends CounterValues {
+  /** The store refuses writes: the error's message. */
+  readonly degraded?: string;
+}
+
+/** What a runtime is made of. */
+export interface RuntimeParts {
+  readonly links: readonly ShardLink[];
+  readonly hub: EventHub;
+  readonly info: RuntimeInfo;
+  readonly counters: readonly SharedArrayBuffer[];
+  readonly agentNames: ReadonlySet<string>;
+  readonly defaultAgent: string;
+  readonly degraded: () => TroupeError | undefined;
+  /** Lets the data directory go. */
+  readonly release: () => Promise<void>;
+}
+
+const LIST_LIMIT = 1_000;
+const KIN: SessionParts['kin'] = {
+  child: (parts, of) => new Child(parts, of),
+  family: (children) => new Family(children),
+};
+
+/** See the head of the file. */
+export class Runtime {
+  readonly #parts: RuntimeParts;
+  #closing: Promise<void> | undefined;
+
+  constructor(parts: RuntimeParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * A session by its id: made when it is first sent something, else the one there is. No await, no lock. Throws
+   * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an agent nobody defined. The agent of an existing session
+   * stays what it is.
+   */
+  session(id: string, agent?: string): Session {
+    checkSessionId(id);
+    if (agent !== undefined && !this.#parts.agentNames.has(agent)) {
+      throw new ConfigError(`no agent is named ${describeValue(agent)}`, { code: 'unknown_agent', data: { agent } });
+    }
+    return new Session({
+      id,
+      agent: agent ?? this.#parts.defaultAgent,
+      link: this.#linkOf(id),
+      hub: this.#parts.hub,
+      remove: (session) => this.sessions.delete(session),
+      kin: KIN,
+    });
+  }
+
+  /** The sessions of the directory. */
+  readonly sessions: {
+    /** By id, ascending. */
+    readonly list: (options?: ListOptions) => Promise<readonly SessionSummary[]>;
+    /** `undefined` when there is none. */
+    readonly get: (id: string) => Promise<SessionSummary | undefined>;
+    /** Deletes a session and its descendants; false when there was none. */
+    readonly delete: (id: string) => Promise<boolean>;
+  } = {
+    list: async (options = {}) => {
+      const { parent, state, after, limit = LIST_LIMIT } = options;
+      if (!Number.isInteger(limit) || limit < 1) {
+        throw new ConfigError(`option "list.limit" must be a positive integer, got ${describeValue(limit)}`);
+      }
+      const request = {
+        limit,
+        ...(parent === undefined ? {} : { parent }),
+        ...(state === undefined ? {} : { state }),
+        ...(after === undefined ? {} : { after }),
+      };
+      const lists = await Promise.all(this.#parts.links.map((link) => link.call('sessions.list', request, true)));
+      const all = lists.flat();
+      return all.sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, limit);
+    },
+    get: async (id) => this.#linkOf(checkSessionId(id)).call('sessions.get', { session: id }, true),
+    delete: async (id) => this.#linkOf(checkSessionId(id)).call('sessions.delete', { session: id }, true),
+  };
+
+  /** Events of all sessions, live. */
+  events(options: AllEventOptions = {}): AsyncIterableIterator<SessionEvent> {
+    return this.#parts.hub.all(options);
+  }
+
+  /** Counters, at once: the shards write them into shared memory. */
+  metrics(): RuntimeMetrics {
+    const degraded = this.#parts.degraded();
+    const counters = readCounters(this.#parts.counters);
+    const restarts = this.#parts.links.reduce((sum, link) => sum + link.restarts, 0);
+    return { ...counters, restarts, ...(degraded === undefined ? {} : { degraded: degraded.message }) };
+  }
+
+  /** Versions, threads, durability, directory. */
+  info(): RuntimeInfo {
+    return this.#parts.info;
+  }
+
+  /** Lifts the stop after a failed authentication from every session. */
+  async resume(): Promise<void> {
+    await Promise.all(this.#parts.links.map((link) => link.call('runtime.resume', {}, true)));
+  }
+
+  /** Resolves when nothing is running and nothing waits to run, queued children included. */
+  async drain(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    const drained = Promise.all(this.#parts.links.map((link) => link.call('runtime.drain', { id: 0 }, true)));
+    await orAborted(drained, options.signal);
+  }
+
+  /**
+   * Stops intake, waits up to `deadlineMs` for half-steps under way, parks the rest (they go on at the next open), flushes
+   * and lets the directory go. Safe to call again.
+   */
+  close(options: { readonly deadlineMs?: number } = {}): Promise<void> {
+    this.#closing ??= this.#close(options.deadlineMs ?? CLOSE_DEADLINE_MS);
+    return this.#closing;
+  }
+
+  async #close(deadlineMs: number): Promise<void> {
+    try {
+      await Promise.all(this.#parts.links.map((link) => link.close(deadlineMs)));
+    } finally {
+      this.#parts.hub.close();
+      await this.#parts.release();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #linkOf(id: string): ShardLink {
+    const link = this.#parts.links[shardOf(id, this.#parts.links.length)];
+    if (link === undefined) throw new CancelledError('the runtime is closed');
+    return link;
+  }
+}
+
+/** Kills a session thread as a crash would. For `troupe/testing`; the runtime replaces the thread. */
+export const killSessionThread: (runtime: Runtime, index: number) => Promise<void> = async (runtime, index) => {
+  const link = linksOf.get(runtime)?.[index];
+  if (link === undefined) throw new ConfigError(`there is no session thread ${index}`);
+  await link.kill();
+};
+
+const linksOf = new WeakMap<Runtime, readonly ShardLink[]>();
+
+/** A runtime over these parts; remembers its links for `killSessionThread`. */
+export function createRuntime(parts: RuntimeParts): Runtime {
+  const runtime = new Runtime(parts);
+  linksOf.set(runtime, parts.links);
+  return runtime;
+}

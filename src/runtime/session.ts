@@ -1,0 +1,307 @@
+/**
+ * A session as its embedder holds it: an address, nothing more. Making one costs nothing and touches no disk; many handles
+ * of one id are the same session.
+ */
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { CancelledError, ContentError, describeValue, errorFromShape, TroupeError } from '../base/errors.ts';
+import { NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
+import { type ContentBlock, type Deliver, isBlank, type Message, type Pending, type UserContent } from '../base/messages.ts';
+import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
+import { parseOption } from '../base/settings.ts';
+import type { SessionEvent } from '../events/event.ts';
+import type { ModelRequest } from '../models/provider.ts';
+import type { Explanation } from '../session/explain.ts';
+import type { Child } from './child.ts';
+import type { EventHub, EventOptions } from './event-hub.ts';
+import type { Family } from './family.ts';
+import type { SessionSnapshot, SpawnItem } from './protocol.ts';
+import { parseReceiptId, Receipt } from './receipt.ts';
+import type { ShardLink } from './shard-link.ts';
+
+/** How to send. */
+export interface SendOptions {
+  /** Idempotency: the same key and content gives the same receipt. */
+  readonly key?: string;
+  /** How the message meets a busy session; see the table in the README. Default `ride`. */
+  readonly deliver?: Deliver;
+  /** On failure the message leaves the log again and comes back in a `bounce_back` event. Default false. */
+  readonly bounceBack?: boolean;
+  /** Gives up waiting for the acceptance. The message may still be accepted: send again with a key to learn. */
+  readonly signal?: AbortSignal;
+  /** Who sends, for the record. */
+  readonly from?: string;
+}
+
+/** What to spawn. */
+export interface SpawnOptions {
+  /** What the child is made of; default: its parent's agent. */
+  readonly agent?: string;
+  /** The same, by the name other agents know it under. */
+  readonly specialist?: string;
+  readonly task: string;
+  /** A nickname, unique among the siblings; default `agent-N`. */
+  readonly name?: string;
+  /** Narrows the agent's tools by name; never widens. */
+  readonly tools?: readonly string[];
+  /** `mailbox` (default): replies enter the parent's mailbox; `handle`: they go to the child's handle only. */
+  readonly replies?: 'mailbox' | 'handle';
+  /** In `spawnAll`: idempotency of this item. */
+  readonly key?: string;
+}
+
+/** A session's state as its embedder sees it. */
+export type SessionInfo = SessionSnapshot;
+
+/** What a handle is made of. */
+export interface SessionParts {
+  readonly id: string;
+  /** The agent the session is made of if it does not exist; undefined: it must exist. */
+  readonly agent: string | undefined;
+  readonly link: ShardLink;
+  readonly hub: EventHub;
+  readonly remove: (id: string) => Promise<boolean>;
+  /** Makes the handles that are more than a session; injected, since they are built on this file. */
+  readonly kin: {
+    readonly child: (parts: SessionParts, of: { readonly name: string; readonly parent: Session }) => Child;
+    readonly family: (children: readonly Child[]) => Family;
+  };
+}
+
+/** The block types a user may send; the API refuses others in a user's own message. */
+const USER_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document']);
+
+const sendSchema = z.strictObject({
+  key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
+  deliver: z.enum(['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject']).optional(),
+  bounceBack: z.boolean().optional(),
+  signal: z.instanceof(AbortSignal).optional(),
+  from: z.string().min(1).optional(),
+});
+
+const spawnSchema = z.strictObject({
+  agent: z.string().optional(),
+  specialist: z.string().optional(),
+  task: z.string(),
+  name: z.string().optional(),
+  tools: z.array(z.string()).optional(),
+  replies: z.enum(['mailbox', 'handle']).optional(),
+  key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
+  budget: z.undefined().optional(),
+});
+
+/** See the head of the file. All methods but `events` return promises. */
+export class Session {
+  readonly id: string;
+  readonly #parts: SessionParts;
+
+  constructor(parts: SessionParts) {
+    this.id = parts.id;
+    this.#parts = parts;
+  }
+
+  /** What every request names. */
+  protected get address(): { readonly session: string; readonly agent?: string } {
+    const { id, agent } = this.#parts;
+    return { session: id, ...(agent === undefined ? {} : { agent }) };
+  }
+
+  /**
+   * Puts a message into the mailbox; resolves once it is durable. Rejects with `ContentError` (blank or not storable),
+   * `KeyReusedError`, `MailboxFullError`, `LimitError` (too large), `SessionBusyError` (`deliver: 'reject'`), `ConfigError`
+   * (bad option), `StoreFullError`, `CancelledError` (signal, closed).
+   */
+  async send(content: UserContent, options: SendOptions = {}): Promise<Receipt> {
+    const { key, deliver, bounceBack, signal, from } = parseOption(sendSchema, 'send', options);
+    signal?.throwIfAborted();
+    const checked = checkContent(content);
+    const accepted = this.#parts.link.call(
+      'session.send',
+      {
+        ...this.address,
+        content: checked,
+        ...(deliver === undefined ? {} : { deliver }),
+        ...(bounceBack === undefined ? {} : { bounceBack }),
+        ...(from === undefined ? {} : { from }),
+        ...(key === undefined ? {} : { key, fingerprint: fingerprintOf(checked) }),
+      },
+      key !== undefined,
+    );
+    const answer = await orAborted(accepted, signal);
+    return new Receipt(this.#parts.link, { session: this.id, ...answer });
+  }
+
+  /** `send`, then the answer. */
+  async ask(content: UserContent, options: SendOptions = {}): Promise<string> {
+    const receipt = await this.send(content, options);
+    return orAborted(receipt.answer(), options.signal);
+  }
+
+  /** Replays durable events, then follows live ones: no gap, no duplicate. `break` unsubscribes. */
+  events(options: EventOptions = {}): AsyncIterableIterator<SessionEvent> {
+    return this.#parts.hub.session(this.id, options);
+  }
+
+  state(): Promise<SessionInfo> {
+    return this.#parts.link.call('session.state', this.address, true);
+  }
+
+  /** Why the session is not running now: exactly one reason. */
+  explain(): Promise<Explanation> {
+    return this.#parts.link.call('session.explain', this.address, true);
+  }
+
+  /** The log's messages after a sequence number, oldest first; all of them by default. */
+  messages(options: { readonly after?: number; readonly limit?: number } = {}): Promise<readonly Message[]> {
+    return this.#parts.link.call('session.messages', { ...this.address, ...options }, true);
+  }
+
+  /** The mailbox in drain order. */
+  pending(): Promise<readonly Pending[]> {
+    return this.#parts.link.call('session.pending', this.address, true);
+  }
+
+  /** Withdraws a user's entry that was not promoted yet; true iff it won. Anything else is left alone. */
+  recall(pendingId: number): Promise<boolean> {
+    return this.#parts.link.call('session.recall', { ...this.address, pendingId }, false);
+  }
+
+  /** Cancels the model call, the running tools and the working children; true if this session was running. */
+  interrupt(reason?: string): Promise<boolean> {
+    return this.#parts.link.call(
+      'session.interrupt',
+      { ...this.address, ...(reason === undefined ? {} : { reason }) },
+      false,
+    );
+  }
+
+  /**
+   * Starts a child; resolves once child, first message and link are durable. The same key re-attaches. Rejects with
+   * `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname), `LimitError` (depth, children).
+   */
+  async spawn(options: SpawnOptions, extra: { readonly key?: string } = {}): Promise<Child> {
+    const key = extra.key ?? options.key;
+    const [child] = await this.#spawn([key === undefined ? options : { ...options, key }]);
+    if (child === undefined) throw new TroupeError('internal', 'a spawn was not answered');
+    return child;
+  }
+
+  /** Starts many children; those beyond `limits.liveSessions` wait their turn. Rejects if one of them is refused. */
+  async spawnAll(list: readonly SpawnOptions[]): Promise<Family> {
+    return this.#parts.kin.family(await this.#spawn(list));
+  }
+
+  async #spawn(list: readonly SpawnOptions[]): Promise<readonly Child[]> {
+    const items = list.map((options, index) => spawnItem(options, index));
+    const repeatable = items.every((item) => item.key !== undefined);
+    const answers = await this.#parts.link.call('session.spawn', { ...this.address, items }, repeatable);
+    return answers.map((answer) => {
+      if ('error' in answer) throw errorFromShape(answer.error);
+      return this.#parts.kin.child(
+        { ...this.#parts, id: answer.child, agent: undefined },
+        { name: answer.name, parent: this },
+      );
+    });
+  }
+
+  /** A child of this session by its id, re-attached. */
+  async child(id: string): Promise<Child> {
+    const link = await this.#parts.link.call('child.link', { session: id }, true);
+    if (link.parent !== this.id) {
+      throw new TroupeError('unknown_session', `${JSON.stringify(id)} is not a child of ${JSON.stringify(this.id)}`);
+    }
+    return this.#parts.kin.child({ ...this.#parts, id, agent: undefined }, { name: link.name ?? '', parent: this });
+  }
+
+  /** The messages a model is shown now. */
+  viewport(): Promise<readonly Message[]> {
+    return this.#parts.link.call('session.viewport', this.address, true);
+  }
+
+  /** The whole request body as the log stands, without cache marks; byte-stable under `JSON.stringify`. */
+  request(): Promise<ModelRequest> {
+    return this.#parts.link.call('session.request', this.address, true);
+  }
+
+  /** A receipt again, by its id; also after a restart. */
+  async receipt(id: string): Promise<Receipt> {
+    const { session, pendingId } = parseReceiptId(id);
+    const state = session === this.id ? await this.#parts.link.call('receipt.status', { session, pendingId }, true) : undefined;
+    if (state === undefined) throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(id)} in ${JSON.stringify(this.id)}`);
+    return new Receipt(this.#parts.link, { session, pendingId, seq: 0, duplicate: true });
+  }
+
+  /** No half-step starts until `resume`; durable. What runs goes on. */
+  async pause(): Promise<void> {
+    await this.#parts.link.call('session.pause', this.address, true);
+  }
+
+  /** Lifts `pause`, and the stop after a failed authentication. */
+  async resume(): Promise<void> {
+    await this.#parts.link.call('session.resume', this.address, true);
+  }
+
+  /** Deletes the session and its descendants; false when there was none. */
+  delete(): Promise<boolean> {
+    return this.#parts.remove(this.id);
+  }
+}
+
+function spawnItem(options: SpawnOptions, index: number): SpawnItem {
+  const { agent, specialist, task, name, tools, replies, key } = parseOption(spawnSchema, `spawn.${index}`, options);
+  const item = {
+    task: wellFormed(task),
+    replies: replies ?? 'mailbox',
+    ...(specialist === undefined ? {} : { agent: specialist, specialist: true }),
+    ...(agent === undefined ? {} : { agent }),
+    ...(name === undefined ? {} : { name }),
+    ...(tools === undefined ? {} : { tools }),
+  } as const;
+  return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
+}
+
+/** Content as it may be stored: plain, well-formed, not blank, of blocks a user may send. Throws `ContentError`. */
+function checkContent(content: unknown): string | readonly ContentBlock[] {
+  if (typeof content !== 'string' && !Array.isArray(content)) {
+    throw new ContentError(`content must be a string or content blocks, got ${describeValue(content)}`);
+  }
+  let plain: string | readonly ContentBlock[];
+  try {
+    plain = typeof content === 'string' ? wellFormed(content) : (toPlainJson(content) as unknown as readonly ContentBlock[]);
+  } catch (error) {
+    if (error instanceof NotPlainError) throw new ContentError(`content is ${error.message}`, { cause: error });
+    throw error;
+  }
+  if (typeof plain !== 'string') plain.forEach(checkBlock);
+  if (isBlank(plain)) throw new ContentError('content must not be blank');
+  return plain;
+}
+
+function checkBlock(block: unknown, index: number): void {
+  const type = typeof block === 'object' && block !== null ? Reflect.get(block, 'type') : undefined;
+  if (typeof type !== 'string' || !USER_BLOCKS.has(type)) {
+    throw new ContentError(`content[${index}] must be a text, image or document block, got ${describeValue(type)}`);
+  }
+  if (type === 'text' && typeof Reflect.get(block as object, 'text') !== 'string') {
+    throw new ContentError(`content[${index}].text must be a string`);
+  }
+  if (type !== 'text' && typeof Reflect.get(block as object, 'source') !== 'object') {
+    throw new ContentError(`content[${index}].source must be an object`);
+  }
+}
+
+function fingerprintOf(content: string | readonly ContentBlock[]): string {
+  const text = typeof content === 'string' ? content : JSON.stringify(content);
+  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+}
+
+/** The promise's outcome, or a `CancelledError` as soon as the signal fires. */
+export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  return new Promise<T>((resolve, reject) => {
+    const onAbort = (): void => reject(new CancelledError('aborted by the signal', { cause: signal.reason }));
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}

@@ -1,0 +1,281 @@
+/**
+ * The host's line to one shard, which may be a thread or may be here; a thread that dies is replaced.
+ *
+ * Owns: the thread, the restarts, what must be said again to a new one (watches). Does not own: subscribers, sessions.
+ *  L1 a request that only reads, or carries a key, is asked again of a new thread: its asker does not notice;
+ *  L2 any other request that was under way when the thread died rejects with a retryable error, since its outcome is
+ *     unknown;
+ *  L3 more than `SHARD_RESTARTS_MAX` deaths within the period and the link gives up: everything rejects.
+ */
+import { SHARD_RESTART_PERIOD_MS, SHARD_RESTARTS_MAX } from '../base/bounds.ts';
+import type { Clock, Random } from '../base/clock.ts';
+import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../base/errors.ts';
+import type { SessionEvent } from '../events/event.ts';
+import { createLocalEndpoints } from '../threads/batched-endpoint.ts';
+import { createBridgePorts, exposeObject } from '../threads/comlink-bridge.ts';
+import type { Endpoint } from '../threads/endpoint.ts';
+import { startThread, type Thread } from '../threads/thread.ts';
+import { workerUrl } from '../threads/worker-url.ts';
+import { buildShard } from './build-shard.ts';
+import { createHostServices, type HostValues } from './host-services.ts';
+import type { LogLine, RemoteServices, ShardMethods, ShardPlan } from './protocol.ts';
+import { serveShard } from './shard-requests.ts';
+
+/** What a link tells the runtime. */
+export interface LinkListener {
+  events(events: readonly SessionEvent[]): void;
+  degraded(error: TroupeError | undefined): void;
+  log(line: LogLine): void;
+}
+
+/** What a link is made of. */
+export interface LinkParts {
+  readonly plan: ShardPlan;
+  readonly values: HostValues;
+  readonly isThread: boolean;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly listener: LinkListener;
+}
+
+interface Incarnation {
+  readonly endpoint: Endpoint;
+  readonly thread: Thread | undefined;
+  readonly end: () => void;
+  /** The far side ended: what it had not answered, it never will. */
+  isGone: boolean;
+}
+
+/** See the head of the file. */
+export class ShardLink {
+  readonly #parts: LinkParts;
+  readonly #watches = new Map<string, { count: number; deltas: number }>();
+  #watchAll = 0;
+  #current: Promise<Incarnation> | undefined;
+  #deaths: number[] = [];
+  #failure: TroupeError | undefined;
+  #isClosing = false;
+
+  constructor(parts: LinkParts) {
+    this.#parts = parts;
+  }
+
+  /** Starts the shard. Rejects with what keeps it from starting: the store's errors, `ConfigError`. */
+  async start(): Promise<void> {
+    const starting = this.#incarnate();
+    this.#current = starting;
+    await starting;
+  }
+
+  /** How often the thread was replaced. */
+  get restarts(): number {
+    return this.#deaths.length;
+  }
+
+  /**
+   * Asks the shard. `repeatable`: the question may be asked again of a new thread (L1).
+   */
+  async call<M extends keyof ShardMethods>(
+    method: M,
+    request: ShardMethods[M]['request'],
+    repeatable: boolean,
+  ): Promise<ShardMethods[M]['answer']> {
+    for (;;) {
+      if (this.#failure !== undefined) throw this.#failure;
+      const incarnation = await this.#running();
+      try {
+        return (await incarnation.endpoint.call(method, request)) as ShardMethods[M]['answer'];
+      } catch (error) {
+        if (!incarnation.isGone) throw error;
+        if (this.#isClosing) throw new CancelledError('the runtime was closed', { cause: error });
+        if (repeatable) continue;
+        throw new TroupeError(
+          'internal',
+          'the session thread died while this was under way; whether it took effect is unknown. Ask again with a key.',
+          { cause: error, retryable: true },
+        );
+      }
+    }
+  }
+
+  async #running(): Promise<Incarnation> {
+    const current = this.#current;
+    if (current === undefined) throw new CancelledError('the runtime is closed');
+    return current;
+  }
+
+  /** Starts or stops the telling of a session's events. */
+  async watch(session: string, on: boolean, deltas: boolean): Promise<void> {
+    const entry = this.#watches.get(session) ?? { count: 0, deltas: 0 };
+    entry.count += on ? 1 : -1;
+    if (deltas) entry.deltas += on ? 1 : -1;
+    if (entry.count > 0) this.#watches.set(session, entry);
+    else this.#watches.delete(session);
+    await this.#tell('session.watch', { session, on, deltas });
+  }
+
+  async watchAll(on: boolean): Promise<void> {
+    this.#watchAll += on ? 1 : -1;
+    await this.#tell('runtime.watchAll', { on });
+  }
+
+  /** To the thread that is there; a new one is told everything anew. */
+  async #tell<M extends keyof ShardMethods>(method: M, request: ShardMethods[M]['request']): Promise<void> {
+    const incarnation = await this.#running();
+    try {
+      await incarnation.endpoint.call(method, request);
+    } catch (error) {
+      if (!incarnation.isGone) throw error;
+    }
+  }
+
+  /** Kills the thread as a crash would; it is replaced. For tests of that. */
+  async kill(): Promise<void> {
+    const incarnation = await this.#running();
+    await incarnation.thread?.terminate();
+  }
+
+  async close(deadlineMs: number): Promise<void> {
+    if (this.#isClosing) return;
+    this.#isClosing = true;
+    const incarnation = await this.#current?.catch(() => undefined);
+    if (incarnation === undefined) return;
+    try {
+      await incarnation.endpoint.call('runtime.close', { deadlineMs });
+    } catch (error) {
+      if (!incarnation.isGone) throw error;
+    } finally {
+      this.#current = undefined;
+      incarnation.endpoint.close();
+      await incarnation.thread?.terminate();
+      incarnation.end();
+    }
+  }
+
+  #incarnate(): Promise<Incarnation> {
+    return this.#parts.isThread ? this.#startThread() : this.#startHere();
+  }
+
+  async #startThread(): Promise<Incarnation> {
+    const { plan, values, clock } = this.#parts;
+    const ports = createBridgePorts();
+    const thread = startThread(workerUrl('./shard.worker', import.meta.url), {
+      name: `troupe sessions ${plan.index}`,
+      workerData: { plan, port: ports.wrapped },
+      transfer: [ports.wrapped],
+    });
+    const { endpoint } = thread;
+    const services = createHostServices(values, this.#notes(endpoint), clock);
+    const stopExposing = exposeObject(services, ports.exposed);
+    this.#listen(endpoint);
+    const incarnation: Incarnation = { endpoint, thread, end: stopExposing, isGone: false };
+    let isStarted = false;
+    thread.onExit(() => {
+      incarnation.isGone = true;
+      stopExposing();
+      if (isStarted) this.#died();
+    });
+    try {
+      await endpoint.call('shard.start', undefined);
+    } catch (error) {
+      await thread.terminate();
+      throw error;
+    }
+    isStarted = true;
+    return incarnation;
+  }
+
+  async #startHere(): Promise<Incarnation> {
+    const { plan, values, clock, random } = this.#parts;
+    const [near, far] = createLocalEndpoints();
+    const services = createHostServices(values, this.#notes(near), clock);
+    this.#listen(near);
+    const built = await buildShard(plan, {
+      services: inPlace(services),
+      clock,
+      random,
+      host: {
+        events: (events) => far.notify('events', events),
+        degraded: (error) => this.#parts.listener.degraded(error),
+        log: (line) => this.#parts.listener.log(line),
+      },
+    });
+    far.handle('tool.progress', (note) => {
+      const { id, data } = note as { readonly id: number; readonly data: unknown };
+      built.toolProgress(id, data);
+    });
+    far.handle('model.delta', (note) => {
+      const { id, delta } = note as { readonly id: number; readonly delta: Parameters<typeof built.modelDelta>[1] };
+      built.modelDelta(id, delta);
+    });
+    serveShard(built.shard, far);
+    built.shard.resumeInterrupted();
+    return { endpoint: near, thread: undefined, end: () => far.close(), isGone: false };
+  }
+
+  #notes(endpoint: Endpoint): Parameters<typeof createHostServices>[1] {
+    return {
+      toolProgress: (id, data) => endpoint.notify('tool.progress', { id, data }),
+      modelDelta: (id, delta) => endpoint.notify('model.delta', { id, delta }),
+    };
+  }
+
+  #listen(endpoint: Endpoint): void {
+    const { listener } = this.#parts;
+    endpoint.handle('events', (events) => listener.events(events as readonly SessionEvent[]));
+    endpoint.handle('log', (line) => listener.log(line as LogLine));
+    endpoint.handle('degraded', (note) => {
+      const { error } = note as { readonly error?: ErrorShape };
+      listener.degraded(error === undefined ? undefined : errorFromShape(error));
+    });
+  }
+
+  /** A thread is gone: another takes its place, and its sessions go on from the log. */
+  #died(): void {
+    if (this.#isClosing || this.#failure !== undefined) return;
+    const { clock, plan, listener } = this.#parts;
+    const now = clock.monotonic();
+    this.#deaths = [...this.#deaths.filter((time) => now - time < SHARD_RESTART_PERIOD_MS), now];
+    listener.log({ level: 'error', message: `session thread ${plan.index} died and is replaced` });
+    if (this.#deaths.length > SHARD_RESTARTS_MAX) {
+      this.#fail(`session thread ${plan.index} died ${this.#deaths.length} times within a minute`);
+      return;
+    }
+    if (plan.directory === undefined) {
+      this.#fail(`session thread ${plan.index} died, and a store in memory with it`);
+      return;
+    }
+    const next = this.#incarnate().then(async (started) => {
+      await this.#repeatWatches(started.endpoint);
+      return started;
+    });
+    this.#current = next;
+    next.catch((error: unknown) => this.#fail(`session thread ${plan.index} cannot be replaced`, error));
+  }
+
+  #fail(message: string, cause?: unknown): void {
+    this.#failure = new TroupeError('internal', message, cause === undefined ? {} : { cause });
+    this.#parts.listener.degraded(this.#failure);
+  }
+
+  async #repeatWatches(endpoint: Endpoint): Promise<void> {
+    const calls: Promise<unknown>[] = [];
+    for (let n = 0; n < this.#watchAll; n += 1) calls.push(endpoint.call('runtime.watchAll', { on: true }));
+    for (const [session, { count, deltas }] of this.#watches) {
+      for (let n = 0; n < count; n += 1) {
+        calls.push(endpoint.call('session.watch', { session, on: true, deltas: n < deltas }));
+      }
+    }
+    await Promise.all(calls);
+  }
+}
+
+function inPlace(services: ReturnType<typeof createHostServices>): RemoteServices {
+  return {
+    run: async (run) => services.run(run),
+    abort: async (id, reason) => services.abort(id, reason),
+    generate: (call) => services.generate(call),
+    abortModel: async (id) => services.abortModel(id),
+    evaluateSystem: (name, session) => services.evaluateSystem(name, session),
+  };
+}

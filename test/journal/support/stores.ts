@@ -1,0 +1,96 @@
+/** Stores under test, in temporary directories that are removed with them. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { StoreFullError } from '../../../src/base/errors.ts';
+import type { Engine } from '../../../src/journal/engine.ts';
+import { EngineJournal } from '../../../src/journal/engine-journal.ts';
+import type { Durability, Journal } from '../../../src/journal/journal.ts';
+import { openLmdbEngine } from '../../../src/journal/lmdb-engine.ts';
+import { createMemoryStore, openMemoryJournal } from '../../../src/journal/memory-journal.ts';
+import type { JournalUnderTest } from '../../../src/testing/journal-conformance.ts';
+
+/** A new directory under the system's temporary one. */
+export async function temporaryDirectory(): Promise<string> {
+  return mkdtemp(join(tmpdir(), 'troupe-journal-'));
+}
+
+/** The memory journal with everything the suite can ask for. */
+export async function makeMemoryJournal(): Promise<JournalUnderTest> {
+  const store = createMemoryStore();
+  let refusal: Error | undefined;
+  const reopen = async (): Promise<Journal> => openMemoryJournal({ store, refuse: () => refusal });
+  return {
+    journal: await reopen(),
+    reopen,
+    crash: reopen,
+    refuseWrites(cause) {
+      refusal = cause;
+    },
+    async dispose() {
+      // Nothing outlives the test.
+    },
+  };
+}
+
+/** The LMDB journal over a real environment, with a device that can be told to refuse. */
+export function makeLmdbJournal(durability: Durability): () => Promise<JournalUnderTest> {
+  return async () => {
+    const directory = await temporaryDirectory();
+    const opened: Journal[] = [];
+    let refusal: Error | undefined;
+    const reopen = async (): Promise<Journal> => {
+      const engine = await openLmdbEngine({ directory, durability });
+      const journal = new EngineJournal(
+        refusing(engine, () => refusal),
+        { schedule: (run) => void setImmediate(run) },
+      );
+      opened.push(journal);
+      return journal;
+    };
+    return {
+      journal: await reopen(),
+      reopen,
+      crash: reopen,
+      refuseWrites(cause) {
+        refusal = cause;
+      },
+      async dispose() {
+        // Those that were fenced off may have something left that they cannot write.
+        for (const journal of opened) await journal.close().catch(() => undefined);
+        await rm(directory, { recursive: true, force: true });
+      },
+    };
+  };
+}
+
+/** `engine`, with writes refused while `refusal` gives a cause. */
+function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
+  const check = (): void => {
+    const cause = refusal();
+    if (cause !== undefined) throw new StoreFullError('the device refuses', { cause });
+  };
+  return {
+    fence: engine.fence,
+    state: () => engine.state(),
+    row: (number) => engine.row(number),
+    rows: (from, limit) => engine.rows(from, limit),
+    lastRowOf: (key) => engine.lastRowOf(key),
+    keyOf: (name) => engine.keyOf(name),
+    nameOf: (key) => engine.nameOf(key),
+    names: (from, exclusive, limit) => engine.names(from, exclusive, limit),
+    head: (key) => engine.head(key),
+    runnable: () => engine.runnable(),
+    blob: (address) => engine.blob(address),
+    hasBlob: (address) => engine.hasBlob(address),
+    async write(batch) {
+      check();
+      await engine.write(batch);
+    },
+    async reopen() {
+      await engine.reopen();
+      check();
+    },
+    close: () => engine.close(),
+  };
+}

@@ -1,0 +1,83 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ContentBlock } from '../../src/base/messages.ts';
+import { checkRequestText } from '../../src/context/legality.ts';
+import type { RequestMessage } from '../../src/models/provider.ts';
+import { encodeRequest } from '../../src/models/request-body.ts';
+import { ask } from './calls.ts';
+
+const MARK = { type: 'ephemeral' };
+
+function last(content: RequestMessage['content']): unknown {
+  const body = JSON.parse(encodeRequest(ask('x', { messages: [{ role: 'user', content }] })));
+  return body.messages[0].content;
+}
+
+describe('encodeRequest', () => {
+  it('R17, R43: the mark goes to the last block that can carry one', () => {
+    const thinking: ContentBlock = { type: 'thinking', thinking: 'a', signature: 'b' };
+    expect(last([{ type: 'text', text: 'a' }, thinking, { type: 'text', text: '' }])).toEqual([
+      { type: 'text', text: 'a', cache_control: MARK },
+      thinking,
+      { type: 'text', text: '' },
+    ]);
+    expect(last([thinking])).toEqual([thinking]);
+  });
+
+  it('R16: marks of the history are dropped, inside results too, and an input keeps its own keys', () => {
+    const text = encodeRequest(
+      ask('x', {
+        messages: [
+          { role: 'user', content: [{ type: 'text', text: 'a', cache_control: { type: 'ephemeral', ttl: '1h' } }] },
+          { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'n', input: { cache_control: 'mine' } }] },
+          {
+            role: 'user',
+            content: [
+              {
+                type: 'tool_result',
+                tool_use_id: 't',
+                content: [{ type: 'text', text: 'b', cache_control: { type: 'ephemeral' } }],
+              },
+            ],
+          },
+        ],
+      }),
+    );
+    expect(text).toContain('"input":{"cache_control":"mine"}');
+    expect(text.split('"cache_control":{"type":"ephemeral"')).toHaveLength(2);
+  });
+
+  it('A8, I10: a longer history begins with the same bytes, but for the mark that moved', () => {
+    const part = fc.oneof(
+      fc.string().map((text): RequestMessage['content'] => `${text}.`),
+      fc.array(
+        fc.string().map((text): ContentBlock => ({ type: 'text', text: `${text}.` })),
+        { minLength: 1, maxLength: 3 },
+      ),
+    );
+    fc.assert(
+      fc.property(fc.array(part, { minLength: 2, maxLength: 12 }), fc.nat(), (contents, cut) => {
+        const messages = contents.map(
+          (content, index): RequestMessage => ({ role: index % 2 === 0 ? 'user' : 'assistant', content }),
+        );
+        const keep = 1 + (cut % (messages.length - 1));
+        const short = encodeRequest(ask('x', { system: 's', messages: messages.slice(0, keep) }));
+        const long = encodeRequest(ask('x', { system: 's', messages }));
+        const again = encodeRequest(ask('x', { system: 's', messages: structuredClone(messages) }));
+        expect(long).toBe(again);
+        const before = messages.slice(0, keep - 1).map((message) => `${JSON.stringify(message)},`);
+        const prefix = short.slice(0, short.indexOf('"messages":[') + 12) + before.join('');
+        expect(short.startsWith(prefix)).toBe(true);
+        expect(long.startsWith(prefix)).toBe(true);
+      }),
+    );
+  });
+
+  it('the text is legal and asks for a stream', () => {
+    const text = encodeRequest(
+      ask('Hi', { system: 'Be brief.', tools: [{ name: 'a', description: 'b', input_schema: { type: 'object' } }] }),
+    );
+    expect(checkRequestText(text)).toEqual([]);
+    expect(JSON.parse(text)).toMatchObject({ stream: true, model: 'claude-opus-4-6', max_tokens: 1_000 });
+  });
+});
