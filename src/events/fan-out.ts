@@ -97,15 +97,10 @@ export class FanOut {
     if (this.#size >= most) {
       throw new LimitError(`at most ${most} subscribers`, { retryable: true, data: { limit: 'subscribers' } });
     }
-    // A signal that is aborted already ends the queue before there is one to remove.
-    let added: EventQueue | undefined;
-    const onClose = (): void => {
-      if (added !== undefined) this.#remove(session, queues, added);
-    };
-    const queue = new EventQueue({ ...options, onClose, now: this.#options.now });
+    const onClose = (): void => this.#remove(session, queues, queue);
+    const queue: EventQueue = new EventQueue({ ...options, onClose, now: this.#options.now });
     if (queue.isOver) return queue;
     const isFirst = queues.size === 0;
-    added = queue;
     queues.add(queue);
     this.#size += 1;
     if (session !== undefined) this.#bySession.set(session, queues);

@@ -10,7 +10,8 @@
  *      of it from the log.
  *  E3  An ephemeral event is read after the durable event it came after and before the next one, or not at all.
  *  E4  Memory is bounded, whatever the reader does: the buffer's bounds and one page of the log.
- *  E5  Once the iteration is over, for any reason, nothing is held and `onClose` was called, once.
+ *  E5  Once the iteration is over, for any reason, nothing is held and `onClose` was called, once. One whose signal was
+ *      aborted before is over from the start: it was never open, and `onClose` is not called.
  *
  * Live events must flow before the first page of the log is asked for; what comes twice by that is read once.
  */
@@ -40,7 +41,7 @@ export interface EventQueueOptions {
   readonly deltas?: boolean;
   /** Ends the iteration at once, without an error. */
   readonly signal?: AbortSignal;
-  /** Called once, when the iteration is over. Must not throw. */
+  /** Called once, when the iteration is over; not when `signal` was aborted before it began. Must not throw. */
   readonly onClose?: () => void;
   readonly bounds?: BufferBounds;
   /** Epoch ms, for the gaps it tells of. */
@@ -78,7 +79,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
     this.#buffer = new EventBuffer(options.bounds);
     this.#isReplaying = options.replay !== undefined && options.after !== undefined;
     this.#next = this.#isReplaying && options.after !== undefined ? options.after + 1 : undefined;
-    if (options.signal?.aborted === true) this.#finish();
+    if (options.signal?.aborted === true) this.#isOver = true;
     else options.signal?.addEventListener('abort', this.#onAbort, { once: true });
   }
 

@@ -8,8 +8,9 @@
  * - N3 Keys and tokens go into headers only: never into an error's message or cause.
  * - N4 What is not a whole answer is an error (B4), never a short answer.
  *
- * The SDK sends and reports errors; the event stream is read here, at a fifth of the SDK's cost an event, and bounded. It is
- * loaded at the first call: a process that makes no call, or whose model threads do, does not pay for it.
+ * The SDK sends the request and reports errors; the event stream is read here, where lines and the whole are bounded. Its
+ * `messages.create` is passed by for its `post`, as the former prints a warning at every call of a deprecated model. The SDK is
+ * loaded at the first call: a process that makes none, or whose model threads do, does not pay for it.
  */
 import type { Anthropic, ClientOptions } from '@anthropic-ai/sdk';
 import { z } from 'zod';

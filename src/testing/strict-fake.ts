@@ -8,16 +8,15 @@
  * - W6 Replies of a list are taken in the order of arrival, over all callers.
  * - W7 With the same seed and the same requests in the same order, every byte it sends is the same.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { REQUEST_BYTES_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { ModelInvalidRequestError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { checkHeaders, fatalOf, readRequest, type Violation } from '../context/legality.ts';
-import { errorTypeOf, statusOf } from '../models/model-error.ts';
+import { statusOf } from '../models/model-error.ts';
 import { PausedTurns } from '../models/paused-turns.ts';
-import type { ModelRequest, ModelResponse } from '../models/provider.ts';
+import type { ModelRequest } from '../models/provider.ts';
 import { checkScript, type ReplyError, type Script } from '../models/script.ts';
 import {
   createScriptPlayer,
@@ -26,17 +25,10 @@ import {
   responseOf,
   type ScriptPlayer,
 } from '../models/script-player.ts';
-import {
-  brokenStream,
-  FAULT_STATUS,
-  type FaultKind,
-  type Faults,
-  faultOf,
-  randomOf,
-  withUnknownEvents,
-} from './fake-faults.ts';
+import { brokenStream, FAULT_STATUS, type FaultKind, type Faults, faultOf, randomOf } from './fake-faults.ts';
+import { close, hasCredentials, listen, readBody, sendError, sendJson, sendStream, startStream } from './fake-http.ts';
 import { RequestLog, toModelRequest, type WireRequest } from './fake-request.ts';
-import { messageText, streamTexts } from './fake-stream.ts';
+import { messageText } from './fake-stream.ts';
 import { ThinkingLedger } from './thinking-ledger.ts';
 
 export type { FaultKind, Faults } from './fake-faults.ts';
@@ -73,8 +65,6 @@ export interface StrictFake {
 }
 
 const VIOLATIONS_KEPT_MAX = 10_000;
-/** Bytes a slow stream writes at once, at most. */
-const SLOW_CHUNK_BYTES_MAX = 16;
 /** Idle connections are kept longer than a test takes: closing one races with its next request. */
 const KEEP_ALIVE_MS = 120_000;
 
@@ -228,26 +218,6 @@ class FakeModel {
   }
 }
 
-/** The whole body as text; undefined when it is longer than the API takes. */
-function readBody(request: IncomingMessage, done: (body: string | undefined) => void): void {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  request.on('data', (chunk: Buffer) => {
-    bytes += chunk.byteLength;
-    if (bytes <= REQUEST_BYTES_MAX) chunks.push(chunk);
-    else chunks.length = 0;
-  });
-  request.on('end', () => {
-    done(bytes > REQUEST_BYTES_MAX ? undefined : Buffer.concat(chunks).toString());
-  });
-}
-
-function hasCredentials(request: IncomingMessage): boolean {
-  const key = request.headers['x-api-key'];
-  const bearer = /^Bearer \S/.test(request.headers.authorization ?? '');
-  return bearer || (typeof key === 'string' && key !== '');
-}
-
 function sendScriptedError(
   response: ServerResponse,
   { error }: ReplyError,
@@ -263,70 +233,4 @@ function sendScriptedError(
     const status = statusOf(error) ?? 500;
     sendError(response, status, error.message ?? 'scripted failure', error.retryAfterMs, error.type);
   }
-}
-
-function sendError(
-  response: ServerResponse,
-  status: number,
-  message: string,
-  retryAfterMs?: number,
-  type: string = errorTypeOf(status),
-): void {
-  if (response.headersSent) {
-    response.socket?.destroy();
-    return;
-  }
-  if (retryAfterMs !== undefined) {
-    response.setHeader('retry-after', String(Math.ceil(retryAfterMs / 1_000)));
-    response.setHeader('retry-after-ms', String(retryAfterMs));
-  }
-  sendJson(response, status, JSON.stringify({ type: 'error', error: { type, message } }));
-}
-
-function sendJson(response: ServerResponse, status: number, text: string): void {
-  response.writeHead(status, { 'content-type': 'application/json' });
-  response.end(text);
-}
-
-function startStream(response: ServerResponse): void {
-  response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
-}
-
-async function sendStream(
-  response: ServerResponse,
-  answer: ModelResponse,
-  fault: FaultKind | undefined,
-  random: () => number,
-): Promise<void> {
-  startStream(response);
-  const texts = streamTexts(answer);
-  if (fault === 'slow_bytes') {
-    const bytes = Buffer.from(texts.join(''));
-    for (let start = 0; start < bytes.length && !response.destroyed; ) {
-      const end = start + 1 + Math.floor(random() * SLOW_CHUNK_BYTES_MAX);
-      response.write(bytes.subarray(start, end));
-      start = end;
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    response.end();
-    return;
-  }
-  response.end((fault === 'unknown_event' ? withUnknownEvents(texts) : texts).join(''));
-}
-
-function listen(server: Server, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, '127.0.0.1', () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-}
-
-function close(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
 }

@@ -210,8 +210,10 @@ describe('the end', () => {
     expect(onClose).toHaveBeenCalledTimes(1);
 
     const before = closed({ signal: control.signal });
+    expect(before.queue.isOver).toBe(true);
     expect(await takeAll(before.queue)).toEqual([]);
-    expect(before.onClose).toHaveBeenCalledTimes(1);
+    await before.queue.return();
+    expect(before.onClose).not.toHaveBeenCalled();
 
     const other = new AbortController();
     const removed = vi.spyOn(other.signal, 'removeEventListener');

@@ -17,7 +17,9 @@ describe('an answer', () => {
     expect(machine.state.state).toBe('idle');
     expect(machine.state.messages.at(-1)).toMatchObject({ type: 'agent_message', content: 'one two', usage: USAGE });
     expect(machine.state.usage).toEqual(USAGE);
-    expect(machine.events('turn.finished')).toEqual([{ type: 'turn.finished', turn: 'turn-1', reason: 'end_turn', usage: USAGE }]);
+    expect(machine.events('turn.finished')).toEqual([
+      { type: 'turn.finished', turn: 'turn-1', reason: 'end_turn', usage: USAGE },
+    ]);
     expect(machine.state.receipts.get(1)).toEqual({ status: 'answered', turn: 1, text: 'one two' });
   });
 
@@ -26,7 +28,15 @@ describe('an answer', () => {
     expect(machine.log.slice(1)).toEqual(['tool_call Calling bash', 'tool_call Calling read_file']);
     expect(machine.state.state).toBe('executing');
     expect(machine.last).toMatchObject([
-      { type: 'runTool', callId: 'a', name: 'bash', input: { command: 'ls' }, key: 's#2', mode: 'run', timeoutMs: 180_000 },
+      {
+        type: 'runTool',
+        callId: 'a',
+        name: 'bash',
+        input: { command: 'ls' },
+        key: 's#2',
+        mode: 'run',
+        timeoutMs: 180_000,
+      },
       { type: 'runTool', callId: 'b', name: 'read_file', key: 's#3' },
     ]);
     expect(machine.events('tool.started').map((event) => event.toolName)).toEqual(['bash', 'read_file']);
@@ -92,7 +102,9 @@ describe('an answer', () => {
   it('F057 Δ16: a call cut off by the token limit is not run but answered with a failure', () => {
     const machine = answered([call('a', 'bash'), call('b', 'bash')], 'max_tokens');
     expect(machine.allOf('runTool').map((effect) => effect.callId)).toEqual(['a']);
-    expect(machine.state.mailbox).toMatchObject([{ toolUseId: 'b', success: false, content: expect.stringContaining('truncated') }]);
+    expect(machine.state.mailbox).toMatchObject([
+      { toolUseId: 'b', success: false, content: expect.stringContaining('truncated') },
+    ]);
     machine.finish('a');
     expect(machine.state.state).toBe('awaiting');
   });
@@ -151,7 +163,13 @@ describe('what is stored of an answer', () => {
   const OPTIONS = { stop: 'tool_use', halfStep: 3, taken: new Set<string>(), timeoutMsOf: () => undefined };
 
   it('F29 R05: ids repeated in one answer or taken earlier are rewritten, and stay legal', () => {
-    const content = [call('a', 'bash'), call('a', 'bash'), call('b', 'bash'), call('no good!', 'bash'), call('', 'bash')];
+    const content = [
+      call('a', 'bash'),
+      call('a', 'bash'),
+      call('b', 'bash'),
+      call('no good!', 'bash'),
+      call('', 'bash'),
+    ];
     const { calls } = storableAnswer(content, { ...OPTIONS, taken: new Set(['b', 'call_3_3']) });
     expect(calls.map(({ id }) => id)).toEqual(['a', 'a_2', 'b_2', 'call_3_3_2', 'call_3_4']);
   });
@@ -203,7 +221,11 @@ describe('what is stored of an answer', () => {
   });
 
   it('R38: a paused answer is kept unchanged, citations and blanks at its end included', () => {
-    const cited = { type: 'text', text: 'so far \n', citations: [{ type: 'web_search_result_location', url: 'https://a.example' }] };
+    const cited = {
+      type: 'text',
+      text: 'so far \n',
+      citations: [{ type: 'web_search_result_location', url: 'https://a.example' }],
+    };
     const called = { ...call('a', 'bash'), caller: { type: 'direct' } };
     expect(storableAnswer([cited], { ...OPTIONS, stop: 'pause_turn' }).content).toEqual([cited]);
     expect(storableAnswer([called, { ...text('x'), citations: null }], OPTIONS).content).toEqual([called, text('x')]);
@@ -221,7 +243,8 @@ describe('what is stored of an answer', () => {
     expect(filterPhantomCalls(clean)).toBe(clean);
     const hallucinated = Object.freeze({ content: Object.freeze([call('a', 'from_x'), text('x')]), id: 'msg' });
     expect(filterPhantomCalls(hallucinated)).toEqual({ content: [text('x')], id: 'msg' });
-    for (const odd of [null, undefined, 3, { content: null }, { content: 'x' }, {}]) expect(filterPhantomCalls(odd)).toBe(odd);
+    for (const odd of [null, undefined, 3, { content: null }, { content: 'x' }, {}])
+      expect(filterPhantomCalls(odd)).toBe(odd);
   });
 
   it('the text of an answer is all its text, without separator', () => {
@@ -231,7 +254,11 @@ describe('what is stored of an answer', () => {
   it('Δ1: the timeout a model asks for is kept with the call, where the tool lets it, within the bound', () => {
     const machine = answered([
       ...[call('a', 'slow', { timeout: 600 }), call('b', 'bash', { timeout: 600 })],
-      ...[call('c', 'slow', { timeout: 1e308 }), call('d', 'slow', { timeout: -1 }), call('e', 'slow', { timeout: '9' })],
+      ...[
+        call('c', 'slow', { timeout: 1e308 }),
+        call('d', 'slow', { timeout: -1 }),
+        call('e', 'slow', { timeout: '9' }),
+      ],
     ]);
     const timeouts = Object.fromEntries(machine.allOf('runTool').map((effect) => [effect.callId, effect.timeoutMs]));
     expect(timeouts).toEqual({ a: 600_000, b: 180_000, c: TOOL_TIMEOUT_MS_MAX, d: 180_000, e: 180_000 });

@@ -2,7 +2,16 @@ import { describe, expect, it } from 'vitest';
 import { checkNickname } from '../../src/base/ids.ts';
 import { systemPrompt } from '../../src/context/system-prompt.ts';
 import { mentionedNames } from '../../src/session/mentions.ts';
-import { call, executingSession, FATAL, type Machine, startedSession, text, Tree, UNAUTHORIZED } from '../support/session-kit.ts';
+import {
+  call,
+  executingSession,
+  FATAL,
+  type Machine,
+  startedSession,
+  Tree,
+  text,
+  UNAUTHORIZED,
+} from '../support/session-kit.ts';
 
 /** A tree whose root is in a round with one call that spawns. */
 function spawningTree(): Tree {
@@ -15,7 +24,10 @@ function spawningTree(): Tree {
 /** A child in a round that marks its goal, with a sibling call still running. */
 function markingChild(tree: Tree, siblings: Readonly<Record<string, string>> = {}): Machine {
   const child = tree.spawn('dig');
-  tree.answer(child, [call('m', 'mark_goal_completed'), ...Object.entries(siblings).map(([id, name]) => call(id, name))]);
+  tree.answer(child, [
+    call('m', 'mark_goal_completed'),
+    ...Object.entries(siblings).map(([id, name]) => call(id, name)),
+  ]);
   tree.input(child, { type: 'markGoal', callId: 'm', result: 'gold' });
   return child;
 }
@@ -76,7 +88,10 @@ describe('spawning', () => {
     const tree = new Tree({ limits: { depth: 2 } });
     const child = tree.spawn('dig', { tools: ['Read_File', 'read_file', 'BASH'] });
     expect(child.state.grants).toEqual(['read_file', 'bash']);
-    tree.input(child, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper', tools: ['read_file', 'charge'] } });
+    tree.input(child, {
+      type: 'spawn',
+      request: { replies: 'mailbox', task: 'deeper', tools: ['read_file', 'charge'] },
+    });
     expect(tree.at('s:1:1').state.grants).toEqual(['read_file']);
     tree.input(child, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper' } });
     expect(tree.at('s:1:2').state.grants).toEqual(['read_file', 'bash']);
@@ -90,8 +105,13 @@ describe('spawning', () => {
 
   it('F108: the confirmation holds name and session, and no @name', () => {
     const tree = spawningTree();
-    tree.input(tree.root, { type: 'spawn', request: { replies: 'mailbox', task: 'dig', name: 'digger', callId: 'sp' } });
-    const confirmation = tree.root.state.messages.find((message) => message.toolUseId === 'sp' && message.type === 'tool_response');
+    tree.input(tree.root, {
+      type: 'spawn',
+      request: { replies: 'mailbox', task: 'dig', name: 'digger', callId: 'sp' },
+    });
+    const confirmation = tree.root.state.messages.find(
+      (message) => message.toolUseId === 'sp' && message.type === 'tool_response',
+    );
     expect(confirmation?.content).toMatch(/^Sub-agent digger spawned \(session s:1\)/);
     expect(mentionedNames(String(confirmation?.content)).size).toBe(0);
     expect(tree.at('s:1').state.spawnCallId).toBe('sp');
@@ -108,7 +128,18 @@ describe('spawning', () => {
 
   it('F110: names are words joined by hyphens, 30 characters, free among the siblings', () => {
     const none = new Set<string>();
-    for (const bad of ['two words', '-x', 'x-', 'a'.repeat(31), ' ', 'ümlaut', '1st', 'mneme', 'melete', 'melete-spy']) {
+    for (const bad of [
+      'two words',
+      '-x',
+      'x-',
+      'a'.repeat(31),
+      ' ',
+      'ümlaut',
+      '1st',
+      'mneme',
+      'melete',
+      'melete-spy',
+    ]) {
       expect(checkNickname(bad, none)).toHaveProperty('error');
     }
     expect(checkNickname(' Digger-2 ', none)).toEqual({ name: 'digger-2' });
@@ -132,7 +163,9 @@ describe('spawning', () => {
   it('F134: a child is told its task until the goal is done', () => {
     const tree = new Tree();
     const child = tree.spawn('dig here');
-    expect(systemPrompt(child.state, 'Answer briefly.')).toMatch(/^Answer briefly\.\n\nYou are agent-1[\s\S]*Your Task\n=+\ndig here/);
+    expect(systemPrompt(child.state, 'Answer briefly.')).toMatch(
+      /^Answer briefly\.\n\nYou are agent-1[\s\S]*Your Task\n=+\ndig here/,
+    );
     tree.answer(child, [call('m', 'mark_goal_completed')]);
     tree.input(child, { type: 'markGoal', callId: 'm', result: 'gold' });
     expect(systemPrompt(child.state, 'Answer briefly.')).not.toContain('Your Task');
@@ -142,7 +175,8 @@ describe('spawning', () => {
     const tree = new Tree({ maxActiveChildren: 1 });
     tree.root.send('go');
     tree.answer(tree.root, [call('x', 'spawn_subagent'), call('y', 'spawn_subagent')]);
-    for (const callId of ['x', 'y']) tree.input(tree.root, { type: 'spawn', request: { replies: 'mailbox', task: 'dig', callId } });
+    for (const callId of ['x', 'y'])
+      tree.input(tree.root, { type: 'spawn', request: { replies: 'mailbox', task: 'dig', callId } });
     expect(tree.root.state.children.size).toBe(1);
     expect(tree.root.log.at(-1)).toContain('Too many active sub-agents: 1 of 1');
     tree.spawn('by program');
@@ -242,14 +276,15 @@ describe('what parent and child tell each other', () => {
   });
 
   it('Δ31: names inside code and addresses are no mentions', () => {
-    const prose = 'mail me@one or a.b+c@two; `@three`, ``x ` @four``\n```\n@five\n```\n~~~ts\n@six\n~~~\n(@seven) @eight-x.';
+    const prose =
+      'mail me@one or a.b+c@two; `@three`, ``x ` @four``\n```\n@five\n```\n~~~ts\n@six\n~~~\n(@seven) @eight-x.';
     expect([...mentionedNames(prose)]).toEqual(['seven', 'eight-x']);
     expect([...mentionedNames('```\n@one')]).toEqual([]);
     expect([...mentionedNames('one ` tick and @two')]).toEqual(['two']);
   });
 
   it('Δ31: a long run of backticks is read in linear time', () => {
-    const runs = `a ${"`".repeat(200_000)} @one`;
+    const runs = `a ${'`'.repeat(200_000)} @one`;
     expect([...mentionedNames(runs)]).toEqual(['one']);
   });
 
@@ -257,13 +292,18 @@ describe('what parent and child tell each other', () => {
     const tree = new Tree();
     tree.answer(tree.spawn('dig', { replies: 'handle' }), 'found');
     expect(tree.root.state.nextPendingId).toBe(1);
-    expect(tree.root.events('child.exited')).toEqual([{ type: 'child.exited', child: 's:1', name: 'agent-1', reason: 'completed' }]);
+    expect(tree.root.events('child.exited')).toEqual([
+      { type: 'child.exited', child: 's:1', name: 'agent-1', reason: 'completed' },
+    ]);
   });
 
   it('R23: words of somebody who is no child are dropped', () => {
     const machine = startedSession();
     expect(machine.input({ type: 'subagentSaid', child: 'x:9', content: 'hi' })).toEqual({ records: [], effects: [] });
-    expect(machine.input({ type: 'childExited', child: 'x:9', reason: 'failed' })).toEqual({ records: [], effects: [] });
+    expect(machine.input({ type: 'childExited', child: 'x:9', reason: 'failed' })).toEqual({
+      records: [],
+      effects: [],
+    });
   });
 
   it('Δ33: replies that waited are delivered in one half-step', () => {
@@ -357,15 +397,18 @@ describe('the end of a child', () => {
     expect(machine.last).toEqual([{ type: 'stale', what: 'mark call' }]);
   });
 
-  it.each([FATAL, UNAUTHORIZED])("F120 Δ11: a child's failure is told to its parent, as an entry and as its end (%o)", (error) => {
-    const tree = new Tree();
-    const child = tree.spawn('dig', { name: 'digger' });
-    tree.fail(child, error);
-    expect(tree.root.log.at(-1)).toContain(error.message);
-    expect(tree.root.state.messages[0]?.toolName).toBe('from_digger');
-    expect(child.state.exit).toEqual({ reason: 'failed', reply: '', error });
-    expect(tree.root.state.children.get('s:1')?.exited).toBe('failed');
-  });
+  it.each([FATAL, UNAUTHORIZED])(
+    "F120 Δ11: a child's failure is told to its parent, as an entry and as its end (%o)",
+    (error) => {
+      const tree = new Tree();
+      const child = tree.spawn('dig', { name: 'digger' });
+      tree.fail(child, error);
+      expect(tree.root.log.at(-1)).toContain(error.message);
+      expect(tree.root.state.messages[0]?.toolName).toBe('from_digger');
+      expect(child.state.exit).toEqual({ reason: 'failed', reply: '', error });
+      expect(tree.root.state.children.get('s:1')?.exited).toBe('failed');
+    },
+  );
 
   it('I6: spawned children are done, failed, cancelled or working', () => {
     const tree = new Tree();

@@ -139,7 +139,8 @@ describe('delivery policies', () => {
     expect(machine.log.at(-1)).toBe('user_message one\n\ntwo');
     expect(machine.waiting).toEqual(['rider']);
     machine.answer('both');
-    for (const id of [2, 4]) expect(machine.state.receipts.get(id)).toEqual({ status: 'answered', turn: 2, text: 'both' });
+    for (const id of [2, 4])
+      expect(machine.state.receipts.get(id)).toEqual({ status: 'answered', turn: 2, text: 'both' });
   });
 
   it('merge: blocks stay blocks', () => {

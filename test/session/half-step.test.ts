@@ -27,7 +27,13 @@ describe('the half-step', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.answer('hi');
     machine.send('more');
-    machine.input({ type: 'answered', halfStep: 1, content: [text('late')], stop: 'end_turn', usage: { input_tokens: 1, output_tokens: 1 } });
+    machine.input({
+      type: 'answered',
+      halfStep: 1,
+      content: [text('late')],
+      stop: 'end_turn',
+      usage: { input_tokens: 1, output_tokens: 1 },
+    });
     expect(machine.last).toEqual([{ type: 'stale', what: 'answer' }]);
     expect(machine.state).toMatchObject({ state: 'awaiting', current: { halfStep: 2 } });
   });
@@ -41,7 +47,8 @@ describe('the half-step', () => {
     machine.finish('b');
     expect(machine.state.turn?.entries).toEqual([1, 2, 3]);
     machine.answer('done');
-    for (const id of [1, 2, 3]) expect(machine.state.receipts.get(id)).toEqual({ status: 'answered', turn: 1, text: 'done' });
+    for (const id of [1, 2, 3])
+      expect(machine.state.receipts.get(id)).toEqual({ status: 'answered', turn: 1, text: 'done' });
   });
 
   it('the header of the request opens an epoch when it changes, and only then', () => {

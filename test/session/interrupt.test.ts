@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { INTERRUPT_NOTICE } from '../../src/session/tool-texts.ts';
-import { executingSession, startedSession, text, Tree } from '../support/session-kit.ts';
+import { executingSession, startedSession, Tree, text } from '../support/session-kit.ts';
 
 describe('interrupt', () => {
   it('F068: an idle session keeps no flag and acknowledges nothing', () => {
@@ -26,7 +26,13 @@ describe('interrupt', () => {
   it('F069: the answer that was under way is dropped', () => {
     const machine = startedSession({ sent: 'hello' });
     machine.input({ type: 'interrupt' });
-    machine.input({ type: 'answered', halfStep: 1, content: [text('late')], stop: 'end_turn', usage: { input_tokens: 1, output_tokens: 1 } });
+    machine.input({
+      type: 'answered',
+      halfStep: 1,
+      content: [text('late')],
+      stop: 'end_turn',
+      usage: { input_tokens: 1, output_tokens: 1 },
+    });
     expect(machine.last).toEqual([{ type: 'stale', what: 'answer' }]);
     expect(machine.log).toEqual(['user_message hello']);
   });

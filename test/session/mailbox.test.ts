@@ -45,15 +45,27 @@ describe('mailbox: kinds and validation', () => {
   });
 
   const refused: readonly (readonly [string, Entry])[] = [
-    ['a tool_response without a tool use id', { type: 'tool_response', content: 'x', source: { type: 'tool', name: 'bash' } }],
-    ['a tool_response with an empty tool use id', { type: 'tool_response', content: 'x', toolUseId: '', source: { type: 'tool', name: 'bash' } }],
+    [
+      'a tool_response without a tool use id',
+      { type: 'tool_response', content: 'x', source: { type: 'tool', name: 'bash' } },
+    ],
+    [
+      'a tool_response with an empty tool use id',
+      { type: 'tool_response', content: 'x', toolUseId: '', source: { type: 'tool', name: 'bash' } },
+    ],
     ['a source other than a user without a name', { type: 'subagent', content: 'x', source: { type: 'subagent' } }],
     ['a source with a blank name', { type: 'from_mneme', content: 'x', source: { type: 'recall', name: ' ' } }],
     ['blank text', { type: 'user_message', content: ' \n' }],
     ['no blocks', { type: 'user_message', content: [] }],
     ['only blank text blocks', { type: 'user_message', content: [{ type: 'text', text: ' ' }] }],
-    ['a call in a user message', { type: 'user_message', content: [{ type: 'tool_use', id: 'a', name: 'bash', input: {} }] }],
-    ['a result in a user message', { type: 'user_message', content: [{ type: 'tool_result', tool_use_id: 'a', content: 'x' }] }],
+    [
+      'a call in a user message',
+      { type: 'user_message', content: [{ type: 'tool_use', id: 'a', name: 'bash', input: {} }] },
+    ],
+    [
+      'a result in a user message',
+      { type: 'user_message', content: [{ type: 'tool_result', tool_use_id: 'a', content: 'x' }] },
+    ],
   ];
   it.each(refused)('F014: %s is refused with ContentError and nothing is stored', (_what, entry) => {
     const machine = startedSession();
@@ -183,7 +195,14 @@ describe('mailbox: routing', () => {
     machine.send('hello', { bounceBack: true });
     expect(machine.seen.events[0]?.body).toEqual({
       type: 'pending.created',
-      pending: { id: 1, type: 'user_message', kind: 'active', content: 'hello', at: machine.world.now, source: { type: 'user' } },
+      pending: {
+        id: 1,
+        type: 'user_message',
+        kind: 'active',
+        content: 'hello',
+        at: machine.world.now,
+        source: { type: 'user' },
+      },
     });
   });
 
@@ -248,13 +267,22 @@ describe('mailbox: promotion', () => {
   const named: readonly (readonly [Source, string, string, Readonly<Record<string, unknown>>, string])[] = [
     [{ type: 'subagent', name: 'sleuth' }, 'one\ntwo', 'from_sleuth', { from: 'sleuth' }, '[sub-agent sleuth]: one'],
     [{ type: 'skill', name: 'git' }, 'one\ntwo', 'from_melete_skill', { skill: 'git' }, '[recalled skill: git]'],
-    [{ type: 'workflow', name: 'ship' }, 'one\ntwo', 'from_melete_workflow', { workflow: 'ship' }, '[recalled workflow: ship]'],
+    [
+      { type: 'workflow', name: 'ship' },
+      'one\ntwo',
+      'from_melete_workflow',
+      { workflow: 'ship' },
+      '[recalled workflow: ship]',
+    ],
     [{ type: 'recall', name: '42' }, 'one\ntwo', 'from_mneme', { message_id: 42 }, 'one'],
     [{ type: 'goal', name: '7' }, 'one\ntwo', 'from_melete_goal', { goal_id: 7 }, '[goal 7]'],
   ];
-  it.each(named)('F027 F028: a delivery from %o is named, given its input and shown by its first line', (source, content, name, input, display) => {
-    expect(phantomCallOf({ id: 9, source, content })).toEqual({ id: `${name}_9`, name, input, display });
-  });
+  it.each(named)(
+    'F027 F028: a delivery from %o is named, given its input and shown by its first line',
+    (source, content, name, input, display) => {
+      expect(phantomCallOf({ id: 9, source, content })).toEqual({ id: `${name}_9`, name, input, display });
+    },
+  );
 
   it('F027: what a user or a tool sent is no delivery', () => {
     expect(phantomCallOf({ id: 9, source: { type: 'user' }, content: 'x' })).toBeUndefined();
@@ -265,7 +293,11 @@ describe('mailbox: promotion', () => {
     const machine = startedSession();
     machine.send('# Git\nuse it', { type: 'from_melete_skill', source: { type: 'skill', name: 'git' } });
     machine.send('hello');
-    expect(machine.log).toEqual(['tool_call [recalled skill: git]', 'tool_response # Git\nuse it', 'user_message hello']);
+    expect(machine.log).toEqual([
+      'tool_call [recalled skill: git]',
+      'tool_response # Git\nuse it',
+      'user_message hello',
+    ]);
   });
 
   it('F029 A3: claim and promotions are records of one turn', () => {
@@ -288,7 +320,10 @@ describe('mailbox: promotion', () => {
     expect(toLlm({ ...base, type: 'user_message', content: 'hello', source: { type: 'user' } })).toBe('hello');
     const pair = toLlm({ ...base, ...REPLY, content: 'found' });
     expect(pair).toEqual([
-      { role: 'assistant', content: [{ type: 'tool_use', id: 'from_sleuth_4', name: 'from_sleuth', input: { from: 'sleuth' } }] },
+      {
+        role: 'assistant',
+        content: [{ type: 'tool_use', id: 'from_sleuth_4', name: 'from_sleuth', input: { from: 'sleuth' } }],
+      },
       { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'from_sleuth_4', content: 'found' }] },
     ]);
   });

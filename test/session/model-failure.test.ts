@@ -1,6 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { KIND_OF } from '../../src/session/mailbox.ts';
-import { FATAL, executingSession, type Machine, startedSession, transientError, UNAUTHORIZED } from '../support/session-kit.ts';
+import {
+  executingSession,
+  FATAL,
+  type Machine,
+  startedSession,
+  transientError,
+  UNAUTHORIZED,
+} from '../support/session-kit.ts';
 
 /** The current attempt fails for a while: the wait passes and the call is made again. */
 function failAndWait(machine: Machine, error = transientError()): void {
@@ -88,7 +95,9 @@ describe('the failure path', () => {
     machine.send('hello', { bounceBack: true });
     machine.fail(FATAL);
     expect(machine.log).toEqual([]);
-    expect(machine.events('bounce_back')).toEqual([{ type: 'bounce_back', content: 'hello', error: FATAL, messageSeq: 1 }]);
+    expect(machine.events('bounce_back')).toEqual([
+      { type: 'bounce_back', content: 'hello', error: FATAL, messageSeq: 1 },
+    ]);
     expect(machine.state).toMatchObject({ state: 'idle', turn: undefined });
     expect(machine.state.receipts.get(1)).toEqual({ status: 'failed', turn: 1, error: FATAL });
   });
@@ -141,7 +150,9 @@ describe('the failure path', () => {
     machine.fail(UNAUTHORIZED);
     expect(machine.log).toEqual(['system_message Authentication failed: bad key']);
     expect(machine.events('bounce_back')).toHaveLength(1);
-    expect(machine.events('authentication_required')).toEqual([{ type: 'authentication_required', error: UNAUTHORIZED }]);
+    expect(machine.events('authentication_required')).toEqual([
+      { type: 'authentication_required', error: UNAUTHORIZED },
+    ]);
   });
 
   it('F043: the same without bounce keeps the message', () => {
@@ -171,7 +182,9 @@ describe('the failure path', () => {
     machine.send('next');
     const before = machine.seen.events.length;
     machine.fail(FATAL);
-    const told = machine.seen.events.slice(before).map(({ body }) => (body.type === 'session.state' ? body.state : body.type));
+    const told = machine.seen.events
+      .slice(before)
+      .map(({ body }) => (body.type === 'session.state' ? body.state : body.type));
     expect(told).toEqual([
       ...['message.removed', 'idle', 'bounce_back', 'turn.failed'],
       ...['awaiting', 'pending.removed', 'message.created'],

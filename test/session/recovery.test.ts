@@ -7,12 +7,8 @@ import { executingSession, Machine, startedSession, transientError, UNAUTHORIZED
 
 /** The same session after its process died: folded from the text of its log, then told to recover. */
 function reopened(machine: Machine): Machine {
-  const again = new Machine(machine.world, machine.state.id);
-  for (const turn of machine.turns) {
-    const { at, records } = decodeTurn(encodeTurn(turn));
-    applyAll(again.state, records, at);
-  }
-  again.turns.push(...machine.turns);
+  const turns = machine.turns.map((turn) => decodeTurn(encodeTurn(turn)));
+  const again = Machine.replayed(machine.world, machine.state.id, turns);
   again.input({ type: 'recover' });
   return again;
 }
@@ -126,18 +122,30 @@ describe('recovery is not a mode', () => {
 });
 
 describe('the text of a turn', () => {
-  it.each(['{}', '[]', '{"v":1,"at":"x","r":[]}', '{"v":1,"at":1}', `{"v":${RECORD_FORMAT + 1},"at":1,"r":[]}`, 'no json'])(
-    'refuses %s',
-    (text) => {
-      expect(() => decodeTurn(text)).toThrow();
-    },
-  );
+  it.each([
+    '{}',
+    '[]',
+    '{"v":1,"at":"x","r":[]}',
+    '{"v":1,"at":1}',
+    `{"v":${RECORD_FORMAT + 1},"at":1,"r":[]}`,
+    'no json',
+  ])('refuses %s', (text) => {
+    expect(() => decodeTurn(text)).toThrow();
+  });
 
   it('a record that no writer of ours can have made is a broken log and throws', () => {
-    const answer = { content: [], calls: [], stop: 'end_turn', usage: { input_tokens: 0, output_tokens: 0 }, then: 'end' } as const;
+    const answer = {
+      content: [],
+      calls: [],
+      stop: 'end_turn',
+      usage: { input_tokens: 0, output_tokens: 0 },
+      then: 'end',
+    } as const;
     expect(() => applyAll(emptyState('s'), [{ type: 'responded', halfStep: 1, ...answer }], 0)).toThrow('S3');
     expect(() => applyAll(emptyState('s'), [{ type: 'recalled', id: 1 }], 0)).toThrow('S2');
     expect(() => applyAll(emptyState('s'), [{ type: 'healed', toolUseId: 'x', content: 'y' }], 0)).toThrow('S4');
-    expect(() => applyAll(emptyState('s'), [{ type: 'childExited', child: 'x', reason: 'failed' }], 0)).toThrow('unknown child');
+    expect(() => applyAll(emptyState('s'), [{ type: 'childExited', child: 'x', reason: 'failed' }], 0)).toThrow(
+      'unknown child',
+    );
   });
 });

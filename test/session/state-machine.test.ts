@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { apply } from '../../src/session/apply.ts';
 import { mayStart } from '../../src/session/mailbox.ts';
-import { call, executingSession, Machine, startedSession } from '../support/session-kit.ts';
+import { call, executingSession, type Machine, startedSession } from '../support/session-kit.ts';
 
 function states(machine: Machine): readonly string[] {
   return machine.events('session.state').map((event) => event.state);
@@ -45,7 +45,13 @@ describe('the state machine of a session', () => {
 
   it('F004: an answer to an idle session is dropped as stale', () => {
     const machine = startedSession();
-    const outcome = machine.input({ type: 'answered', halfStep: 1, content: [call('a', 'bash')], stop: 'tool_use', usage: { input_tokens: 1, output_tokens: 1 } });
+    const outcome = machine.input({
+      type: 'answered',
+      halfStep: 1,
+      content: [call('a', 'bash')],
+      stop: 'tool_use',
+      usage: { input_tokens: 1, output_tokens: 1 },
+    });
     expect(outcome).toEqual({ records: [], effects: [{ type: 'stale', what: 'answer' }] });
     expect(machine.state.state).toBe('idle');
   });
@@ -58,7 +64,13 @@ describe('the state machine of a session', () => {
 
   it('F005: an answer to an executing session is dropped as stale', () => {
     const machine = executingSession({ a: 'bash' });
-    machine.input({ type: 'answered', halfStep: 1, content: [], stop: 'end_turn', usage: { input_tokens: 1, output_tokens: 1 } });
+    machine.input({
+      type: 'answered',
+      halfStep: 1,
+      content: [],
+      stop: 'end_turn',
+      usage: { input_tokens: 1, output_tokens: 1 },
+    });
     expect(machine.last).toEqual([{ type: 'stale', what: 'answer' }]);
     expect(machine.state.state).toBe('executing');
   });

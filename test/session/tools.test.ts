@@ -40,7 +40,9 @@ describe('results of calls', () => {
 
   it('F28: without any tool there is nothing nearest', () => {
     expect(unknownToolText('bash', [])).toBe('Unknown tool: bash');
-    expect(unknownToolText('bash', ['bass', 'cash', 'stash', 'read_file'])).toBe('Unknown tool: bash. Nearest tools: bass, cash, stash');
+    expect(unknownToolText('bash', ['bass', 'cash', 'stash', 'read_file'])).toBe(
+      'Unknown tool: bash. Nearest tools: bass, cash, stash',
+    );
   });
 
   it('F061 Δ19: a blank result becomes a placeholder and the round closes', () => {
@@ -84,7 +86,9 @@ describe('healing', () => {
     const machine = executingSession({ a: 'bash' });
     expect(healExpired(machine.state, machine.world.now + 179_999, limit)).toEqual([]);
     const healed = healExpired(machine.state, machine.world.now + 200_000, limit);
-    expect(healed).toMatchObject([{ type: 'healed', toolUseId: 'a', content: expect.stringMatching(/timed out.*180 seconds/) }]);
+    expect(healed).toMatchObject([
+      { type: 'healed', toolUseId: 'a', content: expect.stringMatching(/timed out.*180 seconds/) },
+    ]);
   });
 
   it('F066: the timeout the model asked for counts', () => {

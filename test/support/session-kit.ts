@@ -3,12 +3,12 @@
  * of them; a `Tree` is several machines of one session tree, with the effects that stay within a tree carried over.
  * Nothing here is a double of the core: only clock, chance and the agent are made up.
  */
-import { type Limits, LIMIT_DEFAULTS } from '../../src/base/bounds.ts';
+import { LIMIT_DEFAULTS, type Limits } from '../../src/base/bounds.ts';
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { ContentBlock, Deliver, Usage } from '../../src/base/messages.ts';
 import { parseSettings, type Settings, type SettingsInput } from '../../src/base/settings.ts';
 import type { EventBody } from '../../src/events/event.ts';
-import type { Observer } from '../../src/session/apply.ts';
+import { applyAll, type Observer } from '../../src/session/apply.ts';
 import type { Effect, Environment, Input, SpawnRequest, ToolFacts } from '../../src/session/inputs.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
 import { emptyState, type LoggedMessage, type ReceiptState, type SessionState } from '../../src/session/state.ts';
@@ -156,6 +156,14 @@ export class Machine {
     this.seen = seen;
   }
 
+  /** A session read again from its log, observed while it is folded. */
+  static replayed(world: World, id: string, turns: readonly RecordTurn[]): Machine {
+    const machine = new Machine(world, id);
+    for (const turn of turns) applyAll(machine.state, turn.records, turn.at, machine.#observer);
+    machine.turns.push(...turns);
+    return machine;
+  }
+
   /** Runs one turn. */
   input(input: Input): TurnOutcome {
     const outcome = runTurn(this.state, input, environmentOf(this.world), this.#observer);
@@ -225,7 +233,9 @@ export class Machine {
 
   /** All events of a kind. */
   events<T extends EventBody['type']>(type: T): readonly Extract<EventBody, { type: T }>[] {
-    return this.seen.events.map(({ body }) => body).filter((body): body is Extract<EventBody, { type: T }> => body.type === type);
+    return this.seen.events
+      .map(({ body }) => body)
+      .filter((body): body is Extract<EventBody, { type: T }> => body.type === type);
   }
 
   /** Records of all turns, in order. */
@@ -288,10 +298,18 @@ export function transientError(data: Readonly<Record<string, unknown>> = { statu
 }
 
 /** An error the same bytes meet again. */
-export const FATAL: ErrorShape = { name: 'ModelInvalidRequestError', code: 'model_invalid_request', message: 'bad request' };
+export const FATAL: ErrorShape = {
+  name: 'ModelInvalidRequestError',
+  code: 'model_invalid_request',
+  message: 'bad request',
+};
 
 /** Refused credentials. */
-export const UNAUTHORIZED: ErrorShape = { name: 'ModelAuthenticationError', code: 'model_authentication', message: 'bad key' };
+export const UNAUTHORIZED: ErrorShape = {
+  name: 'ModelAuthenticationError',
+  code: 'model_authentication',
+  message: 'bad key',
+};
 
 /** A session tree on a table: what a session says to another of the tree reaches it within the same turn (A6). */
 export class Tree {

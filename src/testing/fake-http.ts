@@ -1,0 +1,103 @@
+/** The HTTP of the fake server: bodies in, errors, messages and streams out. No state, and nothing of what is answered. */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { REQUEST_BYTES_MAX } from '../base/bounds.ts';
+import { errorTypeOf } from '../models/model-error.ts';
+import type { ModelResponse } from '../models/provider.ts';
+import { type FaultKind, withUnknownEvents } from './fake-faults.ts';
+import { streamTexts } from './fake-stream.ts';
+
+/** Bytes a slow stream writes at once, at most. */
+const SLOW_CHUNK_BYTES_MAX = 16;
+
+/** The whole body as text; undefined when it is longer than the API takes. */
+export function readBody(request: IncomingMessage, done: (body: string | undefined) => void): void {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  request.on('data', (chunk: Buffer) => {
+    bytes += chunk.byteLength;
+    if (bytes <= REQUEST_BYTES_MAX) chunks.push(chunk);
+    else chunks.length = 0;
+  });
+  request.on('end', () => {
+    done(bytes > REQUEST_BYTES_MAX ? undefined : Buffer.concat(chunks).toString());
+  });
+}
+
+/** True when a request brings a key or a bearer token. */
+export function hasCredentials(request: IncomingMessage): boolean {
+  const key = request.headers['x-api-key'];
+  const bearer = /^Bearer \S/.test(request.headers.authorization ?? '');
+  return bearer || (typeof key === 'string' && key !== '');
+}
+
+/** Answers with an error in the shape of the API; an answer that has begun is broken off instead. `retryAfterMs`: when to come back. */
+export function sendError(
+  response: ServerResponse,
+  status: number,
+  message: string,
+  retryAfterMs?: number,
+  type: string = errorTypeOf(status),
+): void {
+  if (response.headersSent) {
+    response.socket?.destroy();
+    return;
+  }
+  if (retryAfterMs !== undefined) {
+    response.setHeader('retry-after', String(Math.ceil(retryAfterMs / 1_000)));
+    response.setHeader('retry-after-ms', String(retryAfterMs));
+  }
+  sendJson(response, status, JSON.stringify({ type: 'error', error: { type, message } }));
+}
+
+/** Answers with a JSON text. */
+export function sendJson(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(text);
+}
+
+/** Begins a stream of events. */
+export function startStream(response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
+}
+
+/** Streams an answer, whole whatever the fault; `random` places the cuts of `slow_bytes`. Resolves when all is written. */
+export async function sendStream(
+  response: ServerResponse,
+  answer: ModelResponse,
+  fault: FaultKind | undefined,
+  random: () => number,
+): Promise<void> {
+  startStream(response);
+  const texts = streamTexts(answer);
+  if (fault === 'slow_bytes') {
+    const bytes = Buffer.from(texts.join(''));
+    for (let start = 0; start < bytes.length && !response.destroyed; ) {
+      const end = start + 1 + Math.floor(random() * SLOW_CHUNK_BYTES_MAX);
+      response.write(bytes.subarray(start, end));
+      start = end;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    response.end();
+    return;
+  }
+  response.end((fault === 'unknown_event' ? withUnknownEvents(texts) : texts).join(''));
+}
+
+/** Resolves once the server listens on the loopback address. Rejects with the error of the system. Port 0: a free one. */
+export function listen(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+/** Ends the server and its connections, the busy ones too. */
+export function close(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

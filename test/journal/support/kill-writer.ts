@@ -1,0 +1,47 @@
+/**
+ * Writes to the store named by the first argument until it is killed, and prints what it knows to be durable, a line each:
+ * `<session> <number of the session's last flushed entry>`. Entries are numbered from 0 in each session; a turn writes to two
+ * sessions; heads and checkpoints go on beside.
+ */
+import { writeSync } from 'node:fs';
+import type { Durability } from '../../../src/journal/journal.ts';
+import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
+
+const SESSIONS = 8;
+const [directory, durability] = process.argv.slice(2);
+if (directory === undefined) throw new Error('a directory is needed');
+
+const journal = await openLmdbJournal({ directory, durability: durability as Durability });
+const sessions = Array.from({ length: SESSIONS }, (_, index) => {
+  const key = journal.intern(`s${index}`);
+  return { index, key, next: [...journal.read(key, 0)].length };
+});
+writeSync(1, 'open\n');
+
+async function run(first: number): Promise<never> {
+  for (let step = 0; ; step += 1) {
+    const pair = [sessions[first], sessions[first + 1]].filter((session) => session !== undefined);
+    const position = journal.append(
+      pair.map((session) => ({
+        key: session.key,
+        data: JSON.stringify({ n: session.next, pad: 'x'.repeat((step * 37) % 3_000) }),
+      })),
+    );
+    const lines = pair.map((session) => `${session.index} ${session.next}\n`).join('');
+    for (const session of pair) session.next += 1;
+    if (step % 25 === 0) {
+      const heads = pair.map((session) => ({
+        key: session.key,
+        position,
+        data: JSON.stringify({ n: session.next - 1 }),
+        runnable: true,
+      }));
+      journal.checkpoint(heads, 0);
+    }
+    await journal.flushed();
+    // Straight to the pipe: a line that was printed is an acknowledgement that somebody got.
+    writeSync(1, lines);
+  }
+}
+
+await Promise.all([0, 2, 4, 6].map(run));

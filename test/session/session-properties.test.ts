@@ -1,0 +1,211 @@
+/**
+ * Goal: whatever reaches a session in whatever order, its invariants hold (S1 to S5), nothing accepted is lost or doubled
+ * (A7), it never gets stuck (I7), and its state is the fold of its log. Method: random lives of one session; the seed of a
+ * failing one is printed.
+ */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { isCallId } from '../../src/base/ids.ts';
+import { applyAll } from '../../src/session/apply.ts';
+import { decodeTurn, encodeTurn } from '../../src/session/records.ts';
+import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state.ts';
+import { type Seen, watcher } from '../support/session-kit.ts';
+import { Life, lifeOptions, steps } from '../support/session-runs.ts';
+
+const lives = steps();
+
+function checkState(state: SessionState): void {
+  const seqs = state.messages.map((message) => message.seq);
+  expect(seqs, 'S1').toEqual([...new Set(seqs)].sort((a, b) => a - b));
+  expect(
+    seqs.every((seq) => seq >= state.floor && seq < state.nextMessageSeq),
+    'S1',
+  ).toBe(true);
+  const ids = state.mailbox.map((entry) => entry.id);
+  expect(ids, 'S2').toEqual([...new Set(ids)].sort((a, b) => a - b));
+  expect(state.current !== undefined, 'S3').toBe(state.state === 'awaiting');
+  expect(state.turn !== undefined, 'S3').toBe(state.state !== 'idle');
+  expect([...state.openCalls.keys()], 'S4').toEqual(unansweredCalls(state));
+  if (state.openCalls.size > 0) expect(state.state, 'S4').toBe('executing');
+  expect(state.interruptRequested, 'effect B').toBe(false);
+  if (state.blocked !== undefined) expect(state.state, 'Δ12').toBe('idle');
+}
+
+/** By the letter of the contract's `tool_round_complete`: no response in the log, none in the mailbox. */
+function unansweredCalls(state: SessionState): readonly string[] {
+  const answered = new Set<string | undefined>(state.mailbox.map((entry) => entry.toolUseId));
+  const calls: string[] = [];
+  for (const message of state.messages) {
+    if (message.type === 'tool_response') answered.add(message.toolUseId);
+    else if (message.type === 'tool_call' && message.toolUseId !== undefined) calls.push(message.toolUseId);
+  }
+  expect(calls.every(isCallId), 'R07').toBe(true);
+  expect(new Set(calls).size, 'R05').toBe(calls.length);
+  return calls.filter((id) => !answered.has(id));
+}
+
+/** A7, told by the events alone: each entry came once, left at most once, and its content is where that says. */
+function checkConservation(state: SessionState, seen: Seen): void {
+  const waiting = new Set(state.mailbox.map((entry) => entry.id));
+  const left = new Map<number, string>();
+  const logged: string[] = [];
+  const accepted = new Map<number, string>();
+  for (const { body } of seen.events) {
+    if (body.type === 'pending.created') {
+      expect(accepted.has(body.pending.id), 'A7: accepted twice').toBe(false);
+      accepted.set(body.pending.id, JSON.stringify(body.pending.content));
+    } else if (body.type === 'pending.removed') {
+      expect(left.has(body.pendingId), 'A7: left twice').toBe(false);
+      left.set(body.pendingId, body.reason);
+    } else if (body.type === 'message.created' && body.message.type !== 'tool_call') {
+      logged.push(JSON.stringify(body.message.content));
+    }
+  }
+  for (const [id, content] of accepted) {
+    expect(waiting.has(id), `A7: entry ${id}`).toBe(!left.has(id));
+    const marker = /<\d+>/.exec(content)?.[0];
+    if (marker === undefined) continue;
+    const places = logged.filter((text) => text.includes(marker)).length;
+    expect(places, `A7: ${marker}`).toBe(left.get(id) === 'promoted' ? 1 : 0);
+  }
+}
+
+/** Every user entry waits, or belongs to the running turn, or was settled, once; so no receipt hangs. */
+function checkReceipts(state: SessionState, seen: Seen): void {
+  const settled = seen.settled.map(({ id }) => id);
+  expect(new Set(settled).size, 'settled twice').toBe(settled.length);
+  const open = new Set(settled);
+  const add = (id: number): void => {
+    expect(open.has(id), `receipt ${id} is open and settled`).toBe(false);
+    open.add(id);
+  };
+  for (const entry of state.mailbox) if (entry.type === 'user_message') add(entry.id);
+  for (const id of state.turn?.entries ?? []) add(id);
+  const users = seen.events.flatMap(({ body }) =>
+    body.type === 'pending.created' && body.pending.type === 'user_message' ? [body.pending.id] : [],
+  );
+  expect([...open].sort((a, b) => a - b)).toEqual(users);
+}
+
+/** An awaiting session is owed exactly one thing that goes on with it, an executing one all its open calls. */
+function checkOwed(life: Life): void {
+  const { state, owed } = life;
+  const { current } = state;
+  const goesOn = owed.filter((effect) => {
+    if (effect.type === 'callModel' || effect.type === 'retryLater') {
+      return effect.halfStep === current?.halfStep && effect.attempt === current.attempt;
+    }
+    return effect.type === 'evaluateSystem' && current !== undefined && effect.epoch === state.epoch;
+  });
+  if (state.state === 'awaiting') {
+    const calls = goesOn.filter((effect) => effect.type !== 'evaluateSystem');
+    expect(calls.length, 'one call').toBeLessThanOrEqual(1);
+    expect(goesOn.length, 'awaiting nothing').toBeGreaterThan(0);
+  }
+  const running = owed.flatMap((effect) => (effect.type === 'runTool' ? [effect.callId] : []));
+  expect(running, 'I4: each open call runs once').toEqual([...state.openCalls.keys()]);
+}
+
+describe('any life of a session', () => {
+  it('S1-S5, A7, receipts and what is owed: after every step', () => {
+    fc.assert(
+      fc.property(lifeOptions, lives, (options, all) => {
+        new Life(options, {
+          stepped: (life) => {
+            const { machine } = life;
+            checkState(machine.state);
+            checkConservation(machine.state, machine.seen);
+            checkReceipts(machine.state, machine.seen);
+            checkOwed(life);
+            expect(
+              machine.seen.events.map(({ seq }) => seq),
+              'S5',
+            ).toEqual(Array.from({ length: machine.state.eventSeq }, (_, index) => index + 1));
+          },
+        }).live(all);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  it('I7: once it is resumed and the outside answers, it is idle and nothing active waits', () => {
+    fc.assert(
+      fc.property(lifeOptions, lives, (options, all) => {
+        const life = new Life(options).live(all);
+        do {
+          life.settle();
+          life.live([{ do: 'resume' }]);
+        } while (life.owed.length > 0);
+        life.settle();
+        expect(life.state).toMatchObject({ state: 'idle', paused: false, blocked: undefined });
+        expect(life.state.mailbox.filter((entry) => entry.kind === 'active')).toEqual([]);
+        expect(life.state.openCalls.size).toBe(0);
+        if (life.state.parent !== undefined) expect(life.state.exit, 'a child ends').toBeDefined();
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  it('A10: the state is the fold of its records, through their text and through a snapshot at any place', () => {
+    fc.assert(
+      fc.property(lifeOptions, lives, fc.nat(), (options, all, place) => {
+        const { machine } = new Life(options).live(all);
+        const turns = machine.turns.map((turn) => decodeTurn(encodeTurn(turn)));
+        expect(turns).toEqual(machine.turns);
+        const cut = place % (turns.length + 1);
+        let folded = emptyState(machine.state.id);
+        for (const [index, turn] of turns.entries()) {
+          if (index === cut) folded = restoreState(snapshotState(folded));
+          folded = applyAll(folded, turn.records, turn.at);
+        }
+        expect(folded).toStrictEqual(machine.state);
+        expect(restoreState(snapshotState(machine.state))).toStrictEqual(machine.state);
+        expect(snapshotState(folded)).toBe(snapshotState(machine.state));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('S5 I2: a replay tells the same events with the same numbers, settles and promotes the same', () => {
+    fc.assert(
+      fc.property(lifeOptions, lives, (options, all) => {
+        const { machine } = new Life(options).live(all.filter((step) => step.do !== 'crash' && step.do !== 'reload'));
+        const { observer, seen } = watcher();
+        const state = emptyState(machine.state.id);
+        for (const turn of machine.turns) applyAll(state, turn.records, turn.at, observer);
+        expect(seen).toEqual(machine.seen);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('an observer changes nothing: the state is the same unobserved', () => {
+    fc.assert(
+      fc.property(lifeOptions, lives, (options, all) => {
+        const { machine } = new Life(options).live(all);
+        const state = emptyState(machine.state.id);
+        for (const turn of machine.turns) applyAll(state, turn.records, turn.at);
+        expect(snapshotState(state)).toBe(snapshotState(machine.state));
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it('what is sent with a key is accepted once, however often it is sent', () => {
+    fc.assert(
+      fc.property(lifeOptions, lives, fc.array(fc.nat(3), { minLength: 1, maxLength: 8 }), (options, all, keys) => {
+        const { machine } = new Life(options).live(all);
+        const ids = new Map<string, unknown>();
+        for (const number of keys) {
+          const key = `k${number}`;
+          const id = machine.send(`content of ${key}`, { key, fingerprint: key });
+          expect(ids.get(key) ?? id).toBe(id);
+          ids.set(key, id);
+        }
+        const sent = machine.records.filter((record) => record.type === 'accepted' && record.entry.key !== undefined);
+        expect(sent).toHaveLength(ids.size);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
