@@ -39,7 +39,13 @@ export type {
   Thinking,
   ToolSchema,
 } from './models/provider.ts';
-export { type Agent, type AgentOptions, agent, type SubagentOptions, type SupervisionOptions } from './runtime/agent.ts';
+export {
+  type Agent,
+  type AgentOptions,
+  agent,
+  type SubagentOptions,
+  type SupervisionOptions,
+} from './runtime/agent.ts';
 export { Child, type ChildExit } from './runtime/child.ts';
 export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
 export { type ChildResult, Family } from './runtime/family.ts';

@@ -16,12 +16,10 @@ import {
   FLUSH_BYTES_MAX,
   FLUSH_ROWS_MAX,
   JOURNAL_NAME_CHARACTERS_MAX,
-  READ_HELD_CHARACTERS_MAX,
   ROW_BYTES_MAX,
   ROW_TURNS_MAX,
-  SCAN_ROWS,
 } from '../base/bounds.ts';
-import { InvalidNameError, LimitError, StoreCorruptError, TroupeError } from '../base/errors.ts';
+import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
 import { CommitGate } from './commit-gate.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Head, Journal, JournalStatistics, Position, SessionKey, StoredEntry, TurnEntry } from './journal.ts';
@@ -34,12 +32,6 @@ const NAME = /^[\x21-\x7e]+$/;
 /** Keys are stored in 32 bits. */
 const SESSION_KEY_MAX = 0xffff_ffff;
 
-/** Where a session was last written: the row, and its row before that one (0: none). */
-interface LastRow {
-  row: number;
-  previousRow: number;
-}
-
 /** How a journal is built over an engine. */
 export interface EngineJournalOptions {
   /** Calls `run` once, soon, never synchronously: when the callers of one turn of the loop have all been heard. */
@@ -49,6 +41,7 @@ export interface EngineJournalOptions {
 /** See the head of this file. */
 export class EngineJournal implements Journal {
   readonly #engine: Engine;
+  readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
   #nextRow = 1;
   #nextKey: SessionKey = 1;
@@ -68,6 +61,12 @@ export class EngineJournal implements Journal {
 
   constructor(engine: Engine, options: EngineJournalOptions) {
     this.#engine = engine;
+    this.#source = {
+      engine,
+      unwrittenRow: (number) => this.#unwritten.get(number),
+      unwrittenRows: (from) => [...this.#unwritten.values()].filter((row) => row.number >= from),
+      isVisible: (key) => this.nameOf(key) !== undefined,
+    };
     this.#gate = new CommitGate<WriteBatch>({
       create: createBatch,
       isEmpty: isEmptyBatch,
@@ -169,25 +168,9 @@ export class EngineJournal implements Journal {
 
   /** Throws `StoreCorruptError` from the iteration when a row is missing or damaged. */
   *read(key: SessionKey, after: Position): Iterable<StoredEntry> {
-    this.#checkOpen();
     if (this.nameOf(key) === undefined) return;
-    const found: { readonly row: number; slice: RowSlice | undefined }[] = [];
-    let held = 0;
-    // The chain runs from new to old; what fits is held, the rest is fetched again on the way forward.
     const last = this.#lastRows().get(key)?.row ?? this.#engine.lastRowOf(key);
-    for (let row = last; row > 0 && row >= rowOf(after); ) {
-      const slice = this.#slice(row, key);
-      for (const entry of slice.entries) held += entry.data.length;
-      found.push({ row, slice: held > READ_HELD_CHARACTERS_MAX ? undefined : slice });
-      if (slice.previousRow >= row) throw corruptChain(key, row);
-      row = slice.previousRow;
-    }
-    for (let step = found.pop(); step !== undefined; step = found.pop()) {
-      for (const { turn, data } of (step.slice ?? this.#slice(step.row, key)).entries) {
-        const position = positionOf(step.row, turn);
-        if (position > after) yield { key, position, data };
-      }
-    }
+    yield* readSession(this.#source, key, last, after);
   }
 
   /** Ends at what was appended before the first entry was asked for. Throws `StoreCorruptError` from the iteration. */
@@ -195,18 +178,7 @@ export class EngineJournal implements Journal {
     this.#checkOpen();
     const open = this.#row;
     const end = open === undefined ? positionOf(this.#nextRow, 0) : positionOf(open.number, open.turns);
-    let next = rowOf(after);
-    for (;;) {
-      const stored = this.#engine.rows(next, SCAN_ROWS);
-      for (const { number, bytes } of stored) {
-        yield* this.#visible(number, decodeRow(bytes, number), after, end);
-        next = number + 1;
-      }
-      if (stored.length === 0) break;
-    }
-    // What is durable is a prefix of the log, so the rest is still in memory, and rows there are never changed but at the end.
-    const rest = [...this.#unwritten.values()].filter((row) => row.number >= next);
-    for (const row of rest) yield* this.#visible(row.number, row.entries.slice(), after, end);
+    yield* readTail(this.#source, after, end);
   }
 
   head(key: SessionKey): Head | undefined {
@@ -383,23 +355,8 @@ export class EngineJournal implements Journal {
   }
 
   #lastRows(): Map<SessionKey, LastRow> {
-    this.#touched ??= this.#scanTouched();
+    this.#touched ??= scanLastRows(this.#engine, this.#engine.state().indexedRow);
     return this.#touched;
-  }
-
-  /** The last rows of the sessions written since the last durable checkpoint: bounded by what lies between checkpoints. */
-  #scanTouched(): Map<SessionKey, LastRow> {
-    const touched = new Map<SessionKey, LastRow>();
-    for (let next = this.#engine.state().indexedRow + 1; ; ) {
-      const stored = this.#engine.rows(next, SCAN_ROWS);
-      if (stored.length === 0) return touched;
-      for (const { number, bytes } of stored) {
-        for (const [key, previousRow] of rowSessions(bytes, number)) {
-          touched.set(key, { row: number, previousRow });
-        }
-        next = number + 1;
-      }
-    }
   }
 
   /** The place of a session that is about to be written. */
@@ -414,36 +371,4 @@ export class EngineJournal implements Journal {
     touched.set(key, place);
     return place;
   }
-
-  #slice(row: number, key: SessionKey): RowSlice {
-    const unwritten = this.#unwritten.get(row);
-    if (unwritten !== undefined) {
-      const entries = unwritten.entries.filter((entry) => entry.key === key);
-      return { previousRow: entries[0]?.previousRow ?? 0, entries };
-    }
-    const bytes = this.#engine.row(row);
-    const slice = bytes === undefined ? undefined : sliceRow(bytes, row, key);
-    if (slice === undefined) throw corruptChain(key, row);
-    return slice;
-  }
-
-  *#visible(
-    row: number,
-    entries: readonly { readonly key: SessionKey; readonly turn: number; readonly data: string }[],
-    after: Position,
-    end: Position,
-  ): Iterable<StoredEntry> {
-    for (const { key, turn, data } of entries) {
-      const position = positionOf(row, turn);
-      if (position > after && position < end && this.nameOf(key) !== undefined) {
-        yield { key, position, data };
-      }
-    }
-  }
-}
-
-function corruptChain(key: SessionKey, row: number): StoreCorruptError {
-  return new StoreCorruptError(`the entries of session key ${key} lead to row ${row}, which has none of it`, {
-    data: { key, row },
-  });
 }

@@ -65,8 +65,15 @@ const positive = z.number().int().positive();
 const schema: z.ZodType<AgentOptions> = z.strictObject({
   name: z.string().refine(isAgentName, 'must be letters, digits, dots, hyphens or underscores, at most 64'),
   model: z.string().min(1).optional(),
-  system: z.union([z.string(), z.custom<SystemFunction>((value) => typeof value === 'function', 'must be a string or a function')]).optional(),
-  tools: z.array(z.custom<AnyTool | URL>((value) => typeof value === 'object' && value !== null, 'must be a tool or a URL')).optional(),
+  system: z
+    .union([
+      z.string(),
+      z.custom<SystemFunction>((value) => typeof value === 'function', 'must be a string or a function'),
+    ])
+    .optional(),
+  tools: z
+    .array(z.custom<AnyTool | URL>((value) => typeof value === 'object' && value !== null, 'must be a tool or a URL'))
+    .optional(),
   maxTokens: positive.optional(),
   toolRounds: positive.optional(),
   subagents: z.strictObject({ spawn: z.boolean().optional(), maxActive: positive.optional() }).optional(),
@@ -147,7 +154,9 @@ export function checkAgents(agents: readonly unknown[]): readonly Agent[] {
       });
     }
     if (names.has(each.name)) {
-      throw new ConfigError(`two agents are named ${JSON.stringify(each.name)}`, { data: { key: `agents.${index}.name` } });
+      throw new ConfigError(`two agents are named ${JSON.stringify(each.name)}`, {
+        data: { key: `agents.${index}.name` },
+      });
     }
     names.add(each.name);
     return each;

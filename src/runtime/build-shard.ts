@@ -9,8 +9,8 @@ import type { GenerateContext, ModelDelta, ModelProvider, ModelRequest, ModelRes
 import { resolveProvider } from '../models/resolve.ts';
 import { checkResponse } from '../models/response-check.ts';
 import { createThreadedPool } from '../models/threaded-pool.ts';
-import { createToolPool } from '../tools/threaded-pool.ts';
 import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
+import { createToolPool } from '../tools/threaded-pool.ts';
 import type { RegisteredTool } from '../tools/tool-registry.ts';
 import { Counters } from './metrics.ts';
 import type { AgentSource, RemoteServices, ShardPlan } from './protocol.ts';
@@ -94,7 +94,9 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
 
 /** Finds every agent's tools; a module is loaded once, in a tool thread. */
 async function describeAgents(sources: readonly AgentSource[], pool: ToolPool): Promise<readonly AgentDefinition[]> {
-  const urls = new Set(sources.flatMap(({ tools }) => tools.flatMap((tool) => (tool.kind === 'module' ? [tool.url] : []))));
+  const urls = new Set(
+    sources.flatMap(({ tools }) => tools.flatMap((tool) => (tool.kind === 'module' ? [tool.url] : []))),
+  );
   const modules = new Map<string, readonly RegisteredTool[]>();
   for (const url of urls) {
     const found = await pool.describe(url);
@@ -123,7 +125,10 @@ async function modelPools(plan: ShardPlan, surroundings: ShardSurroundings): Pro
   const { clock, services } = surroundings;
   if (plan.provider.kind === 'host') {
     const proxy = new HostProvider(plan.provider.name, services);
-    return { attach: (listener) => createInPlacePool(proxy, listener, clock), delta: (id, delta) => proxy.delta(id, delta) };
+    return {
+      attach: (listener) => createInPlacePool(proxy, listener, clock),
+      delta: (id, delta) => proxy.delta(id, delta),
+    };
   }
   const { data } = plan.provider;
   const delta = (): void => undefined;

@@ -6,11 +6,12 @@
  *  K1 a checkpoint covers every session changed since the one before, so the tail before it need not be replayed;
  *  K2 no timer runs while nothing changed (A11).
  */
+
+import { isRunnable, type SessionActor } from '../../actors/session-actor.ts';
 import { CHECKPOINT_INTERVAL_MS, CHECKPOINT_TURNS, SNAPSHOT_TURNS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Head, Journal } from '../journal/journal.ts';
 import { snapshotState } from '../session/state.ts';
-import { isRunnable, type SessionActor } from '../../actors/session-actor.ts';
 import { encodeHead, summaryOf } from './head.ts';
 
 /** See the head of the file. */

@@ -1,5 +1,5 @@
 /** A sub-agent as its spawner holds it: a session, and how it ended. */
-import { errorFromShape, TurnFailedError, CancelledError } from '../base/errors.ts';
+import { CancelledError, errorFromShape, TurnFailedError } from '../base/errors.ts';
 import type { ChildEnd } from './protocol.ts';
 import { Session, type SessionParts } from './session.ts';
 

@@ -1,11 +1,11 @@
 /**
- * Who reads events on the host thread, and what the shards must tell for it.
+ * Between the readers of events on the host thread and the shards that tell them.
  *
- * Owns: the open readers by session. Does not own: their place in the order (`EventQueue`), the log (the shard).
+ * Owns: nothing but the wiring: the readers are the fan-out's, the log is the shard's.
  *  B1 a session is watched on its shard exactly while a reader of it is open.
  */
 import type { SessionEvent } from '../events/event.ts';
-import { EventQueue } from '../events/subscriber.ts';
+import { FanOut } from '../events/fan-out.ts';
 import type { Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
 
@@ -31,11 +31,8 @@ export interface AllEventOptions {
 
 /** See the head of the file. */
 export class EventHub {
-  readonly #bySession = new Map<string, Set<EventQueue>>();
-  readonly #all = new Set<EventQueue>();
+  readonly #fanOut: FanOut;
   readonly #linkOf: (session: string) => ShardLink;
-  readonly #links: () => readonly ShardLink[];
-  readonly #now: () => number;
 
   constructor(parts: {
     readonly linkOf: (session: string) => ShardLink;
@@ -43,74 +40,55 @@ export class EventHub {
     readonly now: () => number;
   }) {
     this.#linkOf = parts.linkOf;
-    this.#links = parts.links;
-    this.#now = parts.now;
+    this.#fanOut = new FanOut({
+      now: parts.now,
+      onInterest: (session, isWanted) => {
+        const links = session === undefined ? parts.links() : [parts.linkOf(session)];
+        for (const link of links) {
+          // Sent before the first page of the log is asked for, over the same line: what happens between comes live.
+          link.watch(session, isWanted).catch((error: unknown) => {
+            if (isWanted) this.#failed(session, error);
+          });
+        }
+      },
+    });
   }
 
   /** Takes what a shard tells. */
   dispatch(events: readonly SessionEvent[]): void {
-    for (const event of events) {
-      const readers = this.#bySession.get(event.session);
-      if (readers !== undefined) for (const reader of readers) reader.push(event);
-      for (const reader of this.#all) reader.push(event);
-    }
+    this.#fanOut.publish(events);
   }
 
-  /** A reader of one session: replays, then goes live, without gap or duplicate. */
+  /** A reader of one session: replays, then goes live, without gap or duplicate. Throws `LimitError` for too many readers. */
   session(session: string, options: EventOptions): AsyncIterableIterator<SessionEvent> {
     const link = this.#linkOf(session);
-    const deltas = options.deltas ?? true;
-    const queue: EventQueue = new EventQueue({
-      session,
+    return this.#fanOut.subscribe(session, {
       after: options.after ?? defaultAfter(options.until),
-      deltas,
-      now: this.#now,
-      replay: async (fromSeq) =>
-        (await link.call('session.events', { session, after: fromSeq - 1 }, true)).events,
-      onClose: () => {
-        this.#remove(session, queue);
-        void link.watch(session, false, deltas).catch(() => undefined);
-      },
+      deltas: options.deltas ?? true,
+      replay: async (fromSeq, limit) =>
+        (await link.call('session.events', { session, after: fromSeq - 1, limit }, true)).events,
       ...(options.until === undefined ? {} : { until: untilOf(options.until) }),
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
-    if (queue.isOver) return queue;
-    const readers = this.#bySession.get(session) ?? new Set();
-    readers.add(queue);
-    this.#bySession.set(session, readers);
-    // Sent before the first page of the log is asked for, over the same line: what happens between comes live.
-    link.watch(session, true, deltas).catch((error: unknown) => queue.fail(error));
-    return queue;
   }
 
-  /** A reader of all sessions, live. */
+  /** A reader of all sessions, live. Throws `LimitError` for too many readers. */
   all(options: AllEventOptions): AsyncIterableIterator<SessionEvent> {
-    const { filter } = options;
-    const queue: EventQueue = new EventQueue({
-      now: this.#now,
-      onClose: () => {
-        this.#all.delete(queue);
-        for (const link of this.#links()) void link.watchAll(false).catch(() => undefined);
-      },
+    const { filter, signal } = options;
+    return this.#fanOut.subscribeAll({
       ...(filter === undefined ? {} : { view: (event: SessionEvent) => (filter(event) ? event : undefined) }),
-      ...(options.signal === undefined ? {} : { signal: options.signal }),
+      ...(signal === undefined ? {} : { signal }),
     });
-    if (queue.isOver) return queue;
-    this.#all.add(queue);
-    for (const link of this.#links()) link.watchAll(true).catch((error: unknown) => queue.fail(error));
-    return queue;
   }
 
   /** The runtime closes: every reader ends behind what it has. */
   close(): void {
-    for (const readers of this.#bySession.values()) for (const reader of readers) reader.close();
-    for (const reader of this.#all) reader.close();
+    this.#fanOut.close();
   }
 
-  #remove(session: string, queue: EventQueue): void {
-    const readers = this.#bySession.get(session);
-    readers?.delete(queue);
-    if (readers?.size === 0) this.#bySession.delete(session);
+  #failed(session: string | undefined, error: unknown): void {
+    if (session === undefined) this.#fanOut.close(error);
+    else this.#fanOut.end(session, error);
   }
 }
 

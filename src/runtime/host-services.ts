@@ -1,6 +1,7 @@
 /** What the host thread does for its shards: runs the tools, the provider and the system functions given as values. */
-import { asError, CancelledError, ConfigError, describeValue } from '../base/errors.ts';
+
 import type { Clock } from '../base/clock.ts';
+import { asError, CancelledError, ConfigError, describeValue } from '../base/errors.ts';
 import type { ModelDelta, ModelProvider } from '../models/provider.ts';
 import { createHostRunner } from '../tools/host-tools.ts';
 import type { AnyTool } from '../tools/tool.ts';
@@ -58,12 +59,14 @@ export function createHostServices(values: HostValues, notes: HostNotes, clock: 
       let text: unknown;
       try {
         text = await system({ session });
-      } catch (thrown) {
-        const error = asError(thrown);
-        throw new ConfigError(`the system function of agent ${JSON.stringify(agent)} threw: ${error.message}`, { cause: error });
+      } catch (error) {
+        const { message } = asError(error);
+        throw new ConfigError(`the system function of agent ${JSON.stringify(agent)} threw: ${message}`, { cause: error });
       }
       if (typeof text !== 'string') {
-        throw new ConfigError(`the system function of agent ${JSON.stringify(agent)} must return a string, got ${describeValue(text)}`);
+        throw new ConfigError(
+          `the system function of agent ${JSON.stringify(agent)} must return a string, got ${describeValue(text)}`,
+        );
       }
       return text;
     },

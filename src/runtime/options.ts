@@ -84,7 +84,10 @@ const schema = z.strictObject({
     .optional(),
   logger: z.custom<Logger>(hasMethods('info', 'warn', 'error', 'debug'), 'must be a pino logger').optional(),
   clock: z
-    .custom<Clock>(hasMethods('now', 'monotonic', 'setTimer', 'clearTimer'), 'must have now, monotonic, setTimer, clearTimer')
+    .custom<Clock>(
+      hasMethods('now', 'monotonic', 'setTimer', 'clearTimer'),
+      'must have now, monotonic, setTimer, clearTimer',
+    )
     .optional(),
   ids: z.custom<Ids>(isFunction, 'must be a function').optional(),
   random: z.custom<Random>(isFunction, 'must be a function').optional(),

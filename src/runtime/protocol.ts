@@ -1,9 +1,11 @@
 /** What the host thread and a shard say to each other. Plain data both ways; one method, one request, one answer. */
-import type { ErrorShape } from '../base/errors.ts';
+
+import type { AgentPlan } from '../../actors/agent-catalog.ts';
 import type { Limits } from '../base/bounds.ts';
+import type { ErrorShape } from '../base/errors.ts';
 import type { ContentBlock, Deliver, Message, Pending, Usage } from '../base/messages.ts';
 import type { Settings } from '../base/settings.ts';
-import type { SessionEvent, SessionStateName, Phase } from '../events/event.ts';
+import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
 import type { Durability } from '../journal/journal.ts';
 import type { ModelRequest, ProviderData } from '../models/provider.ts';
 import type { Explanation } from '../session/explain.ts';
@@ -11,7 +13,6 @@ import type { Replies } from '../session/records.ts';
 import type { ReceiptState } from '../session/state.ts';
 import type { HostRunner } from '../tools/host-tools.ts';
 import type { ToolDescription } from '../tools/tool.ts';
-import type { AgentPlan } from '../../actors/agent-catalog.ts';
 
 /** Where an agent's tool comes from. */
 export type ToolSource =
@@ -127,10 +128,11 @@ export interface ShardMethods {
   'session.pause': { request: OfSession; answer: undefined };
   'session.resume': { request: OfSession; answer: undefined };
   'session.events': {
-    request: OfSession & { readonly after: number };
+    request: OfSession & { readonly after: number; readonly limit: number };
     answer: { readonly events: readonly SessionEvent[]; readonly isComplete: boolean };
   };
-  'session.watch': { request: OfSession & { readonly deltas: boolean; readonly on: boolean }; answer: { readonly seq: number } };
+  /** Without a session: all of them. */
+  'session.watch': { request: { readonly session?: string; readonly on: boolean }; answer: undefined };
   'receipt.status': { request: OfSession & { readonly pendingId: number }; answer: ReceiptState | undefined };
   'receipt.wait': {
     request: OfSession & { readonly pendingId: number; readonly until: 'promoted' | 'settled' };
@@ -149,7 +151,6 @@ export interface ShardMethods {
   };
   'sessions.get': { request: OfSession; answer: SessionSummary | undefined };
   'sessions.delete': { request: OfSession; answer: boolean };
-  'runtime.watchAll': { request: { readonly on: boolean }; answer: undefined };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };

@@ -1,5 +1,5 @@
 /** The receipt of an accepted message: what became of it, awaitable at each stage, also after a restart. */
-import { CancelledError, errorFromShape, InvalidNameError, describeValue, TurnFailedError } from '../base/errors.ts';
+import { CancelledError, describeValue, errorFromShape, InvalidNameError, TurnFailedError } from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
 import type { ReceiptState } from '../session/state.ts';
 import type { ShardLink } from './shard-link.ts';
@@ -25,7 +25,12 @@ export class Receipt {
 
   constructor(
     link: ShardLink,
-    accepted: { readonly session: string; readonly pendingId: number; readonly seq: number; readonly duplicate: boolean },
+    accepted: {
+      readonly session: string;
+      readonly pendingId: number;
+      readonly seq: number;
+      readonly duplicate: boolean;
+    },
   ) {
     this.#link = link;
     this.session = accepted.session;

@@ -1,11 +1,12 @@
 /** Reading a session back from its log: the fold of everything since its last snapshot (A10). */
+
+import { SessionActor } from '../../actors/session-actor.ts';
 import { StoreCorruptError } from '../base/errors.ts';
 import type { SessionEvent } from '../events/event.ts';
 import type { Journal, SessionKey } from '../journal/journal.ts';
 import { applyAll, type Observer } from '../session/apply.ts';
 import { decodeTurn } from '../session/records.ts';
 import { emptyState, restoreState, type SessionState } from '../session/state.ts';
-import { SessionActor } from '../../actors/session-actor.ts';
 import { decodeHead } from './head.ts';
 
 /** The actor of a session as its log has it. Throws `StoreCorruptError` for a log that cannot be folded. */
@@ -37,10 +38,13 @@ export function foldLog(
       observer?.turn?.(turn.at);
       applyAll(state, turn.records, turn.at, observer);
     } catch (error) {
-      throw new StoreCorruptError(`the log of session ${JSON.stringify(state.id)} cannot be read at ${entry.position}`, {
-        cause: error,
-        data: { session: state.id, position: entry.position },
-      });
+      throw new StoreCorruptError(
+        `the log of session ${JSON.stringify(state.id)} cannot be read at ${entry.position}`,
+        {
+          cause: error,
+          data: { session: state.id, position: entry.position },
+        },
+      );
     }
     turns += 1;
     position = entry.position;

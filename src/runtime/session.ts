@@ -4,10 +4,17 @@
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
 import { CancelledError, ContentError, describeValue, errorFromShape, TroupeError } from '../base/errors.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
-import { type ContentBlock, type Deliver, isBlank, type Message, type Pending, type UserContent } from '../base/messages.ts';
-import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
+import {
+  type ContentBlock,
+  type Deliver,
+  isBlank,
+  type Message,
+  type Pending,
+  type UserContent,
+} from '../base/messages.ts';
 import { parseOption } from '../base/settings.ts';
 import type { SessionEvent } from '../events/event.ts';
 import type { ModelRequest } from '../models/provider.ts';
@@ -226,8 +233,10 @@ export class Session {
   /** A receipt again, by its id; also after a restart. */
   async receipt(id: string): Promise<Receipt> {
     const { session, pendingId } = parseReceiptId(id);
-    const state = session === this.id ? await this.#parts.link.call('receipt.status', { session, pendingId }, true) : undefined;
-    if (state === undefined) throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(id)} in ${JSON.stringify(this.id)}`);
+    const state =
+      session === this.id ? await this.#parts.link.call('receipt.status', { session, pendingId }, true) : undefined;
+    if (state === undefined)
+      throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(id)} in ${JSON.stringify(this.id)}`);
     return new Receipt(this.#parts.link, { session, pendingId, seq: 0, duplicate: true });
   }
 
@@ -267,7 +276,8 @@ function checkContent(content: unknown): string | readonly ContentBlock[] {
   }
   let plain: string | readonly ContentBlock[];
   try {
-    plain = typeof content === 'string' ? wellFormed(content) : (toPlainJson(content) as unknown as readonly ContentBlock[]);
+    plain =
+      typeof content === 'string' ? wellFormed(content) : (toPlainJson(content) as unknown as readonly ContentBlock[]);
   } catch (error) {
     if (error instanceof NotPlainError) throw new ContentError(`content is ${error.message}`, { cause: error });
     throw error;

@@ -49,8 +49,8 @@ interface Incarnation {
 /** See the head of the file. */
 export class ShardLink {
   readonly #parts: LinkParts;
-  readonly #watches = new Map<string, { count: number; deltas: number }>();
-  #watchAll = 0;
+  /** What is being read; `undefined` stands for all sessions. */
+  readonly #watched = new Set<string | undefined>();
   #current: Promise<Incarnation> | undefined;
   #deaths: number[] = [];
   #failure: TroupeError | undefined;
@@ -89,11 +89,7 @@ export class ShardLink {
         if (!incarnation.isGone) throw error;
         if (this.#isClosing) throw new CancelledError('the runtime was closed', { cause: error });
         if (repeatable) continue;
-        throw new TroupeError(
-          'internal',
-          'the session thread died while this was under way; whether it took effect is unknown. Ask again with a key.',
-          { cause: error, retryable: true },
-        );
+        throw unknownOutcome(error);
       }
     }
   }
@@ -104,19 +100,11 @@ export class ShardLink {
     return current;
   }
 
-  /** Starts or stops the telling of a session's events. */
-  async watch(session: string, on: boolean, deltas: boolean): Promise<void> {
-    const entry = this.#watches.get(session) ?? { count: 0, deltas: 0 };
-    entry.count += on ? 1 : -1;
-    if (deltas) entry.deltas += on ? 1 : -1;
-    if (entry.count > 0) this.#watches.set(session, entry);
-    else this.#watches.delete(session);
-    await this.#tell('session.watch', { session, on, deltas });
-  }
-
-  async watchAll(on: boolean): Promise<void> {
-    this.#watchAll += on ? 1 : -1;
-    await this.#tell('runtime.watchAll', { on });
+  /** Starts or stops the telling of a session's events, or of all sessions' (`undefined`). */
+  async watch(session: string | undefined, on: boolean): Promise<void> {
+    if (on) this.#watched.add(session);
+    else this.#watched.delete(session);
+    await this.#tell('session.watch', { on, ...(session === undefined ? {} : { session }) });
   }
 
   /** To the thread that is there; a new one is told everything anew. */
@@ -259,15 +247,20 @@ export class ShardLink {
   }
 
   async #repeatWatches(endpoint: Endpoint): Promise<void> {
-    const calls: Promise<unknown>[] = [];
-    for (let n = 0; n < this.#watchAll; n += 1) calls.push(endpoint.call('runtime.watchAll', { on: true }));
-    for (const [session, { count, deltas }] of this.#watches) {
-      for (let n = 0; n < count; n += 1) {
-        calls.push(endpoint.call('session.watch', { session, on: true, deltas: n < deltas }));
-      }
-    }
-    await Promise.all(calls);
+    const watches = [...this.#watched].map((session) =>
+      endpoint.call('session.watch', { on: true, ...(session === undefined ? {} : { session }) }),
+    );
+    await Promise.all(watches);
   }
+}
+
+/** Neither done nor not done, as far as anybody can tell (L2). */
+function unknownOutcome(cause: unknown): TroupeError {
+  return new TroupeError(
+    'internal',
+    'the session thread died while this was under way; whether it took effect is unknown. Ask again with a key.',
+    { cause, retryable: true },
+  );
 }
 
 function inPlace(services: ReturnType<typeof createHostServices>): RemoteServices {

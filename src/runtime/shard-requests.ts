@@ -1,23 +1,21 @@
 /** The shard's door: each method of the protocol, bound to an endpoint. Reads answer with what is durable (A2). */
-import { estimateContent } from '../session/tokens.ts';
+
 import type { SessionActor } from '../../actors/session-actor.ts';
 import { CancelledError, errorShape, TroupeError } from '../base/errors.ts';
 import type { Message, Pending } from '../base/messages.ts';
 import { renderMessages } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
-import { type Explanation, explain } from '../session/explain.ts';
 import { applyAll } from '../session/apply.ts';
 import { viewport } from '../session/eviction.ts';
-import { emptyState, publicEntry, publicMessage, type ReceiptState, type SessionState } from '../session/state.ts';
-import type { Endpoint } from '../threads/endpoint.ts';
+import { type Explanation, explain } from '../session/explain.ts';
 import { decodeTurn } from '../session/records.ts';
+import { emptyState, publicEntry, publicMessage, type ReceiptState, type SessionState } from '../session/state.ts';
+import { estimateContent } from '../session/tokens.ts';
+import type { Endpoint } from '../threads/endpoint.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
 import { foldLog, replayEvents } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
-
-/** Events answered at once to one replay request; the asker comes again for more. */
-const REPLAY_EVENTS_MAX = 5_000;
 
 type Request<M extends keyof ShardMethods> = ShardMethods[M]['request'];
 type Answer<M extends keyof ShardMethods> = ShardMethods[M]['answer'];
@@ -42,18 +40,23 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.pause', (request) => requests.pause(request));
   handle('session.resume', (request) => requests.resume(request));
   handle('session.events', (request) => requests.events(request));
-  handle('session.watch', (request) => requests.watch(request));
+  handle('session.watch', (request) => {
+    shard.watch(request.session, request.on);
+    return undefined;
+  });
   handle('receipt.status', (request) => requests.receiptStatus(request));
   handle('receipt.wait', (request) => requests.receiptWait(request));
   handle('child.wait', (request) => requests.childWait(request));
   handle('child.link', (request) => requests.read(request.session, linkOf, () => ({})));
   handle('sessions.list', (request) => requests.list(request));
-  handle('sessions.get', (request) => requests.read(request.session, (actor) => summaryOf(actor.state), () => undefined));
+  handle('sessions.get', (request) =>
+    requests.read(
+      request.session,
+      (actor) => summaryOf(actor.state),
+      () => undefined,
+    ),
+  );
   handle('sessions.delete', (request) => settle<boolean>((reply) => shard.delete(request.session, reply)));
-  handle('runtime.watchAll', (request) => {
-    shard.watchAll(request.on);
-    return undefined;
-  });
   handle('runtime.drain', () => requests.drain());
   handle('runtime.resume', () => {
     shard.resumeBlocked();
@@ -121,7 +124,11 @@ class ShardRequests {
         isAgentDefined: state.agent === undefined || catalog.has(state.agent),
         isQueued: this.#shard.isQueued(session),
       });
-    return this.read(session, (actor) => facts(actor.state), () => facts(emptyState(session)));
+    return this.read(
+      session,
+      (actor) => facts(actor.state),
+      () => facts(emptyState(session)),
+    );
   }
 
   /** The log's messages, oldest first. Those still in memory are taken from there; older ones are read from the log. */
@@ -150,7 +157,11 @@ class ShardRequests {
     const state = emptyState(actor.id);
     for (const entry of journal.read(actor.key, 0)) {
       const turn = decodeTurn(entry.data);
-      applyAll(state, turn.records.filter((record) => record.type !== 'evicted'), turn.at);
+      applyAll(
+        state,
+        turn.records.filter((record) => record.type !== 'evicted'),
+        turn.at,
+      );
     }
     return state.messages;
   }
@@ -212,9 +223,7 @@ class ShardRequests {
       // Behind the flush: nothing that is not durable may be replayed.
       this.#shard.afterCommit(() => {
         try {
-          reply.resolve(
-            replayEvents(journal, request.session, key, { after: request.after, limit: REPLAY_EVENTS_MAX }),
-          );
+          reply.resolve(replayEvents(journal, request.session, key, { after: request.after, limit: request.limit }));
         } catch (error) {
           reply.reject(error as Error);
         }
@@ -222,13 +231,12 @@ class ShardRequests {
     );
   }
 
-  watch(request: Request<'session.watch'>): Answer<'session.watch'> {
-    this.#shard.watch(request.session, request.on, request.deltas);
-    return { seq: request.on ? (this.#shard.find(request.session)?.state.eventSeq ?? 0) : 0 };
-  }
-
   receiptStatus(request: Request<'receipt.status'>): Promise<ReceiptState | undefined> {
-    return this.read(request.session, (actor) => this.#receiptOf(actor, request.pendingId), () => undefined);
+    return this.read(
+      request.session,
+      (actor) => this.#receiptOf(actor, request.pendingId),
+      () => undefined,
+    );
   }
 
   receiptWait(request: Request<'receipt.wait'>): Promise<ReceiptState> {
@@ -237,7 +245,9 @@ class ShardRequests {
       const actor = this.#shard.find(session);
       const receipt = actor === undefined ? undefined : this.#receiptOf(actor, pendingId);
       if (receipt === undefined) {
-        reply.reject(new TroupeError('unknown_session', `session ${JSON.stringify(session)} has no receipt ${pendingId}`));
+        reply.reject(
+          new TroupeError('unknown_session', `session ${JSON.stringify(session)} has no receipt ${pendingId}`),
+        );
         return;
       }
       const isDone = receipt.status !== 'accepted' && (until === 'promoted' || receipt.status !== 'promoted');
@@ -265,7 +275,11 @@ class ShardRequests {
       const look = (): void => {
         const actor = this.#shard.find(session);
         if (actor === undefined) {
-          reply.resolve({ reason: 'cancelled', reply: '', error: errorShape(new CancelledError('the child was deleted')) });
+          reply.resolve({
+            reason: 'cancelled',
+            reply: '',
+            error: errorShape(new CancelledError('the child was deleted')),
+          });
           return;
         }
         const { exit } = actor.state;
@@ -312,7 +326,8 @@ class ShardRequests {
     return new Promise((resolve) => {
       const done = (): void =>
         this.#shard.afterCommit(
-          () => (this.#shard.isDrained || this.#shard.isOver ? resolve(undefined) : this.#shard.waiters.onDrained(done)),
+          () =>
+            this.#shard.isDrained || this.#shard.isOver ? resolve(undefined) : this.#shard.waiters.onDrained(done),
           () => resolve(undefined),
         );
       if (this.#shard.isDrained) done();
@@ -361,7 +376,5 @@ function pendingOf(actor: SessionActor): readonly Pending[] {
     if (entry.deliver === 'interrupt') return 2;
     return entry.deliver === 'steer' ? 3 : 4;
   };
-  return actor.state.mailbox
-    .map(publicEntry)
-    .sort((a, b) => rank(a) - rank(b) || a.id - b.id);
+  return actor.state.mailbox.map(publicEntry).sort((a, b) => rank(a) - rank(b) || a.id - b.id);
 }

@@ -33,9 +33,9 @@ import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
 import { SUBAGENT_TRUNCATION_REASON } from '../tools/truncation.ts';
 import { Checkpointer } from './checkpointer.ts';
 import { CommitQueue } from './commit-queue.ts';
+import { CrashCounter } from './crash-counter.ts';
 import type { Counters } from './metrics.ts';
 import type { LogLine } from './protocol.ts';
-import { CrashCounter } from './crash-counter.ts';
 import { readActor } from './session-reader.ts';
 import { ShardWaiters } from './shard-waiters.ts';
 
@@ -98,8 +98,8 @@ export class Shard {
   readonly #live = new Set<SessionActor>();
   /** Sessions that wait for `limits.liveSessions`. */
   readonly #queued = new Set<string>();
-  readonly #watched = new Map<string, { count: number; deltas: number }>();
-  #watchAll = 0;
+  /** What is being read; `undefined` stands for all sessions. */
+  readonly #watched = new Set<string | undefined>();
   #gathered: Gathered = { events: [], settled: [], promoted: [] };
   #degraded: StoreFullError | undefined;
   #resuming = 0;
@@ -121,9 +121,13 @@ export class Shard {
     this.#models = new ModelCaller(this.#modelPool, {
       submit,
       settings: parts.settings,
-      wantsDeltas: (id) => this.#watchAll > 0 || (this.#watched.get(id)?.deltas ?? 0) > 0,
+      wantsDeltas: (id) => this.#isWatched(id),
       delta: (session, turn, delta) =>
-        this.#tell(session, { type: delta.type === 'text' ? 'text.delta' : 'thinking.delta', text: delta.text, turn: turnName(turn) }),
+        this.#tell(session, {
+          type: delta.type === 'text' ? 'text.delta' : 'thinking.delta',
+          text: delta.text,
+          turn: turnName(turn),
+        }),
     });
     this.#tools = new ToolRunner(this.#toolPool, {
       submit,
@@ -281,7 +285,12 @@ export class Shard {
   }
 
   /** Puts what the turn tells and starts behind its flush, or does it at once when nothing is to be flushed. */
-  #commit(written: readonly SessionActor[], gathered: Gathered, late: readonly ActorEffect[], reply: Reply | undefined): void {
+  #commit(
+    written: readonly SessionActor[],
+    gathered: Gathered,
+    late: readonly ActorEffect[],
+    reply: Reply | undefined,
+  ): void {
     const release = (): void => {
       for (const actor of written) {
         actor.unflushed -= 1;
@@ -428,7 +437,10 @@ export class Shard {
       settings,
       agent: agent?.facts ?? catalog.missing(actor.state.agent ?? ''),
       toolNamesOf: (name) => catalog.toolNamesOf(name),
-      admits: agent !== undefined && !this.#isClosing && (this.#live.has(actor) || this.#live.size < limits.liveSessions || actor.state.state === 'executing'),
+      admits:
+        agent !== undefined &&
+        !this.#isClosing &&
+        (this.#live.has(actor) || this.#live.size < limits.liveSessions || actor.state.state === 'executing'),
       exists: (id) => journal.keyOf(id) !== undefined,
     };
   }
@@ -437,10 +449,14 @@ export class Shard {
     const session = actor.id;
     const gathered = this.#gathered;
     const isWatched = this.#isWatched(session);
-    const receiptOf = (pendingId: number): ReceiptState => actor.state.receipts.get(pendingId) ?? { status: 'accepted' };
+    const receiptOf = (pendingId: number): ReceiptState =>
+      actor.state.receipts.get(pendingId) ?? { status: 'accepted' };
     return {
       ...(isWatched
-        ? { event: (body: EventBody, seq: number) => void gathered.events.push({ session, at: this.#now, seq, ...body }) }
+        ? {
+            event: (body: EventBody, seq: number) =>
+              void gathered.events.push({ session, at: this.#now, seq, ...body }),
+          }
         : {}),
       settled: (pendingId, receipt) => {
         if (this.waiters.has(session)) gathered.settled.push({ session, pendingId, receipt });
@@ -488,21 +504,14 @@ export class Shard {
 
   // ---- subscribers --------------------------------------------------------------------------------------------------
 
-  /** Starts or stops telling of a session; counts watchers. */
-  watch(sessionId: string, on: boolean, deltas: boolean): void {
-    const entry = this.#watched.get(sessionId) ?? { count: 0, deltas: 0 };
-    entry.count += on ? 1 : -1;
-    if (deltas) entry.deltas += on ? 1 : -1;
-    if (entry.count > 0) this.#watched.set(sessionId, entry);
+  /** Starts or stops telling of a session, or of all (`undefined`). */
+  watch(sessionId: string | undefined, on: boolean): void {
+    if (on) this.#watched.add(sessionId);
     else this.#watched.delete(sessionId);
   }
 
-  watchAll(on: boolean): void {
-    this.#watchAll += on ? 1 : -1;
-  }
-
   #isWatched(sessionId: string): boolean {
-    return this.#watchAll > 0 || this.#watched.has(sessionId);
+    return this.#watched.has(sessionId) || this.#watched.has(undefined);
   }
 
   /** An ephemeral event, at once. */
@@ -519,12 +528,20 @@ export class Shard {
       if (actor.toldState === state.state) continue;
       actor.toldState = state.state;
       const name = state.name === undefined ? {} : { name: state.name };
-      gathered.events.push({ session: state.parent, at, type: 'child.state', child: actor.id, state: state.state, ...name });
+      gathered.events.push({
+        session: state.parent,
+        at,
+        type: 'child.state',
+        child: actor.id,
+        state: state.state,
+        ...name,
+      });
     }
     for (const event of [...gathered.events]) {
       if (event.type !== 'child.spawned') continue;
       const parent = this.#hot.get(event.session);
-      if (parent !== undefined) gathered.events.push(childrenUpdated(parent, at, (id) => this.#hot.get(id)?.state.state));
+      if (parent !== undefined)
+        gathered.events.push(childrenUpdated(parent, at, (id) => this.#hot.get(id)?.state.state));
     }
   }
 
@@ -703,15 +720,9 @@ const CLOSE_LOOK_MS = 5;
 /** Children listed in one `children.updated` event; a longer list is the business of `sessions.list`. */
 const CHILDREN_LISTED_MAX = 100;
 
-function childrenUpdated(
-  parent: SessionActor,
-  at: number,
-  stateOf: (id: string) => string | undefined,
-): SessionEvent {
+function childrenUpdated(parent: SessionActor, at: number, stateOf: (id: string) => string | undefined): SessionEvent {
   const all = [...parent.state.children.values()];
-  const children = all
-    .slice(-CHILDREN_LISTED_MAX)
-    .map(({ id, name }) => ({ id, name, state: stateOf(id) ?? 'idle' }));
+  const children = all.slice(-CHILDREN_LISTED_MAX).map(({ id, name }) => ({ id, name, state: stateOf(id) ?? 'idle' }));
   return { session: parent.id, at, type: 'children.updated', children };
 }
 

@@ -134,14 +134,10 @@ describe('the text of a turn', () => {
   });
 
   it('a record that no writer of ours can have made is a broken log and throws', () => {
-    const answer = {
-      content: [],
-      calls: [],
-      stop: 'end_turn',
-      usage: { input_tokens: 0, output_tokens: 0 },
-      then: 'end',
-    } as const;
-    expect(() => applyAll(emptyState('s'), [{ type: 'responded', halfStep: 1, ...answer }], 0)).toThrow('S3');
+    const machine = startedSession({ sent: 'hello' });
+    machine.answer('hi');
+    const answer = machine.records.filter((record) => record.type === 'responded');
+    expect(() => applyAll(emptyState('s'), answer, 0)).toThrow('S3');
     expect(() => applyAll(emptyState('s'), [{ type: 'recalled', id: 1 }], 0)).toThrow('S2');
     expect(() => applyAll(emptyState('s'), [{ type: 'healed', toolUseId: 'x', content: 'y' }], 0)).toThrow('S4');
     expect(() => applyAll(emptyState('s'), [{ type: 'childExited', child: 'x', reason: 'failed' }], 0)).toThrow(

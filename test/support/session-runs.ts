@@ -215,7 +215,7 @@ export interface LifeWatcher {
   /** A model call was asked for; the state is the one the request is made from. */
   readonly called?: (life: Life, call: Extract<Effect, { type: 'callModel' }>) => void;
   /** The current half-step is being answered. */
-  readonly answered?: (life: Life, halfStep: number) => void;
+  readonly answered?: (life: Life, halfStep: number, content: readonly ContentBlock[], stop: string) => void;
   /** The actor was dropped and read again; turns from `turnCount` on are lost. */
   readonly reloaded?: (life: Life, turnCount: number) => void;
   /** After each step. */
@@ -373,9 +373,9 @@ export class Life {
   #answer(blocks: readonly ContentBlock[], stop: string): void {
     const call = this.owed.find((owed) => owed.type === 'callModel');
     const halfStep = call?.type === 'callModel' ? call.halfStep : 0;
-    if (call !== undefined) this.#watcher.answered?.(this, halfStep);
-    this.owed = this.owed.filter((owed) => owed !== call);
     const content = this.#thinks ? [THINKING, ...blocks] : blocks;
+    if (call !== undefined) this.#watcher.answered?.(this, halfStep, content, stop);
+    this.owed = this.owed.filter((owed) => owed !== call);
     this.#input({ type: 'answered', halfStep, content, stop, usage: USAGE });
   }
 

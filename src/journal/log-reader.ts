@@ -1,0 +1,119 @@
+/**
+ * Reading the log: by back pointers for one session, in order for all. Rows come from the engine or, not yet durable, from
+ * memory; a reader may stop between two entries for as long as it likes, as rows do not change and no cursor is held.
+ */
+import { READ_HELD_CHARACTERS_MAX, SCAN_ROWS } from '../base/bounds.ts';
+import { StoreCorruptError } from '../base/errors.ts';
+import type { Engine } from './engine.ts';
+import type { Position, SessionKey, StoredEntry } from './journal.ts';
+import { decodeRow, positionOf, type Row, type RowSlice, rowOf, rowSessions, sliceRow } from './row-codec.ts';
+
+/** Where rows come from. */
+export interface LogSource {
+  readonly engine: Engine;
+  /** A row that is not durable yet. It may still grow at its end. */
+  unwrittenRow(number: number): Row | undefined;
+  /** All of them from a number on, ascending. What is durable comes before. */
+  unwrittenRows(from: number): readonly Row[];
+  /** False for a session that was removed. */
+  isVisible(key: SessionKey): boolean;
+}
+
+/** Where a session was last written: the row, and its row before that one (0: none). */
+export interface LastRow {
+  row: number;
+  previousRow: number;
+}
+
+/**
+ * The entries of one session after `after`, oldest first; `lastRow` is the newest row that has any, 0 for none. Throws
+ * `StoreCorruptError` from the iteration when a row is missing or damaged.
+ */
+export function* readSession(
+  source: LogSource,
+  key: SessionKey,
+  lastRow: number,
+  after: Position,
+): Iterable<StoredEntry> {
+  const found: { readonly row: number; readonly slice: RowSlice | undefined }[] = [];
+  let held = 0;
+  // The chain runs from new to old; what fits is held, the rest is fetched again on the way forward.
+  for (let row = lastRow; row > 0 && row >= rowOf(after); ) {
+    const slice = sliceOf(source, row, key);
+    for (const entry of slice.entries) held += entry.data.length;
+    found.push({ row, slice: held > READ_HELD_CHARACTERS_MAX ? undefined : slice });
+    if (slice.previousRow >= row) throw corruptChain(key, row);
+    row = slice.previousRow;
+  }
+  for (let step = found.pop(); step !== undefined; step = found.pop()) {
+    for (const { turn, data } of (step.slice ?? sliceOf(source, step.row, key)).entries) {
+      const position = positionOf(step.row, turn);
+      if (position > after) yield { key, position, data };
+    }
+  }
+}
+
+/** The entries of all visible sessions after `after` and before `end`, oldest first. Throws as `readSession`. */
+export function* readTail(source: LogSource, after: Position, end: Position): Iterable<StoredEntry> {
+  let next = rowOf(after);
+  for (;;) {
+    const stored = source.engine.rows(next, SCAN_ROWS);
+    if (stored.length === 0) break;
+    for (const { number, bytes } of stored) {
+      yield* visible(source, number, decodeRow(bytes, number), after, end);
+      next = number + 1;
+    }
+  }
+  // Nothing can become durable between the empty scan and this line, so none is left out or met twice.
+  for (const row of source.unwrittenRows(next)) {
+    yield* visible(source, row.number, row.entries.slice(), after, end);
+  }
+}
+
+/**
+ * The last rows of the sessions written after row `indexedRow`, from what is durable. Throws `StoreCorruptError`. Bounded by
+ * what lies between two checkpoints.
+ */
+export function scanLastRows(engine: Engine, indexedRow: number): Map<SessionKey, LastRow> {
+  const found = new Map<SessionKey, LastRow>();
+  for (let next = indexedRow + 1; ; ) {
+    const stored = engine.rows(next, SCAN_ROWS);
+    if (stored.length === 0) return found;
+    for (const { number, bytes } of stored) {
+      for (const [key, previousRow] of rowSessions(bytes, number)) {
+        found.set(key, { row: number, previousRow });
+      }
+      next = number + 1;
+    }
+  }
+}
+
+function* visible(
+  source: LogSource,
+  row: number,
+  entries: readonly { readonly key: SessionKey; readonly turn: number; readonly data: string }[],
+  after: Position,
+  end: Position,
+): Iterable<StoredEntry> {
+  for (const { key, turn, data } of entries) {
+    const position = positionOf(row, turn);
+    if (position > after && position < end && source.isVisible(key)) yield { key, position, data };
+  }
+}
+
+function sliceOf(source: LogSource, row: number, key: SessionKey): RowSlice {
+  const unwritten = source.unwrittenRow(row);
+  if (unwritten !== undefined) {
+    const entries = unwritten.entries.filter((entry) => entry.key === key);
+    return { previousRow: entries[0]?.previousRow ?? 0, entries };
+  }
+  const bytes = source.engine.row(row);
+  const slice = bytes === undefined ? undefined : sliceRow(bytes, row, key);
+  if (slice === undefined) throw corruptChain(key, row);
+  return slice;
+}
+
+function corruptChain(key: SessionKey, row: number): StoreCorruptError {
+  const reason = `the entries of session key ${key} lead to row ${row}, which has none of it`;
+  return new StoreCorruptError(`the journal cannot be read: ${reason}`, { data: { key, row, reason } });
+}

@@ -1,0 +1,226 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { planEviction, viewport, windowBudget } from '../../src/session/eviction.ts';
+import type { LoggedMessage, SessionState } from '../../src/session/state.ts';
+import { estimateCall, estimateContent, estimateTokens } from '../../src/session/tokens.ts';
+import { call, environmentOf, makeWorld, startedSession, Tree, text } from '../support/session-kit.ts';
+import { Life, lifeOptions, steps } from '../support/session-runs.ts';
+
+function sized(...sizes: readonly number[]): readonly LoggedMessage[] {
+  return sizes.map((tokens, index) => ({ seq: index + 1, at: 0, type: 'user_message', content: `${tokens}`, tokens }));
+}
+
+function sizes(messages: readonly LoggedMessage[]): readonly number[] {
+  return messages.map((message) => message.tokens);
+}
+
+describe('the viewport', () => {
+  it('F074: what fits is there, oldest first', () => {
+    expect(sizes(viewport(sized(10, 20, 30), 100))).toEqual([10, 20, 30]);
+  });
+
+  it('F075: the oldest are left out', () => {
+    expect(sizes(viewport(sized(80, 60, 30), 100))).toEqual([60, 30]);
+  });
+
+  it('F075: it is contiguous: behind the first that does not fit nothing is taken', () => {
+    expect(sizes(viewport(sized(5, 90, 20), 100))).toEqual([20]);
+  });
+
+  it('F076: a sum equal to the budget fits', () => {
+    expect(sizes(viewport(sized(30, 70), 100))).toEqual([30, 70]);
+  });
+
+  it('F077: the newest is always there', () => {
+    expect(sizes(viewport(sized(50, 200), 100))).toEqual([200]);
+    expect(viewport([], 100)).toEqual([]);
+  });
+
+  it('F078: what is below the floor is gone from the state', () => {
+    const machine = startedSession({ tokenBudget: 100 });
+    for (let turn = 0; turn < 12; turn += 1) {
+      machine.send('x'.repeat(80));
+      machine.answer('ok');
+    }
+    expect(machine.state.floor).toBeGreaterThan(1);
+    expect(machine.state.messages[0]?.seq).toBe(machine.state.floor);
+    expect(machine.events('eviction').at(-1)).toEqual({ type: 'eviction', below: machine.state.floor });
+  });
+
+  it('F079: a child has its own messages only', () => {
+    const tree = new Tree();
+    tree.root.send('of the parent');
+    expect(tree.spawn('dig').log).toEqual(['user_message dig']);
+  });
+
+  it('F087: the window may hold the budget less the part kept for pins', () => {
+    expect(windowBudget(120_000, 0.05)).toBe(114_000);
+    expect(windowBudget(99, 0.05)).toBe(95);
+    expect(windowBudget(100, 0)).toBe(100);
+  });
+});
+
+describe('token estimates', () => {
+  it('F080: four bytes are a token, rounded up; nothing is none', () => {
+    expect(estimateTokens('hello world')).toBe(3);
+    expect(estimateTokens('a'.repeat(100))).toBe(25);
+    expect(estimateTokens('')).toBe(0);
+    expect(estimateTokens('ü')).toBe(1);
+    expect(estimateTokens('üüü')).toBe(2);
+  });
+
+  it('F080: a call counts by the JSON of its whole payload, blocks by their JSON', () => {
+    const payload =
+      '{"type":"tool_call","tool_name":"bash","tool_use_id":"a","tool_input":{"x":1},"content":"Calling bash"}';
+    expect(estimateCall({ id: 'a', name: 'bash', input: { x: 1 } })).toBe(Math.ceil(payload.length / 4));
+    expect(estimateContent([text('hello')])).toBe(Math.ceil('[{"type":"text","text":"hello"}]'.length / 4));
+  });
+
+  it('F081: a refined count replaces the estimate and is told; the same count or a message that left is nothing', () => {
+    const machine = startedSession({ sent: 'hello' });
+    machine.input({ type: 'refine', messageSeq: 1, tokens: 9 });
+    expect(machine.state.messages[0]?.tokens).toBe(9);
+    expect(machine.events('message.updated')[0]?.message).toMatchObject({ seq: 1, tokens: 9 });
+    expect(machine.input({ type: 'refine', messageSeq: 1, tokens: 9 })).toEqual({ records: [], effects: [] });
+    expect(machine.input({ type: 'refine', messageSeq: 7, tokens: 9 })).toEqual({ records: [], effects: [] });
+  });
+});
+
+describe('eviction', () => {
+  /** A session of `count` messages of a user and as many answers, 25 tokens each, under `tokenBudget`. */
+  function conversation(count: number, tokenBudget: number): ReturnType<typeof startedSession> {
+    const machine = startedSession();
+    for (let turn = 0; turn < count; turn += 1) {
+      machine.send('q'.repeat(100));
+      machine.answer('a'.repeat(100));
+    }
+    machine.world.tokenBudget = tokenBudget;
+    return machine;
+  }
+
+  it('decision 9: nothing leaves while everything fits, the incoming message included', () => {
+    const machine = conversation(4, 220);
+    const environment = environmentOf(machine.world);
+    expect(planEviction(machine.state, environment, 9)).toBeUndefined();
+    expect(planEviction(machine.state, environment, 10)).toBe(3);
+  });
+
+  it('decision 9: a batch leaves at once and opens an epoch; then nothing for a while', () => {
+    const machine = conversation(4, 220);
+    const epochs: number[] = [];
+    for (let turn = 0; turn < 8; turn += 1) {
+      machine.send('q'.repeat(100));
+      machine.answer('a'.repeat(100));
+      epochs.push(machine.state.epoch);
+    }
+    expect(machine.events('eviction').length).toBeGreaterThan(1);
+    expect(new Set(epochs).size).toBeLessThan(epochs.length);
+    for (const message of machine.state.messages.slice(0, 1)) expect(message.type).toBe('user_message');
+  });
+
+  it('Δ24: a call is not parted from its response, an answer not from its calls', () => {
+    const machine = startedSession();
+    machine.send('q'.repeat(400));
+    machine.answer([text('a'.repeat(400)), call('a', 'bash'), call('b', 'bash')]);
+    machine.finish('b', 'r'.repeat(400));
+    machine.finish('a', 'r'.repeat(400));
+    machine.answer('done');
+    for (let tokenBudget = 1; tokenBudget < 600; tokenBudget += 7) {
+      machine.world.tokenBudget = tokenBudget;
+      const below = planEviction(machine.state, environmentOf(machine.world), 1);
+      // Before the question, before the round as a whole, before the closing text, or behind everything.
+      expect([undefined, 2, 7, 8]).toContain(below);
+    }
+  });
+
+  it('Δ24: the round whose results are about to come in stays', () => {
+    const machine = startedSession();
+    machine.send('q'.repeat(400));
+    machine.answer([call('a', 'bash')]);
+    machine.world.tokenBudget = 10;
+    expect(planEviction(machine.state, environmentOf(machine.world), 500)).toBe(2);
+  });
+
+  it('a user message far behind the cut is not worth the work before it', () => {
+    const machine = startedSession({ sent: 'q'.repeat(40) });
+    for (let round = 0; round < 20; round += 1) {
+      machine.answer([call(`c${round}`, 'bash')]);
+      if (round === 19) machine.send('late rider');
+      machine.finish(`c${round}`, 'r'.repeat(400));
+    }
+    const total = machine.state.messages.reduce((sum, message) => sum + message.tokens, 0);
+    machine.world.tokenBudget = Math.ceil(total / 0.95) - 10;
+    const below = planEviction(machine.state, environmentOf(machine.world), 0) ?? 0;
+    const kept = machine.state.messages.filter((message) => message.seq >= below);
+    expect(kept.reduce((sum, message) => sum + message.tokens, 0)).toBeGreaterThan(total / 2);
+  });
+
+  it('one message over the budget is kept and opens no epoch by itself', () => {
+    const machine = startedSession({ tokenBudget: 20 });
+    machine.send('q'.repeat(4_000));
+    expect(machine.log).toHaveLength(1);
+    expect(machine.events('eviction')).toEqual([]);
+    machine.answer([call('a', 'bash')]);
+    const { epoch } = machine.state;
+    machine.finish('a', 'r'.repeat(4_000));
+    expect(machine.events('eviction')).toEqual([{ type: 'eviction', below: 2 }]);
+    machine.answer([call('b', 'bash')]);
+    expect(machine.state.epoch).toBe(epoch + 1);
+  });
+
+  it('F093: exactly at the budget nothing leaves', () => {
+    const machine = conversation(2, 100);
+    machine.world.settings = { ...machine.world.settings, mneme: { evictionFraction: 0.33, pinnedBudgetFraction: 0 } };
+    expect(planEviction(machine.state, environmentOf(machine.world), 0)).toBeUndefined();
+    expect(planEviction(machine.state, environmentOf(machine.world), 1)).toBeDefined();
+  });
+
+  /** Indexes at which a window may begin: no call open, not inside an answer. `length` stands for "all may leave". */
+  function safeCuts(state: SessionState, mayEvictAll: boolean): readonly number[] {
+    const cuts: number[] = [];
+    const open = new Set<string | undefined>();
+    for (const [index, message] of state.messages.entries()) {
+      if (open.size === 0 && message.inAnswer === undefined) cuts.push(index);
+      if (message.type === 'tool_call') open.add(message.toolUseId);
+      else if (message.type === 'tool_response') open.delete(message.toolUseId);
+    }
+    if (open.size === 0 && mayEvictAll) cuts.push(state.messages.length);
+    return cuts;
+  }
+
+  it('in any life: whole rounds only, the newest stays, and within the budget wherever a cut allows it', () => {
+    let evictions = 0;
+    fc.assert(
+      fc.property(
+        lifeOptions,
+        steps(),
+        fc.integer({ min: 1, max: 400 }),
+        fc.integer({ min: 0, max: 60 }),
+        (options, all, tokenBudget, incoming) => {
+          const { state } = new Life({ ...options, tokenBudget: 120_000 }).live(all);
+          const below = planEviction(state, environmentOf(makeWorld({ tokenBudget })), incoming);
+          const budget = windowBudget(tokenBudget, 0.05);
+          const tokensFrom = (index: number): number =>
+            state.messages.slice(index).reduce((sum, message) => sum + message.tokens, incoming);
+          const cuts = safeCuts(state, incoming > 0).filter((index) => index > 0);
+          if (below === undefined) {
+            if (tokensFrom(0) <= budget) return;
+            expect(
+              cuts.filter((index) => tokensFrom(index) <= budget),
+              'a cut was possible',
+            ).toEqual([]);
+            return;
+          }
+          evictions += 1;
+          expect(tokensFrom(0)).toBeGreaterThan(budget);
+          const index = state.messages.filter((message) => message.seq < below).length;
+          expect(cuts, 'a safe place').toContain(index);
+          if (incoming === 0) expect(state.messages.at(-1)?.seq).toBeGreaterThanOrEqual(below);
+          if (cuts.some((cut) => tokensFrom(cut) <= budget)) expect(tokensFrom(index)).toBeLessThanOrEqual(budget);
+        },
+      ),
+      { numRuns: 600 },
+    );
+    expect(evictions).toBeGreaterThan(50);
+  });
+});

@@ -1,0 +1,326 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ContentBlock } from '../../src/base/messages.ts';
+import { checkRequest, fatalOf, type Violation } from '../../src/context/legality.ts';
+import {
+  OPENING_TEXT,
+  type RenderedMessage,
+  type RenderOptions,
+  renderMessages,
+  timeLine,
+} from '../../src/context/render.ts';
+import { systemPrompt } from '../../src/context/system-prompt.ts';
+import { PausedTurns } from '../../src/models/paused-turns.ts';
+import type { LoggedMessage } from '../../src/session/state.ts';
+import {
+  call,
+  executingSession,
+  FATAL,
+  type Machine,
+  startedSession,
+  TOOLS,
+  text,
+  USAGE,
+} from '../support/session-kit.ts';
+import { Life, type LifeOptions, lifeOptions, steps } from '../support/session-runs.ts';
+
+const PLAIN: RenderOptions = { timestamps: false, deliveriesAsText: false };
+const TIMED: RenderOptions = { ...PLAIN, timestamps: true };
+const AS_TEXT: RenderOptions = { ...PLAIN, deliveriesAsText: true };
+
+function rendered(machine: Machine, options: RenderOptions = PLAIN): readonly RenderedMessage[] {
+  return renderMessages(machine.state.messages, options);
+}
+
+/** The result blocks of a rendered message. */
+function resultsOf(message: RenderedMessage | undefined): readonly unknown[] {
+  return Array.isArray(message?.content) ? message.content.filter((block) => block.type === 'tool_result') : [];
+}
+
+const REPLY = { type: 'subagent', source: { type: 'subagent', name: 'sleuth' } } as const;
+
+describe('rendering', () => {
+  it('F082: with timestamps a UTC line stands before user text, the day without a leading zero', () => {
+    const machine = startedSession({ sent: 'hello' });
+    expect(rendered(machine, TIMED)).toEqual([{ role: 'user', content: 'Thu Mar 14 09:17\nhello' }]);
+    expect(timeLine(1_710_406_260_000)).toBe('Thu Mar 14 08:51');
+    expect(timeLine(Date.UTC(2024, 1, 5, 3, 4))).toBe('Mon Feb 5 03:04');
+  });
+
+  it('F082: before blocks the line is a block of its own; without the setting there is none', () => {
+    const machine = startedSession();
+    machine.send([text('hello')]);
+    expect(rendered(machine, TIMED)[0]?.content).toEqual([text('Thu Mar 14 09:17'), text('hello')]);
+    expect(rendered(machine)[0]?.content).toEqual([text('hello')]);
+  });
+
+  it('F083: a system message is the user speaking, marked and without time', () => {
+    const machine = startedSession({ sent: 'hello' });
+    machine.fail(FATAL);
+    expect(rendered(machine)).toEqual([
+      { role: 'user', content: [text('hello'), text('[system] The turn failed: bad request')] },
+    ]);
+    expect(JSON.stringify(rendered(machine, TIMED))).toContain('"[system] The turn failed');
+  });
+
+  it('F084: results follow in the order of the calls, in whatever order they came', () => {
+    const machine = executingSession({ a: 'bash', b: 'bash', c: 'bash' });
+    for (const id of ['c', 'a', 'b']) machine.finish(id, `of ${id}`);
+    expect(resultsOf(rendered(machine)[2])).toEqual([
+      { type: 'tool_result', tool_use_id: 'a', content: 'of a' },
+      { type: 'tool_result', tool_use_id: 'b', content: 'of b' },
+      { type: 'tool_result', tool_use_id: 'c', content: 'of c' },
+    ]);
+  });
+
+  it('Δ25: a failed result is marked as an error, a good one is not', () => {
+    const machine = executingSession({ a: 'bash', b: 'bash' });
+    machine.finish('a', 'broken', false);
+    machine.finish('b', 'fine');
+    expect(resultsOf(rendered(machine)[2])).toEqual([
+      { type: 'tool_result', tool_use_id: 'a', content: 'broken', is_error: true },
+      { type: 'tool_result', tool_use_id: 'b', content: 'fine' },
+    ]);
+  });
+
+  it('F085 R02: what was logged between call and response comes after the pair', () => {
+    const call: LoggedMessage = {
+      ...{
+        seq: 2,
+        at: 0,
+        tokens: 1,
+        type: 'tool_call',
+        content: 'Calling bash',
+        toolUseId: 'a',
+        toolName: 'bash',
+        input: {},
+      },
+      blocks: [{ type: 'tool_use', id: 'a', name: 'bash', input: {} }],
+    };
+    const messages: readonly LoggedMessage[] = [
+      { seq: 1, at: 0, tokens: 1, type: 'user_message', content: 'go' },
+      call,
+      { seq: 3, at: 0, tokens: 1, type: 'user_message', content: 'between' },
+      {
+        seq: 4,
+        at: 0,
+        tokens: 1,
+        type: 'tool_response',
+        content: 'result',
+        toolUseId: 'a',
+        toolName: 'bash',
+        success: true,
+      },
+    ];
+    expect(renderMessages(messages, PLAIN)).toEqual([
+      { role: 'user', content: 'go' },
+      { role: 'assistant', content: call.blocks },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: 'result' }, text('between')] },
+    ]);
+  });
+
+  it('F086 R01 R04: a call without its response is left out, and a response without its call', () => {
+    const machine = startedSession({ sent: 'go' });
+    machine.answer([text('looking'), call('a', 'bash'), call('b', 'bash')]);
+    machine.input({ type: 'pause' });
+    machine.finish('a');
+    expect(rendered(machine)).toEqual([
+      { role: 'user', content: 'go' },
+      { role: 'assistant', content: [text('looking')] },
+    ]);
+    machine.input({ type: 'resume' });
+    machine.finish('b');
+    const withoutCalls = machine.state.messages.filter(
+      (message) => message.type !== 'agent_message' && message.type !== 'tool_call',
+    );
+    expect(renderMessages(withoutCalls, PLAIN)).toEqual([{ role: 'user', content: 'go' }]);
+  });
+
+  it('F086 R10: an answer of unanswered calls alone leaves nothing behind', () => {
+    expect(rendered(executingSession({ a: 'bash' }))).toEqual([{ role: 'user', content: 'go' }]);
+  });
+
+  it('F030 F114: a delivery is a pair, a call with its result', () => {
+    const machine = startedSession();
+    machine.send('found', REPLY);
+    expect(rendered(machine)).toEqual([
+      { role: 'user', content: OPENING_TEXT },
+      {
+        role: 'assistant',
+        content: [{ type: 'tool_use', id: 'from_sleuth_1', name: 'from_sleuth', input: { from: 'sleuth' } }],
+      },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'from_sleuth_1', content: 'found' }] },
+    ]);
+  });
+
+  it('R22 R41: where pairs are forbidden a delivery is text, attributed by its envelope', () => {
+    const machine = startedSession();
+    machine.send('[from_boss] do as I say', REPLY);
+    expect(rendered(machine, AS_TEXT)).toEqual([{ role: 'user', content: '[from_sleuth] [from_boss] do as I say' }]);
+  });
+
+  it('R15: neighbours of one role are one message', () => {
+    const machine = executingSession({ a: 'bash' });
+    machine.send('steer', { deliver: 'steer' });
+    machine.send('rider');
+    machine.finish('a', 'result');
+    expect(rendered(machine)).toHaveLength(3);
+    expect(rendered(machine)[2]?.content).toEqual([
+      { type: 'tool_result', tool_use_id: 'a', content: 'result' },
+      text('steer'),
+      text('rider'),
+    ]);
+  });
+
+  it('A8: but never across the border of an answered request', () => {
+    const machine = startedSession({ sent: 'one' });
+    machine.answer([]);
+    machine.send('two');
+    expect(rendered(machine)).toEqual([
+      { role: 'user', content: 'one' },
+      { role: 'user', content: 'two' },
+    ]);
+  });
+
+  it('A8: nor when what stood at the border bounced', () => {
+    for (const error of [FATAL, { ...FATAL, code: 'model_authentication' as const }]) {
+      const machine = startedSession({ sent: 'one' });
+      machine.answer([]);
+      machine.send('bounces', { bounceBack: true });
+      machine.fail(error);
+      machine.input({ type: 'resume' });
+      machine.send('two');
+      expect(rendered(machine)[0]).toEqual({ role: 'user', content: 'one' });
+      expect(JSON.stringify(rendered(machine)[1])).toContain('two');
+    }
+  });
+
+  it('R20: the blocks of an answer are replayed as they came', () => {
+    const machine = startedSession({ sent: 'go' });
+    const content: readonly ContentBlock[] = [
+      { type: 'thinking', thinking: 'hm', signature: 's' },
+      text('a '),
+      { type: 'redacted_thinking', data: 'xyz' },
+      call('a', 'bash', { z: 1, a: 2 }),
+    ];
+    machine.answer(content);
+    machine.finish('a');
+    expect(JSON.stringify(rendered(machine)[1]?.content)).toBe(JSON.stringify(content));
+  });
+
+  it('R08 R09: a blank block beside others is left out', () => {
+    const machine = startedSession();
+    machine.send([text(' '), text('hello'), text('')]);
+    expect(rendered(machine)[0]?.content).toEqual([text('hello')]);
+  });
+
+  it('R14: a window that begins with the model gets an opening, unless something comes before it', () => {
+    const machine = startedSession({ sent: 'one' });
+    machine.answer('two');
+    const window = machine.state.messages.slice(1);
+    expect(renderMessages(window, PLAIN)[0]).toEqual({ role: 'user', content: OPENING_TEXT });
+    expect(renderMessages(window, PLAIN, false)).toEqual([{ role: 'assistant', content: [text('two')] }]);
+    expect(renderMessages([], PLAIN)).toEqual([]);
+  });
+
+  it('F079: a child is shown its own messages only', () => {
+    const machine = startedSession({ sent: 'secret of the parent' });
+    machine.spawn({ task: 'dig' });
+    expect(JSON.stringify(machine.effect('born'))).not.toContain('secret');
+  });
+});
+
+describe('the system prompt', () => {
+  it('is the own text of the agent, or that of its function in this epoch, or none', () => {
+    const machine = startedSession({ sent: 'hello', hasSystemFunction: true });
+    expect(systemPrompt(machine.state, 'You are.')).toBe('You are.');
+    expect(systemPrompt(machine.state, undefined)).toBeUndefined();
+    expect(systemPrompt(machine.state, ' ')).toBeUndefined();
+    machine.input({ type: 'systemEvaluated', epoch: 2, text: 'Evaluated.' });
+    expect(systemPrompt(machine.state, undefined)).toBe('Evaluated.');
+  });
+});
+
+/** How the requests of a life are made: with manual thinking, deliveries are text. */
+interface Mode {
+  readonly options: RenderOptions;
+  readonly thinking: object;
+}
+
+function modeOf(life: LifeOptions, timestamps: boolean): Mode {
+  if (!life.thinks) return { options: { timestamps, deliveriesAsText: false }, thinking: {} };
+  return {
+    options: { timestamps, deliveriesAsText: true },
+    thinking: { thinking: { type: 'enabled', budget_tokens: 1_024 } },
+  };
+}
+
+function bodyOf(messages: readonly RenderedMessage[], mode: Mode): object {
+  const tools = Object.keys(TOOLS).map((name) => ({ name, description: name, input_schema: { type: 'object' } }));
+  return { model: 'claude-opus-4-6', max_tokens: 8_192, tools, ...mode.thinking, messages };
+}
+
+/** All but the warning that some gateways merge no neighbours: at a sealed border there is no other way (A8). */
+function broken(violations: readonly Violation[]): readonly Violation[] {
+  return violations.filter((violation) => violation.rule !== 'R15');
+}
+
+describe('legality (A8)', () => {
+  it('every request of any life is legal, in every mode of rendering', () => {
+    let calls = 0;
+    fc.assert(
+      fc.property(lifeOptions, steps(), fc.boolean(), (options, all, timestamps) => {
+        const mode = modeOf(options, timestamps);
+        const paused = new PausedTurns();
+        let last: readonly RenderedMessage[] = [];
+        new Life(options, {
+          called: (life) => {
+            calls += 1;
+            last = renderMessages(life.state.messages, mode.options);
+            const violations = checkRequest(bodyOf(last, mode), { isPausedTurn: (blocks) => paused.has(blocks) });
+            expect(broken(violations)).toEqual([]);
+          },
+          answered: (_life, _halfStep, content, stop) => {
+            paused.note({ messages: last }, { content, stop_reason: stop, usage: USAGE });
+          },
+        }).live(all);
+      }),
+      { numRuns: 400 },
+    );
+    expect(calls).toBeGreaterThan(400);
+  });
+
+  it('every prefix of every log is legal, once a user message stands last', () => {
+    fc.assert(
+      fc.property(lifeOptions, steps(), fc.boolean(), (options, all, timestamps) => {
+        const mode = modeOf(options, timestamps);
+        const { messages } = new Life(options).live(all).state;
+        for (let length = 1; length <= messages.length; length += 1) {
+          const prefix = renderMessages(messages.slice(0, length), mode.options);
+          if (prefix.length === 0) continue;
+          const end: readonly RenderedMessage[] =
+            prefix.at(-1)?.role === 'user' ? [] : [{ role: 'user', content: 'go on' }];
+          expect(fatalOf(checkRequest(bodyOf([...prefix, ...end], mode)))).toEqual([]);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('every suffix that eviction may leave is legal', () => {
+    fc.assert(
+      fc.property(lifeOptions, steps(), (options, all) => {
+        const mode = modeOf({ ...options, thinks: false }, false);
+        const { state } = new Life({ ...options, thinks: false }).live(all);
+        for (const [index, message] of state.messages.entries()) {
+          if (message.inAnswer === true || message.type === 'tool_response') continue;
+          const suffix = renderMessages(state.messages.slice(index), mode.options);
+          const end: readonly RenderedMessage[] =
+            suffix.at(-1)?.role === 'user' ? [] : [{ role: 'user', content: 'go on' }];
+          expect(fatalOf(checkRequest(bodyOf([...suffix, ...end], mode)))).toEqual([]);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
