@@ -15,6 +15,7 @@ import type { SessionState } from '../src/session/state.ts';
 import type { ToolPlace } from '../src/tools/pool.ts';
 import { type RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
 import { takesTimeout } from '../src/tools/tool-schema.ts';
+import { type SupervisorOptionsInput, supervisorOptions } from './child-spec.ts';
 import { runtimeTools } from './runtime-tools.ts';
 
 /** An agent as plain data: it crosses to the session threads. */
@@ -29,6 +30,8 @@ export interface AgentPlan {
   readonly tokenBudget?: number;
   readonly thinking?: Thinking;
   readonly subagents: { readonly spawn: boolean; readonly maxActive?: number };
+  /** What a failure of one of its sub-agents means; missing: it is reported. */
+  readonly supervision?: SupervisorOptionsInput;
   /** What the agent is for, where it is offered to others as a specialist. */
   readonly description?: string;
 }
@@ -41,6 +44,7 @@ export interface AgentDefinition {
 
 /** Everything a session's half-steps need of its agent. */
 export interface SessionAgent {
+  readonly supervision: SupervisorOptionsInput | undefined;
   readonly facts: AgentFacts;
   readonly registry: ToolRegistry;
   readonly renderOptions: RenderOptions;
@@ -64,7 +68,10 @@ export class AgentCatalog {
     this.#settings = settings;
     this.#limits = limits;
     // Building each agent once here refuses duplicate and reserved tool names at `open`.
-    for (const definition of definitions) this.#build(definition, { isChild: false, depth: 0, grants: undefined });
+    for (const definition of definitions) {
+      if (definition.plan.supervision !== undefined) supervisorOptions(definition.plan.supervision);
+      this.#build(definition, { isChild: false, depth: 0, grants: undefined });
+    }
   }
 
   /** The agent of a session; `undefined` when nobody defines it any more. */
@@ -131,6 +138,7 @@ export class AgentCatalog {
     const base = this.#headerBase(plan, role.isChild, tools);
     const facts = this.#facts(plan, registry, runtimeNames, { isChild: role.isChild, base });
     return {
+      supervision: plan.supervision,
       facts,
       registry,
       renderOptions: {

@@ -26,6 +26,8 @@ export class SessionActor {
   toldState: string | undefined;
   /** A retry of the model call is due. */
   retryTimer: unknown;
+  /** A restart by the supervisor is due. */
+  restartTimer: unknown;
   #window: RequestWindow | undefined;
 
   constructor(id: string, key: SessionKey, state: SessionState, history: { turns: number; position: number }) {
@@ -44,12 +46,13 @@ export class SessionActor {
 
   /** Nothing runs, nothing waits that could run. */
   get isQuiet(): boolean {
-    return this.state.state === 'idle' && this.unflushed === 0;
+    return this.state.state === 'idle' && this.unflushed === 0 && this.state.restartAt === undefined;
   }
 }
 
 /** Something is out for this session, or is about to be: what `drain` waits for. */
 export function isRunning(state: SessionState): boolean {
+  if (state.restartAt !== undefined) return true;
   if (state.state === 'idle') return false;
   if (state.state === 'awaiting' || state.openCalls.size > 0) return true;
   return !state.paused && state.blocked === undefined;
@@ -57,7 +60,12 @@ export function isRunning(state: SessionState): boolean {
 
 /** A session that belongs to the runnable set: in a turn, or with something that could start one. */
 export function isRunnable(state: SessionState): boolean {
-  if (state.state !== 'idle') return true;
+  return state.state !== 'idle' || state.restartAt !== undefined || isWaiting(state);
+}
+
+/** Idle, with something that starts a turn as soon as one is admitted. */
+export function isWaiting(state: SessionState): boolean {
+  if (state.state !== 'idle') return false;
   if (state.paused || state.blocked !== undefined) return false;
   return state.mailbox.some((entry) => entry.kind === 'active');
 }

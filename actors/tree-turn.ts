@@ -2,10 +2,12 @@
  * One atomic turn over a session tree (A6): the turn of one session and of those it reaches in the same batch, a child that
  * is born, a parent that is told. All of it is one append to the journal.
  */
+import type { ErrorShape } from '../src/base/errors.ts';
 import type { Observer } from '../src/session/apply.ts';
 import type { Effect, Environment, Input } from '../src/session/inputs.ts';
 import type { SessionRecord } from '../src/session/records.ts';
 import { runTurn } from '../src/session/turn.ts';
+import type { FamilyOrder } from './family-supervisor.ts';
 import type { SessionActor } from './session-actor.ts';
 
 /** What a tree turn needs of its host. */
@@ -16,6 +18,8 @@ export interface TreeAccess {
   create(sessionId: string): SessionActor;
   environment(actor: SessionActor): Environment;
   observer(actor: SessionActor): Observer | undefined;
+  /** What follows from a supervised child's failure, or the end of its back-off, as inputs of its family. */
+  supervise(parent: SessionActor, child: SessionActor, error: ErrorShape | undefined): readonly FamilyOrder[];
   /** A child's words as its parent may store them: shortened, the whole kept beside. */
   shorten(text: string): string;
 }
@@ -63,33 +67,50 @@ export function runTreeTurn(
       writes.set(current, before === undefined ? outcome.records : [...before, ...outcome.records]);
     }
     for (const effect of outcome.effects) {
-      const next = followUp(access, current, effect);
+      const next = followUps(access, current, effect);
       if (next === 'outside') effects.push({ actor: current, effect });
-      else if (next !== undefined) queue.push(next);
+      else queue.push(...next);
     }
   }
   return { writes, effects, touched };
 }
 
-/** The step an effect is within the tree, nothing where its target is gone (R23), or `outside`. */
-function followUp(access: TreeAccess, actor: SessionActor, effect: Effect): Step | 'outside' | undefined {
+/** The steps an effect is within the tree, none where its target is gone (R23), or `outside`. */
+function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'outside' | readonly Step[] {
   switch (effect.type) {
     case 'born':
-      return { actor: access.create(effect.seed.id), input: { type: 'born', seed: effect.seed } };
+      return [{ actor: access.create(effect.seed.id), input: { type: 'born', seed: effect.seed } }];
     case 'tellParent': {
-      const parent = actor.state.parent === undefined ? undefined : access.find(actor.state.parent);
-      if (parent === undefined) return undefined;
+      const parent = parentOf(access, actor);
+      if (parent === undefined) return [];
       const told: Input =
         effect.input.type === 'subagentSaid'
           ? { ...effect.input, content: access.shorten(effect.input.content) }
           : effect.input;
-      return { actor: parent, input: told };
+      return [{ actor: parent, input: told }];
     }
     case 'tellChild': {
       const child = access.find(effect.child);
-      return child === undefined ? undefined : { actor: child, input: { type: 'parentSaid', content: effect.content } };
+      return child === undefined ? [] : [{ actor: child, input: { type: 'parentSaid', content: effect.content } }];
     }
+    case 'childFailed':
+      return supervised(access, actor, effect.error);
+    case 'restartDue':
+      return supervised(access, actor, undefined);
     default:
       return 'outside';
   }
+}
+
+function parentOf(access: TreeAccess, actor: SessionActor): SessionActor | undefined {
+  return actor.state.parent === undefined ? undefined : access.find(actor.state.parent);
+}
+
+function supervised(access: TreeAccess, actor: SessionActor, error: ErrorShape | undefined): readonly Step[] {
+  const parent = parentOf(access, actor);
+  if (parent === undefined) return [];
+  return access.supervise(parent, actor, error).flatMap(({ session, input }) => {
+    const member = access.find(session);
+    return member === undefined ? [] : [{ actor: member, input }];
+  });
 }

@@ -23,8 +23,9 @@ import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
 import { CommitGate } from './commit-gate.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Head, Journal, JournalStatistics, Position, SessionKey, StoredEntry, TurnEntry } from './journal.ts';
+import { type LastRow, type LogSource, readSession, readTail, scanLastRows } from './log-reader.ts';
 import { listNames, type NameQuery } from './name-list.ts';
-import { decodeRow, positionOf, type Row, type RowSlice, rowOf, rowSessions, rowTurns, sliceRow } from './row-codec.ts';
+import { positionOf, type Row, rowTurns } from './row-codec.ts';
 import { blobAddress, storedJson } from './stored-text.ts';
 
 /** Printable ASCII: every order of names is then the same order. Session ids are a part of it. */

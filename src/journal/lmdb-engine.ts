@@ -9,7 +9,7 @@
  *  L3 no cursor and no borrowed buffer outlives the call that made it, so old pages can be used again;
  *  L4 after a rejected write the environment is not written again: `reopen` takes a new one and reads the state from disk.
  */
-import { asError, StoreCorruptError, StoreLockedError } from '../base/errors.ts';
+import { asError, StoreLockedError, TroupeError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import type { Head, SessionKey } from './journal.ts';
@@ -251,12 +251,13 @@ class LmdbEngine implements Engine {
     throw new Error(`its checkpoint record is ${text}`);
   }
 
-  /** Whatever LMDB cannot read is damage; an error of ours passes. */
+  /** Whatever LMDB cannot read is damage; an error of ours passes. A closed environment must never be read: it is unmapped. */
   #reading<T>(read: () => T): T {
+    if (!this.#isOpen) throw new TroupeError('internal', `the store ${this.#options.directory} is closed`);
     try {
       return read();
     } catch (error) {
-      if (error instanceof StoreCorruptError) throw error;
+      if (error instanceof TroupeError) throw error;
       throw corruptError(this.#options.directory, asError(error));
     }
   }

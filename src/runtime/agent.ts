@@ -106,7 +106,8 @@ export function isAgent(value: unknown): value is Agent {
 
 /** An agent as its shards are told of it. Throws `ConfigError` for a tool value with a bad name or schema (R29 to R33). */
 export function agentSource(definition: Agent): AgentSource {
-  const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, description } = definition;
+  const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
+    definition;
   return {
     plan: {
       name,
@@ -116,6 +117,7 @@ export function agentSource(definition: Agent): AgentSource {
         ...(subagents?.maxActive === undefined ? {} : { maxActive: subagents.maxActive }),
       },
       ...(model === undefined ? {} : { model }),
+      ...(supervision === undefined ? {} : { supervision }),
       ...(typeof system === 'string' ? { system } : {}),
       ...(maxTokens === undefined ? {} : { maxTokens }),
       ...(toolRounds === undefined ? {} : { toolRounds }),

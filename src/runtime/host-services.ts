@@ -61,7 +61,9 @@ export function createHostServices(values: HostValues, notes: HostNotes, clock: 
         text = await system({ session });
       } catch (error) {
         const { message } = asError(error);
-        throw new ConfigError(`the system function of agent ${JSON.stringify(agent)} threw: ${message}`, { cause: error });
+        throw new ConfigError(`the system function of agent ${JSON.stringify(agent)} threw: ${message}`, {
+          cause: error,
+        });
       }
       if (typeof text !== 'string') {
         throw new ConfigError(

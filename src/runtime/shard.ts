@@ -12,9 +12,10 @@
  *  H4 an idle session holds no timer and, beyond `HOT_SESSIONS_MAX`, no memory (A11).
  */
 import type { AgentCatalog, SessionAgent } from '../../actors/agent-catalog.ts';
+import { FamilySupervisor } from '../../actors/family-supervisor.ts';
 import { ModelCaller } from '../../actors/model-caller.ts';
 import type { ResultShelf } from '../../actors/result-shelf.ts';
-import { isRunnable, isRunning, SessionActor } from '../../actors/session-actor.ts';
+import { isRunnable, isRunning, isWaiting, SessionActor } from '../../actors/session-actor.ts';
 import { ToolRunner } from '../../actors/tool-runner.ts';
 import { type ActorEffect, runTreeTurn, type TreeAccess } from '../../actors/tree-turn.ts';
 import { HOT_SESSIONS_MAX, type Limits } from '../base/bounds.ts';
@@ -92,6 +93,7 @@ export class Shard {
   readonly #commits: CommitQueue;
   readonly #checkpointer: Checkpointer;
   readonly #crashes: CrashCounter;
+  readonly #families: FamilySupervisor;
   readonly #hot = new Map<string, SessionActor>();
   /** Quiet actors, least recently used first. */
   readonly #quiet = new Set<SessionActor>();
@@ -144,6 +146,7 @@ export class Shard {
     );
     this.#checkpointer = new Checkpointer(parts.journal, parts.clock);
     this.#crashes = new CrashCounter(() => parts.clock.monotonic());
+    this.#families = new FamilySupervisor(() => parts.clock.monotonic());
   }
 
   // ---- sessions in memory -------------------------------------------------------------------------------------------
@@ -240,6 +243,11 @@ export class Shard {
     create: (sessionId) => this.#create(sessionId),
     environment: (actor) => this.#environment(actor),
     observer: (actor) => this.#observer(actor),
+    supervise: (parent, child, error) => {
+      const options = this.agentOf(parent)?.supervision ?? { onChildFailure: 'report' };
+      if (error === undefined) return this.#families.due(parent, child.id, options);
+      return this.#families.failed(parent, child.id, error, options);
+    },
     shorten: (text) =>
       this.parts.shelf.shorten(text, {
         charactersMax: this.parts.settings.tools.maxSubagentResponseChars,
@@ -364,6 +372,9 @@ export class Shard {
       case 'retryLater':
         this.#retryLater(actor, effect.halfStep, effect.attempt, effect.delayMs);
         return true;
+      case 'restartTimer':
+        this.#restartLater(actor, effect.delayMs);
+        return true;
       case 'evaluateSystem':
         void this.#evaluateSystem(actor, effect.epoch);
         return true;
@@ -392,6 +403,14 @@ export class Shard {
     actor.retryTimer = this.parts.clock.setTimer(() => {
       actor.retryTimer = undefined;
       if (this.#hot.get(actor.id) === actor) this.submit(actor.id, [{ type: 'retryDue', halfStep, attempt }]);
+    }, delayMs);
+  }
+
+  #restartLater(actor: SessionActor, delayMs: number): void {
+    const { clock } = this.parts;
+    this.#clearRestart(actor);
+    actor.restartTimer = clock.setTimer(() => {
+      if (this.#hot.get(actor.id) === actor) this.submit(actor.id, [{ type: 'restartDue' }]);
     }, delayMs);
   }
 
@@ -441,8 +460,15 @@ export class Shard {
         agent !== undefined &&
         !this.#isClosing &&
         (this.#live.has(actor) || this.#live.size < limits.liveSessions || actor.state.state === 'executing'),
+      isSupervised: () => this.#isSupervised(actor),
       exists: (id) => journal.keyOf(id) !== undefined,
     };
+  }
+
+  #isSupervised(actor: SessionActor): boolean {
+    const parent = actor.state.parent === undefined ? undefined : this.find(actor.state.parent);
+    const supervision = parent === undefined ? undefined : this.agentOf(parent)?.supervision;
+    return supervision !== undefined && supervision.onChildFailure !== 'report';
   }
 
   #observer(actor: SessionActor): Observer {
@@ -472,8 +498,9 @@ export class Shard {
     if (isRunning(state)) this.#live.add(actor);
     else this.#live.delete(actor);
     if (actor.retryTimer !== undefined && state.current?.retryAt === undefined) this.#clearTimer(actor);
+    if (actor.restartTimer !== undefined && state.restartAt === undefined) this.#clearRestart(actor);
     // An idle session that could start a turn, and did not, was not admitted.
-    if (state.state === 'idle' && isRunnable(state) && this.agentOf(actor) !== undefined) this.#queued.add(actor.id);
+    if (isWaiting(state) && this.agentOf(actor) !== undefined) this.#queued.add(actor.id);
     else this.#queued.delete(actor.id);
     if (state.exit !== undefined) this.waiters.exited(actor.id);
     this.#noteQuiet(actor);
@@ -500,6 +527,11 @@ export class Shard {
   #clearTimer(actor: SessionActor): void {
     if (actor.retryTimer !== undefined) this.parts.clock.clearTimer(actor.retryTimer);
     actor.retryTimer = undefined;
+  }
+
+  #clearRestart(actor: SessionActor): void {
+    if (actor.restartTimer !== undefined) this.parts.clock.clearTimer(actor.restartTimer);
+    actor.restartTimer = undefined;
   }
 
   // ---- subscribers --------------------------------------------------------------------------------------------------
@@ -572,6 +604,8 @@ export class Shard {
     this.#live.delete(actor);
     this.#queued.delete(actor.id);
     this.#clearTimer(actor);
+    this.#clearRestart(actor);
+    this.#families.forget(actor.id);
     this.#models.forget(actor.id);
     this.#tools.forget(actor.id);
     this.#checkpointer.forget(actor);
@@ -693,7 +727,10 @@ export class Shard {
     this.#isClosing = true;
     await this.#halfStepsDone(deadlineMs);
     this.#isClosed = true;
-    for (const actor of this.#hot.values()) this.#clearTimer(actor);
+    for (const actor of this.#hot.values()) {
+      this.#clearTimer(actor);
+      this.#clearRestart(actor);
+    }
     await Promise.all([this.#modelPool.close(), this.#toolPool.close()]);
     this.#checkpointer.close(this.#hot.values());
     this.waiters.closed();

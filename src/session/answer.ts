@@ -136,7 +136,10 @@ function storableCall(
 }
 
 /** A field of the answer that a request may hold too: a paused turn goes back unchanged (R38). */
-function replayed(block: Readonly<Record<string, unknown>>, field: 'citations' | 'caller'): Readonly<Record<string, Json>> {
+function replayed(
+  block: Readonly<Record<string, unknown>>,
+  field: 'citations' | 'caller',
+): Readonly<Record<string, Json>> {
   const value = block[field];
   if (value === undefined || value === null) return {};
   try {

@@ -115,6 +115,11 @@ class Fold {
         this.#state.exit ??= exit;
         return;
       }
+      case 'restartScheduled':
+        this.#state.restartAt = record.dueAt;
+        return;
+      case 'restarted':
+        return this.#restarted();
       case 'paused':
         this.#state.paused = true;
         return this.#event(() => ({ type: 'session.state', state: this.#state.state, phase: 'paused' }));
@@ -526,6 +531,14 @@ class Fold {
     if (child === undefined) throw new Error(`unknown child ${record.child}`);
     child.exited = record.reason;
     this.#event(() => ({ type: 'child.exited', child: record.child, name: child.name, reason: record.reason }));
+  }
+
+  #restarted(): void {
+    const state = this.#state;
+    state.restartAt = undefined;
+    this.#evicted(state.nextMessageSeq);
+    const task = state.goal?.description ?? '';
+    this.#append({ type: 'user_message', content: task, tokens: estimateContent(task), pinned: true });
   }
 
   #goalCompleted(): void {

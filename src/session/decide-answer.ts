@@ -4,6 +4,7 @@ import type { ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { answerText, storableAnswer } from './answer.ts';
 import type { Decision } from './decide.ts';
+import { exitDecision, tellFailure } from './decide-supervision.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import { mentionedNames } from './mentions.ts';
 import type { Continuation, SessionRecord } from './records.ts';
@@ -86,19 +87,6 @@ function exitOnIdle(state: SessionState, text: string): Decision {
   return exitDecision(state, { reason: 'completed', reply });
 }
 
-/** A child's end, told to itself and to its parent in one batch (A6). The first end counts. */
-export function exitDecision(
-  state: SessionState,
-  exit: { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape },
-): Decision {
-  if (state.parent === undefined || state.exit !== undefined) return { records: [], effects: [] };
-  const error = exit.error === undefined ? {} : { error: exit.error };
-  return {
-    records: [{ type: 'exited', reason: exit.reason, reply: exit.reply, ...error }],
-    effects: [{ type: 'tellParent', input: { type: 'childExited', child: state.id, reason: exit.reason, ...error } }],
-  };
-}
-
 /** A failed call: wait and try again, or the failure path. */
 export function decideModelFailure(
   state: SessionState,
@@ -125,7 +113,7 @@ export function decideModelFailure(
       effects: [{ type: 'retryLater', halfStep: input.halfStep, attempt: current.attempt + 1, delayMs: waitMs }],
     };
   }
-  return failureDecision(state, input.error);
+  return failureDecision(state, input.error, environment);
 }
 
 /** Wait after attempt k: k⁴ seconds plus up to 15 % by chance, at least what the server asked for (§4.4, Δ9). */
@@ -148,7 +136,7 @@ export function decideRetryDue(state: SessionState, input: Extract<Input, { type
  * The failure path (§4.5): a rider that asked for it bounces, everything else promoted stays; the user is told by a system
  * message (Δ11), a parent by an entry; authentication stops the queue (Δ12).
  */
-export function failureDecision(state: SessionState, error: ErrorShape): Decision {
+export function failureDecision(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const current = state.current;
   if (current === undefined) return { records: [], effects: [{ type: 'stale', what: 'failure' }] };
   const blocks = error.code === 'model_authentication';
@@ -163,22 +151,11 @@ export function failureDecision(state: SessionState, error: ErrorShape): Decisio
     ...(bounces && current.rider !== undefined ? { bounced: current.rider.entry } : {}),
     ...(blocks ? { blocks: true } : {}),
   });
-  const told = tellFailure(state, error);
+  const told = tellFailure(state, error, environment);
   records.push(...told.records);
   const effects: Effect[] = [...told.effects];
   if (!blocks) effects.push({ type: 'again', input: { type: 'wake' } });
   return { records, effects };
-}
-
-/** A child's failed turn is told to its parent, as an entry and as its end (Δ11). */
-export function tellFailure(state: SessionState, error: ErrorShape): Decision {
-  if (state.parent === undefined) return { records: [], effects: [] };
-  const content = `I could not finish: my turn failed (${error.message}).`;
-  const exit = exitDecision(state, { reason: 'failed', reply: '', error });
-  return {
-    records: exit.records,
-    effects: [{ type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content } }, ...exit.effects],
-  };
 }
 
 function failureNote(error: ErrorShape, attempts: number, bounces: boolean): string | undefined {

@@ -3,8 +3,8 @@ import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitEr
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../base/ids.ts';
 import { childPrompt, spawnConfirmation } from './child-texts.ts';
 import type { Decision } from './decide.ts';
-import { exitDecision } from './decide-answer.ts';
 import { refuse } from './decide-send.ts';
+import { exitDecision } from './decide-supervision.ts';
 import type { ChildSeed, Effect, Environment, Input, SpawnRequest } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';

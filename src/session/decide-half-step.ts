@@ -1,7 +1,8 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
 import type { Decision } from './decide.ts';
-import { failureDecision, tellFailure } from './decide-answer.ts';
+import { failureDecision } from './decide-answer.ts';
+import { tellFailure } from './decide-supervision.ts';
 import { planEviction } from './eviction.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import { mayStart, promotionOrder, routeOf, type Selection, selectEntries, wakingEntry } from './mailbox.ts';
@@ -28,7 +29,7 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
   }
   const selection = selectEntries(state) ?? emptySelection(state);
   if (selection === undefined) return { records: [], effects: [] };
-  if (state.turn?.marked === true) return closeRound(state, selection, 'completed');
+  if (state.turn?.marked === true) return closeRound(state, selection, environment, 'completed');
   const turn = state.turn;
   if (turn !== undefined && turn.halfSteps >= environment.agent.toolRounds) {
     const error = errorShape(
@@ -36,7 +37,7 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
         data: { limit: 'toolRounds', value: turn.halfSteps },
       }),
     );
-    return closeRound(state, selection, 'limit', error);
+    return closeRound(state, selection, environment, 'limit', error);
   }
   return claim(state, selection, environment);
 }
@@ -55,6 +56,7 @@ function emptySelection(state: SessionState): Selection | undefined {
 function closeRound(
   state: SessionState,
   selection: Selection,
+  environment: Environment,
   reason: 'completed' | 'limit',
   error?: ErrorShape,
 ): Decision {
@@ -66,7 +68,7 @@ function closeRound(
     reason,
     ...(error === undefined ? {} : { error }),
   });
-  const told = error === undefined ? { records: [], effects: [] } : tellFailure(state, error);
+  const told = error === undefined ? { records: [], effects: [] } : tellFailure(state, error, environment);
   return {
     records: [...records, ...told.records],
     effects: [...told.effects, { type: 'again', input: { type: 'wake' } }],
@@ -125,9 +127,13 @@ export function decideSystem(state: SessionState, input: Extract<Input, { type: 
 }
 
 /** The system function threw: the half-step fails as a model call would. */
-export function decideSystemFailure(state: SessionState, input: Extract<Input, { type: 'systemFailed' }>): Decision {
+export function decideSystemFailure(
+  state: SessionState,
+  input: Extract<Input, { type: 'systemFailed' }>,
+  environment: Environment,
+): Decision {
   if (!awaitsSystem(state, input.epoch)) return { records: [], effects: [{ type: 'stale', what: 'system' }] };
-  return failureDecision(state, input.error);
+  return failureDecision(state, input.error, environment);
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Interrupt, recall, pause and resume (contract §5.6 with Δ22, §3.6). Pure. */
 import type { Decision } from './decide.ts';
-import { exitDecision } from './decide-answer.ts';
+import { exitDecision } from './decide-supervision.ts';
+import { endRound } from './end-round.ts';
 import type { Effect } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
@@ -36,33 +37,9 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
  * `firstId`: the next free pending id.
  */
 export function interruptRecords(state: SessionState, reason: string | undefined, firstId: number): Decision {
-  const records: SessionRecord[] = [{ type: 'interrupted', ...(reason === undefined ? {} : { reason }) }];
-  const effects: Effect[] = [];
-  if (state.state === 'awaiting') {
-    records.push({ type: 'released' });
-    if (state.current !== undefined) effects.push({ type: 'cancelModel', halfStep: state.current.halfStep });
-    return { records, effects };
-  }
-  const responses = state.mailbox.filter((entry) => entry.type === 'tool_response').map((entry) => entry.id);
-  let id = firstId;
-  for (const call of state.openCalls.values()) {
-    records.push({
-      type: 'accepted',
-      id,
-      entry: {
-        type: 'tool_response',
-        content: INTERRUPT_NOTICE,
-        source: { type: 'tool', name: call.name },
-        toolUseId: call.id,
-        success: false,
-      },
-    });
-    effects.push({ type: 'cancelTool', callId: call.id, reason: INTERRUPT_NOTICE });
-    responses.push(id);
-    id += 1;
-  }
-  records.push({ type: 'closed', entries: responses, reason: 'cancelled' });
-  return { records, effects };
+  const ended = endRound(state, { firstId, notice: INTERRUPT_NOTICE });
+  const interrupted: SessionRecord = { type: 'interrupted', ...(reason === undefined ? {} : { reason }) };
+  return { records: [interrupted, ...ended.records], effects: ended.effects };
 }
 
 /** Withdraws a user's entry that was not promoted yet; anything else is left alone (§3.6, Δ7). */

@@ -19,7 +19,10 @@ import { OUTCOME_UNKNOWN } from './tool-texts.ts';
 export function decideRecovery(state: SessionState, environment: Environment): Decision {
   if (state.state === 'awaiting') return recoverAwaiting(state, environment);
   if (state.state === 'executing') return recoverExecuting(state, environment);
-  return { records: [], effects: [{ type: 'again', input: { type: 'wake' } }] };
+  const wake: Effect = { type: 'again', input: { type: 'wake' } };
+  if (state.restartAt === undefined) return { records: [], effects: [wake] };
+  const delayMs = Math.max(0, state.restartAt - environment.now);
+  return { records: [], effects: [{ type: 'restartTimer', delayMs }, wake] };
 }
 
 function recoverAwaiting(state: SessionState, environment: Environment): Decision {
@@ -27,7 +30,7 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
   if (current === undefined) throw new Error('S3: awaiting without a current half-step');
   if (!environment.settings.recovery.resumeAwaiting) {
     const lost = new TroupeError('internal', 'the model call was lost in a restart', { retryable: false });
-    const failure = failureDecision(state, errorShape(lost));
+    const failure = failureDecision(state, errorShape(lost), environment);
     return {
       records: [{ type: 'recovered', redone: [], synthesized: [] }, ...failure.records],
       effects: failure.effects,

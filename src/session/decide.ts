@@ -18,6 +18,7 @@ import { decideClaim, decideSystem, decideSystemFailure } from './decide-half-st
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
 import { decideRecovery } from './decide-recovery.ts';
 import { decideSend } from './decide-send.ts';
+import { decideEscalation, decideRestart, decideRestartLater, reportFailure } from './decide-supervision.ts';
 import { decideDispatch, decideToolFinished } from './decide-tools.ts';
 import { healExpired } from './healing.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
@@ -58,7 +59,7 @@ export function decide(state: SessionState, input: Input, environment: Environme
     case 'systemEvaluated':
       return decideSystem(state, input);
     case 'systemFailed':
-      return decideSystemFailure(state, input);
+      return decideSystemFailure(state, input, environment);
     case 'interrupt':
       return decideInterrupt(state, input.reason);
     case 'recall':
@@ -71,6 +72,17 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideSubagentSaid(state, input);
     case 'childExited':
       return decideChildExit(state, input);
+    case 'fail':
+      return reportFailure(state, input.error, input.tell);
+    case 'restart':
+      return decideRestart(state, input.reason);
+    case 'restartLater':
+      return decideRestartLater(input, environment);
+    case 'restartDue':
+      if (state.restartAt === undefined) return { records: [], effects: [{ type: 'stale', what: 'restart' }] };
+      return { records: [], effects: [{ type: 'restartDue' }] };
+    case 'escalated':
+      return decideEscalation(state, input, environment);
     case 'parentSaid':
       return decideParentSaid(state, input.content);
     case 'pause':

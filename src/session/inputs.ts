@@ -40,6 +40,8 @@ export interface Environment {
   readonly agent: AgentFacts;
   /** Tool names of an agent by its name; undefined: nobody defined it. */
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
+  /** The parent of this session decides what its failure means (`supervision`); missing: it is reported. */
+  readonly isSupervised?: () => boolean;
   /** A half-step may start now; false while too many sessions run (`limits.liveSessions`) and while closing. */
   readonly admits: boolean;
   /** A session of this id exists, whoever made it. */
@@ -96,6 +98,14 @@ export type Input =
       readonly error?: ErrorShape;
     }
   | { readonly type: 'parentSaid'; readonly content: string }
+  /** A child's end as its supervisor decided it. `tell`: the parent's model is told as well. */
+  | { readonly type: 'fail'; readonly error: ErrorShape; readonly tell: boolean }
+  /** A child starts again with its task (supervision). */
+  | { readonly type: 'restart'; readonly reason: string }
+  | { readonly type: 'restartLater'; readonly delayMs: number; readonly error: ErrorShape }
+  | { readonly type: 'restartDue' }
+  /** A child failed beyond what restarts may mend: the failure is the parent's own. */
+  | { readonly type: 'escalated'; readonly child: string; readonly error: ErrorShape }
   | { readonly type: 'born'; readonly seed: ChildSeed }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
@@ -123,6 +133,10 @@ export type Effect =
   | { readonly type: 'born'; readonly seed: ChildSeed }
   | { readonly type: 'tellParent'; readonly input: Extract<Input, { type: 'subagentSaid' | 'childExited' }> }
   | { readonly type: 'tellChild'; readonly child: string; readonly content: string }
+  /** A supervised child's turn failed; `restartDue`: its back-off is over. The supervisor says what follows. */
+  | { readonly type: 'childFailed'; readonly error: ErrorShape }
+  | { readonly type: 'restartDue' }
+  | { readonly type: 'restartTimer'; readonly delayMs: number }
   | { readonly type: 'interruptChildren'; readonly reason?: string }
   | { readonly type: 'callModel'; readonly halfStep: number; readonly attempt: number }
   | { readonly type: 'cancelModel'; readonly halfStep: number }

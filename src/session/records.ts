@@ -123,6 +123,10 @@ export type SessionRecord =
       readonly reply: string;
       readonly error?: ErrorShape;
     }
+  /** A child waits out a transient fault before it is started again. */
+  | { readonly type: 'restartScheduled'; readonly dueAt: number; readonly error: ErrorShape }
+  /** A child starts again: what it knew is left behind, its task stands first. */
+  | { readonly type: 'restarted'; readonly reason: string }
   | { readonly type: 'paused' }
   | { readonly type: 'resumed' }
   | { readonly type: 'recovered'; readonly redone: readonly string[]; readonly synthesized: readonly string[] }

@@ -160,6 +160,8 @@ export interface SessionState {
   exit:
     | { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape }
     | undefined;
+  /** Epoch ms at which a child's restart is due. */
+  restartAt: number | undefined;
   usage: Usage;
 }
 
@@ -207,6 +209,7 @@ export function emptyState(id: string): SessionState {
     childKeys: new Map(),
     goal: undefined,
     exit: undefined,
+    restartAt: undefined,
     usage: NO_USAGE,
   };
 }

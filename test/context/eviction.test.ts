@@ -106,16 +106,22 @@ describe('eviction', () => {
   });
 
   it('decision 9: a batch leaves at once and opens an epoch; then nothing for a while', () => {
-    const machine = conversation(4, 220);
-    const epochs: number[] = [];
-    for (let turn = 0; turn < 8; turn += 1) {
+    const machine = conversation(1, 1_000);
+    const evictions = (): number => machine.events('eviction').length;
+    const quiet: number[] = [];
+    let last = machine.state.epoch;
+    for (let turn = 1; turn < 60; turn += 1) {
       machine.send('q'.repeat(100));
       machine.answer('a'.repeat(100));
-      epochs.push(machine.state.epoch);
+      expect(machine.state.messages[0]?.type).toBe('user_message');
+      if (machine.state.epoch === last) continue;
+      last = machine.state.epoch;
+      quiet.push(turn);
     }
-    expect(machine.events('eviction').length).toBeGreaterThan(1);
-    expect(new Set(epochs).size).toBeLessThan(epochs.length);
-    for (const message of machine.state.messages.slice(0, 1)) expect(message.type).toBe('user_message');
+    expect(evictions()).toBe(quiet.length);
+    // A batch of 330 tokens is 13 messages of 25; the next message of a user is the 15th.
+    expect(quiet.map((turn, index) => turn - (quiet[index - 1] ?? 0)).slice(1)).toEqual(quiet.slice(1).map(() => 7));
+    expect(quiet.length).toBeGreaterThan(4);
   });
 
   it('Δ24: a call is not parted from its response, an answer not from its calls', () => {

@@ -42,7 +42,7 @@ const REPLY = { type: 'subagent', source: { type: 'subagent', name: 'sleuth' } }
 describe('rendering', () => {
   it('F082: with timestamps a UTC line stands before user text, the day without a leading zero', () => {
     const machine = startedSession({ sent: 'hello' });
-    expect(rendered(machine, TIMED)).toEqual([{ role: 'user', content: 'Thu Mar 14 09:17\nhello' }]);
+    expect(rendered(machine, TIMED)).toEqual([{ role: 'user', content: 'Thu Mar 14 08:51\nhello' }]);
     expect(timeLine(1_710_406_260_000)).toBe('Thu Mar 14 08:51');
     expect(timeLine(Date.UTC(2024, 1, 5, 3, 4))).toBe('Mon Feb 5 03:04');
   });
@@ -50,7 +50,7 @@ describe('rendering', () => {
   it('F082: before blocks the line is a block of its own; without the setting there is none', () => {
     const machine = startedSession();
     machine.send([text('hello')]);
-    expect(rendered(machine, TIMED)[0]?.content).toEqual([text('Thu Mar 14 09:17'), text('hello')]);
+    expect(rendered(machine, TIMED)[0]?.content).toEqual([text('Thu Mar 14 08:51'), text('hello')]);
     expect(rendered(machine)[0]?.content).toEqual([text('hello')]);
   });
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { open as openLmdb } from 'lmdb';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FLUSH_BYTES_MAX, ROW_TURNS_MAX } from '../../src/base/bounds.ts';
-import { StoreCorruptError, StoreVersionError } from '../../src/base/errors.ts';
+import { StoreCorruptError, StoreVersionError, TroupeError } from '../../src/base/errors.ts';
 import type { Journal } from '../../src/journal/journal.ts';
 import { checkLmdbFile } from '../../src/journal/lmdb-file.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
@@ -224,6 +224,19 @@ describe('the store on disk', () => {
     }
     expect(seen).toEqual(wanted);
     await journal.close();
+  });
+
+  test('L3: a reader that outlives its journal gets an error, not unmapped memory', async () => {
+    const journal = await openStore();
+    const key = journal.intern('a');
+    for (let turn = 0; turn < 3_000; turn += 1) journal.append([{ key, data: '1' }]);
+    const reader = journal.tail(0)[Symbol.iterator]();
+    await journal.flushed();
+    reader.next();
+    await journal.close();
+    expect(() => {
+      while (reader.next().done !== true);
+    }).toThrow(TroupeError);
   });
 
   test('openJournal: memory without a directory, LMDB with one', async () => {

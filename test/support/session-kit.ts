@@ -232,10 +232,10 @@ export class Machine {
   }
 
   /** All events of a kind. */
-  events<T extends EventBody['type']>(type: T): readonly Extract<EventBody, { type: T }>[] {
+  events<T extends EventBody['type']>(type: T): readonly (EventBody & { readonly type: T })[] {
     return this.seen.events
       .map(({ body }) => body)
-      .filter((body): body is Extract<EventBody, { type: T }> => body.type === type);
+      .filter((body): body is EventBody & { readonly type: T } => body.type === type);
   }
 
   /** Records of all turns, in order. */

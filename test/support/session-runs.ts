@@ -10,11 +10,14 @@ import type { Entry, RecordTurn } from '../../src/session/records.ts';
 import type { SessionState } from '../../src/session/state.ts';
 import { FATAL, Machine, makeWorld, transientError, UNAUTHORIZED, USAGE, type World } from './session-kit.ts';
 
+/** Where an entry of a life comes from. */
+export type EntryKind = 'user' | 'recall' | 'skill' | 'goal' | 'poison' | 'reply';
+
 /** One thing that happens. Numbers choose among what there is, modulo its length. */
 export type Step =
   | {
       readonly do: 'send';
-      readonly kind: keyof typeof ENTRIES;
+      readonly kind: EntryKind;
       readonly deliver: Deliver;
       readonly bounceBack: boolean;
       readonly isBlocks: boolean;
@@ -54,14 +57,14 @@ export interface LifeOptions {
   readonly thinks: boolean;
 }
 
-const ENTRIES = {
+const ENTRIES: Readonly<Record<EntryKind, Omit<Entry, 'content'>>> = {
   user: { type: 'user_message' },
   recall: { type: 'from_mneme', source: { type: 'recall', name: '12' } },
   skill: { type: 'from_melete_skill', source: { type: 'skill', name: 'git' } },
   goal: { type: 'from_melete_goal', source: { type: 'goal', name: '3' } },
   poison: { type: 'from_mneme', source: { type: 'recall', name: 'no number' } },
   reply: { type: 'subagent', source: { type: 'subagent', name: 'sleuth' } },
-} as const satisfies Readonly<Record<string, Omit<Entry, 'content'>>>;
+};
 
 /** What every answer starts with under thinking, as the API's do. */
 const THINKING: ContentBlock = { type: 'thinking', thinking: 'hm', signature: 'signed' };
@@ -136,7 +139,7 @@ const send: fc.Arbitrary<Step> = fc.record({
   do: fc.constant('send' as const),
   kind: fc.oneof(
     { arbitrary: fc.constant('user' as const), weight: 6 },
-    { arbitrary: fc.constantFrom('recall', 'skill', 'goal', 'poison', 'reply'), weight: 3 },
+    { arbitrary: fc.constantFrom<EntryKind>('recall', 'skill', 'goal', 'poison', 'reply'), weight: 3 },
   ),
   deliver: fc.oneof(fc.constant('ride' as const), fc.constantFrom(...DELIVERS)),
   bounceBack: fc.boolean(),

@@ -1,0 +1,104 @@
+/**
+ * How a child ends, and what a failure means (contract §7.8, Δ11; supervision in OTP's words). Who is restarted, and when it is
+ * too much, is decided by `actors/family-supervisor.ts`; here is what those decisions do to a session. Pure.
+ */
+import type { ErrorShape } from '../base/errors.ts';
+import type { Decision } from './decide.ts';
+import { endRound } from './end-round.ts';
+import type { Effect, Environment, Input } from './inputs.ts';
+import type { SessionRecord } from './records.ts';
+import type { SessionState } from './state.ts';
+
+/** A child's end, told to itself and to its parent in one batch (A6). The first end counts. */
+export function exitDecision(
+  state: SessionState,
+  exit: { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape },
+): Decision {
+  if (state.parent === undefined || state.exit !== undefined) return { records: [], effects: [] };
+  const error = exit.error === undefined ? {} : { error: exit.error };
+  return {
+    records: [{ type: 'exited', reason: exit.reason, reply: exit.reply, ...error }],
+    effects: [{ type: 'tellParent', input: { type: 'childExited', child: state.id, reason: exit.reason, ...error } }],
+  };
+}
+
+/** A child's failed turn: its supervisor decides, or it is reported. A child that ended before only says so. */
+export function tellFailure(state: SessionState, error: ErrorShape, environment: Environment): Decision {
+  if (state.parent === undefined) return { records: [], effects: [] };
+  const isSupervised = state.exit === undefined && environment.isSupervised?.() === true;
+  return isSupervised ? { records: [], effects: [{ type: 'childFailed', error }] } : reportFailure(state, error, true);
+}
+
+/** The end of a failed child: told to its parent's model (Δ11) where `tell` says so, and as its exit. */
+export function reportFailure(state: SessionState, error: ErrorShape, tell: boolean): Decision {
+  if (state.parent === undefined) return { records: [], effects: [] };
+  const content = `I could not finish: my turn failed (${error.message}).`;
+  const exit = exitDecision(state, { reason: 'failed', reply: '', error });
+  const said: Effect = { type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content } };
+  return { records: exit.records, effects: tell ? [said, ...exit.effects] : exit.effects };
+}
+
+/** A child starts again: what runs is ended, what it knew is left behind, its task stands first and starts a turn. */
+export function decideRestart(state: SessionState, reason: string): Decision {
+  if (state.goal === undefined || state.goal.completed || state.exit !== undefined) {
+    return { records: [], effects: [{ type: 'stale', what: 'restart' }] };
+  }
+  if (state.state !== 'idle') {
+    const ended = endRound(state, { firstId: state.nextPendingId, notice: `Ended by a restart: ${reason}` });
+    return {
+      records: ended.records,
+      effects: [...ended.effects, { type: 'again', input: { type: 'restart', reason } }],
+    };
+  }
+  const seed = state.nextMessageSeq;
+  return {
+    records: [
+      { type: 'restarted', reason },
+      {
+        type: 'accepted',
+        id: state.nextPendingId,
+        entry: { type: 'user_message', content: state.goal.description, seed },
+      },
+    ],
+    effects: [{ type: 'again', input: { type: 'wake' } }],
+  };
+}
+
+/** A transient fault: the restart waits, durably, and does not count (the supervisor's back-off). */
+export function decideRestartLater(
+  input: Extract<Input, { type: 'restartLater' }>,
+  environment: Environment,
+): Decision {
+  const { delayMs, error } = input;
+  return {
+    records: [{ type: 'restartScheduled', dueAt: environment.now + delayMs, error }],
+    effects: [{ type: 'restartTimer', delayMs }],
+  };
+}
+
+/** A child's failure becomes its parent's: the running turn fails; an idle parent is told, and its own parent after it. */
+export function decideEscalation(
+  state: SessionState,
+  input: Extract<Input, { type: 'escalated' }>,
+  environment: Environment,
+): Decision {
+  const name = state.children.get(input.child)?.name ?? input.child;
+  const error: ErrorShape = {
+    name: 'TurnFailedError',
+    code: 'turn_failed',
+    message: `sub-agent ${name} failed and was not restarted: ${input.error.message}`,
+    data: { child: input.child, error: input.error },
+  };
+  const records: SessionRecord[] = [{ type: 'noted', content: `The turn was stopped: ${error.message}` }];
+  const effects: Effect[] = [];
+  if (state.state !== 'idle') {
+    const ended = endRound(state, { firstId: state.nextPendingId, notice: `Ended: ${error.message}`, error });
+    records.push(...ended.records);
+    effects.push(...ended.effects);
+  }
+  const told = tellFailure(state, error, environment);
+  return {
+    records: [...records, ...told.records],
+    effects: [...effects, ...told.effects, { type: 'again', input: { type: 'wake' } }],
+  };
+}

@@ -1,0 +1,49 @@
+/** Ends a running turn without another model call, leaving a legal log behind. Pure. */
+import type { ErrorShape } from '../base/errors.ts';
+import type { Decision } from './decide.ts';
+import type { Effect } from './inputs.ts';
+import type { SessionRecord } from './records.ts';
+import type { SessionState } from './state.ts';
+
+/**
+ * A call in flight is given up; an open round is closed with a failed response for each call still running (I5). `firstId`:
+ * the next free pending id. `notice`: what those calls are answered. `error`: the turn failed with it; missing: it was
+ * cancelled.
+ */
+export function endRound(
+  state: SessionState,
+  options: { readonly firstId: number; readonly notice: string; readonly error?: ErrorShape },
+): Decision {
+  const { error } = options;
+  const effects: Effect[] = [];
+  if (state.state === 'awaiting') {
+    const { current } = state;
+    if (current !== undefined) effects.push({ type: 'cancelModel', halfStep: current.halfStep });
+    const ended: SessionRecord =
+      error === undefined || current === undefined
+        ? { type: 'released' }
+        : { type: 'failed', halfStep: current.halfStep, error };
+    return { records: [ended], effects };
+  }
+  const records: SessionRecord[] = [];
+  const responses = state.mailbox.filter((entry) => entry.type === 'tool_response').map((entry) => entry.id);
+  let id = options.firstId;
+  for (const call of state.openCalls.values()) {
+    records.push({
+      type: 'accepted',
+      id,
+      entry: {
+        type: 'tool_response',
+        content: options.notice,
+        source: { type: 'tool', name: call.name },
+        toolUseId: call.id,
+        success: false,
+      },
+    });
+    effects.push({ type: 'cancelTool', callId: call.id, reason: options.notice });
+    responses.push(id);
+    id += 1;
+  }
+  records.push({ type: 'closed', entries: responses, reason: 'cancelled', ...(error === undefined ? {} : { error }) });
+  return { records, effects };
+}

@@ -1,0 +1,136 @@
+/**
+ * What the crash loop and its victims say to each other: one plan in, JSON lines out, each written with a synchronous write
+ * as soon as the fact is known. A line that is whole was told; one that the kill cut off was not.
+ */
+import { createHash } from 'node:crypto';
+
+/** A message of the workload. Its content follows from `uid`, so that it can be sent again by another process. */
+export interface SentMessage {
+  readonly uid: string;
+  readonly session: string;
+  readonly key?: string;
+  readonly deliver?: Delivery;
+}
+
+/** A child of the workload, spawned by program. Its task follows from `uid`. */
+export interface SpawnWish {
+  readonly uid: string;
+  readonly session: string;
+  readonly key?: string;
+  readonly replies: 'mailbox' | 'handle';
+}
+
+/** Delivery policies the workload mixes; undefined is `ride`. */
+export type Delivery = 'steer' | 'turn' | 'interrupt' | 'merge' | 'latest' | 'reject';
+
+/** What one life of the victim is to do. */
+export interface Plan {
+  readonly directory: string;
+  readonly life: number;
+  readonly seed: number;
+  readonly threads: { readonly sessions: number; readonly models: number };
+  /** Tools and provider as values on the host thread, else by URL on threads of their own. */
+  readonly isInline: boolean;
+  /** `finish`: sends nothing new, waits until nothing runs, tells every state and closes. */
+  readonly mode: 'work' | 'finish';
+  /** Closes the runtime this long after it is open, ms. */
+  readonly closeAfterMs?: number;
+  /** Keyed messages to send again: those never acknowledged, and some that were. */
+  readonly resend: readonly SentMessage[];
+  readonly respawn: readonly SpawnWish[];
+  /** Receipts whose answer was told before: asked again. */
+  readonly ask: readonly { readonly session: string; readonly pendingId: number }[];
+  /** Sessions to watch, each from a number on that overlaps what was told. */
+  readonly watch: readonly { readonly session: string; readonly after: number }[];
+}
+
+/** How a message, or a child, ended, as its sender was told. */
+export interface Outcome {
+  readonly kind: 'text' | 'cancelled' | 'dropped' | 'failed';
+  readonly text: string;
+}
+
+/** One line of a victim. */
+export type Line =
+  | { readonly type: 'ready' | 'opening' | 'opened' | 'recovered' | 'closing' | 'closed' | 'drained' }
+  | { readonly type: 'intent'; readonly message: SentMessage }
+  | {
+      readonly type: 'acknowledged';
+      readonly uid: string;
+      readonly pendingId: number;
+      readonly duplicate: boolean;
+    }
+  | { readonly type: 'refused'; readonly uid: string; readonly code: string }
+  | { readonly type: 'answer'; readonly session: string; readonly pendingId: number; readonly outcome: Outcome }
+  | { readonly type: 'spawning'; readonly wish: SpawnWish }
+  | { readonly type: 'spawned'; readonly uid: string; readonly child: string }
+  | { readonly type: 'reply'; readonly child: string; readonly outcome: Outcome }
+  | { readonly type: 'interrupted'; readonly session: string }
+  | { readonly type: 'event'; readonly session: string; readonly seq: number; readonly digest: string }
+  | { readonly type: 'state'; readonly session: string; readonly state: string; readonly why: string }
+  | { readonly type: 'trouble'; readonly what: string };
+
+/** One run of a tool, told by the tool itself: `ended` when its outside effect has happened. */
+export interface ToolLine {
+  readonly type: 'started' | 'ended';
+  readonly tool: string;
+  readonly key: string;
+  readonly life: number;
+}
+
+/** One model call, told by the provider before it answers. */
+export interface CallLine {
+  readonly life: number;
+  readonly session: string;
+  /** Of the request's messages. */
+  readonly digest: string;
+  /** Of the whole request. */
+  readonly whole: string;
+  /** Fatal violations of the Messages API's rules. */
+  readonly illegal: readonly string[];
+}
+
+/** Environment variables that tell tools and provider, on whatever thread, where to write and in which life. */
+export const SIDE_VARIABLE = 'TROUPE_CRASH_SIDE';
+export const LIFE_VARIABLE = 'TROUPE_CRASH_LIFE';
+/** Files beside the store. */
+export const TOOL_FILE = 'tools.jsonl';
+export const CALL_FILE = 'calls.jsonl';
+
+/** A short digest of a text. */
+export function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 12);
+}
+
+/** A number below `below` that follows from a digest; `salt` gives independent ones. */
+export function numberOf(digest: string, below: number, salt = ''): number {
+  return createHash('sha256').update(digest).update(salt).digest().readUInt32BE(0) % below;
+}
+
+const OPERATIONS: readonly string[] = ['', '', 'pure', 'keyed', 'once', 'probe', 'pure once', 'keyed probe once', 'spawn', 'pure spawn'];
+
+/** The content of a message: its uid, and the calls it asks the model for. */
+export function contentOf(uid: string): string {
+  return `${uid} ${OPERATIONS[numberOf(uid, OPERATIONS.length)] ?? ''}`.trim();
+}
+
+/** The uids in a text. */
+export function uidsIn(text: string): readonly string[] {
+  return text.match(/\bm\d+-\d+\b/g) ?? [];
+}
+
+/** The one result a tool has for a key. */
+export function resultOf(tool: string, key: string): string {
+  return `result of ${tool} for ${key}`;
+}
+
+/** Mulberry32: numbers in [0, 1) that follow from a seed. */
+export function randomFrom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}

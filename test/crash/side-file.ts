@@ -1,0 +1,56 @@
+/** Files of JSON lines that outlive a kill: each line is one append, whole or not there. */
+import { appendFileSync, closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+import { LIFE_VARIABLE, SIDE_VARIABLE } from './protocol.ts';
+
+/** The life this process is, as its environment says. */
+export function currentLife(): number {
+  return Number(process.env[LIFE_VARIABLE] ?? 0);
+}
+
+/** The path of a side file. */
+export function sidePath(file: string): string {
+  return join(process.env[SIDE_VARIABLE] ?? '.', file);
+}
+
+/** Appends one line, in the kernel's hands when this returns. */
+export function appendLine(path: string, line: unknown): void {
+  appendFileSync(path, `${JSON.stringify(line)}\n`);
+}
+
+/** Reads a growing file of lines; each call of `next` gives what came since the last. */
+export class LineReader<T> {
+  readonly #path: string;
+  #offset = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** Whole lines not read yet; empty while there is no file. */
+  next(): readonly T[] {
+    const text = this.#readRest();
+    const end = text.lastIndexOf('\n');
+    if (end === -1) return [];
+    this.#offset += Buffer.byteLength(text.slice(0, end + 1));
+    return text
+      .slice(0, end)
+      .split('\n')
+      .map((line) => JSON.parse(line) as T);
+  }
+
+  #readRest(): string {
+    let file: number;
+    try {
+      file = openSync(this.#path, 'r');
+    } catch {
+      return '';
+    }
+    try {
+      const buffer = Buffer.alloc(Math.max(0, fstatSync(file).size - this.#offset));
+      return buffer.toString('utf8', 0, readSync(file, buffer, 0, buffer.length, this.#offset));
+    } finally {
+      closeSync(file);
+    }
+  }
+}
