@@ -16,7 +16,7 @@ import type { ToolPlace } from '../src/tools/pool.ts';
 import { type RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
 import { takesTimeout } from '../src/tools/tool-schema.ts';
 import { type SupervisorOptionsInput, supervisorOptions } from './child-spec.ts';
-import { runtimeTools } from './runtime-tools.ts';
+import { NO_SPAWN, runtimeTools, type SpawnGrant } from './runtime-tools.ts';
 
 /** An agent as plain data: it crosses to the session threads. */
 export interface AgentPlan {
@@ -29,7 +29,7 @@ export interface AgentPlan {
   readonly toolRounds?: number;
   readonly tokenBudget?: number;
   readonly thinking?: Thinking;
-  readonly subagents: { readonly spawn: boolean; readonly maxActive?: number };
+  readonly subagents: { readonly spawn: SpawnGrant; readonly maxActive?: number };
   /** What a failure of one of its sub-agents means; missing: it is reported. */
   readonly supervision?: SupervisorOptionsInput;
   /** What the agent is for, where it is offered to others as a specialist. */
@@ -129,7 +129,7 @@ export class AgentCatalog {
       .map((other) => ({ name: other.plan.name, description: other.plan.description ?? '' }));
     const own = runtimeTools({
       isChild: role.isChild,
-      maySpawn: plan.subagents.spawn && role.depth < this.#limits.depth,
+      spawn: role.depth < this.#limits.depth ? plan.subagents.spawn : NO_SPAWN,
       specialists,
     });
     const registry = new ToolRegistry(plan.name, [...granted.list(), ...own]);

@@ -13,6 +13,15 @@ export const SPAWN_SPECIALIST = 'spawn_specialist';
 /** A child's report. */
 export const MARK_GOAL_COMPLETED = 'mark_goal_completed';
 
+/** The spawn tools a model has. */
+export interface SpawnGrant {
+  readonly subagent: boolean;
+  readonly specialist: boolean;
+}
+
+/** No spawn tools. */
+export const NO_SPAWN: SpawnGrant = Object.freeze({ subagent: false, specialist: false });
+
 /** An agent that may be spawned by name. */
 export interface Specialist {
   readonly name: string;
@@ -22,12 +31,13 @@ export interface Specialist {
 /** The runtime's tools of a session in its role. */
 export function runtimeTools(role: {
   readonly isChild: boolean;
-  readonly maySpawn: boolean;
+  /** Which spawn tools the agent has; none beyond the depth. */
+  readonly spawn: SpawnGrant;
   readonly specialists: readonly Specialist[];
 }): readonly RegisteredTool[] {
   const tools: RegisteredTool[] = [];
-  if (role.maySpawn) tools.push(spawnSubagent());
-  if (role.maySpawn && role.specialists.length > 0) tools.push(spawnSpecialist(role.specialists));
+  if (role.spawn.subagent) tools.push(spawnSubagent());
+  if (role.spawn.specialist && role.specialists.length > 0) tools.push(spawnSpecialist(role.specialists));
   if (role.isChild) tools.push(markGoalCompleted());
   return tools;
 }

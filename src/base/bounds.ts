@@ -166,3 +166,33 @@ export const LOST_SESSIONS_MAX = 10_000;
 export const MODEL_THREAD_GRACE_MS = 5_000;
 /** Milliseconds between looks at the deadlines of model threads, while calls run. */
 export const MODEL_THREAD_WATCH_MS = 1_000;
+/** Files one review reads when nobody says otherwise: a reader's report costs its reviewer about 300 tokens. */
+export const REVIEW_FILES_DEFAULT = 500;
+/** Files one review may read. */
+export const REVIEW_FILES_MAX = 2_000;
+/** Bytes of the largest file a review reads: with its pages it must fit the context of one reader. */
+export const REVIEW_FILE_BYTES_MAX = 200_000;
+/** Pages a scripted reader asks for of one file: 200 kB in lines of eight bytes. */
+export const REVIEW_PAGES_MAX = 13;
+/** Entries of a directory tree a review looks at; a larger tree is cut, and that is said. */
+export const REVIEW_ENTRIES_MAX = 200_000;
+/** Readers at work at once with the scripted model: enough to keep the tool threads busy, few enough to watch. */
+export const REVIEW_READERS_SCRIPTED = 64;
+/** Readers at work at once with a paid model, so that a review starts below usual rate limits. */
+export const REVIEW_READERS_PAID = 8;
+/** Times a reader that failed in an earlier run is replaced, and the index asked for again. */
+export const REVIEW_ATTEMPTS_MAX = 5;
+/** Names kept of each list in a reader's report. */
+export const REPORT_NAMES_MAX = 40;
+/** Milliseconds a command waits for running half-steps when it is told to stop. */
+export const STOP_DEADLINE_MS = 2_000;
+/** Milliseconds between two drawings of the live tree. */
+export const REDRAW_INTERVAL_MS = 100;
+/** Lines of the live tree. */
+export const TREE_LINES_MAX = 16;
+/** Sessions `troupe inspect` shows unless told otherwise. */
+export const INSPECT_SESSIONS_DEFAULT = 60;
+/** Events `troupe tail` prints unless told otherwise. */
+export const TAIL_EVENTS_DEFAULT = 200;
+/** Sessions or events one inspecting command prints at most. */
+export const INSPECT_LIMIT_MAX = 1_000_000;

@@ -1,9 +1,11 @@
 /** What sessions are made of: `agent()`, and its checks at the door. */
 import { z } from 'zod';
+import type { SpawnGrant } from '../../actors/runtime-tools.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { isAgentName } from '../base/ids.ts';
 import { parseOption } from '../base/settings.ts';
 import type { Thinking } from '../models/provider.ts';
+import { isRuntimeTool } from '../tools/built-in/runtime-tools.ts';
 import type { AnyTool } from '../tools/tool.ts';
 import { describeTool } from '../tools/tool-schema.ts';
 import type { SystemFunction } from './host-services.ts';
@@ -113,7 +115,7 @@ export function agentSource(definition: Agent): AgentSource {
       name,
       hasSystemFunction: typeof system === 'function',
       subagents: {
-        spawn: subagents?.spawn ?? false,
+        spawn: spawnGrant(definition),
         ...(subagents?.maxActive === undefined ? {} : { maxActive: subagents.maxActive }),
       },
       ...(model === undefined ? {} : { model }),
@@ -125,8 +127,15 @@ export function agentSource(definition: Agent): AgentSource {
       ...(thinking === undefined ? {} : { thinking }),
       ...(description === undefined ? {} : { description }),
     },
-    tools: (definition.tools ?? []).map((tool) => toolSource(name, tool)),
+    tools: (definition.tools ?? []).flatMap((tool) => (isRuntimeTool(tool) ? [] : [toolSource(name, tool)])),
   };
+}
+
+/** Which spawn tools the model has: both by option, or those put into `tools`. */
+function spawnGrant(definition: Agent): SpawnGrant {
+  const named = new Set((definition.tools ?? []).filter(isRuntimeTool).map((tool) => tool.name));
+  const both = definition.subagents?.spawn === true;
+  return { subagent: both || named.has('spawn_subagent'), specialist: both || named.has('spawn_specialist') };
 }
 
 function toolSource(agentName: string, tool: AnyTool | URL): ToolSource {
@@ -142,7 +151,9 @@ function toolSource(agentName: string, tool: AnyTool | URL): ToolSource {
 /** The tool values of an agent by name. */
 export function toolValues(definition: Agent): ReadonlyMap<string, AnyTool> {
   const values = new Map<string, AnyTool>();
-  for (const tool of definition.tools ?? []) if (!(tool instanceof URL)) values.set(tool.name, tool);
+  for (const tool of definition.tools ?? []) {
+    if (!(tool instanceof URL) && !isRuntimeTool(tool)) values.set(tool.name, tool);
+  }
   return values;
 }
 

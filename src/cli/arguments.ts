@@ -1,0 +1,114 @@
+/** Arguments of a command line, read by the command's own table of options. */
+import { parseArgs } from 'node:util';
+import { type Arguments, type Command, UsageError } from './command.ts';
+
+/** The option every command has. */
+const HELP = 'help';
+const WHOLE_NUMBER = /^\d{1,9}$/;
+/** Letters that may differ in an option's name for another one to be offered. */
+const NEAR = 2;
+
+/** The arguments, or `help` when that is asked for. Throws `UsageError` naming the argument that cannot be. */
+export function readArguments(command: Command, line: readonly string[]): Arguments | typeof HELP {
+  const { values, positionals } = parse(command, line);
+  if (values[HELP] === true) return HELP;
+  const texts = new Map<string, string>();
+  const counts = new Map<string, number>();
+  const flags = new Set<string>();
+  for (const [name, spec] of Object.entries(command.options)) {
+    const value = values[name];
+    if (value === undefined) continue;
+    if (spec.kind === 'flag') flags.add(name);
+    else if (spec.kind === 'count') counts.set(name, wholeNumber(name, String(value), spec));
+    else texts.set(name, notBlank(name, String(value)));
+  }
+  const named = readPositionals(command, positionals);
+  return {
+    text: (name) => texts.get(name),
+    count: (name) => counts.get(name),
+    flag: (name) => flags.has(name),
+    positional: (name) => named.get(name),
+  };
+}
+
+interface Parsed {
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly positionals: readonly string[];
+}
+
+function parse(command: Command, line: readonly string[]): Parsed {
+  const options = Object.fromEntries(
+    Object.entries(command.options).map(([name, { kind }]) => [
+      name,
+      { type: kind === 'flag' ? ('boolean' as const) : ('string' as const) },
+    ]),
+  );
+  try {
+    return parseArgs({
+      args: [...line],
+      options: { ...options, [HELP]: { type: 'boolean', short: 'h' } },
+      allowPositionals: true,
+      strict: true,
+    });
+  } catch (error) {
+    throw new UsageError(explain(command, error), { cause: error });
+  }
+}
+
+/** Node's own words name the option; what follows its first sentence is advice on quoting. */
+function explain(command: Command, error: unknown): string {
+  const message = error instanceof Error ? (error.message.split(/\.\s|\n/, 1)[0] ?? '') : String(error);
+  const unknown = /^Unknown option '([^']*)'/.exec(message)?.[1];
+  if (unknown === undefined) return message.replace(/^Option '/, "option '");
+  const near = nearest(unknown.replace(/^-+/, ''), [...Object.keys(command.options), HELP]);
+  return `unknown option ${unknown}${near === undefined ? '' : `; did you mean --${near}?`}`;
+}
+
+function wholeNumber(name: string, value: string, spec: { readonly min: number; readonly max: number }): number {
+  const found = WHOLE_NUMBER.test(value) ? Number(value) : Number.NaN;
+  if (found >= spec.min && found <= spec.max) return found;
+  throw new UsageError(
+    `--${name} must be a whole number from ${spec.min} to ${spec.max}, got ${JSON.stringify(value)}`,
+  );
+}
+
+function notBlank(name: string, value: string): string {
+  if (value.trim() === '') throw new UsageError(`--${name} must not be blank`);
+  return value;
+}
+
+function readPositionals(command: Command, given: readonly string[]): ReadonlyMap<string, string> {
+  const named = new Map<string, string>();
+  for (const [index, spec] of command.positionals.entries()) {
+    const value = spec.rest === true ? given.slice(index).join(' ') : given[index];
+    if (value !== undefined && value.trim() !== '') named.set(spec.name, value);
+    else if (spec.required) throw new UsageError(`the argument <${spec.name}> is missing: ${spec.help}`);
+  }
+  const takesRest = command.positionals.at(-1)?.rest === true;
+  const extra = takesRest ? undefined : given[command.positionals.length];
+  if (extra !== undefined) throw new UsageError(`unexpected argument ${JSON.stringify(extra)}`);
+  return named;
+}
+
+/** The name that differs least from `wanted`, if one is near. */
+export function nearest(wanted: string, names: readonly string[]): string | undefined {
+  let best: { readonly name: string; readonly distance: number } | undefined;
+  for (const name of names) {
+    const distance = name.startsWith(wanted) && wanted.length > 1 ? 1 : editDistance(wanted, name);
+    if (distance <= NEAR && distance < (best?.distance ?? Number.POSITIVE_INFINITY)) best = { name, distance };
+  }
+  return best?.name;
+}
+
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const substitution = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, substitution));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

@@ -1,0 +1,62 @@
+/** What a command is: its options as one table, from which its arguments are read and its help is written. */
+import type { Surroundings } from './surroundings.ts';
+
+/** One option. `flag`: stands alone; `text`: takes a value; `count`: takes a whole number from 0 or 1 on. */
+export type OptionSpec =
+  | { readonly kind: 'flag'; readonly help: string }
+  | { readonly kind: 'text'; readonly value: string; readonly help: string }
+  | {
+      readonly kind: 'count';
+      readonly value: string;
+      readonly min: number;
+      readonly max: number;
+      readonly help: string;
+    };
+
+/** One argument without a name. */
+export interface PositionalSpec {
+  readonly name: string;
+  readonly required: boolean;
+  readonly help: string;
+  /** Takes all that follow, joined by blanks. Only the last may. */
+  readonly rest?: boolean;
+}
+
+/** Arguments of a command, read and checked. */
+export interface Arguments {
+  /** The value of a `text` option; undefined when it was not given. */
+  text(name: string): string | undefined;
+  /** The value of a `count` option. */
+  count(name: string): number | undefined;
+  /** True when a `flag` was given. */
+  flag(name: string): boolean;
+  /** An argument without a name. */
+  positional(name: string): string | undefined;
+}
+
+/** One command of the program. */
+export interface Command {
+  readonly name: string;
+  /** One line, for the list of commands. */
+  readonly summary: string;
+  readonly positionals: readonly PositionalSpec[];
+  readonly options: Readonly<Record<string, OptionSpec>>;
+  /** Paragraphs of the help behind the options. */
+  readonly details: readonly string[];
+  /** Resolves to the exit code. Rejects with `UsageError` for an argument that cannot be, with anything else for a failure. */
+  readonly run: (given: Arguments, surroundings: Surroundings) => Promise<number>;
+}
+
+/** An argument that cannot be: exit code 2. The message names the argument. */
+export class UsageError extends Error {
+  override readonly name: string = 'UsageError';
+}
+
+/** Exit codes: 1 what was asked for failed, 2 it could not be asked for like this; a signal adds its number to 128. */
+export const EXIT: {
+  readonly ok: 0;
+  readonly failed: 1;
+  readonly usage: 2;
+  readonly SIGINT: 130;
+  readonly SIGTERM: 143;
+} = Object.freeze({ ok: 0, failed: 1, usage: 2, SIGINT: 130, SIGTERM: 143 });

@@ -1,0 +1,51 @@
+/** Help texts, written from the tables of the commands. Pure. */
+import type { Command, OptionSpec } from './command.ts';
+import { wrap } from './text-layout.ts';
+
+const COLUMNS = 79;
+const GUTTER = 2;
+
+/** Help of the program: its commands. */
+export function programHelp(commands: readonly Command[], version: string): string {
+  return [
+    `troupe ${version}: an actor runtime for LLM agent sessions`,
+    '',
+    'Usage: troupe <command> [options]',
+    '',
+    'Commands:',
+    ...table(commands.map(({ name, summary }) => [name, summary])),
+    '',
+    '`troupe <command> --help` tells of one; every command has --json.',
+    '',
+  ].join('\n');
+}
+
+/** Help of one command. */
+export function commandHelp(command: Command): string {
+  const words = command.positionals.map(({ name, required, rest }) => {
+    const word = `${name}${rest === true ? '...' : ''}`;
+    return required ? `<${word}>` : `[${word}]`;
+  });
+  const lines = [`troupe ${command.name}: ${command.summary}`, ''];
+  lines.push(`Usage: ${['troupe', command.name, ...words, '[options]'].join(' ')}`, '');
+  if (command.positionals.length > 0) {
+    lines.push('Arguments:', ...table(command.positionals.map(({ name, help }) => [name, help])), '');
+  }
+  const options = Object.entries(command.options).map(([name, spec]) => [optionWord(name, spec), spec.help] as const);
+  lines.push('Options:', ...table([...options, ['-h, --help', 'This text']]), '');
+  for (const paragraph of command.details) lines.push(...wrap(paragraph, COLUMNS), '');
+  return lines.join('\n');
+}
+
+function optionWord(name: string, spec: OptionSpec): string {
+  return spec.kind === 'flag' ? `--${name}` : `--${name} ${spec.value}`;
+}
+
+function table(rows: readonly (readonly [string, string])[]): readonly string[] {
+  const width = Math.max(...rows.map(([word]) => word.length)) + GUTTER;
+  return rows.flatMap(([word, text]) =>
+    wrap(text, COLUMNS - width - GUTTER).map(
+      (line, index) => `${' '.repeat(GUTTER)}${(index === 0 ? word : '').padEnd(width)}${line}`,
+    ),
+  );
+}

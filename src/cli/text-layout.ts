@@ -1,0 +1,94 @@
+/** Texts laid out for a terminal: what may be printed, how wide it is, cut and padded to a width. Pure. */
+
+/** Control characters and directions overrides: a file name or a model's text must not steer the terminal. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+const UNPRINTABLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+const WIDE =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
+const ZERO = /\p{Mark}|[\u200b-\u200d\ufe0e\ufe0f]/u;
+const ELLIPSIS = '…';
+
+/** Without what could steer a terminal; line ends and tabs stay. */
+export function printable(text: string): string {
+  return text.replaceAll('\r\n', '\n').replace(UNPRINTABLE, '�');
+}
+
+/** On one line: printable, runs of blanks as one. */
+export function oneLine(text: string): string {
+  return printable(text).replace(/\s+/g, ' ').trim();
+}
+
+/** Columns a text takes, which must hold no line ends. */
+export function displayWidth(text: string): number {
+  let width = 0;
+  for (const character of text) width += widthOf(character);
+  return width;
+}
+
+/** At most `width` columns: a longer text ends in an ellipsis. */
+export function fit(text: string, width: number): string {
+  if (displayWidth(text) <= width) return text;
+  let cut = '';
+  let used = 0;
+  for (const character of text) {
+    used += widthOf(character);
+    if (used > width - 1) break;
+    cut += character;
+  }
+  return width < 1 ? '' : cut + ELLIPSIS;
+}
+
+/** At most `width` columns, the end kept: for paths, whose end says most. */
+export function fitEnd(text: string, width: number): string {
+  if (displayWidth(text) <= width) return text;
+  const characters = [...text];
+  let used = 0;
+  let from = characters.length;
+  while (from > 0 && used + widthOf(characters[from - 1] ?? '') <= width - 1) {
+    from -= 1;
+    used += widthOf(characters[from] ?? '');
+  }
+  return width < 1 ? '' : ELLIPSIS + characters.slice(from).join('');
+}
+
+/** Exactly `width` columns, the text at the left. */
+export function left(text: string, width: number): string {
+  const fitted = fit(text, width);
+  return fitted + ' '.repeat(Math.max(0, width - displayWidth(fitted)));
+}
+
+/** Exactly `width` columns, the text at the right. */
+export function right(text: string, width: number): string {
+  const fitted = fit(text, width);
+  return ' '.repeat(Math.max(0, width - displayWidth(fitted))) + fitted;
+}
+
+/** A text broken between words into lines of at most `width` columns. */
+export function wrap(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && displayWidth(line) + 1 + displayWidth(word) > width) {
+      lines.push(line);
+      line = word;
+    } else {
+      line = line === '' ? word : `${line} ${word}`;
+    }
+  }
+  return [...lines, line];
+}
+
+/** `1,234`; at most `digits` after the point. */
+export function number(value: number, digits = 0): string {
+  return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** A count and its noun: `1 file`, `2 files`. */
+export function counted(count: number, noun: string, plural = `${noun}s`): string {
+  return `${number(count)} ${count === 1 ? noun : plural}`;
+}
+
+function widthOf(character: string): number {
+  if (ZERO.test(character)) return 0;
+  return WIDE.test(character) ? 2 : 1;
+}

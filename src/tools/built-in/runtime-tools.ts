@@ -1,0 +1,36 @@
+/**
+ * Tools the runtime itself answers, for an agent's `tools`: they change sessions, so no thread runs them. Putting them there
+ * grants them; `agent({ subagents: { spawn: true } })` grants both spawn tools. Children always have `mark_goal_completed`.
+ */
+import type { Tool } from '../tool.ts';
+
+const RUNTIME_TOOL: unique symbol = Symbol('troupe.runtime-tool');
+
+/** A tool that is only a name: the runtime knows the rest. */
+export interface RuntimeTool extends Tool {
+  readonly [RUNTIME_TOOL]: true;
+}
+
+/** True for the tools of this file. */
+export function isRuntimeTool(value: unknown): value is RuntimeTool {
+  return typeof value === 'object' && value !== null && RUNTIME_TOOL in value;
+}
+
+function runtimeTool(name: string, description: string): RuntimeTool {
+  return {
+    [RUNTIME_TOOL]: true,
+    name,
+    description,
+    input: { type: 'object' },
+    run: () => {
+      throw new Error(`${name} is answered by the runtime and cannot be run`);
+    },
+  };
+}
+
+/** Lets the model start a sub-agent of its own agent. */
+export const spawn_subagent: RuntimeTool = runtimeTool('spawn_subagent', 'Start a sub-agent.');
+/** Lets the model start a sub-agent of another agent, by its name. */
+export const spawn_specialist: RuntimeTool = runtimeTool('spawn_specialist', 'Start a specialist.');
+/** Lets a child report its result; children have it anyway. */
+export const mark_goal_completed: RuntimeTool = runtimeTool('mark_goal_completed', 'Report that the task is done.');
