@@ -71,6 +71,7 @@ export class AgentCatalog {
     for (const definition of definitions) {
       if (definition.plan.supervision !== undefined) supervisorOptions(definition.plan.supervision);
       this.#build(definition, { isChild: false, depth: 0, grants: undefined });
+      this.#build(definition, { isChild: true, depth: 1, grants: undefined });
     }
   }
 

@@ -50,6 +50,11 @@ export class ModelCaller {
     return this.#byId.size;
   }
 
+  /** A call is out for this session. */
+  isOut(sessionId: string): boolean {
+    return this.#bySession.has(sessionId);
+  }
+
   /** Makes the call of a half-step. A call of the session that is still out is given up first. */
   call(actor: SessionActor, agent: SessionAgent, halfStep: number, attempt: number): void {
     this.cancel(actor.id);

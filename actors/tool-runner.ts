@@ -61,6 +61,11 @@ export class ToolRunner {
     return this.#byId.size;
   }
 
+  /** A call of this session is out, or waits for a place. */
+  isOut(sessionId: string): boolean {
+    return this.#sessions.has(sessionId);
+  }
+
   /** Starts a call, or queues it behind the session's others. */
   start(sessionId: string, agent: SessionAgent, start: ToolStart): void {
     if (start.isRuntimeTool) {

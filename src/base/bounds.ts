@@ -196,3 +196,7 @@ export const INSPECT_SESSIONS_DEFAULT = 60;
 export const TAIL_EVENTS_DEFAULT = 200;
 /** Sessions or events one inspecting command prints at most. */
 export const INSPECT_LIMIT_MAX = 1_000_000;
+/** Megabytes of young heap of a tool thread. Small: a whole young heap that survives at once overruns the limit and ends the process. */
+export const TOOL_THREAD_YOUNG_HEAP_MB = 16;
+/** Milliseconds waited for a thread that was told to end; one that sits in native code, or in a loop the engine cannot break, may not. */
+export const THREAD_END_MS = 5_000;

@@ -71,6 +71,16 @@ export class FanOut {
     }
   }
 
+  /** Tells an event to the readers of its session only. Never throws. */
+  publishToSession(event: SessionEvent): void {
+    for (const queue of this.#bySession.get(event.session) ?? []) queue.push(event);
+  }
+
+  /** Sessions that are read; a fresh array. */
+  sessions(): readonly string[] {
+    return [...this.#bySession.keys()];
+  }
+
   /** Ends the reading of one session behind what is at hand: it is deleted, or, with an error, can be read no longer. */
   end(session: string, error?: unknown): void {
     const queues = this.#bySession.get(session);

@@ -66,7 +66,7 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
   }
   // Nothing can become durable between the empty scan and this line, so none is left out or met twice.
   for (const row of source.unwrittenRows(next)) {
-    yield* visible(source, row.number, row.entries.slice(), after, end);
+    yield* visible(source, row.number, row.entries, after, end);
   }
 }
 

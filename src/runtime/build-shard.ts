@@ -2,6 +2,7 @@
 import { AgentCatalog, type AgentDefinition } from '../../actors/agent-catalog.ts';
 import { ResultShelf } from '../../actors/result-shelf.ts';
 import type { Clock, Random } from '../base/clock.ts';
+import type { Journal } from '../journal/journal.ts';
 import { openJournal } from '../journal/open-journal.ts';
 import { createInPlacePool } from '../models/in-place-pool.ts';
 import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
@@ -39,6 +40,7 @@ export interface BuiltShard {
  */
 export async function buildShard(plan: ShardPlan, surroundings: ShardSurroundings): Promise<BuiltShard> {
   const { services, clock } = surroundings;
+  let journal: Journal | undefined;
   let listener: ToolPoolListener | undefined;
   const toolPool = createToolPool({
     threads: plan.threads.tools,
@@ -54,11 +56,12 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   try {
     const definitions = await describeAgents(plan.agents, toolPool);
     const catalog = new AgentCatalog(definitions, plan.settings, plan.limits);
-    const models = await modelPools(plan, surroundings);
-    const journal = await openJournal({
+    journal = await openJournal({
       durability: plan.durability,
       ...(plan.directory === undefined ? {} : { directory: plan.directory }),
     });
+    // Last: the model threads are the only ones that could not be ended here again.
+    const models = await modelPools(plan, surroundings);
     const shard = new Shard({
       journal,
       catalog,
@@ -87,7 +90,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       modelDelta: (id, delta) => models.delta(id, delta),
     };
   } catch (error) {
-    await toolPool.close();
+    await Promise.allSettled([toolPool.close(), journal?.close()]);
     throw error;
   }
 }

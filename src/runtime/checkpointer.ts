@@ -4,13 +4,14 @@
  *
  * Owns: which sessions changed since the last checkpoint. Does not own: the journal.
  *  K1 a checkpoint covers every session changed since the one before, so the tail before it need not be replayed;
- *  K2 no timer runs while nothing changed (A11).
+ *  K2 no timer runs while nothing changed (A11);
+ *  K3 a session that was dropped counts as changed until it was read again: it is taken for one that has work.
  */
 
 import { isRunnable, type SessionActor } from '../../actors/session-actor.ts';
 import { CHECKPOINT_INTERVAL_MS, CHECKPOINT_TURNS, SNAPSHOT_TURNS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
-import type { Head, Journal } from '../journal/journal.ts';
+import type { Head, Journal, SessionKey } from '../journal/journal.ts';
 import { snapshotState } from '../session/state.ts';
 import { encodeHead, summaryOf } from './head.ts';
 
@@ -21,8 +22,11 @@ export class Checkpointer {
   readonly #changed = new Set<SessionActor>();
   /** Heads of sessions that left memory since the last checkpoint. */
   readonly #passive = new Map<number, Head>();
+  /** Sessions dropped since the last checkpoint. */
+  readonly #dropped = new Map<SessionKey, SessionActor>();
   #position = 0;
   #turns = 0;
+  #holds = 0;
   #timer: unknown;
 
   constructor(journal: Journal, clock: Clock) {
@@ -34,10 +38,25 @@ export class Checkpointer {
   changed(actor: SessionActor): void {
     this.#changed.add(actor);
     this.#passive.delete(actor.key);
+    this.#dropped.delete(actor.key);
     this.#position = Math.max(this.#position, actor.position);
     this.#turns += 1;
-    if (this.#turns >= CHECKPOINT_TURNS) this.#write();
-    else this.#timer ??= this.#clock.setTimer(() => this.#write(), CHECKPOINT_INTERVAL_MS);
+    if (this.#holds === 0) this.#schedule();
+  }
+
+  /** No checkpoint until `letGo`: sessions are being read that must be in it (K1). May be nested. */
+  hold(): void {
+    this.#holds += 1;
+  }
+
+  letGo(): void {
+    this.#holds -= 1;
+    if (this.#holds === 0 && this.#changed.size + this.#passive.size + this.#dropped.size > 0) this.#schedule();
+  }
+
+  /** The head of a session that left memory, where it is not written yet. */
+  pending(key: SessionKey): Head | undefined {
+    return this.#passive.get(key);
   }
 
   /** An idle session leaves memory: its head is taken now, since later nobody has its state. */
@@ -47,16 +66,30 @@ export class Checkpointer {
     this.#passive.set(actor.key, headOf(actor));
   }
 
-  /** The state of this actor is not that of the log; its head is written when it has been read again. */
+  /** Nothing of this session is to be written: it is deleted, or the tail of the log will tell of it again. */
   forget(actor: SessionActor): void {
     this.#changed.delete(actor);
     this.#passive.delete(actor.key);
+    this.#dropped.delete(actor.key);
+  }
+
+  /** The state of this actor is not that of the log, which may hold turns since the last checkpoint (K3). */
+  dropped(actor: SessionActor): void {
+    this.forget(actor);
+    this.#dropped.set(actor.key, actor);
   }
 
   /** The last checkpoint, with snapshots of long logs, so that the next open reads little. */
   close(actors: Iterable<SessionActor>): void {
     for (const actor of actors) if (this.#changed.has(actor)) this.#takeSnapshot(actor);
+    // Closed before all that was interrupted could be read: the tail is replayed from where it was.
+    if (this.#holds > 0) this.#position = this.#journal.checkpointed();
     this.#write();
+  }
+
+  #schedule(): void {
+    if (this.#turns >= CHECKPOINT_TURNS) this.#write();
+    else this.#timer ??= this.#clock.setTimer(() => this.#write(), CHECKPOINT_INTERVAL_MS);
   }
 
   #write(): void {
@@ -65,8 +98,10 @@ export class Checkpointer {
     this.#turns = 0;
     const heads = [...this.#passive.values()];
     for (const actor of this.#changed) heads.push(headOf(actor));
+    for (const actor of this.#dropped.values()) heads.push({ ...headOf(actor), runnable: true });
     this.#passive.clear();
     this.#changed.clear();
+    this.#dropped.clear();
     if (heads.length > 0) this.#journal.checkpoint(heads, this.#position);
   }
 
@@ -86,6 +121,7 @@ function headOf(actor: SessionActor): Head {
     data: encodeHead({
       summary: summaryOf(actor.state),
       ...(actor.snapshot === undefined ? {} : { snapshot: actor.snapshot }),
+      ...(actor.state.blocked === undefined ? {} : { blocked: true as const }),
     }),
   };
 }

@@ -4,32 +4,42 @@
  * Owns: the order of items and the one waiter on the journal's gate. Does not own: the journal, what an item does.
  *  Q1 items are released in the order they were added;
  *  Q2 an item is released only after a flush that began after it was added;
- *  Q3 released items share the loop fairly: after `RESUME_BUDGET_MS` the rest wait for the next turn of it.
+ *  Q3 released items share the loop fairly: after `RESUME_BUDGET_MS` the rest wait for the next turn of it;
+ *  Q4 an item that throws is told of and stops no other: what is durable is durable.
  */
 import { RESUME_BUDGET_MS } from '../base/bounds.ts';
 import { asError } from '../base/errors.ts';
 
 /** One thing that waits. */
 export interface CommitItem {
-  /** The flush succeeded. Must not throw. */
+  /** The flush succeeded. */
   release(): void;
   /** The flush failed: nothing of it is durable. Must not throw. */
   refuse(error: Error): void;
 }
 
+/** What the queue needs of its owner. None of them may throw. */
+export interface CommitPort {
+  /** `Journal.flushed`. */
+  flushed(): Promise<void>;
+  /** A flush failed; runs once, before the items are refused. */
+  failed(error: Error): void;
+  /** An item threw when it was released. */
+  threw(thrown: unknown): void;
+  /** Nothing waits any more. */
+  emptied(): void;
+}
+
 /** See the head of the file. */
 export class CommitQueue {
-  readonly #flushed: () => Promise<void>;
-  readonly #onFailure: (error: Error) => void;
+  readonly #port: CommitPort;
   #waiting: CommitItem[] = [];
   #released: CommitItem[] = [];
   #isFlushing = false;
   #isReleasing = false;
 
-  /** `onFailure` runs once a failed flush, before the items are refused. */
-  constructor(flushed: () => Promise<void>, onFailure: (error: Error) => void) {
-    this.#flushed = flushed;
-    this.#onFailure = onFailure;
+  constructor(port: CommitPort) {
+    this.#port = port;
   }
 
   /** Nothing waits and nothing is being released. */
@@ -50,40 +60,45 @@ export class CommitQueue {
       const items = this.#waiting;
       this.#waiting = [];
       try {
-        await this.#flushed();
-        this.#released.push(...items);
-        this.#release();
+        await this.#port.flushed();
       } catch (thrown) {
-        const error = asError(thrown);
-        const late = this.#waiting;
-        this.#waiting = [];
-        this.#onFailure(error);
-        // What was added while the flush was failing is of the same fate: it was journalled behind what failed.
-        for (const item of [...items, ...late]) item.refuse(error);
+        this.#refuse(asError(thrown), items);
+        continue;
       }
+      this.#released.push(...items);
+      if (!this.#isReleasing) this.#releaseSome();
     }
     this.#isFlushing = false;
+    if (this.isEmpty) this.#port.emptied();
   }
 
-  #release(): void {
-    if (this.#isReleasing) return;
-    this.#isReleasing = true;
-    this.#releaseSome();
+  #refuse(error: Error, items: readonly CommitItem[]): void {
+    const late = this.#waiting;
+    this.#waiting = [];
+    this.#port.failed(error);
+    // What was added while the flush was failing is of the same fate: it was journalled behind what failed.
+    for (const item of [...items, ...late]) item.refuse(error);
   }
 
   #releaseSome(): void {
+    this.#isReleasing = true;
     const startedAt = performance.now();
     let index = 0;
     while (index < this.#released.length) {
-      this.#released[index]?.release();
+      try {
+        this.#released[index]?.release();
+      } catch (thrown) {
+        this.#port.threw(thrown);
+      }
       index += 1;
       if ((index & 15) === 0 && performance.now() - startedAt > RESUME_BUDGET_MS) break;
     }
     this.#released.splice(0, index);
-    if (this.#released.length === 0) {
-      this.#isReleasing = false;
+    if (this.#released.length > 0) {
+      setImmediate(() => this.#releaseSome());
       return;
     }
-    setImmediate(() => this.#releaseSome());
+    this.#isReleasing = false;
+    if (this.isEmpty) this.#port.emptied();
   }
 }

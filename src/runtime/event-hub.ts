@@ -81,6 +81,21 @@ export class EventHub {
     });
   }
 
+  /** The session is deleted: its readers end behind what they have. */
+  end(session: string): void {
+    this.#fanOut.end(session);
+  }
+
+  /** The newest event of a session, told again to its own readers: those that missed some find the hole. */
+  remind(event: SessionEvent): void {
+    this.#fanOut.publishToSession(event);
+  }
+
+  /** The shards that `isLost` names the sessions of will tell nothing any more: their readers fail. */
+  fail(isLost: (session: string) => boolean, error: Error): void {
+    for (const session of this.#fanOut.sessions()) if (isLost(session)) this.#fanOut.end(session, error);
+  }
+
   /** The runtime closes: every reader ends behind what it has. */
   close(): void {
     this.#fanOut.close();
@@ -93,7 +108,7 @@ export class EventHub {
 }
 
 function defaultAfter(until: EventOptions['until']): number {
-  return typeof until === 'object' ? until.seq - 1 : 0;
+  return typeof until === 'object' ? Math.max(0, until.seq - 1) : 0;
 }
 
 function untilOf(until: NonNullable<EventOptions['until']>): (event: SessionEvent) => boolean {

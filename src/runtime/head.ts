@@ -14,6 +14,8 @@ export interface SnapshotReference {
 export interface HeadData {
   readonly summary: SessionSummary;
   readonly snapshot?: SnapshotReference;
+  /** An authentication failure stopped the session: `runtime.resume()` looks for these. */
+  readonly blocked?: true;
 }
 
 /** Version of the text form. */
@@ -31,6 +33,7 @@ const schema = z.object({
     updatedAt: z.number(),
   }),
   snapshot: z.object({ address: z.string(), position: z.number() }).optional(),
+  blocked: z.literal(true).optional(),
 });
 
 export function encodeHead(head: HeadData): string {
@@ -44,6 +47,11 @@ export function decodeHead(text: string): HeadData {
   } catch (error) {
     throw new StoreCorruptError('a session head cannot be read', { cause: error });
   }
+}
+
+/** True for the head of a session that an authentication failure stopped. */
+export function isHeadBlocked(text: string): boolean {
+  return decodeHead(text).blocked === true;
 }
 
 /** What a list shows of a state. */

@@ -24,16 +24,30 @@ export interface HostNotes {
   modelDelta(id: number, delta: ModelDelta): void;
 }
 
+/** The services of one shard, and their end. */
+export interface HostServer extends HostServices {
+  /** The shard is gone: whatever runs for it is aborted, as nobody waits for it any more. */
+  abandon(): void;
+}
+
 /** The services of one shard. Runs on the host thread; every failure is a rejection or an outcome. */
-export function createHostServices(values: HostValues, notes: HostNotes, clock: Clock): HostServices {
+export function createHostServices(values: HostValues, notes: HostNotes, clock: Clock): HostServer {
   const runner = createHostRunner({
     find: (agent, name) => values.tools.get(agent)?.get(name),
     progress: (id, data) => notes.toolProgress(id, data),
     clock,
   });
   const calls = new Map<number, AbortController>();
+  const runs = new Set<number>();
   return {
-    run: (run) => runner.run(run),
+    async run(run) {
+      runs.add(run.id);
+      try {
+        return await runner.run(run);
+      } finally {
+        runs.delete(run.id);
+      }
+    },
     abort: (id, reason) => runner.abort(id, reason),
     async generate({ id, session, request }) {
       const { provider } = values;
@@ -49,6 +63,10 @@ export function createHostServices(values: HostValues, notes: HostNotes, clock: 
       } finally {
         calls.delete(id);
       }
+    },
+    abandon() {
+      for (const id of runs) void runner.abort(id, 'The session thread is gone');
+      for (const controller of calls.values()) controller.abort(new CancelledError('the session thread is gone'));
     },
     abortModel(id) {
       calls.get(id)?.abort(new CancelledError('the model call was cancelled'));

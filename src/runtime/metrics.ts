@@ -6,7 +6,6 @@ export const COUNTERS = [
   'halfSteps',
   'modelCalls',
   'toolCalls',
-  'messages',
   'accepted',
   'staleCompletions',
   'sessionsHot',
@@ -16,7 +15,6 @@ export const COUNTERS = [
   'toolCallsRunning',
   'flushes',
   'journalTurns',
-  'restarts',
 ] as const;
 
 /** A counter's name. */

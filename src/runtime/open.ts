@@ -1,10 +1,10 @@
 /** `open`: a data directory becomes a runtime. */
-import { mkdir, mkdtemp } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { ConfigError, describeValue, type TroupeError } from '../base/errors.ts';
 import { shardOf } from '../base/ids.ts';
-import { acquireStoreLock, type StoreLock } from '../journal/store-lock.ts';
+import { acquireStoreLock } from '../journal/store-lock.ts';
 import { readManifest, shardDirectory, writeManifest } from '../journal/store-manifest.ts';
 import { isModelProvider } from '../models/provider-check.ts';
 import { agentSource, toolValues } from './agent.ts';
@@ -39,7 +39,7 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
       links: () => links,
       now: () => checked.clock.now(),
     });
-    let degraded: TroupeError | undefined;
+    const degraded = new Map<number, TroupeError>();
     const counters: SharedArrayBuffer[] = [];
     for (let index = 0; index < place.shards; index += 1) {
       const memory = createCounterMemory();
@@ -67,9 +67,12 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
           listener: {
             events: (events) => hub.dispatch(events),
             degraded: (error) => {
-              degraded = error;
+              if (error === undefined) degraded.delete(index);
+              else degraded.set(index, error);
             },
             log: (line) => log(checked, line),
+            remind: (event) => hub.remind(event),
+            lost: (error) => hub.fail((session) => shardOf(session, place.shards) === index, error),
           },
         }),
       );
@@ -81,19 +84,19 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
       counters,
       agentNames: new Set(checked.agents.map((each) => each.name)),
       defaultAgent: checked.agents[0]?.name ?? 'default',
-      degraded: () => degraded,
-      release: () => place.lock?.release() ?? Promise.resolve(),
+      degraded: () => [...degraded.values()][0],
+      release: place.release,
       info: {
         version: VERSION,
         node: process.version,
         directory: place.directory ?? MEMORY,
         durability: checked.durability,
-        threads: checked.threads,
+        threads: { ...checked.threads, sessions: checked.threads.sessions === 0 ? 0 : place.shards },
         shards: place.shards,
       },
     });
   } catch (error) {
-    await place.lock?.release();
+    await place.release();
     throw error;
   }
 }
@@ -103,20 +106,22 @@ interface Place {
   readonly directory?: string;
   readonly shelf: string;
   readonly shards: number;
-  readonly lock?: StoreLock;
+  /** Lets the directory go; what lay beside a store in memory goes with it. */
+  readonly release: () => Promise<void>;
 }
 
 /** Takes the directory: lock first, then the manifest, whose shard count rules over the option once a store exists (A6). */
 async function openPlace(directory: string, shards: number): Promise<Place> {
   if (directory === MEMORY) {
-    return { shards, shelf: await mkdtemp(join(tmpdir(), 'troupe-')) };
+    const shelf = await mkdtemp(join(tmpdir(), 'troupe-'));
+    return { shards, shelf, release: () => rm(shelf, { recursive: true, force: true }) };
   }
   const root = resolve(directory);
   await mkdir(root, { recursive: true });
   const lock = await acquireStoreLock(root);
   try {
     const manifest = (await readManifest(root)) ?? (await writeManifest(root, shards));
-    return { directory: root, shelf: join(root, 'results'), shards: manifest.shards, lock };
+    return { directory: root, shelf: join(root, 'results'), shards: manifest.shards, release: () => lock.release() };
   } catch (error) {
     await lock.release();
     throw error;

@@ -134,6 +134,10 @@ export interface ShardMethods {
   /** Without a session: all of them. */
   'session.watch': { request: { readonly session?: string; readonly on: boolean }; answer: undefined };
   'receipt.status': { request: OfSession & { readonly pendingId: number }; answer: ReceiptState | undefined };
+  'receipt.find': {
+    request: OfSession & { readonly pendingId: number };
+    answer: { readonly seq: number } | undefined;
+  };
   'receipt.wait': {
     request: OfSession & { readonly pendingId: number; readonly until: 'promoted' | 'settled' };
     answer: ReceiptState;
@@ -150,7 +154,8 @@ export interface ShardMethods {
     answer: readonly SessionSummary[];
   };
   'sessions.get': { request: OfSession; answer: SessionSummary | undefined };
-  'sessions.delete': { request: OfSession; answer: boolean };
+  /** Ids of what was deleted. */
+  'sessions.delete': { request: OfSession; answer: readonly string[] };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };

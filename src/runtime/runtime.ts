@@ -37,6 +37,8 @@ export interface RuntimeInfo {
 
 /** Counters since `open`, summed over session threads. */
 export interface RuntimeMetrics extends CounterValues {
+  /** Session threads that died and were replaced. */
+  readonly restarts: number;
   /** The store refuses writes: the error's message. */
   readonly degraded?: string;
 }
@@ -114,7 +116,11 @@ export class Runtime {
       return all.sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, limit);
     },
     get: async (id) => this.#linkOf(checkSessionId(id)).call('sessions.get', { session: id }, true),
-    delete: async (id) => this.#linkOf(checkSessionId(id)).call('sessions.delete', { session: id }, true),
+    delete: async (id) => {
+      const deleted = await this.#linkOf(checkSessionId(id)).call('sessions.delete', { session: id }, true);
+      for (const session of deleted) this.#parts.hub.end(session);
+      return deleted.length > 0;
+    },
   };
 
   /** Events of all sessions, live. */

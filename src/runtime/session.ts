@@ -120,7 +120,7 @@ export class Session {
    */
   async send(content: UserContent, options: SendOptions = {}): Promise<Receipt> {
     const { key, deliver, bounceBack, signal, from } = parseOption(sendSchema, 'send', options);
-    signal?.throwIfAborted();
+    if (signal?.aborted === true) throw new CancelledError('aborted by the signal', { cause: signal.reason });
     const checked = checkContent(content);
     const accepted = this.#parts.link.call(
       'session.send',
@@ -233,11 +233,11 @@ export class Session {
   /** A receipt again, by its id; also after a restart. */
   async receipt(id: string): Promise<Receipt> {
     const { session, pendingId } = parseReceiptId(id);
-    const state =
-      session === this.id ? await this.#parts.link.call('receipt.status', { session, pendingId }, true) : undefined;
-    if (state === undefined)
+    const found =
+      session === this.id ? await this.#parts.link.call('receipt.find', { session, pendingId }, true) : undefined;
+    if (found === undefined)
       throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(id)} in ${JSON.stringify(this.id)}`);
-    return new Receipt(this.#parts.link, { session, pendingId, seq: 0, duplicate: true });
+    return new Receipt(this.#parts.link, { session, pendingId, seq: found.seq, duplicate: true });
   }
 
   /** No half-step starts until `resume`; durable. What runs goes on. */

@@ -24,8 +24,13 @@ import { serveShard } from './shard-requests.ts';
 /** What a link tells the runtime. */
 export interface LinkListener {
   events(events: readonly SessionEvent[]): void;
+  /** The store of this shard refuses writes; undefined: it takes them again. */
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
+  /** The newest event of a session that is read, told again: the thread may have died before it could tell the last ones. */
+  remind(event: SessionEvent): void;
+  /** The shard is given up: it will tell nothing any more. */
+  lost(error: TroupeError): void;
 }
 
 /** What a link is made of. */
@@ -44,6 +49,8 @@ interface Incarnation {
   readonly end: () => void;
   /** The far side ended: what it had not answered, it never will. */
   isGone: boolean;
+  /** Calls are made to it: its death is to be mended. */
+  isServing: boolean;
 }
 
 /** See the head of the file. */
@@ -52,7 +59,9 @@ export class ShardLink {
   /** What is being read; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
   #current: Promise<Incarnation> | undefined;
+  /** Monotonic ms of the deaths within the last period. */
   #deaths: number[] = [];
+  #restarts = 0;
   #failure: TroupeError | undefined;
   #isClosing = false;
 
@@ -64,12 +73,13 @@ export class ShardLink {
   async start(): Promise<void> {
     const starting = this.#incarnate();
     this.#current = starting;
-    await starting;
+    const incarnation = await starting;
+    incarnation.isServing = true;
   }
 
   /** How often the thread was replaced. */
   get restarts(): number {
-    return this.#deaths.length;
+    return this.#restarts;
   }
 
   /**
@@ -156,12 +166,15 @@ export class ShardLink {
     const services = createHostServices(values, this.#notes(endpoint), clock);
     const stopExposing = exposeObject(services, ports.exposed);
     this.#listen(endpoint);
-    const incarnation: Incarnation = { endpoint, thread, end: stopExposing, isGone: false };
-    let isStarted = false;
+    const end = (): void => {
+      stopExposing();
+      services.abandon();
+    };
+    const incarnation: Incarnation = { endpoint, thread, end, isGone: false, isServing: false };
     thread.onExit(() => {
       incarnation.isGone = true;
-      stopExposing();
-      if (isStarted) this.#died();
+      end();
+      if (incarnation.isServing) this.#died();
     });
     try {
       await endpoint.call('shard.start', undefined);
@@ -169,7 +182,6 @@ export class ShardLink {
       await thread.terminate();
       throw error;
     }
-    isStarted = true;
     return incarnation;
   }
 
@@ -198,7 +210,11 @@ export class ShardLink {
     });
     serveShard(built.shard, far);
     built.shard.resumeInterrupted();
-    return { endpoint: near, thread: undefined, end: () => far.close(), isGone: false };
+    const end = (): void => {
+      far.close();
+      services.abandon();
+    };
+    return { endpoint: near, thread: undefined, end, isGone: false, isServing: false };
   }
 
   #notes(endpoint: Endpoint): Parameters<typeof createHostServices>[1] {
@@ -221,29 +237,49 @@ export class ShardLink {
   /** A thread is gone: another takes its place, and its sessions go on from the log. */
   #died(): void {
     if (this.#isClosing || this.#failure !== undefined) return;
-    const { clock, plan, listener } = this.#parts;
-    const now = clock.monotonic();
-    this.#deaths = [...this.#deaths.filter((time) => now - time < SHARD_RESTART_PERIOD_MS), now];
-    listener.log({ level: 'error', message: `session thread ${plan.index} died and is replaced` });
-    if (this.#deaths.length > SHARD_RESTARTS_MAX) {
-      this.#fail(`session thread ${plan.index} died ${this.#deaths.length} times within a minute`);
-      return;
-    }
-    if (plan.directory === undefined) {
-      this.#fail(`session thread ${plan.index} died, and a store in memory with it`);
-      return;
-    }
-    const next = this.#incarnate().then(async (started) => {
-      await this.#repeatWatches(started.endpoint);
-      return started;
-    });
+    const next = this.#replace();
     this.#current = next;
-    next.catch((error: unknown) => this.#fail(`session thread ${plan.index} cannot be replaced`, error));
+    // Whoever asks meanwhile gets the same error.
+    next.catch(() => undefined);
   }
 
-  #fail(message: string, cause?: unknown): void {
-    this.#failure = new TroupeError('internal', message, cause === undefined ? {} : { cause });
-    this.#parts.listener.degraded(this.#failure);
+  /** A thread in the place of one that died; another one if that dies before it serves (L3). */
+  async #replace(cause?: unknown): Promise<Incarnation> {
+    const { plan, listener } = this.#parts;
+    const loss = this.#noteDeath();
+    if (loss !== undefined) throw this.#fail(loss, cause);
+    listener.log({ level: 'error', message: `session thread ${plan.index} died and is replaced` });
+    try {
+      const incarnation = await this.#incarnate();
+      await this.#repeatWatches(incarnation.endpoint);
+      if (incarnation.isGone) throw new TroupeError('internal', 'the session thread died again', { retryable: true });
+      incarnation.isServing = true;
+      this.#restarts += 1;
+      listener.degraded(undefined);
+      void this.#remindReaders(incarnation);
+      return incarnation;
+    } catch (error) {
+      if (this.#isClosing) throw new CancelledError('the runtime was closed', { cause: error });
+      return this.#replace(error);
+    }
+  }
+
+  /** Notes a death; returns why there will be no other thread, if so. */
+  #noteDeath(): string | undefined {
+    const { clock, plan } = this.#parts;
+    const now = clock.monotonic();
+    this.#deaths = [...this.#deaths.filter((time) => now - time < SHARD_RESTART_PERIOD_MS), now];
+    if (plan.directory === undefined) return `session thread ${plan.index} died, and a store in memory with it`;
+    if (this.#deaths.length <= SHARD_RESTARTS_MAX) return undefined;
+    return `session thread ${plan.index} died ${this.#deaths.length} times within a minute`;
+  }
+
+  #fail(message: string, cause: unknown): TroupeError {
+    const failure = new TroupeError('internal', message, cause === undefined ? {} : { cause });
+    this.#failure = failure;
+    this.#parts.listener.degraded(failure);
+    this.#parts.listener.lost(failure);
+    return failure;
   }
 
   async #repeatWatches(endpoint: Endpoint): Promise<void> {
@@ -251,6 +287,22 @@ export class ShardLink {
       endpoint.call('session.watch', { on: true, ...(session === undefined ? {} : { session }) }),
     );
     await Promise.all(watches);
+  }
+
+  /** What the dead thread made durable and could not tell is in the log: a reader that sees the newest event looks there. */
+  async #remindReaders({ endpoint }: Incarnation): Promise<void> {
+    for (const session of this.#watched) {
+      if (session === undefined) continue;
+      try {
+        const { seq } = (await endpoint.call('session.state', { session })) as ShardMethods['session.state']['answer'];
+        const request = { session, after: seq - 1, limit: 1 };
+        const page = (await endpoint.call('session.events', request)) as ShardMethods['session.events']['answer'];
+        for (const event of page.events) this.#parts.listener.remind(event);
+      } catch {
+        // The thread is gone again, and the next one reminds them.
+        return;
+      }
+    }
   }
 }
 

@@ -16,6 +16,7 @@ import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
 import { foldLog, replayEvents } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
+import { DELETED } from './shard-waiters.ts';
 
 type Request<M extends keyof ShardMethods> = ShardMethods[M]['request'];
 type Answer<M extends keyof ShardMethods> = ShardMethods[M]['answer'];
@@ -29,7 +30,7 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   ): void => endpoint.handle(method, (payload) => handler(payload as Request<M>));
   handle('session.send', (request) => requests.send(request));
   handle('session.spawn', (request) => requests.spawn(request));
-  handle('session.state', (request) => requests.read(request.session, snapshotOf, () => snapshotOf(undefined)));
+  handle('session.state', (request) => requests.state(request.session));
   handle('session.explain', (request) => requests.explain(request.session));
   handle('session.messages', (request) => requests.messages(request));
   handle('session.pending', (request) => requests.read(request.session, pendingOf, () => []));
@@ -45,6 +46,7 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
     return undefined;
   });
   handle('receipt.status', (request) => requests.receiptStatus(request));
+  handle('receipt.find', (request) => requests.receiptFind(request));
   handle('receipt.wait', (request) => requests.receiptWait(request));
   handle('child.wait', (request) => requests.childWait(request));
   handle('child.link', (request) => requests.read(request.session, linkOf, () => ({})));
@@ -56,10 +58,10 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
       () => undefined,
     ),
   );
-  handle('sessions.delete', (request) => settle<boolean>((reply) => shard.delete(request.session, reply)));
+  handle('sessions.delete', (request) => settle<readonly string[]>((reply) => shard.delete(request.session, reply)));
   handle('runtime.drain', () => requests.drain());
-  handle('runtime.resume', () => {
-    shard.resumeBlocked();
+  handle('runtime.resume', async () => {
+    await shard.resumeBlocked();
     return undefined;
   });
   handle('runtime.close', async (request) => {
@@ -92,12 +94,18 @@ class ShardRequests {
       ...(bounceBack === true ? { bounceBack } : {}),
       ...(from === undefined ? {} : { source: { type: 'user', name: from } as const }),
     } as const;
+    this.#checkIntake();
     return settle((reply) =>
       this.#shard.submit(request.session, [{ type: 'send', entry, bytes }], reply, request.agent),
     );
   }
 
+  #checkIntake(): void {
+    if (this.#shard.isClosing) throw new CancelledError('the runtime is closing: it takes nothing new');
+  }
+
   async spawn(request: Request<'session.spawn'>): Promise<Answer<'session.spawn'>> {
+    this.#checkIntake();
     // All items are given to the actor in one go: they share a flush.
     const answers = request.items.map((item) =>
       settle<SpawnAnswer>((reply) =>
@@ -113,7 +121,18 @@ class ShardRequests {
       const actor = this.#shard.find(session);
       const value = actor === undefined ? absent() : look(actor);
       this.#shard.afterCommit(() => reply.resolve(value), reply.reject);
+      // Reading brought an idle session into memory; another may leave for it.
+      this.#shard.passivateSome();
     });
+  }
+
+  state(session: string): Promise<SessionSnapshot> {
+    const { clock } = this.#shard.parts;
+    return this.read(
+      session,
+      (actor) => snapshotOf(actor.state, clock.now()),
+      () => snapshotOf(emptyState(session), clock.now()),
+    );
   }
 
   explain(session: string): Promise<Explanation> {
@@ -219,22 +238,36 @@ class ShardRequests {
     const { journal } = this.#shard.parts;
     const key = journal.keyOf(request.session);
     if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
-    return settle((reply) =>
-      // Behind the flush: nothing that is not durable may be replayed.
-      this.#shard.afterCommit(() => {
-        try {
-          reply.resolve(replayEvents(journal, request.session, key, { after: request.after, limit: request.limit }));
-        } catch (error) {
-          reply.reject(error as Error);
-        }
-      }, reply.reject),
-    );
+    return settle((reply) => {
+      // Read now and told behind the flush: the journal shows turns as soon as they are appended, and those that come in
+      // while this waits are not durable when it is told.
+      const page = replayEvents(journal, request.session, key, { after: request.after, limit: request.limit });
+      this.#shard.afterCommit(() => reply.resolve(page), reply.reject);
+    });
   }
 
   receiptStatus(request: Request<'receipt.status'>): Promise<ReceiptState | undefined> {
     return this.read(
       request.session,
       (actor) => this.#receiptOf(actor, request.pendingId),
+      () => undefined,
+    );
+  }
+
+  /** The number of the event that told of an accepted user message; from the log, since nobody keeps it. */
+  receiptFind(request: Request<'receipt.find'>): Promise<Answer<'receipt.find'>> {
+    return this.read(
+      request.session,
+      (actor) => {
+        if (this.#receiptOf(actor, request.pendingId) === undefined) return undefined;
+        let found = 0;
+        foldLog(this.#shard.parts.journal, actor.key, emptyState(actor.id), 0, {
+          event: (body, seq) => {
+            if (body.type === 'pending.created' && body.pending.id === request.pendingId) found = seq;
+          },
+        });
+        return { seq: found };
+      },
       () => undefined,
     );
   }
@@ -253,6 +286,7 @@ class ShardRequests {
       const isDone = receipt.status !== 'accepted' && (until === 'promoted' || receipt.status !== 'promoted');
       if (isDone) this.#shard.afterCommit(() => reply.resolve(receipt), reply.reject);
       else this.#shard.waiters.onReceipt(session, pendingId, until, reply);
+      this.#shard.passivateSome();
     });
   }
 
@@ -272,26 +306,22 @@ class ShardRequests {
   childWait(request: Request<'child.wait'>): Promise<ChildEnd> {
     const { session } = request;
     return settle((reply) => {
-      const look = (): void => {
-        const actor = this.#shard.find(session);
-        if (actor === undefined) {
-          reply.resolve({
-            reason: 'cancelled',
-            reply: '',
-            error: errorShape(new CancelledError('the child was deleted')),
-          });
-          return;
-        }
-        const { exit } = actor.state;
-        if (this.#shard.isOver) reply.reject(new CancelledError('the runtime was closed'));
-        else if (exit === undefined) this.#shard.waiters.onExit(session, look);
-        else this.#shard.afterCommit(() => reply.resolve(exit), reply.reject);
-      };
-      look();
+      const actor = this.#shard.find(session);
+      const end = actor === undefined ? DELETED : actor.state.exit;
+      if (end === undefined) this.#shard.waiters.onExit(session, reply);
+      else this.#shard.afterCommit(() => reply.resolve(end), reply.reject);
+      this.#shard.passivateSome();
     });
   }
 
-  list(request: Request<'sessions.list'>): readonly SessionSummary[] {
+  async list(request: Request<'sessions.list'>): Promise<readonly SessionSummary[]> {
+    // The heads of sessions that a crash interrupted are as old as the last checkpoint until those have been read.
+    await this.#shard.resumed();
+    const found = this.#listed(request);
+    return settle((reply) => this.#shard.afterCommit(() => reply.resolve(found), reply.reject));
+  }
+
+  #listed(request: Request<'sessions.list'>): readonly SessionSummary[] {
     const { journal } = this.#shard.parts;
     const found: SessionSummary[] = [];
     let after = request.after;
@@ -312,14 +342,15 @@ class ShardRequests {
     }
   }
 
-  /** From memory, from the head, or, for a session that changed since the last checkpoint of a crashed process, its log. */
+  /** From memory, from the head, or, for a session without one, its log. */
   #summary(name: string, key: number): SessionSummary | undefined {
     const hot = this.#shard.inMemory(name);
     if (hot !== undefined) return hot.state.agent === undefined ? undefined : summaryOf(hot.state);
-    const head = this.#shard.parts.journal.head(key);
+    const head = this.#shard.headOf(key);
     if (head !== undefined) return decodeHead(head.data).summary;
     const actor = this.#shard.find(name);
-    return actor?.state.agent === undefined ? undefined : summaryOf(actor.state);
+    this.#shard.passivateSome();
+    return actor === undefined ? undefined : summaryOf(actor.state);
   }
 
   drain(): Promise<undefined> {
@@ -345,9 +376,10 @@ function matches(summary: SessionSummary, request: Request<'sessions.list'>): bo
   return request.state === undefined || summary.state === request.state;
 }
 
-function snapshotOf(actor: SessionActor | undefined): SessionSnapshot {
-  const state = actor?.state ?? emptyState('none');
-  const phase = state.paused ? 'paused' : state.current?.retryAt === undefined ? undefined : 'retrying';
+function snapshotOf(state: SessionState, now: number): SessionSnapshot {
+  // A retry whose time has come is a call like any other.
+  const isRetrying = (state.current?.retryAt ?? 0) > now;
+  const phase = state.paused ? 'paused' : isRetrying ? 'retrying' : undefined;
   return {
     state: state.state,
     ...(phase === undefined ? {} : { phase }),

@@ -2,8 +2,9 @@
  * Who waits on this shard for something to become durable: receipts, children's ends, the drain. Plain callbacks, one each;
  * a session nobody waits for has none.
  */
-import { CancelledError } from '../base/errors.ts';
+import { CancelledError, errorShape } from '../base/errors.ts';
 import type { ReceiptState } from '../session/state.ts';
+import type { ChildEnd } from './protocol.ts';
 import type { Reply } from './shard.ts';
 
 interface ReceiptWaiter {
@@ -21,7 +22,7 @@ interface Fate {
 /** See the head of the file. */
 export class ShardWaiters {
   readonly #receipts = new Map<string, ReceiptWaiter[]>();
-  readonly #exits = new Map<string, (() => void)[]>();
+  readonly #exits = new Map<string, Reply[]>();
   #drains: (() => void)[] = [];
 
   /** Somebody waits for a receipt of this session. */
@@ -56,19 +57,23 @@ export class ShardWaiters {
     else this.#receipts.set(fate.session, rest);
   }
 
-  /** Calls `look` each time the child may have ended. */
-  onExit(session: string, look: () => void): void {
-    const waiting = this.#exits.get(session);
-    if (waiting === undefined) this.#exits.set(session, [look]);
-    else waiting.push(look);
+  /** Somebody waits for this child's end. */
+  hasExit(session: string): boolean {
+    return this.#exits.has(session);
   }
 
-  /** A session has an exit record, perhaps not durable yet: its waiters look after the flush. */
-  exited(session: string): void {
+  onExit(session: string, reply: Reply): void {
+    const waiting = this.#exits.get(session);
+    if (waiting === undefined) this.#exits.set(session, [reply]);
+    else waiting.push(reply);
+  }
+
+  /** A child's end is durable. */
+  exited(session: string, end: ChildEnd): void {
     const waiting = this.#exits.get(session);
     if (waiting === undefined) return;
     this.#exits.delete(session);
-    for (const look of waiting) look();
+    for (const reply of waiting) reply.resolve(end);
   }
 
   onDrained(done: () => void): void {
@@ -88,7 +93,7 @@ export class ShardWaiters {
       waiter.reply.reject(new CancelledError(`session ${JSON.stringify(session)} was deleted`));
     }
     this.#receipts.delete(session);
-    this.exited(session);
+    this.exited(session, DELETED);
   }
 
   /** The runtime closes: nothing will be told any more. */
@@ -97,7 +102,17 @@ export class ShardWaiters {
       for (const waiter of waiting) waiter.reply.reject(new CancelledError('the runtime was closed'));
     }
     this.#receipts.clear();
-    for (const session of [...this.#exits.keys()]) this.exited(session);
+    for (const waiting of this.#exits.values()) {
+      for (const reply of waiting) reply.reject(new CancelledError('the runtime was closed'));
+    }
+    this.#exits.clear();
     this.drained();
   }
 }
+
+/** The end of a child that is not there. */
+export const DELETED: ChildEnd = Object.freeze({
+  reason: 'cancelled',
+  reply: '',
+  error: errorShape(new CancelledError('the child was deleted')),
+});

@@ -16,14 +16,14 @@ import { FamilySupervisor } from '../../actors/family-supervisor.ts';
 import { ModelCaller } from '../../actors/model-caller.ts';
 import type { ResultShelf } from '../../actors/result-shelf.ts';
 import { isRunnable, isRunning, isWaiting, SessionActor } from '../../actors/session-actor.ts';
-import { ToolRunner } from '../../actors/tool-runner.ts';
+import { ToolRunner, type ToolStart } from '../../actors/tool-runner.ts';
 import { type ActorEffect, runTreeTurn, type TreeAccess } from '../../actors/tree-turn.ts';
 import { HOT_SESSIONS_MAX, type Limits } from '../base/bounds.ts';
 import type { Clock, Random } from '../base/clock.ts';
 import { errorFromShape, errorShape, StoreFullError, TroupeError } from '../base/errors.ts';
 import type { Settings } from '../base/settings.ts';
 import type { EventBody, SessionEvent } from '../events/event.ts';
-import type { Durability, Journal } from '../journal/journal.ts';
+import type { Durability, Head, Journal, SessionKey } from '../journal/journal.ts';
 import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
 import type { Observer } from '../session/apply.ts';
 import { turnName } from '../session/apply.ts';
@@ -35,6 +35,7 @@ import { SUBAGENT_TRUNCATION_REASON } from '../tools/truncation.ts';
 import { Checkpointer } from './checkpointer.ts';
 import { CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
+import { isHeadBlocked } from './head.ts';
 import type { Counters } from './metrics.ts';
 import type { LogLine } from './protocol.ts';
 import { readActor } from './session-reader.ts';
@@ -75,6 +76,8 @@ interface Gathered {
   readonly events: SessionEvent[];
   readonly settled: { readonly session: string; readonly pendingId: number; readonly receipt: ReceiptState }[];
   readonly promoted: { readonly session: string; readonly pendingId: number; readonly receipt: ReceiptState }[];
+  /** Children that have an exit which somebody waits for. */
+  readonly exits: SessionActor[];
 }
 
 /** Wait between attempts to write to a device that refused, in ms. */
@@ -102,9 +105,16 @@ export class Shard {
   readonly #queued = new Set<string>();
   /** What is being read; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
-  #gathered: Gathered = { events: [], settled: [], promoted: [] };
-  #degraded: StoreFullError | undefined;
+  #gathered: Gathered = gatherNothing();
+  /** Sessions as a crash left them: what was out for them is not out any more, and no turn has said so yet. */
+  readonly #interrupted = new Set<string>();
+  /** Interrupted sessions whose resuming is under way; `resumed()` waits for them. */
   #resuming = 0;
+  #onResumed: (() => void)[] = [];
+  #degraded: StoreFullError | undefined;
+  #recoveryTimer: unknown;
+  /** Looks whether nothing is out any more; set while closing. */
+  #onStill: (() => void) | undefined;
   #isAdmitting = false;
   #isClosing = false;
   #isClosed = false;
@@ -112,11 +122,17 @@ export class Shard {
   constructor(parts: ShardParts) {
     this.parts = parts;
     this.#modelPool = parts.makeModelPool({
-      completed: (completions) => this.#models.completed(completions),
+      completed: (completions) => {
+        this.#models.completed(completions);
+        this.#onStill?.();
+      },
       delta: (id, _session, delta) => this.#models.delta(id, delta),
     });
     this.#toolPool = parts.makeToolPool({
-      finished: (id, outcome) => this.#tools.finished(id, outcome),
+      finished: (id, outcome) => {
+        this.#tools.finished(id, outcome);
+        this.#onStill?.();
+      },
       progress: (id, data) => this.#tools.progress(id, data),
     });
     const submit = (sessionId: string, input: Input): void => this.submit(sessionId, [input]);
@@ -140,10 +156,12 @@ export class Shard {
         if (this.#isWatched(session)) this.#tell(session, { type: 'tool.progress', toolUseId, data });
       },
     });
-    this.#commits = new CommitQueue(
-      () => parts.journal.flushed(),
-      (error) => this.#flushFailed(error),
-    );
+    this.#commits = new CommitQueue({
+      flushed: () => parts.journal.flushed(),
+      failed: (error) => this.#flushFailed(error),
+      threw: (thrown) => this.#logThrown('what followed a flush failed', thrown),
+      emptied: () => this.#onStill?.(),
+    });
     this.#checkpointer = new Checkpointer(parts.journal, parts.clock);
     this.#crashes = new CrashCounter(() => parts.clock.monotonic());
     this.#families = new FamilySupervisor(() => parts.clock.monotonic());
@@ -162,6 +180,8 @@ export class Shard {
     const key = this.parts.journal.keyOf(sessionId);
     if (key === undefined) return undefined;
     const actor = readActor(this.parts.journal, sessionId, key);
+    // A name without a log: the turn that was to make the session was lost.
+    if (actor.state.agent === undefined) return undefined;
     this.#hot.set(sessionId, actor);
     this.#noteQuiet(actor);
     return actor;
@@ -177,6 +197,16 @@ export class Shard {
   /** The actor of a session, if it is in memory. */
   inMemory(sessionId: string): SessionActor | undefined {
     return this.#hot.get(sessionId);
+  }
+
+  /** The head of a session that is not in memory. */
+  headOf(key: SessionKey): Head | undefined {
+    return this.#checkpointer.pending(key) ?? this.parts.journal.head(key);
+  }
+
+  /** Takes messages no more. */
+  get isClosing(): boolean {
+    return this.#isClosing;
   }
 
   /** Closed: nothing will happen any more. */
@@ -197,8 +227,8 @@ export class Shard {
     if (actor.isQuiet) this.#quiet.add(actor);
   }
 
-  /** Never within a turn: an actor the turn has in hand must not be read a second time. */
-  #passivateSome(): void {
+  /** Holds memory to its bound (H4). Never within a turn: an actor the turn has in hand must not be read a second time. */
+  passivateSome(): void {
     while (this.#quiet.size > HOT_SESSIONS_MAX) {
       const [oldest] = this.#quiet;
       if (oldest === undefined) return;
@@ -233,9 +263,22 @@ export class Shard {
       reply?.reject(new TroupeError('unknown_session', `there is no session ${JSON.stringify(sessionId)}`));
       return;
     }
-    const isNew = actor === undefined;
-    actor ??= this.#create(sessionId);
-    this.#turn(actor, isNew && agent !== undefined ? [{ type: 'create', agent }, ...inputs] : inputs, reply);
+    if (actor !== undefined) {
+      this.#turn(actor, this.#takeInterrupted(actor) ? [{ type: 'recover' }, ...inputs] : inputs, reply);
+      return;
+    }
+    actor = this.#create(sessionId);
+    this.#turn(actor, agent === undefined ? inputs : [{ type: 'create', agent }, ...inputs], reply);
+  }
+
+  /** True once for a session a crash interrupted: its next turn begins with its recovery, whatever else it is about. */
+  #takeInterrupted(actor: SessionActor): boolean {
+    if (!this.#interrupted.has(actor.id)) return false;
+    // Without its agent it is left as it is: whoever opens the store with the agent goes on with it.
+    if (this.agentOf(actor) === undefined) return false;
+    this.#interrupted.delete(actor.id);
+    const isOut = this.#models.isOut(actor.id) || this.#tools.isOut(actor.id);
+    return isRunnable(actor.state) && !isOut;
   }
 
   readonly #access: TreeAccess = {
@@ -258,8 +301,10 @@ export class Shard {
 
   #turn(actor: SessionActor, inputs: readonly Input[], reply: Reply | undefined): void {
     const touched = new Set<SessionActor>();
-    const gathered: Gathered = { events: [], settled: [], promoted: [] };
+    const gathered = gatherNothing();
     this.#gathered = gathered;
+    // One time for the whole turn: it is journalled with it, and a replay must not differ.
+    this.#now = this.parts.clock.now();
     let outcome: ReturnType<typeof runTreeTurn>;
     try {
       outcome = runTreeTurn(this.#access, actor, inputs, touched);
@@ -274,8 +319,14 @@ export class Shard {
     for (const each of outcome.effects) if (!this.#runEarly(each)) late.push(each);
     for (const each of touched) this.#afterTurn(each);
     this.#commit([...outcome.writes.keys()], gathered, late, reply);
+    // Only now: these are turns of their own, and may tell the sessions of this one, whose events come first.
+    for (const { actor: parent, effect } of outcome.effects) {
+      if (effect.type === 'interruptChildren') this.#interruptChildren(parent, effect.reason);
+    }
+    for (const each of touched) if (this.#interrupted.has(each.id)) this.submit(each.id, []);
     this.#admit();
-    this.#passivateSome();
+    this.passivateSome();
+    this.#gauge();
   }
 
   #journal(writes: ReadonlyMap<SessionActor, readonly SessionRecord[]>): void {
@@ -305,6 +356,8 @@ export class Shard {
         if (this.#hot.get(actor.id) === actor) this.#noteQuiet(actor);
       }
       this.#release(gathered, late, reply);
+      this.passivateSome();
+      this.#gauge();
     };
     const hasNothing = late.length === 0 && reply === undefined && gathered.events.length === 0;
     if (written.length === 0 && (hasNothing || this.#commits.isEmpty)) {
@@ -314,22 +367,33 @@ export class Shard {
     this.#commits.add({ release, refuse: (error) => reply?.reject(storeError(error)) });
   }
 
+  /** Tells first and starts then: what starts may be a turn of its own, and tell what comes after this. */
   #release(gathered: Gathered, late: readonly ActorEffect[], reply: Reply | undefined): void {
-    let answered = false;
+    this.#answer(late, reply);
+    this.waiters.promoted(gathered.promoted);
+    this.waiters.settled(gathered.settled);
+    for (const { id, state } of gathered.exits) if (state.exit !== undefined) this.waiters.exited(id, state.exit);
+    if (gathered.events.length > 0) this.parts.host.events(gathered.events);
     for (const { actor, effect } of late) {
+      if (effect.type === 'runTool') this.#startTool(actor, effect);
+      else if (effect.type === 'callModel') this.#callModel(actor, effect.halfStep, effect.attempt);
+    }
+    this.#checkDrained();
+  }
+
+  #startTool(actor: SessionActor, start: ToolStart): void {
+    const agent = this.agentOf(actor);
+    if (agent === undefined || this.#hot.get(actor.id) !== actor || !actor.state.openCalls.has(start.callId)) return;
+    this.parts.counters.add('toolCalls');
+    this.#tools.start(actor.id, agent, start);
+  }
+
+  #answer(late: readonly ActorEffect[], reply: Reply | undefined): void {
+    let answered = false;
+    for (const { effect } of late) {
       switch (effect.type) {
-        case 'runTool': {
-          const agent = this.agentOf(actor);
-          if (agent !== undefined && this.#hot.get(actor.id) === actor && actor.state.openCalls.has(effect.callId)) {
-            this.parts.counters.add('toolCalls');
-            this.#tools.start(actor.id, agent, effect);
-          }
-          break;
-        }
-        case 'callModel':
-          this.#callModel(actor, effect.halfStep, effect.attempt);
-          break;
         case 'accepted':
+          if (!effect.duplicate) this.parts.counters.add('accepted');
           reply?.resolve({ pendingId: effect.pendingId, seq: effect.seq, duplicate: effect.duplicate });
           answered = true;
           break;
@@ -350,10 +414,6 @@ export class Shard {
       }
     }
     if (!answered) reply?.resolve(undefined);
-    this.waiters.promoted(gathered.promoted);
-    this.waiters.settled(gathered.settled);
-    if (gathered.events.length > 0) this.parts.host.events(gathered.events);
-    this.#checkDrained();
   }
 
   /** Effects that tell nobody anything run with the turn (H2). */
@@ -377,9 +437,6 @@ export class Shard {
         return true;
       case 'evaluateSystem':
         void this.#evaluateSystem(actor, effect.epoch);
-        return true;
-      case 'interruptChildren':
-        this.#interruptChildren(actor, effect.reason);
         return true;
       case 'stale':
         this.parts.counters.add('staleCompletions');
@@ -415,12 +472,11 @@ export class Shard {
   }
 
   async #evaluateSystem(actor: SessionActor, epoch: number): Promise<void> {
-    try {
-      const text = await this.parts.host.evaluateSystem(actor.state.agent ?? '', actor.id);
-      this.submit(actor.id, [{ type: 'systemEvaluated', epoch, text }]);
-    } catch (error) {
-      this.submit(actor.id, [{ type: 'systemFailed', epoch, error: errorShape(error) }]);
-    }
+    const input = await this.parts.host.evaluateSystem(actor.state.agent ?? '', actor.id).then(
+      (text): Input => ({ type: 'systemEvaluated', epoch, text }),
+      (error: unknown): Input => ({ type: 'systemFailed', epoch, error: errorShape(error) }),
+    );
+    this.submit(actor.id, [input]);
   }
 
   /** Tells every working descendant; what is idle keeps no flag (F070). */
@@ -446,7 +502,6 @@ export class Shard {
   #now = 0;
 
   #environment(actor: SessionActor): Environment {
-    this.#now = this.parts.clock.now();
     const agent = this.agentOf(actor);
     const { settings, limits, catalog, journal } = this.parts;
     return {
@@ -495,33 +550,41 @@ export class Shard {
 
   #afterTurn(actor: SessionActor): void {
     const { state } = actor;
-    if (isRunning(state)) this.#live.add(actor);
+    const hasAgent = this.agentOf(actor) !== undefined;
+    if (hasAgent && isRunning(state)) this.#live.add(actor);
     else this.#live.delete(actor);
     if (actor.retryTimer !== undefined && state.current?.retryAt === undefined) this.#clearTimer(actor);
     if (actor.restartTimer !== undefined && state.restartAt === undefined) this.#clearRestart(actor);
     // An idle session that could start a turn, and did not, was not admitted.
-    if (isWaiting(state) && this.agentOf(actor) !== undefined) this.#queued.add(actor.id);
+    if (hasAgent && isWaiting(state)) this.#queued.add(actor.id);
     else this.#queued.delete(actor.id);
-    if (state.exit !== undefined) this.waiters.exited(actor.id);
+    if (state.exit !== undefined && this.waiters.hasExit(actor.id)) this.#gathered.exits.push(actor);
     this.#noteQuiet(actor);
+  }
+
+  #gauge(): void {
     this.parts.counters.set('sessionsHot', this.#hot.size);
     this.parts.counters.set('sessionsLive', this.#live.size);
     this.parts.counters.set('sessionsQueued', this.#queued.size);
     this.parts.counters.set('modelCallsRunning', this.#models.running);
     this.parts.counters.set('toolCallsRunning', this.#tools.running);
+    this.parts.counters.set('flushes', this.parts.journal.statistics().flushes);
   }
 
   /** Starts sessions that waited for a place, oldest first. */
   #admit(): void {
     if (this.#isAdmitting || this.#queued.size === 0 || this.#isClosing) return;
     this.#isAdmitting = true;
-    while (this.#live.size < this.parts.limits.liveSessions) {
-      const [next] = this.#queued;
-      if (next === undefined) break;
-      this.#queued.delete(next);
-      this.submit(next, [{ type: 'wake' }]);
+    try {
+      while (this.#live.size < this.parts.limits.liveSessions) {
+        const [next] = this.#queued;
+        if (next === undefined) break;
+        this.#queued.delete(next);
+        this.submit(next, [{ type: 'wake' }]);
+      }
+    } finally {
+      this.#isAdmitting = false;
     }
-    this.#isAdmitting = false;
   }
 
   #clearTimer(actor: SessionActor): void {
@@ -546,9 +609,13 @@ export class Shard {
     return this.#watched.has(sessionId) || this.#watched.has(undefined);
   }
 
-  /** An ephemeral event, at once. */
+  /** An ephemeral event, behind what was journalled before it: a delta must not come before the claim it stems from (A2). */
   #tell(session: string, body: EventBody): void {
-    this.parts.host.events([{ session, at: this.parts.clock.now(), ...body }]);
+    const events: readonly SessionEvent[] = [{ session, at: this.parts.clock.now(), ...body }];
+    this.afterCommit(
+      () => this.parts.host.events(events),
+      () => undefined,
+    );
   }
 
   /** What a watched parent sees of its children, without a record for each of their steps. */
@@ -585,16 +652,21 @@ export class Shard {
     reply?.reject(fault);
     for (const actor of touched) {
       this.#drop(actor);
-      this.parts.host.log({
-        level: 'error',
-        message: 'a session turn failed; the session is read again from its log',
-        session: actor.id,
-        error: errorShape(thrown),
-      });
+      this.#checkpointer.dropped(actor);
+      this.#logThrown('a session turn failed; the session is read again from its log', thrown, actor.id);
       if (this.parts.journal.keyOf(actor.id) === undefined) continue;
+      this.#interrupted.add(actor.id);
       // A session that fails again and again is left alone until the store is opened again, or it is sent something.
-      if (this.#crashes.count(actor.id)) setImmediate(() => this.submit(actor.id, [{ type: 'recover' }]));
+      if (!this.#crashes.count(actor.id)) continue;
+      this.#resuming += 1;
+      setImmediate(() => this.#resume(actor.id));
     }
+    this.#checkDrained();
+  }
+
+  #logThrown(message: string, thrown: unknown, session?: string): void {
+    const error = errorShape(thrown);
+    this.parts.host.log({ level: 'error', message, error, ...(session === undefined ? {} : { session }) });
   }
 
   /** Forgets an actor whose state is not that of the log. What runs for it is given up. */
@@ -613,11 +685,18 @@ export class Shard {
 
   #flushFailed(error: Error): void {
     const degraded = storeError(error);
+    const isKnown = this.#degraded !== undefined;
     this.#degraded = degraded;
-    this.parts.host.log({ level: 'error', message: 'the store refuses writes', error: errorShape(degraded) });
-    this.parts.host.degraded(degraded);
     for (const actor of [...this.#hot.values()]) this.#drop(actor);
-    this.parts.clock.setTimer(() => void this.#recoverStore(), DEVICE_RETRY_MS);
+    // Recovered once, or everything would be resumed twice.
+    if (isKnown || this.#isClosed) return;
+    this.#logThrown('the store refuses writes', degraded);
+    this.parts.host.degraded(degraded);
+    this.#recoverLater();
+  }
+
+  #recoverLater(): void {
+    this.#recoveryTimer = this.parts.clock.setTimer(() => void this.#recoverStore(), DEVICE_RETRY_MS);
   }
 
   async #recoverStore(): Promise<void> {
@@ -625,9 +704,10 @@ export class Shard {
     try {
       await this.parts.journal.recover();
     } catch {
-      this.parts.clock.setTimer(() => void this.#recoverStore(), DEVICE_RETRY_MS);
+      if (!this.#isClosed) this.#recoverLater();
       return;
     }
+    if (this.#isClosed) return;
     this.#degraded = undefined;
     this.parts.host.degraded(undefined);
     this.resumeInterrupted();
@@ -641,27 +721,49 @@ export class Shard {
     const keys = new Set<number>(journal.runnable());
     for (const entry of journal.tail(journal.checkpointed())) keys.add(entry.key);
     const names = [...keys].map((key) => journal.nameOf(key)).filter((name) => name !== undefined);
-    this.#resuming = names.length;
+    for (const name of names) this.#interrupted.add(name);
+    this.#resuming += names.length;
+    // Until all are read, a checkpoint would pass over those that are not (K1).
+    this.#checkpointer.hold();
     this.#resumeSlice(names, 0);
   }
 
   #resumeSlice(names: readonly string[], from: number): void {
-    if (this.#isClosing) return;
-    for (const name of names.slice(from, from + RESUME_SLICE)) {
-      this.#resuming -= 1;
-      const actor = this.find(name);
-      if (actor === undefined) continue;
-      this.#checkpointer.changed(actor);
-      if (isRunnable(actor.state)) this.submit(name, [{ type: 'recover' }]);
-    }
-    this.#passivateSome();
-    if (from + RESUME_SLICE < names.length) setImmediate(() => this.#resumeSlice(names, from + RESUME_SLICE));
-    else this.#checkDrained();
+    if (this.#isClosed) return;
+    const end = Math.min(from + RESUME_SLICE, names.length);
+    for (const name of names.slice(from, end)) this.#resume(name);
+    this.passivateSome();
+    if (end < names.length) setImmediate(() => this.#resumeSlice(names, end));
+    else this.#checkpointer.letGo();
   }
 
-  /** True when nothing runs, nothing waits to run, and nothing waits for the disk. */
+  /** Goes on with one session. One whose log cannot be read is left alone, and the others go on. */
+  #resume(name: string): void {
+    this.#resuming -= 1;
+    try {
+      const actor = this.#isClosing || this.#degraded !== undefined ? undefined : this.find(name);
+      if (actor !== undefined) {
+        this.#checkpointer.changed(actor);
+        if (this.#interrupted.has(name) && this.agentOf(actor) !== undefined) this.submit(name, []);
+      }
+    } catch (error) {
+      this.#logThrown('a session cannot be resumed', error, name);
+    }
+    if (this.#resuming > 0) return;
+    for (const done of this.#onResumed.splice(0)) done();
+    this.#checkDrained();
+  }
+
+  /** Resolves when everything that was interrupted when the store was opened has been read. */
+  resumed(): Promise<void> {
+    if (this.#resuming === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#onResumed.push(resolve));
+  }
+
+  /** True when nothing runs and nothing waits to run. */
   get isDrained(): boolean {
-    return this.#live.size === 0 && this.#queued.size === 0 && this.#resuming === 0;
+    const isIdle = this.#live.size === 0 && this.#queued.size === 0 && this.#resuming === 0;
+    return isIdle && this.#degraded === undefined;
   }
 
   #checkDrained(): void {
@@ -674,23 +776,31 @@ export class Shard {
     else this.#commits.add({ release: work, refuse: (error) => refuse(storeError(error)) });
   }
 
-  /** Lifts the stop after a failed authentication from every session that has one. */
-  resumeBlocked(): void {
-    for (const actor of [...this.#hot.values()]) {
-      if (actor.state.blocked !== undefined) this.submit(actor.id, [{ type: 'resume' }]);
+  /** Lifts the stop after a failed authentication from every session that has one. Resolves when it is durable. */
+  async resumeBlocked(): Promise<void> {
+    await this.resumed();
+    const resumed: Promise<unknown>[] = [];
+    for (const [name, key] of this.parts.journal.names({})) {
+      const hot = this.#hot.get(name);
+      const head = hot === undefined ? this.headOf(key) : undefined;
+      const isBlocked = hot === undefined ? head !== undefined && isHeadBlocked(head.data) : hot.state.blocked !== undefined;
+      if (!isBlocked) continue;
+      resumed.push(
+        new Promise((resolve, reject) => this.submit(name, [{ type: 'resume' }], { resolve, reject })),
+      );
     }
-    for (const [name] of this.parts.journal.names({})) {
-      if (this.#hot.has(name)) continue;
-      const actor = this.find(name);
-      if (actor?.state.blocked !== undefined) this.submit(name, [{ type: 'resume' }]);
-    }
+    await Promise.all(resumed);
   }
 
-  /** Deletes a session and its descendants; false when there is none. Resolves when it is durable. */
+  /** Deletes a session and its descendants; replies with their ids, none when there is no such session, once it is durable. */
   delete(sessionId: string, reply: Reply): void {
+    if (this.#degraded !== undefined || this.#isClosed) {
+      reply.reject(this.#degraded ?? new TroupeError('cancelled', 'the runtime is closed'));
+      return;
+    }
     const actor = this.find(sessionId);
     if (actor === undefined) {
-      reply.resolve(false);
+      reply.resolve([]);
       return;
     }
     const parent = actor.state.parent;
@@ -700,11 +810,17 @@ export class Shard {
     }
     for (const each of subtree) {
       this.#drop(each);
+      this.#interrupted.delete(each.id);
       this.waiters.deleted(each.id);
     }
     this.parts.journal.remove(subtree.map((each) => each.key));
-    this.#commits.add({ release: () => reply.resolve(true), refuse: (error) => reply.reject(storeError(error)) });
+    const release = (): void => {
+      reply.resolve(subtree.map((each) => each.id));
+      this.#checkDrained();
+    };
+    this.#commits.add({ release, refuse: (error) => reply.reject(storeError(error)) });
     this.#admit();
+    this.#gauge();
   }
 
   #subtree(root: SessionActor): readonly SessionActor[] {
@@ -727,6 +843,8 @@ export class Shard {
     this.#isClosing = true;
     await this.#halfStepsDone(deadlineMs);
     this.#isClosed = true;
+    this.parts.clock.clearTimer(this.#recoveryTimer);
+    for (const done of this.#onResumed.splice(0)) done();
     for (const actor of this.#hot.values()) {
       this.#clearTimer(actor);
       this.#clearRestart(actor);
@@ -740,20 +858,21 @@ export class Shard {
   /** Resolves when no model call and no tool is out, or at the deadline. While closing, no new turn is admitted. */
   #halfStepsDone(deadlineMs: number): Promise<void> {
     const { clock } = this.parts;
-    const deadline = clock.monotonic() + deadlineMs;
     return new Promise((resolve) => {
-      const look = (): void => {
-        const isDone = this.#models.running === 0 && this.#tools.running === 0 && this.#commits.isEmpty;
-        if (isDone || clock.monotonic() >= deadline) resolve();
-        else clock.setTimer(look, Math.min(CLOSE_LOOK_MS, deadlineMs));
+      const done = (): void => {
+        this.#onStill = undefined;
+        clock.clearTimer(timer);
+        resolve();
       };
-      look();
+      const timer = clock.setTimer(done, deadlineMs);
+      this.#onStill = () => {
+        if (this.#models.running === 0 && this.#tools.running === 0 && this.#commits.isEmpty) done();
+      };
+      this.#onStill();
     });
   }
 }
 
-/** Milliseconds between looks at what still runs, while closing. */
-const CLOSE_LOOK_MS = 5;
 /** Children listed in one `children.updated` event; a longer list is the business of `sessions.list`. */
 const CHILDREN_LISTED_MAX = 100;
 
@@ -761,6 +880,10 @@ function childrenUpdated(parent: SessionActor, at: number, stateOf: (id: string)
   const all = [...parent.state.children.values()];
   const children = all.slice(-CHILDREN_LISTED_MAX).map(({ id, name }) => ({ id, name, state: stateOf(id) ?? 'idle' }));
   return { session: parent.id, at, type: 'children.updated', children };
+}
+
+function gatherNothing(): Gathered {
+  return { events: [], settled: [], promoted: [], exits: [] };
 }
 
 function storeError(error: Error): StoreFullError {

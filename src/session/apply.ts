@@ -3,7 +3,7 @@
  * that a live session and a replay of its log cannot differ.
  *
  * Pure but linear: the state given is consumed and returned changed, since copying the messages at each record would make
- * a half-step cost its history. Who needs the state before folds again. Asserts S1 to S5 of `state.ts`.
+ * a half-step cost its history. Who needs the state before folds again. Keeps S1 to S6 of `state.ts`.
  */
 import { DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX, RECEIPTS_REMEMBERED_MAX } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
@@ -289,6 +289,7 @@ class Fold {
       : { ...draft, seq, at: this.#at };
     state.nextMessageSeq += 1;
     state.messages.push(message);
+    state.tokens += message.tokens;
     if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
     this.#event(() => ({ type: 'message.created', message: publicMessage(message) }));
     return message;
@@ -310,7 +311,10 @@ class Fold {
     const state = this.#state;
     const first = state.messages.findIndex((message) => message.seq >= below);
     const gone = first === -1 ? state.messages : state.messages.slice(0, first);
-    for (const message of gone) if (message.toolUseId !== undefined) state.callIds.delete(message.toolUseId);
+    for (const message of gone) {
+      state.tokens -= message.tokens;
+      if (message.toolUseId !== undefined) state.callIds.delete(message.toolUseId);
+    }
     state.messages = first === -1 ? [] : state.messages.slice(first);
     state.floor = below;
     this.#openEpoch();
@@ -460,6 +464,7 @@ class Fold {
     const index = state.messages.findIndex((message) => message.seq === seq);
     if (index === -1) return;
     const [removed] = state.messages.splice(index, 1);
+    state.tokens -= removed?.tokens ?? 0;
     const next = state.messages[index];
     // The border of the answered request stays where it was (A8).
     if (removed?.opens === true && next !== undefined) state.messages[index] = { ...next, opens: true };
@@ -477,16 +482,14 @@ class Fold {
   }
 
   #discard(id: number, reason: 'recalled' | 'dropped', detail: string): void {
-    const [entry] = takeEntries(this.#state, [id]);
-    if (entry === undefined) throw new Error(`S2: entry ${id} is not waiting`);
+    const entry = takeEntry(this.#state, id);
     this.#event(() => ({ type: 'pending.removed', pendingId: id, reason }));
     if (entry.type === 'user_message') this.#settle(id, { status: 'dropped', reason: detail });
   }
 
   #poisoned(record: Extract<SessionRecord, { type: 'poisoned' }>): void {
     const state = this.#state;
-    const [entry] = takeEntries(state, [record.id]);
-    if (entry === undefined) throw new Error(`S2: entry ${record.id} is not waiting`);
+    const entry = takeEntry(state, record.id);
     state.deadLetters.push({ entry, error: record.error });
     if (state.deadLetters.length > DEAD_LETTERS_MAX) state.deadLetters.shift();
     this.#event(() => ({ type: 'pending.removed', pendingId: record.id, reason: 'dropped' }));
@@ -560,6 +563,7 @@ class Fold {
     const message = state.messages[index];
     if (message === undefined) return;
     const refined: LoggedMessage = { ...message, tokens: record.tokens };
+    state.tokens += record.tokens - message.tokens;
     state.messages[index] = refined;
     this.#event(() => ({ type: 'message.updated', message: publicMessage(refined) }));
   }
@@ -570,13 +574,12 @@ export function turnName(id: number): string {
   return `turn-${id}`;
 }
 
+/** Entries taken out one by one; more are taken in one pass, so that neither a long mailbox nor a large half-step is quadratic. */
+const TAKEN_SINGLY_MAX = 8;
+
 /** Removes the entries named from the mailbox and returns them in the order of `ids`; unknown ids are a broken log. */
 function takeEntries(state: SessionState, ids: readonly number[]): readonly MailboxEntry[] {
-  if (ids.length === 1 && state.mailbox.length === 1 && state.mailbox[0]?.id === ids[0]) {
-    const only = state.mailbox;
-    state.mailbox = [];
-    return only;
-  }
+  if (ids.length <= TAKEN_SINGLY_MAX) return ids.map((id) => takeEntry(state, id));
   const wanted = new Map<number, MailboxEntry | undefined>(ids.map((id) => [id, undefined]));
   state.mailbox = state.mailbox.filter((entry) => {
     if (!wanted.has(entry.id)) return true;
@@ -588,6 +591,14 @@ function takeEntries(state: SessionState, ids: readonly number[]): readonly Mail
     if (entry === undefined) throw new Error(`S2: entry ${id} is not waiting`);
     return entry;
   });
+}
+
+function takeEntry(state: SessionState, id: number): MailboxEntry {
+  const index = state.mailbox.findIndex((entry) => entry.id === id);
+  const entry = state.mailbox[index];
+  if (entry === undefined) throw new Error(`S2: entry ${id} is not waiting`);
+  state.mailbox.splice(index, 1);
+  return entry;
 }
 
 function forgetOldest<K, V>(map: Map<K, V>, sizeMax: number): void {

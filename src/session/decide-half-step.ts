@@ -5,7 +5,7 @@ import { failureDecision } from './decide-answer.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { planEviction } from './eviction.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
-import { mayStart, promotionOrder, routeOf, type Selection, selectEntries, wakingEntry } from './mailbox.ts';
+import { mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
 import { promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
 import type { MailboxEntry, SessionState } from './state.ts';
@@ -18,10 +18,8 @@ import { estimateContent } from './tokens.ts';
 export function decideClaim(state: SessionState, environment: Environment): Decision {
   if (!mayStart(state)) return { records: [], effects: [] };
   if (!environment.admits) return { records: [], effects: [] };
-  const waking = wakingEntry(state);
-  if (state.state === 'idle' && (waking === undefined || routeOf(state, waking) === undefined)) {
+  if (state.state === 'idle' && !state.mailbox.some((entry) => entry.kind === 'active'))
     return { records: [], effects: [] };
-  }
   const poisoned = poisonedEntries(state);
   if (poisoned.length > 0) {
     // Set aside first, then look again: one entry that cannot be promoted must not stop those behind it (Δ13).

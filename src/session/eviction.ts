@@ -40,8 +40,7 @@ export function planEviction(
 ): number | undefined {
   const { messages } = state;
   const budget = windowBudget(environment.agent.tokenBudget, environment.settings.mneme.pinnedBudgetFraction);
-  let total = incomingTokens;
-  for (const message of messages) total += message.tokens;
+  let total = state.tokens + incomingTokens;
   if (total <= budget) return undefined;
   const batch = Math.floor(environment.agent.tokenBudget * environment.settings.mneme.evictionFraction);
   const keepMin = incomingTokens > 0 ? 0 : 1;

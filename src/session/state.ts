@@ -7,7 +7,8 @@
  *  S2 `mailbox` is ascending by id; an entry is in the mailbox or was promoted, recalled or dropped, never two of them (A7);
  *  S3 `current` is present exactly while the state is `awaiting`;
  *  S4 `openCalls` are the calls with neither a response in the log nor one in the mailbox; non-empty only while `executing`;
- *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last one.
+ *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last one;
+ *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history.
  */
 import type { ErrorShape } from '../base/errors.ts';
 import type { ContentBlock, Message, Pending, Usage } from '../base/messages.ts';
@@ -125,6 +126,7 @@ export interface SessionState {
   interruptRequested: boolean;
 
   messages: LoggedMessage[];
+  tokens: number;
   floor: number;
   epoch: number;
   /** Fingerprint of the agent's request header this epoch was opened with. */
@@ -184,6 +186,7 @@ export function emptyState(id: string): SessionState {
     blocked: undefined,
     interruptRequested: false,
     messages: [],
+    tokens: 0,
     floor: 1,
     epoch: 1,
     fingerprint: undefined,

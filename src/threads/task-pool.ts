@@ -18,7 +18,7 @@ import { asError, CancelledError, LimitError, TroupeError } from '../base/errors
 import { isRecord } from '../base/json.ts';
 import { decodeError } from './error-codec.ts';
 import { LINE_KEY, type TaskReply } from './task-thread.ts';
-import { type ThreadLimits, workerLimits } from './thread.ts';
+import { settledInTime, type ThreadLimits, workerLimits } from './thread.ts';
 
 /** The pool's side of the line to one thread; posting to a dead thread does nothing. */
 export interface ThreadLine {
@@ -57,7 +57,7 @@ export interface TaskPool {
   run(task: unknown, options?: TaskOptions): Promise<unknown>;
   /** Tasks that have a thread, and that wait for one. */
   counts(): { readonly running: number; readonly waiting: number; readonly threads: number };
-  /** Rejects what is open with `CancelledError` and ends the threads. Safe to call again. */
+  /** Rejects what is open with `CancelledError` and ends the threads, waiting `THREAD_END_MS` at most. Safe to call again. */
   close(): Promise<void>;
 }
 
@@ -144,7 +144,7 @@ class PiscinaPool implements TaskPool {
     const open = [...this.#waiting, ...this.#running];
     this.#waiting.clear();
     for (const entry of open) entry.reject(new CancelledError('the thread pool was closed'));
-    await this.#piscina?.destroy();
+    if (this.#piscina !== undefined) await settledInTime(this.#piscina.destroy());
   }
 
   #fill(): void {

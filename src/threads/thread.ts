@@ -13,6 +13,7 @@ import {
   Worker,
   workerData,
 } from 'node:worker_threads';
+import { THREAD_END_MS } from '../base/bounds.ts';
 import { asError, TroupeError } from '../base/errors.ts';
 import { createEndpoint } from './batched-endpoint.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -49,7 +50,7 @@ export interface Thread {
   readonly endpoint: Endpoint;
   /** Runs `listener` once when the thread has ended; soon, when it already has. */
   onExit(listener: (exit: ThreadExit) => void): void;
-  /** Ends the thread, a spinning one too; resolves when it is gone. Safe to call again. */
+  /** Ends the thread, a spinning one too; resolves when it is gone, after `THREAD_END_MS` at the latest. Safe to call again. */
   terminate(): Promise<void>;
   /** Lets the process end though the thread runs. */
   unref(): void;
@@ -84,12 +85,22 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
       else queueMicrotask(() => listener(ended));
     },
     async terminate() {
-      await worker.terminate();
+      await settledInTime(worker.terminate());
     },
     unref() {
       worker.unref();
     },
   };
+}
+
+/** Resolves when `ending` has settled, or after `THREAD_END_MS`: nothing can end a thread that never leaves native code. */
+export async function settledInTime(ending: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, THREAD_END_MS);
+  });
+  await Promise.race([ending.catch(() => undefined), late]);
+  clearTimeout(timer);
 }
 
 /** Bounds in Node's words. */

@@ -18,6 +18,7 @@ import {
   TOOL_QUEUE_MAX,
   TOOL_RESULT_CROSSING_BYTES_MAX,
   TOOL_THREAD_HEAP_MB,
+  TOOL_THREAD_YOUNG_HEAP_MB,
 } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
@@ -101,7 +102,7 @@ class Pool implements ThreadedToolPool {
       entry: workerUrl('./tool-threads.worker', import.meta.url),
       threads: options.threads,
       queueMax: TOOL_QUEUE_MAX,
-      resourceLimits: { heapMb: options.heapMb ?? TOOL_THREAD_HEAP_MB },
+      resourceLimits: { heapMb: options.heapMb ?? TOOL_THREAD_HEAP_MB, youngHeapMb: TOOL_THREAD_YOUNG_HEAP_MB },
       onNote: (note, line) => this.#hear(note as ThreadNote, line),
     });
   }

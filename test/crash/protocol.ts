@@ -107,7 +107,18 @@ export function numberOf(digest: string, below: number, salt = ''): number {
   return createHash('sha256').update(digest).update(salt).digest().readUInt32BE(0) % below;
 }
 
-const OPERATIONS: readonly string[] = ['', '', 'pure', 'keyed', 'once', 'probe', 'pure once', 'keyed probe once', 'spawn', 'pure spawn'];
+const OPERATIONS: readonly string[] = [
+  '',
+  '',
+  'pure',
+  'keyed',
+  'once',
+  'probe',
+  'pure once',
+  'keyed probe once',
+  'spawn',
+  'pure spawn',
+];
 
 /** The content of a message: its uid, and the calls it asks the model for. */
 export function contentOf(uid: string): string {

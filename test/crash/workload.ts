@@ -7,12 +7,23 @@ import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import { CancelledError, TroupeError, TurnFailedError } from '../../src/base/errors.ts';
 import { agent } from '../../src/runtime/agent.ts';
+import type { Child } from '../../src/runtime/child.ts';
 import { open } from '../../src/runtime/open.ts';
 import type { Receipt } from '../../src/runtime/receipt.ts';
 import type { Runtime } from '../../src/runtime/runtime.ts';
 import provider from './fixtures/model.ts';
 import * as tools from './fixtures/tools.ts';
-import { contentOf, type Delivery, digestOf, type Line, type Outcome, type Plan, randomFrom, type SentMessage, type SpawnWish } from './protocol.ts';
+import {
+  contentOf,
+  type Delivery,
+  digestOf,
+  type Line,
+  type Outcome,
+  type Plan,
+  randomFrom,
+  type SentMessage,
+  type SpawnWish,
+} from './protocol.ts';
 
 const CONVERSATIONS = 6;
 /** Answers one conversation waits for at once, at most. */
@@ -29,11 +40,9 @@ function say(line: Line): void {
   writeSync(1, `${JSON.stringify(line)}\n`);
 }
 
-say({ type: 'ready' });
-for await (const line of createInterface({ input: process.stdin })) {
-  const plan = JSON.parse(line) as Plan;
-  await new Victim(plan).run();
-  process.exit(0);
+/** An action that was acknowledged. `answered` resolves when what follows from it was told. */
+interface Step {
+  readonly answered: Promise<void>;
 }
 
 class Victim {
@@ -48,7 +57,7 @@ class Victim {
   }
 
   async run(): Promise<void> {
-    const { plan } = this;
+    const plan = this.#plan;
     say({ type: 'opening' });
     const runtime = await this.#open();
     say({ type: 'opened' });
@@ -65,10 +74,6 @@ class Victim {
     for (let index = 0; index < CONVERSATIONS; index += 1) void this.#converse(runtime);
     await wait(plan.closeAfterMs ?? 600_000);
     await this.#close(runtime);
-  }
-
-  get plan(): Plan {
-    return this.#plan;
   }
 
   #open(): Promise<Runtime> {
@@ -110,17 +115,16 @@ class Victim {
   async #converse(runtime: Runtime): Promise<void> {
     const outstanding = new Set<Promise<unknown>>();
     while (!this.#isClosing) {
-      const step = this.#step(runtime);
-      const done = await step;
-      if (done === undefined) continue;
-      const answered = done.finally(() => outstanding.delete(answered));
+      const step = await this.#step(runtime);
+      if (step === undefined) continue;
+      const answered = step.answered.finally(() => outstanding.delete(answered));
       outstanding.add(answered);
       if (outstanding.size >= OUTSTANDING_MAX || this.#random() < 0.4) await Promise.race(outstanding);
     }
   }
 
-  /** One action; resolves when it is acknowledged, with the promise of what follows from it. */
-  async #step(runtime: Runtime): Promise<Promise<unknown> | undefined> {
+  /** One action; resolves when it is acknowledged. */
+  async #step(runtime: Runtime): Promise<Step | undefined> {
     const session = this.#pickSession();
     const chance = this.#random();
     this.#sent += 1;
@@ -153,7 +157,7 @@ class Victim {
     return `new-${this.#plan.life}-${Math.floor(this.#random() * 4)}`;
   }
 
-  async #send(runtime: Runtime, message: SentMessage): Promise<Promise<unknown> | undefined> {
+  async #send(runtime: Runtime, message: SentMessage): Promise<Step | undefined> {
     const { uid, session, key, deliver } = message;
     say({ type: 'intent', message });
     try {
@@ -162,9 +166,10 @@ class Victim {
         ...(deliver === undefined ? {} : { deliver }),
       });
       say({ type: 'acknowledged', uid, pendingId: receipt.pendingId, duplicate: receipt.duplicate });
-      return this.#tellAnswer(receipt);
+      return { answered: this.#tellAnswer(receipt) };
     } catch (error) {
-      if (error instanceof TroupeError && error.code === 'session_busy') say({ type: 'refused', uid, code: error.code });
+      if (error instanceof TroupeError && error.code === 'session_busy')
+        say({ type: 'refused', uid, code: error.code });
       this.#trouble('send', error);
       return undefined;
     }
@@ -176,7 +181,7 @@ class Victim {
     if (outcome !== undefined) say({ type: 'answer', session, pendingId, outcome });
   }
 
-  async #spawn(runtime: Runtime, wish: SpawnWish): Promise<Promise<unknown> | undefined> {
+  async #spawn(runtime: Runtime, wish: SpawnWish): Promise<Step | undefined> {
     const { uid, session, key, replies } = wish;
     say({ type: 'spawning', wish });
     try {
@@ -184,13 +189,16 @@ class Victim {
         .session(session, agentOf(session))
         .spawn({ task: contentOf(uid), replies }, key === undefined ? {} : { key });
       say({ type: 'spawned', uid, child: child.id });
-      return this.#outcomeOf(child.reply()).then((outcome) => {
-        if (outcome !== undefined) say({ type: 'reply', child: child.id, outcome });
-      });
+      return { answered: this.#tellReply(child) };
     } catch (error) {
       this.#trouble('spawn', error);
       return undefined;
     }
+  }
+
+  async #tellReply(child: Child): Promise<void> {
+    const outcome = await this.#outcomeOf(child.reply());
+    if (outcome !== undefined) say({ type: 'reply', child: child.id, outcome });
   }
 
   async #interrupt(runtime: Runtime, session: string): Promise<void> {
@@ -221,7 +229,8 @@ class Victim {
     } catch (error) {
       if (this.#isClosing) return undefined;
       const { message } = error as Error;
-      if (error instanceof CancelledError) return { kind: /was (?:recalled|replaced)/.test(message) ? 'dropped' : 'cancelled', text: '' };
+      if (error instanceof CancelledError)
+        return { kind: /was (?:recalled|replaced)/.test(message) ? 'dropped' : 'cancelled', text: '' };
       if (error instanceof TurnFailedError) return { kind: 'failed', text: message };
       this.#trouble('answer', error);
       return undefined;
@@ -259,4 +268,11 @@ class Victim {
 /** Half of the sessions have the small window. */
 function agentOf(session: string): string {
   return /[13579]$/.test(session) ? 'narrow' : 'wide';
+}
+
+say({ type: 'ready' });
+for await (const line of createInterface({ input: process.stdin })) {
+  const plan = JSON.parse(line) as Plan;
+  await new Victim(plan).run();
+  process.exit(0);
 }

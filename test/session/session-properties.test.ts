@@ -1,5 +1,5 @@
 /**
- * Goal: whatever reaches a session in whatever order, its invariants hold (S1 to S5), nothing accepted is lost or doubled
+ * Goal: whatever reaches a session in whatever order, its invariants hold (S1 to S6), nothing accepted is lost or doubled
  * (A7), it never gets stuck (I7), and its state is the fold of its log. Method: random lives of one session; the seed of a
  * failing one is printed.
  */
@@ -27,6 +27,9 @@ function checkState(state: SessionState): void {
   expect(state.turn !== undefined, 'S3').toBe(state.state !== 'idle');
   expect([...state.openCalls.keys()], 'S4').toEqual(unansweredCalls(state));
   if (state.openCalls.size > 0) expect(state.state, 'S4').toBe('executing');
+  expect(state.tokens, 'S6').toBe(state.messages.reduce((sum, message) => sum + message.tokens, 0));
+  const calls = state.messages.flatMap((message) => (message.type === 'tool_call' ? [message.toolUseId] : []));
+  expect([...state.callIds].sort(), 'ids of the calls in the log').toEqual(calls.sort());
   expect(state.interruptRequested, 'effect B').toBe(false);
   if (state.blocked !== undefined) expect(state.state, 'Δ12').toBe('idle');
 }
@@ -107,7 +110,7 @@ function checkOwed(life: Life): void {
 }
 
 describe('any life of a session', () => {
-  it('S1-S5, A7, receipts and what is owed: after every step', () => {
+  it('S1-S6, A7, receipts and what is owed: after every step', () => {
     fc.assert(
       fc.property(lifeOptions, lives, (options, all) => {
         new Life(options, {

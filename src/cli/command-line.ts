@@ -1,0 +1,77 @@
+/** The program as a function: a line of arguments in, an exit code out. */
+import { TroupeError } from '../base/errors.ts';
+import { readArguments, nearest } from './arguments.ts';
+import { type Command, EXIT, UsageError } from './command.ts';
+import { commandHelp, programHelp } from './help.ts';
+import { inspectCommand } from './inspect-command.ts';
+import { runCommand } from './run-command.ts';
+import { sendCommand } from './send-command.ts';
+import { type Surroundings, paintFor } from './surroundings.ts';
+import { tailCommand } from './tail-command.ts';
+import { printable } from './text-layout.ts';
+import { VERSION } from '../runtime/version.ts';
+
+const COMMANDS: readonly Command[] = [runCommand, inspectCommand, tailCommand, sendCommand];
+/** Causes told below an error. */
+const CAUSES_MAX = 3;
+
+/** Runs one command line. Resolves to its exit code (`EXIT`); what went wrong was told on stderr. Never rejects. */
+export async function runCommandLine(line: readonly string[], surroundings: Surroundings): Promise<number> {
+  const [name, ...rest] = line;
+  try {
+    if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+      surroundings.stdout.write(programHelp(COMMANDS, VERSION));
+      return EXIT.ok;
+    }
+    if (name === '--version' || name === '-v') {
+      surroundings.stdout.write(`${VERSION}\n`);
+      return EXIT.ok;
+    }
+    const command = commandNamed(name);
+    const given = readArguments(command, rest);
+    if (given !== 'help') return await command.run(given, surroundings);
+    surroundings.stdout.write(commandHelp(command));
+    return EXIT.ok;
+  } catch (error) {
+    return tell(error, line, surroundings);
+  }
+}
+
+function commandNamed(name: string): Command {
+  const command = COMMANDS.find((each) => each.name === name);
+  if (command !== undefined) return command;
+  if (name.startsWith('-')) throw new UsageError(`unknown option ${name}; a command comes first`);
+  const near = nearest(
+    name,
+    COMMANDS.map((each) => each.name),
+  );
+  throw new UsageError(`unknown command ${JSON.stringify(name)}${near === undefined ? '' : `; did you mean ${near}?`}`);
+}
+
+/** Says what went wrong: for people on stderr, with `--json` also as JSON on stdout. */
+function tell(error: unknown, line: readonly string[], { stdout, stderr, environment }: Surroundings): number {
+  const isUsage = error instanceof UsageError;
+  const message = printable(error instanceof Error ? error.message : String(error));
+  const known = COMMANDS.some((each) => each.name === line[0]) ? ` ${line[0]}` : '';
+  const paint = paintFor(stderr, environment);
+  stderr.write(`${paint.red(`troupe${known}:`)} ${message}\n${causes(error)}`);
+  if (isUsage) stderr.write(`See troupe${known} --help.\n`);
+  if (line.includes('--json')) {
+    const code = isUsage ? 'usage' : error instanceof TroupeError ? error.code : 'internal';
+    stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
+  }
+  return isUsage ? EXIT.usage : EXIT.failed;
+}
+
+/** The causes of a failure of ours, which say what its message does not; the stack of one that is not ours. */
+function causes(error: unknown): string {
+  if (error instanceof UsageError || !(error instanceof Error)) return '';
+  if (!(error instanceof TroupeError)) return `${error.stack ?? ''}\n`;
+  let text = '';
+  let cause = error.cause;
+  for (let depth = 0; depth < CAUSES_MAX && cause instanceof Error; depth += 1) {
+    if (!error.message.includes(cause.message)) text += `  because: ${printable(cause.message)}\n`;
+    cause = cause.cause;
+  }
+  return text;
+}

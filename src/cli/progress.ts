@@ -1,0 +1,178 @@
+/** How a review is shown while it runs: a live tree where a person watches, plain lines elsewhere, nothing at all. */
+import { REDRAW_INTERVAL_MS, TREE_LINES_MAX } from '../base/bounds.ts';
+import type { ReviewBoard, ReaderRow } from './review-board.ts';
+import { type Output, type Paint, paintFor, type Surroundings } from './surroundings.ts';
+import { counted, displayWidth, fit, fitEnd, left, number } from './text-layout.ts';
+
+/** What is shown besides the board. */
+export interface ProgressSource {
+  readonly board: ReviewBoard;
+  readonly id: string;
+  /** Half-steps a second, lately. */
+  rate(): number;
+  /** Seconds since the start. */
+  seconds(): number;
+}
+
+/** Shows progress until it is stopped. */
+export interface Progress {
+  /** Something changed. */
+  changed(): void;
+  /** Leaves the terminal as it was found. More than once is as once. */
+  stop(): void;
+}
+
+const HIDE_CURSOR = '\u001b[?25l';
+const SHOW_CURSOR = '\u001b[?25h';
+const CLEAR_BELOW = '\u001b[J';
+const BAR_COLUMNS = 24;
+/** Lines of the tree that are no readers: the reviewer, those that are not shown, the bar, a warning. */
+const FRAME_LINES = 4;
+const STATE_COLUMNS = 26;
+/** Plain progress is told each time another tenth is done. */
+const TENTHS = 10;
+const NOTHING: Progress = { changed: () => undefined, stop: () => undefined };
+
+/** The progress for a stream; `undefined`: none. */
+export function showProgress(
+  output: Output | undefined,
+  source: ProgressSource,
+  surroundings: Surroundings,
+): Progress {
+  if (output === undefined) return NOTHING;
+  if (!output.isTerminal || surroundings.environment['TERM'] === 'dumb') return plainLines(output, source);
+  return new LiveTree(output, source, surroundings);
+}
+
+function plainLines(output: Output, { board, rate, seconds }: ProgressSource): Progress {
+  let told = 0;
+  let hasAsked = false;
+  return {
+    changed: () => {
+      const tenth = board.total === 0 ? 0 : Math.floor((TENTHS * board.over) / board.total);
+      const perSecond = rate();
+      if (tenth > told) {
+        told = tenth;
+        const share = Math.floor((100 * board.over) / board.total);
+        output.write(
+          `${String(share).padStart(3)} %  ${number(board.over)} of ${counted(board.total, 'file')} read  ${number(perSecond)} half-steps/s  ${number(seconds(), 1)} s\n`,
+        );
+      }
+      if (board.isAsking && !hasAsked) {
+        hasAsked = true;
+        output.write('       the reviewer writes the index\n');
+      }
+    },
+    stop: () => undefined,
+  };
+}
+
+/**
+ * A bounded number of lines, drawn over each other. Owns the cursor while it lives.
+ *  T1 the cursor is shown again whatever ends the process but a kill;
+ *  T2 no line is wider than the terminal, and there are never more than it has rows: what is drawn can be drawn over.
+ */
+class LiveTree implements Progress {
+  readonly #output: Output;
+  readonly #source: ProgressSource;
+  readonly #paint: Paint;
+  readonly #timer: NodeJS.Timeout;
+  readonly #undo: readonly (() => void)[];
+  /** Widths of the lines that stand on the terminal. */
+  #drawn: readonly number[] = [];
+  #isOver = false;
+
+  constructor(output: Output, source: ProgressSource, surroundings: Surroundings) {
+    this.#output = output;
+    this.#source = source;
+    this.#paint = paintFor(output, surroundings.environment);
+    this.#undo = [output.onResize(() => this.#draw()), surroundings.onExit(() => this.stop())];
+    output.write(HIDE_CURSOR);
+    this.#timer = setInterval(() => this.#draw(), REDRAW_INTERVAL_MS);
+    this.#draw();
+  }
+
+  /** Drawn at intervals, not by changes: there may be thousands a second. */
+  changed(): void {}
+
+  stop(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearInterval(this.#timer);
+    for (const undo of this.#undo) undo();
+    this.#output.write(this.#erase() + SHOW_CURSOR);
+  }
+
+  #draw(): void {
+    if (this.#isOver) return;
+    const lines = treeLines(this.#source, { columns: this.#output.columns - 1, rows: this.#output.rows - 1 });
+    const erase = this.#erase();
+    this.#drawn = lines.map((line) => displayWidth(line.text));
+    this.#output.write(`${erase}${lines.map((line) => paintLine(line, this.#paint)).join('\n')}\n`);
+  }
+
+  /** Back to the first line. A terminal that became narrower has broken the lines it shows. */
+  #erase(): string {
+    const columns = Math.max(1, this.#output.columns);
+    const rows = this.#drawn.reduce((sum, width) => sum + Math.max(1, Math.ceil(width / columns)), 0);
+    this.#drawn = [];
+    return rows === 0 ? '' : `\u001b[${rows}A\r${CLEAR_BELOW}`;
+  }
+}
+
+/** One line of the tree, before its colour. */
+export interface TreeLine {
+  readonly text: string;
+  readonly tone: 'head' | 'plain' | 'done' | 'failed' | 'dim' | 'warning';
+}
+
+/** The tree as it stands, within a terminal. Pure. */
+export function treeLines(
+  { board, id, rate, seconds }: ProgressSource,
+  size: { readonly columns: number; readonly rows: number },
+): readonly TreeLine[] {
+  const lines: TreeLine[] = [];
+  const rows = board.rows(Math.max(0, Math.min(TREE_LINES_MAX, size.rows) - FRAME_LINES));
+  const doing = board.isAsking ? 'writes the index' : `waits for ${number(board.total - board.over)} of ${counted(board.total, 'reader')}`;
+  lines.push({ text: `reviewer  ${id}  ${doing}`, tone: 'head' });
+  for (const row of rows) lines.push({ text: readerText(row, size.columns), tone: toneOf(row) });
+  const hidden = board.total - rows.length;
+  if (hidden > 0) lines.push({ text: `└ ${counted(hidden, 'other reader')}, ${number(board.over)} done in all`, tone: 'dim' });
+  const share = board.total === 0 ? 0 : board.over / board.total;
+  const full = Math.round(BAR_COLUMNS * share);
+  const bar = '█'.repeat(full) + '░'.repeat(BAR_COLUMNS - full);
+  lines.push({
+    text: `${bar}  ${String(Math.floor(100 * share)).padStart(3)} %  ${number(rate())} half-steps/s  ${number(seconds(), 1)} s`,
+    tone: 'plain',
+  });
+  if (board.warning !== undefined) lines.push({ text: board.warning, tone: 'warning' });
+  return lines.slice(0, Math.max(1, size.rows)).map((line) => ({ ...line, text: fit(line.text, size.columns) }));
+}
+
+function readerText({ file, state, note }: ReaderRow, columns: number): string {
+  const sign = state === 'done' ? '✓' : state === 'failed' ? '✗' : '●';
+  const path = Math.max(10, columns - STATE_COLUMNS - 6);
+  return `├ ${sign} ${left(fitEnd(file.path, path), path)}  ${note === '' ? state : note}`;
+}
+
+function toneOf({ state }: ReaderRow): TreeLine['tone'] {
+  if (state === 'done') return 'done';
+  return state === 'failed' ? 'failed' : 'plain';
+}
+
+function paintLine({ text, tone }: TreeLine, paint: Paint): string {
+  switch (tone) {
+    case 'head':
+      return paint.bold(text);
+    case 'done':
+      return paint.green(text);
+    case 'failed':
+      return paint.red(text);
+    case 'warning':
+      return paint.yellow(text);
+    case 'dim':
+      return paint.dim(text);
+    case 'plain':
+      return text;
+  }
+}

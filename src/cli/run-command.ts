@@ -1,0 +1,195 @@
+/** `troupe run`: a review of a directory by a reviewer and one reader for each source file. */
+import { REVIEW_FILES_DEFAULT, REVIEW_FILES_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
+import { errorFromShape } from '../base/errors.ts';
+import { open, type Runtime } from '../index.ts';
+import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { RunMeter } from './figures.ts';
+import { type Progress, showProgress } from './progress.ts';
+import { runReview, type ReviewListener, type ReviewResult } from './review.ts';
+import { modelOf, reviewOptions } from './review-agents.ts';
+import { ReviewBoard } from './review-board.ts';
+import { planReview, type ReviewOrder, type ReviewPlan, reviewId } from './review-plan.ts';
+import { type RunReport, reportJson, reportText } from './run-report.ts';
+import { runHeader, standingText, stoppedText } from './run-texts.ts';
+import { findSourceFiles, SOURCE_KINDS } from './source-files.ts';
+import { DATA_OPTION, dataDirectory, prepareDataDirectory, sourceDirectory } from './store-directory.ts';
+import { type Output, paintFor, type StopSignal, type Surroundings } from './surroundings.ts';
+
+/** See the head of the file. */
+export const runCommand: Command = {
+  name: 'run',
+  summary: 'Review a directory: one sub-agent for each source file',
+  positionals: [],
+  options: {
+    dir: { kind: 'text', value: 'DIR', help: 'Directory to review (default: the sources of this project)' },
+    data: DATA_OPTION,
+    limit: {
+      kind: 'count',
+      value: 'N',
+      min: 1,
+      max: REVIEW_FILES_MAX,
+      help: `Files at most, the first by path (default: ${REVIEW_FILES_DEFAULT})`,
+    },
+    fresh: { kind: 'flag', help: 'Forget what an earlier run of the same review left, and start over' },
+    scripted: { kind: 'flag', help: 'Use the scripted model even if there is a key' },
+    json: { kind: 'flag', help: 'Print one JSON object at the end; progress goes to stderr' },
+  },
+  details: [
+    'A reviewer session spawns a reader for each source file. Each reads its file with read_file, in a tool thread, and reports into the mailbox of the reviewer, which answers with a review index.',
+    'With ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN) Claude answers. Without, a scripted model does: rules that work from the tool results they are given, and say so.',
+    'Killed in the middle and started again with the same options, it goes on where it was, repeats no finished call, and ends with the same index. Exit codes: 0, 1 it failed, 2 bad arguments, 130 or 143 stopped by a signal.',
+  ],
+  run,
+};
+
+/** Everything a run is given. */
+interface Job {
+  readonly order: ReviewOrder;
+  readonly id: string;
+  readonly data: string;
+  readonly isFresh: boolean;
+  readonly isJson: boolean;
+  readonly surroundings: Surroundings;
+}
+
+async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
+  const order: ReviewOrder = {
+    directory: await sourceDirectory(given.text('dir'), surroundings),
+    model: given.flag('scripted') ? 'scripted' : modelOf(surroundings.environment),
+    limit: given.count('limit') ?? REVIEW_FILES_DEFAULT,
+  };
+  const data = dataDirectory(given, surroundings);
+  await prepareDataDirectory(data);
+  const isJson = given.flag('json');
+  return review({ order, id: reviewId(order), data, isFresh: given.flag('fresh'), isJson, surroundings });
+}
+
+async function review(job: Job): Promise<number> {
+  const { surroundings, order, data, isJson } = job;
+  const messages = isJson ? surroundings.stderr : surroundings.stdout;
+  messages.write(runHeader(order, data, surroundings, paintFor(messages, surroundings.environment)));
+  const meter = new RunMeter();
+  const stop = stopSignal(surroundings);
+  let runtime: Runtime | undefined;
+  try {
+    runtime = await open(data, reviewOptions(job.id, order.directory, order.model));
+    meter.opened();
+    const ended = await Promise.race([stop.fired, work(job, runtime, meter, messages)]);
+    if (typeof ended !== 'string') {
+      write(job, ended);
+      return EXIT.ok;
+    }
+    await runtime.close({ deadlineMs: STOP_DEADLINE_MS });
+    messages.write(stoppedText(ended, surroundings));
+    return EXIT[ended];
+  } finally {
+    stop.forget();
+    meter.stop();
+    await runtime?.close({ deadlineMs: STOP_DEADLINE_MS });
+  }
+}
+
+/** The review with everything that shows it, which is gone when this settles or a signal came. */
+async function work(job: Job, runtime: Runtime, meter: RunMeter, messages: Output): Promise<RunReport> {
+  const { surroundings, order, id, data } = job;
+  const board = new ReviewBoard();
+  const watching = new AbortController();
+  let progress: Progress | undefined;
+  // A signal ends the runtime under our hands: the terminal is given back first.
+  const unsubscribe = surroundings.onStop(() => progress?.stop());
+  const listener: ReviewListener = {
+    planned: (plan, standing) => {
+      messages.write(standingText(plan, standing));
+      board.planned(plan);
+      const source = {
+        board,
+        id,
+        rate: () => meter.rate(runtime.metrics().halfSteps),
+        seconds: () => meter.seconds,
+      };
+      if (standing !== 'finished') progress = showProgress(messages, source, surroundings);
+      void watchReviewer(runtime, id, board, watching.signal);
+    },
+    spawned: (file, child) => board.spawned(file, child.id),
+    ended: (file, reason) => {
+      board.ended(file, reason);
+      progress?.changed();
+    },
+    accepted: (ms) => meter.accepted(ms),
+    asking: () => {
+      board.isAsking = true;
+      progress?.changed();
+    },
+  };
+  try {
+    if (job.isFresh) await runtime.sessions.delete(id);
+    const reviewing = runReview(runtime, id, () => makePlan(order), listener);
+    const result =
+      order.model === 'claude'
+        ? await Promise.race([reviewing, refusal(runtime, board, watching.signal)])
+        : await reviewing;
+    return reportOf(job, result, meter.figures(runtime, 1 + result.plan.files.length), data);
+  } finally {
+    watching.abort();
+    progress?.stop();
+    unsubscribe();
+  }
+}
+
+async function makePlan(order: ReviewOrder): Promise<ReviewPlan> {
+  const walk = await findSourceFiles(order.directory);
+  if (walk.files.length > 0) return planReview(order, walk);
+  throw new UsageError(`--dir ${order.directory} has no source files (${SOURCE_KINDS}) to review`);
+}
+
+/** Feeds the board from the reviewer's events, which tell of its children. */
+async function watchReviewer(runtime: Runtime, id: string, board: ReviewBoard, signal: AbortSignal): Promise<void> {
+  try {
+    for await (const event of runtime.session(id).events({ deltas: false, signal })) board.event(event);
+  } catch {
+    // Closed or stopped: what is shown ends with what is run.
+  }
+}
+
+/** Rejects when the model refuses the credentials; tells the board of waits between attempts. Never resolves. */
+async function refusal(runtime: Runtime, board: ReviewBoard, signal: AbortSignal): Promise<never> {
+  try {
+    const events = runtime.events({
+      filter: ({ type }) => type === 'authentication_required' || type === 'llm.retry' || type === 'turn.finished',
+      signal,
+    });
+    for await (const event of events) {
+      if (event.type === 'authentication_required') throw errorFromShape(event.error);
+      board.warning =
+        event.type === 'llm.retry'
+          ? `${event.session}: the model refused (${event.status ?? 'no connection'}); again in ${Math.ceil(event.waitMs / 1_000)} s`
+          : undefined;
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+  return new Promise<never>(() => undefined);
+}
+
+function reportOf(job: Job, result: ReviewResult, figures: RunReport['figures'], data: string): RunReport {
+  return { id: job.id, order: job.order, data, result, figures };
+}
+
+function write({ isJson, surroundings }: Job, report: RunReport): void {
+  const { stdout, environment } = surroundings;
+  stdout.write(
+    isJson ? `${JSON.stringify(reportJson(report, surroundings))}\n` : reportText(report, surroundings, paintFor(stdout, environment)),
+  );
+}
+
+/** Resolves with the first signal. From then on, and once forgotten, a signal ends the process as ever. */
+function stopSignal(surroundings: Surroundings): { readonly fired: Promise<StopSignal>; forget(): void } {
+  let forget = (): void => undefined;
+  const fired = new Promise<StopSignal>((resolve) => {
+    forget = surroundings.onStop((signal) => {
+      forget();
+      resolve(signal);
+    });
+  });
+  return { fired, forget: () => forget() };
+}

@@ -1,0 +1,83 @@
+/** What `troupe run` ends with: the index, a table of figures, and the commands to try next. Pure. */
+import type { RunFigures } from './figures.ts';
+import type { ReviewResult } from './review.ts';
+import type { ReviewOrder } from './review-plan.ts';
+import { dataArgument, shownPath } from './store-directory.ts';
+import type { Paint, Surroundings } from './surroundings.ts';
+import { counted, left, number, printable } from './text-layout.ts';
+
+/** A run that ended well. */
+export interface RunReport {
+  /** The reviewer's session. */
+  readonly id: string;
+  readonly order: ReviewOrder;
+  /** Data directory, absolute. */
+  readonly data: string;
+  readonly result: ReviewResult;
+  readonly figures: RunFigures;
+}
+
+const LABEL_COLUMNS = 18;
+const COMMAND_COLUMNS = 44;
+const RULE_COLUMNS = 79;
+
+/** The report for people. */
+export function reportText(report: RunReport, surroundings: Surroundings, paint: Paint): string {
+  const rows = figureRows(report, surroundings).map(([label, value]) => `${paint.dim(left(label, LABEL_COLUMNS))}${value}`);
+  const next = nextCommands(report, surroundings).map(({ command, why }) => {
+    const isLong = command.length >= COMMAND_COLUMNS;
+    return `  ${isLong ? `${command}\n      ` : left(command, COMMAND_COLUMNS)}${paint.dim(why)}`;
+  });
+  const rule = paint.dim('─'.repeat(RULE_COLUMNS));
+  return [printable(report.result.index), '', rule, ...rows, '', 'Try next', ...next, ''].join('\n');
+}
+
+function figureRows({ result, figures, data, id }: RunReport, surroundings: Surroundings): readonly (readonly [string, string])[] {
+  const here = result.standing === 'new' ? '' : ' in this run';
+  const { sendToReceiptMs, halfSteps } = figures;
+  const readers = figures.sessions - 1;
+  const sends =
+    sendToReceiptMs === undefined
+      ? 'nothing was sent'
+      : `p50 ${number(sendToReceiptMs.p50, 1)} ms, p99 ${number(sendToReceiptMs.p99, 1)} ms (${counted(figures.sends, 'send')}, each durable)`;
+  return [
+    ['sessions', `${number(figures.sessions)} (reviewer ${id}, ${counted(readers, 'reader')}${failures(result.failed)})`],
+    ['messages', `${number(figures.messages)}${here}`],
+    ['half-steps', `${number(halfSteps)}${here}, ${number(figures.halfStepsPerSecond)} a second`],
+    ['send to receipt', sends],
+    ['host loop delay', `p99 ${number(figures.hostLoopDelayP99Ms, 1)} ms`],
+    ['time', `${number(figures.seconds, 1)} s, of which ${number(figures.openSeconds, 1)} s to open the store and start threads`],
+    ['data', shownPath(data, surroundings)],
+  ];
+}
+
+function failures(count: number): string {
+  return count === 0 ? '' : `, ${number(count)} failed`;
+}
+
+function nextCommands({ id, data }: RunReport, surroundings: Surroundings): readonly { readonly command: string; readonly why: string }[] {
+  const { invocation } = surroundings;
+  const where = dataArgument(data, surroundings);
+  return [
+    { command: `${invocation} inspect${where}`, why: 'all sessions, and why each rests' },
+    { command: `${invocation} inspect ${id}:1${where}`, why: 'what one reader was told and said' },
+    { command: `${invocation} tail ${id}${where}`, why: 'the log of the reviewer' },
+  ];
+}
+
+/** The report for programs. */
+export function reportJson(report: RunReport, surroundings: Surroundings): unknown {
+  const { id, order, data, result, figures } = report;
+  return {
+    session: id,
+    directory: order.directory,
+    model: order.model,
+    standing: result.standing,
+    files: result.plan.files.length,
+    failed: result.failed,
+    index: result.index,
+    figures,
+    data,
+    next: nextCommands(report, surroundings).map(({ command }) => command),
+  };
+}

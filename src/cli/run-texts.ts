@@ -1,0 +1,43 @@
+/** What `troupe run` says before and beside its result. Pure. */
+import type { ReviewStanding } from './review.ts';
+import type { ReviewOrder, ReviewPlan } from './review-plan.ts';
+import { shownPath } from './store-directory.ts';
+import type { Paint, StopSignal, Surroundings } from './surroundings.ts';
+import { counted, number, oneLine } from './text-layout.ts';
+
+/** Bytes of source a token stands for, roughly. */
+const BYTES_PER_TOKEN = 3.5;
+const MODEL_WORDS = {
+  claude: 'Claude (the key in the environment; every file is a paid call)',
+  scripted: 'scripted: rules over tool results, no language model',
+} as const;
+
+/** What is about to be done, and with what. */
+export function runHeader(order: ReviewOrder, data: string, surroundings: Surroundings, paint: Paint): string {
+  return [
+    paint.bold(`Review of ${oneLine(order.directory)}`),
+    `model  ${MODEL_WORDS[order.model]}`,
+    `data   ${oneLine(shownPath(data, surroundings))}`,
+    '',
+    '',
+  ].join('\n');
+}
+
+/** Where the review stands as it is taken up. */
+export function standingText(plan: ReviewPlan, standing: ReviewStanding): string {
+  if (standing === 'finished') {
+    return 'This review was finished before. What follows is in the log: no call was made.\nUse --fresh to start over.\n\n';
+  }
+  const rest = plan.leftOut === 0 ? '' : ` (${counted(plan.leftOut, 'more')} left out)`.replace('mores', 'more');
+  const files = `${counted(plan.files.length, 'source file')}${rest}, one reader each`;
+  if (standing === 'continued') return `Goes on with a review that was interrupted: ${files}.\n\n`;
+  const bytes = plan.files.reduce((sum, file) => sum + file.bytes, 0);
+  const cost = plan.model === 'claude' ? `, about ${number(Math.ceil(bytes / BYTES_PER_TOKEN / 1_000))} k tokens of source` : '';
+  return `${files}${cost}.\n\n`;
+}
+
+/** What is said when a signal ends the run. */
+export function stoppedText(signal: StopSignal, surroundings: Surroundings): string {
+  const why = signal === 'SIGINT' ? 'Stopped' : 'Told to stop';
+  return `${why}. Everything so far is in the log; the same command goes on from there:\n  ${surroundings.invocation} run with the same options\n`;
+}

@@ -1,0 +1,95 @@
+/** The data directory a command works on: found, checked, told. */
+import { constants } from 'node:fs';
+import { access, mkdir, realpath, stat } from 'node:fs/promises';
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { readManifest } from '../journal/store-manifest.ts';
+import { type Arguments, type OptionSpec, UsageError } from './command.ts';
+import type { Surroundings } from './surroundings.ts';
+
+/** Where a run keeps its log unless told otherwise. */
+export const DEFAULT_DATA: string = join('.troupe', 'review');
+
+/** The option that names the data directory. */
+export const DATA_OPTION: OptionSpec = {
+  kind: 'text',
+  value: 'DIR',
+  help: `Data directory (default: ${DEFAULT_DATA})`,
+};
+
+/** The option for output that programs read. */
+export const JSON_OPTION: OptionSpec = { kind: 'flag', help: 'Print JSON on stdout' };
+
+/** The data directory of a command, absolute. */
+export function dataDirectory(given: Arguments, surroundings: Surroundings): string {
+  return resolve(surroundings.directory, given.text('data') ?? DEFAULT_DATA);
+}
+
+/** Makes the directory if need be. Throws `UsageError` when it cannot be written to. */
+export async function prepareDataDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true });
+    await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new UsageError(`--data ${path} cannot be written to: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+/** Throws `UsageError` unless a store is there. Makes nothing. */
+export async function requireStore(path: string): Promise<void> {
+  if ((await readManifest(path)) !== undefined) return;
+  throw new UsageError(`--data ${path} holds no store; \`troupe run\` makes one`);
+}
+
+/** The directory an argument names, links resolved. Throws `UsageError` unless it is a directory that can be read. */
+export async function sourceDirectory(given: string | undefined, surroundings: Surroundings): Promise<string> {
+  const path = given === undefined ? projectRoot() : resolve(surroundings.directory, given);
+  try {
+    const real = await realpath(path);
+    if (!(await stat(real)).isDirectory()) throw new UsageError(`--dir ${given ?? path} is not a directory`);
+    await access(real, constants.R_OK | constants.X_OK);
+    return real;
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    throw new UsageError(`--dir ${given ?? path} cannot be read: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+/** This project's own directory: below it lie `src/cli`, or `dist/src/cli`. */
+function projectRoot(): string {
+  const folder = dirname(fileURLToPath(import.meta.url));
+  const root = resolve(folder, '..', '..');
+  return root.endsWith('dist') ? dirname(root) : root;
+}
+
+/** A path as a user would type it: relative where that is shorter. */
+export function shownPath(path: string, surroundings: Surroundings): string {
+  const short = relative(surroundings.directory, path);
+  return short === '' ? '.' : short.startsWith('..') || isAbsolute(short) ? path : short;
+}
+
+/** `--data DIR ` for the commands that are proposed; nothing where it is the default. */
+export function dataArgument(path: string, surroundings: Surroundings): string {
+  const shown = shownPath(path, surroundings);
+  return shown === DEFAULT_DATA ? '' : ` --data ${quoted(shown)}`;
+}
+
+/** A word as a shell takes it. */
+export function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file or directory',
+  ENOTDIR: 'a part of the path is not a directory',
+  EEXIST: 'it is not a directory',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
+  EROFS: 'the file system is read-only',
+  ENAMETOOLONG: 'the path is too long',
+};
+
+function reasonOf(error: unknown): string {
+  const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
+  return (typeof code === 'string' ? REASONS[code] : undefined) ?? (error instanceof Error ? error.message : String(error));
+}

@@ -1,0 +1,210 @@
+/**
+ * What the victims told, over all lives: the other half of every check. It also finds what contradicts itself without a look
+ * at the store: an answer told twice and differently, a key with two receipts, acceptances out of order.
+ */
+import type { CallLine, Line, Outcome, SentMessage, SpawnWish, ToolLine } from './protocol.ts';
+
+/** What is wrong, in the words of the invariants: I1 lost, reordered; I4 repeated; I5 illegal; I6 unbalanced; I7 stuck. */
+export type ViolationKind =
+  | 'lost'
+  | 'duplicated'
+  | 'reordered'
+  | 'illegal'
+  | 'changed'
+  | 'repeated'
+  | 'unbalanced'
+  | 'stuck'
+  | 'failed';
+
+/** One broken promise. */
+export interface Violation {
+  readonly kind: ViolationKind;
+  readonly what: string;
+}
+
+/** A message with what its sender was told. */
+export interface MessageStory {
+  readonly message: SentMessage;
+  /** Highest acknowledged id of its session when it was sent. */
+  readonly sentAfter: number;
+  pendingId?: number;
+  isRefused?: true;
+}
+
+/** A spawn with what its spawner was told. */
+export interface SpawnStory {
+  readonly wish: SpawnWish;
+  child?: string;
+}
+
+/** An answer as its sender was told. */
+export interface AnswerStory {
+  readonly session: string;
+  readonly pendingId: number;
+  readonly outcome: Outcome;
+}
+
+/** How much was told: acknowledged messages and spawns, answers, events; and how much ran. */
+export interface Counts {
+  acknowledged: number;
+  spawned: number;
+  answers: number;
+  events: number;
+  modelCalls: number;
+  toolRuns: number;
+}
+
+/** All starts of one tool call, and what it says happened. */
+export interface ToolStory {
+  readonly tool: string;
+  readonly starts: number[];
+  ends: number;
+}
+
+/** See the head of the file. */
+export class Ledger {
+  readonly messages: Map<string, MessageStory> = new Map();
+  readonly spawns: Map<string, SpawnStory> = new Map();
+  /** By receipt: `<session>/<pending id>`. */
+  readonly answers: Map<string, AnswerStory> = new Map();
+  readonly replies: Map<string, Outcome> = new Map();
+  readonly events: Map<string, Map<number, string>> = new Map();
+  readonly tools: Map<string, ToolStory> = new Map();
+  /** Model calls in order, by session. */
+  readonly calls: Map<string, CallLine[]> = new Map();
+  readonly violations: Violation[] = [];
+  readonly counts: Counts = { acknowledged: 0, spawned: 0, answers: 0, events: 0, modelCalls: 0, toolRuns: 0 };
+  readonly #acknowledgedUpTo = new Map<string, number>();
+
+  violate(kind: ViolationKind, what: string): void {
+    this.violations.push({ kind, what });
+  }
+
+  /** Takes a line of a victim. */
+  hear(line: Line): void {
+    switch (line.type) {
+      case 'intent': {
+        const { message } = line;
+        if (this.messages.has(message.uid)) return;
+        this.messages.set(message.uid, { message, sentAfter: this.#acknowledgedUpTo.get(message.session) ?? 0 });
+        return;
+      }
+      case 'acknowledged':
+        return this.#acknowledged(line);
+      case 'refused': {
+        const story = this.messages.get(line.uid);
+        if (story !== undefined) story.isRefused = true;
+        return;
+      }
+      case 'answer':
+        return this.#answered(line);
+      case 'spawning':
+        if (!this.spawns.has(line.wish.uid)) this.spawns.set(line.wish.uid, { wish: line.wish });
+        return;
+      case 'spawned':
+        return this.#spawned(line);
+      case 'reply':
+        return this.#replied(line);
+      case 'event':
+        return this.#event(line);
+      case 'state':
+        if (line.why !== '') this.violate('stuck', `${line.session} is ${line.state}: ${line.why}`);
+        return;
+      case 'trouble':
+        this.violate('failed', line.what);
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** Takes lines of the tools. */
+  hearTools(lines: readonly ToolLine[]): void {
+    for (const { type, tool, key, life } of lines) {
+      const story = this.tools.get(key) ?? { tool, starts: [], ends: 0 };
+      this.tools.set(key, story);
+      if (type === 'started') {
+        story.starts.push(life);
+        this.counts.toolRuns += 1;
+      } else story.ends += 1;
+    }
+  }
+
+  /** Takes lines of the provider. */
+  hearCalls(lines: readonly CallLine[]): void {
+    for (const line of lines) {
+      this.counts.modelCalls += 1;
+      for (const text of line.illegal)
+        this.violate('illegal', `request of ${line.session} in life ${line.life}: ${text}`);
+      const calls = this.calls.get(line.session);
+      if (calls === undefined) this.calls.set(line.session, [line]);
+      else calls.push(line);
+    }
+  }
+
+  #acknowledged({ uid, pendingId, duplicate }: Extract<Line, { type: 'acknowledged' }>): void {
+    const story = this.messages.get(uid);
+    if (story === undefined) return this.violate('failed', `an acknowledgement of ${uid}, which was never sent`);
+    const { session } = story.message;
+    if (story.pendingId !== undefined && story.pendingId !== pendingId) {
+      this.violate('duplicated', `${uid} of ${session} has two receipts: ${story.pendingId} and ${pendingId}`);
+    }
+    // A key that was acknowledged is known: accepted anew, it would be the same message twice.
+    if (story.pendingId !== undefined && !duplicate)
+      this.violate('duplicated', `${uid} of ${session} was accepted again`);
+    if (story.pendingId === undefined) {
+      this.counts.acknowledged += 1;
+      if (pendingId <= story.sentAfter) {
+        this.violate(
+          'reordered',
+          `${uid} of ${session} is ${pendingId}, sent after ${story.sentAfter} was acknowledged`,
+        );
+      }
+    }
+    story.pendingId = pendingId;
+    this.#acknowledgedUpTo.set(session, Math.max(pendingId, this.#acknowledgedUpTo.get(session) ?? 0));
+  }
+
+  #answered(line: Extract<Line, { type: 'answer' }>): void {
+    const { session, pendingId, outcome } = line;
+    const receipt = `${session}/${pendingId}`;
+    const before = this.answers.get(receipt)?.outcome;
+    if (before === undefined) this.counts.answers += 1;
+    else if (!isSame(before, outcome))
+      this.violate('changed', `the answer of ${receipt}: ${show(before)}, then ${show(outcome)}`);
+    this.answers.set(receipt, { session, pendingId, outcome });
+  }
+
+  #spawned({ uid, child }: Extract<Line, { type: 'spawned' }>): void {
+    const story = this.spawns.get(uid);
+    if (story === undefined) return this.violate('failed', `${uid} was spawned and never asked for`);
+    if (story.child === undefined) this.counts.spawned += 1;
+    else if (story.child !== child) this.violate('duplicated', `${uid} is ${story.child} and ${child}`);
+    story.child = child;
+  }
+
+  #replied({ child, outcome }: Extract<Line, { type: 'reply' }>): void {
+    const before = this.replies.get(child);
+    if (before !== undefined && !isSame(before, outcome)) {
+      this.violate('changed', `the reply of ${child}: ${show(before)}, then ${show(outcome)}`);
+    }
+    this.replies.set(child, outcome);
+  }
+
+  #event({ session, seq, digest }: Extract<Line, { type: 'event' }>): void {
+    const told = this.events.get(session) ?? new Map<number, string>();
+    this.events.set(session, told);
+    const before = told.get(seq);
+    if (before === undefined) this.counts.events += 1;
+    else if (before !== digest) this.violate('changed', `event ${seq} of ${session}`);
+    told.set(seq, digest);
+  }
+}
+
+function isSame(a: Outcome, b: Outcome): boolean {
+  return a.kind === b.kind && a.text === b.text;
+}
+
+function show({ kind, text }: Outcome): string {
+  return `${kind} ${JSON.stringify(text)}`;
+}

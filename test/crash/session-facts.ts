@@ -1,0 +1,215 @@
+/**
+ * What a session's log says, gathered turn by turn with the fold that the runtime itself uses: fates of messages, requests
+ * as they must have been sent, calls and their results, words between child and parent. Facts only; `checks.ts` judges.
+ */
+
+import { textOf } from '../../src/base/messages.ts';
+import { checkRequest, fatalOf } from '../../src/context/legality.ts';
+import { renderMessages } from '../../src/context/render.ts';
+import type { EventBody } from '../../src/events/event.ts';
+import { answerText } from '../../src/session/answer.ts';
+import { apply, type Observer } from '../../src/session/apply.ts';
+import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
+import { emptyState, type ReceiptState, type SessionState } from '../../src/session/state.ts';
+import { digestOf, uidsIn } from './protocol.ts';
+
+/** A tool call of the log with what became of it. */
+export interface CallFact {
+  readonly tool: string;
+  readonly results: { readonly content: string; readonly success: boolean }[];
+}
+
+/** Everything the checks look at of one session. */
+export interface SessionFacts {
+  readonly id: string;
+  readonly state: SessionState;
+  /** Accepted entries by id, as often as a record accepts one. */
+  readonly accepted: Map<number, Entry[]>;
+  /** What took an entry out of the mailbox, as often as a record does. */
+  readonly fates: Map<number, string[]>;
+  /** Promoted entries in order of promotion. */
+  readonly promoted: number[];
+  readonly settled: Map<number, ReceiptState>;
+  /** How often a uid stands in a user message of the log. */
+  readonly logged: Map<string, number>;
+  /** Ids accepted under a key. */
+  readonly keys: Map<string, number[]>;
+  /** By idempotency key: the session and the seq of the call. */
+  readonly calls: Map<string, CallFact>;
+  /** Half-steps by the digest of the request's messages. */
+  readonly requests: Map<string, number>;
+  readonly responded: Set<number>;
+  /** What the session told its parent, in order. */
+  readonly said: string[];
+  /** What each child told, by nickname, in order. */
+  readonly heard: Map<string, string[]>;
+  readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
+  readonly childExits: Map<string, number>;
+  readonly exits: { readonly reason: string; readonly reply: string }[];
+  readonly failures: string[];
+  /** Digests of durable events; index 0 is event 1. */
+  readonly events: string[];
+  /** Why the request would be refused, were it sent as the log stands. */
+  readonly illegal: readonly string[];
+}
+
+/** Folds a session's turns. Throws where the runtime would call the log corrupt. */
+export function gatherFacts(id: string, turns: Iterable<RecordTurn>): SessionFacts {
+  const gatherer = new Gatherer(id);
+  for (const turn of turns) gatherer.turn(turn);
+  return gatherer.finish();
+}
+
+/** The messages of the request as the state stands; every agent of the workload has tools. */
+function requestMessages(state: SessionState): ReturnType<typeof renderMessages> {
+  return renderMessages(state.messages, { timestamps: false, deliveriesAsText: false });
+}
+
+class Gatherer {
+  readonly #facts: Omit<SessionFacts, 'illegal'>;
+  readonly #callKeys = new Map<string, string>();
+  readonly #observer: Observer;
+
+  constructor(id: string) {
+    const facts: Omit<SessionFacts, 'illegal'> = {
+      id,
+      state: emptyState(id),
+      accepted: new Map(),
+      fates: new Map(),
+      promoted: [],
+      settled: new Map(),
+      logged: new Map(),
+      keys: new Map(),
+      calls: new Map(),
+      requests: new Map(),
+      responded: new Set(),
+      said: [],
+      heard: new Map(),
+      spawned: new Map(),
+      childExits: new Map(),
+      exits: [],
+      failures: [],
+      events: [],
+    };
+    this.#facts = facts;
+    this.#observer = {
+      event: (body) => this.#event(body),
+      settled: (pendingId, receipt) => facts.settled.set(pendingId, receipt),
+    };
+  }
+
+  turn({ at, records }: RecordTurn): void {
+    const { state } = this.#facts;
+    let claims = false;
+    for (const record of records) {
+      apply(state, record, at, this.#observer);
+      this.#record(record);
+      claims ||= record.type === 'claimed';
+    }
+    if (claims && state.current !== undefined) {
+      this.#facts.requests.set(digestOf(JSON.stringify(requestMessages(state))), state.current.halfStep);
+    }
+  }
+
+  finish(): SessionFacts {
+    const { state } = this.#facts;
+    const messages = requestMessages(state);
+    const body = {
+      model: 'model',
+      max_tokens: 1,
+      messages,
+      tools: [{ name: 'any', description: '', input_schema: { type: 'object' } }],
+    };
+    // An idle session's log ends with the model's words: legal once a user speaks, so one does.
+    const isOpen = messages.at(-1)?.role !== 'user';
+    const illegal = fatalOf(
+      checkRequest(isOpen ? { ...body, messages: [...messages, { role: 'user', content: 'go on' }] } : body),
+    );
+    return { ...this.#facts, illegal: illegal.map(({ rule, path, message }) => `${rule} ${path}: ${message}`) };
+  }
+
+  #record(record: SessionRecord): void {
+    const facts = this.#facts;
+    switch (record.type) {
+      case 'accepted':
+        push(facts.accepted, record.id, record.entry);
+        if (record.entry.key !== undefined) push(facts.keys, record.entry.key, record.id);
+        if (record.entry.type === 'subagent')
+          push(facts.heard, record.entry.source?.name ?? '', textOf(record.entry.content));
+        if (record.entry.toolUseId !== undefined) this.#result(record.entry.toolUseId, record.entry);
+        return;
+      case 'claimed':
+      case 'closed':
+        for (const id of record.entries) this.#promoted(id);
+        if (record.type === 'closed' && record.error !== undefined) facts.failures.push(record.error.message);
+        return;
+      case 'dropped':
+      case 'recalled':
+      case 'poisoned':
+        push(facts.fates, record.id, record.type === 'dropped' ? `dropped: ${record.reason}` : record.type);
+        if (record.type === 'poisoned') facts.failures.push(`poisoned: ${record.error.message}`);
+        return;
+      case 'responded':
+        if (facts.responded.has(record.halfStep)) facts.failures.push(`half-step ${record.halfStep} responded twice`);
+        facts.responded.add(record.halfStep);
+        this.#said(answerText(record.content));
+        return;
+      case 'goalCompleted':
+        this.#said(record.result);
+        return;
+      case 'healed':
+        this.#result(record.toolUseId, { content: record.content, success: false });
+        return;
+      case 'failed':
+        facts.failures.push(record.error.message);
+        return;
+      case 'spawned':
+        facts.spawned.set(record.child, { name: record.name, replies: record.replies, key: record.key });
+        return;
+      case 'childExited':
+        facts.childExits.set(record.child, (facts.childExits.get(record.child) ?? 0) + 1);
+        return;
+      case 'exited':
+        facts.exits.push({ reason: record.reason, reply: record.reply });
+        return;
+      default:
+        return;
+    }
+  }
+
+  #promoted(id: number): void {
+    this.#facts.promoted.push(id);
+    push(this.#facts.fates, id, 'promoted');
+  }
+
+  #said(text: string): void {
+    if (this.#facts.state.parent !== undefined && text.trim() !== '') this.#facts.said.push(text);
+  }
+
+  #event(body: EventBody): void {
+    this.#facts.events.push(digestOf(JSON.stringify(body)));
+    if (body.type !== 'message.created') return;
+    const { message } = body;
+    if (message.type === 'user_message') {
+      for (const uid of uidsIn(textOf(message.content)))
+        this.#facts.logged.set(uid, (this.#facts.logged.get(uid) ?? 0) + 1);
+    }
+    // A delivery is a pair of its own making, not a call of the model.
+    if (message.type !== 'tool_call' || message.toolUseId === undefined || message.source !== undefined) return;
+    const key = `${this.#facts.id}#${message.seq}`;
+    this.#callKeys.set(message.toolUseId, key);
+    this.#facts.calls.set(key, { tool: message.toolName ?? '', results: [] });
+  }
+
+  #result(toolUseId: string, result: Pick<Entry, 'content' | 'success'>): void {
+    const call = this.#facts.calls.get(this.#callKeys.get(toolUseId) ?? '');
+    if (call === undefined) this.#facts.failures.push(`a result for no call: ${toolUseId}`);
+    call?.results.push({ content: textOf(result.content), success: result.success ?? true });
+  }
+}
+
+function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {
+  const list = map.get(key);
+  if (list === undefined) map.set(key, [value]);
+  else list.push(value);
+}
