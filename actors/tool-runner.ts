@@ -88,6 +88,8 @@ export class ToolRunner {
 
   #run(sessionId: string, runs: SessionRuns, agent: SessionAgent, start: ToolStart): void {
     const place = agent.place(start.name);
+    const description = agent.registry.get(start.name)?.description;
+    const concurrency = description?.concurrency;
     const id = this.#nextId;
     this.#nextId += 1;
     const run: RunOut = {
@@ -95,13 +97,24 @@ export class ToolRunner {
       session: sessionId,
       callId: start.callId,
       toolName: start.name,
-      truncate: agent.registry.get(start.name)?.description.truncate ?? true,
+      truncate: description?.truncate ?? true,
     };
     if (place === undefined) throw new Error(`tool ${start.name} has no place to run`);
     this.#byId.set(id, run);
     runs.running.set(start.callId, run);
     const { callId, key, name: toolName, input, timeoutMs, mode } = start;
-    this.#pool.run({ id, session: sessionId, callId, key, toolName, place, input, timeoutMs, mode });
+    this.#pool.run({
+      id,
+      session: sessionId,
+      callId,
+      key,
+      toolName,
+      place,
+      input,
+      timeoutMs,
+      mode,
+      ...(concurrency === undefined ? {} : { concurrency }),
+    });
   }
 
   /** Gives up a call: its result is no longer wanted (the session has answered it). */

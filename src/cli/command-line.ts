@@ -1,15 +1,15 @@
 /** The program as a function: a line of arguments in, an exit code out. */
 import { TroupeError } from '../base/errors.ts';
-import { readArguments, nearest } from './arguments.ts';
+import { VERSION } from '../runtime/version.ts';
+import { nearest, readArguments } from './arguments.ts';
 import { type Command, EXIT, UsageError } from './command.ts';
 import { commandHelp, programHelp } from './help.ts';
 import { inspectCommand } from './inspect-command.ts';
 import { runCommand } from './run-command.ts';
 import { sendCommand } from './send-command.ts';
-import { type Surroundings, paintFor } from './surroundings.ts';
+import { paintFor, type Surroundings } from './surroundings.ts';
 import { tailCommand } from './tail-command.ts';
 import { printable } from './text-layout.ts';
-import { VERSION } from '../runtime/version.ts';
 
 const COMMANDS: readonly Command[] = [runCommand, inspectCommand, tailCommand, sendCommand];
 /** Causes told below an error. */

@@ -1,8 +1,8 @@
 /** How a review is shown while it runs: a live tree where a person watches, plain lines elsewhere, nothing at all. */
 import { REDRAW_INTERVAL_MS, TREE_LINES_MAX } from '../base/bounds.ts';
-import type { ReviewBoard, ReaderRow } from './review-board.ts';
+import type { ReaderRow, ReviewBoard } from './review-board.ts';
 import { type Output, type Paint, paintFor, type Surroundings } from './surroundings.ts';
-import { counted, displayWidth, fit, fitEnd, left, number } from './text-layout.ts';
+import { clip, clipEnd, counted, displayWidth, left, number } from './text-layout.ts';
 
 /** What is shown besides the board. */
 export interface ProgressSource {
@@ -34,11 +34,7 @@ const TENTHS = 10;
 const NOTHING: Progress = { changed: () => undefined, stop: () => undefined };
 
 /** The progress for a stream; `undefined`: none. */
-export function showProgress(
-  output: Output | undefined,
-  source: ProgressSource,
-  surroundings: Surroundings,
-): Progress {
+export function showProgress(output: Output | undefined, source: ProgressSource, surroundings: Surroundings): Progress {
   if (output === undefined) return NOTHING;
   if (!output.isTerminal || surroundings.environment['TERM'] === 'dumb') return plainLines(output, source);
   return new LiveTree(output, source, surroundings);
@@ -133,11 +129,14 @@ export function treeLines(
 ): readonly TreeLine[] {
   const lines: TreeLine[] = [];
   const rows = board.rows(Math.max(0, Math.min(TREE_LINES_MAX, size.rows) - FRAME_LINES));
-  const doing = board.isAsking ? 'writes the index' : `waits for ${number(board.total - board.over)} of ${counted(board.total, 'reader')}`;
+  const doing = board.isAsking
+    ? 'writes the index'
+    : `waits for ${number(board.total - board.over)} of ${counted(board.total, 'reader')}`;
   lines.push({ text: `reviewer  ${id}  ${doing}`, tone: 'head' });
   for (const row of rows) lines.push({ text: readerText(row, size.columns), tone: toneOf(row) });
   const hidden = board.total - rows.length;
-  if (hidden > 0) lines.push({ text: `└ ${counted(hidden, 'other reader')}, ${number(board.over)} done in all`, tone: 'dim' });
+  if (hidden > 0)
+    lines.push({ text: `└ ${counted(hidden, 'other reader')}, ${number(board.over)} done in all`, tone: 'dim' });
   const share = board.total === 0 ? 0 : board.over / board.total;
   const full = Math.round(BAR_COLUMNS * share);
   const bar = '█'.repeat(full) + '░'.repeat(BAR_COLUMNS - full);
@@ -146,13 +145,13 @@ export function treeLines(
     tone: 'plain',
   });
   if (board.warning !== undefined) lines.push({ text: board.warning, tone: 'warning' });
-  return lines.slice(0, Math.max(1, size.rows)).map((line) => ({ ...line, text: fit(line.text, size.columns) }));
+  return lines.slice(0, Math.max(1, size.rows)).map((line) => ({ ...line, text: clip(line.text, size.columns) }));
 }
 
 function readerText({ file, state, note }: ReaderRow, columns: number): string {
   const sign = state === 'done' ? '✓' : state === 'failed' ? '✗' : '●';
   const path = Math.max(10, columns - STATE_COLUMNS - 6);
-  return `├ ${sign} ${left(fitEnd(file.path, path), path)}  ${note === '' ? state : note}`;
+  return `├ ${sign} ${left(clipEnd(file.path, path), path)}  ${note === '' ? state : note}`;
 }
 
 function toneOf({ state }: ReaderRow): TreeLine['tone'] {

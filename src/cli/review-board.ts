@@ -2,8 +2,9 @@
  * What is known of a review while it runs, for those who show it. Fed by the review's listener and by the events of the
  * reviewer, which tell the states of its children.
  */
-import type { SessionEvent } from '../index.ts';
+
 import { textOf } from '../base/messages.ts';
+import type { SessionEvent } from '../index.ts';
 import type { PlannedFile, ReviewPlan } from './review-plan.ts';
 import { parseReport } from './source-report.ts';
 import { counted, oneLine } from './text-layout.ts';

@@ -2,7 +2,7 @@
 import { basename, dirname, extname, join, normalize } from 'node:path/posix';
 import type { PlannedFile, ReviewPlan } from './review-plan.ts';
 import type { FailedReport, SourceReport } from './source-report.ts';
-import { counted, fit, left, number, oneLine, right, wrap } from './text-layout.ts';
+import { clip, counted, left, number, oneLine, right, wrap } from './text-layout.ts';
 
 const COLUMNS = 79;
 const NAME_COLUMNS = 26;
@@ -54,7 +54,7 @@ function table(files: readonly PlannedFile[], reports: Reports): readonly string
 }
 
 function heading(folder: string, isFirst: boolean): string {
-  if (!isFirst) return fit(oneLine(folder), COLUMNS);
+  if (!isFirst) return clip(oneLine(folder), COLUMNS);
   const figures = ['lines', 'names', 'long'].map((word) => right(word, FIGURE_COLUMNS)).join('');
   return `${left(oneLine(folder), NAME_COLUMNS)}${figures}  what it says it is`;
 }
@@ -62,12 +62,12 @@ function heading(folder: string, isFirst: boolean): string {
 function row(path: string, report: SourceReport | FailedReport | undefined): string {
   const name = left(`${INDENT}${oneLine(basename(path))}`, NAME_COLUMNS);
   if (report === undefined || 'error' in report) {
-    return `${name}${right('-', FIGURE_COLUMNS).repeat(3)}  ${fit(oneLine(report?.error ?? 'no report'), SUMMARY_COLUMNS)}`;
+    return `${name}${right('-', FIGURE_COLUMNS).repeat(3)}  ${clip(oneLine(report?.error ?? 'no report'), SUMMARY_COLUMNS)}`;
   }
   const { lines, exports, longest, summary } = report;
   const figures = [number(lines), number(exports.count), longest === undefined ? '-' : number(longest.lines)];
   const text = `${name}${figures.map((figure) => right(figure, FIGURE_COLUMNS)).join('')}`;
-  return `${text}  ${fit(withoutMentions(oneLine(summary)), SUMMARY_COLUMNS)}`.trimEnd();
+  return `${text}  ${clip(withoutMentions(oneLine(summary)), SUMMARY_COLUMNS)}`.trimEnd();
 }
 
 function totals(plan: ReviewPlan, read: readonly SourceReport[]): readonly string[] {
@@ -90,13 +90,13 @@ function totals(plan: ReviewPlan, read: readonly SourceReport[]): readonly strin
   return [...wrap(text, COLUMNS), ''];
 }
 
-function findings(
-  plan: ReviewPlan,
-  read: readonly SourceReport[],
-  unread: readonly FailedReport[],
-): readonly string[] {
+function findings(plan: ReviewPlan, read: readonly SourceReport[], unread: readonly FailedReport[]): readonly string[] {
   const lines = [
-    ...list('Could not be read', unread.map(({ path, error }) => `${path}: ${error}`), unread.length),
+    ...list(
+      'Could not be read',
+      unread.map(({ path, error }) => `${path}: ${error}`),
+      unread.length,
+    ),
     ...longFunctions(read),
     ...marks(read),
     ...fanIn(plan, read),
@@ -109,7 +109,9 @@ function findings(
 
 function longFunctions(read: readonly SourceReport[]): readonly string[] {
   const long = read
-    .flatMap(({ path, longest }) => (longest === undefined || longest.lines <= LONG_LINES ? [] : [{ path, ...longest }]))
+    .flatMap(({ path, longest }) =>
+      longest === undefined || longest.lines <= LONG_LINES ? [] : [{ path, ...longest }],
+    )
     .sort((a, b) => b.lines - a.lines || order(a.path, b.path));
   const texts = long.map(({ path, name, lines, at }) => `${path}:${at} ${name}, ${lines} lines`);
   return list(`Functions longer than ${LONG_LINES} lines`, texts, long.length);
@@ -131,7 +133,10 @@ function fanIn(plan: ReviewPlan, read: readonly SourceReport[]): readonly string
     }
   }
   const used = ranked(counts).filter(([, count]) => count > 1);
-  return list('Imported by most others', used.slice(0, TOP).map(([path, count]) => `${path}, by ${counted(count, 'file')}`));
+  return list(
+    'Imported by most others',
+    used.slice(0, TOP).map(([path, count]) => `${path}, by ${counted(count, 'file')}`),
+  );
 }
 
 function packages(read: readonly SourceReport[]): readonly string[] {
@@ -162,7 +167,9 @@ function notes(read: readonly SourceReport[]): readonly string[] {
 function list(title: string, texts: readonly string[], total = 0): readonly string[] {
   if (texts.length === 0) return [];
   const more = texts.length > TOP ? [`${INDENT}${INDENT}and ${number(texts.length - TOP)} more`] : [];
-  const shown = texts.slice(0, TOP).map((text) => `${INDENT}${INDENT}${fit(withoutMentions(oneLine(text)), COLUMNS - 4)}`);
+  const shown = texts
+    .slice(0, TOP)
+    .map((text) => `${INDENT}${INDENT}${clip(withoutMentions(oneLine(text)), COLUMNS - 4)}`);
   return ['', `${INDENT}${title}${total > 0 ? `: ${number(total)}` : ''}`, ...shown, ...more];
 }
 
@@ -183,7 +190,15 @@ function resolveImport(from: string, specifier: string, known: ReadonlySet<strin
   if (!specifier.startsWith('.')) return undefined;
   const path = normalize(join(dirname(from), specifier));
   const stem = path.slice(0, path.length - extname(path).length);
-  const candidates = [path, `${stem}.ts`, `${stem}.tsx`, `${path}.ts`, `${path}.js`, `${path}/index.ts`, `${path}/index.js`];
+  const candidates = [
+    path,
+    `${stem}.ts`,
+    `${stem}.tsx`,
+    `${path}.ts`,
+    `${path}.js`,
+    `${path}/index.ts`,
+    `${path}/index.js`,
+  ];
   return candidates.find((candidate) => known.has(candidate));
 }
 

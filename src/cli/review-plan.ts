@@ -2,8 +2,9 @@
  * The plan of a review: which files, and who reads each. It is the first message the reviewer is sent, so it is in the log
  * before any reader is: a review that is started again goes on with the plan it has, whatever became of the directory.
  */
-import { basename, extname } from 'node:path';
+
 import { createHash } from 'node:crypto';
+import { basename, extname } from 'node:path';
 import { z } from 'zod';
 import { checkNickname } from '../base/ids.ts';
 import type { ContentBlock, TextBlock } from '../base/messages.ts';
@@ -87,7 +88,7 @@ export function planReview(order: ReviewOrder, walk: SourceWalk): ReviewPlan {
   };
 }
 
-/** The words at the end of a path, as many as fit, and a number where another file has them. */
+/** The words at the end of a path, as many as clip, and a number where another file has them. */
 function nicknameOf(path: string, taken: ReadonlySet<string>): string {
   const stem = path.slice(0, path.length - extname(path).length);
   const words = stem.toLowerCase().match(/[a-z0-9]+/g) ?? [];

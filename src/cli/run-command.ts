@@ -5,7 +5,7 @@ import { open, type Runtime } from '../index.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
 import { RunMeter } from './figures.ts';
 import { type Progress, showProgress } from './progress.ts';
-import { runReview, type ReviewListener, type ReviewResult } from './review.ts';
+import { type ReviewListener, type ReviewResult, runReview } from './review.ts';
 import { modelOf, reviewOptions } from './review-agents.ts';
 import { ReviewBoard } from './review-board.ts';
 import { planReview, type ReviewOrder, type ReviewPlan, reviewId } from './review-plan.ts';
@@ -178,7 +178,9 @@ function reportOf(job: Job, result: ReviewResult, figures: RunReport['figures'],
 function write({ isJson, surroundings }: Job, report: RunReport): void {
   const { stdout, environment } = surroundings;
   stdout.write(
-    isJson ? `${JSON.stringify(reportJson(report, surroundings))}\n` : reportText(report, surroundings, paintFor(stdout, environment)),
+    isJson
+      ? `${JSON.stringify(reportJson(report, surroundings))}\n`
+      : reportText(report, surroundings, paintFor(stdout, environment)),
   );
 }
 

@@ -23,7 +23,9 @@ const RULE_COLUMNS = 79;
 
 /** The report for people. */
 export function reportText(report: RunReport, surroundings: Surroundings, paint: Paint): string {
-  const rows = figureRows(report, surroundings).map(([label, value]) => `${paint.dim(left(label, LABEL_COLUMNS))}${value}`);
+  const rows = figureRows(report, surroundings).map(
+    ([label, value]) => `${paint.dim(left(label, LABEL_COLUMNS))}${value}`,
+  );
   const next = nextCommands(report, surroundings).map(({ command, why }) => {
     const isLong = command.length >= COMMAND_COLUMNS;
     return `  ${isLong ? `${command}\n      ` : left(command, COMMAND_COLUMNS)}${paint.dim(why)}`;
@@ -32,7 +34,10 @@ export function reportText(report: RunReport, surroundings: Surroundings, paint:
   return [printable(report.result.index), '', rule, ...rows, '', 'Try next', ...next, ''].join('\n');
 }
 
-function figureRows({ result, figures, data, id }: RunReport, surroundings: Surroundings): readonly (readonly [string, string])[] {
+function figureRows(
+  { result, figures, data, id }: RunReport,
+  surroundings: Surroundings,
+): readonly (readonly [string, string])[] {
   const here = result.standing === 'new' ? '' : ' in this run';
   const { sendToReceiptMs, halfSteps } = figures;
   const readers = figures.sessions - 1;
@@ -41,12 +46,18 @@ function figureRows({ result, figures, data, id }: RunReport, surroundings: Surr
       ? 'nothing was sent'
       : `p50 ${number(sendToReceiptMs.p50, 1)} ms, p99 ${number(sendToReceiptMs.p99, 1)} ms (${counted(figures.sends, 'send')}, each durable)`;
   return [
-    ['sessions', `${number(figures.sessions)} (reviewer ${id}, ${counted(readers, 'reader')}${failures(result.failed)})`],
+    [
+      'sessions',
+      `${number(figures.sessions)} (reviewer ${id}, ${counted(readers, 'reader')}${failures(result.failed)})`,
+    ],
     ['messages', `${number(figures.messages)}${here}`],
     ['half-steps', `${number(halfSteps)}${here}, ${number(figures.halfStepsPerSecond)} a second`],
     ['send to receipt', sends],
     ['host loop delay', `p99 ${number(figures.hostLoopDelayP99Ms, 1)} ms`],
-    ['time', `${number(figures.seconds, 1)} s, of which ${number(figures.openSeconds, 1)} s to open the store and start threads`],
+    [
+      'time',
+      `${number(figures.seconds, 1)} s, of which ${number(figures.openSeconds, 1)} s to open the store and start threads`,
+    ],
     ['data', shownPath(data, surroundings)],
   ];
 }
@@ -55,7 +66,10 @@ function failures(count: number): string {
   return count === 0 ? '' : `, ${number(count)} failed`;
 }
 
-function nextCommands({ id, data }: RunReport, surroundings: Surroundings): readonly { readonly command: string; readonly why: string }[] {
+function nextCommands(
+  { id, data }: RunReport,
+  surroundings: Surroundings,
+): readonly { readonly command: string; readonly why: string }[] {
   const { invocation } = surroundings;
   const where = dataArgument(data, surroundings);
   return [

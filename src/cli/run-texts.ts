@@ -32,7 +32,8 @@ export function standingText(plan: ReviewPlan, standing: ReviewStanding): string
   const files = `${counted(plan.files.length, 'source file')}${rest}, one reader each`;
   if (standing === 'continued') return `Goes on with a review that was interrupted: ${files}.\n\n`;
   const bytes = plan.files.reduce((sum, file) => sum + file.bytes, 0);
-  const cost = plan.model === 'claude' ? `, about ${number(Math.ceil(bytes / BYTES_PER_TOKEN / 1_000))} k tokens of source` : '';
+  const cost =
+    plan.model === 'claude' ? `, about ${number(Math.ceil(bytes / BYTES_PER_TOKEN / 1_000))} k tokens of source` : '';
   return `${files}${cost}.\n\n`;
 }
 

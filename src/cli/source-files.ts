@@ -1,5 +1,5 @@
 /** The source files of a directory: what a review is made of. Reads the disk; follows no links. */
-import { type Dirent, constants } from 'node:fs';
+import { constants, type Dirent } from 'node:fs';
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { REVIEW_ENTRIES_MAX, REVIEW_FILE_BYTES_MAX } from '../base/bounds.ts';

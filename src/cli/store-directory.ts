@@ -91,5 +91,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function reasonOf(error: unknown): string {
   const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
-  return (typeof code === 'string' ? REASONS[code] : undefined) ?? (error instanceof Error ? error.message : String(error));
+  return (
+    (typeof code === 'string' ? REASONS[code] : undefined) ?? (error instanceof Error ? error.message : String(error))
+  );
 }

@@ -5,7 +5,7 @@
 const UNPRINTABLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
-const ZERO = /\p{Mark}|[\u200b-\u200d\ufe0e\ufe0f]/u;
+const ZERO = /\p{Mark}|\p{Cf}|\u200b/u;
 const ELLIPSIS = '…';
 
 /** Without what could steer a terminal; line ends and tabs stay. */
@@ -26,7 +26,7 @@ export function displayWidth(text: string): number {
 }
 
 /** At most `width` columns: a longer text ends in an ellipsis. */
-export function fit(text: string, width: number): string {
+export function clip(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   let cut = '';
   let used = 0;
@@ -39,7 +39,7 @@ export function fit(text: string, width: number): string {
 }
 
 /** At most `width` columns, the end kept: for paths, whose end says most. */
-export function fitEnd(text: string, width: number): string {
+export function clipEnd(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   const characters = [...text];
   let used = 0;
@@ -53,13 +53,13 @@ export function fitEnd(text: string, width: number): string {
 
 /** Exactly `width` columns, the text at the left. */
 export function left(text: string, width: number): string {
-  const fitted = fit(text, width);
+  const fitted = clip(text, width);
   return fitted + ' '.repeat(Math.max(0, width - displayWidth(fitted)));
 }
 
 /** Exactly `width` columns, the text at the right. */
 export function right(text: string, width: number): string {
-  const fitted = fit(text, width);
+  const fitted = clip(text, width);
   return ' '.repeat(Math.max(0, width - displayWidth(fitted))) + fitted;
 }
 

@@ -1,4 +1,5 @@
 /** Fixed texts a model is given in place of a result. Pure. */
+import { NEAREST_NAMES_MAX } from '../base/bounds.ts';
 
 /** Told for a call that was cancelled by an interrupt. Exported: a program may look for it. */
 export const INTERRUPT_NOTICE = 'Interrupted: your human wants your attention. This call was cancelled.';
@@ -10,15 +11,12 @@ export const OUTCOME_UNKNOWN =
 /** Stands for a blank result: a mailbox entry must say something, or its round would never close (Δ19). */
 export const BLANK_RESULT = '(no output)';
 
-/** Names offered as alternatives to an unknown one. */
-const NEAREST_MAX = 3;
-
 /** The answer to a call of a tool that does not exist or is not granted, with the nearest names (F28). */
 export function unknownToolText(name: string, known: readonly string[]): string {
   const nearest = [...known]
     .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
     .sort((a, b) => a.distance - b.distance)
-    .slice(0, NEAREST_MAX)
+    .slice(0, NEAREST_NAMES_MAX)
     .map(({ candidate }) => candidate);
   return nearest.length === 0 ? `Unknown tool: ${name}` : `Unknown tool: ${name}. Nearest tools: ${nearest.join(', ')}`;
 }

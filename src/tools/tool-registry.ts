@@ -4,7 +4,6 @@
  * G1 names are unique, and none begins with `from_`, which is kept for deliveries (Δ18).
  * G2 grants narrow and never widen: a registry made from another holds a subset of it.
  */
-import { NEAREST_NAMES_MAX } from '../base/bounds.ts';
 import { ConfigError } from '../base/errors.ts';
 import type { ToolPlace } from './pool.ts';
 import type { ToolDescription } from './tool.ts';
@@ -84,13 +83,6 @@ export class ToolRegistry {
   schemas(timeoutMs: number): readonly AdvertisedTool[] {
     return this.list().map(({ description }) => advertiseTool(description, timeoutMs));
   }
-
-  /** The answer to a call of a tool that is not here: names the nearest ones (F28). */
-  unknownToolText(name: string): string {
-    const nearest = nearestNames(name, this.names());
-    const hint = nearest.length === 0 ? '' : `. Nearest: ${nearest.join(', ')}`;
-    return `Unknown tool: ${name}${hint}`;
-  }
 }
 
 /** Grants in normal form, or the text that tells a model what is wrong with them. `null` and missing mean all. */
@@ -112,28 +104,4 @@ export function normaliseGrants(value: unknown, known: Iterable<string>): Normal
     grants.add(found);
   }
   return { grants: [...grants] };
-}
-
-function nearestNames(name: string, names: readonly string[]): readonly string[] {
-  const wanted = name.toLowerCase().slice(0, 128);
-  return names
-    .map((candidate) => ({ candidate, distance: editDistance(wanted, candidate.toLowerCase()) }))
-    .filter(({ candidate, distance }) => distance <= Math.max(2, candidate.length / 2))
-    .sort((a, b) => a.distance - b.distance)
-    .slice(0, NEAREST_NAMES_MAX)
-    .map(({ candidate }) => candidate);
-}
-
-/** Levenshtein distance, one row at a time; names are at most 128 characters. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_unused, index) => index);
-  for (let i = 1; i <= a.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j += 1) {
-      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

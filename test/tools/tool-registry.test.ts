@@ -53,8 +53,3 @@ describe('normaliseGrants', () => {
 test('schemas are those of the tools, in order', () => {
   expect(registry.schemas(1_000).map(({ name }) => name)).toEqual(registry.names());
 });
-
-test('F28: an unknown tool is answered with the nearest names', () => {
-  expect(registry.unknownToolText('read_flie')).toBe('Unknown tool: read_flie. Nearest: read_file');
-  expect(registry.unknownToolText('zzzzzzzzzzzzzz')).toBe('Unknown tool: zzzzzzzzzzzzzz');
-});

@@ -1,0 +1,131 @@
+/**
+ * A data directory read without a runtime: nothing in it is resumed, no model is called, nothing is written to a log. The
+ * store's lock is held meanwhile, so that nobody writes what is being read; it rejects with `StoreLockedError` when the
+ * directory is in use.
+ */
+import type { ErrorShape } from '../base/errors.ts';
+import { shardOf } from '../base/ids.ts';
+import { type Message, type Pending, textOf, type Usage } from '../base/messages.ts';
+import type { SessionEvent } from '../events/event.ts';
+import type { Journal, SessionKey } from '../journal/journal.ts';
+import { openJournal } from '../journal/open-journal.ts';
+import { acquireStoreLock } from '../journal/store-lock.ts';
+import { readManifest, shardDirectory } from '../journal/store-manifest.ts';
+import { decodeHead, summaryOf } from '../runtime/head.ts';
+import type { SessionSummary } from '../runtime/protocol.ts';
+import { readActor, replayEvents } from '../runtime/session-reader.ts';
+import { type Explanation, explain } from '../session/explain.ts';
+import { publicEntry, publicMessage, type SessionState } from '../session/state.ts';
+
+/** A session as its log has it. */
+export interface StoredSession extends SessionSummary {
+  /** Messages ever logged; the last of them are in `recent`. */
+  readonly messages: number;
+  readonly events: number;
+  readonly usage: Usage;
+  readonly why: {
+    readonly reason: Explanation['reason'] | 'completed' | 'failed' | 'cancelled';
+    readonly detail: string;
+  };
+  readonly blocked?: ErrorShape;
+  readonly children: number;
+  /** Messages still in its window, oldest first. */
+  readonly recent: readonly Message[];
+  readonly pending: readonly Pending[];
+}
+
+/** See the head of the file. */
+export interface StoredSessions {
+  /** All sessions, ascending by id. */
+  list(): readonly SessionSummary[];
+  /** One session; undefined when there is none. Throws `StoreCorruptError` for a log that cannot be read. */
+  session(id: string): StoredSession | undefined;
+  /** Durable events after `after`, oldest first, at most `limit`. */
+  events(id: string, options: { readonly after: number; readonly limit: number }): readonly SessionEvent[];
+}
+
+/** Reads a directory with a store in it. The reader is valid until `read` settles. */
+export async function readStore<T>(directory: string, read: (sessions: StoredSessions) => T): Promise<T> {
+  const lock = await acquireStoreLock(directory);
+  const journals: Journal[] = [];
+  try {
+    const manifest = await readManifest(directory);
+    for (let shard = 0; shard < (manifest?.shards ?? 0); shard += 1) {
+      journals.push(await openJournal({ directory: shardDirectory(directory, shard), durability: 'flush' }));
+    }
+    return read(storedSessions(journals));
+  } finally {
+    for (const journal of journals) await journal.close();
+    await lock.release();
+  }
+}
+
+function storedSessions(journals: readonly Journal[]): StoredSessions {
+  const find = (id: string): { readonly journal: Journal; readonly key: SessionKey } | undefined => {
+    const journal = journals[shardOf(id, journals.length)];
+    const key = journal?.keyOf(id);
+    return journal === undefined || key === undefined ? undefined : { journal, key };
+  };
+  return {
+    list: () => journals.flatMap(summaries).sort((a, b) => (a.id < b.id ? -1 : 1)),
+    session: (id) => {
+      const found = find(id);
+      if (found === undefined) return undefined;
+      const { state } = readActor(found.journal, id, found.key);
+      return state.agent === undefined ? undefined : storedSession(state);
+    },
+    events: (id, options) => {
+      const found = find(id);
+      return found === undefined ? [] : replayEvents(found.journal, id, found.key, options).events;
+    },
+  };
+}
+
+/** From the heads, but for sessions that changed since the last checkpoint: a process that was killed wrote no heads. */
+function summaries(journal: Journal): readonly SessionSummary[] {
+  const changed = new Set<SessionKey>();
+  for (const { key } of journal.tail(journal.checkpointed())) changed.add(key);
+  return journal.names({}).flatMap(([name, key]) => {
+    const head = changed.has(key) ? undefined : journal.head(key);
+    if (head !== undefined) return [decodeHead(head.data).summary];
+    const { state } = readActor(journal, name, key);
+    return state.agent === undefined ? [] : [summaryOf(state)];
+  });
+}
+
+function storedSession(state: SessionState): StoredSession {
+  return {
+    ...summaryOf(state),
+    messages: state.nextMessageSeq - 1,
+    events: state.eventSeq,
+    usage: state.usage,
+    why: whyItRests(state),
+    ...(state.blocked === undefined ? {} : { blocked: state.blocked }),
+    children: state.children.size,
+    recent: state.messages.map(publicMessage),
+    pending: state.mailbox.map(publicEntry),
+  };
+}
+
+/** Why nothing happens in it. The store is closed, so what was in flight stopped with the process that had it. */
+function whyItRests(state: SessionState): StoredSession['why'] {
+  const { reason, detail } = explain(state, { now: Date.now(), isAgentDefined: true, isQueued: false });
+  if (reason === 'nothing_waits' && state.exit !== undefined) {
+    const { reason: exit, error } = state.exit;
+    return { reason: exit, detail: error === undefined ? exit : `${exit}: ${error.message}` };
+  }
+  if (reason === 'waiting_for_model') return { reason, detail: 'stopped in a model call; open goes on' };
+  if (reason === 'waiting_for_tools') {
+    const names = [...new Set([...state.openCalls.values()].map((call) => call.name))].join(', ');
+    return { reason, detail: `stopped in ${names}; open goes on` };
+  }
+  if (reason === 'starting') return { reason, detail: 'has work; open goes on' };
+  return { reason, detail };
+}
+
+/** The text of a message or entry for a line on a screen. */
+export function shortText(content: Message['content']): string {
+  if (typeof content === 'string') return content;
+  const others = content.filter((block) => block.type !== 'text').map((block) => `[${block.type}]`);
+  return [textOf(content), ...others].join(' ').trim();
+}
