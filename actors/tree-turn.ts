@@ -78,8 +78,14 @@ export function runTreeTurn(
 /** The steps an effect is within the tree, none where its target is gone (R23), or `outside`. */
 function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'outside' | readonly Step[] {
   switch (effect.type) {
-    case 'born':
-      return [{ actor: access.create(effect.seed.id), input: { type: 'born', seed: effect.seed } }];
+    case 'born': {
+      const child = access.create(effect.seed.id);
+      // Its first half-step is a step of its own: only once it is born is it known what agent it is made of.
+      return [
+        { actor: child, input: { type: 'born', seed: effect.seed } },
+        { actor: child, input: { type: 'wake' } },
+      ];
+    }
     case 'tellParent': {
       const parent = parentOf(access, actor);
       if (parent === undefined) return [];

@@ -76,6 +76,8 @@ export const PARALLEL_CALLS_MAX = 32;
 export const CALLS_PER_ANSWER_MAX = 128;
 /** Tasks waiting for a tool thread, per shard. */
 export const TOOL_QUEUE_MAX = 100_000;
+/** Children listed in one `children.updated` event; a longer list is the business of `sessions.list`. */
+export const CHILDREN_LISTED_MAX = 100;
 /** Milliseconds a tool's events of progress are held back at most, newest kept. */
 export const PROGRESS_COALESCE_MS = 100;
 /** UTF-8 bytes of a model request (rule R35). */
@@ -200,3 +202,31 @@ export const INSPECT_LIMIT_MAX = 1_000_000;
 export const TOOL_THREAD_YOUNG_HEAP_MB = 16;
 /** Milliseconds waited for a thread that was told to end; one that sits in native code, or in a loop the engine cannot break, may not. */
 export const THREAD_END_MS = 5_000;
+/** Milliseconds one call of the shell tool may take unless the model asks for more (contract, timeouts.command). */
+export const SHELL_TIMEOUT_MS = 30_000;
+/** UTF-8 bytes one call of the shell tool may answer, the notice of a cut included (contract, shell.max_output_bytes). */
+export const SHELL_OUTPUT_BYTES_MAX = 100_000;
+/** Commands of one call of the shell tool: more of them is a script, and belongs into a file. */
+export const SHELL_COMMANDS_MAX = 100;
+/** Milliseconds an interrupted command has to end before its shell is killed: most end within one, some clean up first. */
+export const SHELL_STOP_MS = 2_000;
+/** The same for a command whose time is up: it is stopped that much before the deadline, so that its output can be told. */
+export const SHELL_LATE_STOP_MS = 500;
+/** Milliseconds kept, beyond those, for the way of a timed-out command's answer. */
+export const SHELL_ANSWER_MS = 100;
+/** Milliseconds between TERM and KILL for what a shell started (contract §12, shell kill grace). */
+export const SHELL_KILL_MS = 5_000;
+/** Milliseconds between looks whether a shell that is being ended is gone. */
+export const SHELL_GONE_POLL_MS = 25;
+/** Milliseconds waited for the last output of a shell that has exited: what it left behind may hold the pipe open. */
+export const SHELL_DRAIN_MS = 100;
+/** Milliseconds a shell is kept without use, by default: it costs about 4 MB. */
+export const SHELL_IDLE_MS = 600_000;
+/** Shells one tool has at once; beyond it the one used longest ago makes room. */
+export const SHELLS_MAX = 64;
+/** Sessions without a shell whose directory one tool remembers: as many as live sessions. */
+export const SHELL_DIRECTORIES_MAX = 10_000;
+/** UTF-8 bytes of the newest output told as progress of a running command. */
+export const SHELL_PROGRESS_BYTES = 2_000;
+/** UTF-8 bytes of the path a shell may report as its directory: four times the longest path of Linux. */
+export const SHELL_PATH_BYTES_MAX = 16_384;

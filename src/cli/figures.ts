@@ -5,8 +5,7 @@ import type { Runtime } from '../index.ts';
 /** The figures of a run. Times in milliseconds unless named otherwise. */
 export interface RunFigures {
   readonly sessions: number;
-  /** Messages written, half-steps made and model calls begun by this process. */
-  readonly messages: number;
+  /** Made by this process. */
   readonly halfSteps: number;
   readonly halfStepsPerSecond: number;
   /** From before the store was opened to the answer. */
@@ -63,12 +62,11 @@ export class RunMeter {
   figures(runtime: Runtime, sessions: number): RunFigures {
     const now = performance.now();
     const opened = this.#opened ?? now;
-    const { messages, halfSteps } = runtime.metrics();
+    const { halfSteps } = runtime.metrics();
     const sorted = this.#sends.toSorted((a, b) => a - b);
     const loopMs = this.#loop.count === 0 ? 0 : this.#loop.percentile(99) / NANOSECONDS_PER_MS - LOOP_RESOLUTION_MS;
     return {
       sessions,
-      messages,
       halfSteps,
       halfStepsPerSecond: now === opened ? 0 : (1_000 * halfSteps) / (now - opened),
       seconds: (now - this.#begun) / 1_000,

@@ -29,6 +29,8 @@ const BAR_COLUMNS = 24;
 /** Lines of the tree that are no readers: the reviewer, those that are not shown, the bar, a warning. */
 const FRAME_LINES = 4;
 const STATE_COLUMNS = 26;
+/** Where in a reader's line the sign of its state stands. */
+const SIGN_AT = 2;
 /** Plain progress is told each time another tenth is done. */
 const TENTHS = 10;
 const NOTHING: Progress = { changed: () => undefined, stop: () => undefined };
@@ -40,19 +42,16 @@ export function showProgress(output: Output | undefined, source: ProgressSource,
   return new LiveTree(output, source, surroundings);
 }
 
-function plainLines(output: Output, { board, rate, seconds }: ProgressSource): Progress {
+function plainLines(output: Output, source: ProgressSource): Progress {
+  const { board } = source;
   let told = 0;
   let hasAsked = false;
   return {
     changed: () => {
       const tenth = board.total === 0 ? 0 : Math.floor((TENTHS * board.over) / board.total);
-      const perSecond = rate();
       if (tenth > told) {
         told = tenth;
-        const share = Math.floor((100 * board.over) / board.total);
-        output.write(
-          `${String(share).padStart(3)} %  ${number(board.over)} of ${counted(board.total, 'file')} read  ${number(perSecond)} half-steps/s  ${number(seconds(), 1)} s\n`,
-        );
+        output.write(`${progressLine(source)}\n`);
       }
       if (board.isAsking && !hasAsked) {
         hasAsked = true;
@@ -61,6 +60,12 @@ function plainLines(output: Output, { board, rate, seconds }: ProgressSource): P
     },
     stop: () => undefined,
   };
+}
+
+function progressLine({ board, rate, seconds }: ProgressSource): string {
+  const share = String(Math.floor((100 * board.over) / board.total)).padStart(3);
+  const read = `${number(board.over)} of ${counted(board.total, 'file')} read`;
+  return `${share} %  ${read}  ${number(rate())} half-steps/s  ${number(seconds(), 1)} s`;
 }
 
 /**
@@ -164,7 +169,7 @@ function paintLine({ text, tone }: TreeLine, paint: Paint): string {
     case 'head':
       return paint.bold(text);
     case 'done':
-      return paint.green(text);
+      return `${text.slice(0, SIGN_AT)}${paint.green(text.slice(SIGN_AT, SIGN_AT + 1))}${text.slice(SIGN_AT + 1)}`;
     case 'failed':
       return paint.red(text);
     case 'warning':

@@ -7,7 +7,7 @@ import { clip, counted, left, number, oneLine, right, wrap } from './text-layout
 const COLUMNS = 79;
 const NAME_COLUMNS = 26;
 const FIGURE_COLUMNS = 6;
-const SUMMARY_COLUMNS: number = COLUMNS - NAME_COLUMNS - 3 * FIGURE_COLUMNS - 2;
+const SUMMARY_COLUMNS: number = COLUMNS - NAME_COLUMNS - FIGURE_COLUMNS - 2;
 /** Entries of one list of findings. */
 const TOP = 5;
 /** A function longer than a screen. */
@@ -40,7 +40,7 @@ export function composeIndex(plan: ReviewPlan, reports: Reports): string {
 function table(files: readonly PlannedFile[], reports: Reports): readonly string[] {
   const lines: string[] = [];
   let folder: string | undefined;
-  for (const { path } of files) {
+  for (const { path } of files.toSorted(byFolder)) {
     const own = dirname(path);
     if (own !== folder) {
       if (folder !== undefined) lines.push('');
@@ -53,21 +53,24 @@ function table(files: readonly PlannedFile[], reports: Reports): readonly string
   return lines;
 }
 
+/** Files of one folder together, those of the root first. */
+function byFolder(a: PlannedFile, b: PlannedFile): number {
+  const [folderA, folderB] = [dirname(a.path), dirname(b.path)];
+  return folderA === folderB ? order(a.path, b.path) : order(folderA, folderB);
+}
+
 function heading(folder: string, isFirst: boolean): string {
   if (!isFirst) return clip(oneLine(folder), COLUMNS);
-  const figures = ['lines', 'names', 'long'].map((word) => right(word, FIGURE_COLUMNS)).join('');
-  return `${left(oneLine(folder), NAME_COLUMNS)}${figures}  what it says it is`;
+  return `${left(oneLine(folder), NAME_COLUMNS)}${right('lines', FIGURE_COLUMNS)}  what it is, in its own words`;
 }
 
 function row(path: string, report: SourceReport | FailedReport | undefined): string {
   const name = left(`${INDENT}${oneLine(basename(path))}`, NAME_COLUMNS);
   if (report === undefined || 'error' in report) {
-    return `${name}${right('-', FIGURE_COLUMNS).repeat(3)}  ${clip(oneLine(report?.error ?? 'no report'), SUMMARY_COLUMNS)}`;
+    return `${name}${right('-', FIGURE_COLUMNS)}  ${clip(oneLine(report?.error ?? 'no report'), SUMMARY_COLUMNS)}`;
   }
-  const { lines, exports, longest, summary } = report;
-  const figures = [number(lines), number(exports.count), longest === undefined ? '-' : number(longest.lines)];
-  const text = `${name}${figures.map((figure) => right(figure, FIGURE_COLUMNS)).join('')}`;
-  return `${text}  ${clip(withoutMentions(oneLine(summary)), SUMMARY_COLUMNS)}`.trimEnd();
+  const text = `${name}${right(number(report.lines), FIGURE_COLUMNS)}`;
+  return `${text}  ${clip(withoutMentions(oneLine(report.summary)), SUMMARY_COLUMNS)}`.trimEnd();
 }
 
 function totals(plan: ReviewPlan, read: readonly SourceReport[]): readonly string[] {
@@ -97,7 +100,7 @@ function findings(plan: ReviewPlan, read: readonly SourceReport[], unread: reado
       unread.map(({ path, error }) => `${path}: ${error}`),
       unread.length,
     ),
-    ...longFunctions(read),
+    ...longestFunctions(read),
     ...marks(read),
     ...fanIn(plan, read),
     ...packages(read),
@@ -107,14 +110,13 @@ function findings(plan: ReviewPlan, read: readonly SourceReport[], unread: reado
   return lines.length === 0 ? ['Findings: nothing that these rules look for.'] : ['Findings', ...lines];
 }
 
-function longFunctions(read: readonly SourceReport[]): readonly string[] {
-  const long = read
-    .flatMap(({ path, longest }) =>
-      longest === undefined || longest.lines <= LONG_LINES ? [] : [{ path, ...longest }],
-    )
+function longestFunctions(read: readonly SourceReport[]): readonly string[] {
+  const all = read
+    .flatMap(({ path, longest }) => (longest === undefined ? [] : [{ path, ...longest }]))
     .sort((a, b) => b.lines - a.lines || order(a.path, b.path));
-  const texts = long.map(({ path, name, lines, at }) => `${path}:${at} ${name}, ${lines} lines`);
-  return list(`Functions longer than ${LONG_LINES} lines`, texts, long.length);
+  const long = all.filter(({ lines }) => lines > LONG_LINES).length;
+  const texts = all.slice(0, TOP).map(({ path, name, lines, at }) => `${path}:${at} ${name}, ${lines} lines`);
+  return list(`Longest functions (${number(long)} of more than ${LONG_LINES} lines)`, texts);
 }
 
 function marks(read: readonly SourceReport[]): readonly string[] {

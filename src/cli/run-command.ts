@@ -5,14 +5,15 @@ import { open, type Runtime } from '../index.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
 import { RunMeter } from './figures.ts';
 import { type Progress, showProgress } from './progress.ts';
-import { type ReviewListener, type ReviewResult, runReview } from './review.ts';
+import { type ReviewListener, runReview } from './review.ts';
 import { modelOf, reviewOptions } from './review-agents.ts';
 import { ReviewBoard } from './review-board.ts';
 import { planReview, type ReviewOrder, type ReviewPlan, reviewId } from './review-plan.ts';
-import { type RunReport, reportJson, reportText } from './run-report.ts';
-import { runHeader, standingText, stoppedText } from './run-texts.ts';
+import { type ReviewLog, type RunReport, reportJson, reportText } from './run-report.ts';
+import { runAgain, runHeader, standingText, stoppedText } from './run-texts.ts';
 import { findSourceFiles, SOURCE_KINDS } from './source-files.ts';
 import { DATA_OPTION, dataDirectory, prepareDataDirectory, sourceDirectory } from './store-directory.ts';
+import { readStore, type StoredSessions } from './stored-sessions.ts';
 import { type Output, paintFor, type StopSignal, type Surroundings } from './surroundings.ts';
 
 /** See the head of the file. */
@@ -42,6 +43,8 @@ export const runCommand: Command = {
   run,
 };
 
+type Ended = Omit<RunReport, 'log'>;
+
 /** Everything a run is given. */
 interface Job {
   readonly order: ReviewOrder;
@@ -49,6 +52,8 @@ interface Job {
   readonly data: string;
   readonly isFresh: boolean;
   readonly isJson: boolean;
+  /** The command that asks for the same. */
+  readonly again: string;
   readonly surroundings: Surroundings;
 }
 
@@ -60,8 +65,15 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   };
   const data = dataDirectory(given, surroundings);
   await prepareDataDirectory(data);
-  const isJson = given.flag('json');
-  return review({ order, id: reviewId(order), data, isFresh: given.flag('fresh'), isJson, surroundings });
+  return review({
+    order,
+    id: reviewId(order),
+    data,
+    isFresh: given.flag('fresh'),
+    isJson: given.flag('json'),
+    again: runAgain(given, data, surroundings),
+    surroundings,
+  });
 }
 
 async function review(job: Job): Promise<number> {
@@ -75,12 +87,12 @@ async function review(job: Job): Promise<number> {
     runtime = await open(data, reviewOptions(job.id, order.directory, order.model));
     meter.opened();
     const ended = await Promise.race([stop.fired, work(job, runtime, meter, messages)]);
+    await runtime.close({ deadlineMs: STOP_DEADLINE_MS });
     if (typeof ended !== 'string') {
-      write(job, ended);
+      write(job, { ...ended, log: await readStore(data, (sessions) => logOf(sessions, job.id)) });
       return EXIT.ok;
     }
-    await runtime.close({ deadlineMs: STOP_DEADLINE_MS });
-    messages.write(stoppedText(ended, surroundings));
+    messages.write(stoppedText(ended, job.again));
     return EXIT[ended];
   } finally {
     stop.forget();
@@ -90,7 +102,7 @@ async function review(job: Job): Promise<number> {
 }
 
 /** The review with everything that shows it, which is gone when this settles or a signal came. */
-async function work(job: Job, runtime: Runtime, meter: RunMeter, messages: Output): Promise<RunReport> {
+async function work(job: Job, runtime: Runtime, meter: RunMeter, messages: Output): Promise<Ended> {
   const { surroundings, order, id, data } = job;
   const board = new ReviewBoard();
   const watching = new AbortController();
@@ -128,7 +140,7 @@ async function work(job: Job, runtime: Runtime, meter: RunMeter, messages: Outpu
       order.model === 'claude'
         ? await Promise.race([reviewing, refusal(runtime, board, watching.signal)])
         : await reviewing;
-    return reportOf(job, result, meter.figures(runtime, 1 + result.plan.files.length), data);
+    return { id, order, data, result, figures: meter.figures(runtime, 1 + result.plan.files.length) };
   } finally {
     watching.abort();
     progress?.stop();
@@ -171,8 +183,16 @@ async function refusal(runtime: Runtime, board: ReviewBoard, signal: AbortSignal
   return new Promise<never>(() => undefined);
 }
 
-function reportOf(job: Job, result: ReviewResult, figures: RunReport['figures'], data: string): RunReport {
-  return { id: job.id, order: job.order, data, result, figures };
+/** Counted in the log itself, now that nobody writes to it. */
+function logOf(sessions: StoredSessions, id: string): ReviewLog {
+  let [messages, inputTokens, outputTokens] = [0, 0, 0];
+  for (const each of sessions.list()) {
+    const session = each.id === id || each.parent === id ? sessions.session(each.id) : undefined;
+    messages += session?.messages ?? 0;
+    inputTokens += session?.usage.input_tokens ?? 0;
+    outputTokens += session?.usage.output_tokens ?? 0;
+  }
+  return { messages, inputTokens, outputTokens };
 }
 
 function write({ isJson, surroundings }: Job, report: RunReport): void {

@@ -15,6 +15,14 @@ export interface RunReport {
   readonly data: string;
   readonly result: ReviewResult;
   readonly figures: RunFigures;
+  readonly log: ReviewLog;
+}
+
+/** The log of a whole review, whatever process wrote it. */
+export interface ReviewLog {
+  readonly messages: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
 }
 
 const LABEL_COLUMNS = 18;
@@ -35,7 +43,7 @@ export function reportText(report: RunReport, surroundings: Surroundings, paint:
 }
 
 function figureRows(
-  { result, figures, data, id }: RunReport,
+  { result, figures, data, id, log }: RunReport,
   surroundings: Surroundings,
 ): readonly (readonly [string, string])[] {
   const here = result.standing === 'new' ? '' : ' in this run';
@@ -50,8 +58,16 @@ function figureRows(
       'sessions',
       `${number(figures.sessions)} (reviewer ${id}, ${counted(readers, 'reader')}${failures(result.failed)})`,
     ],
-    ['messages', `${number(figures.messages)}${here}`],
-    ['half-steps', `${number(halfSteps)}${here}, ${number(figures.halfStepsPerSecond)} a second`],
+    [
+      'messages',
+      `${number(log.messages)} in the log, ${number(log.inputTokens)} tokens in, ${number(log.outputTokens)} out${estimated(result)}`,
+    ],
+    [
+      'half-steps',
+      halfSteps === 0
+        ? 'none in this run: nothing was left to do'
+        : `${number(halfSteps)}${here}, ${number(figures.halfStepsPerSecond)} a second`,
+    ],
     ['send to receipt', sends],
     ['host loop delay', `p99 ${number(figures.hostLoopDelayP99Ms, 1)} ms`],
     [
@@ -60,6 +76,11 @@ function figureRows(
     ],
     ['data', shownPath(data, surroundings)],
   ];
+}
+
+/** A scripted model estimates what it used. */
+function estimated({ plan }: ReviewResult): string {
+  return plan.model === 'scripted' ? ' (estimates)' : '';
 }
 
 function failures(count: number): string {
@@ -81,7 +102,7 @@ function nextCommands(
 
 /** The report for programs. */
 export function reportJson(report: RunReport, surroundings: Surroundings): unknown {
-  const { id, order, data, result, figures } = report;
+  const { id, order, data, result, figures, log } = report;
   return {
     session: id,
     directory: order.directory,
@@ -91,6 +112,7 @@ export function reportJson(report: RunReport, surroundings: Surroundings): unkno
     failed: result.failed,
     index: result.index,
     figures,
+    log,
     data,
     next: nextCommands(report, surroundings).map(({ command }) => command),
   };

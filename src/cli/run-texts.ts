@@ -1,7 +1,9 @@
 /** What `troupe run` says before and beside its result. Pure. */
+
+import type { Arguments } from './command.ts';
 import type { ReviewStanding } from './review.ts';
 import type { ReviewOrder, ReviewPlan } from './review-plan.ts';
-import { shownPath } from './store-directory.ts';
+import { dataArgument, quoted, shownPath } from './store-directory.ts';
 import type { Paint, StopSignal, Surroundings } from './surroundings.ts';
 import { counted, number, oneLine } from './text-layout.ts';
 
@@ -37,8 +39,21 @@ export function standingText(plan: ReviewPlan, standing: ReviewStanding): string
   return `${files}${cost}.\n\n`;
 }
 
-/** What is said when a signal ends the run. */
-export function stoppedText(signal: StopSignal, surroundings: Surroundings): string {
+/** What is said when a signal ends the run. `again`: the command that goes on. */
+export function stoppedText(signal: StopSignal, again: string): string {
   const why = signal === 'SIGINT' ? 'Stopped' : 'Told to stop';
-  return `${why}. Everything so far is in the log; the same command goes on from there:\n  ${surroundings.invocation} run with the same options\n`;
+  return `${why}. Everything so far is in the log; this goes on from there:\n  ${again}\n`;
+}
+
+/** The command that asks for the same review. */
+export function runAgain(given: Arguments, data: string, surroundings: Surroundings): string {
+  const directory = given.text('dir');
+  const limit = given.count('limit');
+  return [
+    `${surroundings.invocation} run`,
+    directory === undefined ? '' : ` --dir ${quoted(directory)}`,
+    dataArgument(data, surroundings),
+    limit === undefined ? '' : ` --limit ${limit}`,
+    given.flag('scripted') ? ' --scripted' : '',
+  ].join('');
 }

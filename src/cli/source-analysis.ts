@@ -93,7 +93,8 @@ const NOT_NAMES: ReadonlySet<string> = new Set([
   ...['if', 'for', 'while', 'switch', 'catch', 'with', 'return', 'function', 'else', 'do', 'try'],
   ...['await', 'throw', 'new', 'typeof', 'super', 'import', 'require', 'yield'],
 ]);
-const MARK = /(?:\/\/|\/\*|^\s*\*|#|--|<!--).*?\b(TODO|FIXME|HACK|XXX)\b/;
+/** At the start of a comment: a mark, not a word about one. */
+const MARK = /(?:\/\/|\/\*+|^\s*\*|#|--|<!--)\s*(TODO|FIXME|HACK|XXX)\b/;
 const EXPORT_LIST = /^export\s+(?:type\s+)?\{([^}]*)\}/gm;
 const SUMMARY_CHARACTERS = 160;
 

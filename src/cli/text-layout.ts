@@ -7,6 +7,12 @@ const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
 const ZERO = /\p{Mark}|\p{Cf}|\u200b/u;
 const ELLIPSIS = '…';
+// Made once: a format costs more than a thousand numbers written with it.
+const WHOLE = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+const FORMATS: readonly Intl.NumberFormat[] = [
+  WHOLE,
+  new Intl.NumberFormat('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 }),
+];
 
 /** Without what could steer a terminal; line ends and tabs stay. */
 export function printable(text: string): string {
@@ -78,9 +84,9 @@ export function wrap(text: string, width: number): readonly string[] {
   return [...lines, line];
 }
 
-/** `1,234`; at most `digits` after the point. */
-export function number(value: number, digits = 0): string {
-  return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+/** `1,234`, or with one digit after the point. */
+export function number(value: number, digits: 0 | 1 = 0): string {
+  return (FORMATS[digits] ?? WHOLE).format(value);
 }
 
 /** A count and its noun: `1 file`, `2 files`. */

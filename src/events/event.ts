@@ -44,6 +44,7 @@ export type EventBody =
       readonly type: 'children.updated';
       readonly children: readonly { readonly id: string; readonly name: string; readonly state: string }[];
     }
+  | { readonly type: 'subagent.evicted'; readonly child: string }
   | { readonly type: 'eviction'; readonly below: number }
   | { readonly type: 'session.name'; readonly name: string }
   | {

@@ -18,7 +18,7 @@ import type { ResultShelf } from '../../actors/result-shelf.ts';
 import { isRunnable, isRunning, isWaiting, SessionActor } from '../../actors/session-actor.ts';
 import { ToolRunner, type ToolStart } from '../../actors/tool-runner.ts';
 import { type ActorEffect, runTreeTurn, type TreeAccess } from '../../actors/tree-turn.ts';
-import { HOT_SESSIONS_MAX, type Limits } from '../base/bounds.ts';
+import { CHILDREN_LISTED_MAX, HOT_SESSIONS_MAX, type Limits } from '../base/bounds.ts';
 import type { Clock, Random } from '../base/clock.ts';
 import { errorFromShape, errorShape, StoreFullError, TroupeError } from '../base/errors.ts';
 import type { Settings } from '../base/settings.ts';
@@ -659,7 +659,9 @@ export class Shard {
       // A session that fails again and again is left alone until the store is opened again, or it is sent something.
       if (!this.#crashes.count(actor.id)) continue;
       this.#resuming += 1;
-      setImmediate(() => this.#resume(actor.id));
+      setImmediate(() => {
+        if (!this.#isClosing) this.#resume(actor.id);
+      });
     }
     this.#checkDrained();
   }
@@ -729,7 +731,8 @@ export class Shard {
   }
 
   #resumeSlice(names: readonly string[], from: number): void {
-    if (this.#isClosed) return;
+    // The checkpointer is still held: what was not read stays in the tail for the next open.
+    if (this.#isClosing) return;
     const end = Math.min(from + RESUME_SLICE, names.length);
     for (const name of names.slice(from, end)) this.#resume(name);
     this.passivateSome();
@@ -741,7 +744,7 @@ export class Shard {
   #resume(name: string): void {
     this.#resuming -= 1;
     try {
-      const actor = this.#isClosing || this.#degraded !== undefined ? undefined : this.find(name);
+      const actor = this.#degraded === undefined ? this.find(name) : undefined;
       if (actor !== undefined) {
         this.#checkpointer.changed(actor);
         if (this.#interrupted.has(name) && this.agentOf(actor) !== undefined) this.submit(name, []);
@@ -783,11 +786,10 @@ export class Shard {
     for (const [name, key] of this.parts.journal.names({})) {
       const hot = this.#hot.get(name);
       const head = hot === undefined ? this.headOf(key) : undefined;
-      const isBlocked = hot === undefined ? head !== undefined && isHeadBlocked(head.data) : hot.state.blocked !== undefined;
+      const isBlocked =
+        hot === undefined ? head !== undefined && isHeadBlocked(head.data) : hot.state.blocked !== undefined;
       if (!isBlocked) continue;
-      resumed.push(
-        new Promise((resolve, reject) => this.submit(name, [{ type: 'resume' }], { resolve, reject })),
-      );
+      resumed.push(new Promise((resolve, reject) => this.submit(name, [{ type: 'resume' }], { resolve, reject })));
     }
     await Promise.all(resumed);
   }
@@ -873,11 +875,9 @@ export class Shard {
   }
 }
 
-/** Children listed in one `children.updated` event; a longer list is the business of `sessions.list`. */
-const CHILDREN_LISTED_MAX = 100;
-
 function childrenUpdated(parent: SessionActor, at: number, stateOf: (id: string) => string | undefined): SessionEvent {
-  const all = [...parent.state.children.values()];
+  const { children: known, hiddenChildren } = parent.state;
+  const all = [...known.values()].filter((child) => !hiddenChildren.has(child.name));
   const children = all.slice(-CHILDREN_LISTED_MAX).map(({ id, name }) => ({ id, name, state: stateOf(id) ?? 'idle' }));
   return { session: parent.id, at, type: 'children.updated', children };
 }

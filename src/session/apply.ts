@@ -5,7 +5,7 @@
  * Pure but linear: the state given is consumed and returned changed, since copying the messages at each record would make
  * a half-step cost its history. Who needs the state before folds again. Keeps S1 to S6 of `state.ts`.
  */
-import { DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX, RECEIPTS_REMEMBERED_MAX } from '../base/bounds.ts';
+import { CHILDREN_LISTED_MAX, DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX, RECEIPTS_REMEMBERED_MAX } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { addUsage, NO_USAGE, type ToolUseBlock, textOf } from '../base/messages.ts';
 import type { EventBody, SessionStateName } from '../events/event.ts';
@@ -113,6 +113,8 @@ class Fold {
         const { type: _type, ...exit } = record;
         // The first exit is the one a handle's `reply()` gives; a child woken again later has answered already.
         this.#state.exit ??= exit;
+        // Whoever has ended is not started again; a wait left behind would keep it from ever being quiet.
+        this.#state.restartAt = undefined;
         return;
       }
       case 'restartScheduled':
@@ -268,6 +270,7 @@ class Fold {
       this.#event(() => ({ type: 'pending.removed', pendingId: entry.id, reason: 'promoted' }));
     }
     const seqs = drafts.map((draft) => this.#append(draft).seq);
+    if (group[0].type === 'subagent') this.#showChild(group[0].source.name);
     const messageSeq = drafts.length === 1 ? seqs[0] : group[0].seed;
     for (const entry of group) {
       if (entry.type !== 'user_message') continue;
@@ -319,6 +322,35 @@ class Fold {
     state.floor = below;
     this.#openEpoch();
     this.#event(() => ({ type: 'eviction', below }));
+    this.#hideChildren();
+  }
+
+  /** A child whose spawn and words have all left the window is no longer listed for its parent (§7.7). */
+  #hideChildren(): void {
+    const state = this.#state;
+    if (state.children.size === 0) return;
+    const heard = new Set<string | undefined>();
+    for (const message of state.messages) if (message.phantom === true) heard.add(message.toolName);
+    for (const child of state.children.values()) {
+      const hasTrace =
+        (child.spawnCallId !== undefined && state.callIds.has(child.spawnCallId)) || heard.has(`from_${child.name}`);
+      if (hasTrace || state.hiddenChildren.has(child.name)) continue;
+      state.hiddenChildren.add(child.name);
+      this.#event(() => ({ type: 'subagent.evicted', child: child.id }));
+    }
+  }
+
+  /** A delivery shows its child again. */
+  #showChild(name: string | undefined): void {
+    const { children, hiddenChildren } = this.#state;
+    if (name === undefined || !hiddenChildren.delete(name)) return;
+    this.#event(() => ({
+      type: 'children.updated',
+      children: [...children.values()]
+        .filter((each) => !hiddenChildren.has(each.name))
+        .slice(-CHILDREN_LISTED_MAX)
+        .map((each) => ({ id: each.id, name: each.name, state: each.exited ?? 'working' })),
+    }));
   }
 
   #responded(record: Extract<SessionRecord, { type: 'responded' }>): void {

@@ -152,10 +152,7 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
     ...(blocks ? { blocks: true } : {}),
   });
   const told = tellFailure(state, error, environment);
-  records.push(...told.records);
-  const effects: Effect[] = [...told.effects];
-  if (!blocks) effects.push({ type: 'again', input: { type: 'wake' } });
-  return { records, effects };
+  return { records: [...records, ...told.records], effects: told.effects };
 }
 
 function failureNote(error: ErrorShape, attempts: number, bounces: boolean): string | undefined {

@@ -66,11 +66,9 @@ function closeRound(
     reason,
     ...(error === undefined ? {} : { error }),
   });
-  const told = error === undefined ? { records: [], effects: [] } : tellFailure(state, error, environment);
-  return {
-    records: [...records, ...told.records],
-    effects: [...told.effects, { type: 'again', input: { type: 'wake' } }],
-  };
+  if (error === undefined) return { records, effects: [{ type: 'again', input: { type: 'wake' } }] };
+  const told = tellFailure(state, error, environment);
+  return { records: [...records, ...told.records], effects: told.effects };
 }
 
 function claim(state: SessionState, selection: Selection, environment: Environment): Decision {

@@ -14,11 +14,13 @@ import { INTERRUPT_NOTICE } from './tool-texts.ts';
 export function decideInterrupt(state: SessionState, reason: string | undefined): Decision {
   const children: Effect[] =
     state.children.size === 0 ? [] : [{ type: 'interruptChildren', ...(reason === undefined ? {} : { reason }) }];
+  const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
   if (state.state === 'idle') {
-    return { records: [], effects: [...children, { type: 'result', value: false }] };
+    // A child that waits for its restart works, although nothing runs.
+    if (state.restartAt === undefined) return { records: [], effects: [...children, { type: 'result', value: false }] };
+    return { records: exit.records, effects: [...exit.effects, ...children, { type: 'result', value: true }] };
   }
   const interrupted = interruptRecords(state, reason, state.nextPendingId);
-  const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
   return {
     records: [...interrupted.records, ...exit.records],
     effects: [

@@ -22,20 +22,23 @@ export function exitDecision(
   };
 }
 
-/** A child's failed turn: its supervisor decides, or it is reported. A child that ended before only says so. */
+/**
+ * What follows a failed turn: a child's supervisor decides, or it is reported; then what waits is taken up. A supervised
+ * child takes up nothing until its supervisor has spoken, or a restart would cancel the message just begun.
+ */
 export function tellFailure(state: SessionState, error: ErrorShape, environment: Environment): Decision {
-  if (state.parent === undefined) return { records: [], effects: [] };
-  const isSupervised = state.exit === undefined && environment.isSupervised?.() === true;
+  const isSupervised = state.parent !== undefined && state.exit === undefined && environment.isSupervised?.() === true;
   return isSupervised ? { records: [], effects: [{ type: 'childFailed', error }] } : reportFailure(state, error, true);
 }
 
-/** The end of a failed child: told to its parent's model (Δ11) where `tell` says so, and as its exit. */
+/** The end of a failed child: told to its parent's model (Δ11) where `tell` says so, and as its exit. Then it goes on. */
 export function reportFailure(state: SessionState, error: ErrorShape, tell: boolean): Decision {
-  if (state.parent === undefined) return { records: [], effects: [] };
+  const wake: Effect = { type: 'again', input: { type: 'wake' } };
+  if (state.parent === undefined) return { records: [], effects: [wake] };
   const content = `I could not finish: my turn failed (${error.message}).`;
   const exit = exitDecision(state, { reason: 'failed', reply: '', error });
   const said: Effect = { type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content } };
-  return { records: exit.records, effects: tell ? [said, ...exit.effects] : exit.effects };
+  return { records: exit.records, effects: [...(tell ? [said] : []), ...exit.effects, wake] };
 }
 
 /** A child starts again: what runs is ended, what it knew is left behind, its task stands first and starts a turn. */
@@ -99,6 +102,6 @@ export function decideEscalation(
   const told = tellFailure(state, error, environment);
   return {
     records: [...records, ...told.records],
-    effects: [...effects, ...told.effects, { type: 'again', input: { type: 'wake' } }],
+    effects: [...effects, ...told.effects],
   };
 }

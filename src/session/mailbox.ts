@@ -95,13 +95,17 @@ export function selectEntries(state: SessionState): Selection | undefined {
   const background: MailboxEntry[] = [];
   const steers: MailboxEntry[] = [];
   const candidates: MailboxEntry[] = [];
+  let task: MailboxEntry | undefined;
   for (const entry of state.mailbox) {
-    if (entry.type === 'tool_response') responses.push(entry);
+    if (entry.seed !== undefined) task = entry;
+    else if (entry.type === 'tool_response') responses.push(entry);
     else if (entry.kind === 'background') background.push(entry);
     else if (entry.deliver === 'steer') steers.push(entry);
     else candidates.push(entry);
   }
   const fresh = state.state === 'idle' && responses.length === 0;
+  // A task starts its turn before anything that waits: it is in the log already, and would start nothing later (R12).
+  if (task !== undefined) return { responses, background, steers, riders: [task] };
   if (fresh) {
     const interrupting = candidates.find((entry) => entry.deliver === 'interrupt');
     if (interrupting !== undefined) return { responses, background, steers: [], riders: [interrupting] };

@@ -157,6 +157,8 @@ export interface SessionState {
 
   children: Map<string, ChildLink>;
   childNames: Set<string>;
+  /** Names of children of which no trace is left in the window (§7.7); their next delivery shows them again. */
+  hiddenChildren: Set<string>;
   childKeys: Map<string, { readonly child: string; readonly fingerprint: string }>;
   goal: { readonly description: string; completed: boolean } | undefined;
   exit:
@@ -209,6 +211,7 @@ export function emptyState(id: string): SessionState {
     settled: [],
     children: new Map(),
     childNames: new Set(),
+    hiddenChildren: new Set(),
     childKeys: new Map(),
     goal: undefined,
     exit: undefined,
@@ -227,6 +230,7 @@ export function snapshotState(state: SessionState): string {
     receipts: [...state.receipts],
     children: [...state.children],
     childNames: [...state.childNames],
+    hiddenChildren: [...state.hiddenChildren],
     childKeys: [...state.childKeys],
   });
 }
@@ -234,7 +238,10 @@ export function snapshotState(state: SessionState): string {
 /** The state a snapshot describes. Trusts its writer: the journal guards the text. */
 export function restoreState(text: string): SessionState {
   const plain = JSON.parse(text) as SessionState &
-    Record<'openCalls' | 'callIds' | 'keys' | 'receipts' | 'children' | 'childNames' | 'childKeys', never>;
+    Record<
+      'openCalls' | 'callIds' | 'keys' | 'receipts' | 'children' | 'childNames' | 'hiddenChildren' | 'childKeys',
+      never
+    >;
   // Object.assign over an empty state: members that were undefined are absent from the text.
   return Object.assign(emptyState(plain.id), plain, {
     openCalls: new Map(plain.openCalls),
@@ -243,6 +250,7 @@ export function restoreState(text: string): SessionState {
     receipts: new Map(plain.receipts),
     children: new Map(plain.children),
     childNames: new Set(plain.childNames),
+    hiddenChildren: new Set(plain.hiddenChildren),
     childKeys: new Map(plain.childKeys),
   });
 }

@@ -49,6 +49,7 @@ export async function executeTool(tool: AnyTool, execution: ToolExecution): Prom
   const { content, success } = await raceAbort(tool.name, execution, clock, (signal) => {
     const context: ToolContext = {
       ...execution.context,
+      ...(Number.isFinite(execution.timeoutMs) ? { timeoutMs: execution.timeoutMs } : {}),
       signal,
       progress: (data) => {
         if (open) tellProgress(data, execution.progress);

@@ -17,6 +17,8 @@ export interface ToolContext {
   readonly callId: string;
   /** Stable for this call across crashes and restarts: an idempotency key for the outside world. */
   readonly key: string;
+  /** Milliseconds this call may take from its start; missing in tool threads, where the pool keeps the time. */
+  readonly timeoutMs?: number;
   /** Tells subscribers how far the call is; ephemeral, newest wins. */
   readonly progress: (data: unknown) => void;
 }

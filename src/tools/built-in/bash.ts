@@ -1,0 +1,237 @@
+/**
+ * `bash`: a shell that stays, one for each session (contract §11.2). A tool value: its shells are processes of the host.
+ */
+import { z } from 'zod';
+import {
+  SHELL_ANSWER_MS,
+  SHELL_COMMANDS_MAX,
+  SHELL_LATE_STOP_MS,
+  SHELL_OUTPUT_BYTES_MAX,
+  SHELL_PROGRESS_BYTES,
+  SHELL_STOP_MS,
+  SHELL_TIMEOUT_MS,
+} from '../../base/bounds.ts';
+import { systemClock } from '../../base/clock.ts';
+import { asError, TimeoutError } from '../../base/errors.ts';
+import { parseOption } from '../../base/settings.ts';
+import { INTERRUPT_NOTICE } from '../../session/tool-texts.ts';
+import { headOfBytes } from '../result-text.ts';
+import { type Tool, type ToolContext, tool } from '../tool.ts';
+import { shellEnvironment } from './shell-environment.ts';
+import { type ShellLease, ShellPool } from './shell-pool.ts';
+
+/** Options of `bashTool`. */
+export interface BashOptions {
+  /** Where sessions start; a child session starts where its parent is. Default: the working directory of the process. */
+  readonly cwd?: string;
+  /** Added to the environment of the process, of which the model provider's credentials are left out. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** The shell's program: bash or a POSIX shell. Default `bash`, else `sh`. */
+  readonly shell?: string;
+  /** Milliseconds a shell is kept without use; default ten minutes. */
+  readonly idleMs?: number;
+}
+
+/** What the model sends: one command, or several that run one after the other. */
+export interface BashInput {
+  readonly command?: string | undefined;
+  readonly commands?: readonly string[] | undefined;
+}
+
+/** A `bash` tool, with its shells. */
+export interface BashTool extends Tool<BashInput> {
+  /** Ends all its shells and what runs in them. A later call starts anew. Never rejects. */
+  close(): Promise<void>;
+}
+
+const optionsSchema: z.ZodType<BashOptions> = z.strictObject({
+  cwd: z.string().min(1).optional(),
+  env: z.record(z.string(), z.string()).optional(),
+  shell: z.string().min(1).optional(),
+  idleMs: z.number().int().positive().optional(),
+}) as unknown as z.ZodType<BashOptions>;
+
+const input = z.object({
+  command: z.string().optional().describe('The command line to run'),
+  commands: z
+    .array(z.string())
+    .max(SHELL_COMMANDS_MAX)
+    .optional()
+    .describe('Instead of command: command lines to run one after the other, each whatever became of those before'),
+});
+
+/**
+ * A `bash` tool with options of its own. Throws `ConfigError` for bad options; its failures are results.
+ *
+ * A session's shell lives between calls and turns: directory, variables and background jobs stay. Calls of one session run one
+ * after the other. The timeout is that of the whole call, waiting and all commands of a batch included.
+ *
+ * Security: commands run with the rights of the process that embeds the runtime, on its machine: what it may read, write and
+ * reach, the model may. Nothing is contained here; grant it only where the whole process is. The environment is handed on
+ * without the model provider's credentials, which is no wall either: a command may read the process itself.
+ *
+ * Sessions are told apart by their ids: runtimes in one process with the same ids need a tool each.
+ */
+export function bashTool(options: BashOptions = {}): BashTool {
+  const { cwd, env, shell, idleMs } = parseOption(optionsSchema, 'bashTool', options);
+  const pool = new ShellPool({
+    cwd: cwd ?? process.cwd(),
+    environment: () => shellEnvironment(env ?? {}),
+    programs: shell === undefined ? ['bash', 'sh'] : [shell],
+    ...(idleMs === undefined ? {} : { idleMs }),
+  });
+  const made = tool({
+    name: 'bash',
+    description:
+      'Run commands in a shell that stays: directory, variables and background jobs survive between calls. Answers what the ' +
+      'commands print, OK for nothing. There is no terminal and no input: use flags instead of prompts. Give either command ' +
+      'or commands. Start what runs for long in the background with its output in a file.',
+    input,
+    effect: 'once',
+    timeoutMs: SHELL_TIMEOUT_MS,
+    adjustableTimeout: true,
+    run: (call, context) => answerCall(pool, call, context),
+  });
+  return { ...made, close: () => pool.close() };
+}
+
+/** One call on its way. */
+interface Call {
+  readonly lease: ShellLease;
+  readonly context: ToolContext;
+  /** Fires when the call is interrupted or its time is up; the reason tells which. */
+  readonly stop: AbortSignal;
+  /** Milliseconds a command has to stop when the time is up. */
+  readonly lateStopMs: number;
+  readonly timeoutMs: number;
+}
+
+/** What became of one command. */
+interface Answer {
+  readonly text: string;
+  readonly isFailure: boolean;
+}
+
+async function answerCall(pool: ShellPool, call: BashInput, context: ToolContext): Promise<unknown> {
+  const { command, commands } = call;
+  const problem = problemOf(call);
+  if (problem !== undefined) return { error: problem };
+  const timeoutMs = context.timeoutMs ?? SHELL_TIMEOUT_MS;
+  // The command is stopped before the call's time is up: after that, whoever waits for the call takes no answer.
+  const reserveMs = Math.min(SHELL_LATE_STOP_MS + SHELL_ANSWER_MS, timeoutMs / 4);
+  const lateStopMs = (reserveMs * SHELL_LATE_STOP_MS) / (SHELL_LATE_STOP_MS + SHELL_ANSWER_MS);
+  const stopper = new AbortController();
+  const onAbort = (): void => stopper.abort(context.signal.reason);
+  const timer = systemClock.setTimer(() => stopper.abort(new TimeoutError('time is up')), timeoutMs - reserveMs);
+  context.signal.addEventListener('abort', onAbort, { once: true });
+  if (context.signal.aborted) onAbort();
+  const stop = stopper.signal;
+  try {
+    const lease = await pool.take(context.session, stop);
+    if (lease === undefined) return resultOf(notRun(stop, timeoutMs));
+    try {
+      const one: Call = { lease, context, stop, lateStopMs, timeoutMs };
+      if (commands !== undefined) return await runBatch(one, commands);
+      return resultOf(await runOne(one, command ?? '', SHELL_OUTPUT_BYTES_MAX));
+    } finally {
+      lease.release();
+    }
+  } finally {
+    systemClock.clearTimer(timer);
+    context.signal.removeEventListener('abort', onAbort);
+  }
+}
+
+function problemOf({ command, commands }: BashInput): string | undefined {
+  if (command !== undefined && commands !== undefined) return 'give either command or commands, not both';
+  if (command === undefined && commands === undefined) return 'command is required (or commands)';
+  if (command !== undefined) return commandProblem(command);
+  if (!Array.isArray(commands) || commands.length === 0) return 'commands must not be empty: a list of command lines';
+  return undefined;
+}
+
+function commandProblem(command: string): string | undefined {
+  if (command.trim() === '') return 'command cannot be blank';
+  if (command.includes('\0')) return 'a command cannot hold a NUL character';
+  return undefined;
+}
+
+function resultOf({ text, isFailure }: Answer): unknown {
+  return isFailure ? { error: text } : text;
+}
+
+/** Each command's answer under its header; the room for output is shared by those still to come. */
+async function runBatch(call: Call, commands: readonly string[]): Promise<string> {
+  const parts: string[] = [];
+  let room = SHELL_OUTPUT_BYTES_MAX;
+  for (const [index, command] of commands.entries()) {
+    const header = `[${index + 1}/${commands.length}] $ ${command.trim() === '' ? '(blank)' : command}`;
+    room -= Buffer.byteLength(header) + 3;
+    const text = await runOfBatch(call, command, Math.max(0, Math.floor(room / (commands.length - index))));
+    room -= Buffer.byteLength(text);
+    parts.push(`${header}\n${text}`);
+  }
+  return headOfBytes(parts.join('\n\n'), SHELL_OUTPUT_BYTES_MAX);
+}
+
+async function runOfBatch(call: Call, command: string, bytesMax: number): Promise<string> {
+  if (command.trim() === '') return '(skipped: blank command)';
+  if (call.stop.aborted) return `(skipped: ${isTimeout(call.stop) ? 'the call timed out' : 'interrupted'})`;
+  const problem = commandProblem(command);
+  return problem === undefined ? (await runOne(call, command, bytesMax)).text : `Error: ${problem}`;
+}
+
+/** Runs a command; its answer is at most `bytesMax` UTF-8 bytes long, as far as notices fit. Never rejects. */
+async function runOne(call: Call, command: string, bytesMax: number): Promise<Answer> {
+  const { lease, context, stop, lateStopMs } = call;
+  let result: Awaited<ReturnType<ShellLease['run']>>;
+  try {
+    result = await lease.run(command, {
+      signal: stop,
+      stopMs: () => (isTimeout(stop) ? lateStopMs : SHELL_STOP_MS),
+      onOutput: (output) => context.progress({ output: output.recent(SHELL_PROGRESS_BYTES) }),
+    });
+  } catch (error) {
+    return { text: asError(error).message, isFailure: true };
+  }
+  const { output, end, restarted } = result;
+  const fresh = restarted === undefined ? '' : `${restartNotice(restarted)}\n\n`;
+  const room = (notices: string): string => output.text(Math.max(0, bytesMax - Buffer.byteLength(notices)));
+  if (end.type === 'finished') return { text: fresh + (room(fresh) || 'OK'), isFailure: false };
+  if (end.type === 'shellEnded' && !stop.aborted) {
+    const note = `[The shell ended (${end.how}). The next command gets a new one.]`;
+    const text = room(`${fresh}${note}\n\n`);
+    return { text: fresh + (text === '' ? note : `${text}\n\n${note}`), isFailure: false };
+  }
+  const lost =
+    end.type === 'stopped' ? '' : '\n[The command did not stop: its shell was killed. The next one gets a new one.]';
+  const notice = `${stopNotice(call)}${lost}\n\nPartial output:\n`;
+  const text = room(fresh + notice);
+  const told = text === '' ? `${stopNotice(call)}${lost}` : notice + text;
+  return { text: fresh === '' ? told : `${told}\n\n${fresh.trimEnd()}`, isFailure: isTimeout(stop) };
+}
+
+function notRun(stop: AbortSignal, timeoutMs: number): Answer {
+  if (!isTimeout(stop)) return { text: INTERRUPT_NOTICE, isFailure: false };
+  const text = `${timeoutNotice(timeoutMs)} It was not run: the shell was busy with earlier commands all the time.`;
+  return { text, isFailure: true };
+}
+
+function stopNotice({ stop, timeoutMs }: Call): string {
+  return isTimeout(stop) ? timeoutNotice(timeoutMs) : INTERRUPT_NOTICE;
+}
+
+function timeoutNotice(timeoutMs: number): string {
+  return `The command timed out after ${timeoutMs / 1_000} seconds.`;
+}
+
+function restartNotice(how: string): string {
+  return `[A new shell: the earlier one ${how}. Its directory is kept where it is still there; variables and functions are lost.]`;
+}
+
+function isTimeout(stop: AbortSignal): boolean {
+  return stop.reason instanceof TimeoutError;
+}
+
+/** Runs with the rights, the directory and the environment of the process, less the model provider's credentials. */
+export const bash: BashTool = bashTool();

@@ -1,0 +1,69 @@
+/**
+ * The process groups of a shell. A shell leads a POSIX session of its own; commands such as `timeout` put what they run into
+ * another group of it, where a signal to the shell's group does not arrive.
+ */
+import { execFile } from 'node:child_process';
+import { readdir, readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+
+/** Bytes of a process table as `ps` prints it: 100,000 processes. */
+const TABLE_BYTES_MAX: number = 4 * 1024 * 1024;
+
+/**
+ * The groups with a process alive in the session that `leader` (a process id) leads, the leader's own among them. Where
+ * there is no `/proc`: its group and those of its descendants. Empty when nothing of it is left. Never rejects.
+ */
+export async function groupsOf(leader: number): Promise<readonly number[]> {
+  try {
+    return (await groupsInProc(leader)) ?? (await groupsOfTree(leader));
+  } catch {
+    return isGroupAlive(leader) ? [leader] : [];
+  }
+}
+
+/** Signals a group. False when there is none, or it may not be signalled. */
+export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(-group, signal);
+  } catch {
+    return false;
+  }
+}
+
+function isGroupAlive(group: number): boolean {
+  return signalGroup(group, 0);
+}
+
+/** `undefined` where the system has no such directory. Format: proc(5), `/proc/pid/stat`. */
+async function groupsInProc(leader: number): Promise<readonly number[] | undefined> {
+  if (process.platform !== 'linux') return undefined;
+  const groups = new Set<number>();
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid)) continue;
+    // Gone since the directory was read: not an error.
+    const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
+    // The name is in parentheses and may hold any character, so the fields are counted from its end.
+    const [state = '', , group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    if (Number(session) === leader && !'ZX'.includes(state)) groups.add(Number(group));
+  }
+  return [...groups];
+}
+
+async function groupsOfTree(leader: number): Promise<readonly number[]> {
+  const options = { maxBuffer: TABLE_BYTES_MAX };
+  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=,pgid=,stat='], options);
+  const rows = stdout.split('\n').map((line) => line.trim().split(/\s+/));
+  const family = new Set([leader]);
+  const groups = new Set<number>();
+  // A child's id is mostly larger than its parent's, so a second pass finds nearly all that the first one misses.
+  for (let pass = 0; pass < 2; pass += 1) {
+    for (const [pid, parent, group, state = 'Z'] of rows) {
+      if (state.startsWith('Z')) continue;
+      const isOurs = family.has(Number(parent)) || Number(group) === leader || Number(pid) === leader;
+      if (!isOurs) continue;
+      family.add(Number(pid));
+      groups.add(Number(group));
+    }
+  }
+  return [...groups];
+}

@@ -1,0 +1,84 @@
+/**
+ * What a command wrote, bounded while it comes in: the first and the last part are kept, so that an endless command costs
+ * no memory and its end is still seen.
+ */
+import { SHELL_OUTPUT_BYTES_MAX } from '../../base/bounds.ts';
+import { cleanText, headOfBytes, tailOfBytes } from '../result-text.ts';
+
+/** Chunks smaller than this are joined: a chunk costs about a hundred bytes of its own. */
+const CHUNK_BYTES_MIN = 4_096;
+
+/** See the head of the file. Holds at most about twice `SHELL_OUTPUT_BYTES_MAX`. */
+export class ShellOutput {
+  readonly #head: Buffer[] = [];
+  readonly #tail: Buffer[] = [];
+  #headBytes = 0;
+  #tailBytes = 0;
+  #bytes = 0;
+
+  push(chunk: Buffer): void {
+    this.#bytes += chunk.length;
+    const room = SHELL_OUTPUT_BYTES_MAX - this.#headBytes;
+    const first = chunk.subarray(0, Math.max(0, room));
+    const rest = chunk.subarray(first.length);
+    this.#headBytes += append(this.#head, first);
+    this.#tailBytes += append(this.#tail, rest);
+    for (let oldest = this.#tail[0]; oldest !== undefined; oldest = this.#tail[0]) {
+      if (this.#tailBytes - oldest.length < SHELL_OUTPUT_BYTES_MAX) break;
+      this.#tailBytes -= oldest.length;
+      this.#tail.shift();
+    }
+  }
+
+  /** All of it as text, at most `bytesMax` UTF-8 bytes: beyond them both ends, around a notice. Blank: `''`. */
+  text(bytesMax: number): string {
+    const isWhole = this.#headBytes + this.#tailBytes === this.#bytes;
+    const head = terminalText(Buffer.concat(isWhole ? [...this.#head, ...this.#tail] : this.#head));
+    if (isWhole && Buffer.byteLength(head) <= bytesMax) return trimBlankLines(head);
+    const tail = trimBlankLines(isWhole ? head : terminalText(Buffer.concat(this.#tail)));
+    const notice = `\n[… output cut: ${this.#bytes} bytes in all …]\n`;
+    const side = Math.max(0, Math.floor((bytesMax - Buffer.byteLength(notice)) / 2));
+    return headOfBytes(headOfBytes(head, side) + notice + tailOfBytes(tail, side), bytesMax);
+  }
+
+  /** The newest text, at most about `bytesMax` bytes of it. */
+  recent(bytesMax: number): string {
+    const last = this.#tail.at(-1) ?? this.#head.at(-1) ?? Buffer.alloc(0);
+    return tailOfBytes(terminalText(last.subarray(Math.max(0, last.length - bytesMax))), bytesMax);
+  }
+}
+
+function append(chunks: Buffer[], chunk: Buffer): number {
+  const last = chunks.at(-1);
+  if (chunk.length === 0) return 0;
+  if (last !== undefined && last.length < CHUNK_BYTES_MIN) chunks[chunks.length - 1] = Buffer.concat([last, chunk]);
+  else chunks.push(chunk);
+  return chunk.length;
+}
+
+/** Lines of blanks at the end, where a command's newline leaves one. */
+function trimBlankLines(text: string): string {
+  return text.trim() === '' ? '' : text.trimEnd();
+}
+
+const ESC = '\\u001b';
+/** CSI K (ECMA-48): the rest of the line, or all of it, is erased. */
+const ERASES_LINE: RegExp = new RegExp(`${ESC}\\[[02]?K`);
+
+/** The bytes as a terminal would leave them on its screen: what a carriage return wrote over is gone, escapes too. */
+function terminalText(bytes: Buffer): string {
+  const text = new TextDecoder().decode(bytes).replaceAll('\r\n', '\n');
+  const lines = text.includes('\r') ? text.split('\n').map(visibleLine).join('\n') : text;
+  return cleanText(lines);
+}
+
+/** Taken from the last writing backwards, each only adds what reaches beyond those after it: linear in the line. */
+function visibleLine(line: string): string {
+  if (!line.includes('\r')) return line;
+  let visible = '';
+  for (const written of line.split('\r').reverse()) {
+    visible += cleanText(written).slice(visible.length);
+    if (ERASES_LINE.test(written)) break;
+  }
+  return visible;
+}

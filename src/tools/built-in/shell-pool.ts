@@ -1,0 +1,232 @@
+/**
+ * The shells of the sessions: which session has one, where it starts, when it is let go.
+ *
+ * Owns: the shells, their idle timers, the directory each session was in. Does not own: what a shell does (`shell.ts`), what
+ * a model is told (`bash.ts`).
+ *
+ *  O1 calls of one session have its shell one after the other, in the order of their asking (Δ15).
+ *  O2 at most `shellsMax` shells are alive; the one used longest ago makes room, one in use never does.
+ *  O3 a session whose shell is gone gets a new one where the old one was, and is told so (Δ15).
+ *  O4 a shell without use for `idleMs` is ended; shells and what they run die with this process.
+ *  O5 a child session's shell starts where its parent's is (F121).
+ */
+import { stat } from 'node:fs/promises';
+import { SHELL_DIRECTORIES_MAX, SHELL_IDLE_MS, SHELLS_MAX } from '../../base/bounds.ts';
+import { asError } from '../../base/errors.ts';
+import { type CommandOptions, type CommandResult, Shell } from './shell.ts';
+import { Turns } from './turns.ts';
+
+/** How to make a pool. */
+export interface ShellPoolOptions {
+  /** Where a session starts that has no parent with a shell. */
+  readonly cwd: string;
+  readonly environment: () => Readonly<Record<string, string | undefined>>;
+  /** Tried in this order until one is there. */
+  readonly programs: readonly string[];
+  /** Milliseconds a shell is kept without use; default `SHELL_IDLE_MS`. */
+  readonly idleMs?: number;
+  /** Default `SHELLS_MAX`. */
+  readonly shellsMax?: number;
+}
+
+/** A session's shell for the time of one call. */
+export interface ShellLease {
+  /**
+   * Runs a command, in a new shell if need be; `restarted` then says what became of the earlier one. Rejects when no shell
+   * can be started.
+   */
+  run(command: string, options: CommandOptions): Promise<CommandResult & { readonly restarted?: string }>;
+  /** Gives the shell back. */
+  release(): void;
+}
+
+interface Slot {
+  readonly session: string;
+  readonly turns: Turns;
+  shell: Shell | undefined;
+  /** Where its shell was last. */
+  cwd: string | undefined;
+  /** Why its shell is gone; undefined before the first. */
+  gone: string | undefined;
+  /** Calls that have it or wait for it. */
+  users: number;
+  isInUse: boolean;
+  idle: NodeJS.Timeout | undefined;
+}
+
+/** See the head of the file. */
+export class ShellPool {
+  readonly #options: ShellPoolOptions;
+  readonly #idleMs: number;
+  readonly #shellsMax: number;
+  /** By session, the one used longest ago first. */
+  readonly #slots = new Map<string, Slot>();
+  /** All that are not wholly gone. */
+  readonly #shells = new Set<Shell>();
+  /** As many calls at once as there may be shells: so one that needs a new shell finds one that is not in use (O2). */
+  readonly #places: Turns;
+
+  constructor(options: ShellPoolOptions) {
+    this.#options = options;
+    this.#idleMs = options.idleMs ?? SHELL_IDLE_MS;
+    this.#shellsMax = options.shellsMax ?? SHELLS_MAX;
+    this.#places = new Turns(this.#shellsMax);
+  }
+
+  /** Shells alive now. */
+  get size(): number {
+    return [...this.#slots.values()].filter((slot) => slot.shell !== undefined).length;
+  }
+
+  /** The session's shell, when it is this call's turn; undefined when the signal fired first (O1). */
+  async take(session: string, signal: AbortSignal): Promise<ShellLease | undefined> {
+    const slot = this.#slotOf(session);
+    slot.users += 1;
+    if (await slot.turns.take(signal)) {
+      if (await this.#places.take(signal)) {
+        slot.isInUse = true;
+        clearTimeout(slot.idle);
+        return { run: (command, options) => this.#run(slot, command, options), release: () => this.#release(slot) };
+      }
+      slot.turns.release();
+    }
+    slot.users -= 1;
+    return undefined;
+  }
+
+  /** Ends all shells and what they run. Resolves when nothing is left; never rejects. */
+  async close(): Promise<void> {
+    for (const slot of this.#slots.values()) this.#retire(slot, 'was closed');
+    await Promise.all([...this.#shells].map((shell) => shell.end()));
+  }
+
+  #slotOf(session: string): Slot {
+    const slot: Slot = this.#slots.get(session) ?? {
+      session,
+      turns: new Turns(1),
+      shell: undefined,
+      cwd: undefined,
+      gone: undefined,
+      users: 0,
+      isInUse: false,
+      idle: undefined,
+    };
+    // Used just now: last to make room.
+    this.#slots.delete(session);
+    this.#slots.set(session, slot);
+    if (this.#slots.size > SHELL_DIRECTORIES_MAX + this.#shellsMax) this.#forgetOne();
+    return slot;
+  }
+
+  #forgetOne(): void {
+    for (const slot of this.#slots.values()) {
+      if (slot.shell !== undefined || slot.users > 0) continue;
+      this.#slots.delete(slot.session);
+      return;
+    }
+  }
+
+  #release(slot: Slot): void {
+    slot.users -= 1;
+    slot.isInUse = false;
+    if (slot.shell !== undefined) {
+      slot.idle = setTimeout(() => this.#retire(slot, 'was closed after a time without use'), this.#idleMs);
+      slot.idle.unref();
+    }
+    slot.turns.release();
+    this.#places.release();
+  }
+
+  async #run(slot: Slot, command: string, options: CommandOptions): ReturnType<ShellLease['run']> {
+    const { gone } = slot;
+    const isNew = slot.shell === undefined;
+    const shell = slot.shell ?? (await this.#start(slot));
+    const result = await shell.run(command, options);
+    slot.cwd = shell.cwd;
+    if (!isNew || gone === undefined) return result;
+    return { ...result, restarted: gone };
+  }
+
+  /** Starts a shell in the session's directory, or the next best one that is there still. */
+  async #start(slot: Slot): Promise<Shell> {
+    this.#makeRoom();
+    const cwd = await this.#startDirectory(slot);
+    const { programs, environment } = this.#options;
+    let failure: unknown;
+    for (const program of programs) {
+      try {
+        const shell = await Shell.start({
+          program,
+          cwd,
+          environment: environment(),
+          onEnd: (how) => this.#ended(slot, shell, how),
+        });
+        this.#shells.add(shell);
+        if (this.#shells.size === 1) process.on('exit', this.#killAll);
+        slot.shell = shell;
+        return shell;
+      } catch (error) {
+        failure ??= error;
+      }
+    }
+    throw new Error(`no shell can be started: ${asError(failure).message}`, { cause: failure });
+  }
+
+  async #startDirectory(slot: Slot): Promise<string> {
+    const wanted = [slot.cwd];
+    // A parent without a shell would start in its own parent's directory.
+    for (let id = parentOf(slot.session); id !== undefined; id = parentOf(id)) {
+      const parent = this.#slots.get(id);
+      wanted.push(parent?.shell === undefined ? parent?.cwd : await parent.shell.liveCwd());
+    }
+    for (const path of wanted) if (path !== undefined && (await isDirectory(path))) return path;
+    return this.#options.cwd;
+  }
+
+  #makeRoom(): void {
+    const slots = [...this.#slots.values()];
+    // One in use has a shell or is about to: it counts before it is there, so that many who start at once stay within.
+    let surplus = slots.filter((slot) => slot.shell !== undefined || slot.isInUse).length - this.#shellsMax;
+    for (const slot of slots) {
+      if (surplus <= 0) return;
+      if (slot.shell === undefined || slot.isInUse) continue;
+      this.#retire(slot, 'was closed to make room for others');
+      surplus -= 1;
+    }
+  }
+
+  #retire(slot: Slot, how: string): void {
+    const { shell } = slot;
+    if (shell === undefined) return;
+    this.#ended(slot, shell, how);
+    void shell.end();
+  }
+
+  /** The shell can run nothing any more. Until it is wholly gone, it dies with the process. */
+  #ended(slot: Slot, shell: Shell, how: string): void {
+    if (slot.shell !== shell) return;
+    clearTimeout(slot.idle);
+    slot.shell = undefined;
+    slot.cwd = shell.cwd;
+    slot.gone = how;
+    void shell.end().then(() => {
+      this.#shells.delete(shell);
+      if (this.#shells.size === 0) process.off('exit', this.#killAll);
+    });
+  }
+
+  readonly #killAll = (): void => {
+    for (const shell of this.#shells) shell.kill();
+  };
+}
+
+/** The session above a child's: a child's id is `<parent>:<n>`. */
+function parentOf(session: string): string | undefined {
+  const colon = session.lastIndexOf(':');
+  return colon === -1 ? undefined : session.slice(0, colon);
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  const found = await stat(path).catch(() => undefined);
+  return found?.isDirectory() ?? false;
+}
