@@ -3,8 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { planEviction, viewport, windowBudget } from '../../src/session/eviction.ts';
 import type { LoggedMessage, SessionState } from '../../src/session/state.ts';
 import { estimateCall, estimateContent, estimateTokens } from '../../src/session/tokens.ts';
-import { call, environmentOf, makeWorld, startedSession, Tree, text } from '../support/session-kit.ts';
-import { Life, lifeOptions, steps } from '../support/session-runs.ts';
+import { call, environmentOf, makeWorld, startedSession, text } from '../support/session-kit.ts';
+import { Life } from '../support/session-life.ts';
+import { lifeOptions, steps } from '../support/session-steps.ts';
+import { Tree } from '../support/session-tree.ts';
 
 function sized(...sizes: readonly number[]): readonly LoggedMessage[] {
   return sizes.map((tokens, index) => ({ seq: index + 1, at: 0, type: 'user_message', content: `${tokens}`, tokens }));

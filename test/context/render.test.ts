@@ -22,7 +22,8 @@ import {
   text,
   USAGE,
 } from '../support/session-kit.ts';
-import { Life, type LifeOptions, lifeOptions, steps } from '../support/session-runs.ts';
+import { Life } from '../support/session-life.ts';
+import { type LifeOptions, lifeOptions, steps } from '../support/session-steps.ts';
 
 const PLAIN: RenderOptions = { timestamps: false, deliveriesAsText: false };
 const TIMED: RenderOptions = { ...PLAIN, timestamps: true };

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { type RenderedMessage, type RenderOptions, renderMessages } from '../../src/context/render.ts';
 import { RequestWindow } from '../../src/context/request-window.ts';
 import { call, executingSession, FATAL, startedSession, text, transientError } from '../support/session-kit.ts';
-import { Life, lifeOptions, steps } from '../support/session-runs.ts';
+import { Life } from '../support/session-life.ts';
+import { lifeOptions, steps } from '../support/session-steps.ts';
 
 const PLAIN: RenderOptions = { timestamps: false, deliveriesAsText: false };
 

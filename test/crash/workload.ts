@@ -2,7 +2,6 @@
  * The victim: opens a store, sends, spawns, interrupts and watches until it is killed, and tells every acknowledgement the
  * moment it has it. It reads its plan as one line, so that it can be started, and load its modules, before it is needed.
  */
-import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import { CancelledError, TroupeError, TurnFailedError } from '../../src/base/errors.ts';
@@ -35,9 +34,9 @@ const DELIVERIES: readonly (Delivery | undefined)[] = [
 /** Refusals that are part of the bargain. */
 const EXPECTED_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full', 'cancelled']);
 
-/** One synchronous write: what was told is in the pipe whatever happens next. */
+/** Written before it returns, as pipes are on POSIX: what was told is told whatever happens next. */
 function say(line: Line): void {
-  writeSync(1, `${JSON.stringify(line)}\n`);
+  process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
 /** An action that was acknowledged. `answered` resolves when what follows from it was told. */

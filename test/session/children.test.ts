@@ -8,10 +8,10 @@ import {
   FATAL,
   type Machine,
   startedSession,
-  Tree,
   text,
   UNAUTHORIZED,
 } from '../support/session-kit.ts';
+import { Tree } from '../support/session-tree.ts';
 
 /** A tree whose root is in a round with one call that spawns. */
 function spawningTree(): Tree {

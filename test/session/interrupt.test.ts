@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { INTERRUPT_NOTICE } from '../../src/session/tool-texts.ts';
-import { executingSession, startedSession, Tree, text } from '../support/session-kit.ts';
+import { executingSession, startedSession, text } from '../support/session-kit.ts';
+import { Tree } from '../support/session-tree.ts';
 
 describe('interrupt', () => {
   it('F068: an idle session keeps no flag and acknowledges nothing', () => {

@@ -10,7 +10,8 @@ import { applyAll } from '../../src/session/apply.ts';
 import { decodeTurn, encodeTurn } from '../../src/session/records.ts';
 import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state.ts';
 import { type Seen, watcher } from '../support/session-kit.ts';
-import { Life, lifeOptions, steps } from '../support/session-runs.ts';
+import { Life } from '../support/session-life.ts';
+import { lifeOptions, steps } from '../support/session-steps.ts';
 
 const lives = steps();
 
@@ -143,6 +144,7 @@ describe('any life of a session', () => {
         expect(life.state).toMatchObject({ state: 'idle', paused: false, blocked: undefined });
         expect(life.state.mailbox.filter((entry) => entry.kind === 'active')).toEqual([]);
         expect(life.state.openCalls.size).toBe(0);
+        expect(life.state.restartAt, 'a restart for ever').toBeUndefined();
         if (life.state.parent !== undefined) expect(life.state.exit, 'a child ends').toBeDefined();
       }),
       { numRuns: 400 },
@@ -200,12 +202,14 @@ describe('any life of a session', () => {
         const { machine } = new Life(options).live(all);
         const ids = new Map<string, unknown>();
         for (const number of keys) {
-          const key = `k${number}`;
+          const key = `again ${number}`;
           const id = machine.send(`content of ${key}`, { key, fingerprint: key });
           expect(ids.get(key) ?? id).toBe(id);
           ids.set(key, id);
         }
-        const sent = machine.records.filter((record) => record.type === 'accepted' && record.entry.key !== undefined);
+        const sent = machine.records.filter(
+          (record) => record.type === 'accepted' && record.entry.key?.startsWith('again') === true,
+        );
         expect(sent).toHaveLength(ids.size);
       }),
       { numRuns: 100 },

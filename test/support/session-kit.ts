@@ -1,7 +1,6 @@
 /**
  * A session without a runtime: the pure core on a table. A `Machine` holds one state, is sent inputs, and collects what came
- * of them; a `Tree` is several machines of one session tree, with the effects that stay within a tree carried over.
- * Nothing here is a double of the core: only clock, chance and the agent are made up.
+ * of them. Nothing here is a double of the core: only clock, chance and the agent are made up.
  */
 import { LIMIT_DEFAULTS, type Limits } from '../../src/base/bounds.ts';
 import type { ErrorShape } from '../../src/base/errors.ts';
@@ -27,6 +26,7 @@ export interface WorldOptions {
   readonly toolRounds?: number;
   readonly tokenBudget?: number;
   readonly maxActiveChildren?: number;
+  readonly isSupervised?: boolean;
 }
 
 /** The world of a test, changed between turns by assigning to it. */
@@ -41,6 +41,7 @@ export interface World {
   tokenBudget: number;
   maxActiveChildren: number;
   admits: boolean;
+  isSupervised: boolean;
   /** Ids the embedder took for sessions of his own. */
   readonly taken: Set<string>;
 }
@@ -79,6 +80,7 @@ export function makeWorld(options: WorldOptions = {}): World {
     tokenBudget: options.tokenBudget ?? 120_000,
     maxActiveChildren: options.maxActiveChildren ?? 8,
     admits: true,
+    isSupervised: options.isSupervised ?? false,
     taken: new Set(),
   };
 }
@@ -102,6 +104,7 @@ export function environmentOf(world: World): Environment {
     },
     toolNamesOf: (agent) => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent] : undefined),
     admits: world.admits,
+    isSupervised: () => world.isSupervised,
     exists: (sessionId) => world.taken.has(sessionId),
   };
 }
@@ -310,62 +313,3 @@ export const UNAUTHORIZED: ErrorShape = {
   code: 'model_authentication',
   message: 'bad key',
 };
-
-/** A session tree on a table: what a session says to another of the tree reaches it within the same turn (A6). */
-export class Tree {
-  readonly machines: Map<string, Machine> = new Map();
-  readonly root: Machine;
-
-  constructor(options: WorldOptions = {}) {
-    this.root = startedSession(options);
-    this.machines.set(this.root.state.id, this.root);
-  }
-
-  /** Runs a turn of one session, and of all it reaches. */
-  input(machine: Machine, input: Input): void {
-    const before = machine.effects.length;
-    machine.input(input);
-    this.settle(machine, before);
-  }
-
-  /** Carries over the effects a machine collected since `from`. */
-  settle(machine: Machine, from: number): void {
-    for (const effect of machine.effects.slice(from)) {
-      if (effect.type === 'born') {
-        const child = new Machine(machine.world, effect.seed.id);
-        this.machines.set(effect.seed.id, child);
-        this.input(child, { type: 'born', seed: effect.seed });
-      } else if (effect.type === 'tellParent') {
-        this.input(this.at(machine.state.parent ?? ''), effect.input);
-      } else if (effect.type === 'tellChild') {
-        this.input(this.at(effect.child), { type: 'parentSaid', content: effect.content });
-      }
-    }
-  }
-
-  /** Spawns by program and returns the child. */
-  spawn(task: string, request: Partial<SpawnRequest> = {}): Machine {
-    this.input(this.root, { type: 'spawn', request: { replies: 'mailbox', task, ...request } });
-    return this.at(this.root.lastOf('spawned')[0]?.child ?? this.root.lastOf('born')[0]?.seed.id ?? '');
-  }
-
-  /** A session's current half-step is answered, and told to whom it concerns. */
-  answer(machine: Machine, content: unknown, stop?: string): void {
-    const before = machine.effects.length;
-    machine.answer(content, stop === undefined ? {} : { stop });
-    this.settle(machine, before);
-  }
-
-  /** A session's model call fails for good. */
-  fail(machine: Machine, error: ErrorShape): void {
-    const before = machine.effects.length;
-    machine.fail(error);
-    this.settle(machine, before);
-  }
-
-  at(id: string): Machine {
-    const machine = this.machines.get(id);
-    if (machine === undefined) throw new Error(`no session ${JSON.stringify(id)} in this tree`);
-    return machine;
-  }
-}

@@ -1,217 +1,18 @@
 /**
- * Random lives of one session, for property tests: what reaches it, in any order, and an outside that has been asked for
- * things and answers them, late, twice or never. A `Life` is the model those tests compare with: it knows which effects are
- * out, and nothing of how the core decides.
+ * A session that lives through random steps, and an outside that has been asked for things and answers them, late, twice or
+ * never. A `Life` is the model property tests compare with: it knows which effects are out, and nothing of how the core
+ * decides.
  */
-import fc from 'fast-check';
-import type { ContentBlock, Deliver } from '../../src/base/messages.ts';
+import type { ErrorShape } from '../../src/base/errors.ts';
+import type { ContentBlock } from '../../src/base/messages.ts';
 import type { Effect } from '../../src/session/inputs.ts';
 import type { Entry, RecordTurn } from '../../src/session/records.ts';
 import type { SessionState } from '../../src/session/state.ts';
 import { FATAL, Machine, makeWorld, transientError, UNAUTHORIZED, USAGE, type World } from './session-kit.ts';
-
-/** Where an entry of a life comes from. */
-export type EntryKind = 'user' | 'recall' | 'skill' | 'goal' | 'poison' | 'reply';
-
-/** One thing that happens. Numbers choose among what there is, modulo its length. */
-export type Step =
-  | {
-      readonly do: 'send';
-      readonly kind: EntryKind;
-      readonly deliver: Deliver;
-      readonly bounceBack: boolean;
-      readonly isBlocks: boolean;
-      readonly pad: number;
-    }
-  | { readonly do: 'answer'; readonly blocks: readonly ContentBlock[]; readonly stop: string }
-  | { readonly do: 'fail'; readonly how: 'transient' | 'fatal' | 'unauthorized' }
-  | {
-      readonly do:
-        | 'retry'
-        | 'interrupt'
-        | 'pause'
-        | 'resume'
-        | 'wake'
-        | 'heal'
-        | 'reload'
-        | 'mark'
-        | 'childEnds'
-        | 'newHeader'
-        | 'stale';
-    }
-  | { readonly do: 'finish'; readonly which: number; readonly content: string; readonly success: boolean }
-  | { readonly do: 'recall' | 'refine'; readonly which: number }
-  | { readonly do: 'spawn'; readonly name: string; readonly byModel: boolean }
-  | { readonly do: 'childSays'; readonly which: number }
-  | { readonly do: 'system'; readonly isText: boolean }
-  | { readonly do: 'crash'; readonly loses: boolean };
-
-/** What a life is lived in. */
-export interface LifeOptions {
-  readonly isChild: boolean;
-  readonly tokenBudget: number;
-  readonly toolRounds: number;
-  readonly hasSystemFunction: boolean;
-  readonly resumeAwaiting: boolean;
-  /** The model thinks: every answer starts with a thinking block. */
-  readonly thinks: boolean;
-}
-
-const ENTRIES: Readonly<Record<EntryKind, Omit<Entry, 'content'>>> = {
-  user: { type: 'user_message' },
-  recall: { type: 'from_mneme', source: { type: 'recall', name: '12' } },
-  skill: { type: 'from_melete_skill', source: { type: 'skill', name: 'git' } },
-  goal: { type: 'from_melete_goal', source: { type: 'goal', name: '3' } },
-  poison: { type: 'from_mneme', source: { type: 'recall', name: 'no number' } },
-  reply: { type: 'subagent', source: { type: 'subagent', name: 'sleuth' } },
-};
-
-/** What every answer starts with under thinking, as the API's do. */
-const THINKING: ContentBlock = { type: 'thinking', thinking: 'hm', signature: 'signed' };
-const DELIVERS = ['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject'] as const;
-const STOPS = ['end_turn', 'tool_use', 'max_tokens', 'refusal', 'stop_sequence'] as const;
-
-const textBlock: fc.Arbitrary<readonly ContentBlock[]> = fc
-  .constantFrom('ok', 'fine \n', 'to @agent-1', ' ', '')
-  .map((text) => [{ type: 'text', text }]);
-const callBlock: fc.Arbitrary<readonly ContentBlock[]> = fc
-  .record({
-    id: fc.constantFrom('a', 'b', 'toolu_1', 'from_sleuth_3', 'not legal', '', undefined),
-    name: fc.constantFrom(
-      'bash',
-      'bash',
-      'read_file',
-      'charge',
-      'deploy',
-      'slow',
-      'nope',
-      'from_sleuth',
-      'from_',
-      'a b',
-      '',
-    ),
-    input: fc.constantFrom({}, { timeout: 7 }, { a: [1] }, 'text', undefined),
-  })
-  .map((call) => [{ type: 'tool_use', ...call } as ContentBlock]);
-const runtimeCall: fc.Arbitrary<readonly ContentBlock[]> = fc
-  .constantFrom('spawn_subagent', 'mark_goal_completed')
-  .map((name) => [{ type: 'tool_use', id: 'r', name, input: {} }]);
-const serverPair: fc.Arbitrary<readonly ContentBlock[]> = fc.constant([
-  { type: 'server_tool_use', id: 'srv', name: 'web_search', input: {} },
-  { type: 'web_search_tool_result', tool_use_id: 'srv', content: [] },
-]);
-/** Nothing a model says, or should: what the door must bear. */
-const oddBlock: fc.Arbitrary<readonly ContentBlock[]> = fc
-  .constantFrom<unknown>(null, 7, {}, { type: 'tool_result', tool_use_id: 'x' }, { type: 'thinking', thinking: 'cut' })
-  .map((odd) => [odd as ContentBlock]);
-
-function answers(): fc.Arbitrary<Step> {
-  const any = fc.record({
-    do: fc.constant('answer' as const),
-    blocks: fc
-      .array(
-        fc.oneof(
-          { arbitrary: textBlock, weight: 3 },
-          { arbitrary: callBlock, weight: 5 },
-          runtimeCall,
-          serverPair,
-          oddBlock,
-        ),
-        { maxLength: 4 },
-      )
-      .map((groups) => groups.flat()),
-    stop: fc.constantFrom(...STOPS),
-  });
-  // What a paused turn holds goes back unchanged, so it holds nothing that could not be stored.
-  const paused = fc.record({
-    do: fc.constant('answer' as const),
-    blocks: fc
-      .array(fc.oneof(fc.constant<readonly ContentBlock[]>([{ type: 'text', text: 'so far ' }]), serverPair), {
-        maxLength: 2,
-      })
-      .map((groups) => groups.flat()),
-    stop: fc.constant('pause_turn'),
-  });
-  return fc.oneof({ arbitrary: any, weight: 5 }, { arbitrary: paused, weight: 1 });
-}
-
-const send: fc.Arbitrary<Step> = fc.record({
-  do: fc.constant('send' as const),
-  kind: fc.oneof(
-    { arbitrary: fc.constant('user' as const), weight: 6 },
-    { arbitrary: fc.constantFrom<EntryKind>('recall', 'skill', 'goal', 'poison', 'reply'), weight: 3 },
-  ),
-  deliver: fc.oneof(fc.constant('ride' as const), fc.constantFrom(...DELIVERS)),
-  bounceBack: fc.boolean(),
-  isBlocks: fc.boolean(),
-  pad: fc.constantFrom(0, 0, 40, 400),
-});
-
-/** The steps of a life. */
-export function steps(): fc.Arbitrary<readonly Step[]> {
-  const weighed = (
-    weight: number,
-    arbitrary: fc.Arbitrary<Step>,
-  ): { weight: number; arbitrary: fc.Arbitrary<Step> } => ({
-    weight,
-    arbitrary,
-  });
-  const step = fc.oneof(
-    weighed(10, send),
-    weighed(18, answers()),
-    weighed(
-      18,
-      fc.record({
-        do: fc.constant('finish' as const),
-        which: fc.nat(5),
-        content: fc.constantFrom('result', '', ' ', '{"error":"no"}'),
-        success: fc.boolean(),
-      }),
-    ),
-    weighed(
-      3,
-      fc.record({
-        do: fc.constant('fail' as const),
-        how: fc.constantFrom('transient', 'transient', 'fatal', 'unauthorized'),
-      }),
-    ),
-    weighed(4, fc.record({ do: fc.constantFrom('recall' as const, 'refine' as const), which: fc.nat(9) })),
-    weighed(
-      2,
-      fc.record({
-        do: fc.constant('spawn' as const),
-        name: fc.constantFrom('', 'sleuth', 'Bad Name'),
-        byModel: fc.boolean(),
-      }),
-    ),
-    weighed(2, fc.record({ do: fc.constant('childSays' as const), which: fc.nat(3) })),
-    weighed(2, fc.record({ do: fc.constant('system' as const), isText: fc.boolean() })),
-    weighed(2, fc.record({ do: fc.constant('crash' as const), loses: fc.boolean() })),
-    weighed(
-      10,
-      fc.record({
-        do: fc.constantFrom(
-          ...(['retry', 'retry', 'interrupt', 'pause', 'resume', 'resume', 'resume', 'wake', 'heal'] as const),
-          ...(['reload', 'mark', 'mark', 'childEnds', 'newHeader', 'stale'] as const),
-        ),
-      }),
-    ),
-  );
-  return fc.array(step, { minLength: 1, maxLength: 60, size: 'max' });
-}
-
-/** The circumstances of a life. */
-export const lifeOptions: fc.Arbitrary<LifeOptions> = fc.record({
-  isChild: fc.boolean(),
-  tokenBudget: fc.constantFrom(60, 200, 120_000),
-  toolRounds: fc.constantFrom(2, 250),
-  hasSystemFunction: fc.boolean(),
-  resumeAwaiting: fc.boolean(),
-  thinks: fc.boolean(),
-});
+import { ENTRIES, type LifeOptions, type Step, THINKING } from './session-steps.ts';
 
 /** Effects the outside still owes an answer to. */
-type Owed = Extract<Effect, { type: 'callModel' | 'evaluateSystem' | 'retryLater' | 'runTool' }>;
+type Owed = Extract<Effect, { type: 'callModel' | 'evaluateSystem' | 'retryLater' | 'runTool' | 'restartTimer' }>;
 
 /** Who looks at a life while it is lived. */
 export interface LifeWatcher {
@@ -232,6 +33,7 @@ export class Life {
   owed: Owed[] = [];
   readonly #watcher: LifeWatcher;
   readonly #thinks: boolean;
+  readonly #supervision: LifeOptions['supervision'];
   #marker = 0;
 
   constructor(options: LifeOptions, watcher: LifeWatcher = {}) {
@@ -242,9 +44,11 @@ export class Life {
       settings: { recovery: { resumeAwaiting: options.resumeAwaiting } },
       limits: { depth: 3 },
       maxActiveChildren: 2,
+      isSupervised: options.supervision !== 'none',
     });
     this.#watcher = watcher;
     this.#thinks = options.thinks;
+    this.#supervision = options.supervision;
     this.machine = new Machine(this.world, options.isChild ? 'p:1' : 's');
     if (options.isChild) {
       const seed = {
@@ -286,6 +90,7 @@ export class Life {
       if (owed.type === 'callModel') this.#answer([{ type: 'text', text: 'settled' }], 'end_turn');
       else if (owed.type === 'retryLater') this.#retry();
       else if (owed.type === 'evaluateSystem') this.#system(true);
+      else if (owed.type === 'restartTimer') this.#restart();
       else this.#input({ type: 'toolFinished', callId: owed.callId, content: 'settled', success: true });
     }
     throw new Error(`not settled after ${stepsMax} answers: ${this.state.state}, ${JSON.stringify(this.owed)}`);
@@ -322,6 +127,10 @@ export class Life {
         });
       case 'childEnds':
         return this.#input({ type: 'childExited', child: `${this.state.id}:1`, reason: 'completed' });
+      case 'restart':
+        return this.#restart();
+      case 'escalated':
+        return this.#input({ type: 'escalated', child: `${this.state.id}:1`, error: FATAL });
       case 'system':
         return this.#system(step.isText);
       case 'retry':
@@ -369,6 +178,7 @@ export class Life {
       ...ENTRIES[step.kind],
       content: isUser && step.isBlocks ? [{ type: 'text', text }] : text,
       ...(isUser ? { deliver: step.deliver, bounceBack: step.bounceBack } : {}),
+      ...(step.isBlocks ? { key: `key ${this.#marker}`, fingerprint: 'same' } : {}),
     };
     this.#input({ type: 'send', entry, bytes: text.length });
   }
@@ -398,6 +208,29 @@ export class Life {
     this.#input({ type: 'retryDue', halfStep: retry.halfStep, attempt: retry.attempt });
   }
 
+  /** The back-off of a restart is over; the supervisor goes on with it. */
+  #restart(): void {
+    const timer = this.owed.find((owed) => owed.type === 'restartTimer');
+    if (timer?.type !== 'restartTimer') return;
+    this.owed = this.owed.filter((owed) => owed !== timer);
+    this.world.now += timer.delayMs;
+    this.#input({ type: 'restartDue' });
+    if (this.machine.effect('restartDue') !== undefined)
+      this.#input({ type: 'restart', reason: 'its back-off is over' });
+  }
+
+  /** What a supervisor orders is part of the batch the failure is part of (A6): turns from `first` on are one. */
+  #joinTurns(first: number): void {
+    const joined = this.machine.turns.splice(first);
+    this.machine.turns.push({ at: this.world.now, records: joined.flatMap((turn) => turn.records) });
+  }
+
+  #supervise(error: ErrorShape): void {
+    if (this.#supervision === 'restart') this.#input({ type: 'restart', reason: error.message });
+    else if (this.#supervision === 'later') this.#input({ type: 'restartLater', delayMs: 500, error });
+    else this.#input({ type: 'fail', error, tell: true });
+  }
+
   #system(isText: boolean): void {
     const wish = this.owed.find((owed) => owed.type === 'evaluateSystem');
     if (wish?.type !== 'evaluateSystem') return;
@@ -410,8 +243,9 @@ export class Life {
   #spawn(step: Extract<Step, { do: 'spawn' }>): void {
     const name = step.name === '' ? {} : { name: step.name };
     if (step.byModel) this.#ask('spawn_subagent');
+    const key = step.name === 'sleuth' ? { key: 'one sleuth' } : {};
     const callId = step.byModel ? { callId: this.#openCallOf('spawn_subagent') } : {};
-    this.#input({ type: 'spawn', request: { task: 'dig', replies: 'mailbox', ...name, ...callId } });
+    this.#input({ type: 'spawn', request: { task: 'dig', replies: 'mailbox', ...name, ...key, ...callId } });
   }
 
   /** Completions of things that are over (A5): none of them may change anything. */
@@ -461,9 +295,16 @@ export class Life {
         this.#watcher.called?.(this, effect);
       } else if (effect.type === 'evaluateSystem' || effect.type === 'retryLater' || effect.type === 'runTool') {
         this.owed.push(effect);
+      } else if (effect.type === 'restartTimer') {
+        this.owed = [...this.owed.filter((owed) => owed.type !== 'restartTimer'), effect];
+      } else if (effect.type === 'childFailed') {
+        const before = this.machine.turns.length;
+        this.#supervise(effect.error);
+        this.#joinTurns(before - 1);
       }
     }
     // A tool that was answered for, by its own result or by healing, is not waited for any more.
     this.owed = this.owed.filter((owed) => owed.type !== 'runTool' || this.state.openCalls.has(owed.callId));
+    if (this.state.restartAt === undefined) this.owed = this.owed.filter((owed) => owed.type !== 'restartTimer');
   }
 }

@@ -1,0 +1,93 @@
+/**
+ * Goal: a crash at any write leaves a store from which the same work comes to the same end (A10). Method: run a scenario once,
+ * copying the store before each write; then open each copy and let it end.
+ */
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { agent, tool } from '../../src/index.ts';
+import { MemoryStore } from '../../src/journal/memory-journal.ts';
+import type { ModelProvider, ModelRequest } from '../../src/models/provider.ts';
+import type { Reply } from '../../src/models/script.ts';
+import { OUTCOME_UNKNOWN } from '../../src/session/tool-texts.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import { copyStore, openShard, type TestShard } from '../support/shard-kit.ts';
+
+/** Answers by what the conversation says, so that a call that is made again is answered the same. */
+function reply(request: ModelRequest, session: string): Reply {
+  const said = JSON.stringify(request.messages);
+  if (session === 'p:1') {
+    if (!said.includes('looked up')) return { toolUse: { name: 'look', id: 'look_1' } };
+    return { toolUse: { name: 'mark_goal_completed', id: 'mark_1', input: { result: 'child result' } } };
+  }
+  if (said.includes('child result')) return 'the end';
+  if (said.includes('spawned')) return 'waiting';
+  const input = { task: 'look it up', name: 'scout' };
+  return { text: 'I ask.', toolUse: [{ name: 'spawn_subagent', id: 'spawn_1', input }, { name: 'look', id: 'look_2' }] };
+}
+
+function scenario(store: MemoryStore, onWrite?: () => void) {
+  const keys: string[] = [];
+  const look = tool({
+    name: 'look',
+    description: 'Looks.',
+    input: z.object({}),
+    effect: 'keyed',
+    run: (_input, { key }) => {
+      keys.push(key);
+      return 'looked up';
+    },
+  });
+  const provider = scripted((request, { session }) => reply(request, session)) as ModelProvider;
+  const agents = [agent({ name: 'a', tools: [look], subagents: { spawn: true } })];
+  const shard = openShard({
+    store,
+    provider,
+    agents,
+    refuse: () => {
+      onWrite?.();
+      return undefined;
+    },
+  });
+  return { shard, keys };
+}
+
+const SEND = { session: 'p', agent: 'a', content: 'Go', key: 'k', fingerprint: 'f' };
+
+async function end(shard: TestShard): Promise<unknown> {
+  // Sent again with its key, as a client does that was not told: accepted once.
+  await shard.call('session.send', SEND);
+  await shard.call('runtime.drain', { id: 0 });
+  const messages = async (session: string): Promise<readonly unknown[]> =>
+    (await shard.call('session.messages', { session })).map(({ type, content }) => `${type}:${String(content)}`);
+  const states = await shard.call('sessions.list', { limit: 10 });
+  return {
+    parent: await messages('p'),
+    child: await messages('p:1'),
+    states: states.map(({ id, state, mailbox }) => [id, state, mailbox]),
+  };
+}
+
+test('A10, F029, F04: a crash at any write comes to the same end; calls keep their keys, replies come once', async () => {
+  const store = new MemoryStore();
+  const crashes: MemoryStore[] = [];
+  const whole = scenario(store, () => crashes.push(copyStore(store)));
+  const expected = await end(whole.shard);
+  await whole.shard.close();
+  expect(JSON.stringify(expected)).not.toContain(OUTCOME_UNKNOWN);
+  expect(crashes.length).toBeGreaterThan(6);
+  for (const [number, crash] of crashes.entries()) {
+    const again = scenario(crash);
+    const ended = await end(again.shard);
+    await again.shard.close();
+    expect(sorted(ended), `crash before write ${number}`).toEqual(sorted(expected));
+    for (const key of again.keys) expect(whole.keys).toContain(key);
+    const seqs = again.shard.events.flatMap(({ session, seq }) => (session === 'p' && seq !== undefined ? [seq] : []));
+    expect(seqs, `events after crash ${number}`).toEqual(seqs.map((_, index) => (seqs[0] ?? 1) + index));
+  }
+});
+
+/** What runs at the same time may end in another order after a crash: the reply may ride with the round or come behind it. */
+function sorted(ended: unknown): unknown {
+  const { parent, ...rest } = ended as { readonly parent: readonly string[] };
+  return { ...rest, parent: parent.filter((line) => line !== 'agent_message:waiting').sort() };
+}

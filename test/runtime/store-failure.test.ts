@@ -1,0 +1,138 @@
+import { afterEach, expect, test } from 'vitest';
+import { z } from 'zod';
+import { agent, tool } from '../../src/index.ts';
+import { manualClock } from '../../src/testing/manual-clock.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import type { ModelProvider } from '../../src/models/provider.ts';
+import { deferred, eventually, failure, gatedModel } from '../support/runtime-kit.ts';
+import { openShard, type ShardOptions, type TestShard } from '../support/shard-kit.ts';
+
+const shards: TestShard[] = [];
+afterEach(async () => {
+  await Promise.allSettled(shards.splice(0).map((shard) => shard.close()));
+});
+
+/** A shard whose disk can be made full. */
+function shardWithDisk(options: Omit<ShardOptions, 'refuse' | 'clock' | 'agents'> & Partial<ShardOptions>) {
+  const disk: { fault: Error | undefined } = { fault: undefined };
+  const clock = manualClock();
+  const shard = openShard({ agents: [agent({ name: 'a' })], ...options, clock, refuse: () => disk.fault });
+  shards.push(shard);
+  return { shard, disk, clock };
+}
+
+const full = new Error('no space left');
+const send = (content: string, session = 's') => ({ session, agent: 'a', content });
+const contents = async (shard: TestShard, session = 's'): Promise<readonly unknown[]> =>
+  (await shard.call('session.messages', { session })).map(({ content }) => content);
+
+test('F06: a full disk refuses sends with StoreFullError; nothing of them is there, and nothing acknowledged is lost', async () => {
+  const { shard, disk, clock } = shardWithDisk({ provider: echo() });
+  const first = await shard.call('session.send', send('kept'));
+  await shard.call('receipt.wait', { session: 's', pendingId: first.pendingId, until: 'settled' });
+  disk.fault = full;
+  const refused = await failure(shard.call('session.send', send('refused')));
+  expect(refused).toMatchObject({ name: 'StoreFullError', code: 'store_full', retryable: true });
+  expect(shard.degraded.at(-1)).toMatchObject({ code: 'store_full' });
+  expect((await failure(shard.call('session.send', send('refused too')))).name).toBe('StoreFullError');
+  expect(await contents(shard)).toEqual(['kept', 'to kept']);
+  await clock.advance(1_000);
+  expect((await failure(shard.call('session.send', send('still refused')))).name).toBe('StoreFullError');
+
+  disk.fault = undefined;
+  await clock.advance(1_000);
+  expect(shard.degraded.at(-1)).toBeUndefined();
+  const after = await shard.call('session.send', send('after'));
+  await shard.call('receipt.wait', { session: 's', pendingId: after.pendingId, until: 'settled' });
+  expect(await contents(shard)).toEqual(['kept', 'to kept', 'after', 'to after']);
+  expect((await shard.call('session.state', { session: 's' })).seq).toBe(lastSeq(shard));
+});
+
+test('H3: what ran when the disk filled goes on when it has space again, from the log', async () => {
+  const model = gatedModel();
+  const { shard, disk, clock } = shardWithDisk({ provider: model.provider });
+  const accepted = await shard.call('session.send', send('Hi'));
+  const lost = await model.next();
+  await shard.call('session.state', { session: 's' });
+  disk.fault = full;
+  lost.answer('never written');
+  await eventually(() => shard.degraded.length === 1);
+  expect(await contents(shard)).toEqual(['Hi']);
+  const drained = shard.call('runtime.drain', { id: 0 });
+  disk.fault = undefined;
+  await clock.advance(1_000);
+  const again = await model.next();
+  expect(JSON.stringify(again.request)).toBe(JSON.stringify(lost.request));
+  const settled = shard.call('receipt.wait', { session: 's', pendingId: accepted.pendingId, until: 'settled' });
+  again.answer('written');
+  expect(await settled).toMatchObject({ status: 'answered', text: 'written' });
+  await drained;
+  expect(await contents(shard)).toEqual(['Hi', 'written']);
+});
+
+test('A2: a tool does not start when the answer that asks for it could not be written', async () => {
+  let runs = 0;
+  const count = tool({ name: 'count', description: 'Counts.', input: z.object({}), run: () => String((runs += 1)) });
+  const model = gatedModel();
+  const agents = [agent({ name: 'a', tools: [count] })];
+  const { shard, disk, clock } = shardWithDisk({ provider: model.provider, agents });
+  await shard.call('session.send', send('Go'));
+  const call = await model.next();
+  await shard.call('session.state', { session: 's' });
+  disk.fault = full;
+  call.answer({ toolUse: { name: 'count' } });
+  await eventually(() => shard.degraded.length === 1);
+  expect(runs).toBe(0);
+  disk.fault = undefined;
+  await clock.advance(1_000);
+  (await model.next()).answer({ toolUse: { name: 'count' } });
+  (await model.next()).answer('Counted.');
+  await shard.call('runtime.drain', { id: 0 });
+  expect(runs).toBe(1);
+});
+
+test('resumed once, however often the device refuses: a running tool is not answered twice', async () => {
+  const started = deferred();
+  const finish = deferred<string>();
+  const slow = tool({
+    name: 'slow',
+    description: 'Slow.',
+    input: z.object({}),
+    effect: 'pure',
+    run: () => {
+      started.resolve();
+      return finish.promise;
+    },
+  });
+  const agents = [agent({ name: 'a', tools: [slow] })];
+  const provider = scripted([{ toolUse: { name: 'slow' } }, 'Done.'], { clock: manualClock() }) as ModelProvider;
+  const { shard, disk, clock } = shardWithDisk({ provider, agents });
+  await shard.call('session.send', send('Go'));
+  await started.promise;
+  disk.fault = full;
+  await failure(shard.call('session.send', send('x', 'other')));
+  await failure(shard.call('sessions.delete', { session: 'other' }));
+  await failure(shard.call('session.pause', { session: 's' }));
+  disk.fault = undefined;
+  await clock.advance(5_000);
+  finish.resolve('slow result');
+  await shard.call('runtime.drain', { id: 0 });
+  expect(shard.events.filter(({ type }) => type === 'session.recovered').length).toBe(1);
+  expect(await contents(shard)).toEqual(['Go', 'Calling slow', 'slow result', 'Done.']);
+});
+
+test('closing a shard whose disk is full leaves no timer', async () => {
+  const { shard, disk, clock } = shardWithDisk({ provider: echo() });
+  disk.fault = full;
+  await failure(shard.call('session.send', send('x')));
+  await shard.close();
+  expect(clock.pending).toBe(0);
+});
+
+function echo(): ModelProvider {
+  return scripted((request) => `to ${String(request.messages.at(-1)?.content)}`) as ModelProvider;
+}
+
+function lastSeq(shard: TestShard): number {
+  return Math.max(...shard.events.map(({ seq }) => seq ?? 0));
+}

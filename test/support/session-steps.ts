@@ -1,0 +1,213 @@
+/**
+ * Random lives of one session, for property tests: what reaches it, in any order. How they are lived stands in
+ * `session-life.ts`.
+ */
+import fc from 'fast-check';
+import type { ContentBlock, Deliver } from '../../src/base/messages.ts';
+import type { Entry } from '../../src/session/records.ts';
+
+/** Where an entry of a life comes from. */
+export type EntryKind = 'user' | 'recall' | 'skill' | 'goal' | 'poison' | 'reply';
+
+/** One thing that happens. Numbers choose among what there is, modulo its length. */
+export type Step =
+  | {
+      readonly do: 'send';
+      readonly kind: EntryKind;
+      readonly deliver: Deliver;
+      readonly bounceBack: boolean;
+      readonly isBlocks: boolean;
+      readonly pad: number;
+    }
+  | { readonly do: 'answer'; readonly blocks: readonly ContentBlock[]; readonly stop: string }
+  | { readonly do: 'fail'; readonly how: 'transient' | 'fatal' | 'unauthorized' }
+  | {
+      readonly do:
+        | 'retry'
+        | 'interrupt'
+        | 'pause'
+        | 'resume'
+        | 'wake'
+        | 'heal'
+        | 'reload'
+        | 'mark'
+        | 'childEnds'
+        | 'newHeader'
+        | 'stale'
+        | 'restart'
+        | 'escalated';
+    }
+  | { readonly do: 'finish'; readonly which: number; readonly content: string; readonly success: boolean }
+  | { readonly do: 'recall' | 'refine'; readonly which: number }
+  | { readonly do: 'spawn'; readonly name: string; readonly byModel: boolean }
+  | { readonly do: 'childSays'; readonly which: number }
+  | { readonly do: 'system'; readonly isText: boolean }
+  | { readonly do: 'crash'; readonly loses: boolean };
+
+/** What a life is lived in. */
+export interface LifeOptions {
+  readonly isChild: boolean;
+  readonly tokenBudget: number;
+  readonly toolRounds: number;
+  readonly hasSystemFunction: boolean;
+  readonly resumeAwaiting: boolean;
+  /** The model thinks: every answer starts with a thinking block. */
+  readonly thinks: boolean;
+  /** What a child's supervisor says to a failed turn; `none`: there is no supervisor. */
+  readonly supervision: 'none' | 'report' | 'restart' | 'later';
+}
+
+/** What each kind is, less its content. */
+export const ENTRIES: Readonly<Record<EntryKind, Omit<Entry, 'content'>>> = {
+  user: { type: 'user_message' },
+  recall: { type: 'from_mneme', source: { type: 'recall', name: '12' } },
+  skill: { type: 'from_melete_skill', source: { type: 'skill', name: 'git' } },
+  goal: { type: 'from_melete_goal', source: { type: 'goal', name: '3' } },
+  poison: { type: 'from_mneme', source: { type: 'recall', name: 'no number' } },
+  reply: { type: 'subagent', source: { type: 'subagent', name: 'sleuth' } },
+};
+
+/** What every answer starts with under thinking, as the API's do. */
+export const THINKING: ContentBlock = { type: 'thinking', thinking: 'hm', signature: 'signed' };
+const DELIVERS = ['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject'] as const;
+const STOPS = ['end_turn', 'tool_use', 'max_tokens', 'refusal', 'stop_sequence'] as const;
+
+const textBlock: fc.Arbitrary<readonly ContentBlock[]> = fc
+  .constantFrom('ok', 'fine \n', 'to @agent-1', ' ', '')
+  .map((text) => [{ type: 'text', text }]);
+const callBlock: fc.Arbitrary<readonly ContentBlock[]> = fc
+  .record({
+    id: fc.constantFrom('a', 'b', 'toolu_1', 'from_sleuth_3', 'not legal', '', undefined),
+    name: fc.constantFrom(
+      'bash',
+      'bash',
+      'read_file',
+      'charge',
+      'deploy',
+      'slow',
+      'nope',
+      'from_sleuth',
+      'from_',
+      'a b',
+      '',
+    ),
+    input: fc.constantFrom({}, { timeout: 7 }, { a: [1] }, 'text', undefined),
+  })
+  .map((call) => [{ type: 'tool_use', ...call } as ContentBlock]);
+const runtimeCall: fc.Arbitrary<readonly ContentBlock[]> = fc
+  .constantFrom('spawn_subagent', 'mark_goal_completed')
+  .map((name) => [{ type: 'tool_use', id: 'r', name, input: {} }]);
+const serverPair: fc.Arbitrary<readonly ContentBlock[]> = fc.constant([
+  { type: 'server_tool_use', id: 'srv', name: 'web_search', input: {} },
+  { type: 'web_search_tool_result', tool_use_id: 'srv', content: [] },
+]);
+/** Nothing a model says, or should: what the door must bear. */
+const oddBlock: fc.Arbitrary<readonly ContentBlock[]> = fc
+  .constantFrom<unknown>(null, 7, {}, { type: 'tool_result', tool_use_id: 'x' }, { type: 'thinking', thinking: 'cut' })
+  .map((odd) => [odd as ContentBlock]);
+
+function answers(): fc.Arbitrary<Step> {
+  const any = fc.record({
+    do: fc.constant('answer' as const),
+    blocks: fc
+      .array(
+        fc.oneof(
+          { arbitrary: textBlock, weight: 3 },
+          { arbitrary: callBlock, weight: 5 },
+          runtimeCall,
+          serverPair,
+          oddBlock,
+        ),
+        { maxLength: 4 },
+      )
+      .map((groups) => groups.flat()),
+    stop: fc.constantFrom(...STOPS),
+  });
+  // What a paused turn holds goes back unchanged, so it holds nothing that could not be stored.
+  const paused = fc.record({
+    do: fc.constant('answer' as const),
+    blocks: fc
+      .array(fc.oneof(fc.constant<readonly ContentBlock[]>([{ type: 'text', text: 'so far ' }]), serverPair), {
+        maxLength: 2,
+      })
+      .map((groups) => groups.flat()),
+    stop: fc.constant('pause_turn'),
+  });
+  return fc.oneof({ arbitrary: any, weight: 5 }, { arbitrary: paused, weight: 1 });
+}
+
+const send: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('send' as const),
+  kind: fc.oneof(
+    { arbitrary: fc.constant('user' as const), weight: 6 },
+    { arbitrary: fc.constantFrom<EntryKind>('recall', 'skill', 'goal', 'poison', 'reply'), weight: 3 },
+  ),
+  deliver: fc.oneof(fc.constant('ride' as const), fc.constantFrom(...DELIVERS)),
+  bounceBack: fc.boolean(),
+  isBlocks: fc.boolean(),
+  pad: fc.constantFrom(0, 0, 40, 400),
+});
+
+/** The steps of a life. */
+export function steps(): fc.Arbitrary<readonly Step[]> {
+  const weighed = (
+    weight: number,
+    arbitrary: fc.Arbitrary<Step>,
+  ): { weight: number; arbitrary: fc.Arbitrary<Step> } => ({
+    weight,
+    arbitrary,
+  });
+  const step = fc.oneof(
+    weighed(10, send),
+    weighed(18, answers()),
+    weighed(
+      18,
+      fc.record({
+        do: fc.constant('finish' as const),
+        which: fc.nat(5),
+        content: fc.constantFrom('result', '', ' ', '{"error":"no"}'),
+        success: fc.boolean(),
+      }),
+    ),
+    weighed(
+      3,
+      fc.record({
+        do: fc.constant('fail' as const),
+        how: fc.constantFrom('transient', 'transient', 'fatal', 'unauthorized'),
+      }),
+    ),
+    weighed(4, fc.record({ do: fc.constantFrom('recall' as const, 'refine' as const), which: fc.nat(9) })),
+    weighed(
+      2,
+      fc.record({
+        do: fc.constant('spawn' as const),
+        name: fc.constantFrom('', 'sleuth', 'Bad Name'),
+        byModel: fc.boolean(),
+      }),
+    ),
+    weighed(2, fc.record({ do: fc.constant('childSays' as const), which: fc.nat(3) })),
+    weighed(2, fc.record({ do: fc.constant('system' as const), isText: fc.boolean() })),
+    weighed(2, fc.record({ do: fc.constant('crash' as const), loses: fc.boolean() })),
+    weighed(
+      10,
+      fc.record({
+        do: fc.constantFrom(
+          ...(['retry', 'retry', 'interrupt', 'pause', 'resume', 'resume', 'resume', 'wake', 'heal'] as const),
+          ...(['reload', 'mark', 'mark', 'childEnds', 'newHeader', 'stale', 'restart', 'escalated'] as const),
+        ),
+      }),
+    ),
+  );
+  return fc.array(step, { minLength: 1, maxLength: 60, size: 'max' });
+}
+
+/** The circumstances of a life. */
+export const lifeOptions: fc.Arbitrary<LifeOptions> = fc.record({
+  isChild: fc.boolean(),
+  tokenBudget: fc.constantFrom(60, 200, 120_000),
+  toolRounds: fc.constantFrom(2, 250),
+  hasSystemFunction: fc.boolean(),
+  resumeAwaiting: fc.boolean(),
+  thinks: fc.boolean(),
+  supervision: fc.constantFrom('none', 'report', 'restart', 'later'),
+});

@@ -1,0 +1,111 @@
+/** A shard over a journal in memory: for what cannot be reached from outside, a store that fails and a crash at each write. */
+import { tmpdir } from 'node:os';
+import { AgentCatalog } from '../../actors/agent-catalog.ts';
+import { ResultShelf } from '../../actors/result-shelf.ts';
+import { LIMIT_DEFAULTS, type Limits } from '../../src/base/bounds.ts';
+import type { Clock } from '../../src/base/clock.ts';
+import type { TroupeError } from '../../src/base/errors.ts';
+import { parseSettings } from '../../src/base/settings.ts';
+import type { SessionEvent } from '../../src/events/event.ts';
+import { MemoryStore, openMemoryJournal } from '../../src/journal/memory-journal.ts';
+import { createInPlacePool } from '../../src/models/in-place-pool.ts';
+import type { ModelProvider } from '../../src/models/provider.ts';
+import { type Agent, agentSource, toolValues } from '../../src/runtime/agent.ts';
+import { createHostServices } from '../../src/runtime/host-services.ts';
+import { Counters, createCounterMemory, readCounters } from '../../src/runtime/metrics.ts';
+import type { ShardMethods } from '../../src/runtime/protocol.ts';
+import { Shard } from '../../src/runtime/shard.ts';
+import { serveShard } from '../../src/runtime/shard-requests.ts';
+import { manualClock } from '../../src/testing/manual-clock.ts';
+import { createLocalEndpoints } from '../../src/threads/batched-endpoint.ts';
+import { createToolPool } from '../../src/tools/threaded-pool.ts';
+
+/** What a test may choose. */
+export interface ShardOptions {
+  readonly provider: ModelProvider;
+  readonly agents: readonly Agent[];
+  readonly store?: MemoryStore;
+  readonly clock?: Clock;
+  readonly limits?: Partial<Limits>;
+  /** Asked before each write of the store. */
+  readonly refuse?: () => Error | undefined;
+}
+
+/** A shard behind its endpoint, and what it told. */
+export interface TestShard {
+  call<M extends keyof ShardMethods>(
+    method: M,
+    request: ShardMethods[M]['request'],
+  ): Promise<ShardMethods[M]['answer']>;
+  readonly events: SessionEvent[];
+  readonly degraded: (TroupeError | undefined)[];
+  counters(): ReturnType<typeof readCounters>;
+  close(): Promise<void>;
+}
+
+/** A shard that goes on with what its store has. All its tools are values. */
+export function openShard(options: ShardOptions): TestShard {
+  const { provider, agents, store = new MemoryStore(), clock = manualClock(), refuse } = options;
+  const settings = parseSettings({});
+  const limits = { ...LIMIT_DEFAULTS, ...options.limits };
+  const definitions = agents.map((each) => {
+    const source = agentSource(each);
+    const tools = source.tools.flatMap((tool) =>
+      tool.kind === 'value'
+        ? [{ description: tool.description, place: { kind: 'host' as const, agent: each.name } }]
+        : [],
+    );
+    return { plan: source.plan, tools };
+  });
+  const [near, far] = createLocalEndpoints();
+  const values = { provider: undefined, tools: new Map(agents.map((a) => [a.name, toolValues(a)])), systems: new Map() };
+  const services = createHostServices(values, { toolProgress: () => undefined, modelDelta: () => undefined }, clock);
+  const counters = createCounterMemory();
+  const events: SessionEvent[] = [];
+  const degraded: (TroupeError | undefined)[] = [];
+  const shard = new Shard({
+    journal: openMemoryJournal({ store, ...(refuse === undefined ? {} : { refuse }) }),
+    catalog: new AgentCatalog(definitions, settings, limits),
+    settings,
+    limits,
+    durability: 'flush',
+    clock,
+    random: () => 0,
+    shelf: new ResultShelf(tmpdir()),
+    counters: new Counters(counters),
+    host: {
+      events: (told) => void events.push(...told),
+      degraded: (error) => void degraded.push(error),
+      log: () => undefined,
+      evaluateSystem: (name, session) => services.evaluateSystem(name, session),
+    },
+    makeModelPool: (listener) => createInPlacePool(provider, listener, clock),
+    makeToolPool: (listener) => createToolPool({ threads: 1, clock, hostRunner: services, listener }),
+  });
+  serveShard(shard, far);
+  shard.watch(undefined, true);
+  shard.resumeInterrupted();
+  return {
+    call: (method, request) => near.call(method, request) as Promise<never>,
+    events,
+    degraded,
+    counters: () => readCounters([counters]),
+    async close() {
+      await shard.close(0);
+      services.abandon();
+    },
+  };
+}
+
+/** The store as it is now: what a crash leaves of it. */
+export function copyStore(store: MemoryStore): MemoryStore {
+  const copy = new MemoryStore();
+  copy.fence = store.fence;
+  copy.state = store.state;
+  copy.rowNumbers.push(...store.rowNumbers);
+  for (const name of ['rows', 'keys', 'names', 'heads', 'lastRows', 'blobs'] as const) {
+    const target = copy[name] as Map<unknown, unknown>;
+    for (const [key, value] of store[name]) target.set(key, value);
+  }
+  return copy;
+}
