@@ -469,6 +469,7 @@ class Fold {
       waitMs: record.waitMs,
       ...(record.status === undefined ? {} : { status: record.status }),
     }));
+    this.#event(() => ({ type: 'session.state', state: 'awaiting', phase: 'retrying' }));
   }
 
   /** The failure path, in the order of Δ10: bounced message gone, then the transition, then what tells of it. */

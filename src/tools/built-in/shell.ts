@@ -166,7 +166,7 @@ export class Shell {
       this.#hold(true);
       signal.addEventListener('abort', stop, { once: true });
       // The command and the mark are two lines: an interrupt abandons the first alone (B2, B3).
-      this.#input.write(`command eval ${quoted(command)} >&9 2>&9 9>&-\n${markLine(running)}`);
+      this.#input.write(`command eval ${quoted(command)} </dev/null >&9 2>&9 9>&-\n${markLine(running)}`);
       if (signal.aborted) stop();
     });
   }
