@@ -76,6 +76,14 @@ export class ModelCaller {
     });
   }
 
+  /** Readers of a session came or went, or of all sessions (`undefined`): their calls tell deltas from now on, or stop. */
+  watched(sessionId: string | undefined): void {
+    const calls = sessionId === undefined ? this.#bySession.values() : [this.#bySession.get(sessionId)];
+    for (const out of calls) {
+      if (out !== undefined) this.#pool.wantsDeltas(out.id, this.#host.wantsDeltas(out.session));
+    }
+  }
+
   /** Gives up the call that is out for a session, if any; its completion is dropped when it comes. */
   cancel(sessionId: string): void {
     const out = this.#bySession.get(sessionId);

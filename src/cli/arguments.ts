@@ -55,13 +55,19 @@ function parse(command: Command, line: readonly string[]): Parsed {
   }
 }
 
-/** Node's own words name the option; what follows its first sentence is advice on quoting. */
+/** What Node found wrong, in our words: its own are followed by advice on quoting. */
 function explain(command: Command, error: unknown): string {
-  const message = error instanceof Error ? (error.message.split(/\.\s|\n/, 1)[0] ?? '') : String(error);
-  const unknown = /^Unknown option '([^']*)'/.exec(message)?.[1];
-  if (unknown === undefined) return message.replace(/^Option '/, "option '");
-  const near = nearest(unknown.replace(/^-+/, ''), [...Object.keys(command.options), HELP]);
-  return `unknown option ${unknown}${near === undefined ? '' : `; did you mean --${near}?`}`;
+  const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
+  const message = error instanceof Error ? error.message : String(error);
+  const option = /--?[\w-]+/.exec(message)?.[0] ?? '';
+  if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
+    const near = nearest(option.replace(/^-+/, ''), [...Object.keys(command.options), HELP]);
+    return `unknown option ${option}${near === undefined ? '' : `; did you mean --${near}?`}`;
+  }
+  const spec = command.options[option.replace(/^-+/, '')];
+  if (code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE' || option === '') return message;
+  if (spec === undefined || spec.kind === 'flag') return `${option} takes no value`;
+  return `${option} needs a value: ${option} ${spec.value}`;
 }
 
 function wholeNumber(name: string, value: string, spec: { readonly min: number; readonly max: number }): number {

@@ -23,7 +23,9 @@ const MAIL_COLUMNS = 6;
 const MESSAGES_COLUMNS = 6;
 const TOKENS_COLUMNS = 11;
 const WHY_COLUMNS_MIN = 14;
-const SESSION_COLUMNS_MAX = 44;
+/** Columns from which on the reason is told in a sentence. */
+const DETAIL_COLUMNS = 36;
+const SESSION_COLUMNS_MAX = 36;
 const KIND_COLUMNS = 12;
 /** Lines shown of one message. */
 const MESSAGE_LINES = 4;
@@ -49,7 +51,14 @@ export function treeText(
   const rows = entries.map((entry) => {
     const { state, mailbox, messages, usage, why: reason } = entry.session;
     const tokens = number(usage.input_tokens + usage.output_tokens);
-    const cells = [nameOf(entry), state, number(mailbox), number(messages), tokens, oneLine(reason.detail)] as const;
+    const cells = [
+      nameOf(entry),
+      state,
+      number(mailbox),
+      number(messages),
+      tokens,
+      why < DETAIL_COLUMNS ? reason.reason.replaceAll('_', ' ') : oneLine(reason.detail),
+    ] as const;
     return toned(row(cells, { session, why }), entry.session, paint);
   });
   const hidden = all.length - entries.length;

@@ -38,7 +38,7 @@ export interface ReviewPlan {
 }
 
 /** Characters of a nickname, which leaves room for a number behind it. */
-const NICKNAME_CHARACTERS = 26;
+const NICKNAME_CHARACTERS = 25;
 const REVIEW_ID = /^review-([0-9a-f]{8})$/;
 const TASK_START = 'Review this file: ';
 

@@ -26,8 +26,8 @@ export type ReviewStanding = 'new' | 'continued' | 'finished';
 
 /** Who is told how a review goes. None of it may throw. */
 export interface ReviewListener {
-  /** The plan is made, or was found in the log; `standing` says which. */
-  planned(plan: ReviewPlan, standing: ReviewStanding): void;
+  /** The plan is made, or was found in the log; `standing` says which. `before`: readers that had ended by then. */
+  planned(plan: ReviewPlan, standing: ReviewStanding, before: number): void;
   /** A file has a reader; `child` is its session. */
   spawned(file: PlannedFile, child: Child): void;
   /** A reader ended. */
@@ -69,7 +69,8 @@ export async function runReview(
   const known = await findPlan(reviewer);
   const standing = known === undefined ? 'new' : (await isAnswered(reviewer)) ? 'finished' : 'continued';
   const plan = known ?? (await startReview(reviewer, await makePlan(), listener));
-  listener.planned(plan, standing);
+  const { children } = await reviewer.state();
+  listener.planned(plan, standing, children.filter(({ exited }) => exited !== undefined).length);
   // Finished: the log has the answer, and readers that failed on the way to it are part of it.
   const failed =
     standing === 'finished'

@@ -1,6 +1,6 @@
 /** `troupe run`: a review of a directory by a reviewer and one reader for each source file. */
 import { REVIEW_FILES_DEFAULT, REVIEW_FILES_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
-import { errorFromShape } from '../base/errors.ts';
+import { errorFromShape, ModelAuthenticationError } from '../base/errors.ts';
 import { open, type Runtime } from '../index.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
 import { RunMeter } from './figures.ts';
@@ -110,8 +110,8 @@ async function work(job: Job, runtime: Runtime, meter: RunMeter, messages: Outpu
   // A signal ends the runtime under our hands: the terminal is given back first.
   const unsubscribe = surroundings.onStop(() => progress?.stop());
   const listener: ReviewListener = {
-    planned: (plan, standing) => {
-      messages.write(standingText(plan, standing));
+    planned: (plan, standing, before) => {
+      messages.write(standingText(plan, standing, before));
       board.planned(plan);
       const source = {
         board,
@@ -171,7 +171,13 @@ async function refusal(runtime: Runtime, board: ReviewBoard, signal: AbortSignal
       signal,
     });
     for await (const event of events) {
-      if (event.type === 'authentication_required') throw errorFromShape(event.error);
+      if (event.type === 'authentication_required') {
+        const why = errorFromShape(event.error);
+        throw new ModelAuthenticationError(
+          `the model refused the credentials: ${why.message}. With a good ANTHROPIC_API_KEY the same command goes on from here.`,
+          { cause: why },
+        );
+      }
       board.warning =
         event.type === 'llm.retry'
           ? `${event.session}: the model refused (${event.status ?? 'no connection'}); again in ${Math.ceil(event.waitMs / 1_000)} s`

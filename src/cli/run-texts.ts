@@ -26,17 +26,19 @@ export function runHeader(order: ReviewOrder, data: string, surroundings: Surrou
 }
 
 /** Where the review stands as it is taken up. */
-export function standingText(plan: ReviewPlan, standing: ReviewStanding): string {
+export function standingText(plan: ReviewPlan, standing: ReviewStanding, before: number): string {
   if (standing === 'finished') {
     return 'This review was finished before. What follows is in the log: no call was made.\nUse --fresh to start over.\n\n';
   }
-  const rest = plan.leftOut === 0 ? '' : ` (${counted(plan.leftOut, 'more')} left out)`.replace('mores', 'more');
-  const files = `${counted(plan.files.length, 'source file')}${rest}, one reader each`;
-  if (standing === 'continued') return `Goes on with a review that was interrupted: ${files}.\n\n`;
+  const files = counted(plan.files.length, 'source file');
+  const rest = plan.leftOut === 0 ? '' : ` (${number(plan.leftOut)} more are left out)`;
+  if (standing === 'continued') {
+    return `Goes on with a review that was interrupted: ${number(before)} of ${files} were read before.\n\n`;
+  }
   const bytes = plan.files.reduce((sum, file) => sum + file.bytes, 0);
   const cost =
     plan.model === 'claude' ? `, about ${number(Math.ceil(bytes / BYTES_PER_TOKEN / 1_000))} k tokens of source` : '';
-  return `${files}${cost}.\n\n`;
+  return `${files}${rest}, one reader each${cost}.\n\n`;
 }
 
 /** What is said when a signal ends the run. `again`: the command that goes on. */

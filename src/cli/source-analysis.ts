@@ -95,7 +95,8 @@ const NOT_NAMES: ReadonlySet<string> = new Set([
 ]);
 /** At the start of a comment: a mark, not a word about one. */
 const MARK = /(?:\/\/|\/\*+|^\s*\*|#|--|<!--)\s*(TODO|FIXME|HACK|XXX)\b/;
-const EXPORT_LIST = /^export\s+(?:type\s+)?\{([^}]*)\}/gm;
+/** Bounded, as one that is never closed is looked for at each of its beginnings. */
+const EXPORT_LIST = /^export\s+(?:type\s+)?\{([^}]{0,2000})\}/gm;
 const SUMMARY_CHARACTERS = 160;
 
 /** The facts of one text; `path` decides the language. */
@@ -174,10 +175,9 @@ function headSummary(lines: readonly string[], comments: readonly boolean[], lan
 function bareComment(line: string, language: Language): string {
   const text = line.trim();
   if (language.isHash) return text.replace(/^(?:#+|"""|''')\s?|(?:"""|''')$/g, '').trim();
-  return text
-    .replace(/^\/\/[/!]?|^\/\*+|^\*+(?!\/)/, '')
-    .replace(/\*+\/.*$/, '')
-    .trim();
+  const end = text.indexOf('*/', 2);
+  const inside = end === -1 ? text : text.slice(0, end);
+  return inside.replace(/^(?:\/\/[/!]?|\/\*+|\*+)/, '').trim();
 }
 
 function exportsOf(text: string, lines: readonly string[], language: Language): readonly string[] {

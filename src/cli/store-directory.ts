@@ -28,10 +28,23 @@ export function dataDirectory(given: Arguments, surroundings: Surroundings): str
 /** Makes the directory if need be. Throws `UsageError` when it cannot be written to. */
 export async function prepareDataDirectory(path: string): Promise<void> {
   try {
-    await mkdir(path, { recursive: true });
+    await makeDirectory(path);
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
     throw new UsageError(`--data ${path} cannot be written to: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+/** Parents first, one by one: Node's own recursion never ends where a file system answers ENOENT, as `/proc` does. */
+async function makeDirectory(path: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (found?.isDirectory() === true) return;
+  if (dirname(path) !== path) await makeDirectory(dirname(path));
+  try {
+    await mkdir(path);
+  } catch (error) {
+    // Another process was faster.
+    if (!(await stat(path)).isDirectory()) throw error;
   }
 }
 
@@ -81,8 +94,8 @@ export function quoted(word: string): string {
 
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: 'no such file or directory',
-  ENOTDIR: 'a part of the path is not a directory',
-  EEXIST: 'it is not a directory',
+  ENOTDIR: 'a part of the path is a file',
+  EEXIST: 'a part of the path is a file',
   EACCES: 'permission denied',
   EPERM: 'permission denied',
   EROFS: 'the file system is read-only',

@@ -27,6 +27,7 @@ interface Running {
   readonly controller: AbortController;
   readonly startedMs: number;
   timer: unknown;
+  wantsDeltas: boolean;
   /** Deltas not told yet, neighbours of one type joined. */
   deltas: { type: ModelDelta['type']; texts: string[] }[];
   deltaLength: number;
@@ -67,6 +68,7 @@ class InPlacePool implements ModelPool {
       controller: new AbortController(),
       startedMs: this.#clock.monotonic(),
       timer: undefined,
+      wantsDeltas: call.wantsDeltas,
       deltas: [],
       deltaLength: 0,
     };
@@ -87,12 +89,17 @@ class InPlacePool implements ModelPool {
     }, call.timeoutMs);
     // Not from within `call` (P2): a provider may answer with deltas before it returns.
     queueMicrotask(() => {
-      if (this.#running.get(call.id) === running) this.#start(running, request, call.wantsDeltas);
+      if (this.#running.get(call.id) === running) this.#start(running, request);
     });
   }
 
   holds(session: string, epoch: number, keep: number): boolean {
     return this.#mirror.holds(session, epoch, keep);
+  }
+
+  wantsDeltas(id: number, isWanted: boolean): void {
+    const running = this.#running.get(id);
+    if (running !== undefined) running.wantsDeltas = isWanted;
   }
 
   cancel(id: number): void {
@@ -115,8 +122,10 @@ class InPlacePool implements ModelPool {
     return new Promise((resolve) => this.#onQuiet.push(resolve));
   }
 
-  #start(running: Running, request: ModelRequest, wantsDeltas: boolean): void {
-    const onDelta = wantsDeltas ? (delta: ModelDelta): void => this.#gather(running, delta) : (): void => {};
+  #start(running: Running, request: ModelRequest): void {
+    const onDelta = (delta: ModelDelta): void => {
+      if (running.wantsDeltas) this.#gather(running, delta);
+    };
     const context = { signal: running.controller.signal, onDelta, session: running.session };
     this.#generate(request, context).then(
       (response) => this.#succeed(running, response),

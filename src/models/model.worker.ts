@@ -27,6 +27,10 @@ const { endpoint, data } = serveThread({
       );
     });
   },
+  wantsDeltas: (payload) => {
+    const { id, isWanted } = payload as { readonly id: number; readonly isWanted: boolean };
+    withPool((pool) => pool.wantsDeltas(id, isWanted));
+  },
   cancel: (id) => withPool((pool) => pool.cancel(id as number)),
   forget: (session) => withPool((pool) => pool.forget(session as string)),
 });

@@ -25,7 +25,7 @@ export interface ModelCall {
   readonly id: number;
   readonly session: string;
   readonly context: ContextDelta;
-  /** Somebody watches: send deltas, coalesced. */
+  /** Somebody watches: send deltas, coalesced. `ModelPool.wantsDeltas` changes it while the call runs. */
   readonly wantsDeltas: boolean;
   /** Milliseconds the call may take in all. */
   readonly timeoutMs: number;
@@ -53,6 +53,8 @@ export interface ModelPool {
    * whole. A thread that died, or `forget`, makes it false.
    */
   holds(session: string, epoch: number, keep: number): boolean;
+  /** Somebody watches a running call from now on, or nobody does any more. Unknown ids are ignored. */
+  wantsDeltas(id: number, isWanted: boolean): void;
   /** Aborts a running call; its completion comes as `cancelled`. Unknown ids are ignored. */
   cancel(id: number): void;
   /** Drops a session's mirror. */

@@ -109,6 +109,10 @@ class ThreadedPool implements ModelPool {
     return this.#laneOf(session).index.holds(session, epoch, keep);
   }
 
+  wantsDeltas(id: number, isWanted: boolean): void {
+    this.#running.get(id)?.thread.endpoint.notify('wantsDeltas', { id, isWanted });
+  }
+
   cancel(id: number): void {
     const running = this.#running.get(id);
     if (running === undefined) return;

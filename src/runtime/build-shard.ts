@@ -161,7 +161,7 @@ async function modelPools(plan: ShardPlan, surroundings: ShardSurroundings): Pro
 class HostProvider implements ModelProvider {
   readonly name: string;
   readonly #services: RemoteServices;
-  readonly #deltas = new Map<number, (delta: ModelDelta) => void>();
+  readonly #calls = new Map<number, HostCall>();
   #nextId = 1;
 
   constructor(name: string, services: RemoteServices) {
@@ -173,17 +173,39 @@ class HostProvider implements ModelProvider {
     const id = this.#nextId;
     this.#nextId += 1;
     const onAbort = (): void => void this.#services.abortModel(id).catch(() => undefined);
-    this.#deltas.set(id, context.onDelta);
+    const call: HostCall = { onDelta: context.onDelta, heard: 0, told: undefined, onHeard: undefined };
+    this.#calls.set(id, call);
     context.signal.addEventListener('abort', onAbort, { once: true });
     try {
-      return checkResponse(await this.#services.generate({ id, session: context.session, request }));
+      const { response, deltas } = await this.#services.generate({ id, session: context.session, request });
+      if (call.heard < deltas) {
+        await new Promise<void>((resolve) => {
+          call.told = deltas;
+          call.onHeard = resolve;
+        });
+      }
+      return checkResponse(response);
     } finally {
-      this.#deltas.delete(id);
+      this.#calls.delete(id);
       context.signal.removeEventListener('abort', onAbort);
     }
   }
 
   delta(id: number, delta: ModelDelta): void {
-    this.#deltas.get(id)?.(delta);
+    const call = this.#calls.get(id);
+    if (call === undefined) return;
+    call.heard += 1;
+    call.onDelta(delta);
+    if (call.heard === call.told) call.onHeard?.();
   }
+}
+
+interface HostCall {
+  readonly onDelta: (delta: ModelDelta) => void;
+  /** Deltas heard so far. */
+  heard: number;
+  /** Deltas told in all, once the answer has come. */
+  told: number | undefined;
+  /** Called when all were heard. */
+  onHeard: (() => void) | undefined;
 }

@@ -54,12 +54,17 @@ export function createHostServices(values: HostValues, notes: HostNotes, clock: 
       if (provider === undefined) throw new ConfigError('no provider was given by value');
       const controller = new AbortController();
       calls.set(id, controller);
+      let deltas = 0;
       try {
-        return await provider.generate(request, {
+        const response = await provider.generate(request, {
           signal: controller.signal,
           session,
-          onDelta: (delta) => notes.modelDelta(id, delta),
+          onDelta: (delta) => {
+            deltas += 1;
+            notes.modelDelta(id, delta);
+          },
         });
+        return { response, deltas };
       } finally {
         calls.delete(id);
       }

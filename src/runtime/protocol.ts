@@ -179,7 +179,7 @@ export interface LogLine {
 /** What a shard asks of the host thread: the closures an embedder gave. Called in place, or through a bridge. */
 export interface HostServices extends HostRunner {
   /** One call of a provider given by value; its deltas come as notes (`model.delta`). */
-  generate(call: HostModelCall): Promise<unknown>;
+  generate(call: HostModelCall): Promise<HostModelAnswer>;
   /** Aborts a running `generate`; unknown ids are ignored. */
   abortModel(id: number): void;
   /** The text of an agent's system function. */
@@ -191,6 +191,13 @@ export interface HostModelCall {
   readonly id: number;
   readonly session: string;
   readonly request: ModelRequest;
+}
+
+/** How it was answered. */
+export interface HostModelAnswer {
+  readonly response: unknown;
+  /** Deltas told: they come another way, and none may be outrun by the answer. */
+  readonly deltas: number;
 }
 
 /** A host service as the shard sees it: every answer a promise. */

@@ -603,6 +603,7 @@ export class Shard {
   watch(sessionId: string | undefined, on: boolean): void {
     if (on) this.#watched.add(sessionId);
     else this.#watched.delete(sessionId);
+    this.#models.watched(sessionId);
   }
 
   #isWatched(sessionId: string): boolean {

@@ -160,6 +160,21 @@ describe('in-place pool', () => {
     expect(told.map((line) => line.length)).toEqual([DELTA_CHARACTERS_MAX + 1 + 'text 1 s1 '.length]);
   });
 
+  it('a reader that comes in the middle of a call gets what follows, and one that goes nothing more', async () => {
+    const { pool, clock, held, told } = stage();
+    pool.call(call(1, { wantsDeltas: false }));
+    await clock.advance(0);
+    const say = (text: string): void => held[0]?.context.onDelta({ type: 'text', text });
+    say('missed');
+    pool.wantsDeltas(1, true);
+    pool.wantsDeltas(999, true);
+    say('heard');
+    pool.wantsDeltas(1, false);
+    say('missed');
+    await clock.advance(DELTA_COALESCE_MS);
+    expect(told).toEqual(['text 1 s1 heard']);
+  });
+
   it('P2: a provider that throws, answers and talks at once does so a turn later', async () => {
     const clock = manualClock();
     const told: string[] = [];

@@ -22,7 +22,13 @@ function reply(request: ModelRequest, session: string): Reply {
   if (said.includes('child result')) return 'the end';
   if (said.includes('spawned')) return 'waiting';
   const input = { task: 'look it up', name: 'scout' };
-  return { text: 'I ask.', toolUse: [{ name: 'spawn_subagent', id: 'spawn_1', input }, { name: 'look', id: 'look_2' }] };
+  return {
+    text: 'I ask.',
+    toolUse: [
+      { name: 'spawn_subagent', id: 'spawn_1', input },
+      { name: 'look', id: 'look_2' },
+    ],
+  };
 }
 
 function scenario(store: MemoryStore, onWrite?: () => void) {

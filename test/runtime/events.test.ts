@@ -50,7 +50,11 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect(told[0]).toMatchObject({ session: 's', seq: 1, pending: { id: 1, type: 'user_message', content: 'Hi' } });
     expect(told[2]).toMatchObject({ pendingId: 1, reason: 'promoted' });
     expect(told[9]).toMatchObject({ toolUseId: 'c1', toolName: 'note', success: true });
-    expect(told.at(-1)).toMatchObject({ turn: 'turn-1', reason: 'end_turn', usage: { output_tokens: expect.any(Number) } });
+    expect(told.at(-1)).toMatchObject({
+      turn: 'turn-1',
+      reason: 'end_turn',
+      usage: { output_tokens: expect.any(Number) },
+    });
     expect(numbers(told)).toEqual(upTo(16));
     expect(await history(session)).toEqual(told);
   });
@@ -81,10 +85,28 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
     expect(text).toBe('one two three');
     const first = told.findIndex(({ type }) => type === 'text.delta');
     const claim = told.findIndex((event) => event.type === 'session.state' && event.state === 'awaiting');
-    const answer = told.findIndex((event) => event.type === 'message.created' && event.message.type === 'agent_message');
+    const answer = told.findIndex(
+      (event) => event.type === 'message.created' && event.message.type === 'agent_message',
+    );
     expect(claim).toBeLessThan(first);
     expect(first).toBeLessThan(answer);
     expect(types(await without)).not.toContain('text.delta');
+  });
+
+  test('a reader that comes in the middle of a call gets the deltas that follow', async () => {
+    const model = gatedModel();
+    const runtime = await kit.open({ threads, provider: model.provider });
+    const session = runtime.session('s');
+    await session.send('Hi');
+    const call = await model.next();
+    let text = '';
+    for await (const event of session.events({ until: isEnd })) {
+      if (event.type === 'message.created' && event.message.type === 'user_message') await session.send('More');
+      // Told live: the reader has caught up, and where a delta belongs is known.
+      if (event.type === 'pending.created' && event.pending.id === 2) call.answer('Hello there.');
+      if (event.type === 'text.delta') text += event.text;
+    }
+    expect(text).toBe('Hello there.');
   });
 
   test('thinking deltas are told apart', async () => {
@@ -120,7 +142,9 @@ describe.each(MATRIX)('events, sessions: $sessions, models: $models', (threads) 
 
   test('break unsubscribes: nothing is told any more, a second reader reads on', async () => {
     const session = (await kit.open({ threads, provider: echo })).session('s');
-    const other = collect(session.events({ until: (event) => event.type === 'turn.finished' && event.turn === 'turn-2' }));
+    const other = collect(
+      session.events({ until: (event) => event.type === 'turn.finished' && event.turn === 'turn-2' }),
+    );
     await session.ask('a');
     let read = 0;
     for await (const event of session.events()) {
@@ -235,27 +259,31 @@ test('any reader, whenever it comes and wherever it begins, reads each durable e
   let run = 0;
   const reader = fc.record({ begins: fc.integer({ min: 0, max: 5 }), after: fc.integer({ min: 0, max: 6 }) });
   await fc.assert(
-    fc.asyncProperty(fc.array(reader, { minLength: 1, maxLength: 4 }), fc.integer({ min: 1, max: 5 }), async (readers, turns) => {
-      run += 1;
-      const session = runtime.session(`s${run}`);
-      const last = `turn-${turns}`;
-      const until = (event: SessionEvent): boolean => event.type === 'turn.finished' && event.turn === last;
-      const reading: Promise<readonly SessionEvent[]>[] = [];
-      for (let turn = 0; turn < turns; turn += 1) {
-        const receipt = await session.send(`m${turn}`, { deliver: 'turn' });
-        for (const { begins, after } of readers) {
-          if (begins === turn) reading.push(collect(session.events({ after, until, deltas: false })));
+    fc.asyncProperty(
+      fc.array(reader, { minLength: 1, maxLength: 4 }),
+      fc.integer({ min: 1, max: 5 }),
+      async (readers, turns) => {
+        run += 1;
+        const session = runtime.session(`s${run}`);
+        const last = `turn-${turns}`;
+        const until = (event: SessionEvent): boolean => event.type === 'turn.finished' && event.turn === last;
+        const reading: Promise<readonly SessionEvent[]>[] = [];
+        for (let turn = 0; turn < turns; turn += 1) {
+          const receipt = await session.send(`m${turn}`, { deliver: 'turn' });
+          for (const { begins, after } of readers) {
+            if (begins === turn) reading.push(collect(session.events({ after, until, deltas: false })));
+          }
+          if (turn % 2 === 0) await receipt.answer();
         }
-        if (turn % 2 === 0) await receipt.answer();
-      }
-      await runtime.drain();
-      const { seq } = await session.state();
-      for (const told of await Promise.all(reading)) {
-        const [first = seq + 1] = numbers(told);
-        expect(numbers(told)).toEqual(upTo(seq).slice(first - 1));
-        expect(types(told)).not.toContain('gap');
-      }
-    }),
+        await runtime.drain();
+        const { seq } = await session.state();
+        for (const told of await Promise.all(reading)) {
+          const [first = seq + 1] = numbers(told);
+          expect(numbers(told)).toEqual(upTo(seq).slice(first - 1));
+          expect(types(told)).not.toContain('gap');
+        }
+      },
+    ),
     { numRuns: 30, verbose: 1 },
   );
 });

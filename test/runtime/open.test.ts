@@ -45,11 +45,11 @@ test.each([[''], [7]])('open rejects %j as a directory', async (directory) => {
 const note = (name: string) => tool({ name, description: 'Notes.', input: z.object({}), run: () => 'noted' });
 
 test.each([
-  ['a bad tool name', [tool({ ...note('x'), name: 'no spaces' })], 'no spaces'],
+  ['a bad tool name', [{ ...note('x'), name: 'no spaces' }], 'no spaces'],
   ['a reserved tool name', [note('from_me')], 'from_me'],
   ['two tools of one name', [note('twin'), note('twin')], 'twin'],
   ['a tool of a name the runtime needs for children', [note('mark_goal_completed')], 'mark_goal_completed'],
-  ['a schema that is none', [tool({ ...note('odd'), input: { type: 'string' } })], 'odd'],
+  ['a schema that is none', [{ ...note('odd'), input: { type: 'string' } }], 'odd'],
   ['a module that throws', [new URL('../tools/fixtures/throwing-module.ts', import.meta.url)], 'throwing-module'],
   ['a module without tools', [new URL('../tools/fixtures/no-tools.ts', import.meta.url)], 'no-tools'],
 ])('open rejects %s, naming it', async (_what, tools, name) => {

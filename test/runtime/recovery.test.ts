@@ -251,9 +251,13 @@ describe('a process killed with SIGKILL', () => {
     await ended;
     expect(await readFile(notes, 'utf8')).toBe('first\nsecond\n');
 
-    const hang = tool({ ...note(notes), run: () => 'not run again' });
+    const hang = { ...note(notes), run: () => 'not run again' };
     const model = gatedModel();
-    const runtime = await kit.open({ directory, agents: [agent({ name: 'a', tools: [hang] })], provider: model.provider });
+    const runtime = await kit.open({
+      directory,
+      agents: [agent({ name: 'a', tools: [hang] })],
+      provider: model.provider,
+    });
     const call = await model.next();
     expect(call.request.messages.at(-1)?.content).toMatchObject([{ content: OUTCOME_UNKNOWN, is_error: true }]);
     call.answer('Recovered.');
@@ -322,7 +326,7 @@ function effectTools(run: (run: Run) => Promise<unknown>) {
         runs.push({ name, callId, key });
         return act({ name, callId, key });
       },
-      ...(effect === 'probe' ? { probe: ({ input }) => (input.known === true ? 'it happened' : undefined) } : {}),
+      probe: ({ input }) => (input.known === true ? 'it happened' : undefined),
     });
   const effects: readonly Effect[] = ['pure', 'keyed', 'once', 'probe'];
   const tools = [...effects.map((effect) => make(effect, effect, run)), make('quick', 'once', () => 'quick ran')];

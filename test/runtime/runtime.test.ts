@@ -9,10 +9,13 @@ import { deferred, failure, gatedModel, MATRIX, runtimeKit } from '../support/ru
 
 const kit = runtimeKit();
 
-test.each(['', '.hidden', '../up', 'a b', 'a/b', 'é', 'x'.repeat(129)])('session(%j) throws InvalidNameError', async (id) => {
-  const runtime = await kit.open({ provider: scripted(['no']) });
-  expect(() => runtime.session(id)).toThrow(InvalidNameError);
-});
+test.each(['', '.hidden', '../up', 'a b', 'a/b', 'é', 'x'.repeat(129)])(
+  'session(%j) throws InvalidNameError',
+  async (id) => {
+    const runtime = await kit.open({ provider: scripted(['no']) });
+    expect(() => runtime.session(id)).toThrow(InvalidNameError);
+  },
+);
 
 test('session() of an unknown agent throws ConfigError (unknown_agent) at once', async () => {
   const runtime = await kit.open({ provider: scripted(['no']) });
@@ -61,7 +64,12 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
     expect(await ids({ parent: 'a' })).toEqual(['a:1']);
     expect(await ids({ state: 'awaiting', parent: null })).toContain('c');
     expect(await ids({ after: 'a:1', limit: 1 })).toEqual(['b']);
-    expect(await runtime.sessions.get('a:1')).toMatchObject({ id: 'a:1', parent: 'a', name: 'helper', agent: 'default' });
+    expect(await runtime.sessions.get('a:1')).toMatchObject({
+      id: 'a:1',
+      parent: 'a',
+      name: 'helper',
+      agent: 'default',
+    });
     expect(await runtime.sessions.get('nobody')).toBeUndefined();
     await expect(runtime.sessions.get('no body')).rejects.toBeInstanceOf(InvalidNameError);
     await expect(runtime.sessions.list({ limit: 0 })).rejects.toBeInstanceOf(ConfigError);

@@ -160,27 +160,58 @@ describe('deliver, against a model that is slow', () => {
   }
 
   test('F033: ride: each waiting message has a half-step of its own, in order', async () => {
-    expect(await busy([['a', 'ride'], ['b', 'ride']])).toEqual(['first', '1', 'a', '2', 'b', '3']);
+    expect(
+      await busy([
+        ['a', 'ride'],
+        ['b', 'ride'],
+      ]),
+    ).toEqual(['first', '1', 'a', '2', 'b', '3']);
   });
 
   test('steer: all waiting steers go before the rider, together', async () => {
-    expect(await busy([['a', 'ride'], ['s', 'steer'], ['t', 'steer']])).toEqual(['first', '1', 's', 't', 'a', '2']);
+    expect(
+      await busy([
+        ['a', 'ride'],
+        ['s', 'steer'],
+        ['t', 'steer'],
+      ]),
+    ).toEqual(['first', '1', 's', 't', 'a', '2']);
   });
 
   test('turn: waits until idle and has a turn of its own', async () => {
-    expect(await busy([['a', 'turn'], ['b', 'ride']])).toEqual(['first', '1', 'a', '2', 'b', '3']);
+    expect(
+      await busy([
+        ['a', 'turn'],
+        ['b', 'ride'],
+      ]),
+    ).toEqual(['first', '1', 'a', '2', 'b', '3']);
   });
 
   test('interrupt: cancels the call in flight and goes before all that waits', async () => {
-    expect(await busy([['a', 'ride'], ['now', 'interrupt']])).toEqual(['first', 'now', '2', 'a', '3']);
+    expect(
+      await busy([
+        ['a', 'ride'],
+        ['now', 'interrupt'],
+      ]),
+    ).toEqual(['first', 'now', '2', 'a', '3']);
   });
 
   test('merge: all waiting ones become one message', async () => {
-    expect(await busy([['a', 'merge'], ['b', 'merge']])).toEqual(['first', '1', 'a\n\nb', '2']);
+    expect(
+      await busy([
+        ['a', 'merge'],
+        ['b', 'merge'],
+      ]),
+    ).toEqual(['first', '1', 'a\n\nb', '2']);
   });
 
   test('latest: replaces the waiting one', async () => {
-    expect(await busy([['a', 'latest'], ['b', 'latest']])).toEqual(['first', '1', 'b', '2']);
+    expect(
+      await busy([
+        ['a', 'latest'],
+        ['b', 'latest'],
+      ]),
+    ).toEqual(['first', '1', 'b', '2']);
   });
 
   test('ride joins the next half-step of a running turn, behind the results of its tools', async () => {
@@ -220,7 +251,9 @@ describe('bounceBack', () => {
     expect(error).toMatchObject({ name: 'TurnFailedError', code: 'turn_failed' });
     expect(error.cause).toMatchObject({ code: 'model_invalid_request', status: 400 });
     const events = await collect(session.events({ until: (event) => event.type === 'turn.failed' }));
-    const bounce = events.find((event): event is SessionEvent & { type: 'bounce_back' } => event.type === 'bounce_back');
+    const bounce = events.find(
+      (event): event is SessionEvent & { type: 'bounce_back' } => event.type === 'bounce_back',
+    );
     expect(bounce).toMatchObject({ content: 'Hi', messageSeq: 1, error: { code: 'model_invalid_request' } });
     expect(await log(session)).toEqual([]);
     expect((await session.state()).state).toBe('idle');

@@ -76,7 +76,10 @@ describe.each(MATRIX)('a session, sessions: $sessions, models: $models', (thread
     call.answer({ toolUse: { name: 'wait' }, usage: { input_tokens: 3, output_tokens: 4 } });
     const run = await started.take();
     expect((await session.state()).state).toBe('executing');
-    expect(await session.explain()).toMatchObject({ reason: 'waiting_for_tools', detail: expect.stringContaining('wait') });
+    expect(await session.explain()).toMatchObject({
+      reason: 'waiting_for_tools',
+      detail: expect.stringContaining('wait'),
+    });
     run.finish('ok');
     (await model.next()).answer({ text: 'done', usage: { input_tokens: 5, output_tokens: 6 } });
     await receipt.answer();
@@ -246,7 +249,10 @@ describe('explain gives exactly one reason', () => {
     await session.send('Hi');
     (await model.next()).answer({ error: { status: 529 } });
     await eventually(async () => (await session.state()).phase === 'retrying');
-    expect(await session.explain()).toMatchObject({ reason: 'waiting_for_retry', detail: expect.stringContaining('1 s') });
+    expect(await session.explain()).toMatchObject({
+      reason: 'waiting_for_retry',
+      detail: expect.stringContaining('1 s'),
+    });
     await clock.advance(1_000);
     const call = await model.next();
     expect(await session.explain()).toMatchObject({ reason: 'waiting_for_model' });

@@ -1,9 +1,9 @@
 import { afterEach, expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, tool } from '../../src/index.ts';
+import type { ModelProvider } from '../../src/models/provider.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
-import type { ModelProvider } from '../../src/models/provider.ts';
 import { deferred, eventually, failure, gatedModel } from '../support/runtime-kit.ts';
 import { openShard, type ShardOptions, type TestShard } from '../support/shard-kit.ts';
 
@@ -72,7 +72,14 @@ test('H3: what ran when the disk filled goes on when it has space again, from th
 
 test('A2: a tool does not start when the answer that asks for it could not be written', async () => {
   let runs = 0;
-  const count = tool({ name: 'count', description: 'Counts.', input: z.object({}), run: () => String((runs += 1)) });
+  const count = tool({
+    name: 'count',
+    description: 'Counts.',
+    input: z.object({}),
+    run: () => {
+      runs += 1;
+    },
+  });
   const model = gatedModel();
   const agents = [agent({ name: 'a', tools: [count] })];
   const { shard, disk, clock } = shardWithDisk({ provider: model.provider, agents });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { agent, CancelledError, type Child, ConfigError, LimitError, tool, TurnFailedError } from '../../src/index.ts';
+import { agent, CancelledError, type Child, ConfigError, LimitError, TurnFailedError, tool } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
 import type { Reply } from '../../src/models/script.ts';
 import { scripted } from '../../src/testing/scripted.ts';
@@ -34,7 +34,11 @@ function byList(replies: Readonly<Record<string, readonly Reply[]>>) {
 describe.each(MATRIX)('children by program, sessions: $sessions, models: $models', (threads) => {
   test('F105, F112, F113: a child has its task once, pinned as its goal, and starts by itself', async () => {
     const model = gatedModel();
-    const runtime = await kit.open({ threads, agents: [agent({ name: 'a', system: 'Be kind.' })], provider: model.provider });
+    const runtime = await kit.open({
+      threads,
+      agents: [agent({ name: 'a', system: 'Be kind.' })],
+      provider: model.provider,
+    });
     const parent = runtime.session('p');
     const child = await parent.spawn({ task: 'Count the stars', name: 'scout' });
     expect(child).toMatchObject({ id: 'p:1', name: 'scout', parent: { id: 'p' } });
@@ -66,7 +70,12 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
       tokens: 50,
       source: { type: 'subagent', name: 'scout' },
     });
-    expect(response).toMatchObject({ type: 'tool_response', content: 'Seen.', toolUseId: call?.toolUseId, success: true });
+    expect(response).toMatchObject({
+      type: 'tool_response',
+      content: 'Seen.',
+      toolUseId: call?.toolUseId,
+      success: true,
+    });
     expect(answer?.content).toBe('Thank you.');
   });
 
@@ -233,7 +242,9 @@ test('100 children that reply to the mailbox: each reply stands in the log once'
   const parent = runtime.session('p');
   await parent.spawnAll(Array.from({ length: 100 }, (_, n) => ({ task: `task ${n}` })));
   await runtime.drain();
-  const replies = (await parent.messages()).filter(({ type }) => type === 'tool_response').map(({ content }) => content);
+  const replies = (await parent.messages())
+    .filter(({ type }) => type === 'tool_response')
+    .map(({ content }) => content);
   expect(replies.length).toBe(100);
   expect(new Set(replies).size).toBe(100);
   // Δ33: replies that wait together have one half-step together.
@@ -254,10 +265,13 @@ describe('spawn refuses', () => {
     expect(await runtime.sessions.list({ parent: 'p' })).toEqual([]);
   });
 
-  test.each(['two words', '-lead', 'x'.repeat(31), 'mneme', 'melete-spy', 'Ünïcode'])('F110: the nickname %j', async (name) => {
-    const runtime = await kit.open({ provider: byList({}) });
-    expect((await failure(runtime.session('p').spawn({ task: 'x', name }))).code).toBe('invalid_name');
-  });
+  test.each(['two words', '-lead', 'x'.repeat(31), 'mneme', 'melete-spy', 'Ünïcode'])(
+    'F110: the nickname %j',
+    async (name) => {
+      const runtime = await kit.open({ provider: byList({}) });
+      expect((await failure(runtime.session('p').spawn({ task: 'x', name }))).code).toBe('invalid_name');
+    },
+  );
 
   test('F110, F111: a sibling with the same nickname; another parent may; without a name it is agent-N', async () => {
     const runtime = await kit.open({ provider: byList({}) });
@@ -294,7 +308,8 @@ test('F77, F107, F144: grants narrow and never widen, whatever their case', asyn
     limits: { depth: 2 },
   });
   const child = await runtime.session('p').spawn({ task: 'x', tools: ['Read', 'read'] });
-  const names = (call: GatedCall): readonly (string | undefined)[] => (call.request.tools ?? []).map(({ name }) => name);
+  const names = (call: GatedCall): readonly (string | undefined)[] =>
+    (call.request.tools ?? []).map(({ name }) => name);
   expect(names(await model.next())).toEqual(['think', 'read', 'mark_goal_completed']);
   await child.spawn({ task: 'y', tools: ['read', 'write'] });
   expect(names(await model.next())).toEqual(['think', 'read', 'mark_goal_completed']);
@@ -343,7 +358,12 @@ describe('children a model spawns', () => {
 
   test('F109: spawn_specialist offers the other agents by name; an unknown one is an error result', async () => {
     const model = gatedModel();
-    const expert = agent({ name: 'expert', description: 'Knows stars.', system: 'Stars only.', tools: [named('look')] });
+    const expert = agent({
+      name: 'expert',
+      description: 'Knows stars.',
+      system: 'Stars only.',
+      tools: [named('look')],
+    });
     const runtime = await kit.open({ agents: [spawner, expert], provider: model.provider });
     await runtime.session('p').send('Go');
     const first = await model.next();
@@ -458,7 +478,10 @@ describe('children a model spawns', () => {
 
   test('F060: a call of a tool that was not granted is answered, not run', async () => {
     const model = gatedModel();
-    const runtime = await kit.open({ agents: [agent({ name: 'a', tools: [named('read')] })], provider: model.provider });
+    const runtime = await kit.open({
+      agents: [agent({ name: 'a', tools: [named('read')] })],
+      provider: model.provider,
+    });
     await runtime.session('p').spawn({ task: 'x', tools: [] });
     (await model.next()).answer({ toolUse: { name: 'read' } });
     const next = await model.next();

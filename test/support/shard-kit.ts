@@ -58,7 +58,11 @@ export function openShard(options: ShardOptions): TestShard {
     return { plan: source.plan, tools };
   });
   const [near, far] = createLocalEndpoints();
-  const values = { provider: undefined, tools: new Map(agents.map((a) => [a.name, toolValues(a)])), systems: new Map() };
+  const values = {
+    provider: undefined,
+    tools: new Map(agents.map((a) => [a.name, toolValues(a)])),
+    systems: new Map(),
+  };
   const services = createHostServices(values, { toolProgress: () => undefined, modelDelta: () => undefined }, clock);
   const counters = createCounterMemory();
   const events: SessionEvent[] = [];

@@ -1,11 +1,12 @@
 // Goal: shells come, stay and go as the pool says (O1 to O5), and none outlives its process (B4, B5), however that ends. What
 // lives is seen by a fifo: its reader meets the end when the last process that holds it open is gone.
-import { execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { constants, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { ShellPool, type ShellPoolOptions } from '../../src/tools/built-in/shell-pool.ts';
@@ -42,7 +43,7 @@ async function fifo(): Promise<{ readonly path: string; readonly gone: Promise<u
   fifos += 1;
   const path = join(base, `fifo-${fifos}`);
   execFileSync('mkfifo', [path]);
-  // Blocks until a writer comes: in a thread of the pool, while the writer is being started.
+  // Blocks until a writer comes: so a command must open it itself, before it starts what is to hold it.
   const opened = open(path, constants.O_RDONLY);
   return { path, gone: opened.then((file) => file.readFile().finally(() => file.close())) };
 }
@@ -81,7 +82,7 @@ describe('shells', () => {
   test('O3, O4: without use a shell is ended with what it runs; the next one starts where it was', async () => {
     const pool = make({ idleMs: 50 });
     const { path, gone } = await fifo();
-    await run(pool, 'a', `cd /; sleep 60 >${path} &`);
+    await run(pool, 'a', `cd /; { sleep 60 & } 3>${path}`);
     await gone;
     expect(pool.size).toBe(0);
     const again = await run(pool, 'a', 'pwd');
@@ -91,7 +92,7 @@ describe('shells', () => {
   test('O3: a shell that was killed while nobody used it is replaced, and that is said', async () => {
     const pool = make();
     const { path, gone } = await fifo();
-    const { text } = await run(pool, 'a', `cd /; sleep 60 >${path} & echo $$`);
+    const { text } = await run(pool, 'a', `cd /; { sleep 60 & } 3>${path}; echo $$`);
     process.kill(Number(text.split('\n').at(-1)), 'SIGKILL');
     // What a dead shell leaves behind is ended as well.
     await gone;
@@ -104,7 +105,7 @@ describe('shells', () => {
     const pool = make();
     const { path, gone } = await fifo();
     await Promise.all(['a', 'b'].map((session) => run(pool, session, 'echo 1')));
-    await run(pool, 'a', `sleep 60 >${path} &`);
+    await run(pool, 'a', `{ sleep 60 & } 3>${path}`);
     expect(process.listenerCount('exit')).toBe(before.listeners + 1);
     await pool.close();
     await gone;
@@ -132,14 +133,18 @@ describe('shells', () => {
 });
 
 describe('the end of the process', () => {
-  const start = (how: string, path: string) =>
-    spawn(
-      process.execPath,
-      [...process.execArgv, fileURLToPath(new URL('./fixtures/shell-host.ts', import.meta.url)), how, path],
-      {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      },
-    );
+  const hosts: ChildProcess[] = [];
+  afterEach(() => {
+    for (const host of hosts.splice(0)) host.kill('SIGKILL');
+  });
+  function start(how: string, path: string): ChildProcessByStdio<null, Readable, null> {
+    const file = fileURLToPath(new URL('./fixtures/shell-host.ts', import.meta.url));
+    const host = spawn(process.execPath, [...process.execArgv, file, how, path], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    hosts.push(host);
+    return host;
+  }
 
   test('B5: an idle shell does not keep the process, and dies with it', async () => {
     const { path, gone } = await fifo();

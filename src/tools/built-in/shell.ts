@@ -39,7 +39,7 @@ export interface ShellOptions {
 
 /**
  * How a command ended: by itself; interrupted, the shell goes on; interrupted in vain, the shell was given up; with the
- * shell.
+ * shell. As at a terminal, a shell may go on without a program that ignores the interrupt; that ends with the shell.
  */
 export type CommandEnd =
   | { readonly type: 'finished' | 'stopped' | 'unstoppable' }

@@ -1,0 +1,104 @@
+/** Goal: a line of arguments is read whole or refused with a message that names the argument, and exit code 2. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { readArguments } from '../../src/cli/arguments.ts';
+import type { Command } from '../../src/cli/command.ts';
+import { VERSION } from '../../src/runtime/version.ts';
+import { emptyDirectory } from './support/program.ts';
+import { command } from './support/surroundings.ts';
+
+const probe: Command = {
+  name: 'probe',
+  summary: 'A command for tests',
+  positionals: [
+    { name: 'session', required: true, help: 'a session' },
+    { name: 'text', required: false, help: 'a text', rest: true },
+  ],
+  options: {
+    dir: { kind: 'text', value: 'DIR', help: 'a directory' },
+    limit: { kind: 'count', value: 'N', min: 1, max: 10, help: 'a number' },
+    json: { kind: 'flag', help: 'a flag' },
+  },
+  details: [],
+  run: async () => 0,
+};
+
+describe('arguments', () => {
+  test('are read by the table of the command', () => {
+    const given = readArguments(probe, ['one', '--dir=/a b', 'two', '--limit', '7', '--json', '--', '--three']);
+    if (given === 'help') throw new Error('help was not asked for');
+    expect(given.positional('session')).toBe('one');
+    expect(given.positional('text')).toBe('two --three');
+    expect([given.text('dir'), given.count('limit'), given.flag('json')]).toEqual(['/a b', 7, true]);
+    const bare = readArguments(probe, ['one']);
+    if (bare === 'help') throw new Error('help was not asked for');
+    expect([bare.text('dir'), bare.count('limit'), bare.flag('json')]).toEqual([undefined, undefined, false]);
+    expect(bare.positional('text')).toBeUndefined();
+  });
+
+  test('--help and -h win over what is missing', () => {
+    expect(readArguments(probe, ['--help'])).toBe('help');
+    expect(readArguments(probe, ['-h', 'one'])).toBe('help');
+  });
+});
+
+describe('a bad argument is named, with exit code 2', () => {
+  test.each([
+    [['run', '--dri', 'x'], 'unknown option --dri; did you mean --dir?'],
+    [['run', '-x'], 'unknown option -x'],
+    [['run', '--dir'], '--dir needs a value'],
+    [['run', '--dir='], '--dir must not be blank'],
+    [['run', '--dir', 'missing'], '--dir missing cannot be read: no such file or directory'],
+    [['run', '--dir', 'file.txt'], '--dir file.txt is not a directory'],
+    [['run', '--dir', 'empty'], 'has no source files'],
+    [['run', '--limit', 'abc'], '--limit must be a whole number from 1 to 2000, got "abc"'],
+    [['run', '--limit', '0'], '--limit must be a whole number from 1 to 2000, got "0"'],
+    [['run', '--limit', '-3'], '--limit needs a value'],
+    [['run', '--json=yes'], '--json takes no value'],
+    [['run', 'extra'], 'unexpected argument "extra"'],
+    [['run', '--data', 'file.txt/below'], '--data'],
+    [['tail'], 'the argument <session> is missing'],
+    [['tail', 'a', '--after', 'x'], '--after must be a whole number'],
+    [['send', 'only-a-session'], 'the argument <text> is missing'],
+    [['send', 'not a name', 'hi'], '<session>: session id must match'],
+    [['inspect', '--data', 'empty'], '--data'],
+    [['isnpect'], 'unknown command "isnpect"; did you mean inspect?'],
+    [['--verbose'], 'unknown option --verbose; a command comes first'],
+  ])('%j', async (line, message) => {
+    const directory = await emptyDirectory();
+    await mkdir(join(directory, 'empty'));
+    await writeFile(join(directory, 'file.txt'), 'text');
+    const { code, stderr, stdout } = await command(line, directory);
+    expect(stderr).toContain(message);
+    expect(stderr).toContain('--help');
+    expect(code).toBe(2);
+    expect(stdout.includes('"error"')).toBe(false);
+    const asJson = await command([...line, '--json'], directory);
+    if (!line.join(' ').includes('--json')) {
+      const last = asJson.stdout.trim().split('\n').at(-1) ?? '';
+      expect(asJson.code).toBe(2);
+      expect(JSON.parse(last)).toMatchObject({ error: { code: 'usage' } });
+    }
+  });
+});
+
+describe('help', () => {
+  test.each(['run', 'inspect', 'tail', 'send'])('troupe %s --help tells every option, at 80 columns', async (name) => {
+    const { code, stdout, stderr } = await command([name, '--help'], '/');
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toContain(`Usage: troupe ${name}`);
+    expect(stdout).toContain('--json');
+    expect(stdout).toContain('--help');
+    expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  test('of the program lists the commands; --version tells its version', async () => {
+    for (const line of [[], ['--help'], ['help'], ['-h']]) {
+      const { code, stdout } = await command(line, '/');
+      expect(code).toBe(0);
+      for (const name of ['run', 'inspect', 'tail', 'send']) expect(stdout).toMatch(new RegExp(`^ {2}${name} `, 'm'));
+    }
+    expect(await command(['--version'], '/')).toEqual({ code: 0, stdout: `${VERSION}\n`, stderr: '' });
+  });
+});

@@ -1,0 +1,99 @@
+/** Surroundings of a command that runs in the test's own process: what it writes is kept, signals are sent by hand. */
+import { runCommandLine } from '../../../src/cli/command-line.ts';
+import type { Output, StopSignal, Surroundings } from '../../../src/cli/surroundings.ts';
+
+/** An output whose text is kept. */
+export interface KeptOutput extends Output {
+  readonly text: () => string;
+  /** Changes the size and tells of it. */
+  readonly resize: (columns: number, rows: number) => void;
+}
+
+/** A stream of this size, a terminal or not. */
+export function keptOutput(isTerminal = false, columns = 80, rows = 24): KeptOutput {
+  let text = '';
+  const size = { columns, rows };
+  const handlers = new Set<() => void>();
+  return {
+    isTerminal,
+    get columns() {
+      return size.columns;
+    },
+    get rows() {
+      return size.rows;
+    },
+    write: (piece) => {
+      text += piece;
+    },
+    onResize: (handler) => {
+      handlers.add(handler);
+      return () => handlers.delete(handler);
+    },
+    text: () => text,
+    resize: (newColumns, newRows) => {
+      size.columns = newColumns;
+      size.rows = newRows;
+      for (const handler of handlers) handler();
+    },
+  };
+}
+
+/** Surroundings in a directory, with the means to look at them. */
+export interface TestSurroundings extends Surroundings {
+  readonly stdout: KeptOutput;
+  readonly stderr: KeptOutput;
+  readonly signal: (signal: StopSignal) => void;
+  /** The process ends. */
+  readonly exit: () => void;
+  /** Handlers that are still there. */
+  readonly handlers: () => number;
+}
+
+/** Surroundings without a terminal and without a key, in `directory`. */
+export function testSurroundings(
+  directory: string,
+  given: { readonly environment?: Surroundings['environment']; readonly stdout?: KeptOutput } = {},
+): TestSurroundings {
+  const stops = new Set<(signal: StopSignal) => void>();
+  const exits = new Set<() => void>();
+  return {
+    stdout: given.stdout ?? keptOutput(),
+    stderr: keptOutput(),
+    environment: given.environment ?? {},
+    directory,
+    invocation: 'troupe',
+    onStop: (handler) => {
+      stops.add(handler);
+      return () => stops.delete(handler);
+    },
+    onExit: (handler) => {
+      exits.add(handler);
+      return () => exits.delete(handler);
+    },
+    signal: (signal) => {
+      for (const handler of [...stops]) handler(signal);
+    },
+    exit: () => {
+      for (const handler of [...exits]) handler();
+    },
+    handlers: () => stops.size + exits.size,
+  };
+}
+
+/** What a command line came to. */
+export interface Outcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a command line in this process. */
+export async function command(
+  line: readonly string[],
+  directory: string,
+  given: Parameters<typeof testSurroundings>[1] = {},
+): Promise<Outcome> {
+  const surroundings = testSurroundings(directory, given);
+  const code = await runCommandLine(line, surroundings);
+  return { code, stdout: surroundings.stdout.text(), stderr: surroundings.stderr.text() };
+}

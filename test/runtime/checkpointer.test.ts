@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest';
+import { SessionActor } from '../../actors/session-actor.ts';
+import { CHECKPOINT_INTERVAL_MS, CHECKPOINT_TURNS } from '../../src/base/bounds.ts';
+import { openMemoryJournal } from '../../src/journal/memory-journal.ts';
+import { Checkpointer } from '../../src/runtime/checkpointer.ts';
+import { emptyState } from '../../src/session/state.ts';
+import { manualClock } from '../../src/testing/manual-clock.ts';
+
+function stage() {
+  const journal = openMemoryJournal();
+  const clock = manualClock();
+  const checkpointer = new Checkpointer(journal, clock);
+  const write = (id: string): SessionActor => {
+    const key = journal.intern(id);
+    const position = journal.append([{ key, data: '{}' }]);
+    return new SessionActor(id, key, { ...emptyState(id), agent: 'a' }, { turns: 1, position });
+  };
+  return { journal, clock, checkpointer, write };
+}
+
+test('K1, K2: one checkpoint an interval covers all that changed; nothing changed, no timer runs', async () => {
+  const { journal, clock, checkpointer, write } = stage();
+  const actors = [write('a'), write('b')];
+  for (const actor of actors) checkpointer.changed(actor);
+  expect(clock.pending).toBe(1);
+  await clock.advance(CHECKPOINT_INTERVAL_MS);
+  expect(journal.checkpointed()).toBe(actors[1]?.position);
+  for (const { key } of actors) expect(journal.head(key)).toBeDefined();
+  expect(clock.pending).toBe(0);
+});
+
+test('K1: while interrupted sessions are being read there is no checkpoint, however much changes', async () => {
+  const { journal, clock, checkpointer, write } = stage();
+  checkpointer.hold();
+  const actor = write('a');
+  for (let turn = 0; turn <= CHECKPOINT_TURNS; turn += 1) checkpointer.changed(actor);
+  await clock.advance(10 * CHECKPOINT_INTERVAL_MS);
+  expect(journal.checkpointed()).toBe(0);
+  checkpointer.letGo();
+  expect(journal.checkpointed()).toBe(actor.position);
+});
+
+test('K1: closed while they are being read, the next open replays from where this one did', () => {
+  const { journal, checkpointer, write } = stage();
+  checkpointer.hold();
+  checkpointer.changed(write('a'));
+  checkpointer.close([]);
+  expect(journal.checkpointed()).toBe(0);
+});
+
+test('K3: a session that was dropped is in the runnable set until it was read again', async () => {
+  const { journal, clock, checkpointer, write } = stage();
+  const [dropped, other] = [write('a'), write('b')];
+  checkpointer.changed(dropped);
+  checkpointer.dropped(dropped);
+  checkpointer.changed(other);
+  await clock.advance(CHECKPOINT_INTERVAL_MS);
+  expect([...journal.runnable()]).toEqual([dropped.key]);
+  checkpointer.changed(dropped);
+  await clock.advance(CHECKPOINT_INTERVAL_MS);
+  expect([...journal.runnable()]).toEqual([]);
+});
+
+test('the head of a session that left memory is at hand before it is written', () => {
+  const { checkpointer, write } = stage();
+  const actor = write('a');
+  checkpointer.changed(actor);
+  checkpointer.passivated(actor);
+  expect(checkpointer.pending(actor.key)).toMatchObject({ key: actor.key, runnable: false });
+});

@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest';
+import { CommitQueue } from '../../src/runtime/commit-queue.ts';
+import { eventually, queue } from '../support/runtime-kit.ts';
+
+interface Flush {
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+function stage() {
+  const flushes = queue<Flush>();
+  const told: string[] = [];
+  const commits = new CommitQueue({
+    flushed: () => new Promise((resolve, reject) => flushes.put({ resolve, reject })),
+    failed: (error) => void told.push(`failed ${error.message}`),
+    threw: (thrown) => void told.push(`threw ${String(thrown)}`),
+    emptied: () => void told.push('emptied'),
+  });
+  const add = (name: string, act?: () => void): void =>
+    commits.add({
+      release: () => {
+        told.push(name);
+        act?.();
+      },
+      refuse: (error) => void told.push(`${name} refused: ${error.message}`),
+    });
+  return { commits, flushes, told, add };
+}
+
+test('Q1, Q2: items are released in order, those that come during a flush by the next one', async () => {
+  const { commits, flushes, told, add } = stage();
+  add('a');
+  add('b');
+  const first = await flushes.take();
+  add('c');
+  expect(told).toEqual([]);
+  first.resolve();
+  const second = await flushes.take();
+  expect(told).toEqual(['a', 'b']);
+  expect(commits.isEmpty).toBe(false);
+  second.resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['a', 'b', 'c', 'emptied']);
+});
+
+test('a failed flush refuses its items and those that came meanwhile, once; later ones go on', async () => {
+  const { commits, flushes, told, add } = stage();
+  add('a');
+  const first = await flushes.take();
+  add('b');
+  first.reject(new Error('full'));
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['failed full', 'a refused: full', 'b refused: full', 'emptied']);
+  add('c');
+  (await flushes.take()).resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told.at(-2)).toBe('c');
+});
+
+test('Q4: an item that throws is told of, is no failed flush, and stops no other', async () => {
+  const { commits, flushes, told, add } = stage();
+  add('a', () => {
+    throw new Error('mine');
+  });
+  add('b');
+  (await flushes.take()).resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['a', 'threw Error: mine', 'b', 'emptied']);
+});
+
+test('what an item adds waits for a flush of its own', async () => {
+  const { commits, flushes, told, add } = stage();
+  add('a', () => add('b'));
+  (await flushes.take()).resolve();
+  const second = await flushes.take();
+  expect(told).toEqual(['a']);
+  second.resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['a', 'b', 'emptied']);
+});
