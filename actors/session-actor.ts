@@ -22,6 +22,8 @@ export class SessionActor {
   turnsSinceSnapshot: number;
   /** Position of the last turn journalled. */
   position: number;
+  /** What its half-steps need of its agent, once the session has one. */
+  agent: SessionAgent | undefined;
   /** The state its parent's watchers were told last. */
   toldState: string | undefined;
   /** A retry of the model call is due. */

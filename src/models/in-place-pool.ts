@@ -14,6 +14,7 @@
 import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 import { CancelledError, errorShape } from '../base/errors.ts';
+import { LazyAbort } from '../base/lazy-abort.ts';
 import { ContextMirror } from './context-mirror.ts';
 import { modelErrorOf } from './model-error.ts';
 import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from './pool.ts';
@@ -24,7 +25,7 @@ import { checkResponse } from './response-check.ts';
 interface Running {
   readonly id: number;
   readonly session: string;
-  readonly controller: AbortController;
+  readonly abort: LazyAbort;
   readonly startedMs: number;
   timer: unknown;
   wantsDeltas: boolean;
@@ -65,7 +66,7 @@ class InPlacePool implements ModelPool {
     const running: Running = {
       id: call.id,
       session: call.session,
-      controller: new AbortController(),
+      abort: new LazyAbort(),
       startedMs: this.#clock.monotonic(),
       timer: undefined,
       wantsDeltas: call.wantsDeltas,
@@ -126,7 +127,14 @@ class InPlacePool implements ModelPool {
     const onDelta = (delta: ModelDelta): void => {
       if (running.wantsDeltas) this.#gather(running, delta);
     };
-    const context = { signal: running.controller.signal, onDelta, session: running.session };
+    const { abort, session } = running;
+    const context = {
+      get signal() {
+        return abort.signal;
+      },
+      onDelta,
+      session,
+    };
     this.#generate(request, context).then(
       (response) => this.#succeed(running, response),
       (error: unknown) => this.#fail(running, error),
@@ -141,7 +149,7 @@ class InPlacePool implements ModelPool {
   #abandon(running: Running, error: Error): void {
     // Complete first: a provider that rejects at once on abort finds its call gone.
     this.#fail(running, error);
-    running.controller.abort();
+    running.abort.abort();
   }
 
   #succeed(running: Running, response: ModelResponse): void {

@@ -20,6 +20,8 @@ import { Shard, type ShardHost } from './shard.ts';
 /** What surrounds a shard on its thread. */
 export interface ShardSurroundings {
   readonly services: RemoteServices;
+  /** The embedder's provider value, where the shard is on the host thread itself: called without a detour. */
+  readonly provider?: ModelProvider;
   readonly host: Omit<ShardHost, 'evaluateSystem'>;
   readonly clock: Clock;
   readonly random: Random;
@@ -126,6 +128,10 @@ interface ModelPools {
 /** The pool of model calls: threads for plain data, in place when there are none, a proxy for a value on the host. */
 async function modelPools(plan: ShardPlan, surroundings: ShardSurroundings): Promise<ModelPools> {
   const { clock, services } = surroundings;
+  const { provider: here } = surroundings;
+  if (here !== undefined) {
+    return { attach: (listener) => createInPlacePool(here, listener, clock), delta: () => undefined };
+  }
   if (plan.provider.kind === 'host') {
     const proxy = new HostProvider(plan.provider.name, services);
     return {

@@ -192,6 +192,7 @@ export class ShardLink {
     this.#listen(near);
     const built = await buildShard(plan, {
       services: inPlace(services),
+      ...(values.provider === undefined ? {} : { provider: values.provider }),
       clock,
       random,
       host: {

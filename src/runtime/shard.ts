@@ -215,7 +215,9 @@ export class Shard {
   }
 
   agentOf(actor: SessionActor): SessionAgent | undefined {
-    return this.parts.catalog.of(actor.state);
+    // Agent and grants of a session never change, so neither does this.
+    actor.agent ??= this.parts.catalog.of(actor.state);
+    return actor.agent;
   }
 
   isQueued(sessionId: string): boolean {

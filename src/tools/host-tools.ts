@@ -6,6 +6,7 @@
  */
 import { type Clock, systemClock } from '../base/clock.ts';
 import { CancelledError } from '../base/errors.ts';
+import { LazyAbort } from '../base/lazy-abort.ts';
 import type { ToolRun } from './pool.ts';
 import { coalesceProgress } from './progress.ts';
 import type { AnyTool, ToolOutcome } from './tool.ts';
@@ -31,14 +32,14 @@ export interface HostToolsOptions {
 
 /** The runner of the tools an embedder gave as values. Runs on the host thread. */
 export function createHostRunner(options: HostToolsOptions): HostRunner {
-  const running = new Map<number, AbortController>();
+  const running = new Map<number, LazyAbort>();
   const { find, progress, resultBytesMax, clock = systemClock } = options;
   return {
     async run(run) {
       const tool = run.place.kind === 'host' ? find(run.place.agent, run.toolName) : undefined;
       if (tool === undefined) return { content: `Unknown tool: ${run.toolName}`, success: false, ms: 0 };
-      const controller = new AbortController();
-      running.set(run.id, controller);
+      const abort = new LazyAbort();
+      running.set(run.id, abort);
       const teller = coalesceProgress((data) => progress(run.id, data), clock);
       try {
         return await executeTool(tool, {
@@ -46,7 +47,7 @@ export function createHostRunner(options: HostToolsOptions): HostRunner {
           context: { session: run.session, callId: run.callId, key: run.key },
           timeoutMs: run.timeoutMs,
           mode: run.mode,
-          signal: controller.signal,
+          abort,
           progress: teller.tell,
           ...(resultBytesMax === undefined ? {} : { resultBytesMax }),
           clock,

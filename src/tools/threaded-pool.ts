@@ -22,6 +22,7 @@ import {
 } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
+import { LazyAbort } from '../base/lazy-abort.ts';
 import { createTaskPool, type TaskPool, type ThreadLine, threadDeathOf } from '../threads/task-pool.ts';
 import { workerUrl } from '../threads/worker-url.ts';
 import type { HostRunner } from './host-tools.ts';
@@ -80,7 +81,7 @@ interface OpenRun extends QueuedRun {
   /** The line to the thread that runs it. */
   line: ThreadLine | undefined;
   /** Kills the thread; for a host run, gives up on it. */
-  readonly kill: AbortController;
+  readonly kill: LazyAbort;
 }
 
 class Pool implements ThreadedToolPool {
@@ -125,7 +126,7 @@ class Pool implements ThreadedToolPool {
       decided: undefined,
       timer: undefined,
       line: undefined,
-      kill: new AbortController(),
+      kill: new LazyAbort(),
     };
     this.#open.set(run.id, open);
     this.#queueOf(open).add(open);

@@ -9,6 +9,7 @@ import { TOOL_RESULT_CROSSING_BYTES_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { asError, TimeoutError } from '../base/errors.ts';
 import { toPlainJson } from '../base/json.ts';
+import { LazyAbort } from '../base/lazy-abort.ts';
 import { cleanText, type ResultText, resultText, thrownText } from './result-text.ts';
 import type { AnyTool, ToolContext, ToolOutcome } from './tool.ts';
 import { validateInput } from './tool-input.ts';
@@ -23,6 +24,8 @@ export interface ToolExecution {
   readonly mode: 'run' | 'probe';
   /** Cancels the call; an `Error` as its reason is the outcome's text. */
   readonly signal?: AbortSignal;
+  /** Cancels the call as `signal` does, without the cost of one. */
+  readonly abort?: LazyAbort;
   /**
    * What an abort means. `answer` (default): the outcome comes at once, the tool is left behind. `wait`: the outcome comes when the
    * tool has settled, for a thread that is killed otherwise.
@@ -46,16 +49,18 @@ export async function executeTool(tool: AnyTool, execution: ToolExecution): Prom
   const startedAt = clock.monotonic();
   const bytesMax = execution.resultBytesMax ?? TOOL_RESULT_CROSSING_BYTES_MAX;
   let open = true;
-  const { content, success } = await raceAbort(tool.name, execution, clock, (signal) => {
+  const { content, success } = await raceAbort(tool.name, execution, clock, (abort) => {
     const context: ToolContext = {
       ...execution.context,
       ...(Number.isFinite(execution.timeoutMs) ? { timeoutMs: execution.timeoutMs } : {}),
-      signal,
+      get signal() {
+        return abort.signal;
+      },
       progress: (data) => {
         if (open) tellProgress(data, execution.progress);
       },
     };
-    return attempt(tool, execution, context, bytesMax);
+    return attempt(tool, execution, context, bytesMax, abort);
   });
   open = false;
   return { content, success, ms: Math.max(0, Math.round(clock.monotonic() - startedAt)) };
@@ -64,27 +69,30 @@ export async function executeTool(tool: AnyTool, execution: ToolExecution): Prom
 /** The attempt's result, or that of the timeout or the abort, whichever is first. */
 function raceAbort(
   toolName: string,
-  { signal, timeoutMs, onAbort }: ToolExecution,
+  { abort: given, signal, timeoutMs, onAbort }: ToolExecution,
   clock: Clock,
-  start: (signal: AbortSignal) => Promise<ResultText>,
+  start: (abort: LazyAbort) => Promise<ResultText>,
 ): Promise<ResultText> {
-  const controller = new AbortController();
+  const abort = given ?? new LazyAbort();
   return new Promise((resolve) => {
-    const abort = (reason: Error, answer: boolean): void => {
-      controller.abort(reason);
-      if (answer) end({ content: cleanText(reason.message), success: false });
+    let isTimeout = false;
+    const onSignal = (): void => abort.abort(asError(signal?.reason));
+    const onTimeout = (): void => {
+      isTimeout = true;
+      abort.abort(new TimeoutError(timeoutText(toolName, timeoutMs)));
     };
-    const onSignal = (): void => abort(asError(signal?.reason), onAbort !== 'wait');
-    const onTimeout = (): void => abort(new TimeoutError(timeoutText(toolName, timeoutMs)), true);
     const timer = Number.isFinite(timeoutMs) ? clock.setTimer(onTimeout, timeoutMs) : undefined;
     const end = (result: ResultText): void => {
       if (timer !== undefined) clock.clearTimer(timer);
       signal?.removeEventListener('abort', onSignal);
       resolve(result);
     };
+    abort.listen((reason) => {
+      if (isTimeout || onAbort !== 'wait') end({ content: cleanText(asError(reason).message), success: false });
+    });
     signal?.addEventListener('abort', onSignal, { once: true });
     if (signal?.aborted === true) onSignal();
-    void start(controller.signal).then(end);
+    void start(abort).then(end);
   });
 }
 
@@ -94,11 +102,12 @@ async function attempt(
   execution: ToolExecution,
   context: ToolContext,
   bytesMax: number,
+  abort: LazyAbort,
 ): Promise<ResultText> {
   try {
     const checked = await validateInput(tool, execution.input);
     if ('error' in checked) return { content: cleanText(checked.error), success: false };
-    if (context.signal.aborted) throw context.signal.reason;
+    if (abort.isAborted) throw abort.reason;
     if (execution.mode === 'probe') {
       const probed = await probe(tool, context.key, checked.value);
       if (probed !== undefined) return resultText(probed, bytesMax);
