@@ -1,5 +1,5 @@
 /** `troupe run`: a review of a directory by a reviewer and one reader for each source file. */
-import { REVIEW_FILES_DEFAULT, REVIEW_FILES_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
+import { REVIEW_ENTRIES_MAX, REVIEW_FILES_DEFAULT, REVIEW_FILES_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
 import { errorFromShape, ModelAuthenticationError } from '../base/errors.ts';
 import { open, type Runtime } from '../index.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
@@ -15,6 +15,7 @@ import { findSourceFiles, SOURCE_KINDS } from './source-files.ts';
 import { DATA_OPTION, dataDirectory, prepareDataDirectory, sourceDirectory } from './store-directory.ts';
 import { readStore, type StoredSessions } from './stored-sessions.ts';
 import { type Output, paintFor, type StopSignal, type Surroundings } from './surroundings.ts';
+import { number } from './text-layout.ts';
 
 /** See the head of the file. */
 export const runCommand: Command = {
@@ -135,7 +136,7 @@ async function work(job: Job, runtime: Runtime, meter: RunMeter, messages: Outpu
   };
   try {
     if (job.isFresh) await runtime.sessions.delete(id);
-    const reviewing = runReview(runtime, id, () => makePlan(order), listener);
+    const reviewing = runReview(runtime, id, () => makePlan(order, messages), listener);
     const result =
       order.model === 'claude'
         ? await Promise.race([reviewing, refusal(runtime, board, watching.signal)])
@@ -148,8 +149,11 @@ async function work(job: Job, runtime: Runtime, meter: RunMeter, messages: Outpu
   }
 }
 
-async function makePlan(order: ReviewOrder): Promise<ReviewPlan> {
+async function makePlan(order: ReviewOrder, messages: Output): Promise<ReviewPlan> {
   const walk = await findSourceFiles(order.directory);
+  if (walk.isCut) {
+    messages.write(`The directory has more than ${number(REVIEW_ENTRIES_MAX)} entries; the rest was not looked at.\n`);
+  }
   if (walk.files.length > 0) return planReview(order, walk);
   throw new UsageError(`--dir ${order.directory} has no source files (${SOURCE_KINDS}) to review`);
 }

@@ -175,6 +175,7 @@ function headSummary(lines: readonly string[], comments: readonly boolean[], lan
 function bareComment(line: string, language: Language): string {
   const text = line.trim();
   if (language.isHash) return text.replace(/^(?:#+|"""|''')\s?|(?:"""|''')$/g, '').trim();
+  if (text.startsWith('*/')) return '';
   const end = text.indexOf('*/', 2);
   const inside = end === -1 ? text : text.slice(0, end);
   return inside.replace(/^(?:\/\/[/!]?|\/\*+|\*+)/, '').trim();

@@ -143,3 +143,34 @@ function echo(): ModelProvider {
 function lastSeq(shard: TestShard): number {
   return Math.max(...shard.events.map(({ seq }) => seq ?? 0));
 }
+
+test('A2: a child has not ended as long as its end is not written', async () => {
+  const model = gatedModel();
+  const { shard, disk, clock } = shardWithDisk({ provider: model.provider });
+  const item = { task: 'Help', replies: 'handle' as const };
+  await shard.call('session.spawn', { session: 's', agent: 'a', items: [item] });
+  const lost = await model.next();
+  const ended = shard.call('child.wait', { session: 's:1' });
+  await shard.call('session.state', { session: 's:1' });
+  disk.fault = full;
+  lost.answer('never written');
+  await eventually(() => shard.degraded.length === 1);
+  disk.fault = undefined;
+  await clock.advance(1_000);
+  (await model.next()).answer('written');
+  expect(await ended).toMatchObject({ reason: 'completed', reply: 'written' });
+});
+
+test('the events of a session are told in their order, also where an interrupt reaches its children', async () => {
+  const model = gatedModel();
+  const { shard } = shardWithDisk({ provider: model.provider });
+  await shard.call('session.send', send('Hi'));
+  await model.next();
+  const items = [{ task: 'Help', replies: 'mailbox' as const }];
+  await shard.call('session.spawn', { session: 's', agent: 'a', items });
+  await model.next();
+  expect(await shard.call('session.interrupt', { session: 's' })).toBe(true);
+  await eventually(() => shard.events.some(({ type }) => type === 'child.exited'));
+  const told = shard.events.flatMap(({ session, seq }) => (session === 's' && seq !== undefined ? [seq] : []));
+  expect(told).toEqual(told.map((_, index) => index + 1));
+});

@@ -1,0 +1,156 @@
+/** Goal: the live tree stays within its terminal and gives it back; without a terminal there are plain lines only. */
+import { describe, expect, test } from 'vitest';
+import { percentile } from '../../src/cli/figures.ts';
+import { type ProgressSource, showProgress, treeLines } from '../../src/cli/progress.ts';
+import { ReviewBoard } from '../../src/cli/review-board.ts';
+import type { PlannedFile } from '../../src/cli/review-plan.ts';
+import { clip, clipEnd, displayWidth, left, printable, right, wrap } from '../../src/cli/text-layout.ts';
+import { keptOutput, testSurroundings } from './support/surroundings.ts';
+
+const HIDE = '\u001b[?25l';
+const SHOW = '\u001b[?25h';
+
+function boardOf(count: number): { readonly board: ReviewBoard; readonly files: readonly PlannedFile[] } {
+  const files = Array.from({ length: count }, (_, index) => ({
+    path: `a/rather/long/path/to/some/file-number-${index}.ts`,
+    reader: `file-${index}`,
+    bytes: 1,
+  }));
+  const board = new ReviewBoard();
+  board.planned({ directory: '/d', model: 'scripted', files, leftOut: 0 });
+  files.forEach((file, index) => {
+    board.spawned(file, `s:${index}`);
+  });
+  return { board, files };
+}
+
+function sourceOf(board: ReviewBoard): ProgressSource {
+  return { board, id: 'review-1', rate: () => 1_234, seconds: () => 2.5 };
+}
+
+describe('the board', () => {
+  test('follows the states its reviewer is told, until a reader has ended', () => {
+    const { board, files } = boardOf(3);
+    const told = { session: 's', at: 1 };
+    board.event({ ...told, type: 'child.state', child: 's:1', state: 'awaiting' });
+    board.event({ ...told, type: 'child.state', child: 's:2', state: 'executing' });
+    board.event({ ...told, type: 'child.state', child: 'unknown', state: 'executing' });
+    expect(board.rows(9).map(({ state }) => state)).toEqual(['thinks', 'reads']);
+    const content = `file: ${files[1]?.path}\nsummary: x\nlines: 12 (1 blank, 2 comment)\nexports: 1 (a)\nimports: 0\nlongest function: none\nmarks: none`;
+    board.event({
+      ...told,
+      type: 'pending.created',
+      pending: {
+        id: 1,
+        type: 'subagent',
+        kind: 'active',
+        content,
+        at: 1,
+        source: { type: 'subagent', name: 'file-1' },
+      },
+    });
+    if (files[1] !== undefined) board.ended(files[1], 'completed');
+    board.event({ ...told, type: 'child.state', child: 's:1', state: 'awaiting' });
+    expect(board.rows(9).map(({ state, note }) => [state, note])).toEqual([
+      ['reads', ''],
+      ['done', '12 lines, 1 name'],
+    ]);
+    expect([board.over, board.total]).toEqual([1, 3]);
+  });
+});
+
+describe('the live tree', () => {
+  test.each([
+    [80, 24],
+    [40, 10],
+    [20, 3],
+    [1, 1],
+  ])('T2: at %i columns and %i rows no line is wider and there are not more', (columns, rows) => {
+    const { board, files } = boardOf(30);
+    for (const file of files.slice(0, 9)) board.ended(file, 'completed');
+    board.warning = 'a warning that is longer than the narrowest terminal';
+    const lines = treeLines(sourceOf(board), { columns, rows });
+    expect(lines.length).toBeLessThanOrEqual(rows);
+    for (const { text } of lines) expect(displayWidth(text)).toBeLessThanOrEqual(columns);
+  });
+
+  test('T1: the cursor is hidden while it lives and shown when it stops, once, also when the process ends', () => {
+    for (const way of ['stop', 'exit'] as const) {
+      const stdout = keptOutput(true);
+      const surroundings = testSurroundings('/', { stdout });
+      const progress = showProgress(stdout, sourceOf(boardOf(5).board), surroundings);
+      expect(stdout.text().startsWith(HIDE)).toBe(true);
+      expect(stdout.text()).not.toContain(SHOW);
+      if (way === 'stop') progress.stop();
+      else surroundings.exit();
+      progress.stop();
+      expect(stdout.text().endsWith(SHOW)).toBe(true);
+      expect(stdout.text().split(SHOW).length).toBe(2);
+      expect(surroundings.handlers()).toBe(0);
+      const text = stdout.text();
+      stdout.resize(40, 10);
+      expect(stdout.text()).toBe(text);
+    }
+  });
+
+  test('T2: a terminal that became narrower has broken the lines that stand: all their rows are drawn over', () => {
+    const stdout = keptOutput(true, 80, 24);
+    const progress = showProgress(stdout, sourceOf(boardOf(50).board), testSurroundings('/', { stdout }));
+    const standing = treeLines(sourceOf(boardOf(50).board), { columns: 79, rows: 23 });
+    stdout.resize(20, 24);
+    const rows = standing.reduce((sum, { text }) => sum + Math.ceil(displayWidth(text) / 20), 0);
+    expect(stdout.text()).toContain(`\u001b[${rows}A\r\u001b[J`);
+    progress.stop();
+  });
+
+  test('NO_COLOR: no colours; the tree is drawn all the same', () => {
+    const drawn = (environment: Readonly<Record<string, string>>): string => {
+      const stdout = keptOutput(true);
+      showProgress(stdout, sourceOf(boardOf(5).board), testSurroundings('/', { stdout, environment })).stop();
+      return stdout.text();
+    };
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are what is looked for
+    const colour = /\u001b\[\d+m/;
+    expect(drawn({})).toMatch(colour);
+    expect(drawn({ NO_COLOR: '1' })).not.toMatch(colour);
+    expect(drawn({ NO_COLOR: '1' })).toContain('reviewer  review-1');
+  });
+});
+
+test('without a terminal there is one plain line for each tenth, and no control characters', () => {
+  const { board, files } = boardOf(200);
+  const stdout = keptOutput(false);
+  const progress = showProgress(stdout, sourceOf(board), testSurroundings('/', { stdout }));
+  for (const file of files) {
+    board.ended(file, 'completed');
+    progress.changed();
+  }
+  board.isAsking = true;
+  progress.changed();
+  progress.changed();
+  progress.stop();
+  const lines = stdout.text().trimEnd().split('\n');
+  expect(lines.length).toBe(11);
+  expect(lines[0]).toBe(' 10 %  20 of 200 files read  1,234 half-steps/s  2.5 s');
+  expect(stdout.text()).not.toContain('\u001b');
+});
+
+describe('layout', () => {
+  test('nothing that is printed steers the terminal', () => {
+    expect(printable('a\u001b[2Jb\u0007\r\nc\td\u202e')).toBe('a�[2Jb�\nc\td�');
+  });
+
+  test('texts are cut and padded to columns, wide characters counted as two', () => {
+    expect([clip('abcdef', 4), clip('abc', 4), clip('日本語', 4), clip('x', 0)]).toEqual(['abc…', 'abc', '日…', '']);
+    expect([clipEnd('a/b/c.ts', 5), clipEnd('c.ts', 5)]).toEqual(['…c.ts', 'c.ts']);
+    expect([left('ab', 4), right('ab', 4), left('abcdef', 4)]).toEqual(['ab  ', '  ab', 'abc…']);
+    expect(wrap('one two three', 7)).toEqual(['one two', 'three']);
+  });
+
+  test('percentiles are by nearest rank', () => {
+    const values = Array.from({ length: 100 }, (_, index) => index + 1);
+    expect([percentile(values, 50), percentile(values, 99), percentile([7], 50), percentile([], 99)]).toEqual([
+      50, 99, 7, 0,
+    ]);
+  });
+});
