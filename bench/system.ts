@@ -1,0 +1,37 @@
+/** What is measured, whoever does it: turns and families whose every message is durable before anything depends on it. */
+
+/** One turn's question. Its answer is `sum <a + b>`. */
+export interface Question {
+  readonly a: number;
+  readonly b: number;
+  /** Text behind the question, to make messages as long as a workload wants them. */
+  readonly filler?: string;
+}
+
+/** A way to hold conversations durably. */
+export interface DrainSystem {
+  /** One turn of a session: the question is accepted durably, two half-steps follow; resolves with the answer. */
+  turn(session: string, question: Question): Promise<string>;
+  /** One parent, a child for each question, one turn each; resolves when every reply is delivered to the parent. */
+  family(parent: string, questions: readonly Question[]): Promise<void>;
+  /** What the parent was told, one text a child, in any order. */
+  told(parent: string): Promise<readonly string[]>;
+  /** Messages in a session's log. */
+  messages(session: string): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** The text of a question. */
+export function textOf({ a, b, filler }: Question): string {
+  return filler === undefined ? `add ${a} ${b}` : `add ${a} ${b} ${filler}`;
+}
+
+/** The answer to a question. */
+export function answerOf({ a, b }: Question): string {
+  return `sum ${a + b}`;
+}
+
+/** Messages of one turn: question, call, result, answer. */
+export const MESSAGES_A_TURN = 4;
+/** Model calls of one turn. */
+export const HALF_STEPS_A_TURN = 2;
