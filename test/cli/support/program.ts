@@ -1,4 +1,4 @@
-/** The program in a process of its own, as a user runs it, and directories for it to work on. */
+/** The program in a process of its own, as built, which is what a user runs; and directories for it to work on. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,8 +6,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 
-const MAIN = fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url));
-const LOADER = new URL('../../loader/register.mjs', import.meta.url).href;
+const MAIN = fileURLToPath(new URL('../../../dist/src/cli/main.js', import.meta.url));
 
 /** How a process ended. */
 export interface Ended {
@@ -34,7 +33,7 @@ export function startProgram(
   environment: Readonly<Record<string, string>> = {},
 ): Program {
   const { ANTHROPIC_API_KEY: _key, ANTHROPIC_AUTH_TOKEN: _token, ...inherited } = process.env;
-  const child = spawn(process.execPath, ['--import', LOADER, MAIN, ...line], {
+  const child = spawn(process.execPath, [MAIN, ...line], {
     cwd: directory,
     env: { ...inherited, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
