@@ -7,7 +7,7 @@
  * whether a page that is needed is missing. Layout: struct MDB_meta, MDB_page and MDB_node of LMDB's mdb.c with the 24-byte
  * page header of data version 0x20.
  */
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open, stat } from 'node:fs/promises';
 import { StoreCorruptError } from '../base/errors.ts';
 
 const META_FLAG = 0x08;
@@ -32,8 +32,25 @@ interface Meta {
   readonly transaction: bigint;
 }
 
+/** Looks at a file that changes meanwhile, at most. */
+const LOOKS_MAX = 5;
+
 /** Throws `StoreCorruptError` naming `path` and the reason when the file cannot be one that LMDB wrote and kept whole. */
 export async function checkLmdbFile(path: string): Promise<void> {
+  for (let look = 1; ; look += 1) {
+    const before = await stat(path);
+    try {
+      return await checkOnce(path);
+    } catch (error) {
+      const after = await stat(path);
+      // An owner that is about to be fenced off may still write: what looks cut short was read between two of its pages.
+      const isWritten = after.size !== before.size || after.mtimeMs !== before.mtimeMs;
+      if (!isWritten || look === LOOKS_MAX) throw error;
+    }
+  }
+}
+
+async function checkOnce(path: string): Promise<void> {
   const file = await open(path, 'r');
   try {
     const { size } = await file.stat();
