@@ -42,8 +42,6 @@ export const PHANTOM_CALL_TOKENS = 50;
 export const BYTES_PER_TOKEN = 4;
 /** Lines kept at each end of a truncated tool result (contract §5.4). */
 export const TRUNCATION_EDGE_LINES = 10;
-/** Characters of a pin's text (contract §1.6). */
-export const PIN_TEXT_CHARACTERS_MAX = 200;
 /** Idempotency keys one session remembers, newest first: a retry comes soon or never. */
 export const KEYS_REMEMBERED_MAX = 4_096;
 /** Characters of one idempotency key. */

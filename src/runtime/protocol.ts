@@ -9,7 +9,7 @@ import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
 import type { Durability } from '../journal/journal.ts';
 import type { ModelRequest, ProviderData } from '../models/provider.ts';
 import type { Explanation } from '../session/explain.ts';
-import type { Replies } from '../session/records.ts';
+import type { SpawnRequest } from '../session/inputs.ts';
 import type { ReceiptState } from '../session/state.ts';
 import type { HostRunner } from '../tools/host-tools.ts';
 import type { ToolDescription } from '../tools/tool.ts';
@@ -71,16 +71,7 @@ export interface SessionSummary {
 }
 
 /** One child to spawn. */
-export interface SpawnItem {
-  readonly agent?: string;
-  readonly specialist?: boolean;
-  readonly task: string;
-  readonly name?: string;
-  readonly tools?: readonly string[];
-  readonly replies: Replies;
-  readonly key?: string;
-  readonly fingerprint?: string;
-}
+export type SpawnItem = Omit<SpawnRequest, 'callId'>;
 
 /** The answer to one spawn. */
 export type SpawnAnswer =
