@@ -7,7 +7,7 @@
  */
 import { errorShape } from '../src/base/errors.ts';
 import type { Settings } from '../src/base/settings.ts';
-import type { ModelCompletion, ModelPool } from '../src/models/pool.ts';
+import type { ContextDelta, ModelCompletion, ModelPool } from '../src/models/pool.ts';
 import type { ModelDelta } from '../src/models/provider.ts';
 import type { Input } from '../src/session/inputs.ts';
 import type { SessionAgent } from './agent-catalog.ts';
@@ -65,15 +65,19 @@ export class ModelCaller {
     this.#bySession.set(actor.id, out);
     const window = actor.window(agent).next(actor.state);
     const isHeld = window.keep > 0 && this.#pool.holds(actor.id, window.epoch, window.keep);
-    this.#pool.call({
-      id,
-      session: actor.id,
-      context: isHeld
-        ? { epoch: window.epoch, keep: window.keep, append: window.append }
-        : { epoch: window.epoch, keep: 0, append: window.all(), header: agent.header(actor.state) },
-      wantsDeltas: this.#host.wantsDeltas(actor.id),
-      timeoutMs: this.#host.settings.timeouts.api * SECOND_MS,
-    });
+    const whole = (): ContextDelta => {
+      return { epoch: window.epoch, keep: 0, append: window.all(), header: agent.header(actor.state) };
+    };
+    this.#pool.call(
+      {
+        id,
+        session: actor.id,
+        context: isHeld ? { epoch: window.epoch, keep: window.keep, append: window.append } : whole(),
+        wantsDeltas: this.#host.wantsDeltas(actor.id),
+        timeoutMs: this.#host.settings.timeouts.api * SECOND_MS,
+      },
+      isHeld ? whole : undefined,
+    );
   }
 
   /** Readers of a session came or went, or of all sessions (`undefined`): their calls tell deltas from now on, or stop. */

@@ -15,7 +15,7 @@ import type { ToolPool } from '../src/tools/pool.ts';
 import type { ToolOutcome } from '../src/tools/tool.ts';
 import { toolTruncationReason } from '../src/tools/truncation.ts';
 import type { SessionAgent } from './agent-catalog.ts';
-import type { ResultShelf } from './result-shelf.ts';
+import type { Shelf } from './result-shelf.ts';
 import { runtimeToolInput } from './runtime-tools.ts';
 
 /** A call to start. */
@@ -27,7 +27,7 @@ export interface ToolRunnerHost {
   progress(sessionId: string, callId: string, data: unknown): void;
   readonly settings: Settings;
   readonly limits: Limits;
-  readonly shelf: ResultShelf;
+  readonly shelf: Shelf;
 }
 
 interface RunOut {

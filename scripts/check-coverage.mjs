@@ -14,6 +14,14 @@ const requiredRows = [
   ...rows('F', 105, 121, 3),
   'F144',
   'F145',
+  // Faults: what `test/COVERAGE.md` lists as not tested is not required.
+  ...rows('F', 1, 14, 2),
+  ...rows('F', 20, 39, 2),
+  ...rows('F', 50, 65, 2),
+  ...rows('F', 70, 73, 2),
+  'F76',
+  'F77',
+  'F79',
   ...rows('S', 1, supervisionRows, 2),
 ];
 

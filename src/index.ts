@@ -50,7 +50,7 @@ export { Child, type ChildExit } from './runtime/child.ts';
 export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
 export { type ChildResult, Family } from './runtime/family.ts';
 export { open } from './runtime/open.ts';
-export type { OpenOptions, ThreadOptions } from './runtime/options.ts';
+export type { GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';
 export type { SessionSummary } from './runtime/protocol.ts';
 export { Receipt, type ReceiptStatus } from './runtime/receipt.ts';
 export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/runtime.ts';

@@ -228,3 +228,81 @@ export const SHELL_DIRECTORIES_MAX = 10_000;
 export const SHELL_PROGRESS_BYTES = 2_000;
 /** UTF-8 bytes of the path a shell may report as its directory: four times the longest path of Linux. */
 export const SHELL_PATH_BYTES_MAX = 16_384;
+
+/** Schemas of tools remembered as valid, so that describing the same tool again costs no compilation. */
+export const VALID_SCHEMAS_MAX = 1_024;
+
+/** Bounds a shard works within that only a test has a reason to change: a small one makes the rare thing happen often. */
+export interface ShardBounds {
+  /** `HOT_SESSIONS_MAX`. */
+  readonly hotSessions: number;
+  /** `SNAPSHOT_TURNS`. */
+  readonly snapshotTurns: number;
+  /** `CHECKPOINT_TURNS`. */
+  readonly checkpointTurns: number;
+}
+
+/** The bounds of a shard outside tests. */
+export const SHARD_BOUNDS: ShardBounds = Object.freeze({
+  hotSessions: HOT_SESSIONS_MAX,
+  snapshotTurns: SNAPSHOT_TURNS,
+  checkpointTurns: CHECKPOINT_TURNS,
+});
+/** Values one plain copy may hold: as many as fit into the largest result at two bytes each. A list of holes, or a value that holds itself many times over, must not hang a thread. */
+export const PLAIN_VALUES_MAX: number = 2 * 1024 * 1024;
+/** Milliseconds between two looks of a session thread at whether its own loop still turns. */
+export const LOOP_WATCH_INTERVAL_MS = 1_000;
+/** Milliseconds a look may be late before the thread says that its actors were stalled: a hundred times the longest usual turn. */
+export const LOOP_STALL_MS = 1_000;
+/** Bytes of a store's file whose pages are all looked at before LMDB maps it: about 30 ms. */
+export const STORE_CHECK_BYTES_MAX: number = 32 * 1024 * 1024;
+/** Bytes of a store's file of which each entry of the small tables is looked at as well: about 30 ms. */
+export const STORE_CHECK_ENTRIES_BYTES_MAX: number = 8 * 1024 * 1024;
+/** Pages of a larger store's file looked at before LMDB maps it, from the roots down: about 30 ms. */
+export const STORE_CHECK_PAGES_MAX = 2_048;
+/** Pieces of a store's file, 256 KiB each, a reader without LMDB keeps: 16 MiB. */
+export const DOCTOR_PIECES_MAX = 64;
+/** Findings `troupe doctor` tells of one by one; the rest are counted. */
+export const DOCTOR_FINDINGS_MAX = 1_000;
+/** Sessions named in the lists of `troupe doctor stats`. */
+export const DOCTOR_BIGGEST = 10;
+/** Decoded bytes read of a model server's answer that is no event stream: an error with its message, a count of tokens. */
+export const ERROR_BODY_BYTES_MAX: number = 64 * 1024;
+/** Milliseconds over which a provider's rates are counted: they are rates a minute. */
+export const RATE_WINDOW_MS = 60_000;
+/** Calls one governor may have waiting: ten times the live sessions of a shard, each of which has one. */
+export const GOVERNED_CALLS_MAX = 100_000;
+/** Milliseconds a refused call of a full governor is told to wait. */
+export const GOVERNOR_FULL_RETRY_MS = 1_000;
+/** Milliseconds of the longest common pause a provider can ask for; then one call looks again, whatever the header said. */
+export const GOVERNOR_HOLD_MS_MAX = 3_600_000;
+/** Milliseconds of the first common backoff; each one that follows is twice as long. */
+export const GOVERNOR_BACKOFF_MS = 1_000;
+/** Milliseconds of the longest common backoff: a provider that is well again is found within a minute. */
+export const GOVERNOR_BACKOFF_MS_MAX = 60_000;
+/** Milliseconds of quiet after a common pause after which the next failure counts as a first one. */
+export const GOVERNOR_CALM_MS = 10_000;
+/** Calls let through after a common pause, one at first and doubling, before all may go: as many as a provider feels. */
+export const GOVERNOR_RAMP_CALLS = 1_024;
+/** Milliseconds without a refusal after which twice as many calls are let through, though none has answered: an answer may take minutes. */
+export const GOVERNOR_RAMP_STEP_MS = 1_000;
+/** Milliseconds waited for the first call after refused credentials; a refusal comes at once, an answer late. */
+export const GOVERNOR_CREDENTIALS_PATIENCE_MS = 5_000;
+/** Milliseconds waited for the one call that tries an open circuit; what was silent may stay so until its timeout. */
+export const GOVERNOR_CIRCUIT_PATIENCE_MS = 30_000;
+/** Failed connections and server errors in a row that open the circuit: twice the attempts of one call. */
+export const GOVERNOR_FAILURES_MAX = 10;
+/** Milliseconds within which those must have come: one session that tries again and again over minutes is no outage. */
+export const GOVERNOR_FAILURES_PERIOD_MS = 60_000;
+/** Output tokens expected of a call before any has answered. */
+export const GOVERNOR_OUTPUT_TOKENS = 500;
+/** Models one governor remembers as refused; an embedder's agents name a few. */
+export const GOVERNED_MODELS_MAX = 1_000;
+/** Milliseconds until a model server must have begun its answer: a long prompt that is not cached is read in less. */
+export const MODEL_FIRST_BYTE_MS_MAX = 120_000;
+/** Milliseconds of silence inside a streamed answer after which it is lost; the server pings every few seconds. */
+export const MODEL_IDLE_MS_MAX = 90_000;
+/** Milliseconds a model server has to end its stream once the answer is whole; then the connection is given up, not the answer. */
+export const MODEL_ENDING_MS_MAX = 1_000;
+/** Longest wait a model server may ask for with `retry-after`: a day, as quotas are counted by the day at most. */
+export const RETRY_AFTER_MS_MAX: number = 24 * 3_600_000;

@@ -15,6 +15,12 @@ export interface Clock {
 /** A number in [0, 1). */
 export type Random = () => number;
 
+/**
+ * Calls `run` once in a later turn of the loop, in the order given, never synchronously. A port like the clock: a simulator
+ * decides when that is.
+ */
+export type Soon = (run: () => void) => void;
+
 /** A new unique id, used where the embedder gives none. */
 export type Ids = () => string;
 
@@ -28,6 +34,9 @@ export const systemClock: Clock = {
   setTimer: (run, delayMs) => setTimeout(run, Math.min(Math.max(0, delayMs), TIMER_DELAY_MS_MAX)),
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
 };
+
+/** The loop's own next turn: behind what is ready now, and not a microtask, which would starve everything else. */
+export const soon: Soon = (run) => void setImmediate(run);
 
 /** The machine's own chance. */
 export const randomNumber: Random = () => Math.random();

@@ -196,7 +196,7 @@ export class ModelAuthenticationError extends ModelError {
   }
 }
 
-/** 400, 404, 413, 422: the same bytes fail again. */
+/** 400, 404, 413, 422: the same bytes fail again. A 404 (no such model) stops the queue of the session until `resume()`. */
 export class ModelInvalidRequestError extends ModelError {
   constructor(message: string, details: ErrorDetails & { readonly status?: number } = {}) {
     super('model_invalid_request', message, details);

@@ -3,14 +3,16 @@
  * before the store, because both edit payloads silently: a lone surrogate, a function, `__proto__`, a cycle.
  */
 
+import { PLAIN_VALUES_MAX } from './bounds.ts';
+
 /** A value that JSON can carry. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
 /** Thrown by `toPlainJson`; `path` points at the offending value, as `$.a[0].b`. */
 export class NotPlainError extends Error {
   readonly path: string;
-  constructor(path: string, what: string) {
-    super(`not serialisable at ${path}: ${what}`);
+  constructor(path: string, what: string, options?: ErrorOptions) {
+    super(`not serialisable at ${path}: ${what}`, options);
     this.name = 'NotPlainError';
     this.path = path;
   }
@@ -18,16 +20,25 @@ export class NotPlainError extends Error {
 
 const DEPTH_MAX = 100;
 
+/** What one walk has met: the objects it is inside of, and the values it may still visit. */
+interface Walk {
+  readonly inside: Set<object>;
+  left: number;
+}
+
 /**
  * A plain copy of `value`: own enumerable keys only, well-formed strings, no prototype tricks. `undefined` members are
  * left out as JSON does; dates become ISO strings. Throws `NotPlainError` for functions, symbols, big integers,
- * non-finite numbers, cycles, class instances with no JSON form and nesting deeper than 100.
+ * non-finite numbers, cycles, class instances, whatever throws while it is read (getters, proxies), nesting deeper than 100
+ * and more than `PLAIN_VALUES_MAX` values, each place of a shared or sparse one counted.
  */
 export function toPlainJson(value: unknown): Json {
-  return plain(value, '$', 0, new Set());
+  return plain(value, '$', 0, { inside: new Set(), left: PLAIN_VALUES_MAX });
 }
 
-function plain(value: unknown, path: string, depth: number, seen: Set<object>): Json {
+function plain(value: unknown, path: string, depth: number, walk: Walk): Json {
+  walk.left -= 1;
+  if (walk.left < 0) throw new NotPlainError(path, `more than ${PLAIN_VALUES_MAX} values`);
   if (value === null || typeof value === 'boolean') return value;
   if (typeof value === 'string') return wellFormed(value);
   if (typeof value === 'number') {
@@ -36,40 +47,86 @@ function plain(value: unknown, path: string, depth: number, seen: Set<object>): 
   }
   if (typeof value !== 'object') throw new NotPlainError(path, typeof value);
   if (depth >= DEPTH_MAX) throw new NotPlainError(path, `nested deeper than ${DEPTH_MAX}`);
-  if (seen.has(value)) throw new NotPlainError(path, 'a cycle');
-  seen.add(value);
+  if (walk.inside.has(value)) throw new NotPlainError(path, 'a cycle');
+  walk.inside.add(value);
   try {
-    return plainObject(value, path, depth, seen);
+    return plainObject(value, path, depth, walk);
+  } catch (error) {
+    // Read by a getter or a proxy's trap: the value's own code, so its path is what there is to say.
+    if (error instanceof NotPlainError) throw error;
+    throw unread(path, error);
   } finally {
-    seen.delete(value);
+    walk.inside.delete(value);
   }
 }
 
-function plainObject(value: object, path: string, depth: number, seen: Set<object>): Json {
-  if (Array.isArray(value)) {
-    return value.map((item, index) => (item === undefined ? null : plain(item, `${path}[${index}]`, depth + 1, seen)));
-  }
+function plainObject(value: object, path: string, depth: number, walk: Walk): Json {
+  if (Array.isArray(value)) return plainArray(value, path, depth, walk);
   if (value instanceof Date) {
-    if (Number.isNaN(value.getTime())) throw new NotPlainError(path, 'an invalid date');
-    return value.toISOString();
+    const time = Date.prototype.getTime.call(value);
+    if (Number.isNaN(time)) throw new NotPlainError(path, 'an invalid date');
+    return new Date(time).toISOString();
   }
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype !== null && prototype !== Object.prototype && !isForeignPlain(prototype)) {
-    throw new NotPlainError(path, `an instance of ${value.constructor?.name || 'a class'}`);
+    throw new NotPlainError(path, `an instance of ${classOf(prototype)}`);
   }
   const result: Record<string, Json> = {};
   for (const key of Object.keys(value)) {
-    const member: unknown = (value as Record<string, unknown>)[key];
+    const place = `${path}.${key}`;
+    const member = read(value, key, place);
     if (member === undefined) continue;
     // defineProperty: an own key `__proto__` stays data and never becomes a prototype.
     Object.defineProperty(result, wellFormed(key), {
-      value: plain(member, `${path}.${key}`, depth + 1, seen),
+      value: plain(member, place, depth + 1, walk),
       enumerable: true,
       configurable: true,
       writable: true,
     });
   }
   return result;
+}
+
+/** By index and not by `map`: an array may bring methods and a species of its own, and holes are places too. */
+function plainArray(value: readonly unknown[], path: string, depth: number, walk: Walk): Json {
+  const { length } = value;
+  if (length > walk.left) throw new NotPlainError(path, `an array of ${length} places`);
+  const result: Json[] = [];
+  for (let index = 0; index < length; index += 1) {
+    const place = `${path}[${index}]`;
+    const item = read(value, String(index), place);
+    result.push(item === undefined ? null : plain(item, place, depth + 1, walk));
+  }
+  return result;
+}
+
+function read(value: object, key: string, path: string): unknown {
+  try {
+    return Reflect.get(value, key);
+  } catch (error) {
+    throw unread(path, error);
+  }
+}
+
+function unread(path: string, error: unknown): NotPlainError {
+  return new NotPlainError(path, `reading it threw ${readable(error)}`, { cause: error });
+}
+
+/** What was thrown, in few words; an error may itself be unreadable. */
+function readable(thrown: unknown): string {
+  try {
+    return thrown instanceof Error ? cutText(`${thrown.name}: ${thrown.message}`, 200) : typeof thrown;
+  } catch {
+    return 'something unreadable';
+  }
+}
+
+/** The name of the class of a prototype, read as data: `constructor` may be anything. */
+function classOf(prototype: unknown): string {
+  const maker: unknown =
+    typeof prototype === 'object' && prototype !== null ? Reflect.get(prototype, 'constructor') : undefined;
+  const name: unknown = typeof maker === 'function' ? Reflect.get(maker, 'name') : undefined;
+  return typeof name === 'string' && name !== '' ? cutText(name, 100) : 'a class';
 }
 
 /** Plain objects of another realm (a vm context) have another `Object.prototype`, whose own prototype is null. */

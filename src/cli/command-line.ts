@@ -3,15 +3,17 @@ import { TroupeError } from '../base/errors.ts';
 import { VERSION } from '../runtime/version.ts';
 import { nearest, readArguments } from './arguments.ts';
 import { type Command, EXIT, UsageError } from './command.ts';
+import { doctorCommand } from './doctor-command.ts';
 import { commandHelp, programHelp } from './help.ts';
 import { inspectCommand } from './inspect-command.ts';
 import { runCommand } from './run-command.ts';
 import { sendCommand } from './send-command.ts';
+import { simCommand } from './sim-command.ts';
 import { paintFor, type Surroundings } from './surroundings.ts';
 import { tailCommand } from './tail-command.ts';
-import { printable } from './text-layout.ts';
+import { printable, printableJson } from './text-layout.ts';
 
-const COMMANDS: readonly Command[] = [runCommand, inspectCommand, tailCommand, sendCommand];
+const COMMANDS: readonly Command[] = [runCommand, inspectCommand, tailCommand, sendCommand, doctorCommand, simCommand];
 /** Causes told below an error. */
 const CAUSES_MAX = 3;
 
@@ -58,7 +60,7 @@ function tell(error: unknown, line: readonly string[], { stdout, stderr, environ
   if (isUsage) stderr.write(`See troupe${known} --help.\n`);
   if (line.includes('--json')) {
     const code = isUsage ? 'usage' : error instanceof TroupeError ? error.code : 'internal';
-    stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
+    stdout.write(`${printableJson({ error: { code, message } })}\n`);
   }
   return isUsage ? EXIT.usage : EXIT.failed;
 }
@@ -66,7 +68,7 @@ function tell(error: unknown, line: readonly string[], { stdout, stderr, environ
 /** The causes of a failure of ours, which say what its message does not; the stack of one that is not ours. */
 function causes(error: unknown): string {
   if (error instanceof UsageError || !(error instanceof Error)) return '';
-  if (!(error instanceof TroupeError)) return `${error.stack ?? ''}\n`;
+  if (!(error instanceof TroupeError)) return `${printable(error.stack ?? '')}\n`;
   let text = '';
   let cause = error.cause;
   for (let depth = 0; depth < CAUSES_MAX && cause instanceof Error; depth += 1) {

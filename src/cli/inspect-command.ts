@@ -6,6 +6,7 @@ import { sessionText, type TreeEntry, treeText } from './inspect-texts.ts';
 import { DATA_OPTION, dataDirectory, JSON_OPTION, requireStore, shownPath } from './store-directory.ts';
 import { readStore, type StoredSession, type StoredSessions } from './stored-sessions.ts';
 import { paintFor, type Surroundings } from './surroundings.ts';
+import { printableJson } from './text-layout.ts';
 
 const MESSAGES_DEFAULT = 10;
 
@@ -58,7 +59,7 @@ async function inspectAll(
   });
   if (wanted.isJson) {
     const sessions = entries.map(({ session: { recent: _recent, pending: _pending, ...facts } }) => facts);
-    stdout.write(`${JSON.stringify({ data, total: all.length, sessions })}\n`);
+    stdout.write(`${printableJson({ data, total: all.length, sessions })}\n`);
   } else {
     const view = { columns: stdout.columns, paint: paintFor(stdout, environment), data: shownPath(data, surroundings) };
     stdout.write(treeText(entries, all, view));
@@ -76,7 +77,7 @@ async function inspectOne(
   const session = await readStore(data, (sessions) => sessions.session(id));
   if (session === undefined) throw unknownSession(id, data, surroundings);
   const recent = session.recent.slice(-limit);
-  if (wanted.isJson) stdout.write(`${JSON.stringify({ data, ...session, recent })}\n`);
+  if (wanted.isJson) stdout.write(`${printableJson({ data, ...session, recent })}\n`);
   else
     stdout.write(
       sessionText({ ...session, recent }, { columns: stdout.columns, paint: paintFor(stdout, environment) }),

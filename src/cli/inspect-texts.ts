@@ -114,7 +114,10 @@ export function sessionText(session: StoredSession, view: View): string {
   ];
   const waiting = session.pending
     .slice(0, MESSAGE_LINES)
-    .map(({ source, content }) => `  ${left(source.name ?? source.type, KIND_COLUMNS)} ${oneLine(shortText(content))}`);
+    .map(
+      ({ source, content }) =>
+        `  ${left(oneLine(source.name ?? source.type), KIND_COLUMNS)} ${oneLine(shortText(content))}`,
+    );
   const hidden = session.messages - session.recent.length;
   const heading =
     hidden > 0 ? `Last ${counted(session.recent.length, 'message')} of ${number(session.messages)}` : 'Messages';

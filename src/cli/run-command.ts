@@ -15,7 +15,7 @@ import { findSourceFiles, SOURCE_KINDS } from './source-files.ts';
 import { DATA_OPTION, dataDirectory, prepareDataDirectory, sourceDirectory } from './store-directory.ts';
 import { readStore, type StoredSessions } from './stored-sessions.ts';
 import { type Output, paintFor, type StopSignal, type Surroundings } from './surroundings.ts';
-import { number } from './text-layout.ts';
+import { number, printableJson } from './text-layout.ts';
 
 /** See the head of the file. */
 export const runCommand: Command = {
@@ -209,7 +209,7 @@ function write({ isJson, surroundings }: Job, report: RunReport): void {
   const { stdout, environment } = surroundings;
   stdout.write(
     isJson
-      ? `${JSON.stringify(reportJson(report, surroundings))}\n`
+      ? `${printableJson(reportJson(report, surroundings))}\n`
       : reportText(report, surroundings, paintFor(stdout, environment)),
   );
 }

@@ -10,7 +10,7 @@ import { isReviewId, planOf, reviewAgents } from './review-plan.ts';
 import { DATA_OPTION, dataDirectory, prepareDataDirectory } from './store-directory.ts';
 import { readStore, type StoredSessions } from './stored-sessions.ts';
 import type { StopSignal, Surroundings } from './surroundings.ts';
-import { printable } from './text-layout.ts';
+import { printable, printableJson } from './text-layout.ts';
 
 /** The agent of sessions whose embedder named none. */
 const DEFAULT_AGENT = 'default';
@@ -62,7 +62,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     const answer = await receipt.answer();
     stdout.write(
       given.flag('json')
-        ? `${JSON.stringify({ session: id, receipt: receipt.id, duplicate: receipt.duplicate, answer })}\n`
+        ? `${printableJson({ session: id, receipt: receipt.id, duplicate: receipt.duplicate, answer })}\n`
         : `${printable(answer)}\n`,
     );
     return EXIT.ok;

@@ -7,7 +7,7 @@ import { kindOf } from './inspect-texts.ts';
 import { DATA_OPTION, dataDirectory, requireStore } from './store-directory.ts';
 import { readStore, shortText } from './stored-sessions.ts';
 import { type Paint, paintFor, type Surroundings } from './surroundings.ts';
-import { clip, left, oneLine, right } from './text-layout.ts';
+import { clip, left, oneLine, printableJson, right } from './text-layout.ts';
 
 const SEQ_COLUMNS = 6;
 const TIME_COLUMNS = 12;
@@ -55,7 +55,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const { stdout, environment } = surroundings;
   const paint = paintFor(stdout, environment);
   const line = given.flag('json')
-    ? (event: SessionEvent): string => JSON.stringify(event)
+    ? (event: SessionEvent): string => printableJson(event)
     : (event: SessionEvent): string => eventLine(event, stdout.columns - 1, paint);
   for (const event of events) stdout.write(`${line(event)}\n`);
   return EXIT.ok;

@@ -19,6 +19,14 @@ export function printable(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(UNPRINTABLE, '�');
 }
 
+/** JSON on one line that steers no terminal: what JSON leaves raw is escaped, so that it parses to the same value. */
+export function printableJson(value: unknown): string {
+  return JSON.stringify(value).replace(
+    UNPRINTABLE,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
 /** On one line: printable, runs of blanks as one. */
 export function oneLine(text: string): string {
   return printable(text).replace(/\s+/g, ' ').trim();

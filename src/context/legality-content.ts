@@ -118,23 +118,34 @@ function trailingBlocks(messages: readonly MessageView[]): readonly BlockView[] 
   return messages.slice(start).flatMap((message) => message.blocks);
 }
 
-/** R42. */
+/** R42: images of messages, and those inside results. */
 function checkImages(view: RequestView, report: Report): void {
   let images = 0;
+  const visit = (block: unknown, path: string): void => {
+    if (!isRecord(block) || block['type'] !== 'image') return;
+    images += 1;
+    checkImage(block['source'], `${path}.image.source`, report);
+  };
   for (const message of view.messages) {
     message.blocks.forEach((block, index) => {
-      if (block.type !== 'image') return;
-      images += 1;
-      const path = `${blockPath(message, index)}.image.source`;
-      const source = isRecord(block['source']) ? block['source'] : {};
-      if (source['type'] !== 'base64') return;
-      if (!IMAGE_TYPES.has(source['media_type'])) {
-        report('R42', path, `${path}.base64.media_type: Input should be an image type`);
-      }
-      if (typeof source['data'] === 'string' && source['data'].length > IMAGE_CHARACTERS_MAX) {
-        report('R42', path, `${path}.base64: image exceeds 5 MB maximum`);
-      }
+      const path = blockPath(message, index);
+      visit(block, path);
+      if (block.type !== 'tool_result' || !Array.isArray(block['content'])) return;
+      block['content'].forEach((part: unknown, at) => {
+        visit(part, `${path}.tool_result.content.${at}`);
+      });
     });
   }
   if (images > IMAGES_MAX) report('R42', 'messages', `messages: too many images: ${images} > ${IMAGES_MAX}`);
+}
+
+function checkImage(source: unknown, path: string, report: Report): void {
+  if (!isRecord(source) || source['type'] !== 'base64') return;
+  if (!IMAGE_TYPES.has(source['media_type'])) {
+    const allowed = [...IMAGE_TYPES].map((type) => `'${String(type)}'`).join(', ');
+    report('R42', path, `${path}.base64.media_type: Input should be one of ${allowed}`);
+  }
+  if (typeof source['data'] === 'string' && source['data'].length > IMAGE_CHARACTERS_MAX) {
+    report('R42', path, `${path}.base64: image exceeds 5 MB maximum`);
+  }
 }

@@ -18,6 +18,8 @@ export interface ModelTraits {
   readonly windowHoldsOutput: boolean;
   /** Tokens of the context window; undefined: not known. */
   readonly contextTokensMax: number | undefined;
+  /** Tokens one answer may have, `max_tokens` (R39); undefined: not known. */
+  readonly outputTokensMax: number | undefined;
   /** A thinking block is bound to everything before it (R21). */
   readonly bindsThinking: boolean;
 }
@@ -34,6 +36,7 @@ const UNKNOWN: ModelTraits = Object.freeze({
   thinkingOffByDefault: true,
   windowHoldsOutput: false,
   contextTokensMax: undefined,
+  outputTokensMax: undefined,
   bindsThinking: false,
 });
 
@@ -52,8 +55,22 @@ export function modelTraits(model: string): ModelTraits {
     thinkingOffByDefault: version < 500,
     windowHoldsOutput: version < 405,
     contextTokensMax: version < 406 ? 200_000 : 1_000_000,
+    outputTokensMax: outputTokensMax(family, version),
     bindsThinking: version >= (family === 'fable' || family === 'mythos' ? 501 : 505),
   };
+}
+
+/**
+ * Largest `max_tokens` by model, longest known beta included. Source: the vendor's table of models. What is not in it yet is
+ * not known.
+ */
+function outputTokensMax(family: string, version: number): number | undefined {
+  if (version < 305) return 4_096;
+  if (version < 307) return 8_192;
+  if (version < 400) return 128_000;
+  if (version < 405) return family === 'opus' ? 32_000 : 64_000;
+  if (version < 406) return 64_000;
+  return version < 500 ? 128_000 : undefined;
 }
 
 /** Family and version (4.6 is 406) of a Claude model's name, whatever stands before it; undefined for other names. */

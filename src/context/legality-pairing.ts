@@ -112,7 +112,8 @@ function checkServerTools(view: RequestView, report: Report): void {
       if (asked.has(block['tool_use_id'])) return;
       const path = blockPath(message, index);
       const id = String(block['tool_use_id']);
-      const text = `unexpected \`tool_use_id\` found in \`${block.type}\` blocks: ${id}`;
+      const call = `Each \`${block.type}\` block must have a corresponding \`server_tool_use\` block before it.`;
+      const text = `unexpected \`tool_use_id\` found in \`${block.type}\` blocks: ${id}. ${call}`;
       report('R37', path, `${path}: ${text}`);
     });
   }

@@ -43,18 +43,22 @@ export function viewRequest(body: unknown, counting: boolean, report: Report): R
   if (typeof body['model'] !== 'string' || body['model'] === '') {
     report('R39', 'model', 'model: Field required', true);
   }
-  if (!counting || body['max_tokens'] !== undefined) checkMaxTokens(body['max_tokens'], report);
+  const model = typeof body['model'] === 'string' ? body['model'] : '';
+  const traits = modelTraits(model);
+  if (!counting || body['max_tokens'] !== undefined) {
+    checkMaxTokens(body['max_tokens'], model, traits.outputTokensMax, report);
+  }
   const messages = viewMessages(body['messages'], report);
   return {
     body,
-    traits: modelTraits(typeof body['model'] === 'string' ? body['model'] : ''),
+    traits,
     messages,
     tools: viewTools(body['tools'], report),
     system: viewSystem(body['system'], report),
   };
 }
 
-function checkMaxTokens(value: unknown, report: Report): void {
+function checkMaxTokens(value: unknown, model: string, tokensMax: number | undefined, report: Report): void {
   if (value === undefined) {
     report('R39', 'max_tokens', 'max_tokens: Field required', true);
     return;
@@ -66,6 +70,9 @@ function checkMaxTokens(value: unknown, report: Report): void {
   if (value < 1) {
     const message = 'max_tokens: Input should be greater than or equal to 1';
     report('R39', 'max_tokens', message, true);
+  } else if (tokensMax !== undefined && value > tokensMax) {
+    const limit = `the maximum allowed number of output tokens for ${model}`;
+    report('R39', 'max_tokens', `max_tokens: ${value} > ${tokensMax}, which is ${limit}`);
   }
 }
 

@@ -73,9 +73,13 @@ export function checkRequestText(text: string, options: LegalityOptions = {}): r
   return readRequest(text, options).violations;
 }
 
+/** A beta's name ends with the day it began. */
+const BETA_FLAG = /^[a-z0-9]+(-[a-z0-9]+)*-\d{4}-?\d{2}-?\d{2}$/;
+
 /**
- * R44: the headers a request needs, names in lower case. Fatal: the documentation requires both. Credentials are not a rule
- * of legality (401, not 400).
+ * R44: the headers a request needs, names in lower case. What is missing is fatal: the documentation requires both. A beta flag
+ * that can be none is a warning; which flags exist changes too often to be judged. Credentials are not a rule of legality
+ * (401, not 400).
  */
 export function checkHeaders(
   headers: Readonly<Record<string, string | readonly string[] | undefined>>,
@@ -91,6 +95,11 @@ export function checkHeaders(
   if (!String(headers['content-type'] ?? '').startsWith('application/json')) {
     const text = 'content-type: must be application/json';
     report('R44', 'content-type', text, true);
+  }
+  const flags = [headers['anthropic-beta'] ?? []].flat().flatMap((value) => value.split(','));
+  for (const flag of flags.map((each) => each.trim())) {
+    if (BETA_FLAG.test(flag)) continue;
+    report('R44', 'anthropic-beta', `Unexpected value(s) \`${flag}\` for the \`anthropic-beta\` header.`);
   }
   return list;
 }

@@ -25,7 +25,7 @@ import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engin
 import type { Head, Journal, JournalStatistics, Position, SessionKey, StoredEntry, TurnEntry } from './journal.ts';
 import { type LastRow, type LogSource, readSession, readTail, scanLastRows } from './log-reader.ts';
 import { listNames, type NameQuery } from './name-list.ts';
-import { positionOf, type Row, rowTurns } from './row-codec.ts';
+import { positionOf, type Row, rowOf, rowTurns } from './row-codec.ts';
 import { blobAddress, storedJson } from './stored-text.ts';
 
 /** Printable ASCII: every order of names is then the same order. Session ids are a part of it. */
@@ -295,7 +295,9 @@ export class EngineJournal implements Journal {
   /** Takes over what the engine says: at open, and after a refusal. Numbers given out in this life stay used (E2, E3). */
   #load(): void {
     const state = this.#engine.state();
-    this.#nextRow = Math.max(this.#nextRow, state.lastRow + 1);
+    // A checkpoint may have named rows that were refused: a row written at their numbers would count as seen by it.
+    const marked = Math.max(state.lastRow, state.indexedRow, rowOf(state.checkpointed));
+    this.#nextRow = Math.max(this.#nextRow, marked + 1);
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);
     this.#checkpointed = state.checkpointed;
     this.#touched = undefined;

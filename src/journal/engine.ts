@@ -63,6 +63,8 @@ export function isEmptyBatch(batch: WriteBatch): boolean {
 export interface Engine {
   /** Fencing token taken when it was opened. */
   readonly fence: number;
+  /** Where the bytes lie, for errors; missing in memory. */
+  readonly path?: string;
   state(): EngineState;
   /** A row's bytes, valid until the next call of any method. */
   row(number: number): Buffer | undefined;

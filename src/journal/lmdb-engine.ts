@@ -10,17 +10,14 @@
  *  L4 after a rejected write the environment is not written again: `reopen` takes a new one and reads the state from disk.
  */
 import { asError, StoreLockedError, TroupeError } from '../base/errors.ts';
-import { isRecord } from '../base/json.ts';
 import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import type { Head, SessionKey } from './journal.ts';
 import { type LmdbEnvironment, type LmdbOptions, openEnvironment } from './lmdb-environment.ts';
 import { commitCause, corruptError, writeError } from './lmdb-errors.ts';
 import { encodeRows } from './row-codec.ts';
-import { decodeBlob, encodeBlob } from './stored-text.ts';
-
-/** Version of a head's text. */
-const HEAD_FORMAT = '1';
-const HEAD_LINE = /^1 (\d+) ([01])$/;
+import { sealText, unsealText } from './sealed-text.ts';
+import { headText, parseCheckpoint, parseHead } from './store-index.ts';
+import { blobAddress, decodeBlob, encodeBlob } from './stored-text.ts';
 
 /** Opens, or makes, a store and takes the next fence, durably. Rejects as `openEnvironment` and `Engine.write` do. */
 export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
@@ -40,7 +37,7 @@ async function takeFence(environment: LmdbEnvironment, directory: string): Promi
     const found = readNumber(environment, 'fence', directory);
     const fence = found + 1;
     const taken = await guardedWrite(environment, directory, found, () => {
-      void environment.meta.put('fence', String(fence), fence);
+      void environment.meta.put('fence', sealText('meta', 'fence', String(fence)), fence);
     });
     if (taken) return fence;
   }
@@ -65,16 +62,20 @@ async function guardedWrite(
 }
 
 function readNumber({ meta }: LmdbEnvironment, name: string, path: string): number {
-  const text = meta.get(name);
+  const entry = meta.getEntry(name);
+  const text = entry === undefined ? undefined : unsealText('meta', name, entry.value);
   const value = Number(text);
-  if (text === undefined || !Number.isSafeInteger(value) || value < 0) {
-    throw corruptError(path, new Error(`its record ${JSON.stringify(name)} is ${JSON.stringify(text)}`));
+  // The version is what a write is guarded by (L2): one that is not the fence would refuse every write for ever.
+  const isRight = name !== 'fence' || entry?.version === value;
+  if (text === undefined || !isRight || !Number.isSafeInteger(value) || value < 0) {
+    throw corruptError(path, new Error(`its record ${JSON.stringify(name)} is damaged`));
   }
   return value;
 }
 
 class LmdbEngine implements Engine {
   readonly fence: number;
+  readonly path: string;
   readonly #options: LmdbOptions;
   #environment: LmdbEnvironment;
   #state: EngineState;
@@ -82,6 +83,7 @@ class LmdbEngine implements Engine {
 
   constructor(options: LmdbOptions, environment: LmdbEnvironment, fence: number) {
     this.#options = options;
+    this.path = options.directory;
     this.#environment = environment;
     this.fence = fence;
     this.#state = this.#readState();
@@ -110,18 +112,18 @@ class LmdbEngine implements Engine {
   }
 
   lastRowOf(key: SessionKey): number {
-    return this.#reading(() => Number(this.#environment.lastRows.get(key) ?? 0));
+    return this.#reading(() => Number(unsealed('lastRows', key, this.#environment.lastRows.get(key)) ?? 0));
   }
 
   keyOf(name: string): SessionKey | undefined {
     return this.#reading(() => {
-      const key = this.#environment.names.get(name);
+      const key = unsealed('names', name, this.#environment.names.get(name));
       return key === undefined ? undefined : Number(key);
     });
   }
 
   nameOf(key: SessionKey): string | undefined {
-    return this.#reading(() => this.#environment.keys.get(key));
+    return this.#reading(() => unsealed('keys', key, this.#environment.keys.get(key)));
   }
 
   names(from: string, exclusive: boolean, limit: number): readonly (readonly [string, SessionKey])[] {
@@ -129,21 +131,17 @@ class LmdbEngine implements Engine {
       const found: (readonly [string, SessionKey])[] = [];
       const range = { start: from, exclusiveStart: exclusive, limit };
       for (const { key, value } of this.#environment.names.getRange(range)) {
-        found.push([String(key), Number(value)]);
+        found.push([String(key), Number(unsealed('names', String(key), value))]);
       }
       return found;
     });
   }
 
   head(key: SessionKey): Head | undefined {
-    const text = this.#reading(() => this.#environment.heads.get(key));
-    if (text === undefined) return undefined;
-    const end = text.indexOf('\n');
-    const [, position, runnable] = HEAD_LINE.exec(text.slice(0, end)) ?? [];
-    if (position === undefined) {
-      throw corruptError(this.#options.directory, new Error(`the head of session key ${key}`));
-    }
-    return { key, position: Number(position), data: text.slice(end + 1), runnable: runnable === '1' };
+    return this.#reading(() => {
+      const text = unsealed('heads', key, this.#environment.heads.get(key));
+      return text === undefined ? undefined : { key, ...parseHead(text) };
+    });
   }
 
   runnable(): readonly SessionKey[] {
@@ -154,7 +152,8 @@ class LmdbEngine implements Engine {
     const bytes = this.#reading(() => this.#environment.blobs.get(address));
     if (bytes === undefined) return undefined;
     const text = decodeBlob(bytes);
-    if (text === undefined) throw corruptError(this.#options.directory, new Error(`the blob ${address}`));
+    if (text === undefined || blobAddress(text) !== address)
+      throw corruptError(this.#options.directory, new Error(`the blob ${address}`));
     return text;
   }
 
@@ -180,7 +179,7 @@ class LmdbEngine implements Engine {
     this.#isOpen = true;
     this.#state = this.#readState();
     await this.#guarded(() => {
-      void this.#environment.meta.put('probe', String(this.fence), 0);
+      void this.#environment.meta.put('probe', sealText('meta', 'probe', String(this.fence)), 0);
     });
   }
 
@@ -208,25 +207,30 @@ class LmdbEngine implements Engine {
     });
     for (const [name, key] of batch.names) {
       if (key === undefined) void names.remove(name);
-      else void names.put(name, String(key));
+      else void names.put(name, sealText('names', name, String(key)));
     }
     for (const [key, name] of batch.keys) {
       if (name === undefined) void keys.remove(key);
-      else void keys.put(key, name);
+      else void keys.put(key, sealText('keys', key, name));
     }
     for (const [key, head] of batch.heads) {
       if (head === undefined) void heads.remove(key);
-      else void heads.put(key, `${HEAD_FORMAT} ${head.position} ${head.runnable ? 1 : 0}\n${head.data}`);
-      if (head?.runnable === true) void runnable.put(key, '1');
+      else void heads.put(key, sealText('heads', key, headText(head)));
+      if (head?.runnable === true) void runnable.put(key, sealText('runnable', key, '1'));
       else void runnable.remove(key);
     }
     for (const [key, row] of batch.lastRows) {
       if (row === undefined) void lastRows.remove(key);
-      else void lastRows.put(key, String(row));
+      else void lastRows.put(key, sealText('lastRows', key, String(row)));
     }
     for (const [address, text] of batch.blobs) void blobs.put(address, encodeBlob(text));
-    if (batch.nextKey !== undefined) void meta.put('nextKey', String(batch.nextKey), 0);
-    if (batch.checkpoint !== undefined) void meta.put('checkpoint', JSON.stringify(batch.checkpoint), 0);
+    if (batch.nextKey !== undefined) {
+      void meta.put('nextKey', sealText('meta', 'nextKey', String(batch.nextKey)), 0);
+    }
+    if (batch.checkpoint !== undefined) {
+      const { upTo, indexedRow } = batch.checkpoint;
+      void meta.put('checkpoint', sealText('meta', 'checkpoint', `${upTo} ${indexedRow}`), 0);
+    }
   }
 
   #readState(): EngineState {
@@ -242,13 +246,11 @@ class LmdbEngine implements Engine {
     });
   }
 
-  #readCheckpoint(text: string | undefined): { readonly checkpointed: number; readonly indexedRow: number } {
-    if (text === undefined) return { checkpointed: 0, indexedRow: 0 };
-    const value: unknown = JSON.parse(text);
-    if (isRecord(value) && typeof value['upTo'] === 'number' && typeof value['indexedRow'] === 'number') {
-      return { checkpointed: value['upTo'], indexedRow: value['indexedRow'] };
-    }
-    throw new Error(`its checkpoint record is ${text}`);
+  #readCheckpoint(stored: string | undefined): { readonly checkpointed: number; readonly indexedRow: number } {
+    if (stored === undefined) return { checkpointed: 0, indexedRow: 0 };
+    const checkpoint = parseCheckpoint(unsealText('meta', 'checkpoint', stored) ?? '');
+    if (checkpoint === undefined) throw new Error('its record "checkpoint" is damaged');
+    return { checkpointed: checkpoint.upTo, indexedRow: checkpoint.indexedRow };
   }
 
   /** Whatever LMDB cannot read is damage; an error of ours passes. A closed environment must never be read: it is unmapped. */
@@ -261,4 +263,13 @@ class LmdbEngine implements Engine {
       throw corruptError(this.#options.directory, asError(error));
     }
   }
+}
+
+/** What is under the seal. Throws for an entry that is not what was put there; `undefined` is no entry. */
+function unsealed(table: string, key: string | number, stored: string | undefined): string | undefined {
+  if (stored === undefined) return undefined;
+  const text = unsealText(table, key, stored);
+  if (text === undefined)
+    throw new Error(`the entry ${JSON.stringify(key)} of its table ${JSON.stringify(table)} is damaged`);
+  return text;
 }

@@ -16,17 +16,13 @@ import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Database, type Key, open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { STORE_MAP_BYTES } from '../base/bounds.ts';
-import { StoreVersionError } from '../base/errors.ts';
 import { syncDirectory } from './durable-file.ts';
 import type { Durability } from './journal.ts';
 import { commitCause, corruptError, openError, writeError } from './lmdb-errors.ts';
 import { checkLmdbFile } from './lmdb-file.ts';
+import { DATA_FILE, LOCK_FILE, STORE_FORMAT } from './lmdb-tables.ts';
+import { sealText } from './sealed-text.ts';
 
-/** Version of everything in the environment; a store of a higher one is not opened. */
-export const STORE_FORMAT = 1;
-
-const DATA_FILE = 'data.mdb';
-const LOCK_FILE = 'lock.mdb';
 /** Where a new environment is made before it is moved into place. */
 const BIRTH_DIRECTORY = 'creating';
 const DATABASES_MAX = 12;
@@ -51,7 +47,7 @@ export interface LmdbEnvironment {
   readonly runnable: Database<string, number>;
   /** Hex address -> form byte and text. */
   readonly blobs: Database<Buffer, string>;
-  /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`. */
+  /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`; sealed, as all text is. */
   readonly meta: Database<string, string>;
 }
 
@@ -65,13 +61,22 @@ export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnviron
   try {
     if (await exists(path)) {
       await checkLmdbFile(path);
-      await checkFormat(options, path);
     } else {
       await createEnvironment(options);
     }
     return openTables(options);
   } catch (error) {
     throw await openError(directory, path, error);
+  }
+}
+
+/** Makes the environment of `options.directory` unless it is there. Rejects as `openEnvironment`. */
+export async function createLmdbStore(options: LmdbOptions): Promise<void> {
+  const path = join(options.directory, DATA_FILE);
+  try {
+    if (!(await exists(path))) await createEnvironment(options);
+  } catch (error) {
+    throw await openError(options.directory, path, error);
   }
 }
 
@@ -99,31 +104,9 @@ async function createEnvironment(options: LmdbOptions): Promise<void> {
 
 async function writeBirthRecords({ meta }: LmdbEnvironment): Promise<void> {
   await meta.batch(() => {
-    void meta.put('format', String(STORE_FORMAT), 0);
-    void meta.put('fence', '0', 0);
+    void meta.put('format', sealText('meta', 'format', String(STORE_FORMAT)), 0);
+    void meta.put('fence', sealText('meta', 'fence', '0'), 0);
   });
-}
-
-/** Reads the format record through a read-only environment, which cannot change the file. */
-async function checkFormat(options: LmdbOptions, path: string): Promise<void> {
-  let root: RootDatabase<unknown, Key> | undefined;
-  try {
-    root = open<unknown, Key>({ ...environmentOptions(options), noSync: false, readOnly: true });
-    const meta: Database<string, string> | undefined = root.openDB<string, string>('meta', {
-      ...TEXT_TABLE,
-      useVersions: true,
-    });
-    const format = Number(meta?.get('format'));
-    if (!Number.isInteger(format)) throw new Error('it is not a journal of this library');
-    if (format > STORE_FORMAT) {
-      throw new StoreVersionError(
-        `the store ${path} has format ${format}; this version reads up to ${STORE_FORMAT}. Nothing was written`,
-        { data: { path, found: format, supported: STORE_FORMAT } },
-      );
-    }
-  } finally {
-    await root?.close();
-  }
 }
 
 const TEXT_TABLE = { encoding: 'string', cache: false } as const;

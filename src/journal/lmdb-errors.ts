@@ -2,6 +2,7 @@
 import { statfs } from 'node:fs/promises';
 import { getSystemErrorName } from 'node:util';
 import { asError, StoreCorruptError, StoreFullError, TroupeError } from '../base/errors.ts';
+import type { PageDamage } from './lmdb-pages.ts';
 
 /** LMDB's own codes that say the file is damaged: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_INVALID. */
 const CORRUPT_CODES: ReadonlySet<number> = new Set([-30_797, -30_796, -30_793]);
@@ -49,12 +50,30 @@ export async function writeError(directory: string, thrown: unknown): Promise<Tr
   });
 }
 
-/** An error met while reading or opening: `StoreCorruptError` with the path and the reason. */
+/** What to do about a damaged store: `data.hint` of every `StoreCorruptError` of a store. */
+export const CORRUPT_HINT =
+  '`troupe doctor DIR` tells what is damaged, `troupe doctor salvage DIR --to NEW` saves what can be read';
+
+/** An error met while reading or opening: `StoreCorruptError` with the path, the reason and what to do. */
 export function corruptError(path: string, cause: Error): StoreCorruptError {
-  return new StoreCorruptError(`the store ${path} cannot be read: ${cause.message}; its files were left as they are`, {
-    cause,
-    data: { path, reason: cause.message },
-  });
+  return storeCorrupt(path, cause.message, cause, {});
+}
+
+/** The same for damage found in the file, naming the page where it is known. */
+export function damageError(path: string, damage: PageDamage): StoreCorruptError {
+  return storeCorrupt(path, damage.message, damage, damage.page === undefined ? {} : { page: damage.page });
+}
+
+function storeCorrupt(
+  path: string,
+  reason: string,
+  cause: Error,
+  place: Readonly<Record<string, unknown>>,
+): StoreCorruptError {
+  return new StoreCorruptError(
+    `the store ${path} cannot be read: ${reason}; its files were left as they are. ${CORRUPT_HINT}`,
+    { cause, data: { path, reason, ...place, hint: CORRUPT_HINT } },
+  );
 }
 
 async function deviceCode(directory: string, cause: Error): Promise<string> {

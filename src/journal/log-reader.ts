@@ -6,6 +6,7 @@ import { READ_HELD_CHARACTERS_MAX, SCAN_ROWS } from '../base/bounds.ts';
 import { StoreCorruptError } from '../base/errors.ts';
 import type { Engine } from './engine.ts';
 import type { Position, SessionKey, StoredEntry } from './journal.ts';
+import { corruptError } from './lmdb-errors.ts';
 import { decodeRow, positionOf, type Row, type RowSlice, rowOf, rowSessions, sliceRow } from './row-codec.ts';
 
 /** Where rows come from. */
@@ -60,7 +61,13 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
     const stored = source.engine.rows(next, SCAN_ROWS);
     if (stored.length === 0) break;
     for (const { number, bytes } of stored) {
-      yield* visible(source, number, decodeRow(bytes, number), after, end);
+      yield* visible(
+        source,
+        number,
+        located(source.engine, () => decodeRow(bytes, number)),
+        after,
+        end,
+      );
       next = number + 1;
     }
   }
@@ -80,7 +87,7 @@ export function scanLastRows(engine: Engine, indexedRow: number): Map<SessionKey
     const stored = engine.rows(next, SCAN_ROWS);
     if (stored.length === 0) return found;
     for (const { number, bytes } of stored) {
-      for (const [key, previousRow] of rowSessions(bytes, number)) {
+      for (const [key, previousRow] of located(engine, () => rowSessions(bytes, number))) {
         found.set(key, { row: number, previousRow });
       }
       next = number + 1;
@@ -107,10 +114,24 @@ function sliceOf(source: LogSource, row: number, key: SessionKey): RowSlice {
     const entries = unwritten.entries.filter((entry) => entry.key === key);
     return { previousRow: entries[0]?.previousRow ?? 0, entries };
   }
-  const bytes = source.engine.row(row);
-  const slice = bytes === undefined ? undefined : sliceRow(bytes, row, key);
-  if (slice === undefined) throw corruptChain(key, row);
-  return slice;
+  const { engine } = source;
+  return located(engine, () => {
+    const bytes = engine.row(row);
+    const slice = bytes === undefined ? undefined : sliceRow(bytes, row, key);
+    if (slice === undefined) throw corruptChain(key, row);
+    return slice;
+  });
+}
+
+/** What `read` throws for damage, with the place of the store and what to do. */
+function located<T>(engine: Engine, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof StoreCorruptError) || engine.path === undefined) throw error;
+    const { message, data } = corruptError(engine.path, error);
+    throw new StoreCorruptError(message, { cause: error, data: { ...data, ...error.data } });
+  }
 }
 
 function corruptChain(key: SessionKey, row: number): StoreCorruptError {

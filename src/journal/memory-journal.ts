@@ -28,6 +28,15 @@ export class MemoryStore {
   sortedNames: readonly string[] | undefined;
 }
 
+/** One operation of a memory journal's device. It is done when the device resolves, refused when it rejects. */
+export interface DeviceOperation {
+  readonly kind: 'write' | 'reopen';
+  /** Puts rows where a later open looks for them, yet not to be believed: what a crash in mid-write leaves behind. */
+  readonly tear: () => void;
+  /** Makes the operation take effect, all of it at once. To be called before the device resolves, or not at all. */
+  readonly commit: () => void;
+}
+
 /** How a memory journal is opened. */
 export interface MemoryJournalOptions {
   /** What to open; a new, empty store when missing. */
@@ -37,6 +46,11 @@ export interface MemoryJournalOptions {
    * `StoreFullError`. Must not throw.
    */
   readonly refuse?: () => Error | undefined;
+  /**
+   * The device: told of every write and of every `recover()`, it decides what becomes of it. Missing: everything is done at
+   * once. A simulator gives one that is slow, full, torn by a crash, or never answers.
+   */
+  readonly device?: (operation: DeviceOperation) => Promise<void>;
   /**
    * Calls `run` once, soon, never synchronously; starts each write. `setImmediate` when missing. A simulator may give its own
    * step; `queueMicrotask` would let sessions that never wait for anything else starve the loop.
@@ -54,7 +68,7 @@ export function createMemoryStore(): MemoryStore {
  * lost with the journal, as in a crash, when another is opened over the same store.
  */
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
-  const engine = new MemoryEngine(options.store ?? createMemoryStore(), options.refuse);
+  const engine = new MemoryEngine(options.store ?? createMemoryStore(), options);
   return new EngineJournal(engine, {
     schedule: options.schedule ?? ((run) => void setImmediate(run)),
   });
@@ -64,12 +78,24 @@ class MemoryEngine implements Engine {
   readonly fence: number;
   readonly #store: MemoryStore;
   readonly #refuse: (() => Error | undefined) | undefined;
+  readonly #device: MemoryJournalOptions['device'];
 
-  constructor(store: MemoryStore, refuse: (() => Error | undefined) | undefined) {
+  constructor(store: MemoryStore, { refuse, device }: MemoryJournalOptions) {
     this.#store = store;
     this.#refuse = refuse;
+    this.#device = device;
     store.fence += 1;
     this.fence = store.fence;
+    this.#cutTail();
+  }
+
+  /** A torn write left rows behind the last believed one: they are as if never written. */
+  #cutTail(): void {
+    const { rowNumbers, rows, state } = this.#store;
+    for (let last = rowNumbers.at(-1); last !== undefined && last > state.lastRow; last = rowNumbers.at(-1)) {
+      rowNumbers.pop();
+      rows.delete(last);
+    }
   }
 
   state(): EngineState {
@@ -136,13 +162,28 @@ class MemoryEngine implements Engine {
   }
 
   async write(batch: WriteBatch): Promise<void> {
-    await this.reopen();
+    this.#check();
+    const commit = (): void => {
+      this.#checkFence();
+      this.#putRows(batch);
+      this.#commit(batch);
+    };
+    if (this.#device === undefined) commit();
+    else await this.#device({ kind: 'write', tear: () => this.#putRows(batch), commit });
+  }
+
+  #putRows(batch: WriteBatch): void {
     const store = this.#store;
+    this.#cutTail();
     encodeRows(batch.rows).forEach((bytes, index) => {
       const number = batch.rows[index]?.number ?? 0;
       store.rows.set(number, bytes);
       store.rowNumbers.push(number);
     });
+  }
+
+  #commit(batch: WriteBatch): void {
+    const store = this.#store;
     if (batch.names.size > 0) store.sortedNames = undefined;
     setAll(store.keys, batch.names);
     setAll(store.names, batch.keys);
@@ -158,14 +199,25 @@ class MemoryEngine implements Engine {
   }
 
   async reopen(): Promise<void> {
+    this.#check();
+    await this.#device?.({ kind: 'reopen', tear: () => undefined, commit: () => undefined });
+    this.#checkFence();
+    this.#cutTail();
+  }
+
+  #check(): void {
+    this.#checkFence();
+    const cause = this.#refuse?.();
+    if (cause !== undefined) throw new StoreFullError(`the journal cannot be written: ${cause.message}`, { cause });
+  }
+
+  #checkFence(): void {
     if (this.#store.fence !== this.fence) {
       throw new StoreLockedError('another journal has opened this store', {
         retryable: false,
         data: { fence: this.fence, owner: this.#store.fence },
       });
     }
-    const cause = this.#refuse?.();
-    if (cause !== undefined) throw new StoreFullError(`the journal cannot be written: ${cause.message}`, { cause });
   }
 
   async close(): Promise<void> {

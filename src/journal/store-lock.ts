@@ -22,6 +22,7 @@ import { z } from 'zod';
 import { STORE_LOCK_WAIT_MS } from '../base/bounds.ts';
 import { StoreLockedError } from '../base/errors.ts';
 import { putFile } from './durable-file.ts';
+import { writeError } from './lmdb-errors.ts';
 import { bootIdentity, processStart } from './process-identity.ts';
 
 const LOCK_FILE = /^owner-\d+-[0-9a-f-]+\.lock$/;
@@ -52,16 +53,22 @@ export interface StoreLock {
 
 /**
  * Takes the data directory, made when missing. Rejects with `StoreLockedError`, `data: { pid, host, since, path }`, when another
- * process or this one has it; at once, unless the other is itself about to be told no.
+ * process or this one has it; at once, unless the other is itself about to be told no. Rejects with `StoreFullError` when the system
+ * refuses (read-only, no space, no rights, no descriptors), its code in `cause`.
  */
 export async function acquireStoreLock(directory: string): Promise<StoreLock> {
-  await mkdir(directory, { recursive: true });
-  const mine = await putClaim(directory);
+  let mine: Claimant;
+  try {
+    await mkdir(directory, { recursive: true });
+    mine = await putClaim(directory);
+  } catch (error) {
+    throw await writeError(directory, error);
+  }
   try {
     await waitUntilAlone(directory, mine);
   } catch (error) {
     await rm(join(directory, mine.file), { force: true });
-    throw error;
+    throw await writeError(directory, error);
   }
   let released: Promise<void> | undefined;
   return {
@@ -70,6 +77,11 @@ export async function acquireStoreLock(directory: string): Promise<StoreLock> {
       return released;
     },
   };
+}
+
+/** Rejects with `StoreLockedError` while a living process has the directory. Takes nothing, writes nothing. */
+export async function refuseIfOwned(directory: string): Promise<void> {
+  for (const other of await claimants(directory)) if (await isAlive(other.claim)) throw locked(directory, other);
 }
 
 async function putClaim(directory: string): Promise<Claimant> {
@@ -100,14 +112,21 @@ async function waitUntilAlone(directory: string, mine: Claimant): Promise<void> 
 
 async function livingOthers(directory: string, mine: string): Promise<readonly Claimant[]> {
   const others: Claimant[] = [];
-  for (const file of await readdir(directory)) {
-    if (file === mine || !LOCK_FILE.test(file)) continue;
-    const claim = await readClaim(join(directory, file));
-    if (claim === undefined) continue;
-    if (await isAlive(claim)) others.push({ file, claim });
-    else await rm(join(directory, file), { force: true });
+  for (const other of await claimants(directory)) {
+    if (other.file === mine) continue;
+    if (await isAlive(other.claim)) others.push(other);
+    else await rm(join(directory, other.file), { force: true });
   }
   return others;
+}
+
+async function claimants(directory: string): Promise<readonly Claimant[]> {
+  const found: Claimant[] = [];
+  for (const file of await readdir(directory)) {
+    const claim = LOCK_FILE.test(file) ? await readClaim(join(directory, file)) : undefined;
+    if (claim !== undefined) found.push({ file, claim });
+  }
+  return found;
 }
 
 /** `undefined`: it went away meanwhile. A file that says nothing readable is taken for a living claim of an unknown process. */

@@ -28,19 +28,31 @@ export interface Credentials {
  */
 export function credentialsOf(data: AnthropicData): Credentials | undefined {
   const baseURL = data.baseURL ?? environment('ANTHROPIC_BASE_URL') ?? PUBLIC_BASE_URL;
-  const inHeaders = secretHeaders(data.headers);
+  if (holdsCredentials(baseURL)) throw new ModelAuthenticationError(`ANTHROPIC_BASE_URL ${CREDENTIALS_IN_ADDRESS}`);
+  const inHeaders = credentialHeaders(data.headers);
   const isGiven = data.apiKey !== undefined || data.authToken !== undefined;
   const useEnvironment = !isGiven && inHeaders.length === 0;
   const apiKey = useEnvironment ? environment('ANTHROPIC_API_KEY') : data.apiKey;
   const authToken = useEnvironment ? environment('ANTHROPIC_AUTH_TOKEN') : data.authToken;
   // The SDK takes exactly one of the two.
-  if (apiKey !== undefined) return build({ apiKey }, apiKey, baseURL, inHeaders, {});
-  if (authToken !== undefined) return build({ authToken }, authToken, baseURL, inHeaders, {});
+  const alsoSecret = headerSecrets(data.headers);
+  if (apiKey !== undefined) return build({ apiKey }, apiKey, baseURL, alsoSecret, {});
+  if (authToken !== undefined) return build({ authToken }, authToken, baseURL, alsoSecret, {});
   if (inHeaders.length === 0) return undefined;
   // Without a key of its own the SDK would look for one on disk, so it gets one that it does not send.
   const names = Object.keys(data.headers ?? {}).map((name) => name.toLowerCase());
   const replaced = names.includes('authorization') ? {} : { authorization: null };
-  return build({ apiKey: UNSENT_KEY }, UNSENT_KEY, baseURL, inHeaders, replaced);
+  return build({ apiKey: UNSENT_KEY }, UNSENT_KEY, baseURL, alsoSecret, replaced);
+}
+
+/** What is wrong with an address that holds a name or a password: no platform's fetch takes it, and its errors show it. */
+export const CREDENTIALS_IN_ADDRESS = 'holds a user name or password; give them in headers instead';
+
+/** True for an address with a user name or a password in it. */
+export function holdsCredentials(address: string): boolean {
+  if (!URL.canParse(address)) return false;
+  const { username, password } = new URL(address);
+  return username !== '' || password !== '';
 }
 
 /** No key, no token, no header with one. */
@@ -54,7 +66,7 @@ function build(
   key: { readonly apiKey?: string; readonly authToken?: string },
   secret: string,
   baseURL: string,
-  headerSecrets: readonly string[],
+  alsoSecret: readonly string[],
   headers: Credentials['headers'],
 ): Credentials {
   if (!HEADER_SAFE.test(secret)) {
@@ -64,15 +76,35 @@ function build(
     ...key,
     baseURL,
     headers,
-    secrets: [secret, ...headerSecrets],
+    // Longest first: a secret may be a part of another.
+    secrets: [...new Set([secret, ...alsoSecret])].sort((a, b) => b.length - a.length),
     identity: JSON.stringify([key, baseURL]),
   };
 }
 
-function secretHeaders(headers: AnthropicData['headers']): readonly string[] {
-  return Object.entries(headers ?? {})
-    .filter(([name]) => ['x-api-key', 'authorization'].includes(name.toLowerCase()))
-    .map(([, value]) => value.replace(/^bearer\s+/i, ''));
+const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(['x-api-key', 'authorization']);
+/** Headers whose values are no secrets; every other one may be the key of a gateway. */
+const OPEN_HEADERS: ReadonlySet<string> = new Set([
+  ...['anthropic-version', 'anthropic-beta', 'content-type', 'accept', 'accept-language', 'user-agent'],
+]);
+/** Shorter values are words, and cutting them out would make every message unreadable. */
+const SECRET_CHARACTERS_MIN = 6;
+
+function credentialHeaders(headers: AnthropicData['headers']): readonly string[] {
+  return Object.keys(headers ?? {}).filter((name) => CREDENTIAL_HEADERS.has(name.toLowerCase()));
+}
+
+/** What must not be told of the headers, those the SDK takes from the environment too: each value, whole and without its scheme. */
+function headerSecrets(headers: AnthropicData['headers']): readonly string[] {
+  const lines = (environment('ANTHROPIC_CUSTOM_HEADERS') ?? '').split('\n').map((line) => line.split(':'));
+  const given = [
+    ...Object.entries(headers ?? {}),
+    ...lines.map(([name = '', ...value]): readonly [string, string] => [name.trim(), value.join(':').trim()]),
+  ];
+  return given
+    .filter(([name]) => !OPEN_HEADERS.has(name.toLowerCase()))
+    .flatMap(([, value]) => [value, value.slice(value.indexOf(' ') + 1).trim()])
+    .filter((value) => value.length >= SECRET_CHARACTERS_MIN);
 }
 
 function environment(name: string): string | undefined {

@@ -6,7 +6,9 @@
  * - N1 A call is one HTTP request: the SDK retries nothing.
  * - N2 Every failure is a `ModelError` of the class its cause has, or `CancelledError` after the signal.
  * - N3 Keys and tokens go into headers only: never into an error's message or cause.
- * - N4 What is not a whole answer is an error (B4), never a short answer.
+ * - N4 What is not a whole answer is an error (B4), never a short answer. What it had used is told as `data.lostUsage`: it is paid for.
+ * - N5 A call is over when its first byte, its next byte or its end is late (`data.phase`: `ttfb`, `idle`, `total`).
+ * - N6 A request the API refuses is looked at once more by our own rules: `data.rule` names the first it breaks.
  *
  * The SDK sends the request and reports errors; the event stream is read here, where lines and the whole are bounded. Its
  * `messages.create` is passed by for its `post`, as the former prints a warning at every call of a deprecated model. The SDK is
@@ -14,14 +16,23 @@
  */
 import type { Anthropic, ClientOptions } from '@anthropic-ai/sdk';
 import { z } from 'zod';
-import { MODEL_CALL_MS_MAX, REQUEST_BYTES_MAX } from '../base/bounds.ts';
+import { MODEL_CALL_MS_MAX, MODEL_FIRST_BYTE_MS_MAX, MODEL_IDLE_MS_MAX, REQUEST_BYTES_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { CancelledError, ConfigError, describeValue, ModelInvalidRequestError } from '../base/errors.ts';
+import { CancelledError, ConfigError, describeValue, ModelError, ModelInvalidRequestError } from '../base/errors.ts';
 import { parseOption } from '../base/settings.ts';
-import { authenticationMissing, type Credentials, credentialsOf } from './anthropic-credentials.ts';
+import { checkRequestText, fatalOf } from '../context/legality.ts';
+import { type AnswerReading, readAnswer } from './anthropic-answer.ts';
+import {
+  authenticationMissing,
+  CREDENTIALS_IN_ADDRESS,
+  type Credentials,
+  credentialsOf,
+  holdsCredentials,
+} from './anthropic-credentials.ts';
 import { anthropicError } from './anthropic-error.ts';
-import { EventStreamParser } from './event-stream.ts';
-import { modelErrorOf } from './model-error.ts';
+import { boundedFetch } from './bounded-fetch.ts';
+import { CallDeadline, type DeadlineLimits, type DeadlinePhase } from './call-deadline.ts';
+import { modelErrorOf, withData } from './model-error.ts';
 import type {
   AnthropicData,
   GenerateContext,
@@ -31,7 +42,6 @@ import type {
   ProviderData,
 } from './provider.ts';
 import { encodeRequest } from './request-body.ts';
-import { ResponseAssembly } from './response-assembly.ts';
 import { tokenCount } from './response-check.ts';
 
 /** A `fetch`, as the platform's. */
@@ -49,6 +59,8 @@ const dataSchema = z.strictObject({
   baseURL: z.url({ protocol: /^https?$/ }).optional(),
   headers: z.record(z.string(), z.string()).optional(),
   timeoutMs: z.number().int().positive().optional(),
+  firstByteTimeoutMs: z.number().int().positive().optional(),
+  idleTimeoutMs: z.number().int().positive().optional(),
   countTokens: z.boolean().optional(),
 });
 
@@ -72,9 +84,28 @@ export function anthropic(options: AnthropicOptions = {}): ProviderData | ModelP
 
 /** Checks plain options. Throws `ConfigError` naming the option. */
 export function parseAnthropicData(value: unknown): AnthropicData {
-  const parsed = parseOption(dataSchema, 'anthropic', value);
+  const parsed = parseSecretly(value);
   // An option given as undefined is one not given.
   return Object.fromEntries(Object.entries(parsed).filter(([, member]) => member !== undefined));
+}
+
+/** The options as the schema has them; an error names the key and never shows a value, which may be a secret (N3). */
+function parseSecretly(value: unknown): z.infer<typeof dataSchema> {
+  let parsed: z.infer<typeof dataSchema>;
+  try {
+    parsed = parseOption(dataSchema, 'anthropic', value);
+  } catch (error) {
+    throw withoutValue(error);
+  }
+  if (parsed.baseURL === undefined || !holdsCredentials(parsed.baseURL)) return parsed;
+  const key = 'anthropic.baseURL';
+  throw new ConfigError(`option ${JSON.stringify(key)}: ${CREDENTIALS_IN_ADDRESS}`, { data: { key } });
+}
+
+function withoutValue(error: unknown): unknown {
+  if (!(error instanceof ConfigError)) return error;
+  const [said = ''] = error.message.split('; got ');
+  return new ConfigError(said, { data: error.data });
 }
 
 /** The provider of these options. `clock` times the calls. Runs on a model thread, or on the host thread with `fetch`. */
@@ -91,38 +122,49 @@ export function createAnthropicProvider(
   };
 }
 
+/** A request on its way. */
+interface CallOut extends AnswerReading {
+  readonly client: Anthropic;
+  /** For N6. */
+  body?: string;
+}
+
 class AnthropicCaller {
   readonly #data: AnthropicData;
   readonly #fetch: FetchFunction | undefined;
   readonly #clock: Clock;
-  readonly #timeoutMs: number;
+  readonly #limits: DeadlineLimits;
   #client: { readonly credentials: Credentials; readonly value: Promise<Anthropic> } | undefined;
 
   constructor(data: AnthropicData, fetch: FetchFunction | undefined, clock: Clock) {
     this.#data = data;
     this.#fetch = fetch;
     this.#clock = clock;
-    this.#timeoutMs = data.timeoutMs ?? MODEL_CALL_MS_MAX;
+    this.#limits = {
+      firstByteMs: data.firstByteTimeoutMs ?? MODEL_FIRST_BYTE_MS_MAX,
+      idleMs: data.idleTimeoutMs ?? MODEL_IDLE_MS_MAX,
+      totalMs: data.timeoutMs ?? MODEL_CALL_MS_MAX,
+    };
   }
 
   generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
-    return this.#withDeadline(context.signal, async (client, signal) => {
-      const body = encodeRequest(request);
-      checkBodySize(body);
-      const response = await client
-        .post('/v1/messages', { ...rawBody(body), stream: true, signal, timeout: this.#timeoutMs })
+    return this.#withDeadline(context.signal, async (out) => {
+      out.body = encodeRequest(request);
+      checkBodySize(out.body);
+      const response = await out.client
+        .post('/v1/messages', { ...rawBody(out.body), stream: true, ...this.#transport(out) })
         .asResponse();
-      return readAnswer(response, context);
+      out.deadline.heard();
+      return readAnswer(response, context, out);
     });
   }
 
   countTokens(text: string, options: { readonly model: string; readonly signal: AbortSignal }): Promise<number> {
     const body = { model: options.model, messages: [{ role: 'user', content: text }] };
-    return this.#withDeadline(options.signal, async (client, signal) => {
-      const answer = await client.post<{ readonly input_tokens: unknown }>('/v1/messages/count_tokens', {
+    return this.#withDeadline(options.signal, async (out) => {
+      const answer = await out.client.post<{ readonly input_tokens: unknown }>('/v1/messages/count_tokens', {
         body,
-        signal,
-        timeout: this.#timeoutMs,
+        ...this.#transport(out),
       });
       const tokens = tokenCount(answer.input_tokens);
       if (tokens !== undefined) return tokens;
@@ -130,13 +172,19 @@ class AnthropicCaller {
     });
   }
 
-  /** Runs one request under its deadline. The result is there at the deadline even if the request ignores its signal. */
-  async #withDeadline<T>(outer: AbortSignal, run: (client: Anthropic, signal: AbortSignal) => Promise<T>): Promise<T> {
+  /** The SDK's own timeout is a second net: ours ends every call before. */
+  #transport(out: CallOut): { readonly signal: AbortSignal; readonly timeout: number } {
+    return { signal: out.signal, timeout: this.#limits.totalMs };
+  }
+
+  /** Runs one request under its deadlines. The result is there in time even if the request ignores its signal. */
+  async #withDeadline<T>(outer: AbortSignal, run: (out: CallOut) => Promise<T>): Promise<T> {
     const credentials = credentialsOf(this.#data);
     if (credentials === undefined) throw authenticationMissing();
     if (outer.aborted) throw cancelled();
     const controller = new AbortController();
-    let timedOut = false;
+    let late: ModelError | undefined;
+    let out: CallOut | undefined;
     let stop: (error: Error) => void = () => {};
     const stopped = new Promise<never>((_resolve, reject) => {
       stop = reject;
@@ -145,22 +193,26 @@ class AnthropicCaller {
       controller.abort();
       stop(cancelled());
     };
-    const timer = this.#clock.setTimer(() => {
-      timedOut = true;
+    const deadline = new CallDeadline(this.#clock, this.#limits, (phase, limitMs) => {
+      const isWhole = out?.answer?.finished === true;
+      if (!isWhole) late = timeout(phase, limitMs);
+      // Of a whole answer only the reading ends: the call comes back with it.
       controller.abort();
-      stop(timeout(this.#timeoutMs));
-    }, this.#timeoutMs);
+      if (late !== undefined) stop(late);
+    });
     outer.addEventListener('abort', onAbort, { once: true });
-    const answer = this.#clientFor(credentials).then((client) => run(client, controller.signal));
+    const answer = this.#clientFor(credentials).then((client) => {
+      out = { client, signal: controller.signal, deadline };
+      return run(out);
+    });
     try {
       return await Promise.race([answer, stopped]);
     } catch (error) {
       if (outer.aborted) throw cancelled();
-      if (timedOut) throw timeout(this.#timeoutMs);
-      throw anthropicError(error, credentials.secrets, this.#clock.now());
+      throw explained(late ?? anthropicError(error, credentials.secrets, this.#clock.now()), out);
     } finally {
       outer.removeEventListener('abort', onAbort);
-      this.#clock.clearTimer(timer);
+      deadline.end();
       // The loser of the race may still reject; its error was told above.
       answer.catch(() => {});
       stopped.catch(() => {});
@@ -182,10 +234,10 @@ class AnthropicCaller {
       baseURL: credentials.baseURL,
       defaultHeaders: { ...this.#data.headers, ...credentials.headers },
       maxRetries: 0,
-      timeout: this.#timeoutMs,
+      timeout: this.#limits.totalMs,
       logLevel: 'off',
       openTelemetry: false,
-      ...(this.#fetch === undefined ? {} : { fetch: this.#fetch }),
+      fetch: boundedFetch(this.#fetch ?? globalThis.fetch),
     };
     return new sdk.Anthropic(options);
   }
@@ -207,32 +259,30 @@ function checkBodySize(body: string): void {
   });
 }
 
-async function readAnswer(response: Response, context: GenerateContext): Promise<ModelResponse> {
-  const assembly = new ResponseAssembly(context.onDelta);
-  const parser = new EventStreamParser();
-  const body = response.body;
-  if (body !== null) {
-    try {
-      // To the end, not to `message_stop`: a body left unread costs its connection.
-      for await (const chunk of body) {
-        for (const event of parser.push(chunk)) assembly.accept(event.name, event.data);
-      }
-      for (const event of parser.end()) assembly.accept(event.name, event.data);
-    } catch (error) {
-      // Whole already: what went wrong after the answer is no failure of it.
-      if (!assembly.finished) throw error;
-    }
-  }
-  return assembly.response();
+/** What the call alone knows of its failure: the rule its request breaks (N6), the tokens of the answer that was lost (N4). */
+function explained(error: Error, out: CallOut | undefined): Error {
+  if (!(error instanceof ModelError) || out === undefined) return error;
+  const isRefused = error.status === 400 && out.body !== undefined;
+  const broken = isRefused ? fatalOf(checkRequestText(out.body ?? ''))[0] : undefined;
+  const lostUsage = out.answer?.usage;
+  if (broken === undefined && lostUsage === undefined) return error;
+  return withData(error, {
+    ...(broken === undefined ? {} : { rule: broken.rule, path: broken.path }),
+    ...(lostUsage === undefined ? {} : { lostUsage }),
+  });
 }
 
 function cancelled(): CancelledError {
   return new CancelledError('the model call was cancelled');
 }
 
-function timeout(timeoutMs: number): Error {
-  return modelErrorOf({
-    code: 'model_timeout',
-    message: `the model did not answer within ${timeoutMs} ms`,
-  });
+const LATE: Readonly<Record<DeadlinePhase, string>> = {
+  ttfb: 'did not begin to answer within',
+  idle: 'was silent in the middle of its answer for',
+  total: 'did not answer within',
+};
+
+function timeout(phase: DeadlinePhase, limitMs: number): ModelError {
+  const message = `the model ${LATE[phase]} ${limitMs} ms`;
+  return modelErrorOf({ code: 'model_timeout', message, data: { phase } });
 }

@@ -12,7 +12,7 @@
  * - P5 No timer runs while no call does.
  */
 import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../base/bounds.ts';
-import type { Clock } from '../base/clock.ts';
+import { type Clock, soon as nextTurn, type Soon } from '../base/clock.ts';
 import { CancelledError, errorShape } from '../base/errors.ts';
 import { LazyAbort } from '../base/lazy-abort.ts';
 import { ContextMirror } from './context-mirror.ts';
@@ -36,16 +36,22 @@ interface Running {
 
 /**
  * A pool that calls `provider` on this thread and tells `listener` on this thread. `clock` gives deadlines and the gathering
- * of deltas.
+ * of deltas, `soon` the turn of the loop in which completions are told.
  */
-export function createInPlacePool(provider: ModelProvider, listener: ModelPoolListener, clock: Clock): ModelPool {
-  return new InPlacePool(provider, listener, clock);
+export function createInPlacePool(
+  provider: ModelProvider,
+  listener: ModelPoolListener,
+  clock: Clock,
+  soon: Soon = nextTurn,
+): ModelPool {
+  return new InPlacePool(provider, listener, clock, soon);
 }
 
 class InPlacePool implements ModelPool {
   readonly #provider: ModelProvider;
   readonly #listener: ModelPoolListener;
   readonly #clock: Clock;
+  readonly #soon: Soon;
   readonly #mirror = new ContextMirror();
   readonly #running = new Map<number, Running>();
   /** Calls with deltas not told yet. */
@@ -56,10 +62,11 @@ class InPlacePool implements ModelPool {
   #closed = false;
   readonly #onQuiet: (() => void)[] = [];
 
-  constructor(provider: ModelProvider, listener: ModelPoolListener, clock: Clock) {
+  constructor(provider: ModelProvider, listener: ModelPoolListener, clock: Clock, soon: Soon) {
     this.#provider = provider;
     this.#listener = listener;
     this.#clock = clock;
+    this.#soon = soon;
   }
 
   call(call: ModelCall): void {
@@ -172,7 +179,7 @@ class InPlacePool implements ModelPool {
     }
     if (this.#isTelling) return;
     this.#isTelling = true;
-    setImmediate(() => this.#tell());
+    this.#soon(() => this.#tell());
   }
 
   #tell(): void {

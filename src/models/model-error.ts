@@ -1,6 +1,13 @@
 /** How a failed call of the Messages API is told: HTTP status, error type of the API, and our own errors. Pure. */
 import { ERROR_MESSAGE_CHARACTERS_MAX } from '../base/bounds.ts';
-import { ModelAuthenticationError, ModelError, type ModelErrorCode, ModelInvalidRequestError } from '../base/errors.ts';
+import {
+  errorFromShape,
+  errorShape,
+  ModelAuthenticationError,
+  ModelError,
+  type ModelErrorCode,
+  ModelInvalidRequestError,
+} from '../base/errors.ts';
 import { cutText } from '../base/json.ts';
 
 /** Error types of the API by HTTP status. Source: the API's error reference. */
@@ -40,6 +47,8 @@ export interface ModelFailure {
   readonly code?: ModelErrorCode;
   readonly retryAfterMs?: number;
   readonly cause?: unknown;
+  /** What else a program may want to know: `phase` of a timeout (default `total`), `network`, the system's code. */
+  readonly data?: Readonly<Record<string, unknown>>;
 }
 
 /** The API's error type of an HTTP status. */
@@ -58,13 +67,19 @@ export function statusOf(failure: Pick<ModelFailure, 'status' | 'type' | 'code'>
 
 /** The error of a failure. Retryable: timeouts, lost connections, broken streams, 429 and 5xx (contract of the half-step). */
 export function modelErrorOf(failure: ModelFailure): ModelError {
-  const status = statusOf(failure);
+  const isOwnTimeout = failure.code === 'model_timeout' && failure.status === undefined && failure.type === undefined;
+  // Our own patience ended: no server said 504.
+  const status = isOwnTimeout ? undefined : statusOf(failure);
   const code = failure.code ?? codeOf(status);
   const message = cutText(failure.message, ERROR_MESSAGE_CHARACTERS_MAX);
   const details = {
     ...(failure.cause === undefined ? {} : { cause: failure.cause }),
     ...(status === undefined ? {} : { status }),
-    ...(failure.type === undefined ? {} : { data: { type: failure.type } }),
+    data: {
+      ...(failure.type === undefined ? {} : { type: failure.type }),
+      ...(isOwnTimeout ? { phase: 'total' } : {}),
+      ...failure.data,
+    },
   };
   if (code === 'model_authentication') return new ModelAuthenticationError(message, details);
   if (code === 'model_invalid_request') return new ModelInvalidRequestError(message, details);
@@ -78,6 +93,15 @@ export function modelErrorOf(failure: ModelFailure): ModelError {
 /** A stream or an answer that breaks the protocol. Retryable: the same request mostly comes back whole. */
 export function protocolError(message: string, cause?: unknown): ModelError {
   return modelErrorOf({ code: 'model_protocol', message, ...(cause === undefined ? {} : { cause }) });
+}
+
+/** The same error, its `data` with more in it. */
+export function withData(error: ModelError, data: Readonly<Record<string, unknown>>): ModelError {
+  const shape = errorShape(error);
+  const copy = errorFromShape({ ...shape, data: { ...shape.data, ...data } }, error.cause);
+  if (!(copy instanceof ModelError)) return error;
+  if (error.stack !== undefined) copy.stack = error.stack;
+  return copy;
 }
 
 function codeOf(status: number | undefined): ModelErrorCode {

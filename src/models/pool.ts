@@ -46,8 +46,11 @@ export interface ModelPoolListener {
 
 /** Where model calls run. */
 export interface ModelPool {
-  /** Starts a call. Never throws: a failure is a completion. */
-  call(call: ModelCall): void;
+  /**
+   * Starts a call. Never throws: a failure is a completion. `whole` gives the same request sent whole; a pool that lets calls
+   * wait asks for it, at most once and before the completion, when the delta does not fit any more.
+   */
+  call(call: ModelCall, whole?: () => ContextDelta): void;
   /**
    * True when the session's mirror holds `epoch` with at least `keep` messages, so that a delta may be sent; false: send the
    * whole. A thread that died, or `forget`, makes it false.
@@ -59,6 +62,8 @@ export interface ModelPool {
   cancel(id: number): void;
   /** Drops a session's mirror. */
   forget(session: string): void;
+  /** Lifts what refused credentials, or a model that is not there, stopped. Missing: nothing is ever stopped. */
+  resume?(): void;
   /** Aborts what runs and ends the threads. */
   close(): Promise<void>;
 }

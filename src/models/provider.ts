@@ -107,6 +107,10 @@ export interface AnthropicData {
   readonly headers?: Readonly<Record<string, string>>;
   /** Milliseconds a call may take in all. */
   readonly timeoutMs?: number;
+  /** Milliseconds until the answer begins. */
+  readonly firstByteTimeoutMs?: number;
+  /** Milliseconds of silence inside an answer, pings not counted as silence. */
+  readonly idleTimeoutMs?: number;
   /** Lets the runtime refine its estimates with the token-counting endpoint: one more HTTP call a message. */
   readonly countTokens?: boolean;
 }

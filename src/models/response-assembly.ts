@@ -5,12 +5,12 @@
  * - B1 Events come in the order of the protocol, with the index of the block they belong to; anything else is `model_protocol`.
  * - B2 Event types and delta types this file does not know change nothing; a block of unknown type is kept as it came, or
  *   left out where an unknown delta makes it impossible to rebuild.
- * - B3 A call whose input cannot be read is accepted, with input `{}`, only where the token limit cut it: in the last place of
- *   an answer that stopped for that reason. Everywhere else it is `model_protocol`.
+ * - B3 A call whose input is no JSON is kept with the text the model wrote in its place, so that it is refused and the model told;
+ *   with `{}` where the token limit cut it: in the last place of an answer that stopped for that reason.
  * - B4 There is an answer only after `message_stop`.
  */
 import { isRecord } from '../base/json.ts';
-import type { ContentBlock } from '../base/messages.ts';
+import type { ContentBlock, Usage } from '../base/messages.ts';
 import { modelErrorOf, protocolError } from './model-error.ts';
 import type { ModelDelta, ModelResponse } from './provider.ts';
 import { readUsage, tokenCount } from './response-check.ts';
@@ -42,8 +42,8 @@ export class ResponseAssembly {
   #open: OpenBlock | undefined;
   /** Blocks started; those left out (B2) count. */
   #started = 0;
-  /** Place in `#content` of a call whose input could not be read. */
-  #unreadInput: number | undefined;
+  /** Calls whose input could not be read: their place in `#content`, and the text. */
+  readonly #unread = new Map<number, string>();
   #message: Fields | undefined;
   #stopReason: string | undefined;
   #finished = false;
@@ -55,6 +55,11 @@ export class ResponseAssembly {
   /** True once the answer is whole. */
   get finished(): boolean {
     return this.#finished;
+  }
+
+  /** Tokens counted so far; undefined before the answer began. */
+  get usage(): Usage | undefined {
+    return this.#message === undefined ? undefined : readUsage(this.#counters);
   }
 
   /** Takes the next event: its name and its data. Events after the end are ignored. */
@@ -189,18 +194,14 @@ export class ResponseAssembly {
   }
 
   #readInput(block: OpenBlock): unknown {
-    if (this.#unreadInput !== undefined) throw protocolError('the input of a tool call is not JSON');
     if (block.input === '') return isRecord(block.start['input']) ? block.start['input'] : {};
-    let input: unknown;
     try {
-      input = JSON.parse(block.input);
+      return JSON.parse(block.input);
     } catch {
       // Whether the token limit cut it is known only at the end (B3).
-      this.#unreadInput = this.#content.length;
+      this.#unread.set(this.#content.length, block.input);
       return {};
     }
-    if (!isRecord(input)) throw protocolError('the input of a tool call is not a JSON object');
-    return input;
   }
 
   #blockOf(event: Fields, what: string): OpenBlock {
@@ -231,11 +232,11 @@ export class ResponseAssembly {
   #finish(): void {
     if (this.#open !== undefined) throw protocolError('message_stop inside a block');
     if (this.#stopReason === undefined) throw protocolError('message_stop before a stop reason');
-    if (this.#unreadInput !== undefined) {
-      const isLast = this.#unreadInput === this.#content.length - 1;
-      if (!isLast || !STOPS_THAT_CUT.has(this.#stopReason)) {
-        throw protocolError('the input of a tool call is not JSON');
-      }
+    const isCut = STOPS_THAT_CUT.has(this.#stopReason);
+    for (const [place, text] of this.#unread) {
+      const block = this.#content[place];
+      if (block === undefined || (isCut && place === this.#content.length - 1)) continue;
+      this.#content[place] = { ...block, input: text } as ContentBlock;
     }
     this.#finished = true;
   }

@@ -15,7 +15,8 @@ const REQUIRED_STRINGS: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * A plain, well-formed copy of what a provider answered. A missing or absurd usage counts as zero, so that the caller's own
- * estimate takes its place. Throws `ModelError` `model_protocol` when it is no response.
+ * estimate takes its place. The input of a call may be any JSON: what is no object the session refuses, and tells the model
+ * (F27). Throws `ModelError` `model_protocol` when it is no response.
  */
 export function checkResponse(value: unknown): ModelResponse {
   if (!isRecord(value)) throw protocolError(`the provider answered ${describeValue(value)}`);
@@ -62,9 +63,6 @@ function checkBlock(block: unknown, index: number): ContentBlock {
   for (const key of Object.hasOwn(REQUIRED_STRINGS, type) ? (REQUIRED_STRINGS[type] ?? []) : []) {
     if (typeof block[key] === 'string') continue;
     throw protocolError(`content.${index}.${type}.${key} of the answer is ${describeValue(block[key])}`);
-  }
-  if (type === 'tool_use' && block['input'] !== undefined && !isRecord(block['input'])) {
-    throw protocolError(`content.${index}.tool_use.input of the answer is not an object`);
   }
   return plainBlock(block, index) as unknown as ContentBlock;
 }

@@ -32,7 +32,12 @@ export interface ThreadedPoolOptions {
   readonly listener: ModelPoolListener;
   /** For the watch over silent threads; default the machine's. A call's own deadline runs on its thread. */
   readonly clock?: Clock;
+  /** Starts a thread that serves `serveModelCalls`; default a worker. A simulator gives one that is none. */
+  readonly startThread?: (provider: ProviderData) => ModelThread;
 }
+
+/** What the pool needs of a thread. */
+export type ModelThread = Pick<Thread, 'endpoint' | 'terminate'>;
 
 /**
  * Starts the threads and builds the provider on each. Rejects with what the provider's building threw, `ConfigError` for bad
@@ -52,13 +57,13 @@ export async function createThreadedPool(options: ThreadedPoolOptions): Promise<
 
 /** A place for a thread: threads come and go in it, its sessions stay. */
 interface Lane {
-  thread: Thread | undefined;
+  thread: ModelThread | undefined;
   readonly index: MirrorIndex;
 }
 
 interface Running {
   readonly lane: Lane;
-  readonly thread: Thread;
+  readonly thread: ModelThread;
   readonly session: string;
   readonly startedAt: number;
   /** Monotonic ms at which the thread counts as dead (M4). */
@@ -141,12 +146,10 @@ class ThreadedPool implements ModelPool {
     return lane;
   }
 
-  #threadOf(lane: Lane): Thread {
+  #threadOf(lane: Lane): ModelThread {
     if (lane.thread !== undefined) return lane.thread;
-    const thread = startThread(workerUrl('./model.worker', import.meta.url), {
-      name: 'troupe-model',
-      workerData: this.#options.provider,
-    });
+    const { provider, startThread: start = startWorker } = this.#options;
+    const thread = start(provider);
     thread.endpoint.handle('delta', (payload) => {
       const { id, session, delta } = payload as { id: number; session: string; delta: ModelDelta };
       if (this.#running.get(id)?.thread === thread) this.#options.listener.delta(id, session, delta);
@@ -157,7 +160,7 @@ class ThreadedPool implements ModelPool {
   }
 
   /** The thread is gone, and with it what its mirror held; its open calls reject by themselves (M3). */
-  #lose(lane: Lane, thread: Thread): void {
+  #lose(lane: Lane, thread: ModelThread): void {
     if (lane.thread !== thread) return;
     lane.thread = undefined;
     lane.index.clear();
@@ -210,6 +213,10 @@ class ThreadedPool implements ModelPool {
       void thread.terminate();
     }
   };
+}
+
+function startWorker(provider: ProviderData): ModelThread {
+  return startThread(workerUrl('./model.worker', import.meta.url), { name: 'troupe-model', workerData: provider });
 }
 
 /** FNV-1a over UTF-16 units: cheap, and even enough to spread sessions. Source: the FNV specification, 32 bits. */

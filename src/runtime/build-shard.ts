@@ -1,21 +1,32 @@
 /** Puts a shard together from its plan: journal, tools, models, agents. Runs on the shard's thread, whichever that is. */
 import { AgentCatalog, type AgentDefinition } from '../../actors/agent-catalog.ts';
-import { ResultShelf } from '../../actors/result-shelf.ts';
-import type { Clock, Random } from '../base/clock.ts';
-import type { Journal } from '../journal/journal.ts';
+import { ResultShelf, type Shelf } from '../../actors/result-shelf.ts';
+import { SHARD_BOUNDS, type ShardBounds } from '../base/bounds.ts';
+import { type Clock, soon as nextTurn, type Random, type Soon } from '../base/clock.ts';
+import type { Journal, JournalOptions } from '../journal/journal.ts';
 import { openJournal } from '../journal/open-journal.ts';
+import { createGovernedPool } from '../models/governed-pool.ts';
 import { createInPlacePool } from '../models/in-place-pool.ts';
 import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
-import type { GenerateContext, ModelDelta, ModelProvider, ModelRequest, ModelResponse } from '../models/provider.ts';
+import type {
+  GenerateContext,
+  ModelDelta,
+  ModelProvider,
+  ModelRequest,
+  ModelResponse,
+  ProviderData,
+} from '../models/provider.ts';
 import { resolveProvider } from '../models/resolve.ts';
 import { checkResponse } from '../models/response-check.ts';
-import { createThreadedPool } from '../models/threaded-pool.ts';
+import { createThreadedPool, type ModelThread } from '../models/threaded-pool.ts';
+import type { TaskPool, TaskPoolOptions } from '../threads/task-pool.ts';
 import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
 import { createToolPool } from '../tools/threaded-pool.ts';
 import type { RegisteredTool } from '../tools/tool-registry.ts';
 import { Counters } from './metrics.ts';
 import type { AgentSource, RemoteServices, ShardPlan } from './protocol.ts';
 import { Shard, type ShardHost } from './shard.ts';
+import { troubleLine } from './trouble-line.ts';
 
 /** What surrounds a shard on its thread. */
 export interface ShardSurroundings {
@@ -25,6 +36,17 @@ export interface ShardSurroundings {
   readonly host: Omit<ShardHost, 'evaluateSystem'>;
   readonly clock: Clock;
   readonly random: Random;
+  readonly ports?: ShardPorts;
+}
+
+/** What a shard stands on, where it is not the machine's own. A simulator replaces all of it. */
+export interface ShardPorts {
+  readonly soon?: Soon;
+  readonly bounds?: ShardBounds;
+  readonly openJournal?: (options: JournalOptions) => Promise<Journal>;
+  readonly makeTaskPool?: (options: TaskPoolOptions) => TaskPool;
+  readonly startModelThread?: (provider: ProviderData) => ModelThread;
+  readonly shelf?: Shelf;
 }
 
 /** A shard, and the way in for what the host tells it besides requests. */
@@ -41,12 +63,13 @@ export interface BuiltShard {
  * that cannot be used, and with the store's errors; nothing is left open then.
  */
 export async function buildShard(plan: ShardPlan, surroundings: ShardSurroundings): Promise<BuiltShard> {
-  const { services, clock } = surroundings;
+  const { services, clock, ports = {} } = surroundings;
   let journal: Journal | undefined;
   let listener: ToolPoolListener | undefined;
   const toolPool = createToolPool({
     threads: plan.threads.tools,
     clock,
+    ...(ports.makeTaskPool === undefined ? {} : { makeTaskPool: ports.makeTaskPool }),
     hostRunner: { run: (run) => services.run(run), abort: (id, reason) => services.abort(id, reason) },
     listener: {
       finished: (id, outcome) => listener?.finished(id, outcome),
@@ -58,12 +81,13 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   try {
     const definitions = await describeAgents(plan.agents, toolPool);
     const catalog = new AgentCatalog(definitions, plan.settings, plan.limits);
-    journal = await openJournal({
+    journal = await (ports.openJournal ?? openJournal)({
       durability: plan.durability,
       ...(plan.directory === undefined ? {} : { directory: plan.directory }),
     });
     // Last: the model threads are the only ones that could not be ended here again.
     const models = await modelPools(plan, surroundings);
+    const counters = new Counters(plan.counters);
     const shard = new Shard({
       journal,
       catalog,
@@ -72,15 +96,27 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       durability: plan.durability,
       clock,
       random: surroundings.random,
-      shelf: new ResultShelf(plan.shelf),
-      counters: new Counters(plan.counters),
+      soon: ports.soon ?? nextTurn,
+      bounds: ports.bounds ?? SHARD_BOUNDS,
+      shelf: ports.shelf ?? new ResultShelf(plan.shelf),
+      counters,
       host: {
         events: (events) => surroundings.host.events(events),
         degraded: (error) => surroundings.host.degraded(error),
         log: (line) => surroundings.host.log(line),
         evaluateSystem: (agent, session) => services.evaluateSystem(agent, session),
       },
-      makeModelPool: (modelListener) => models.attach(modelListener),
+      makeModelPool: (modelListener) =>
+        createGovernedPool({
+          limits: plan.governor,
+          clock,
+          random: surroundings.random,
+          soon: ports.soon,
+          listener: modelListener,
+          makePool: (governed) => models.attach(governed),
+          onWaiting: (count) => counters.set('modelCallsWaiting', count),
+          onTrouble: (trouble) => surroundings.host.log(troubleLine(trouble)),
+        }),
       makeToolPool: (toolListener) => {
         listener = toolListener;
         return toolPool;
@@ -127,15 +163,15 @@ interface ModelPools {
 
 /** The pool of model calls: threads for plain data, in place when there are none, a proxy for a value on the host. */
 async function modelPools(plan: ShardPlan, surroundings: ShardSurroundings): Promise<ModelPools> {
-  const { clock, services } = surroundings;
-  const { provider: here } = surroundings;
+  const { clock, services, provider: here } = surroundings;
+  const { soon, startModelThread } = surroundings.ports ?? {};
   if (here !== undefined) {
-    return { attach: (listener) => createInPlacePool(here, listener, clock), delta: () => undefined };
+    return { attach: (listener) => createInPlacePool(here, listener, clock, soon), delta: () => undefined };
   }
   if (plan.provider.kind === 'host') {
     const proxy = new HostProvider(plan.provider.name, services);
     return {
-      attach: (listener) => createInPlacePool(proxy, listener, clock),
+      attach: (listener) => createInPlacePool(proxy, listener, clock, soon),
       delta: (id, delta) => proxy.delta(id, delta),
     };
   }
@@ -143,12 +179,14 @@ async function modelPools(plan: ShardPlan, surroundings: ShardSurroundings): Pro
   const delta = (): void => undefined;
   if (plan.threads.models === 0) {
     const provider = await resolveProvider(data);
-    return { attach: (listener) => createInPlacePool(provider, listener, clock), delta };
+    return { attach: (listener) => createInPlacePool(provider, listener, clock, soon), delta };
   }
   let listener: ModelPoolListener | undefined;
   const pool = await createThreadedPool({
     threads: plan.threads.models,
     provider: data,
+    clock,
+    ...(startModelThread === undefined ? {} : { startThread: startModelThread }),
     listener: {
       completed: (completions) => listener?.completed(completions),
       delta: (id, session, piece) => listener?.delta(id, session, piece),

@@ -9,7 +9,7 @@
  */
 
 import { isRunnable, type SessionActor } from '../../actors/session-actor.ts';
-import { CHECKPOINT_INTERVAL_MS, CHECKPOINT_TURNS, SNAPSHOT_TURNS } from '../base/bounds.ts';
+import { CHECKPOINT_INTERVAL_MS, type ShardBounds } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Head, Journal, SessionKey } from '../journal/journal.ts';
 import { snapshotState } from '../session/state.ts';
@@ -19,6 +19,7 @@ import { encodeHead, summaryOf } from './head.ts';
 export class Checkpointer {
   readonly #journal: Journal;
   readonly #clock: Clock;
+  readonly #bounds: ShardBounds;
   readonly #changed = new Set<SessionActor>();
   /** Heads of sessions that left memory since the last checkpoint. */
   readonly #passive = new Map<number, Head>();
@@ -29,24 +30,29 @@ export class Checkpointer {
   #holds = 0;
   #timer: unknown;
 
-  constructor(journal: Journal, clock: Clock) {
+  constructor(journal: Journal, clock: Clock, bounds: ShardBounds) {
     this.#journal = journal;
     this.#clock = clock;
+    this.#bounds = bounds;
   }
 
-  /** A turn of this session was journalled. */
-  changed(actor: SessionActor): void {
-    this.#changed.add(actor);
-    this.#passive.delete(actor.key);
-    this.#dropped.delete(actor.key);
-    this.#position = Math.max(this.#position, actor.position);
-    this.#turns += 1;
+  /** A turn of these sessions was journalled: all of it in one call, since a checkpoint may be due in it (K1). */
+  changed(actors: Iterable<SessionActor>): void {
+    for (const actor of actors) {
+      this.#changed.add(actor);
+      this.#passive.delete(actor.key);
+      this.#dropped.delete(actor.key);
+      this.#position = Math.max(this.#position, actor.position);
+      this.#turns += 1;
+    }
     if (this.#holds === 0) this.#schedule();
   }
 
   /** No checkpoint until `letGo`: sessions are being read that must be in it (K1). May be nested. */
   hold(): void {
     this.#holds += 1;
+    // One that was due before would come while they are being read.
+    this.#clearTimer();
   }
 
   letGo(): void {
@@ -88,13 +94,12 @@ export class Checkpointer {
   }
 
   #schedule(): void {
-    if (this.#turns >= CHECKPOINT_TURNS) this.#write();
+    if (this.#turns >= this.#bounds.checkpointTurns) this.#write();
     else this.#timer ??= this.#clock.setTimer(() => this.#write(), CHECKPOINT_INTERVAL_MS);
   }
 
   #write(): void {
-    if (this.#timer !== undefined) this.#clock.clearTimer(this.#timer);
-    this.#timer = undefined;
+    this.#clearTimer();
     this.#turns = 0;
     const heads = [...this.#passive.values()];
     for (const actor of this.#changed) heads.push(headOf(actor));
@@ -105,8 +110,13 @@ export class Checkpointer {
     if (heads.length > 0) this.#journal.checkpoint(heads, this.#position);
   }
 
+  #clearTimer(): void {
+    if (this.#timer !== undefined) this.#clock.clearTimer(this.#timer);
+    this.#timer = undefined;
+  }
+
   #takeSnapshot(actor: SessionActor): void {
-    if (actor.turnsSinceSnapshot < SNAPSHOT_TURNS) return;
+    if (actor.turnsSinceSnapshot < this.#bounds.snapshotTurns) return;
     const address = this.#journal.putBlob(snapshotState(actor.state));
     actor.snapshot = { address, position: actor.position };
     actor.turnsSinceSnapshot = 0;

@@ -8,6 +8,7 @@
  *  Q4 an item that throws is told of and stops no other: what is durable is durable.
  */
 import { RESUME_BUDGET_MS } from '../base/bounds.ts';
+import type { Soon } from '../base/clock.ts';
 import { asError } from '../base/errors.ts';
 
 /** One thing that waits. */
@@ -28,6 +29,10 @@ export interface CommitPort {
   threw(thrown: unknown): void;
   /** Nothing waits any more. */
   emptied(): void;
+  /** A later turn of the loop. */
+  readonly soon: Soon;
+  /** Monotonic ms. */
+  monotonic(): number;
 }
 
 /** See the head of the file. */
@@ -82,7 +87,7 @@ export class CommitQueue {
 
   #releaseSome(): void {
     this.#isReleasing = true;
-    const startedAt = performance.now();
+    const startedAt = this.#port.monotonic();
     let index = 0;
     while (index < this.#released.length) {
       try {
@@ -91,11 +96,11 @@ export class CommitQueue {
         this.#port.threw(thrown);
       }
       index += 1;
-      if ((index & 15) === 0 && performance.now() - startedAt > RESUME_BUDGET_MS) break;
+      if ((index & 15) === 0 && this.#port.monotonic() - startedAt > RESUME_BUDGET_MS) break;
     }
     this.#released.splice(0, index);
     if (this.#released.length > 0) {
-      setImmediate(() => this.#releaseSome());
+      this.#port.soon(() => this.#releaseSome());
       return;
     }
     this.#isReleasing = false;

@@ -3,7 +3,8 @@
 import type { Clock } from '../base/clock.ts';
 import { asError, CancelledError, ConfigError, describeValue } from '../base/errors.ts';
 import type { ModelDelta, ModelProvider } from '../models/provider.ts';
-import { createHostRunner } from '../tools/host-tools.ts';
+import { checkResponse } from '../models/response-check.ts';
+import { createHostRunner, type HostWork } from '../tools/host-tools.ts';
 import type { AnyTool } from '../tools/tool.ts';
 import type { HostServices } from './protocol.ts';
 
@@ -30,12 +31,16 @@ export interface HostServer extends HostServices {
   abandon(): void;
 }
 
-/** The services of one shard. Runs on the host thread; every failure is a rejection or an outcome. */
-export function createHostServices(values: HostValues, notes: HostNotes, clock: Clock): HostServer {
+/**
+ * The services of one shard. Runs on the host thread; every failure is a rejection or an outcome. `work`: what tools of the
+ * same shard are still at, given over from services that were abandoned.
+ */
+export function createHostServices(values: HostValues, notes: HostNotes, clock: Clock, work?: HostWork): HostServer {
   const runner = createHostRunner({
     find: (agent, name) => values.tools.get(agent)?.get(name),
     progress: (id, data) => notes.toolProgress(id, data),
     clock,
+    ...(work === undefined ? {} : { work }),
   });
   const calls = new Map<number, AbortController>();
   const runs = new Set<number>();
@@ -64,7 +69,8 @@ export function createHostServices(values: HostValues, notes: HostNotes, clock: 
             notes.modelDelta(id, delta);
           },
         });
-        return { response, deltas };
+        // Here, where it is whole: what a clone would drop or refuse is a broken answer, and is asked for again (F56).
+        return { response: checkResponse(response), deltas };
       } finally {
         calls.delete(id);
       }

@@ -12,9 +12,11 @@ export const COUNTERS = [
   'sessionsLive',
   'sessionsQueued',
   'modelCallsRunning',
+  'modelCallsWaiting',
   'toolCallsRunning',
   'flushes',
   'journalTurns',
+  'stalls',
 ] as const;
 
 /** A counter's name. */

@@ -7,6 +7,7 @@ import { type Clock, type Ids, type Random, randomNumber, systemClock } from '..
 import { parseOption, parseSettings, type Settings, type SettingsInput } from '../base/settings.ts';
 import type { Durability } from '../journal/journal.ts';
 import { anthropic } from '../models/anthropic.ts';
+import type { GovernorLimits } from '../models/governor-limits.ts';
 import type { ModelProvider, ProviderData } from '../models/provider.ts';
 import { isModelProvider, isProviderData } from '../models/provider-check.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
@@ -21,6 +22,12 @@ export interface ThreadOptions {
   readonly tools?: number;
 }
 
+/**
+ * What the provider key allows, for all sessions of this runtime together; default: no limit. Session threads share it in equal
+ * parts. A common pause after a 429 or 529, and the circuit, work without it. Calls beyond a limit wait, session trees in turn.
+ */
+export type GovernorOptions = GovernorLimits;
+
 /** What `open` takes. */
 export interface OpenOptions {
   /** A provider value, provider data (`anthropic()`, `scripted()`), or the URL of a module whose default export is one. */
@@ -30,6 +37,7 @@ export interface OpenOptions {
   readonly durability?: Durability;
   readonly settings?: SettingsInput;
   readonly limits?: Partial<Limits>;
+  readonly governor?: GovernorOptions;
   readonly logger?: Logger;
   /** For tests: with a clock, ids or random of your own, sessions and models run on the host thread unless told otherwise. */
   readonly clock?: Clock;
@@ -45,10 +53,17 @@ export interface CheckedOptions {
   readonly durability: Durability;
   readonly settings: Settings;
   readonly limits: Limits;
-  readonly logger: Logger | undefined;
+  readonly governor: GovernorLimits | undefined;
+  /** Never throws. */
+  readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
   readonly random: Random;
 }
+
+/** What the runtime asks of a logger. */
+export type GuardedLogger = Readonly<
+  Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>
+>;
 
 const count = z.number().int().min(0).max(SHARDS_MAX);
 const bound = z.number().int().positive();
@@ -82,6 +97,14 @@ const schema = z.strictObject({
       toolRounds: bound.optional(),
     })
     .optional(),
+  governor: z
+    .strictObject({
+      concurrency: bound.optional(),
+      requestsPerMinute: bound.optional(),
+      inputTokensPerMinute: bound.optional(),
+      outputTokensPerMinute: bound.optional(),
+    })
+    .optional(),
   logger: z.custom<Logger>(hasMethods('info', 'warn', 'error', 'debug'), 'must be a pino logger').optional(),
   clock: z
     .custom<Clock>(
@@ -109,7 +132,8 @@ export function checkOptions(options: unknown): CheckedOptions {
     durability: given.durability ?? 'flush',
     settings: parseSettings(given.settings),
     limits: { ...LIMIT_DEFAULTS, ...definedMembers(given.limits ?? {}) },
-    logger: given.logger,
+    governor: given.governor === undefined ? undefined : definedMembers(given.governor),
+    logger: given.logger === undefined ? undefined : guarded(given.logger),
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,
   };
@@ -120,7 +144,22 @@ function providerOf(given: OpenOptions['provider']): ModelProvider | ProviderDat
   return given instanceof URL ? { kind: 'module', url: given.href } : given;
 }
 
+/** A logger that fails must not take a turn, or the host, along: what it throws is dropped with the line (F65). */
+function guarded(logger: Logger): GuardedLogger {
+  const tell =
+    (level: keyof GuardedLogger) =>
+    (fields: object, message: string): void => {
+      try {
+        logger[level](fields, message);
+      } catch {
+        // Nobody is left to tell.
+      }
+    };
+  return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error') };
+}
+
 /** The members that have a value: one given as `undefined` keeps its default. */
-function definedMembers(limits: { readonly [Key in keyof Limits]?: number | undefined }): Partial<Limits> {
-  return Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined));
+function definedMembers<T extends object>(given: T): { readonly [Key in keyof T]?: Exclude<T[Key], undefined> } {
+  const members = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(members) as { readonly [Key in keyof T]?: Exclude<T[Key], undefined> };
 }

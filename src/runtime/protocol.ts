@@ -7,6 +7,7 @@ import type { ContentBlock, Deliver, Message, Pending, Usage } from '../base/mes
 import type { Settings } from '../base/settings.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
 import type { Durability } from '../journal/journal.ts';
+import type { GovernorLimits } from '../models/governor-limits.ts';
 import type { ModelRequest, ProviderData } from '../models/provider.ts';
 import type { Explanation } from '../session/explain.ts';
 import type { SpawnRequest } from '../session/inputs.ts';
@@ -43,6 +44,8 @@ export interface ShardPlan {
   readonly provider: ProviderPlan;
   readonly settings: Settings;
   readonly limits: Limits;
+  /** This shard's share of what the provider key allows. */
+  readonly governor?: GovernorLimits;
   readonly threads: { readonly models: number; readonly tools: number };
   /** Counters shared with the host; see `metrics.ts`. */
   readonly counters: SharedArrayBuffer;
@@ -165,6 +168,8 @@ export interface LogLine {
   readonly message: string;
   readonly session?: string;
   readonly error?: ErrorShape;
+  /** Milliseconds of what the line is about. */
+  readonly ms?: number;
 }
 
 /** What a shard asks of the host thread: the closures an embedder gave. Called in place, or through a bridge. */

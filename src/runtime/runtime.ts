@@ -141,7 +141,7 @@ export class Runtime {
     return this.#parts.info;
   }
 
-  /** Lifts the stop after a failed authentication from every session. */
+  /** Lifts the stop after a failed authentication, or a model that was not found, from every session; one call tries first. */
   async resume(): Promise<void> {
     await Promise.all(this.#parts.links.map((link) => link.call('runtime.resume', {}, true)));
   }

@@ -83,7 +83,7 @@ const sendSchema = z.strictObject({
   deliver: z.enum(['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject']).optional(),
   bounceBack: z.boolean().optional(),
   signal: z.instanceof(AbortSignal).optional(),
-  from: z.string().min(1).optional(),
+  from: z.string().min(1).max(KEY_CHARACTERS_MAX).transform(wellFormed).optional(),
 });
 
 const spawnSchema = z.strictObject({
@@ -245,7 +245,7 @@ export class Session {
     await this.#parts.link.call('session.pause', this.address, true);
   }
 
-  /** Lifts `pause`, and the stop after a failed authentication. */
+  /** Lifts `pause`, and the stop after a failed authentication or a model that was not found: others on the key may call again. */
   async resume(): Promise<void> {
     await this.#parts.link.call('session.resume', this.address, true);
   }

@@ -16,9 +16,10 @@ import { createBridgePorts, exposeObject } from '../threads/comlink-bridge.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
 import { startThread, type Thread } from '../threads/thread.ts';
 import { workerUrl } from '../threads/worker-url.ts';
-import { buildShard } from './build-shard.ts';
+import type { HostWork } from '../tools/host-tools.ts';
+import { buildShard, type ShardPorts } from './build-shard.ts';
 import { createHostServices, type HostValues } from './host-services.ts';
-import type { LogLine, RemoteServices, ShardMethods, ShardPlan } from './protocol.ts';
+import type { HostServices, LogLine, RemoteServices, ShardMethods, ShardPlan } from './protocol.ts';
 import { serveShard } from './shard-requests.ts';
 
 /** What a link tells the runtime. */
@@ -41,11 +42,23 @@ export interface LinkParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly listener: LinkListener;
+  /** Starts a shard on a thread of its own; default a worker. A simulator gives one that is none. */
+  readonly startShard?: (plan: ShardPlan) => ShardThread;
+  /** What a shard on this thread stands on; default the machine's own. */
+  readonly shardPorts?: ShardPorts;
+}
+
+/** A thread on which a shard answers `shard.start` and then all methods of the protocol. */
+export interface ShardThread extends Pick<Thread, 'endpoint' | 'terminate'> {
+  /** Runs `listener` once when the thread has ended. */
+  onExit(listener: () => void): void;
+  /** Lets the thread call the host's values; returns what ends that. */
+  serve(services: HostServices): () => void;
 }
 
 interface Incarnation {
   readonly endpoint: Endpoint;
-  readonly thread: Thread | undefined;
+  readonly thread: ShardThread | undefined;
   readonly end: () => void;
   /** The far side ended: what it had not answered, it never will. */
   isGone: boolean;
@@ -58,6 +71,8 @@ export class ShardLink {
   readonly #parts: LinkParts;
   /** What is being read; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
+  /** What host tools are at: they outlive the thread they work for. */
+  readonly #hostWork: HostWork = new Map();
   #current: Promise<Incarnation> | undefined;
   /** Monotonic ms of the deaths within the last period. */
   #deaths: number[] = [];
@@ -75,6 +90,8 @@ export class ShardLink {
     this.#current = starting;
     const incarnation = await starting;
     incarnation.isServing = true;
+    // It died behind its own answer, before it counted: nobody else would replace it, and requests would be repeated for ever.
+    if (incarnation.isGone) this.#died();
   }
 
   /** How often the thread was replaced. */
@@ -155,19 +172,14 @@ export class ShardLink {
   }
 
   async #startThread(): Promise<Incarnation> {
-    const { plan, values, clock } = this.#parts;
-    const ports = createBridgePorts();
-    const thread = startThread(workerUrl('./shard.worker', import.meta.url), {
-      name: `troupe sessions ${plan.index}`,
-      workerData: { plan, port: ports.wrapped },
-      transfer: [ports.wrapped],
-    });
+    const { plan, values, clock, startShard = startWorker } = this.#parts;
+    const thread = startShard(plan);
     const { endpoint } = thread;
-    const services = createHostServices(values, this.#notes(endpoint), clock);
-    const stopExposing = exposeObject(services, ports.exposed);
+    const services = createHostServices(values, this.#notes(endpoint), clock, this.#hostWork);
+    const stopServing = thread.serve(services);
     this.#listen(endpoint);
     const end = (): void => {
-      stopExposing();
+      stopServing();
       services.abandon();
     };
     const incarnation: Incarnation = { endpoint, thread, end, isGone: false, isServing: false };
@@ -186,18 +198,19 @@ export class ShardLink {
   }
 
   async #startHere(): Promise<Incarnation> {
-    const { plan, values, clock, random } = this.#parts;
-    const [near, far] = createLocalEndpoints();
-    const services = createHostServices(values, this.#notes(near), clock);
+    const { plan, values, clock, random, shardPorts } = this.#parts;
+    const [near, far] = createLocalEndpoints(shardPorts?.soon);
+    const services = createHostServices(values, this.#notes(near), clock, this.#hostWork);
     this.#listen(near);
     const built = await buildShard(plan, {
       services: inPlace(services),
       ...(values.provider === undefined ? {} : { provider: values.provider }),
       clock,
       random,
+      ...(shardPorts === undefined ? {} : { ports: shardPorts }),
       host: {
         events: (events) => far.notify('events', events),
-        degraded: (error) => this.#parts.listener.degraded(error),
+        degraded: (error) => this.#degraded(error),
         log: (line) => this.#parts.listener.log(line),
       },
     });
@@ -231,8 +244,18 @@ export class ShardLink {
     endpoint.handle('log', (line) => listener.log(line as LogLine));
     endpoint.handle('degraded', (note) => {
       const { error } = note as { readonly error?: ErrorShape };
-      listener.degraded(error === undefined ? undefined : errorFromShape(error));
+      this.#degraded(error === undefined ? undefined : errorFromShape(error));
     });
+  }
+
+  /** The store refuses writes, or takes them again: then there may be events on the disk that nobody was told of. */
+  #degraded(error: TroupeError | undefined): void {
+    this.#parts.listener.degraded(error);
+    if (error === undefined)
+      this.#current?.then(
+        (incarnation) => this.#remindReaders(incarnation),
+        () => undefined,
+      );
   }
 
   /** A thread is gone: another takes its place, and its sessions go on from the log. */
@@ -290,7 +313,7 @@ export class ShardLink {
     await Promise.all(watches);
   }
 
-  /** What the dead thread made durable and could not tell is in the log: a reader that sees the newest event looks there. */
+  /** What was made durable and could not be told is in the log: a reader that sees the newest event looks there. */
   async #remindReaders({ endpoint }: Incarnation): Promise<void> {
     for (const session of this.#watched) {
       if (session === undefined) continue;
@@ -305,6 +328,16 @@ export class ShardLink {
       }
     }
   }
+}
+
+function startWorker(plan: ShardPlan): ShardThread {
+  const ports = createBridgePorts();
+  const { endpoint, onExit, terminate } = startThread(workerUrl('./shard.worker', import.meta.url), {
+    name: `troupe sessions ${plan.index}`,
+    workerData: { plan, port: ports.wrapped },
+    transfer: [ports.wrapped],
+  });
+  return { endpoint, onExit, terminate, serve: (services) => exposeObject(services, ports.exposed) };
 }
 
 /** Neither done nor not done, as far as anybody can tell (L2). */

@@ -1,7 +1,7 @@
 /** The shard's door: each method of the protocol, bound to an endpoint. Reads answer with what is durable (A2). */
 
 import type { SessionActor } from '../../actors/session-actor.ts';
-import { CancelledError, errorShape, TroupeError } from '../base/errors.ts';
+import { asError, CancelledError, errorShape, TroupeError } from '../base/errors.ts';
 import type { Message, Pending } from '../base/messages.ts';
 import { renderMessages } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
@@ -117,12 +117,30 @@ class ShardRequests {
 
   /** What a reader makes of the session as it stands now, told once that is durable. */
   read<T>(session: string, look: (actor: SessionActor) => T, absent: () => T): Promise<T> {
-    return settle<T>((reply) => {
+    return this.#told(() => {
       const actor = this.#shard.find(session);
       const value = actor === undefined ? absent() : look(actor);
-      this.#shard.afterCommit(() => reply.resolve(value), reply.reject);
       // Reading brought an idle session into memory; another may leave for it.
       this.#shard.passivateSome();
+      return value;
+    });
+  }
+
+  /**
+   * What was seen, told once that is durable. A refused flush takes back what was not, and nothing is waited for any more: what
+   * is seen then is durable, so that reads go on while the store refuses (F06).
+   */
+  #told<T>(look: () => T): Promise<T> {
+    return settle<T>((reply) => {
+      const value = look();
+      const lookAgain = (): void => {
+        try {
+          reply.resolve(look());
+        } catch (error) {
+          reply.reject(asError(error));
+        }
+      };
+      this.#shard.afterCommit(() => reply.resolve(value), lookAgain);
     });
   }
 
@@ -204,6 +222,7 @@ class ShardRequests {
   }
 
   resume(request: Request<'session.resume'>): Promise<undefined> {
+    this.#shard.resumeModels(request.session);
     return settle((reply) => this.#shard.submit(request.session, [{ type: 'resume' }], reply, request.agent));
   }
 
@@ -238,12 +257,11 @@ class ShardRequests {
     const { journal } = this.#shard.parts;
     const key = journal.keyOf(request.session);
     if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
-    return settle((reply) => {
-      // Read now and told behind the flush: the journal shows turns as soon as they are appended, and those that come in
-      // while this waits are not durable when it is told.
-      const page = replayEvents(journal, request.session, key, { after: request.after, limit: request.limit });
-      this.#shard.afterCommit(() => reply.resolve(page), reply.reject);
-    });
+    // Read now and told behind the flush: the journal shows turns as soon as they are appended, and those that come in while
+    // this waits are not durable when it is told.
+    return this.#told(() =>
+      replayEvents(journal, request.session, key, { after: request.after, limit: request.limit }),
+    );
   }
 
   receiptStatus(request: Request<'receipt.status'>): Promise<ReceiptState | undefined> {
@@ -274,19 +292,39 @@ class ShardRequests {
 
   receiptWait(request: Request<'receipt.wait'>): Promise<ReceiptState> {
     const { session, pendingId, until } = request;
-    return settle((reply) => {
-      const actor = this.#shard.find(session);
-      const receipt = actor === undefined ? undefined : this.#receiptOf(actor, pendingId);
-      if (receipt === undefined) {
-        reply.reject(
-          new TroupeError('unknown_session', `session ${JSON.stringify(session)} has no receipt ${pendingId}`),
-        );
-        return;
-      }
-      const isDone = receipt.status !== 'accepted' && (until === 'promoted' || receipt.status !== 'promoted');
-      if (isDone) this.#shard.afterCommit(() => reply.resolve(receipt), reply.reject);
-      else this.#shard.waiters.onReceipt(session, pendingId, until, reply);
-      this.#shard.passivateSome();
+    return this.#awaited(
+      () => {
+        const actor = this.#shard.find(session);
+        const receipt = actor === undefined ? undefined : this.#receiptOf(actor, pendingId);
+        if (receipt === undefined) {
+          throw new TroupeError('unknown_session', `session ${JSON.stringify(session)} has no receipt ${pendingId}`);
+        }
+        const isDone = receipt.status !== 'accepted' && (until === 'promoted' || receipt.status !== 'promoted');
+        return isDone ? receipt : undefined;
+      },
+      (reply, again) => this.#shard.waiters.onReceipt(session, { pendingId, until }, reply, again),
+    );
+  }
+
+  /** What was waited for, once it is durable: at once where it is there, else when it comes. A refusal may take it back. */
+  #awaited<T>(look: () => T | undefined, wait: (reply: Reply, again: () => void) => void): Promise<T> {
+    return settle<T>((reply) => {
+      const tell = (isDurable: boolean): void => {
+        try {
+          const value = look();
+          if (value === undefined) wait(reply, () => tell(false));
+          else if (isDurable) reply.resolve(value);
+          else
+            this.#shard.afterCommit(
+              () => reply.resolve(value),
+              () => tell(true),
+            );
+          this.#shard.passivateSome();
+        } catch (error) {
+          reply.reject(asError(error));
+        }
+      };
+      tell(false);
     });
   }
 
@@ -305,20 +343,19 @@ class ShardRequests {
 
   childWait(request: Request<'child.wait'>): Promise<ChildEnd> {
     const { session } = request;
-    return settle((reply) => {
-      const actor = this.#shard.find(session);
-      const end = actor === undefined ? DELETED : actor.state.exit;
-      if (end === undefined) this.#shard.waiters.onExit(session, reply);
-      else this.#shard.afterCommit(() => reply.resolve(end), reply.reject);
-      this.#shard.passivateSome();
-    });
+    return this.#awaited(
+      () => {
+        const actor = this.#shard.find(session);
+        return actor === undefined ? DELETED : actor.state.exit;
+      },
+      (reply, again) => this.#shard.waiters.onExit(session, reply, again),
+    );
   }
 
   async list(request: Request<'sessions.list'>): Promise<readonly SessionSummary[]> {
     // The heads of sessions that a crash interrupted are as old as the last checkpoint until those have been read.
     await this.#shard.resumed();
-    const found = this.#listed(request);
-    return settle((reply) => this.#shard.afterCommit(() => reply.resolve(found), reply.reject));
+    return this.#told(() => this.#listed(request));
   }
 
   #listed(request: Request<'sessions.list'>): readonly SessionSummary[] {
@@ -359,7 +396,7 @@ class ShardRequests {
         this.#shard.afterCommit(
           () =>
             this.#shard.isDrained || this.#shard.isOver ? resolve(undefined) : this.#shard.waiters.onDrained(done),
-          () => resolve(undefined),
+          () => this.#shard.waiters.onDrained(done),
         );
       if (this.#shard.isDrained) done();
       else this.#shard.waiters.onDrained(done);

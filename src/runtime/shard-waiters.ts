@@ -11,6 +11,12 @@ interface ReceiptWaiter {
   readonly pendingId: number;
   readonly until: 'promoted' | 'settled';
   readonly reply: Reply;
+  readonly again: () => void;
+}
+
+interface ExitWaiter {
+  readonly reply: Reply;
+  readonly again: () => void;
 }
 
 interface Fate {
@@ -22,7 +28,7 @@ interface Fate {
 /** See the head of the file. */
 export class ShardWaiters {
   readonly #receipts = new Map<string, ReceiptWaiter[]>();
-  readonly #exits = new Map<string, Reply[]>();
+  readonly #exits = new Map<string, ExitWaiter[]>();
   #drains: (() => void)[] = [];
 
   /** Somebody waits for a receipt of this session. */
@@ -30,9 +36,15 @@ export class ShardWaiters {
     return this.#receipts.has(session);
   }
 
-  onReceipt(session: string, pendingId: number, until: 'promoted' | 'settled', reply: Reply): void {
+  /** `again`: asks anew, for `askAgain`. */
+  onReceipt(
+    session: string,
+    wanted: { readonly pendingId: number; readonly until: 'promoted' | 'settled' },
+    reply: Reply,
+    again: () => void,
+  ): void {
     const waiting = this.#receipts.get(session);
-    const waiter = { pendingId, until, reply };
+    const waiter = { ...wanted, reply, again };
     if (waiting === undefined) this.#receipts.set(session, [waiter]);
     else waiting.push(waiter);
   }
@@ -62,10 +74,19 @@ export class ShardWaiters {
     return this.#exits.has(session);
   }
 
-  onExit(session: string, reply: Reply): void {
+  /** `again`: asks anew, for `askAgain`. */
+  onExit(session: string, reply: Reply, again: () => void): void {
     const waiting = this.#exits.get(session);
-    if (waiting === undefined) this.#exits.set(session, [reply]);
-    else waiting.push(reply);
+    if (waiting === undefined) this.#exits.set(session, [{ reply, again }]);
+    else waiting.push({ reply, again });
+  }
+
+  /** The log was read again, and may say what nobody was told: all who wait ask anew, and wait on or are answered. */
+  askAgain(): void {
+    const waiting = [...this.#receipts.values(), ...this.#exits.values()].flat();
+    this.#receipts.clear();
+    this.#exits.clear();
+    for (const { again } of waiting) again();
   }
 
   /** A child's end is durable. */
@@ -73,7 +94,7 @@ export class ShardWaiters {
     const waiting = this.#exits.get(session);
     if (waiting === undefined) return;
     this.#exits.delete(session);
-    for (const reply of waiting) reply.resolve(end);
+    for (const { reply } of waiting) reply.resolve(end);
   }
 
   onDrained(done: () => void): void {
@@ -103,7 +124,7 @@ export class ShardWaiters {
     }
     this.#receipts.clear();
     for (const waiting of this.#exits.values()) {
-      for (const reply of waiting) reply.reject(new CancelledError('the runtime was closed'));
+      for (const { reply } of waiting) reply.reject(new CancelledError('the runtime was closed'));
     }
     this.#exits.clear();
     this.drained();

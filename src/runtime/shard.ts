@@ -9,17 +9,17 @@
  *  H2 nothing that a turn tells or starts leaves before its records are flushed, but a model call and a cancellation,
  *     which tell nobody anything (architecture §4); in `strict` a model call waits too (A2);
  *  H3 an actor whose turn threw, or whose flush failed, is dropped and read again from the log;
- *  H4 an idle session holds no timer and, beyond `HOT_SESSIONS_MAX`, no memory (A11).
+ *  H4 an idle session holds no timer and, beyond `ShardBounds.hotSessions`, no memory (A11).
  */
 import type { AgentCatalog, SessionAgent } from '../../actors/agent-catalog.ts';
 import { FamilySupervisor } from '../../actors/family-supervisor.ts';
 import { ModelCaller } from '../../actors/model-caller.ts';
-import type { ResultShelf } from '../../actors/result-shelf.ts';
+import type { Shelf } from '../../actors/result-shelf.ts';
 import { isRunnable, isRunning, isWaiting, SessionActor } from '../../actors/session-actor.ts';
 import { ToolRunner, type ToolStart } from '../../actors/tool-runner.ts';
 import { type ActorEffect, runTreeTurn, type TreeAccess } from '../../actors/tree-turn.ts';
-import { CHILDREN_LISTED_MAX, HOT_SESSIONS_MAX, type Limits } from '../base/bounds.ts';
-import type { Clock, Random } from '../base/clock.ts';
+import { CHILDREN_LISTED_MAX, type Limits, type ShardBounds } from '../base/bounds.ts';
+import type { Clock, Random, Soon } from '../base/clock.ts';
 import { errorFromShape, errorShape, StoreFullError, TroupeError } from '../base/errors.ts';
 import type { Settings } from '../base/settings.ts';
 import type { EventBody, SessionEvent } from '../events/event.ts';
@@ -58,7 +58,9 @@ export interface ShardParts {
   readonly durability: Durability;
   readonly clock: Clock;
   readonly random: Random;
-  readonly shelf: ResultShelf;
+  readonly soon: Soon;
+  readonly bounds: ShardBounds;
+  readonly shelf: Shelf;
   readonly counters: Counters;
   readonly host: ShardHost;
   readonly makeModelPool: (listener: ModelPoolListener) => ModelPool;
@@ -112,6 +114,8 @@ export class Shard {
   #resuming = 0;
   #onResumed: (() => void)[] = [];
   #degraded: StoreFullError | undefined;
+  /** While the store refuses: sessions that were dropped, whose heads are as old as the last checkpoint. */
+  #staleHeads: ReadonlySet<SessionKey> = new Set();
   #recoveryTimer: unknown;
   /** Looks whether nothing is out any more; set while closing. */
   #onStill: (() => void) | undefined;
@@ -161,8 +165,10 @@ export class Shard {
       failed: (error) => this.#flushFailed(error),
       threw: (thrown) => this.#logThrown('what followed a flush failed', thrown),
       emptied: () => this.#onStill?.(),
+      soon: parts.soon,
+      monotonic: () => parts.clock.monotonic(),
     });
-    this.#checkpointer = new Checkpointer(parts.journal, parts.clock);
+    this.#checkpointer = new Checkpointer(parts.journal, parts.clock, parts.bounds);
     this.#crashes = new CrashCounter(() => parts.clock.monotonic());
     this.#families = new FamilySupervisor(() => parts.clock.monotonic());
   }
@@ -199,8 +205,9 @@ export class Shard {
     return this.#hot.get(sessionId);
   }
 
-  /** The head of a session that is not in memory. */
+  /** The head of a session that is not in memory; undefined where its log must be read. */
   headOf(key: SessionKey): Head | undefined {
+    if (this.#staleHeads.has(key)) return undefined;
     return this.#checkpointer.pending(key) ?? this.parts.journal.head(key);
   }
 
@@ -231,7 +238,7 @@ export class Shard {
 
   /** Holds memory to its bound (H4). Never within a turn: an actor the turn has in hand must not be read a second time. */
   passivateSome(): void {
-    while (this.#quiet.size > HOT_SESSIONS_MAX) {
+    while (this.#quiet.size > this.parts.bounds.hotSessions) {
       const [oldest] = this.#quiet;
       if (oldest === undefined) return;
       this.#passivate(oldest);
@@ -340,8 +347,8 @@ export class Shard {
       actor.position = position;
       actor.unflushed += 1;
       actor.turnsSinceSnapshot += 1;
-      this.#checkpointer.changed(actor);
     }
+    this.#checkpointer.changed(writes.keys());
     this.parts.counters.add('journalTurns');
   }
 
@@ -662,7 +669,7 @@ export class Shard {
       // A session that fails again and again is left alone until the store is opened again, or it is sent something.
       if (!this.#crashes.count(actor.id)) continue;
       this.#resuming += 1;
-      setImmediate(() => {
+      this.parts.soon(() => {
         if (!this.#isClosing) this.#resume(actor.id);
       });
     }
@@ -693,11 +700,24 @@ export class Shard {
     const isKnown = this.#degraded !== undefined;
     this.#degraded = degraded;
     for (const actor of [...this.#hot.values()]) this.#drop(actor);
+    // The last flush of a close: the journal answers nothing any more.
+    if (this.#isClosed) return;
+    this.#noteStaleHeads();
     // Recovered once, or everything would be resumed twice.
-    if (isKnown || this.#isClosed) return;
+    if (isKnown) return;
     this.#logThrown('the store refuses writes', degraded);
     this.parts.host.degraded(degraded);
     this.#recoverLater();
+  }
+
+  #noteStaleHeads(): void {
+    const { journal } = this.parts;
+    try {
+      this.#staleHeads = new Set([...journal.tail(journal.checkpointed())].map((entry) => entry.key));
+    } catch (error) {
+      // Lists tell of these sessions as of the last checkpoint until the store takes writes again.
+      this.#logThrown('the tail of the log cannot be read', error);
+    }
   }
 
   #recoverLater(): void {
@@ -713,9 +733,16 @@ export class Shard {
       return;
     }
     if (this.#isClosed) return;
+    // What a device refused may be on the disk all the same: sessions read meanwhile are older than the log, and there may be
+    // ends that nobody was told of.
+    for (const actor of [...this.#hot.values()]) this.#drop(actor);
     this.#degraded = undefined;
+    this.#staleHeads = new Set();
     this.parts.host.degraded(undefined);
     this.resumeInterrupted();
+    this.waiters.askAgain();
+    // Where nothing was interrupted, nothing else tells those who wait.
+    this.#checkDrained();
   }
 
   // ---- life ---------------------------------------------------------------------------------------------------------
@@ -739,7 +766,7 @@ export class Shard {
     const end = Math.min(from + RESUME_SLICE, names.length);
     for (const name of names.slice(from, end)) this.#resume(name);
     this.passivateSome();
-    if (end < names.length) setImmediate(() => this.#resumeSlice(names, end));
+    if (end < names.length) this.parts.soon(() => this.#resumeSlice(names, end));
     else this.#checkpointer.letGo();
   }
 
@@ -749,7 +776,7 @@ export class Shard {
     try {
       const actor = this.#degraded === undefined ? this.find(name) : undefined;
       if (actor !== undefined) {
-        this.#checkpointer.changed(actor);
+        this.#checkpointer.changed([actor]);
         if (this.#interrupted.has(name) && this.agentOf(actor) !== undefined) this.submit(name, []);
       }
     } catch (error) {
@@ -782,15 +809,19 @@ export class Shard {
     else this.#commits.add({ release: work, refuse: (error) => refuse(storeError(error)) });
   }
 
+  /** A blocked session is about to go on: its key or its model may be tried again, by all (F36, F37). */
+  resumeModels(sessionId: string): void {
+    if (!this.#isClosed && this.find(sessionId)?.state.blocked !== undefined) this.#modelPool.resume?.();
+  }
+
   /** Lifts the stop after a failed authentication from every session that has one. Resolves when it is durable. */
   async resumeBlocked(): Promise<void> {
     await this.resumed();
+    this.#modelPool.resume?.();
     const resumed: Promise<unknown>[] = [];
     for (const [name, key] of this.parts.journal.names({})) {
-      const hot = this.#hot.get(name);
-      const head = hot === undefined ? this.headOf(key) : undefined;
-      const isBlocked =
-        hot === undefined ? head !== undefined && isHeadBlocked(head.data) : hot.state.blocked !== undefined;
+      const head = this.#hot.has(name) ? undefined : this.headOf(key);
+      const isBlocked = head === undefined ? this.find(name)?.state.blocked !== undefined : isHeadBlocked(head.data);
       if (!isBlocked) continue;
       resumed.push(new Promise((resolve, reject) => this.submit(name, [{ type: 'resume' }], { resolve, reject })));
     }
@@ -810,15 +841,16 @@ export class Shard {
     }
     const parent = actor.state.parent;
     const subtree = this.#subtree(actor);
-    if (parent !== undefined && actor.state.exit === undefined && this.find(parent) !== undefined) {
-      this.submit(parent, [{ type: 'childExited', child: sessionId, reason: 'cancelled' }]);
-    }
+    // First: a turn may close its batch behind itself, and what the parent is told must be in one with the removal (A6).
+    this.parts.journal.remove(subtree.map((each) => each.key));
     for (const each of subtree) {
       this.#drop(each);
       this.#interrupted.delete(each.id);
       this.waiters.deleted(each.id);
     }
-    this.parts.journal.remove(subtree.map((each) => each.key));
+    if (parent !== undefined && actor.state.exit === undefined && this.find(parent) !== undefined) {
+      this.submit(parent, [{ type: 'childExited', child: sessionId, reason: 'cancelled' }]);
+    }
     const release = (): void => {
       reply.resolve(subtree.map((each) => each.id));
       this.#checkDrained();

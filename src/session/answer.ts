@@ -3,6 +3,7 @@
  * and unique, truncated calls marked. Pure; tolerates any shape, since it stands at the model's door.
  */
 import { CALLS_PER_ANSWER_MAX } from '../base/bounds.ts';
+import { describeValue } from '../base/errors.ts';
 import { isCallId } from '../base/ids.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 import type { ContentBlock, ToolUseBlock } from '../base/messages.ts';
@@ -10,6 +11,9 @@ import type { DispatchedCall } from './records.ts';
 
 /** Blocks only a user message may hold: in an answer they would make every later request illegal (R04). */
 const USER_BLOCKS: ReadonlySet<string> = new Set(['tool_result', 'image', 'document']);
+
+/** Stops in the middle of what the model was about to say: the call it was writing is not whole. */
+const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_context_window_exceeded']);
 
 /** A prefix reserved for deliveries: a model's own call of such a name is a hallucination (§5.2). */
 const DELIVERY_PREFIX = 'from_';
@@ -67,7 +71,7 @@ export function storableAnswer(
     }
     // A refused turn's calls are not executed and, unanswered, must not be kept (R01).
     if (options.stop === 'refusal') continue;
-    const cutOff = options.stop === 'max_tokens' && index === lastIndex;
+    const cutOff = STOPS_THAT_CUT.has(options.stop) && index === lastIndex;
     const { block: call, problem } = storableCall(block, {
       fallbackId: `call_${options.halfStep}_${index}`,
       isTaken: (id) => taken.has(id) || options.taken.has(id),
@@ -121,7 +125,7 @@ function storableCall(
   if (!isRecord(rawInput)) {
     return {
       block: { type: 'tool_use', id, name, input: {} },
-      problem: 'Not executed: the input was not a JSON object.',
+      problem: `Not executed: the input at $ was not a JSON object but ${describeValue(rawInput)}. Repeat the call with an object.`,
     };
   }
   try {

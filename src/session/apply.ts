@@ -119,6 +119,7 @@ class Fold {
       }
       case 'restartScheduled':
         this.#state.restartAt = record.dueAt;
+        this.#state.restartWaitMs = Math.max(0, record.dueAt - this.#at);
         return;
       case 'restarted':
         return this.#restarted();
@@ -463,6 +464,7 @@ class Fold {
     if (current?.halfStep !== record.halfStep) throw new Error('S3: a retry of no current half-step');
     current.attempt = record.attempt + 1;
     current.retryAt = this.#at + record.waitMs;
+    current.retryWaitMs = record.waitMs;
     this.#event(() => ({
       type: 'llm.retry',
       attempt: record.attempt,
@@ -489,7 +491,9 @@ class Fold {
       }));
     }
     this.#failTurn(record.error);
-    if (record.blocks === true) this.#event(() => ({ type: 'authentication_required', error: record.error }));
+    if (record.blocks === true && record.error.code === 'model_authentication') {
+      this.#event(() => ({ type: 'authentication_required', error: record.error }));
+    }
   }
 
   #removeMessage(seq: number, reason: string): void {

@@ -1,5 +1,10 @@
 /** What follows a model call: its answer (contract §5.1), its failure (§4.4, §4.5), its retry. Pure. */
-import { MODEL_ATTEMPTS_MAX, PAUSE_CONTINUATIONS_MAX, TOOL_TIMEOUT_MS_MAX } from '../base/bounds.ts';
+import {
+  MODEL_ATTEMPTS_MAX,
+  PAUSE_CONTINUATIONS_MAX,
+  RETRY_AFTER_MS_MAX,
+  TOOL_TIMEOUT_MS_MAX,
+} from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { answerText, storableAnswer } from './answer.ts';
@@ -11,6 +16,7 @@ import type { Continuation, SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 
 const SECOND_MS = 1_000;
+const NOT_FOUND = 404;
 /** Share of the wait that chance may add, so that a thousand sessions do not come back at once (§4.4). */
 const RETRY_JITTER = 0.15;
 
@@ -116,11 +122,12 @@ export function decideModelFailure(
   return failureDecision(state, input.error, environment);
 }
 
-/** Wait after attempt k: k⁴ seconds plus up to 15 % by chance, at least what the server asked for (§4.4, Δ9). */
+/** Wait after attempt k: k⁴ seconds plus up to 15 % by chance, at least what the server asked for, a day at most (§4.4, Δ9). */
 export function retryWaitMs(attempt: number, error: ErrorShape, random: number): number {
   const base = attempt ** 4 * SECOND_MS;
   const asked = error.data?.['retryAfterMs'];
-  return Math.ceil(Math.max(base * (1 + RETRY_JITTER * random), typeof asked === 'number' ? asked : 0));
+  const askedMs = typeof asked === 'number' ? Math.min(asked, RETRY_AFTER_MS_MAX) : 0;
+  return Math.ceil(Math.max(base * (1 + RETRY_JITTER * random), askedMs));
 }
 
 /** The retry timer fired. */
@@ -134,12 +141,13 @@ export function decideRetryDue(state: SessionState, input: Extract<Input, { type
 
 /**
  * The failure path (§4.5): a rider that asked for it bounces, everything else promoted stays; the user is told by a system
- * message (Δ11), a parent by an entry; authentication stops the queue (Δ12).
+ * message (Δ11), a parent by an entry; refused credentials and a model that is gone stop the queue until somebody has seen to
+ * it (Δ12, F36, F37), as each of its entries would fail alike.
  */
 export function failureDecision(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const current = state.current;
   if (current === undefined) return { records: [], effects: [{ type: 'stale', what: 'failure' }] };
-  const blocks = error.code === 'model_authentication';
+  const blocks = error.code === 'model_authentication' || isModelGone(error);
   const bounces = current.rider?.bounceBack === true;
   const records: SessionRecord[] = [];
   const note = failureNote(error, current.attempt, bounces);
@@ -153,6 +161,11 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
   });
   const told = tellFailure(state, error, environment);
   return { records: [...records, ...told.records], effects: told.effects };
+}
+
+/** The API knows no such model: whoever asks for it again hears the same. */
+function isModelGone(error: ErrorShape): boolean {
+  return error.code === 'model_invalid_request' && error.data?.['status'] === NOT_FOUND;
 }
 
 function failureNote(error: ErrorShape, attempts: number, bounces: boolean): string | undefined {

@@ -21,7 +21,7 @@ export function decideRecovery(state: SessionState, environment: Environment): D
   if (state.state === 'executing') return recoverExecuting(state, environment);
   const wake: Effect = { type: 'again', input: { type: 'wake' } };
   if (state.restartAt === undefined) return { records: [], effects: [wake] };
-  const delayMs = Math.max(0, state.restartAt - environment.now);
+  const delayMs = leftOf(state.restartAt, state.restartWaitMs, environment);
   return { records: [], effects: [{ type: 'restartTimer', delayMs }, wake] };
 }
 
@@ -37,14 +37,20 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
     };
   }
   const records: SessionRecord[] = [{ type: 'recovered', redone: [`half-step ${current.halfStep}`], synthesized: [] }];
-  const { halfStep, attempt, retryAt } = current;
+  const { halfStep, attempt, retryAt, retryWaitMs } = current;
   if (retryAt !== undefined && retryAt > environment.now) {
-    return { records, effects: [{ type: 'retryLater', halfStep, attempt, delayMs: retryAt - environment.now }] };
+    const delayMs = leftOf(retryAt, retryWaitMs, environment);
+    return { records, effects: [{ type: 'retryLater', halfStep, attempt, delayMs }] };
   }
   if (environment.agent.hasSystemFunction && state.system?.epoch !== state.epoch) {
     return { records, effects: [{ type: 'evaluateSystem', epoch: state.epoch }] };
   }
   return { records, effects: [{ type: 'callModel', halfStep, attempt }] };
+}
+
+/** What is left of a wait. Only wall time outlives a process: set back meanwhile, it must not make a wait longer (F59). */
+function leftOf(dueAt: number, waitMs: number | undefined, { now }: Environment): number {
+  return Math.min(Math.max(0, dueAt - now), waitMs ?? Number.POSITIVE_INFINITY);
 }
 
 function recoverExecuting(state: SessionState, environment: Environment): Decision {

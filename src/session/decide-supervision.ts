@@ -54,8 +54,11 @@ export function decideRestart(state: SessionState, reason: string): Decision {
     };
   }
   const seed = state.nextMessageSeq;
+  // A task that still waits stands for a message that is left behind: claimed later, it would be a half-step about nothing.
+  const stale = state.mailbox.filter((entry) => entry.seed !== undefined);
   return {
     records: [
+      ...stale.map(({ id }): SessionRecord => ({ type: 'dropped', id, reason: 'restarted' })),
       { type: 'restarted', reason },
       {
         type: 'accepted',

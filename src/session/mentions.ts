@@ -1,15 +1,39 @@
 /** Who an answer addresses: `@name`, outside code and not inside an e-mail address (contract §7.6, Δ31). Pure. */
 
 const CODE_FENCE = /(^|\n)(```|~~~)[\s\S]*?(\n\2|$)/g;
-/** Whole runs of backticks only, or a long run would be tried from each of its places. */
-const CODE_SPAN = /(?<!`)(`+)(?!`)[\s\S]*?(?<!`)\1(?!`)/g;
 /** Not after a word character, a dot or a plus: `a@b` is an address. */
 const MENTION = /(?<![\w.+-])@(\w[\w-]*)/g;
 
 /** The names mentioned, each once. */
 export function mentionedNames(text: string): ReadonlySet<string> {
-  const prose = text.replace(CODE_FENCE, ' ').replace(CODE_SPAN, ' ');
+  const prose = withoutCodeSpans(text.replace(CODE_FENCE, ' '));
   const names = new Set<string>();
   for (const match of prose.matchAll(MENTION)) if (match[1] !== undefined) names.add(match[1]);
   return names;
+}
+
+/**
+ * The text without what stands between two runs of equally many backticks. The partner of each run is found in one pass from
+ * the end: looking for it from each run anew would cost the square of a text that is nothing but runs (F76).
+ */
+function withoutCodeSpans(text: string): string {
+  const runs = [...text.matchAll(/`+/g)].map((match) => ({ at: match.index, length: match[0].length }));
+  const nextOfLength = new Map<number, number>();
+  const partners: (number | undefined)[] = [];
+  for (let index = runs.length - 1; index >= 0; index -= 1) {
+    const length = runs[index]?.length ?? 0;
+    partners[index] = nextOfLength.get(length);
+    nextOfLength.set(length, index);
+  }
+  let prose = '';
+  let kept = 0;
+  for (let index = 0; index < runs.length; index += 1) {
+    const partner = partners[index];
+    const [opening, closing] = [runs[index], partner === undefined ? undefined : runs[partner]];
+    if (partner === undefined || opening === undefined || closing === undefined) continue;
+    prose += `${text.slice(kept, opening.at)} `;
+    kept = closing.at + closing.length;
+    index = partner;
+  }
+  return prose + text.slice(kept);
 }

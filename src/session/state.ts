@@ -87,6 +87,8 @@ export interface CurrentCall {
   attempt: number;
   /** Epoch ms at which the current attempt was due, from the second on; in the past once its call is out. */
   retryAt?: number;
+  /** How long that attempt waited: a wall clock that was set back must not make it longer (F59). */
+  retryWaitMs?: number;
   /** The rider of this half-step (entry id) and the message it became, for bounce-back (§4.5). */
   readonly rider?: {
     readonly entry: number;
@@ -166,6 +168,8 @@ export interface SessionState {
     | undefined;
   /** Epoch ms at which a child's restart is due. */
   restartAt: number | undefined;
+  /** How long that restart waits in all, as `retryWaitMs`. */
+  restartWaitMs: number | undefined;
   usage: Usage;
 }
 
@@ -216,6 +220,7 @@ export function emptyState(id: string): SessionState {
     goal: undefined,
     exit: undefined,
     restartAt: undefined,
+    restartWaitMs: undefined,
     usage: NO_USAGE,
   };
 }

@@ -1,7 +1,7 @@
 /**
  * The faults of the fake server: which call meets which, and what a broken stream looks like. A faulted call takes no reply
  * from the script, so that a client which tries again gets the answer it would have had; `slow_bytes` and `unknown_event` are
- * no failures, they deliver the answer.
+ * no failures, they deliver the answer. `truncated_input` is no failure of the wire: it is an answer, with a call nobody can run.
  *
  * Which fault a call meets is a function of the seed and of the number of its arrival, not of time: a run with the same seed
  * and the same calls meets the same faults.

@@ -15,4 +15,8 @@ export {
   type Script,
   scripted,
 } from './scripted.ts';
+export { FAULT_KINDS, type FaultKind } from './simulation/faults.ts';
+export type { Violation, ViolationKind } from './simulation/ledger.ts';
+export { type SimulationOptions, type SimulationResult, simulate } from './simulation/simulate.ts';
+export { type ManyOptions, type SimulationTotals, simulateMany } from './simulation/simulate-many.ts';
 export { type StrictFake, type StrictFakeOptions, strictFake } from './strict-fake.ts';

@@ -141,6 +141,36 @@ export const crashChecks: readonly JournalCheck[] = [
     },
   },
   {
+    title: 'J1, J3: a checkpoint behind a refused write hides nothing of what is written after the next opening',
+    needs: 'refuseWrites',
+    async run(store) {
+      const { journal } = store;
+      const written: Written[] = [];
+      const key = journal.intern('a');
+      appendTurn(journal, [{ key, data: '1' }], written);
+      await journal.flushed();
+      store.refuseWrites?.(new Error('no space left'));
+      const refused = journal.append([{ key, data: '"refused"' }]);
+      await assert.rejects(journal.flushed(), StoreFullError);
+      store.refuseWrites?.(undefined);
+      await journal.recover();
+      journal.checkpoint([{ key, position: refused, data: '"head"', runnable: false }], refused);
+      await journal.flushed();
+      await journal.close();
+      const again = await store.reopen();
+      const checkpointed = again.checkpointed();
+      assert.ok(appendTurn(again, [{ key, data: '2' }], written) > checkpointed);
+      await again.flushed();
+      await again.close();
+      const third = await store.reopen();
+      assertLog(third, written);
+      assert.deepEqual(
+        [...third.tail(checkpointed)].map((entry) => entry.data),
+        ['2'],
+      );
+    },
+  },
+  {
     title: 'J3: recover() with nothing to recover says where the log ends',
     needs: 'refuseWrites',
     async run({ journal }) {

@@ -141,7 +141,9 @@ class FakeModel {
     const number = this.#arrived;
     if (!isCount) this.#arrived += 1;
     if (body === undefined) {
-      return sendError(response, 413, 'Request exceeds the maximum size');
+      const message = 'Request exceeds the maximum size';
+      this.#note([{ rule: 'R35', path: '', message, fatal: true }], number);
+      return sendError(response, 413, message);
     }
     if (!hasCredentials(request)) return sendError(response, 401, 'invalid x-api-key');
     const read = readRequest(body, {

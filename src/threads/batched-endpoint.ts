@@ -9,6 +9,7 @@
  * T4 nothing is delivered synchronously: not even in place.
  */
 import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX } from '../base/bounds.ts';
+import { soon as nextTurn, type Soon } from '../base/clock.ts';
 import { asError, CancelledError, LimitError, TroupeError } from '../base/errors.ts';
 import type { Endpoint } from './endpoint.ts';
 import { decodeError, type EncodedError, encodeError } from './error-codec.ts';
@@ -38,21 +39,22 @@ type Handler = (payload: unknown) => unknown;
  * An endpoint over `port`, which it takes over: it listens at once, so set the handlers in the same turn. A handler of a
  * note that throws is a programmer's error: it is thrown again outside, after the batch.
  */
-export function createEndpoint(port: MessagePortLike): Endpoint {
-  return new BatchedEndpoint(port);
+export function createEndpoint(port: MessagePortLike, soon: Soon = nextTurn): Endpoint {
+  return new BatchedEndpoint(port, soon);
 }
 
 /** Two endpoints joined in place: the same contract on one thread, payloads handed over uncloned. */
-export function createLocalEndpoints(): [Endpoint, Endpoint] {
-  const left = new LocalPort();
-  const right = new LocalPort();
+export function createLocalEndpoints(soon: Soon = nextTurn): [Endpoint, Endpoint] {
+  const left = new LocalPort(soon);
+  const right = new LocalPort(soon);
   left.peer = right;
   right.peer = left;
-  return [new BatchedEndpoint(left), new BatchedEndpoint(right)];
+  return [new BatchedEndpoint(left, soon), new BatchedEndpoint(right, soon)];
 }
 
 class BatchedEndpoint implements Endpoint {
   readonly #port: MessagePortLike;
+  readonly #soon: Soon;
   readonly #open = new Map<number, OpenCall>();
   readonly #handlers = new Map<string, Handler>();
   readonly #closeListeners: (() => void)[] = [];
@@ -61,8 +63,9 @@ class BatchedEndpoint implements Endpoint {
   #lastId = 0;
   #state: 'open' | 'closed' | 'gone' = 'open';
 
-  constructor(port: MessagePortLike) {
+  constructor(port: MessagePortLike, soon: Soon) {
     this.#port = port;
+    this.#soon = soon;
     port.on('message', this.#receive);
     // A batch that cannot be read leaves calls without their answers: the only safe reading is that the line is cut.
     port.on('messageerror', this.#gone);
@@ -135,9 +138,9 @@ class BatchedEndpoint implements Endpoint {
     this.#outbox.push(kind, id, method, payload);
     if (this.#flushing) return;
     this.#flushing = true;
-    // setImmediate, not a microtask: it waits for the continuations of the whole turn, so a batch of calls is answered
+    // A turn of the loop, not a microtask: it waits for the continuations of the whole turn, so a batch of calls is answered
     // by a batch.
-    setImmediate(this.#flush);
+    this.#soon(this.#flush);
   }
 
   #flush = (): void => {
@@ -212,10 +215,16 @@ class BatchedEndpoint implements Endpoint {
   #take(method: string, payload: unknown): void {
     try {
       const result = this.#handlers.get(method)?.(payload);
-      if (isThenable(result)) Promise.resolve(result).catch(throwOutside);
+      if (isThenable(result)) Promise.resolve(result).catch((error: unknown) => this.#throwOutside(error));
     } catch (error) {
-      throwOutside(error);
+      this.#throwOutside(error);
     }
+  }
+
+  #throwOutside(error: unknown): void {
+    this.#soon(() => {
+      throw error;
+    });
   }
 }
 
@@ -223,16 +232,15 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function';
 }
 
-function throwOutside(error: unknown): void {
-  setImmediate(() => {
-    throw error;
-  });
-}
-
 /** One side of a pair without a thread between. The endpoint's own batching is the asynchronous hop (T4). */
 class LocalPort implements MessagePortLike {
   peer: LocalPort | undefined;
+  readonly #soon: Soon;
   readonly #listeners = new Map<string, Set<(value: unknown) => void>>();
+
+  constructor(soon: Soon) {
+    this.#soon = soon;
+  }
 
   postMessage(message: unknown): void {
     this.peer?.emit('message', message);
@@ -250,7 +258,7 @@ class LocalPort implements MessagePortLike {
   close(): void {
     const peer = this.peer;
     this.peer = undefined;
-    setImmediate(() => peer?.emit('close', undefined));
+    this.#soon(() => peer?.emit('close', undefined));
   }
 
   emit(event: string, value: unknown): void {

@@ -11,7 +11,7 @@
  */
 
 import { fileURLToPath } from 'node:url';
-import type { MessagePort } from 'node:worker_threads';
+import { MessagePort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { TOOL_THREAD_IDLE_MS } from '../base/bounds.ts';
 import { asError, CancelledError, LimitError, TroupeError } from '../base/errors.ts';
@@ -212,7 +212,9 @@ class PiscinaPool implements TaskPool {
   /** The first word of a thread: its end of the line. */
   #greet(message: unknown): void {
     if (!isRecord(message) || !(LINE_KEY in message)) return;
-    const port = message[LINE_KEY] as MessagePort;
+    const port = message[LINE_KEY];
+    // A tool may post what it likes from its thread.
+    if (!(port instanceof MessagePort)) return;
     const line: ThreadLine = { post: (note) => port.postMessage(note) };
     port.on('message', (note: unknown) => this.#options.onNote?.(note, line));
     // Running tasks keep the process alive; an idle thread must not.

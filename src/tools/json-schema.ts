@@ -1,6 +1,8 @@
 /** JSON Schema 2020-12: is a schema valid, and does a value fit it. The only importer of the validator library. */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 
+import { VALID_SCHEMAS_MAX } from '../base/bounds.ts';
+
 /** One thing wrong with a value: where (`$.a[0]`), and what. */
 export interface SchemaIssue {
   readonly path: string;
@@ -11,11 +13,16 @@ export interface SchemaIssue {
 const ajv: Ajv2020 = new Ajv2020({ strict: false, validateFormats: false, logger: false });
 /** Keyed by the schema object: a tool's schema is compiled once a thread and goes with its tool. */
 const compiled: WeakMap<object, ValidateFunction> = new WeakMap();
+/** Schemas found valid, as texts: compiling one is dear, and the same tools are described for every agent and shard. */
+const valid: Set<string> = new Set();
 
 /** What is wrong with `schema` as a 2020-12 schema, references included; `undefined` when nothing is. Never throws. */
 export function schemaProblem(schema: object): string | undefined {
   try {
+    const text = JSON.stringify(schema);
+    if (valid.has(text)) return undefined;
     compile(schema);
+    if (valid.size < VALID_SCHEMAS_MAX) valid.add(text);
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : 'it cannot be compiled';

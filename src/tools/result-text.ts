@@ -21,13 +21,28 @@ export function resultText(value: unknown, bytesMax: number): ResultText {
     if (value === undefined) return { content: NO_OUTPUT, success: true };
     // Cut first, clean then: cleaning a hundred megabytes takes longer than the tool did.
     if (typeof value === 'string') return plainText(cutMiddle(value, bytesMax));
-    if (value instanceof Uint8Array) return plainText(cutMiddle(new TextDecoder().decode(value), bytesMax));
+    if (value instanceof Uint8Array) return plainText(cutMiddle(bytesText(value), bytesMax));
     if (value instanceof Error) return thrownText(value, bytesMax);
     const success = !(isRecord(value) && Object.hasOwn(value, 'error'));
     return { content: cutMiddle(cleanJson(JSON.stringify(toPlainJson(value))), bytesMax), success };
   } catch (error) {
     const why = error instanceof NotPlainError ? error.message : `not serialisable at $: ${safeMessage(error)}`;
     return { content: cutMiddle(cleanText(`result ${why}`), bytesMax), success: false };
+  }
+}
+
+/** Bytes as UTF-8. Throws `NotPlainError` for a buffer that was moved to another thread: it would read as empty. */
+function bytesText(bytes: Uint8Array): string {
+  if (isDetached(bytes.buffer)) throw new NotPlainError('$', 'a detached buffer');
+  return new TextDecoder().decode(bytes);
+}
+
+/** Older engines do not tell, but refuse a view of it. */
+function isDetached(buffer: ArrayBufferLike): boolean {
+  try {
+    return new Uint8Array(buffer).length < 0;
+  } catch {
+    return true;
   }
 }
 
@@ -65,11 +80,11 @@ const ESC = '\\u001b';
 const STRING_END = `(?:\\u0007|${ESC}\\\\|\\u009c)`;
 /**
  * Terminal sequences (ECMA-48): control strings such as OSC with their terminator, CSI with parameters, and two-character
- * escapes. No part can match in two ways, so the time is linear in the text.
+ * escapes. No part can match in two ways, and none runs over the beginning of another, so the time is linear in the text.
  */
 const ESCAPES: RegExp = new RegExp(
   [
-    `(?:${ESC}[\\]PX^_]|[\\u0090\\u0098\\u009d-\\u009f])[^\\u0007\\u001b\\u009c]*${STRING_END}`,
+    `(?:${ESC}[\\]PX^_]|[\\u0090\\u0098\\u009d-\\u009f])[^\\u0007\\u001b\\u0090\\u0098\\u009c-\\u009f]*${STRING_END}`,
     `(?:${ESC}\\[|\\u009b)[0-?]*[ -/]*[@-~]`,
     `${ESC}[ -/]*[0-~]`,
   ].join('|'),

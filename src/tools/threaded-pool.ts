@@ -23,7 +23,13 @@ import {
 import type { Clock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { LazyAbort } from '../base/lazy-abort.ts';
-import { createTaskPool, type TaskPool, type ThreadLine, threadDeathOf } from '../threads/task-pool.ts';
+import {
+  createTaskPool,
+  type TaskPool,
+  type TaskPoolOptions,
+  type ThreadLine,
+  threadDeathOf,
+} from '../threads/task-pool.ts';
 import { workerUrl } from '../threads/worker-url.ts';
 import type { HostRunner } from './host-tools.ts';
 import type { FoundTool, ToolPool, ToolPoolListener, ToolRun } from './pool.ts';
@@ -56,6 +62,8 @@ export interface ToolPoolOptions {
   readonly heapMb?: number;
   /** Takes late errors, each once a thread. Must not throw. */
   readonly onNoise?: (noise: ToolNoise) => void;
+  /** Makes the threads; default worker threads. A simulator gives some that are none. */
+  readonly makeTaskPool?: (options: TaskPoolOptions) => TaskPool;
 }
 
 /** A tool pool, with figures. */
@@ -99,7 +107,7 @@ class Pool implements ThreadedToolPool {
   constructor(options: ToolPoolOptions) {
     assert(Number.isInteger(options.threads) && options.threads > 0, 'a tool pool has at least one thread');
     this.#options = options;
-    this.#tasks = createTaskPool({
+    this.#tasks = (options.makeTaskPool ?? createTaskPool)({
       entry: workerUrl('./tool-threads.worker', import.meta.url),
       threads: options.threads,
       queueMax: TOOL_QUEUE_MAX,

@@ -2,10 +2,12 @@
 import { TOOL_DESCRIPTION_CHARACTERS_MAX, TOOL_TIMEOUT_MS_MAX } from '../base/bounds.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { isToolName } from '../base/ids.ts';
-import { isRecord, type Json } from '../base/json.ts';
+import { cutText, isRecord, type Json } from '../base/json.ts';
 import { inputSchemaOf } from './input-schema.ts';
 import type { Effect, ToolDescription } from './tool.ts';
 
+/** Characters shown of a name that is none. */
+const NAME_SHOWN = 200;
 const EFFECTS: readonly unknown[] = ['pure', 'keyed', 'once', 'probe'] satisfies readonly Effect[];
 
 /** A tool as a request to the model has it. */
@@ -53,8 +55,8 @@ function toolName(name: unknown): string {
   if (typeof name !== 'string') throw new ConfigError(`a tool's name must be a string, got ${describeValue(name)}`);
   if (!isToolName(name)) {
     throw new ConfigError(
-      `tool ${JSON.stringify(name)}: a name is 1 to 128 letters, digits, underscores and hyphens (R29)`,
-      { data: { rule: 'R29', tool: name } },
+      `tool ${JSON.stringify(cutText(name, NAME_SHOWN))}: a name is 1 to 128 letters, digits, underscores and hyphens (R29)`,
+      { data: { rule: 'R29', tool: cutText(name, NAME_SHOWN) } },
     );
   }
   return name;

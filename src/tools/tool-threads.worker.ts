@@ -10,11 +10,10 @@ import { systemClock } from '../base/clock.ts';
 import { CancelledError } from '../base/errors.ts';
 import { serveTasks, type TaskLine, type TaskReply } from '../threads/task-thread.ts';
 import { findTools, loadModule, toolOf } from './module-tools.ts';
-import { coalesceProgress } from './progress.ts';
 import { nameAndMessage, thrownText } from './result-text.ts';
+import { runThreadCall } from './thread-call.ts';
 import type { ThreadAbort, ThreadNote, ThreadTask } from './thread-protocol.ts';
 import type { ToolOutcome } from './tool.ts';
-import { executeTool } from './tool-execution.ts';
 
 type RunTask = Extract<ThreadTask, { kind: 'run' }>;
 
@@ -70,23 +69,7 @@ const serve: (task: unknown) => Promise<TaskReply> = serveTasks((line) => {
 export default serve;
 
 async function runCall({ task, controller }: Call, line: TaskLine): Promise<ToolOutcome> {
-  const { run, url, exportName, resultBytesMax } = task;
-  const tool = toolOf(await loadModule(url), exportName);
+  const tool = toolOf(await loadModule(task.url), task.exportName);
   const post = (note: ThreadNote): void => line.post(note);
-  // Posted before the tool has the thread: it may never give it back.
-  post({ kind: 'started', id: run.id });
-  if (tool === undefined) return { content: `Unknown tool: ${run.toolName}`, success: false, ms: 0 };
-  const progress = coalesceProgress((data) => post({ kind: 'progress', id: run.id, data }), systemClock);
-  const outcome = await executeTool(tool, {
-    input: run.input,
-    context: { session: run.session, callId: run.callId, key: run.key },
-    timeoutMs: Number.POSITIVE_INFINITY,
-    mode: run.mode,
-    signal: controller.signal,
-    onAbort: 'wait',
-    progress: progress.tell,
-    resultBytesMax,
-  });
-  progress.end();
-  return outcome;
+  return runThreadCall(tool, task, { signal: controller.signal, clock: systemClock, post });
 }

@@ -55,7 +55,10 @@ export interface Tool<Input = unknown> {
   /** Runs of this tool at once, per shard. */
   readonly concurrency?: number;
   run(input: Input, context: ToolContext): unknown;
-  /** `effect: 'probe'` only: what happened to the call with this key; `undefined` when it did not happen. */
+  /**
+   * `effect: 'probe'` only: what happened to the call with this key; `undefined` when it did not happen. Not asked while a run
+   * of the call is still at work on this host.
+   */
   probe?(call: { readonly key: string; readonly input: Input }): unknown;
 }
 

@@ -11,8 +11,8 @@ export interface TruncationOptions {
   readonly bytesMax: number;
   /** Why, for the notice: see `toolTruncationReason`. */
   readonly reason?: string;
-  /** Where the whole text can be read, for the notice. */
-  readonly reference: string;
+  /** Where the whole text can be read, for the notice; missing: it could not be kept. */
+  readonly reference?: string;
 }
 
 /** A text within its bounds, and the whole one when they differ. */
@@ -73,8 +73,9 @@ function noticeOf(lines: number, { reason, reference }: TruncationOptions): stri
   return [
     '\n\n---',
     `Response truncated${why} (${lines} lines total)`,
-    `The whole text is saved to: ${reference}`,
-    'Use read_file with offset/limit to see the rest.',
+    ...(reference === undefined
+      ? ['The whole text could not be saved; what is left out is lost.']
+      : [`The whole text is saved to: ${reference}`, 'Use read_file with offset/limit to see the rest.']),
     '---\n\n',
   ].join('\n');
 }

@@ -189,7 +189,7 @@ describe('a run that is killed', () => {
     ['SIGINT', 130],
     ['SIGTERM', 143],
   ] as const)(
-    '%s closes the store, says how to go on, and exits with %i',
+    'F13: %s closes the store, says how to go on, and exits with %i',
     async (signal, code) => {
       const sources = await directoryWith(modules(90));
       const data = await emptyDirectory();

@@ -451,7 +451,7 @@ function rulesOf(violations: readonly { readonly rule: string }[]): readonly str
 }
 
 describe('checkRequest', () => {
-  it('a legal request breaks no rule, as value and as text', () => {
+  it('I3: a legal request breaks no rule, as value and as text', () => {
     expect(checkRequest(legal())).toEqual([]);
     expect(checkRequestText(JSON.stringify(legal()))).toEqual([]);
   });
@@ -574,6 +574,35 @@ describe('checkRequest', () => {
     expect(checkRequest(legal({ max_tokens: undefined }), { counting: true })).toEqual([]);
   });
 
+  it.each([
+    ['claude-3-haiku-20240307', 4_096],
+    ['claude-3-5-sonnet-20241022', 8_192],
+    ['claude-opus-4-1-20250805', 32_000],
+    ['claude-sonnet-4-20250514', 64_000],
+    ['claude-haiku-4-5', 64_000],
+    ['claude-opus-4-6', 128_000],
+  ])('R39: %s gives %i tokens at most; one more warns', (model, tokens) => {
+    const short = { model, messages: [{ role: 'user', content: 'Hi' }] };
+    expect(checkRequest({ ...short, max_tokens: tokens })).toEqual([]);
+    expect(checkRequest({ ...short, max_tokens: tokens + 1 })).toMatchObject([{ rule: 'R39', fatal: false }]);
+  });
+
+  it('R39: of a model that is not known no limit is known', () => {
+    for (const model of ['claude-opus-7', 'some-model']) {
+      expect(checkRequest({ model, max_tokens: 1e9, messages: [{ role: 'user', content: 'Hi' }] })).toEqual([]);
+    }
+  });
+
+  it('R44: beta flags that may be are not judged, in one header or several', () => {
+    const headers = { 'anthropic-version': '2023-06-01', 'content-type': 'application/json' };
+    const flags = 'context-1m-2025-08-07, claude-code-20250219';
+    expect(checkHeaders({ ...headers, 'anthropic-beta': flags })).toEqual([]);
+    expect(checkHeaders({ ...headers, 'anthropic-beta': [flags, 'mcp-client-2025-04-04'] })).toEqual([]);
+    expect(checkHeaders({ ...headers, 'anthropic-beta': `${flags},2025-04-04` })).toMatchObject([
+      { rule: 'R44', fatal: false },
+    ]);
+  });
+
   it('R44: version and content type', () => {
     const headers = { 'anthropic-version': '2023-06-01', 'content-type': 'application/json; charset=utf-8' };
     expect(checkHeaders(headers)).toEqual([]);
@@ -581,7 +610,7 @@ describe('checkRequest', () => {
     expect(checkHeaders({})).toHaveLength(2);
   });
 
-  it('never throws, whatever comes', () => {
+  it('T5: never throws, whatever comes', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (messages, tools) => {
         checkRequest({ model: 'claude-opus-5', max_tokens: 1, messages, tools });

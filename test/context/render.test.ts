@@ -267,7 +267,7 @@ function broken(violations: readonly Violation[]): readonly Violation[] {
 }
 
 describe('legality (A8)', () => {
-  it('every request of any life is legal, in every mode of rendering', () => {
+  it('I3, A8, T5: every request of any life is legal, in every mode of rendering', () => {
     let calls = 0;
     fc.assert(
       fc.property(lifeOptions, steps(), fc.boolean(), (options, all, timestamps) => {
@@ -291,7 +291,7 @@ describe('legality (A8)', () => {
     expect(calls).toBeGreaterThan(400);
   });
 
-  it('every prefix of every log is legal, once a user message stands last', () => {
+  it('I3, A8, T5: every prefix of every log is legal, once a user message stands last', () => {
     fc.assert(
       fc.property(lifeOptions, steps(), fc.boolean(), (options, all, timestamps) => {
         const mode = modeOf(options, timestamps);
@@ -308,7 +308,7 @@ describe('legality (A8)', () => {
     );
   });
 
-  it('every suffix that eviction may leave is legal', () => {
+  it('I3, A8, T5: every suffix that eviction may leave is legal', () => {
     fc.assert(
       fc.property(lifeOptions, steps(), (options, all) => {
         const mode = modeOf({ ...options, thinks: false }, false);

@@ -150,7 +150,7 @@ describe('the request window', () => {
     );
   });
 
-  it('A8 I10: within an epoch the answered request is, message by message, the start of the next, byte for byte', () => {
+  it('I10, A8, T5: within an epoch the answered request is, message by message, the start of the next, byte for byte', () => {
     let compared = 0;
     fc.assert(
       fc.property(lifeOptions, steps(), renderOptions, (options, all, rendering) => {

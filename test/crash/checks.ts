@@ -3,12 +3,15 @@
  * know nothing of what happened in between, so they hold under every schedule.
  */
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../src/session/tool-texts.ts';
+import { timeoutText } from '../../src/tools/tool-execution.ts';
+import { checkFamily, checkPresence } from './family-checks.ts';
 import type { Ledger, MessageStory } from './ledger.ts';
 import { contentOf, type Outcome, resultOf } from './protocol.ts';
-import { RunChecker } from './run-checks.ts';
+import { type PastLife, RunChecker } from './run-checks.ts';
 import type { CallFact, SessionFacts } from './session-facts.ts';
 import type { Reading } from './store-facts.ts';
 
+const TOOLS: readonly string[] = ['pure', 'keyed', 'once', 'probe'];
 /** Tools whose calls the runtime answers by itself. */
 const RUNTIME_TOOLS: ReadonlySet<string> = new Set(['spawn_subagent', 'mark_goal_completed']);
 type Sessions = ReadonlyMap<string, SessionFacts>;
@@ -17,6 +20,9 @@ type Sessions = ReadonlyMap<string, SessionFacts>;
 export class Checker {
   readonly #ledger: Ledger;
   readonly #runs: RunChecker;
+  readonly #seen = new Set<string>();
+  /** Texts of calls that may have timed out. */
+  readonly #timeouts = new Set<string>();
 
   constructor(ledger: Ledger) {
     this.#ledger = ledger;
@@ -24,18 +30,27 @@ export class Checker {
   }
 
   /** Checks what changed in one life, when its process is gone. */
-  check({ changed, sessions }: Reading, life: { readonly number: number; readonly wasKilled: boolean }): void {
+  check(reading: Reading, life: PastLife): void {
+    const { changed, sessions, torn } = reading;
+    if (life.toolTimeoutMs !== undefined)
+      for (const tool of TOOLS) this.#timeouts.add(timeoutText(tool, life.toolTimeoutMs));
+    for (const text of torn) this.#ledger.violate('torn', text);
     for (const id of changed) {
       const facts = sessions.get(id);
       if (facts === undefined) continue;
       this.#checkEntries(facts);
       this.#checkCalls(facts);
-      this.#checkFamily(facts, sessions);
+      checkFamily(facts, sessions, this.#ledger);
       for (const text of facts.illegal) this.#ledger.violate('illegal', `the request of ${id}: ${text}`);
       for (const text of facts.failures) this.#ledger.violate('failed', `${id}: ${text}`);
+      for (const halfStep of facts.claimedPaused)
+        this.#ledger.violate('failed', `half-step ${halfStep} of ${id} began while it was paused`);
     }
+    checkPresence(sessions, this.#seen, this.#ledger);
+    for (const id of sessions.keys()) this.#seen.add(id);
+    for (const id of this.#seen) if (this.#ledger.sessions.mayBeGone(id)) this.#seen.delete(id);
     this.#checkTold(sessions);
-    this.#runs.check({ changed, sessions }, life);
+    this.#runs.check(reading, life);
   }
 
   /** I7, when a life without a kill has finished: nothing waits, nothing is open, everybody was answered. */
@@ -99,6 +114,7 @@ export class Checker {
   #checkMessage({ message, pendingId }: MessageStory, sessions: Sessions): void {
     if (pendingId === undefined) return;
     const { uid, session } = message;
+    if (this.#ledger.sessions.mayBeGone(session)) return;
     const facts = sessions.get(session);
     const entry = facts?.accepted.get(pendingId)?.[0];
     if (facts === undefined || entry === undefined) {
@@ -134,44 +150,20 @@ export class Checker {
     if (result === undefined || RUNTIME_TOOLS.has(tool)) return;
     const isRight = result.success
       ? result.content === resultOf(tool, key) && (this.#ledger.tools.get(key)?.starts.length ?? 0) > 0
-      : result.content === INTERRUPT_NOTICE || (tool === 'once' && result.content === OUTCOME_UNKNOWN);
+      : result.content === INTERRUPT_NOTICE ||
+        this.#timeouts.has(result.content) ||
+        (tool === 'once' && result.content === OUTCOME_UNKNOWN);
     if (!isRight)
       this.#ledger.violate('failed', `call ${key} of ${tool} was answered ${JSON.stringify(result.content)}`);
-  }
-
-  // ---- I6: parents and children -------------------------------------------------------------------------------------
-
-  #checkFamily(facts: SessionFacts, sessions: Sessions): void {
-    for (const child of facts.spawned.keys()) this.#checkLink(facts, sessions.get(child), child);
-    const { parent } = facts.state;
-    if (parent !== undefined) this.#checkLink(sessions.get(parent), facts, facts.id);
-    const keys = [...facts.spawned.values()].map(({ key }) => key).filter((key) => key !== undefined);
-    if (new Set(keys).size < keys.length)
-      this.#ledger.violate('duplicated', `a spawn key of ${facts.id} has two children`);
-  }
-
-  #checkLink(parent: SessionFacts | undefined, child: SessionFacts | undefined, id: string): void {
-    const link = parent?.spawned.get(id);
-    if (parent === undefined || child === undefined || link === undefined || child.state.parent !== parent.id) {
-      this.#ledger.violate('unbalanced', `${id} is known to its parent or exists, not both`);
-      return;
-    }
-    const [exits, told] = [child.exits.length, parent.childExits.get(id) ?? 0];
-    if (exits > 1 || told !== exits)
-      this.#ledger.violate('unbalanced', `${id} ended ${exits} times, its parent was told ${told} times`);
-    const wanted = link.replies === 'mailbox' ? child.said : [];
-    const heard = parent.heard.get(link.name) ?? [];
-    if (wanted.length !== heard.length || wanted.some((text, index) => text !== heard[index])) {
-      const kind = heard.length > wanted.length ? 'duplicated' : 'lost';
-      this.#ledger.violate(kind, `${id} said ${JSON.stringify(wanted)}, its parent heard ${JSON.stringify(heard)}`);
-    }
   }
 
   // ---- what was told before is still true -----------------------------------------------------------------------------
 
   #checkTold(sessions: Sessions): void {
     for (const story of this.#ledger.messages.values()) this.#checkMessage(story, sessions);
+    const mayBeGone = this.#mayBeGone;
     for (const { session, pendingId, outcome } of this.#ledger.answers.values()) {
+      if (mayBeGone(session)) continue;
       const receipt = sessions.get(session)?.settled.get(pendingId);
       const stored: Outcome | undefined = outcomeOf(receipt);
       if (stored?.kind === outcome.kind && (outcome.kind !== 'text' || stored.text === outcome.text)) continue;
@@ -181,19 +173,40 @@ export class Checker {
       );
     }
     for (const { wish, child } of this.#ledger.spawns.values()) {
-      if (child === undefined) continue;
+      if (child === undefined || mayBeGone(child)) continue;
       const link = sessions.get(wish.session)?.spawned.get(child);
       if (link === undefined || link.key !== wish.key)
         this.#ledger.violate('lost', `${child}, spawned as ${wish.uid}, is not in the store`);
     }
     for (const [child, outcome] of this.#ledger.replies) {
+      if (mayBeGone(child)) continue;
       const exit = sessions.get(child)?.exits[0];
       const isSame = outcome.kind === 'text' ? exit?.reply === outcome.text : exit?.reason === outcome.kind;
       if (!isSame)
         this.#ledger.violate('changed', `the reply of ${child} was ${outcome.text}, stored is ${JSON.stringify(exit)}`);
     }
     for (const [session, told] of this.#ledger.events) this.#checkEvents(session, told, sessions.get(session));
+    for (const recall of this.#ledger.sessions.recalls.values()) this.#checkRecall(recall, sessions);
+    for (const [session, story] of this.#ledger.sessions.pauses) {
+      const isPaused = sessions.get(session)?.state.paused ?? false;
+      if (story !== 'unknown' && isPaused !== (story === 'paused'))
+        this.#ledger.violate('lost', `${session} is ${story}, as was told, and the store says otherwise`);
+    }
   }
+
+  #checkRecall(
+    recall: { readonly session: string; readonly pendingId: number; readonly won: boolean },
+    sessions: Sessions,
+  ): void {
+    const { session, pendingId, won } = recall;
+    const facts = sessions.get(session);
+    if (facts === undefined) return;
+    const wasRecalled = facts.fates.get(pendingId)?.includes('recalled') === true;
+    if (wasRecalled !== won)
+      this.#ledger.violate('changed', `${session}/${pendingId} was ${won ? '' : 'not '}recalled, as was told`);
+  }
+
+  readonly #mayBeGone = (session: string): boolean => this.#ledger.sessions.mayBeGone(session);
 
   /** I2: nothing was told that the log does not say, and in one unbroken row. */
   #checkEvents(session: string, told: ReadonlyMap<number, string>, facts: SessionFacts | undefined): void {

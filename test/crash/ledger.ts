@@ -3,13 +3,20 @@
  * at the store: an answer told twice and differently, a key with two receipts, acceptances out of order.
  */
 import type { CallLine, Line, Outcome, SentMessage, SpawnWish, ToolLine } from './protocol.ts';
+import { SessionStories } from './session-stories.ts';
 
-/** What is wrong, in the words of the invariants: I1 lost, reordered; I4 repeated; I5 illegal; I6 unbalanced; I7 stuck. */
+/**
+ * What is wrong, in the words of the invariants: I1 lost, duplicated, reordered; I2 changed; I3 illegal; I4 repeated; I5 lost,
+ * duplicated; I6 orphan, unbalanced; I7 stuck. `torn`: a turn that is there in part. `redone`: work after an orderly end.
+ */
 export type ViolationKind =
   | 'lost'
   | 'duplicated'
   | 'reordered'
+  | 'torn'
   | 'illegal'
+  | 'orphan'
+  | 'redone'
   | 'changed'
   | 'repeated'
   | 'unbalanced'
@@ -50,14 +57,25 @@ export interface Counts {
   spawned: number;
   answers: number;
   events: number;
+  recalled: number;
+  deleted: number;
   modelCalls: number;
   toolRuns: number;
+  probes: number;
+}
+
+/** Nothing counted yet. */
+export function noCounts(): Counts {
+  const told = { acknowledged: 0, spawned: 0, answers: 0, events: 0, recalled: 0, deleted: 0 };
+  return { ...told, modelCalls: 0, toolRuns: 0, probes: 0 };
 }
 
 /** All starts of one tool call, and what it says happened. */
 export interface ToolStory {
   readonly tool: string;
   readonly starts: number[];
+  /** Lives in which its probe was asked. */
+  readonly asks: number[];
   ends: number;
 }
 
@@ -73,7 +91,8 @@ export class Ledger {
   /** Model calls in order, by session. */
   readonly calls: Map<string, CallLine[]> = new Map();
   readonly violations: Violation[] = [];
-  readonly counts: Counts = { acknowledged: 0, spawned: 0, answers: 0, events: 0, modelCalls: 0, toolRuns: 0 };
+  readonly counts: Counts = noCounts();
+  readonly sessions: SessionStories = new SessionStories();
   readonly #acknowledgedUpTo = new Map<string, number>();
 
   violate(kind: ViolationKind, what: string): void {
@@ -82,6 +101,7 @@ export class Ledger {
 
   /** Takes a line of a victim. */
   hear(line: Line): void {
+    this.sessions.hear(line);
     switch (line.type) {
       case 'intent': {
         const { message } = line;
@@ -113,6 +133,12 @@ export class Ledger {
       case 'trouble':
         this.violate('failed', line.what);
         return;
+      case 'recalled':
+        if (line.won) this.counts.recalled += 1;
+        return;
+      case 'deleted':
+        this.counts.deleted += 1;
+        return;
       default:
         return;
     }
@@ -121,11 +147,14 @@ export class Ledger {
   /** Takes lines of the tools. */
   hearTools(lines: readonly ToolLine[]): void {
     for (const { type, tool, key, life } of lines) {
-      const story = this.tools.get(key) ?? { tool, starts: [], ends: 0 };
+      const story = this.tools.get(key) ?? { tool, starts: [], asks: [], ends: 0 };
       this.tools.set(key, story);
       if (type === 'started') {
         story.starts.push(life);
         this.counts.toolRuns += 1;
+      } else if (type === 'asked') {
+        story.asks.push(life);
+        this.counts.probes += 1;
       } else story.ends += 1;
     }
   }

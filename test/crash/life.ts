@@ -1,29 +1,51 @@
 /**
- * One life of the victim, seen from outside: a process that is started ahead of its turn, given a plan, listened to, and
- * killed or awaited.
+ * One life of a victim, seen from outside: a process that is started ahead of its turn, given a plan, listened to, and sent
+ * signals until it is gone.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
-import { LIFE_VARIABLE, type Line, type Plan, SIDE_VARIABLE } from './protocol.ts';
+import { CUT_SHORT_CODE, LIFE_VARIABLE, type Line, type Plan, SIDE_VARIABLE } from './protocol.ts';
 
 /** Milliseconds a victim that nobody kills may take to do what it was told. */
 const LIFE_MS_MAX = 120_000;
 
-/** When to kill: so long after the `times`-th line of a type. */
-export interface KillTime {
-  readonly after: 'opening' | 'opened' | 'recovered' | 'acknowledged' | 'closing';
-  readonly times: number;
+/** Processes that are not gone: none outlives this one, stopped ones least of all. */
+const living = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const each of living) each.kill('SIGKILL');
+});
+
+/** One signal, so long after the moment before. */
+export interface SignalStep {
+  readonly signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP' | 'SIGCONT';
   readonly delayMs: number;
 }
 
-/** How a life ended. */
+/** What is done to a victim: signals one after the other, from the `times`-th line of a type on. */
+export interface Assault {
+  readonly after: 'opening' | 'opened' | 'recovered' | 'acknowledged' | 'closing';
+  readonly times: number;
+  readonly steps: readonly SignalStep[];
+}
+
+/** How a life ended: `cut` is its own exit at a second SIGTERM. */
 export interface LifeEnd {
-  readonly wasKilled: boolean;
+  readonly how: 'killed' | 'cut' | 'closed';
   /** The types of lines that were told at least once. */
   readonly told: ReadonlySet<Line['type']>;
+  readonly signals: readonly SignalStep['signal'][];
   /** From `opening` to `opened`, ms; undefined when it did not get there. */
   readonly openMs: number | undefined;
+}
+
+/** What a life is told to do, and who listens. */
+export interface LifeOrders {
+  readonly plan: Plan;
+  /** Missing: it ends by itself. */
+  readonly assault: Assault | undefined;
+  readonly hear: (line: Line) => void;
+  /** Called while the process is stopped; it is continued when this resolves and the time has passed. */
+  readonly stopped: () => Promise<void>;
 }
 
 /** See the head of the file. */
@@ -31,17 +53,21 @@ export class Life {
   readonly number: number;
   readonly #process: ChildProcess;
   readonly #closed: Promise<unknown>;
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #signals: SignalStep['signal'][] = [];
   #errors = '';
+  #isOverdue = false;
 
-  constructor(number: number, sideDirectory: string) {
+  /** Starts the process of `script`. `sideDirectory`: where tools and provider tell what ran. */
+  constructor(number: number, script: string, sideDirectory: string) {
     this.number = number;
-    const loader = new URL('../loader/register.mjs', import.meta.url).href;
-    const script = fileURLToPath(new URL('./workload.ts', import.meta.url));
-    this.#process = spawn(process.execPath, ['--import', loader, script], {
+    this.#process = spawn(process.execPath, [script], {
       stdio: ['pipe', 'pipe', 'pipe'],
       env: { ...process.env, NODE_OPTIONS: '', [SIDE_VARIABLE]: sideDirectory, [LIFE_VARIABLE]: String(number) },
     });
     this.#closed = once(this.#process, 'close');
+    living.add(this.#process);
+    this.#process.once('exit', () => living.delete(this.#process));
     this.#process.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#errors = (this.#errors + text).slice(-4_000);
     });
@@ -50,47 +76,69 @@ export class Life {
   }
 
   /** Lives the plan; resolves when the process is gone. Rejects when it ended otherwise than it was to. */
-  async live(plan: Plan, kill: KillTime | undefined, hear: (line: Line) => void): Promise<LifeEnd> {
+  async live({ plan, assault, hear, stopped }: LifeOrders): Promise<LifeEnd> {
     const told = new Set<Line['type']>();
     const times = new Map<Line['type'], number>();
-    let wasKilled = false;
     let heard = 0;
-    const end = (): void => {
-      wasKilled = true;
+    this.#after(LIFE_MS_MAX, () => {
+      this.#isOverdue = true;
       this.#process.kill('SIGKILL');
+    });
+    const take = (line: Line): void => {
+      if (!told.has(line.type)) times.set(line.type, performance.now());
+      told.add(line.type);
+      hear(line);
+      if (line.type !== assault?.after) return;
+      heard += 1;
+      if (heard === assault.times) this.#attack(assault.steps, stopped);
     };
-    const deadline = setTimeout(() => this.#process.kill('SIGKILL'), LIFE_MS_MAX);
-    const timers = [deadline];
     let rest = '';
     this.#process.stdout?.setEncoding('utf8').on('data', (text: string) => {
       const lines = (rest + text).split('\n');
       rest = lines.pop() ?? '';
-      for (const each of lines) {
-        const line = JSON.parse(each) as Line;
-        if (!told.has(line.type)) times.set(line.type, performance.now());
-        told.add(line.type);
-        hear(line);
-        if (line.type !== kill?.after) continue;
-        heard += 1;
-        if (heard === kill.times) timers.push(setTimeout(end, kill.delayMs));
-      }
+      for (const line of lines) take(JSON.parse(line) as Line);
     });
     this.#process.stdin?.write(`${JSON.stringify(plan)}\n`);
     await this.#closed;
-    for (const timer of timers) clearTimeout(timer);
-    if (!wasKilled && !told.has('closed')) {
-      throw new Error(
-        `life ${this.number} ended by itself (${this.#process.exitCode ?? this.#process.signalCode}), after ${[...told].join(', ')}: ${this.#errors}`,
-      );
-    }
-    const opening = times.get('opening');
-    const opened = times.get('opened');
-    return { wasKilled, told, openMs: opening === undefined || opened === undefined ? undefined : opened - opening };
+    for (const timer of this.#timers) clearTimeout(timer);
+    const [opening, opened] = [times.get('opening'), times.get('opened')];
+    const openMs = opening === undefined || opened === undefined ? undefined : opened - opening;
+    return { how: this.#how(told), told, signals: this.#signals, openMs };
   }
 
   /** For a life that is not needed any more. */
   async discard(): Promise<void> {
     this.#process.kill('SIGKILL');
     await this.#closed;
+  }
+
+  #attack(steps: readonly SignalStep[], stopped: () => Promise<void>): void {
+    const [step, ...rest] = steps;
+    if (step === undefined) return;
+    this.#after(step.delayMs, () => {
+      this.#signal(step.signal);
+      if (step.signal !== 'SIGSTOP') this.#attack(rest, stopped);
+      else void stopped().then(() => this.#attack(rest, stopped));
+    });
+  }
+
+  #signal(signal: SignalStep['signal']): void {
+    if (this.#process.kill(signal)) this.#signals.push(signal);
+  }
+
+  #after(delayMs: number, work: () => void): void {
+    this.#timers.add(setTimeout(work, delayMs));
+  }
+
+  #how(told: ReadonlySet<Line['type']>): LifeEnd['how'] {
+    const { exitCode, signalCode } = this.#process;
+    if (this.#isOverdue) throw new Error(`life ${this.number} hangs, after ${[...told].join(', ')}: ${this.#errors}`);
+    if (signalCode === 'SIGKILL' && this.#signals.includes('SIGKILL')) return 'killed';
+    const terms = this.#signals.filter((signal) => signal === 'SIGTERM').length;
+    if (exitCode === CUT_SHORT_CODE && terms > 1) return 'cut';
+    if (exitCode === 0 && told.has('closed')) return 'closed';
+    throw new Error(
+      `life ${this.number} ended by itself (${exitCode ?? signalCode}), after ${[...told].join(', ')}: ${this.#errors}`,
+    );
   }
 }

@@ -3,6 +3,7 @@
  * kill that nothing it promised is broken. Exit code 1 and the kept directory when something is. A kill does not test power
  * loss: what the kernel was handed survives it.
  */
+import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { runCrashLoop } from './crash-loop.ts';
 import { describeReport } from './report.ts';
@@ -11,17 +12,21 @@ const { values } = parseArgs({
   options: {
     kills: { type: 'string', default: '200' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    lanes: { type: 'string', default: String(availableParallelism() + 1) },
     verbose: { type: 'boolean', default: false },
   },
 });
-const [kills, seed] = [Number(values.kills), Number(values.seed)];
-if (!Number.isInteger(kills) || kills < 1 || !Number.isInteger(seed)) {
-  console.error('usage: npm run crash -- [--kills <number>] [--seed <number>] [--verbose]');
+const [kills, seed, lanes] = [Number(values.kills), Number(values.seed), Number(values.lanes)];
+if (![kills, lanes].every((each) => Number.isInteger(each) && each > 0) || !Number.isInteger(seed)) {
+  console.error('usage: npm run crash -- [--kills <number>] [--seed <number>] [--lanes <number>] [--verbose]');
   process.exit(2);
 }
+// With this process go its victims, which only an orderly exit takes along.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
 const report = await runCrashLoop({
   kills,
   seed,
+  lanes,
   ...(values.verbose ? { progress: (text: string) => console.log(text) } : {}),
 });
 for (const line of describeReport(report)) console.log(line);

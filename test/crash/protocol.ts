@@ -3,6 +3,7 @@
  * as soon as the fact is known. A line that is whole was told; one that the kill cut off was not.
  */
 import { createHash } from 'node:crypto';
+import type { Durability } from '../../src/journal/journal.ts';
 
 /** A message of the workload. Its content follows from `uid`, so that it can be sent again by another process. */
 export interface SentMessage {
@@ -28,6 +29,7 @@ export interface Plan {
   readonly directory: string;
   readonly life: number;
   readonly seed: number;
+  readonly durability: Durability;
   readonly threads: { readonly sessions: number; readonly models: number };
   /** Tools and provider as values on the host thread, else by URL on threads of their own. */
   readonly isInline: boolean;
@@ -35,6 +37,14 @@ export interface Plan {
   readonly mode: 'work' | 'finish';
   /** Closes the runtime this long after it is open, ms. */
   readonly closeAfterMs?: number;
+  /** Short timeouts, for a life that is stopped for a multiple of them; else the defaults. */
+  readonly timeouts?: { readonly toolMs: number; readonly modelMs: number };
+  /** Sends one message to each of so many sessions, more than a session thread holds in memory. */
+  readonly flood: number;
+  /** Deletions that were asked for and never acknowledged: asked for again. */
+  readonly remove: readonly string[];
+  /** Sessions to resume in a finishing life: they may be paused. */
+  readonly resume: readonly string[];
   /** Keyed messages to send again: those never acknowledged, and some that were. */
   readonly resend: readonly SentMessage[];
   readonly respawn: readonly SpawnWish[];
@@ -66,13 +76,17 @@ export type Line =
   | { readonly type: 'spawned'; readonly uid: string; readonly child: string }
   | { readonly type: 'reply'; readonly child: string; readonly outcome: Outcome }
   | { readonly type: 'interrupted'; readonly session: string }
+  | { readonly type: 'recalled'; readonly session: string; readonly pendingId: number; readonly won: boolean }
+  /** Told before it is asked for, and when it is acknowledged. */
+  | { readonly type: 'pausing' | 'paused' | 'resuming' | 'resumed'; readonly session: string }
+  | { readonly type: 'deleting' | 'deleted'; readonly session: string }
   | { readonly type: 'event'; readonly session: string; readonly seq: number; readonly digest: string }
   | { readonly type: 'state'; readonly session: string; readonly state: string; readonly why: string }
   | { readonly type: 'trouble'; readonly what: string };
 
-/** One run of a tool, told by the tool itself: `ended` when its outside effect has happened. */
+/** One run of a tool, told by the tool itself: `ended` when its outside effect has happened, `asked` by its probe. */
 export interface ToolLine {
-  readonly type: 'started' | 'ended';
+  readonly type: 'started' | 'ended' | 'asked';
   readonly tool: string;
   readonly key: string;
   readonly life: number;
@@ -93,6 +107,8 @@ export interface CallLine {
 /** Environment variables that tell tools and provider, on whatever thread, where to write and in which life. */
 export const SIDE_VARIABLE = 'TROUPE_CRASH_SIDE';
 export const LIFE_VARIABLE = 'TROUPE_CRASH_LIFE';
+/** How a victim exits that is told to stop a second time while it closes. */
+export const CUT_SHORT_CODE = 143;
 /** Files beside the store. */
 export const TOOL_FILE = 'tools.jsonl';
 export const CALL_FILE = 'calls.jsonl';
@@ -105,6 +121,14 @@ export function digestOf(text: string): string {
 /** A number below `below` that follows from a digest; `salt` gives independent ones. */
 export function numberOf(digest: string, below: number, salt = ''): number {
   return createHash('sha256').update(digest).update(salt).digest().readUInt32BE(0) % below;
+}
+
+/** Ids of sessions that are made to be deleted begin with this. */
+export const MORTAL = 'mortal-';
+
+/** This session, or one of its ancestors, may be deleted at any time. */
+export function isMortal(session: string): boolean {
+  return session.startsWith(MORTAL);
 }
 
 const OPERATIONS: readonly string[] = [

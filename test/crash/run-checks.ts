@@ -2,17 +2,32 @@
  * What ran, and how often: model calls and tool runs of all lives against what the store says was finished. Knows which life
  * first left an answer or a result behind, so that a repetition in a later one is found.
  */
-import type { Ledger } from './ledger.ts';
+import type { Ledger, ToolStory } from './ledger.ts';
 import type { SessionFacts } from './session-facts.ts';
 import type { Reading } from './store-facts.ts';
 
 type Sessions = ReadonlyMap<string, SessionFacts>;
 
+/** A life as the checks look back on it. */
+export interface PastLife {
+  readonly number: number;
+  /** Killed, or ended by itself in the middle of its work. */
+  readonly wasKilled: boolean;
+  /** Set where timeouts were short and the process was stopped for longer: a call may have run out of time. */
+  readonly toolTimeoutMs?: number;
+  /** A claim is durable before its model call. */
+  readonly isStrict?: boolean;
+}
+
 /** See the head of the file. Findings go to the ledger. */
 export class RunChecker {
   readonly #ledger: Ledger;
-  /** Lives that ended with a kill. */
-  readonly #killed = new Set<number>();
+  /** Lives whose last claims need not be in the log. */
+  readonly #mayLoseClaims = new Set<number>();
+  /** Lives in which a call may have run out of time, and then was made again. */
+  readonly #timedOut = new Set<number>();
+  /** Recoveries of each session when the last life ended in good order; undefined: it did not. */
+  #recoveriesAtRest: ReadonlyMap<string, number> | undefined;
   /** The life after which a half-step's answer was first found durable, by session. */
   readonly #answeredIn = new Map<string, Map<number, number>>();
   /** The life after which a call's result was first found durable, by key. */
@@ -25,25 +40,29 @@ export class RunChecker {
   }
 
   /** Checks what ran in one life, when its process is gone. */
-  check({ changed, sessions }: Reading, life: { readonly number: number; readonly wasKilled: boolean }): void {
-    if (life.wasKilled) this.#killed.add(life.number);
+  check({ changed, sessions }: Reading, life: PastLife): void {
+    // A claim need not be durable before its call, but in `strict`: elsewhere it may be lost with the process.
+    if (life.wasKilled && life.isStrict !== true) this.#mayLoseClaims.add(life.number);
+    if (life.toolTimeoutMs !== undefined) this.#timedOut.add(life.number);
     this.#checkModelCalls(sessions);
     this.#checkToolRuns(sessions, life.number);
+    this.#checkRest(sessions, !life.wasKilled);
     for (const id of changed) this.#noteDone(sessions.get(id), life.number);
   }
 
   /** Every request is the log's own, none is asked again once its answer is durable, and one asked again has the same bytes. */
   #checkModelCalls(sessions: Sessions): void {
     for (const [session, calls] of this.#ledger.calls) {
+      if (this.#ledger.sessions.mayBeGone(session)) continue;
       const facts = sessions.get(session);
       for (let index = this.#callsChecked.get(session) ?? 0; index < calls.length; index += 1) {
         const call = calls[index];
         if (call === undefined) break;
         const halfStep = facts?.requests.get(call.digest);
         if (halfStep === undefined) {
-          // A claim need not be durable before its call: it was lost with the process, and all that followed from it.
+          // Lost with the process, and all that followed from it; or deleted with its session.
           const wasLost =
-            this.#killed.has(call.life) &&
+            this.#mayLoseClaims.has(call.life) &&
             !calls.slice(index).some((later) => later.life === call.life && facts?.requests.has(later.digest) === true);
           if (!wasLost)
             this.#ledger.violate(
@@ -59,9 +78,14 @@ export class RunChecker {
             `half-step ${halfStep} of ${session}, answered in life ${answeredIn}, was asked in ${call.life}`,
           );
         }
-        const before = calls.slice(0, index).findLast((other) => other.digest === call.digest);
-        if (before?.life === call.life)
-          this.#ledger.violate('repeated', `half-step ${halfStep} of ${session} was asked twice in life ${call.life}`);
+        const earlier = calls.slice(0, index).filter((other) => other.digest === call.digest);
+        const before = earlier.at(-1);
+        const times = earlier.filter((other) => other.life === call.life).length + 1;
+        if (times > (this.#timedOut.has(call.life) ? 2 : 1))
+          this.#ledger.violate(
+            'repeated',
+            `half-step ${halfStep} of ${session} was asked ${times} times in life ${call.life}`,
+          );
         if (before !== undefined && before.whole !== call.whole) {
           this.#ledger.violate('changed', `half-step ${halfStep} of ${session} was asked again with other bytes`);
         }
@@ -72,26 +96,52 @@ export class RunChecker {
 
   /** I4, and the same for the other effect classes. */
   #checkToolRuns(sessions: Sessions, life: number): void {
-    for (const [key, { tool, starts, ends }] of this.#ledger.tools) {
-      if (!starts.includes(life)) continue;
+    for (const [key, story] of this.#ledger.tools) {
+      if (!story.starts.includes(life)) continue;
+      this.#checkToolRun(key, story, life);
       const session = key.slice(0, key.lastIndexOf('#'));
-      if (sessions.get(session)?.calls.has(key) !== true) {
-        this.#ledger.violate('failed', `${tool} ran for ${key}, a call the log does not have`);
-      }
-      if (tool === 'once' && starts.length > 1)
-        this.#ledger.violate('repeated', `${tool} started ${starts.length} times for ${key}`);
-      if (tool === 'probe' && ends > 1)
-        this.#ledger.violate('repeated', `${tool} took effect ${ends} times for ${key}`);
-      if (starts.filter((each) => each === life).length > 1)
-        this.#ledger.violate('repeated', `${tool} started twice for ${key} in life ${life}`);
-      const resultIn = this.#resultIn.get(key);
-      if (resultIn !== undefined && resultIn < life) {
-        this.#ledger.violate(
-          'repeated',
-          `${tool} ran for ${key} in life ${life}, its result was there since ${resultIn}`,
-        );
-      }
+      if (sessions.get(session)?.calls.has(key) !== true && !this.#ledger.sessions.mayBeGone(session))
+        this.#ledger.violate('failed', `${story.tool} ran for ${key}, a call the log does not have`);
     }
+  }
+
+  #checkToolRun(key: string, { tool, starts, asks, ends }: ToolStory, life: number): void {
+    const inThisLife = starts.filter((each) => each === life).length;
+    const isSecond = starts.length > inThisLife;
+    if (tool === 'once' && starts.length > 1)
+      this.#ledger.violate('repeated', `${tool} started ${starts.length} times for ${key}`);
+    if (tool === 'probe' && ends > 1) this.#ledger.violate('repeated', `${tool} took effect ${ends} times for ${key}`);
+    if (tool === 'probe' && isSecond && !asks.includes(life))
+      this.#ledger.violate('repeated', `${tool} started again for ${key} in life ${life}, its probe was not asked`);
+    if (inThisLife > 1) this.#ledger.violate('repeated', `${tool} started twice for ${key} in life ${life}`);
+    const resultIn = this.#resultIn.get(key);
+    if (resultIn !== undefined && resultIn < life)
+      this.#ledger.violate(
+        'repeated',
+        `${tool} ran for ${key} in life ${life}, its result was there since ${resultIn}`,
+      );
+  }
+
+  /** F13: who closes in good order leaves nothing for the next start to recover. */
+  #checkRest(sessions: Sessions, isOrderly: boolean): void {
+    for (const [session, recoveries] of this.#recoveriesAtRest ?? []) {
+      const now = sessions.get(session)?.recoveries ?? 0;
+      if (now > recoveries) this.#ledger.violate('redone', `${session} was recovered after an orderly end`);
+    }
+    this.#recoveriesAtRest = undefined;
+    if (!isOrderly) return;
+    const atRest = new Map<string, number>();
+    for (const { id, state, recoveries } of sessions.values()) {
+      // A retry that waits for its time is nothing that runs.
+      if (state.current?.retryAt !== undefined) continue;
+      if (state.state === 'awaiting' || state.openCalls.size > 0)
+        this.#ledger.violate(
+          'redone',
+          `${id} is ${state.state} with ${state.openCalls.size} calls after an orderly end`,
+        );
+      atRest.set(id, recoveries);
+    }
+    this.#recoveriesAtRest = atRest;
   }
 
   #noteDone(facts: SessionFacts | undefined, life: number): void {

@@ -49,15 +49,21 @@ export interface SessionFacts {
   readonly failures: string[];
   /** Digests of durable events; index 0 is event 1. */
   readonly events: string[];
+  /** Half-steps that began while the session was paused. */
+  readonly claimedPaused: number[];
+  /** `session.recovered` events: how often it was found at work that was lost. */
+  recoveries: number;
   /** Why the request would be refused, were it sent as the log stands. */
   readonly illegal: readonly string[];
 }
 
+type Gathered = Omit<SessionFacts, 'illegal'>;
+
 /** Folds a session's turns. Throws where the runtime would call the log corrupt. */
 export function gatherFacts(id: string, turns: Iterable<RecordTurn>): SessionFacts {
-  const gatherer = new Gatherer(id);
+  const gatherer = new FactsGatherer(id);
   for (const turn of turns) gatherer.turn(turn);
-  return gatherer.finish();
+  return gatherer.facts();
 }
 
 /** The messages of the request as the state stands; every agent of the workload has tools. */
@@ -65,13 +71,14 @@ function requestMessages(state: SessionState): ReturnType<typeof renderMessages>
   return renderMessages(state.messages, { timestamps: false, deliveriesAsText: false });
 }
 
-class Gatherer {
-  readonly #facts: Omit<SessionFacts, 'illegal'>;
+/** Folds a session's log as it grows: each turn once, over all lives. */
+export class FactsGatherer {
+  readonly #facts: Gathered;
   readonly #callKeys = new Map<string, string>();
   readonly #observer: Observer;
 
   constructor(id: string) {
-    const facts: Omit<SessionFacts, 'illegal'> = {
+    const facts: Gathered = {
       id,
       state: emptyState(id),
       accepted: new Map(),
@@ -90,6 +97,8 @@ class Gatherer {
       exits: [],
       failures: [],
       events: [],
+      claimedPaused: [],
+      recoveries: 0,
     };
     this.#facts = facts;
     this.#observer = {
@@ -98,10 +107,12 @@ class Gatherer {
     };
   }
 
+  /** Takes the next turn. Throws where the runtime would call the log corrupt. */
   turn({ at, records }: RecordTurn): void {
     const { state } = this.#facts;
     let claims = false;
     for (const record of records) {
+      if (record.type === 'claimed' && state.paused) this.#facts.claimedPaused.push(record.halfStep);
       apply(state, record, at, this.#observer);
       this.#record(record);
       claims ||= record.type === 'claimed';
@@ -111,7 +122,8 @@ class Gatherer {
     }
   }
 
-  finish(): SessionFacts {
+  /** The facts as the log stands now. Lists and maps are shared with those given before and after. */
+  facts(): SessionFacts {
     const { state } = this.#facts;
     const messages = requestMessages(state);
     const body = {
@@ -168,6 +180,9 @@ class Gatherer {
         return;
       case 'childExited':
         facts.childExits.set(record.child, (facts.childExits.get(record.child) ?? 0) + 1);
+        return;
+      case 'recovered':
+        facts.recoveries += 1;
         return;
       case 'exited':
         facts.exits.push({ reason: record.reason, reply: record.reply });

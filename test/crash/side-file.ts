@@ -1,4 +1,7 @@
-/** Files of JSON lines that outlive a kill: each line is one append, whole or not there. */
+/**
+ * Files of JSON lines that outlive a kill. Each line is one append; one that a kill cut off, between two pages of the file, is no
+ * line: whoever wrote it died before what it tells of began.
+ */
 import { appendFileSync, closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIFE_VARIABLE, SIDE_VARIABLE } from './protocol.ts';
@@ -13,9 +16,9 @@ export function sidePath(file: string): string {
   return join(process.env[SIDE_VARIABLE] ?? '.', file);
 }
 
-/** Appends one line, in the kernel's hands when this returns. */
+/** Appends one line, in the kernel's hands when this returns. It begins on a line of its own, whatever was cut off before. */
 export function appendLine(path: string, line: unknown): void {
-  appendFileSync(path, `${JSON.stringify(line)}\n`);
+  appendFileSync(path, `\n${JSON.stringify(line)}\n`);
 }
 
 /** Reads a growing file of lines; each call of `next` gives what came since the last. */
@@ -36,7 +39,7 @@ export class LineReader<T> {
     return text
       .slice(0, end)
       .split('\n')
-      .map((line) => JSON.parse(line) as T);
+      .flatMap((line) => parsed<T>(line));
   }
 
   #readRest(): string {
@@ -53,4 +56,10 @@ export class LineReader<T> {
       closeSync(file);
     }
   }
+}
+
+/** The line's value; nothing for an empty one, and for one that was cut off. */
+function parsed<T>(line: string): readonly T[] {
+  if (!line.startsWith('{') || !line.endsWith('}')) return [];
+  return [JSON.parse(line) as T];
 }

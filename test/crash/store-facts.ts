@@ -1,27 +1,44 @@
 /**
- * The store of the victim between two lives: opened as the next life will open it, and every session folded whose log grew.
- * Facts of the others are kept from the reading before.
+ * The store of the victim between two lives: opened as the next life will open it, and what is new in the log folded onto what
+ * was read before. At the end everything is read anew, and must be the same.
  */
-
-import type { Journal } from '../../src/journal/journal.ts';
+import type { Journal, SessionKey } from '../../src/journal/journal.ts';
 import { openJournal } from '../../src/journal/open-journal.ts';
 import { readManifest, shardDirectory } from '../../src/journal/store-manifest.ts';
-import { decodeTurn, type RecordTurn } from '../../src/session/records.ts';
-import { gatherFacts, type SessionFacts } from './session-facts.ts';
+import { decodeTurn } from '../../src/session/records.ts';
+import { FactsGatherer, type SessionFacts } from './session-facts.ts';
 
 /** What one reading found. */
 export interface Reading {
+  /** Session threads the store was made for; 0: there is no store yet. */
+  readonly shards: number;
   /** Sessions whose logs grew since the reading before. */
   readonly changed: ReadonlySet<string>;
   readonly sessions: ReadonlyMap<string, SessionFacts>;
+  /** What cannot be read, or was read otherwise before. */
+  readonly torn: readonly string[];
+  /** Checkpoints found since the first reading. */
+  readonly checkpoints: number;
+}
+
+interface Known {
+  readonly key: SessionKey;
+  readonly gatherer: FactsGatherer;
+  facts: SessionFacts;
+}
+
+/** What is known of one shard. */
+interface ShardFacts {
+  readonly sessions: Map<string, Known>;
+  position: number;
+  checkpointed: number;
 }
 
 /** See the head of the file. */
 export class StoreFacts {
   readonly #directory: string;
-  readonly #sessions = new Map<string, SessionFacts>();
-  /** Positions read up to, by shard. */
-  readonly #positions = new Map<number, number>();
+  readonly #shards = new Map<number, ShardFacts>();
+  #checkpoints = 0;
 
   constructor(directory: string) {
     this.#directory = directory;
@@ -30,35 +47,61 @@ export class StoreFacts {
   /** Reads what is new; with `all`, everything anew. No process may have the store open. */
   async read(all: boolean): Promise<Reading> {
     const changed = new Set<string>();
-    const manifest = await readManifest(this.#directory);
-    for (let shard = 0; shard < (manifest?.shards ?? 0); shard += 1) {
-      const journal = await openJournal({ directory: shardDirectory(this.#directory, shard), durability: 'flush' });
+    const torn: string[] = [];
+    const { shards = 0 } = (await readManifest(this.#directory)) ?? {};
+    for (let index = 0; index < shards; index += 1) {
+      const before = this.#shards.get(index) ?? { sessions: new Map(), position: 0, checkpointed: 0 };
+      const shard = all ? { ...before, sessions: new Map(), position: 0 } : before;
+      const journal = await openJournal({ directory: shardDirectory(this.#directory, index), durability: 'flush' });
       try {
-        this.#readShard(journal, shard, all, changed);
+        readShard(journal, shard, changed, torn);
+        if (journal.checkpointed() !== shard.checkpointed) this.#checkpoints += 1;
+        shard.checkpointed = journal.checkpointed();
+        if (all) compare(before, shard, torn);
       } finally {
         await journal.close();
       }
+      this.#shards.set(index, shard);
     }
-    return { changed, sessions: this.#sessions };
-  }
-
-  #readShard(journal: Journal, shard: number, all: boolean, changed: Set<string>): void {
-    const keys = new Set<number>();
-    let position = all ? 0 : (this.#positions.get(shard) ?? 0);
-    for (const entry of journal.tail(position)) {
-      keys.add(entry.key);
-      position = entry.position;
-    }
-    this.#positions.set(shard, position);
-    for (const key of keys) {
-      const id = journal.nameOf(key);
-      if (id === undefined) throw new Error(`key ${key} of shard ${shard} has turns and no name`);
-      this.#sessions.set(id, gatherFacts(id, turnsOf(journal, key)));
-      changed.add(id);
-    }
+    const sessions = new Map<string, SessionFacts>();
+    for (const shard of this.#shards.values()) for (const [id, { facts }] of shard.sessions) sessions.set(id, facts);
+    return { shards, changed, sessions, torn, checkpoints: this.#checkpoints };
   }
 }
 
-function* turnsOf(journal: Journal, key: number): Iterable<RecordTurn> {
-  for (const entry of journal.read(key, 0)) yield decodeTurn(entry.data);
+function readShard(journal: Journal, shard: ShardFacts, changed: Set<string>, torn: string[]): void {
+  // What was deleted is not in the tail any more: it is forgotten by its name, which may stand for another session since.
+  for (const [id, { key }] of shard.sessions) if (journal.keyOf(id) !== key) shard.sessions.delete(id);
+  const broken = new Set<SessionKey>();
+  for (const entry of journal.tail(shard.position)) {
+    if (entry.position < shard.position) torn.push(`position ${entry.position} comes after ${shard.position}`);
+    shard.position = entry.position;
+    if (broken.has(entry.key)) continue;
+    const id = journal.nameOf(entry.key);
+    try {
+      if (id === undefined) throw new Error(`key ${entry.key} has turns and no name`);
+      const gatherer = shard.sessions.get(id)?.gatherer ?? new FactsGatherer(id);
+      gatherer.turn(decodeTurn(entry.data));
+      changed.add(id);
+      // The facts are taken once all turns are in: see below.
+      if (!shard.sessions.has(id)) shard.sessions.set(id, { key: entry.key, gatherer, facts: gatherer.facts() });
+    } catch (error) {
+      broken.add(entry.key);
+      torn.push(`${id ?? `key ${entry.key}`} at ${entry.position}: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+  for (const id of changed) {
+    const known = shard.sessions.get(id);
+    if (known !== undefined) known.facts = known.gatherer.facts();
+  }
+}
+
+/** What was read piece by piece, between lives, is what the store says in the end. */
+function compare(before: ShardFacts, now: ShardFacts, torn: string[]): void {
+  for (const [id, { facts }] of before.sessions) {
+    const again = now.sessions.get(id)?.facts;
+    if (again === undefined) continue;
+    if (facts.events.some((digest, index) => again.events[index] !== digest))
+      torn.push(`${id} has other events than were read before`);
+  }
 }

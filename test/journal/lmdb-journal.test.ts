@@ -55,7 +55,10 @@ async function expectCorrupt(path: string): Promise<void> {
     (thrown: unknown) => thrown,
   );
   expect(error).toBeInstanceOf(StoreCorruptError);
-  expect(error).toMatchObject({ code: 'store_corrupt', data: { path, reason: expect.any(String) } });
+  expect(error).toMatchObject({
+    code: 'store_corrupt',
+    data: { path, reason: expect.any(String), hint: expect.stringContaining('troupe doctor') },
+  });
   expect(await digest(path)).toBe(before);
 }
 
@@ -151,7 +154,12 @@ describe('F08: a store that is not ours or not whole', () => {
     whole.writeUInt8(whole.readUInt8(at) ^ 1, at);
     await writeFile(path, whole);
     const journal = await openStore();
-    expect(() => [...journal.tail(0)]).toThrow(StoreCorruptError);
+    const place = { path: directory, row: expect.any(Number), hint: expect.stringContaining('troupe doctor') };
+    for (const read of [() => [...journal.tail(0)], () => [...journal.read(journal.keyOf('a') ?? 0, 0)]]) {
+      expect(read).toThrow(
+        expect.objectContaining({ name: 'StoreCorruptError', data: expect.objectContaining(place) }),
+      );
+    }
     await journal.close();
   });
 

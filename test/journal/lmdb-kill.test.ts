@@ -45,7 +45,7 @@ function checkAgainst(journal: Journal, acknowledged: readonly number[]): readon
   return tailed;
 }
 
-describe.each(['flush', 'os'] as const)('F01: a process that is killed, durability %s', (durability) => {
+describe.each(['flush', 'os'] as const)('F01, F05: a process that is killed, durability %s', (durability) => {
   test(`loses nothing acknowledged and leaves no half turn, ${KILLS} kills over one store`, async () => {
     const acknowledged = Array.from({ length: SESSIONS }, () => -1);
     let fence = 0;

@@ -40,7 +40,7 @@ describe('anthropic over the SDK', () => {
     );
   });
 
-  it('thinking, text and parallel calls come back whole and are accepted in the next request (R20, R21)', async () => {
+  it('R20, R21: thinking, text and parallel calls come back whole and are accepted in the next request', async () => {
     const script: Script = [
       {
         thinking: 'I should add twice.',
@@ -75,7 +75,7 @@ describe('anthropic over the SDK', () => {
     });
   });
 
-  it('redacted thinking and server tool blocks pass through', async () => {
+  it('R20, R37: redacted thinking and server tool blocks pass through', async () => {
     const content = [
       { type: 'redacted_thinking', data: 'b3BhcXVl' },
       { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } },
@@ -94,7 +94,7 @@ describe('anthropic over the SDK', () => {
     });
   });
 
-  it('A8: marks stand on the wire only: last tool, system, last block that can carry one', async () => {
+  it('R16, A8: marks stand on the wire only: last tool, system, last block that can carry one', async () => {
     await withFake({ script: ['a', 'b'] }, async (fake) => {
       const model = provider(fake.url);
       const marked = { type: 'text', text: 'old', cache_control: { type: 'ephemeral' } } as const;
@@ -187,7 +187,6 @@ describe('anthropic over the SDK', () => {
     ['disconnect', 'model_connection'],
     ['missing_stop', 'model_protocol'],
     ['bad_json', 'model_protocol'],
-    ['truncated_input', 'model_protocol'],
     ['wrong_index', 'model_protocol'],
     ['out_of_order', 'model_protocol'],
   ];
@@ -196,6 +195,18 @@ describe('anthropic over the SDK', () => {
       const model = provider(fake.url);
       expect(await failure(model)).toMatchObject({ code, retryable: true });
       expect(textOf(await model.generate(ask(), context()))).toBe('whole');
+    });
+  });
+
+  it('F27: a call whose input breaks off comes back with the text the model wrote, for the session to refuse', async () => {
+    await withFake({ script: [], faults: { at: { 0: 'truncated_input' } } }, async (fake) => {
+      const { content, stop_reason } = await provider(fake.url).generate(ask(), context());
+      expect(stop_reason).toBe('tool_use');
+      expect(content.at(-1)).toMatchObject({
+        type: 'tool_use',
+        name: 'never',
+        input: expect.stringMatching(/^\{"run"/),
+      });
     });
   });
 
@@ -280,7 +291,7 @@ describe('anthropic over the SDK', () => {
 });
 
 describe('credentials', () => {
-  it('N3, F70: a key echoed by a server is cut out of the message, and the cause is left out', async () => {
+  it('F70, N3: a key echoed by a server is cut out of the message, and the cause is left out', async () => {
     const echo = (body: string): ModelProvider =>
       createAnthropicProvider({ apiKey: SECRET }, () => Promise.resolve(new Response(body, { status: 400 })));
     for (const body of [
@@ -300,7 +311,7 @@ describe('credentials', () => {
     expect(error.message + String(error.stack) + JSON.stringify(error.cause ?? null)).not.toContain(SECRET);
   });
 
-  it('N3: a key no header can carry is an authentication error without the key', async () => {
+  it('F36, N3: a key no header can carry is an authentication error without the key', async () => {
     const error = await failure(createAnthropicProvider({ apiKey: `${SECRET}\nx` }));
     expect(error).toMatchObject({ code: 'model_authentication' });
     expect((error as Error).message).not.toContain(SECRET);
@@ -319,7 +330,7 @@ describe('credentials', () => {
     });
   });
 
-  it('key, token and headers reach the server as they are', async () => {
+  it('F36: key, token and headers reach the server as they are', async () => {
     const seen: Headers[] = [];
     const spy: typeof globalThis.fetch = (_url, init) => {
       seen.push(new Headers(init?.headers));
@@ -345,7 +356,7 @@ describe('credentials', () => {
     expect(seen[0]?.get('anthropic-version')).toMatch(/^\d{4}-\d\d-\d\d$/);
   });
 
-  it('nothing is printed, deprecated models included', async () => {
+  it('F37, F70: nothing is printed, deprecated models included', async () => {
     const prints = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'error')];
     await withFake({ script: ['ok'], faults: { at: { 1: 'bad_json' } } }, async (fake) => {
       const model = provider(fake.url);
@@ -371,7 +382,7 @@ describe('anthropic()', () => {
     expect(anthropic({ fetch: globalThis.fetch })).toMatchObject({ name: 'anthropic' });
   });
 
-  it('refuses bad and unknown options by name, without showing the key', () => {
+  it('F70: refuses bad and unknown options by name, without showing the key', () => {
     const build = (options: object) => (): unknown => anthropic(options);
     expect(build({ model: 'x' })).toThrow(/anthropic\.model/);
     expect(build({ baseURL: 'ftp://x' })).toThrow(/anthropic\.baseURL/);

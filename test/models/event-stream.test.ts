@@ -15,7 +15,7 @@ const line = fc.oneof(
 const stream = fc.array(fc.tuple(line, fc.constantFrom('\n', '\r\n', '\r')), { maxLength: 20 });
 
 describe('EventStreamParser', () => {
-  it('E1, T5: any chunking of the same bytes gives the same events', () => {
+  it('F26, E1, T5: any chunking of the same bytes gives the same events', () => {
     fc.assert(
       fc.property(stream, fc.array(fc.nat(300), { maxLength: 10 }), (lines, cuts) => {
         const bytes = Buffer.from(lines.flat().join(''));
@@ -28,7 +28,7 @@ describe('EventStreamParser', () => {
     );
   });
 
-  it('names, joins data lines, strips one blank, ignores comments and the rest', () => {
+  it('F26, E1: names, joins data lines, strips one blank, ignores comments and the rest', () => {
     const text = ': hi\nevent: a\ndata: one\ndata:  two\nid: 1\nretry: 2\n\ndata:x\n\nevent: lost\n\ndata\n\n';
     expect(parse([Buffer.from(text)])).toEqual([
       { name: 'a', data: 'one\n two' },
@@ -37,11 +37,11 @@ describe('EventStreamParser', () => {
     ]);
   });
 
-  it('E2: an event without its blank line is none', () => {
+  it('F24, E2: an event without its blank line is none', () => {
     expect(parse([Buffer.from('data: 1\n\ndata: 2\n')])).toEqual([{ name: 'message', data: '1' }]);
   });
 
-  it('E3: a line beyond its bound, whole or in pieces, is a protocol error', () => {
+  it('F26, E3: a line beyond its bound, whole or in pieces, is a protocol error', () => {
     const parser = new EventStreamParser();
     const chunk = Buffer.alloc(1024 * 1024, 'x');
     const push = (): void => {
@@ -56,7 +56,7 @@ describe('EventStreamParser', () => {
     expect(pushLines).toThrow(expect.objectContaining({ code: 'model_protocol' }));
   });
 
-  it('E3: bytes that are no UTF-8, and a sequence cut by the end, are protocol errors', () => {
+  it('F26, E3: bytes that are no UTF-8, and a sequence cut by the end, are protocol errors', () => {
     const push = (): unknown => new EventStreamParser().push(Uint8Array.of(0xff));
     expect(push).toThrow(expect.objectContaining({ code: 'model_protocol' }));
     expect(() => parse([Buffer.from('🎭').subarray(0, 2)])).toThrow(/UTF-8/);

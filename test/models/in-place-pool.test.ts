@@ -234,7 +234,6 @@ describe('in-place pool', () => {
     ['no content', { stop_reason: 'end_turn' }],
     ['a block without a type', { content: [{}] }],
     ['a text without its text', { content: [{ type: 'text' }] }],
-    ['an input that is a list', { content: [{ type: 'tool_use', id: 'a', name: 'b', input: [] }] }],
     ['a function', { content: [{ type: 'text', text: 'a', more: () => 1 }] }],
   ])('a provider that answers with %s fails as a broken protocol', async (_what, answer) => {
     const { pool, clock, held, completions } = stage();
@@ -243,6 +242,15 @@ describe('in-place pool', () => {
     held[0]?.answer(answer);
     await clock.advance(0);
     expect(completions.map(code)).toEqual(['model_protocol']);
+  });
+
+  it('F27: a call whose input is no object passes: the session refuses it and tells the model', async () => {
+    const { pool, clock, held, completions } = stage();
+    pool.call(call(1));
+    await clock.advance(0);
+    held[0]?.answer({ content: [{ type: 'tool_use', id: 'a', name: 'b', input: [1] }] });
+    await clock.advance(0);
+    expect(completions).toMatchObject([{ response: { content: [{ input: [1] }] } }]);
   });
 
   it('F57: half a surrogate pair does not leave the pool', async () => {

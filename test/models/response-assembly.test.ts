@@ -38,7 +38,7 @@ function text(index: number, value: string): Event[] {
 }
 
 describe('ResponseAssembly', () => {
-  it('joins pieces and merges usage; null counters change nothing', () => {
+  it('F26: joins pieces and merges usage; null counters change nothing', () => {
     const events = [
       START,
       ...text(0, 'a'),
@@ -66,25 +66,34 @@ describe('ResponseAssembly', () => {
     });
   });
 
-  it('B3, F30: a call cut by the token limit has input {} in the last place only', () => {
+  it('F30, B3: a call cut by the token limit, or by the window, has input {} in the last place only', () => {
     const cut = [START, ...text(0, 'a'), ...call(1, '{"a":"unfin')];
-    expect(assemble([...cut, end('max_tokens'), STOP]).content[1]).toMatchObject({ type: 'tool_use', input: {} });
-    for (const broken of [
-      [...cut, end('tool_use'), STOP],
-      [...cut, ...text(2, 'b'), end('max_tokens'), STOP],
-      [...cut, ...call(2, '{}'), end('max_tokens'), STOP],
-    ]) {
-      expect(() => assemble(broken)).toThrow(expect.objectContaining({ code: 'model_protocol', retryable: true }));
+    for (const stop of ['max_tokens', 'model_context_window_exceeded']) {
+      expect(assemble([...cut, end(stop), STOP]).content[1]).toMatchObject({ type: 'tool_use', input: {} });
+      for (const later of [text(2, 'b'), call(2, '{}')]) {
+        const { content } = assemble([...cut, ...later, end(stop), STOP]);
+        expect(content[1]).toMatchObject({ type: 'tool_use', input: '{"a":"unfin' });
+      }
     }
   });
 
-  it('F27: an input that is JSON but no object is a protocol error', () => {
-    for (const json of ['[1]', '"x"', 'null', '3']) {
-      expect(() => assemble([START, ...call(0, json), end('tool_use'), STOP])).toThrow(/not a JSON object/);
+  it('F27, B3: an input that is no JSON, or no object, comes as the model wrote it', () => {
+    for (const [json, input] of [
+      ['{"a":', '{"a":'],
+      ['not json', 'not json'],
+      ['[1]', [1]],
+      ['"x"', 'x'],
+      ['3', 3],
+    ] as const) {
+      const { content } = assemble([START, ...call(0, json), ...call(1, '{"b":1}'), end('tool_use'), STOP]);
+      expect(content).toMatchObject([
+        { id: 't0', input },
+        { id: 't1', input: { b: 1 } },
+      ]);
     }
   });
 
-  it('B2, F26: unknown events, deltas and blocks do no harm', () => {
+  it('F26, B2: unknown events, deltas and blocks do no harm', () => {
     const deltas: ModelDelta[] = [];
     const events = [
       START,
@@ -123,6 +132,12 @@ describe('ResponseAssembly', () => {
     ['no message_stop', [START, ...text(0, 'a'), end('end_turn')]],
     ['a block that stays open', [START, open, end('end_turn'), STOP]],
     ['a block inside a block', [START, open, open]],
+    ['a block that starts twice', [START, ...text(0, 'a'), open]],
+    ['a block that stops twice', [START, ...text(0, 'a'), { type: 'content_block_stop', index: 0 }]],
+    ['a block that stops before it starts', [START, { type: 'content_block_stop', index: 0 }]],
+    ['a block left out', [START, ...text(0, 'a'), ...text(2, 'b')]],
+    ['a message_start in the middle', [START, ...text(0, 'a'), START]],
+    ['a message_delta first', [end('end_turn'), STOP]],
     ['an index left out', [START, ...text(1, 'a')]],
     ['a delta of no block', [START, ...text(0, 'a').slice(1)]],
     [
@@ -138,7 +153,7 @@ describe('ResponseAssembly', () => {
     ['a call without a name', [START, ...block(0, { type: 'tool_use', id: 'a' })]],
     ['a block without a type', [START, ...block(0, {})]],
   ];
-  it.each(BROKEN)('B1, B4, F26: %s is a protocol error', (_what, events) => {
+  it.each(BROKEN)('F26, B1, B4: %s is a protocol error', (_what, events) => {
     expect(() => assemble(events)).toThrow(expect.objectContaining({ code: 'model_protocol', retryable: true }));
   });
 

@@ -175,7 +175,7 @@ describe('retries, on a clock that is moved by hand', () => {
     expect((await log(s)).at(-1)).toMatch(/^system_message:.*after multiple retries.*Overloaded/u);
   });
 
-  test('Δ9: a retry waits as long as the server asks', async () => {
+  test('F20, Δ9: a retry waits as long as the server asks', async () => {
     const limited = { error: { status: 429, retryAfterMs: 30_000 } };
     const { fake, clock, session: s } = await session([limited, 'Now.']);
     const receipt = await s.send('Hi');
@@ -187,7 +187,7 @@ describe('retries, on a clock that is moved by hand', () => {
     expect(await retries(s)).toEqual([[1, 30_000, 429]]);
   });
 
-  test('Δ9: the wait can be interrupted, and nothing is sent afterwards', async () => {
+  test('F39, Δ9: the wait can be interrupted, and nothing is sent afterwards', async () => {
     const { fake, clock, runtime, session: s } = await session([overloaded, 'no']);
     await s.send('Hi');
     await eventually(async () => (await s.state()).phase === 'retrying');

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { soon } from '../../src/base/clock.ts';
 import { CommitQueue } from '../../src/runtime/commit-queue.ts';
 import { eventually, queue } from '../support/runtime-kit.ts';
 
@@ -15,6 +16,8 @@ function stage() {
     failed: (error) => void told.push(`failed ${error.message}`),
     threw: (thrown) => void told.push(`threw ${String(thrown)}`),
     emptied: () => void told.push('emptied'),
+    soon,
+    monotonic: () => performance.now(),
   });
   const add = (name: string, act?: () => void): void =>
     commits.add({

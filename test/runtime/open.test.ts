@@ -92,7 +92,7 @@ test('without a provider it is anthropic(), which needs no key to open', async (
   await expect(kit.open({ provider: anthropic({ apiKey: 'test' }) })).resolves.toBeDefined();
 });
 
-test('a second open in the same process rejects with StoreLockedError naming the pid', async () => {
+test('F09: a second open in the same process rejects with StoreLockedError naming the pid', async () => {
   const directory = await kit.directory();
   const first = await kit.open({ directory, provider });
   const error = await failure(open(directory, { provider }));
@@ -102,7 +102,7 @@ test('a second open in the same process rejects with StoreLockedError naming the
   await expect(kit.open({ directory, provider })).resolves.toBeDefined();
 });
 
-test('a directory another process has open rejects with StoreLockedError naming that pid', async () => {
+test('F09, F10: a directory another process has open rejects with StoreLockedError naming that pid; killed, it is taken over', async () => {
   const directory = await kit.directory();
   const holder = spawn(
     process.execPath,

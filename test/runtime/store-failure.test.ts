@@ -48,6 +48,30 @@ test('F06: a full disk refuses sends with StoreFullError; nothing of them is the
   expect((await shard.call('session.state', { session: 's' })).seq).toBe(lastSeq(shard));
 });
 
+test('F06, H2: what the last flush of a close is refused is refused to its sender, and nothing throws', async () => {
+  const writes: ((error: Error) => void)[] = [];
+  const clock = manualClock();
+  const shard = openShard({
+    provider: echo(),
+    agents: [agent({ name: 'a' })],
+    clock,
+    device: () => new Promise<void>((_resolve, reject) => writes.push(reject)),
+  });
+  const refused = failure(shard.call('session.send', send('too late')));
+  await eventually(() => writes.length === 1);
+  const closing = Promise.allSettled([shard.close()]);
+  await clock.advance(1);
+  // Nothing more happens until the write does: the journal is closing and answers nothing any more.
+  let turns = 0;
+  await eventually(() => {
+    turns += 1;
+    return turns > 20;
+  });
+  writes[0]?.(full);
+  expect((await refused).name).toBe('StoreFullError');
+  await closing;
+});
+
 test('H3: what ran when the disk filled goes on when it has space again, from the log', async () => {
   const model = gatedModel();
   const { shard, disk, clock } = shardWithDisk({ provider: model.provider });

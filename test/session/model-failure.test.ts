@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { RETRY_AFTER_MS_MAX } from '../../src/base/bounds.ts';
 import { KIND_OF } from '../../src/session/mailbox.ts';
 import {
   executingSession,
@@ -61,6 +62,12 @@ describe('retries of a model call', () => {
     machine.input({ type: 'retryDue', halfStep: 1, attempt: 2 });
     machine.fail(transientError({ status: 429, retryAfterMs: 5_000 }));
     expect(machine.effect('retryLater')?.delayMs).toBe(16_000);
+  });
+
+  it('F20, Δ9: a server that asks for weeks gets a day', () => {
+    const machine = startedSession({ sent: 'hello' });
+    machine.fail(transientError({ status: 429, retryAfterMs: 1e12 }));
+    expect(machine.effect('retryLater')?.delayMs).toBe(RETRY_AFTER_MS_MAX);
   });
 
   it('Δ9: an interrupt ends the wait; the timer that fires later changes nothing', () => {

@@ -44,6 +44,15 @@ describe('recovery is not a mode', () => {
     expect(reopened(machine).last).toEqual([{ type: 'callModel', halfStep: 1, attempt: 2 }]);
   });
 
+  it('F59: a wall clock set back while the process was gone makes no wait longer, however often it is opened', () => {
+    const machine = startedSession({ sent: 'hello' });
+    machine.fail(transientError());
+    machine.world.now -= 3_600_000;
+    const again = reopened(machine);
+    expect(again.last).toEqual([{ type: 'retryLater', halfStep: 1, attempt: 2, delayMs: 1_000 }]);
+    expect(reopened(again).last).toEqual([{ type: 'retryLater', halfStep: 1, attempt: 2, delayMs: 1_000 }]);
+  });
+
   it('a system text that was being evaluated is asked for again', () => {
     const machine = startedSession({ sent: 'hello', hasSystemFunction: true });
     expect(reopened(machine).last).toEqual([{ type: 'evaluateSystem', epoch: 2 }]);

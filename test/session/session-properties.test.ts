@@ -111,7 +111,7 @@ function checkOwed(life: Life): void {
 }
 
 describe('any life of a session', () => {
-  it('S1-S6, A7, receipts and what is owed: after every step', () => {
+  it('A7, S1-S6, T5: receipts and what is owed: after every step', () => {
     fc.assert(
       fc.property(lifeOptions, lives, (options, all) => {
         new Life(options, {
@@ -132,7 +132,7 @@ describe('any life of a session', () => {
     );
   });
 
-  it('I7: once it is resumed and the outside answers, it is idle and nothing active waits', () => {
+  it('I7, T5: once it is resumed and the outside answers, it is idle and nothing active waits', () => {
     fc.assert(
       fc.property(lifeOptions, lives, (options, all) => {
         const life = new Life(options).live(all);
@@ -151,7 +151,7 @@ describe('any life of a session', () => {
     );
   });
 
-  it('A10: the state is the fold of its records, through their text and through a snapshot at any place', () => {
+  it('A10, T5: the state is the fold of its records, through their text and through a snapshot at any place', () => {
     fc.assert(
       fc.property(lifeOptions, lives, fc.nat(), (options, all, place) => {
         const { machine } = new Life(options).live(all);
@@ -171,7 +171,7 @@ describe('any life of a session', () => {
     );
   });
 
-  it('S5 I2: a replay tells the same events with the same numbers, settles and promotes the same', () => {
+  it('I2, S5, T5: a replay tells the same events with the same numbers, settles and promotes the same', () => {
     fc.assert(
       fc.property(lifeOptions, lives, (options, all) => {
         const { machine } = new Life(options).live(all.filter((step) => step.do !== 'crash' && step.do !== 'reload'));
@@ -184,7 +184,7 @@ describe('any life of a session', () => {
     );
   });
 
-  it('an observer changes nothing: the state is the same unobserved', () => {
+  it('A10, T5: an observer changes nothing: the state is the same unobserved', () => {
     fc.assert(
       fc.property(lifeOptions, lives, (options, all) => {
         const { machine } = new Life(options).live(all);
@@ -196,7 +196,7 @@ describe('any life of a session', () => {
     );
   });
 
-  it('what is sent with a key is accepted once, however often it is sent', () => {
+  it('I1, T5: what is sent with a key is accepted once, however often it is sent', () => {
     fc.assert(
       fc.property(lifeOptions, lives, fc.array(fc.nat(3), { minLength: 1, maxLength: 8 }), (options, all, keys) => {
         const { machine } = new Life(options).live(all);

@@ -41,6 +41,23 @@ describe('a supervised child', () => {
     expect(child.waiting).toEqual(['also look left', 'stop']);
   });
 
+  it('R12, A8: restarted again before it could begin, its task stands once, and starts one turn', () => {
+    // Found by the simulator, seed 602385: the task of the first restart was claimed behind the answer to the second's.
+    const { child } = supervisedChild();
+    child.input({ type: 'pause' });
+    child.fail(FATAL);
+    child.input({ type: 'restart', reason: 'failed' });
+    child.input({ type: 'restart', reason: 'a sibling failed' });
+    expect(child.waiting).toEqual(['also look left', 'dig']);
+    child.input({ type: 'resume' });
+    expect(child.log).toEqual(['user_message dig']);
+    child.answer('dug');
+    expect(child.log).toEqual(['user_message dig', 'agent_message dug', 'user_message also look left']);
+    child.answer('left');
+    expect(child.state.state).toBe('idle');
+    expect(child.waiting).toEqual([]);
+  });
+
   it('restarted while it works, its calls are cancelled and answered first', () => {
     const { child } = supervisedChild();
     child.answer([call('a', 'bash')]);

@@ -2,12 +2,12 @@
 import { tmpdir } from 'node:os';
 import { AgentCatalog } from '../../actors/agent-catalog.ts';
 import { ResultShelf } from '../../actors/result-shelf.ts';
-import { LIMIT_DEFAULTS, type Limits } from '../../src/base/bounds.ts';
-import type { Clock } from '../../src/base/clock.ts';
+import { LIMIT_DEFAULTS, type Limits, SHARD_BOUNDS } from '../../src/base/bounds.ts';
+import { type Clock, soon } from '../../src/base/clock.ts';
 import type { TroupeError } from '../../src/base/errors.ts';
 import { parseSettings } from '../../src/base/settings.ts';
 import type { SessionEvent } from '../../src/events/event.ts';
-import { MemoryStore, openMemoryJournal } from '../../src/journal/memory-journal.ts';
+import { type MemoryJournalOptions, MemoryStore, openMemoryJournal } from '../../src/journal/memory-journal.ts';
 import { createInPlacePool } from '../../src/models/in-place-pool.ts';
 import type { ModelProvider } from '../../src/models/provider.ts';
 import { type Agent, agentSource, toolValues } from '../../src/runtime/agent.ts';
@@ -29,6 +29,8 @@ export interface ShardOptions {
   readonly limits?: Partial<Limits>;
   /** Asked before each write of the store. */
   readonly refuse?: () => Error | undefined;
+  /** The store's device; see `MemoryJournalOptions.device`. */
+  readonly device?: NonNullable<MemoryJournalOptions['device']>;
 }
 
 /** A shard behind its endpoint, and what it told. */
@@ -45,7 +47,7 @@ export interface TestShard {
 
 /** A shard that goes on with what its store has. All its tools are values. */
 export function openShard(options: ShardOptions): TestShard {
-  const { provider, agents, store = new MemoryStore(), clock = manualClock(), refuse } = options;
+  const { provider, agents, store = new MemoryStore(), clock = manualClock(), refuse, device } = options;
   const settings = parseSettings({});
   const limits = { ...LIMIT_DEFAULTS, ...options.limits };
   const definitions = agents.map((each) => {
@@ -68,13 +70,19 @@ export function openShard(options: ShardOptions): TestShard {
   const events: SessionEvent[] = [];
   const degraded: (TroupeError | undefined)[] = [];
   const shard = new Shard({
-    journal: openMemoryJournal({ store, ...(refuse === undefined ? {} : { refuse }) }),
+    journal: openMemoryJournal({
+      store,
+      ...(refuse === undefined ? {} : { refuse }),
+      ...(device === undefined ? {} : { device }),
+    }),
     catalog: new AgentCatalog(definitions, settings, limits),
     settings,
     limits,
     durability: 'flush',
     clock,
     random: () => 0,
+    soon,
+    bounds: SHARD_BOUNDS,
     shelf: new ResultShelf(tmpdir()),
     counters: new Counters(counters),
     host: {

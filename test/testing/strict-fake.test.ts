@@ -71,7 +71,7 @@ describe('strictFake', () => {
     });
   });
 
-  it('W5, I3: an illegal request is 400 in the words of the API, is kept, and takes no reply', async () => {
+  it('I3, T6, W5: an illegal request is 400 in the words of the API, is kept, and takes no reply', async () => {
     await withFake({ script: ['kept'] }, async (fake) => {
       const bad = ask('x', {
         messages: [{ role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: 'x' }] }],
@@ -88,7 +88,7 @@ describe('strictFake', () => {
     });
   });
 
-  it('W5: every request a ready-made fake was seen to take is refused', async () => {
+  it('T6, W5: every request a ready-made fake was seen to take is refused', async () => {
     await withFake({ script: () => 'taken' }, async (fake) => {
       const { max_tokens: _left, ...without } = ask();
       const calls = [{ type: 'tool_use', id: 'a', name: 'add', input: {} }];
@@ -127,7 +127,7 @@ describe('strictFake', () => {
     });
   });
 
-  it('checks credentials, version, path and size', async () => {
+  it('R35, R44, F36: checks credentials, version, path and size', async () => {
     await withFake({ script: ['a', 'b'] }, async (fake) => {
       const { 'x-api-key': _key, ...anonymous } = HEADERS;
       expect(await post(fake, ask(), anonymous)).toMatchObject({
@@ -149,7 +149,7 @@ describe('strictFake', () => {
     });
   });
 
-  it('counts tokens, by the same rules, without max_tokens and without taking a reply', async () => {
+  it('R39: counts tokens, by the same rules, without max_tokens and without taking a reply', async () => {
     await withFake({ script: [] }, async (fake) => {
       const path = '/v1/messages/count_tokens';
       const { max_tokens: _left, ...body } = ask('Hello there.');
@@ -233,7 +233,7 @@ describe('strictFake', () => {
     expect(faultOf({ at: { 3: 'reset' } }, 1, 4)).toBeUndefined();
   });
 
-  it('a 429 fault says when to come back', async () => {
+  it('F20: a 429 fault says when to come back', async () => {
     await withFake({ script: ['ok'], faults: { at: { 0: 'rate_limited' }, retryAfterMs: 1_500 } }, async (fake) => {
       const response = await fetch(`${fake.url}/v1/messages`, {
         method: 'POST',
@@ -262,7 +262,7 @@ describe('thinking', () => {
     return [second, third];
   }
 
-  it('W1, W3: replayed as they were answered, thoughts are taken, texts as strings or as blocks', async () => {
+  it('R20, R21, W1, W3: replayed as they were answered, thoughts are taken, texts as strings or as blocks', async () => {
     await withFake({ script }, async (fake) => {
       const [, third] = await play(fake);
       const marked = changed(third, (copy: { messages?: { content: unknown }[]; system?: unknown }) => {
@@ -330,7 +330,7 @@ describe('thinking', () => {
     }
   });
 
-  it('W3: older models do not mind another prefix', async () => {
+  it('R21, W3: older models do not mind another prefix', async () => {
     await withFake({ script }, async (fake) => {
       const [, third] = await play(fake, { ...begin, model: 'claude-opus-4-6' });
       const { status } = await post(fake, JSON.stringify(third).replace('"content":"Add"', '"content":"Subtract"'));
@@ -338,7 +338,7 @@ describe('thinking', () => {
     });
   });
 
-  it('W1: a restarted fake of the same seed knows its signatures, one of another seed does not', async () => {
+  it('R21, W1: a restarted fake of the same seed knows its signatures, one of another seed does not', async () => {
     let third = begin;
     await withFake({ script, seed: 5 }, async (fake) => {
       [, third] = await play(fake);

@@ -24,6 +24,7 @@ const UNATTENDED: Readonly<Record<string, string>> = {
 const WITHHELD: readonly string[] = [
   'ANTHROPIC_API_KEY',
   'ANTHROPIC_AUTH_TOKEN',
+  'ANTHROPIC_CUSTOM_HEADERS',
   'ENV',
   'BASH_ENV',
   'PROMPT_COMMAND',

@@ -1,0 +1,29 @@
+/** The tables of a journal's environment, and how LMDB keeps their keys. */
+
+/** Version of everything in the environment; a store of a higher one is not opened. */
+export const STORE_FORMAT = 1;
+
+/** The file of an environment. */
+export const DATA_FILE = 'data.mdb';
+/** LMDB's own lock file beside it: the table of readers. */
+export const LOCK_FILE = 'lock.mdb';
+
+/** Flags of each table: 8 where keys are native integers, 256 (lmdb's own) where values have versions. */
+export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
+  log: 0,
+  names: 0,
+  keys: 0x08,
+  heads: 0x08,
+  lastRows: 0x08,
+  runnable: 0x08,
+  blobs: 0,
+  meta: 0x100,
+});
+
+/** A table of a journal. */
+export type TableName = 'log' | 'names' | 'keys' | 'heads' | 'lastRows' | 'runnable' | 'blobs' | 'meta';
+
+/** True for the name of one of our tables. */
+export function isTableName(name: string): name is TableName {
+  return Object.hasOwn(TABLE_FLAGS, name);
+}

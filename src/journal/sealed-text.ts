@@ -1,0 +1,23 @@
+/**
+ * Values of the small tables, sealed: a CRC-32 of the table, the key and the text stands before the text, so that a turned bit in
+ * either, or an entry that stands in another's place, is found before it is believed. Rows of the log have checksums of their own.
+ */
+import { crc32 } from 'node:zlib';
+
+const SEAL_CHARACTERS = 8;
+
+/** `text` as it is stored under `key` of `table`. */
+export function sealText(table: string, key: string | number, text: string): string {
+  return sealOf(table, key, text) + text;
+}
+
+/** The text under a seal; `undefined` when it is not what was sealed for this place. */
+export function unsealText(table: string, key: string | number, stored: string): string | undefined {
+  const seal = stored.slice(0, SEAL_CHARACTERS);
+  const text = stored.slice(SEAL_CHARACTERS);
+  return seal === sealOf(table, key, text) ? text : undefined;
+}
+
+function sealOf(table: string, key: string | number, text: string): string {
+  return crc32(`${table}\0${key}\0${text}`).toString(16).padStart(SEAL_CHARACTERS, '0');
+}

@@ -1,0 +1,46 @@
+/** What a failed model call says of the provider all sessions share. Pure. */
+import type { ErrorShape } from '../base/errors.ts';
+
+/** See `outcomeOf`. */
+export interface CallOutcome {
+  /**
+   * `credentials`: refused for everybody. `model`: not found, for everybody who asks for it. `busy`: too many calls. `down`: a
+   * lost connection, a timeout or a server's error. `answered`: a refusal of this one request; the provider is well.
+   * `nothing`: says nothing of it, as a cancelled call.
+   */
+  readonly kind: 'credentials' | 'model' | 'busy' | 'down' | 'answered' | 'nothing';
+  /** Milliseconds the provider asked everybody to wait. Positive and finite. */
+  readonly retryAfterMs?: number;
+}
+
+const TOO_MANY_REQUESTS = 429;
+const OVERLOADED = 529;
+const NOT_FOUND = 404;
+
+/** The outcome of a call that ended with `error`. */
+export function outcomeOf(error: ErrorShape): CallOutcome {
+  const status = error.data?.['status'];
+  const asked = error.data?.['retryAfterMs'];
+  const isAsked = typeof asked === 'number' && asked > 0 && Number.isFinite(asked);
+  const kind = kindOf(error, status);
+  // Of a server's error too: a 503 may say when it is over.
+  return isAsked && (kind === 'busy' || kind === 'down') ? { kind, retryAfterMs: asked } : { kind };
+}
+
+function kindOf(error: ErrorShape, status: unknown): CallOutcome['kind'] {
+  switch (error.code) {
+    case 'model_authentication':
+      return 'credentials';
+    case 'model_rate_limited':
+      return 'busy';
+    case 'model_overloaded':
+      return status === OVERLOADED || status === TOO_MANY_REQUESTS ? 'busy' : 'down';
+    case 'model_connection':
+    case 'model_timeout':
+      return 'down';
+    case 'model_invalid_request':
+      return status === NOT_FOUND ? 'model' : 'answered';
+    default:
+      return 'nothing';
+  }
+}

@@ -1,0 +1,38 @@
+/** A shard's own side of the line to its host: started by `shard.start`, then answering the whole protocol. */
+import { errorShape } from '../base/errors.ts';
+import type { ModelDelta } from '../models/provider.ts';
+import type { Endpoint } from '../threads/endpoint.ts';
+import { buildShard, type ShardSurroundings } from './build-shard.ts';
+import type { ShardPlan } from './protocol.ts';
+import { serveShard } from './shard-requests.ts';
+
+/**
+ * Answers `shard.start` on `endpoint` by building the shard of `plan`, which then goes on with what was interrupted. Runs on
+ * the shard's thread.
+ */
+export function serveShardThread(
+  endpoint: Endpoint,
+  plan: ShardPlan,
+  surroundings: Omit<ShardSurroundings, 'host' | 'provider'>,
+): void {
+  endpoint.handle('shard.start', async () => {
+    const built = await buildShard(plan, {
+      ...surroundings,
+      host: {
+        events: (events) => endpoint.notify('events', events),
+        degraded: (error) => endpoint.notify('degraded', error === undefined ? {} : { error: errorShape(error) }),
+        log: (line) => endpoint.notify('log', line),
+      },
+    });
+    endpoint.handle('tool.progress', (note) => {
+      const { id, data } = note as { readonly id: number; readonly data: unknown };
+      built.toolProgress(id, data);
+    });
+    endpoint.handle('model.delta', (note) => {
+      const { id, delta } = note as { readonly id: number; readonly delta: ModelDelta };
+      built.modelDelta(id, delta);
+    });
+    serveShard(built.shard, endpoint);
+    built.shard.resumeInterrupted();
+  });
+}

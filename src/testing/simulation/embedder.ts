@@ -1,0 +1,460 @@
+/**
+ * The service that embeds the runtime: conversations that send, spawn, interrupt, withdraw, pause, delete and read, by
+ * chance, and tell the ledger what they were told. It lives and dies with its process; what it knows is in the ledger.
+ */
+import { CancelledError, TroupeError, TurnFailedError } from '../../base/errors.ts';
+import type { Deliver } from '../../base/messages.ts';
+import type { Child } from '../../runtime/child.ts';
+import type { Receipt } from '../../runtime/receipt.ts';
+import type { Runtime } from '../../runtime/runtime.ts';
+import type { Faults } from './faults.ts';
+import { digestOf, type Ledger, type MessageStory, type Outcome, type SpawnStory } from './ledger.ts';
+import type { SeededRandom } from './seeded-random.ts';
+import { agentOfSession, type Swarm } from './swarm.ts';
+import type { SimulatedProcess, World } from './world.ts';
+
+/** What an embedder is made of. */
+export interface EmbedderParts {
+  readonly process: SimulatedProcess;
+  readonly world: World;
+  readonly faults: Faults;
+  readonly ledger: Ledger;
+  readonly swarm: Swarm;
+  readonly runtime: Runtime;
+  readonly life: number;
+  readonly trace: (text: string) => void;
+}
+
+const DELIVERIES: readonly (Deliver | undefined)[] = [
+  ...[undefined, undefined, undefined, undefined, undefined],
+  ...(['steer', 'steer', 'turn', 'merge', 'merge', 'latest', 'reject', 'interrupt'] as const),
+];
+/** Refusals and losses that are part of the bargain. */
+const EXPECTED_CODES: ReadonlySet<string> = new Set([
+  'session_busy',
+  'mailbox_full',
+  'cancelled',
+  'store_full',
+  'limit',
+  'unknown_session',
+]);
+/** Receipts whose answers are asked for once more at the end. */
+const ANSWERS_ASKED = 12;
+/** Virtual milliseconds within which everything a conversation began is begun to its end. */
+const FINISH_MS = 180_000;
+/** Refusals after which the message is certainly not there. */
+const FINAL_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full']);
+
+/** See the head of the file. */
+export class Embedder {
+  readonly #parts: EmbedderParts;
+  readonly #random: SeededRandom;
+  /** What was asked and not answered yet. */
+  readonly #open = new Set<string>();
+  #count = 0;
+  #isLeaving = false;
+  #isFinishing = false;
+
+  constructor(parts: EmbedderParts) {
+    this.#parts = parts;
+    this.#random = parts.world.random.fork();
+  }
+
+  /** Starts conversations and readers; they go on until the process dies or `leave`. */
+  start(): void {
+    const { swarm, ledger } = this.#parts;
+    for (let index = 0; index < swarm.conversations; index += 1) void this.#converse();
+    const sessions = [...new Set([...ledger.messages.values()].map(({ session }) => session)), 's0'];
+    for (const session of sessions.slice(0, 3)) void this.#read(session);
+    void this.#repeat();
+  }
+
+  /** Nothing more is begun. */
+  leave(): void {
+    this.#isLeaving = true;
+  }
+
+  /** Begins nothing more and lets what was begun come to its end: a pause is lifted again, a deletion is asked for. */
+  async finish(): Promise<void> {
+    const { world, process } = this.#parts;
+    this.#isFinishing = true;
+    await world.sleep(process, FINISH_MS);
+  }
+
+  /** The last life: everything that has a key is sent until it is acknowledged, every answer is waited for. */
+  async settle(): Promise<void> {
+    const { runtime, ledger, world, process } = this.#parts;
+    await runtime.resume();
+    for (const { id } of await runtime.sessions.list({ limit: 10_000 })) await runtime.session(id).resume();
+    for (const story of ledger.messages.values()) {
+      if (story.key !== undefined && story.pendingId === undefined && story.isRefused === undefined)
+        await this.#sendUntilAccepted(story);
+    }
+    for (const story of ledger.spawns.values()) if (story.key !== undefined) await this.#spawnAs(story);
+    const sessions = new Set([...ledger.messages.values()].map((story) => story.session));
+    for (const session of sessions) {
+      ledger.readThrough.add(session);
+      void this.#read(session, 0);
+    }
+    await runtime.drain();
+    for (const session of sessions) if (!ledger.isDeleted(session)) await this.#askFinally(session);
+    // A receipt of long ago is looked up in the log: all of them would be most of what a run costs.
+    const accepted = [...ledger.messages.values()].filter(({ pendingId }) => pendingId !== undefined);
+    for (const { session, pendingId } of this.#random.some(accepted, ANSWERS_ASKED)) {
+      const receipt = await runtime.session(session).receipt(`${session}/${pendingId}`);
+      await this.#hearAnswer(receipt);
+    }
+    // What was told last is still on its way to the readers.
+    await world.sleep(process, 10_000);
+    for (const what of this.#open) ledger.violate('stuck', `${what} was never answered`);
+  }
+
+  /** Without faults a session answers whatever it is sent, whatever it went through. */
+  async #askFinally(session: string): Promise<void> {
+    const { runtime, ledger } = this.#parts;
+    const story: MessageStory = {
+      uid: this.#uid('last'),
+      session,
+      content: 'are you there?',
+      key: undefined,
+      deliver: 'turn',
+      sentAfter: ledger.acknowledgedUpTo(session),
+    };
+    const receipt = await runtime.session(session, agentOfSession(session)).send(story.content, { deliver: 'turn' });
+    try {
+      await receipt.answer();
+    } catch (error) {
+      const { message } = error as Error;
+      // Its own bounds may still end a turn, and its children's failures.
+      if (!/toolRounds|sub-agent/.test(message))
+        ledger.violate('stuck', `${session} does not answer though nothing fails: ${String(error)}`);
+    }
+    await runtime.drain();
+  }
+
+  async #sendUntilAccepted(story: MessageStory): Promise<void> {
+    const { runtime, process, world } = this.#parts;
+    for (let attempt = 0; attempt < 20 && story.pendingId === undefined; attempt += 1) {
+      await runtime.drain();
+      await this.#sendAs(story);
+      await world.sleep(process, 1_000);
+    }
+  }
+
+  /** What an earlier life was not told, or was told and may ask again. */
+  async #repeat(): Promise<void> {
+    const { ledger, runtime } = this.#parts;
+    const keyed = [...ledger.messages.values()].filter(({ key, isRefused }) => key !== undefined && isRefused !== true);
+    for (const story of keyed.slice(-6)) void this.#sendAs(story);
+    for (const story of [...ledger.spawns.values()].filter(({ key }) => key !== undefined).slice(-3))
+      void this.#spawnAs(story);
+    for (const { session, pendingId } of [...ledger.answers.values()].slice(-4)) {
+      await this.#attempt('ask', async () => {
+        const receipt = await runtime.session(session).receipt(`${session}/${pendingId}`);
+        await this.#hearAnswer(receipt);
+      });
+    }
+  }
+
+  async #converse(): Promise<void> {
+    const { world, process, swarm } = this.#parts;
+    for (let action = 0; action < swarm.actions; action += 1) {
+      await world.sleep(process, this.#random.number() * swarm.thinkMs);
+      if (this.#isLeaving || this.#isFinishing) return;
+      const act = this.#act();
+      // Some wait for what they asked for, some go on.
+      if (this.#random.chance(0.4)) await act;
+    }
+  }
+
+  /** One action. */
+  #act(): Promise<void> {
+    const { faults, runtime } = this.#parts;
+    const random = this.#random;
+    const session = this.#pickSession();
+    const handle = runtime.session(session, agentOfSession(session));
+    if (faults.strikes('flood', 0.03)) return this.#flood(session);
+    if (faults.strikes('interrupt', 0.08)) return this.#attempt('interrupt', () => handle.interrupt('chance'));
+    if (faults.strikes('pause', 0.12)) return this.#pause(session);
+    if (faults.strikes('delete', 0.05)) return this.#delete();
+    const chance = random.number();
+    if (faults.strikes('key.reused', 0.05)) return this.#reuseKey();
+    if (chance < 0.12) return this.#spawn(session);
+    if (chance < 0.17) return this.#spawnMany(session);
+    if (chance < 0.22) return this.#recall(session);
+    if (chance < 0.32) return this.#look(session);
+    if (chance < 0.35) return this.#read(session);
+    return this.#send(session);
+  }
+
+  #pickSession(): string {
+    return `s${this.#random.between(0, this.#parts.swarm.sessions - 1)}`;
+  }
+
+  #uid(prefix: string): string {
+    this.#count += 1;
+    return `${prefix}${this.#parts.life}x${this.#count}`;
+  }
+
+  // ---- sending ------------------------------------------------------------------------------------------------------
+
+  #send(session: string): Promise<void> {
+    const random = this.#random;
+    const uid = this.#uid('m');
+    const { ledger } = this.#parts;
+    const story: MessageStory = {
+      uid,
+      session,
+      content: `${uid} please ${random.chance(0.2) ? 'at length '.repeat(random.between(1, 60)) : ''}do`,
+      key: random.chance(0.6) ? `k-${uid}` : undefined,
+      deliver: random.pick(DELIVERIES),
+      sentAfter: ledger.acknowledgedUpTo(session),
+    };
+    ledger.messages.set(uid, story);
+    return this.#sendAs(story);
+  }
+
+  async #sendAs(story: MessageStory): Promise<void> {
+    const { runtime, ledger, process, trace } = this.#parts;
+    const { uid, session, content, key, deliver } = story;
+    trace(`send ${uid} to ${session}${deliver === undefined ? '' : ` (${deliver})`}`);
+    this.#open.add(`send ${uid}`);
+    try {
+      const receipt = await runtime.session(session, agentOfSession(session)).send(content, {
+        ...(key === undefined ? {} : { key }),
+        ...(deliver === undefined ? {} : { deliver: deliver as Deliver }),
+        bounceBack: this.#random.chance(0.2),
+      });
+      if (!process.isAlive) return;
+      trace(`acknowledged ${uid} as ${receipt.id}${receipt.duplicate ? ' again' : ''}`);
+      ledger.acknowledged(uid, receipt.pendingId, receipt.duplicate);
+      void this.#hearAnswer(receipt);
+    } catch (error) {
+      if (!process.isAlive) return;
+      if (error instanceof TroupeError && FINAL_CODES.has(error.code) && key === undefined) story.isRefused = true;
+      this.#expected('send', error);
+    } finally {
+      this.#open.delete(`send ${uid}`);
+    }
+  }
+
+  async #hearAnswer(receipt: Receipt): Promise<void> {
+    const { ledger, process, trace } = this.#parts;
+    const outcome = await this.#outcomeOf(receipt.answer());
+    if (outcome === undefined || !process.isAlive) return;
+    trace(`${receipt.id} ended: ${outcome.kind} ${outcome.text}`);
+    if (ledger.isDeleted(receipt.session)) return;
+    ledger.answered(receipt.session, receipt.pendingId, outcome);
+  }
+
+  async #flood(session: string): Promise<void> {
+    const sends = Array.from({ length: this.#random.between(10, 30) }, () => this.#send(session));
+    await Promise.all(sends);
+  }
+
+  #recall(session: string): Promise<void> {
+    const { runtime, trace } = this.#parts;
+    return this.#attempt('recall', async () => {
+      const handle = runtime.session(session, agentOfSession(session));
+      const entry = (await handle.pending()).at(-1);
+      if (entry === undefined) return;
+      const won = await handle.recall(entry.id);
+      trace(`recall ${session}/${entry.id}: ${won}`);
+    });
+  }
+
+  // ---- children -----------------------------------------------------------------------------------------------------
+
+  #spawn(session: string): Promise<void> {
+    const uid = this.#uid('t');
+    const key = this.#random.chance(0.6) ? `k-${uid}` : undefined;
+    const story: SpawnStory = { uid, session, key, replies: this.#random.chance(0.8) ? 'mailbox' : 'handle' };
+    this.#parts.ledger.spawns.set(uid, story);
+    return this.#spawnAs(story);
+  }
+
+  async #spawnAs(story: SpawnStory): Promise<void> {
+    const { runtime, ledger, process, trace } = this.#parts;
+    const { uid, session, key, replies } = story;
+    this.#open.add(`spawn ${uid}`);
+    try {
+      const child = await runtime
+        .session(session, agentOfSession(session))
+        .spawn({ task: `${uid} task`, replies }, key === undefined ? {} : { key });
+      if (!process.isAlive) return;
+      trace(`spawned ${uid} as ${child.id}`);
+      if (story.child !== undefined && story.child !== child.id)
+        ledger.violate('duplicated', `${uid} is ${story.child} and ${child.id}`);
+      story.child = child.id;
+      void this.#hearReply(child);
+    } catch (error) {
+      if (process.isAlive) this.#expected('spawn', error);
+    } finally {
+      this.#open.delete(`spawn ${uid}`);
+    }
+  }
+
+  #spawnMany(session: string): Promise<void> {
+    const { runtime, process } = this.#parts;
+    return this.#attempt('spawnAll', async () => {
+      const tasks = Array.from({ length: this.#random.between(2, 4) }, () => ({
+        task: this.#uid('t'),
+        replies: 'handle' as const,
+      }));
+      const family = await runtime.session(session, agentOfSession(session)).spawnAll(tasks);
+      for await (const result of family) if (!process.isAlive || result.name === '') return;
+    });
+  }
+
+  async #hearReply(child: Child): Promise<void> {
+    const { ledger, process } = this.#parts;
+    const outcome = await this.#outcomeOf(child.reply());
+    if (outcome === undefined || !process.isAlive || ledger.isDeleted(child.id)) return;
+    ledger.replied(child.id, outcome);
+  }
+
+  /** A key that stands for something else must be refused. */
+  async #reuseKey(): Promise<void> {
+    const { runtime, ledger } = this.#parts;
+    const isLasting = ({ session }: { readonly session: string }): boolean => session.startsWith('s');
+    const sent = [...ledger.messages.values()].filter((story) => story.pendingId !== undefined && isLasting(story));
+    const born = [...ledger.spawns.values()].filter((story) => story.child !== undefined && isLasting(story));
+    const story = this.#random.pick([...sent, ...born, undefined]);
+    if (story?.key === undefined) return;
+    const { session, key, uid } = story;
+    const handle = runtime.session(session, agentOfSession(session));
+    await this.#attempt('reuse', async () => {
+      try {
+        if ('content' in story) await handle.send('something else', { key });
+        else await handle.spawn({ task: 'something else', replies: story.replies }, { key });
+      } catch (error) {
+        if (error instanceof TroupeError && error.code === 'key_reused') return;
+        throw error;
+      }
+      ledger.violate('duplicated', `key ${key} of ${uid} was taken for something else`);
+    });
+  }
+
+  // ---- control ------------------------------------------------------------------------------------------------------
+
+  #pause(session: string): Promise<void> {
+    const { runtime, world, process } = this.#parts;
+    return this.#attempt('pause', async () => {
+      const handle = runtime.session(session, agentOfSession(session));
+      await handle.pause();
+      await world.sleep(process, this.#random.between(0, 20_000));
+      await handle.resume();
+      if (this.#random.chance(0.3)) await runtime.resume();
+    });
+  }
+
+  /** Deletes a session of its own, with children or without, or one of its children, at whatever moment. */
+  async #delete(): Promise<void> {
+    const { runtime, ledger, world, process, trace } = this.#parts;
+    const session = this.#uid('gone');
+    await Promise.race([this.#send(session), world.sleep(process, this.#random.between(0, 5_000))]);
+    if (this.#random.chance(0.5)) await Promise.race([this.#spawn(session), world.sleep(process, 3_000)]);
+    await world.sleep(process, this.#random.between(0, 10_000));
+    const victim = this.#random.chance(0.3) ? `${session}:1` : session;
+    ledger.deleted.set(victim, false);
+    ledger.forget(victim);
+    await this.#attempt('delete', async () => {
+      const wasThere = await runtime.session(victim).delete();
+      if (!process.isAlive) return;
+      trace(`deleted ${victim}: ${wasThere}`);
+      ledger.deleted.set(victim, wasThere);
+    });
+  }
+
+  // ---- reading ------------------------------------------------------------------------------------------------------
+
+  #look(session: string): Promise<void> {
+    const { runtime } = this.#parts;
+    const handle = runtime.session(session, agentOfSession(session));
+    const looks: readonly (() => Promise<unknown>)[] = [
+      () => handle.state(),
+      () => handle.explain(),
+      () => handle.messages(),
+      () => handle.pending(),
+      () => handle.viewport(),
+      () => handle.request(),
+      () => runtime.sessions.list({}),
+      () => runtime.sessions.get(session),
+    ];
+    return this.#attempt('look', this.#random.pick(looks));
+  }
+
+  async #read(session: string, from?: number): Promise<void> {
+    const { runtime, ledger, process, world, faults } = this.#parts;
+    const told = ledger.events.get(session);
+    // Overlapping what was told before, so that what is told twice is compared.
+    const last = told === undefined ? 0 : Math.max(0, ...told.keys());
+    const after = from ?? Math.max(0, last - 3);
+    let previous = after;
+    await this.#attempt('read', async () => {
+      for await (const event of runtime.session(session, agentOfSession(session)).events({ after, deltas: false })) {
+        if (!process.isAlive || ledger.isDeleted(session)) return;
+        if (event.seq !== undefined) {
+          const { session: _session, at: _at, seq, ...body } = event;
+          if (seq <= previous) ledger.violate('duplicated', `event ${seq} of ${session} was told after ${previous}`);
+          previous = seq;
+          ledger.event(session, seq, digestOf(JSON.stringify(body)));
+        }
+        if (faults.strikes('reader.slow', 0.05)) await world.sleep(process, 5_000);
+        if (faults.strikes('reader.vanished', 0.02)) return;
+      }
+    });
+  }
+
+  // ---- endings ------------------------------------------------------------------------------------------------------
+
+  /** How it ended; undefined when that is not known, since the runtime went away. */
+  async #outcomeOf(words: Promise<string>): Promise<Outcome | undefined> {
+    try {
+      return { kind: 'text', text: await words };
+    } catch (error) {
+      if (!this.#parts.process.isAlive || this.#isLeaving) return undefined;
+      const { message } = error as Error;
+      if (error instanceof CancelledError) {
+        if (/the turn was interrupted|was cancelled|interrupted/.test(message)) return { kind: 'cancelled', text: '' };
+        return /was (?:recalled|replaced)/.test(message) ? { kind: 'dropped', text: '' } : undefined;
+      }
+      if (error instanceof TurnFailedError) {
+        return { kind: message.startsWith('the message was dropped') ? 'dropped' : 'failed', text: '' };
+      }
+      this.#expected('answer', error);
+      return undefined;
+    }
+  }
+
+  async #attempt(what: string, act: () => Promise<unknown>): Promise<void> {
+    const name = this.#uid(`${what} `);
+    // A reader reads for as long as there is a runtime.
+    if (what !== 'read') this.#open.add(name);
+    try {
+      await act();
+    } catch (error) {
+      if (this.#parts.process.isAlive) this.#expected(what, error);
+    } finally {
+      this.#open.delete(name);
+    }
+  }
+
+  /** Whatever fails with an error that is not part of the bargain is a violation. */
+  #expected(what: string, error: unknown): void {
+    const { ledger, trace } = this.#parts;
+    trace(`${what} failed: ${String(error)}`);
+    const isExpected =
+      error instanceof TroupeError &&
+      (EXPECTED_CODES.has(error.code) ||
+        (error.code === 'internal' && error.retryable) ||
+        isGivenUp(error) ||
+        this.#isLeaving);
+    if (!isExpected) ledger.violate('failed', `${what}: ${error instanceof Error ? error.stack : String(error)}`);
+  }
+}
+
+/** A session thread that dies again and again is given up, and says so (L3 of the link). */
+export function isGivenUp(error: unknown): boolean {
+  return error instanceof TroupeError && /died \d+ times within a minute/.test(error.message);
+}

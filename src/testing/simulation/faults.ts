@@ -1,0 +1,121 @@
+/**
+ * Which faults a run has, and how often: each seed enables a random subset of all kinds (swarm testing), so that some runs
+ * meet one fault a hundred times and others many at once.
+ *
+ * Owns: what is enabled, how often each was drawn. Does not own: what a fault does.
+ */
+import type { SeededRandom } from './seeded-random.ts';
+
+/** Every kind of fault the simulator knows, by what it strikes. */
+export const FAULT_KINDS = [
+  // The process, at an operation of the store: before it, in mid-write, after it and before anybody is told.
+  'crash.before',
+  'crash.torn',
+  'crash.after',
+  // The process, at any moment.
+  'process.kill',
+  'process.close',
+  // The store.
+  'store.full',
+  'store.failed',
+  'store.slow',
+  'store.silent',
+  'shelf.full',
+  // Threads.
+  'thread.sessions',
+  'thread.models',
+  'thread.tools',
+  // Tools.
+  'tool.hang',
+  'tool.throw',
+  'tool.oversize',
+  'tool.uncloneable',
+  'tool.surrogate',
+  'tool.failure',
+  'tool.late',
+  // Models.
+  'model.rate_limited',
+  'model.overloaded',
+  'model.failed',
+  'model.connection',
+  'model.silent',
+  'model.broken_stream',
+  'model.error_in_stream',
+  'model.protocol',
+  'model.bad_input',
+  'model.unknown_tool',
+  'model.duplicate_ids',
+  'model.cut_call',
+  'model.paused',
+  'model.refusal',
+  'model.context_full',
+  'model.too_long',
+  'model.empty',
+  'model.malformed',
+  'model.invalid_request',
+  'model.authentication',
+  'model.retired',
+  'model.no_usage',
+  'model.late',
+  // Time.
+  'clock.jump',
+  // Readers of events.
+  'reader.slow',
+  'reader.vanished',
+  // The embedder.
+  'flood',
+  'interrupt',
+  'delete',
+  'pause',
+  // A write that was under way when its process died reaches the store later.
+  'store.late',
+  // For minutes no model call succeeds.
+  'model.outage',
+  // The embedder again.
+  'key.reused',
+] as const;
+
+/** A kind of fault. */
+export type FaultKind = (typeof FAULT_KINDS)[number];
+
+/** Draws faults and counts them. */
+export class Faults {
+  /** How often each kind struck. */
+  readonly counts: Map<FaultKind, number> = new Map();
+  readonly #random: SeededRandom;
+  readonly #rates = new Map<FaultKind, number>();
+  #isOn = true;
+
+  /** `only`: these kinds and no others; missing: a subset drawn from the seed. */
+  constructor(random: SeededRandom, only?: ReadonlySet<FaultKind>) {
+    this.#random = random;
+    const share = random.pick([0, 0.15, 0.3, 0.5, 0.8]);
+    for (const kind of FAULT_KINDS) {
+      const isEnabled = random.chance(share);
+      const rate = random.pick([0.3, 1, 1, 3]);
+      if (only === undefined ? isEnabled : only.has(kind)) this.#rates.set(kind, rate);
+    }
+  }
+
+  /** Kinds that may be drawn. */
+  get enabled(): readonly FaultKind[] {
+    return [...this.#rates.keys()];
+  }
+
+  /** No more faults: what is left must come to its end. */
+  off(): void {
+    this.#isOn = false;
+  }
+
+  get isOn(): boolean {
+    return this.#isOn;
+  }
+
+  /** True, and counted, when this fault strikes now; `probability` is that of an average run. */
+  strikes(kind: FaultKind, probability: number): boolean {
+    const rate = this.#rates.get(kind);
+    if (rate === undefined || !this.#isOn || !this.#random.chance(Math.min(0.9, probability * rate))) return false;
+    this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
+    return true;
+  }
+}

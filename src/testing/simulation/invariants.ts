@@ -1,0 +1,386 @@
+/**
+ * What must hold after every life of a runtime, however it ended: what was told (`ledger.ts`) against what the stores say
+ * (`session-story.ts`). The checks know nothing of what happened in between, so they hold under every schedule.
+ *
+ *  I1 each acknowledged message is in its session's store exactly once, unchanged and in order; each accepted entry is in
+ *     exactly one of mailbox, log, dropped-with-reason (A7);
+ *  I2 what a reader was told is what the log says, without a hole;
+ *  I3 every request that left was legal, and is the log's own;
+ *  I4 a `once` tool starts at most once a call; no effect of a `probe` tool happens twice; no finished call runs again;
+ *  I5 every call has exactly one result, or is open;
+ *  I6 a child is known to its parent or does not exist; it ends once and its parent is told once; nothing it said is lost;
+ *  I7 with faults off everything comes to its end;
+ *  I10 what a model answered stays a prefix of what it is sent next within an epoch;
+ *  I11 the usage of a session is the sum of its answers;
+ *  I12 a session woken from its snapshot is the fold of its whole log.
+ */
+
+import type { ReceiptState } from '../../session/state.ts';
+import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/tool-texts.ts';
+import { type Ledger, type MessageStory, type Outcome, sessionOfKey } from './ledger.ts';
+import type { CallFact, SessionStory } from './session-story.ts';
+import { resultOf } from './simulated-tools.ts';
+import type { Reading, Stories } from './store-reading.ts';
+
+/** Checks stores against a ledger, life by life. Findings go to the ledger. */
+export class Invariants {
+  readonly #ledger: Ledger;
+  readonly #incarnationOf: (session: string) => number;
+  /** The incarnation after which a half-step's answer was first found durable, by session. */
+  readonly #answeredIn = new Map<string, Map<number, number>>();
+  /** The incarnation after which a call's result was first found durable. */
+  readonly #resultIn = new Map<string, number>();
+  readonly #callsChecked = new Map<string, number>();
+
+  readonly #mailboxMax: number;
+
+  /**
+   * `incarnationOf`: the incarnation of a session's shard, as the ledger's stories have it. `mailboxMax`: `limits.mailbox`
+   * where it is known.
+   */
+  constructor(
+    ledger: Ledger,
+    incarnationOf: (session: string) => number,
+    mailboxMax: number = Number.POSITIVE_INFINITY,
+  ) {
+    this.#ledger = ledger;
+    this.#incarnationOf = incarnationOf;
+    this.#mailboxMax = mailboxMax;
+  }
+
+  /** Checks everything after a life, when its process is gone. */
+  check({ stories, changed, differing, names }: Reading): void {
+    for (const name of differing) this.#ledger.violate('fold', `${name} wakes otherwise than its log says (I12)`);
+    for (const name of changed) {
+      const story = stories.get(name);
+      if (story === undefined) continue;
+      for (const { kind, what } of story.faults) this.#ledger.violate(kind, what);
+      this.#checkEntries(story);
+      this.#checkCalls(story);
+      this.#checkFamily(story, stories);
+      this.#checkUsage(story);
+    }
+    this.#checkTold(stories);
+    this.#checkDeleted(names);
+    this.#checkModelCalls(stories);
+    this.#checkToolRuns(stories);
+    this.#noteDone(stories);
+  }
+
+  /** I7, when a life without faults was drained: nothing waits, nothing is open, everybody was answered. */
+  checkFinished(stories: Stories): void {
+    for (const { id, state, calls, accepted, settled, spawned, childExits } of stories.values()) {
+      const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
+      if (state.state !== 'idle' || waiting > 0) {
+        this.#ledger.violate('stuck', `${id} is ${state.state}, ${waiting} wait`);
+      }
+      for (const [key, call] of calls) {
+        if (call.results.length === 0) this.#ledger.violate('stuck', `call ${key} of ${call.tool} has no result`);
+      }
+      for (const [pendingId, [entry]] of accepted) {
+        if (entry?.type === 'user_message' && !settled.has(pendingId)) {
+          this.#ledger.violate('stuck', `${id}/${pendingId} was not answered`);
+        }
+      }
+      for (const child of spawned.keys()) {
+        const exits = childExits.get(child) ?? 0;
+        if (exits !== 1) this.#ledger.violate('unbalanced', `${child} ended ${exits} times`);
+      }
+    }
+    for (const { uid, session, key, pendingId, isRefused } of this.#ledger.messages.values()) {
+      if (key !== undefined && pendingId === undefined && isRefused === undefined) {
+        this.#ledger.violate('lost', `${uid} of ${session} was sent again and again and never acknowledged`);
+      }
+    }
+    for (const session of this.#ledger.readThrough) {
+      const told = this.#ledger.events.get(session)?.size ?? 0;
+      const logged = stories.get(session)?.events.length ?? 0;
+      if (told !== logged && !this.#ledger.deleted.has(session))
+        this.#ledger.violate('lost', `a reader of ${session} was told ${told} of ${logged} events (I2)`);
+    }
+  }
+
+  // ---- I1 -----------------------------------------------------------------------------------------------------------
+
+  #checkEntries({ id, state, accepted, fates, keys, promoted, settled, fullest }: SessionStory): void {
+    if (fullest >= this.#mailboxMax)
+      this.#ledger.violate('failed', `a message was accepted while ${fullest} waited for ${id} (limits.mailbox)`);
+    const waiting = new Set(state.mailbox.map((entry) => entry.id));
+    for (const [pendingId, entries] of accepted) {
+      if (entries.length > 1)
+        this.#ledger.violate('duplicated', `${id}/${pendingId} was accepted ${entries.length} times`);
+      const places = (fates.get(pendingId)?.length ?? 0) + (waiting.has(pendingId) ? 1 : 0);
+      if (places === 0)
+        this.#ledger.violate('lost', `${id}/${pendingId} is neither waiting, nor in the log, nor dropped`);
+      if (places > 1) this.#ledger.violate('duplicated', `${id}/${pendingId} is in ${places} places`);
+    }
+    for (const [key, ids] of keys) {
+      if (ids.length > 1) this.#ledger.violate('duplicated', `key ${key} of ${id} stands for ${ids.join(', ')}`);
+    }
+    for (const policy of [undefined, 'steer']) {
+      const inOrder = promoted.filter((pendingId) => {
+        const entry = accepted.get(pendingId)?.[0];
+        return entry?.type === 'user_message' && entry.deliver === policy && entry.seed === undefined;
+      });
+      const late = inOrder.find((pendingId, index) => index > 0 && pendingId < (inOrder[index - 1] ?? 0));
+      if (late !== undefined)
+        this.#ledger.violate('reordered', `${id}/${late} (${policy ?? 'ride'}) was overtaken by a later one`);
+    }
+    for (const pendingId of settled.keys()) {
+      if (waiting.has(pendingId)) this.#ledger.violate('changed', `${id}/${pendingId} is settled and still waits`);
+    }
+  }
+
+  #checkMessage({ uid, session, content, pendingId, isRefused }: MessageStory, stories: Stories): void {
+    const story = stories.get(session);
+    if (isRefused) {
+      const isThere = story?.userTexts.some((text) => hasWord(text, uid));
+      if (isThere === true) this.#ledger.violate('duplicated', `${uid} was refused and stands in ${session}`);
+      return;
+    }
+    const times = story?.userTexts.filter((text) => hasWord(text, uid)).length ?? 0;
+    if (times > 1) this.#ledger.violate('duplicated', `${uid} stands ${times} times in the log of ${session}`);
+    if (pendingId === undefined) return;
+    const entry = story?.accepted.get(pendingId)?.[0];
+    if (story === undefined || entry === undefined) {
+      this.#ledger.violate('lost', `${uid}, acknowledged as ${session}/${pendingId}, is not in the store`);
+      return;
+    }
+    if (entry.content !== content) {
+      this.#ledger.violate('changed', `${session}/${pendingId} is ${JSON.stringify(entry.content)}, not ${content}`);
+    }
+    if (story.fates.get(pendingId)?.[0] === 'promoted' && times !== 1) {
+      this.#ledger.violate('lost', `${uid} was promoted and stands ${times} times in the log of ${session}`);
+    }
+  }
+
+  // ---- I5 -----------------------------------------------------------------------------------------------------------
+
+  #checkCalls({ calls, state }: SessionStory): void {
+    const open = new Set([...state.openCalls.values()].map((call) => `${state.id}#${call.seq}`));
+    for (const [key, call] of calls) {
+      const places = call.results.length + (open.has(key) ? 1 : 0);
+      if (places !== 1)
+        this.#ledger.violate(places === 0 ? 'lost' : 'duplicated', `call ${key} has ${call.results.length} results`);
+      this.#checkResult(key, call);
+    }
+  }
+
+  /** A result is what the tool gave, or says of itself that it is none. */
+  #checkResult(key: string, { tool, results }: CallFact): void {
+    const result = results[0];
+    const run = this.#ledger.tools.get(key);
+    if (result === undefined || !result.success || result.content === INTERRUPT_NOTICE) return;
+    if (result.content === OUTCOME_UNKNOWN) return;
+    if (!result.content.startsWith('result of ') || tool === 'mark_goal_completed') return;
+    if (this.#ledger.isDeleted(sessionOfKey(key))) return;
+    if (run === undefined || result.content !== resultOf(tool, key)) {
+      this.#ledger.violate('changed', `call ${key} of ${tool} was answered ${JSON.stringify(result.content)}`);
+    }
+  }
+
+  // ---- I6 -----------------------------------------------------------------------------------------------------------
+
+  #checkFamily(story: SessionStory, stories: Stories): void {
+    for (const child of story.spawned.keys()) this.#checkLink(story, stories.get(child), child);
+    const { parent } = story.state;
+    if (parent !== undefined) this.#checkLink(stories.get(parent), story, story.id);
+    const keys = [...story.spawned.values()].flatMap(({ key }) => (key === undefined ? [] : [key]));
+    if (new Set(keys).size < keys.length)
+      this.#ledger.violate('duplicated', `a spawn key of ${story.id} has two children`);
+  }
+
+  #checkLink(parent: SessionStory | undefined, child: SessionStory | undefined, id: string): void {
+    const link = parent?.spawned.get(id);
+    if (parent !== undefined && child === undefined && this.#ledger.deleted.has(id)) {
+      const told = parent.childExits.get(id) ?? 0;
+      if (told !== 1) this.#ledger.violate('unbalanced', `${id} was deleted, its parent was told ${told} times`);
+      return;
+    }
+    if (parent === undefined || child === undefined || link === undefined || child.state.parent !== parent.id) {
+      this.#ledger.violate('unbalanced', `${id} is known to its parent or exists, not both`);
+      return;
+    }
+    // One that ended may be woken again; only its first end is one.
+    const told = parent.childExits.get(id) ?? 0;
+    if (told > 1 || (told === 1) !== child.exits.length > 0) {
+      this.#ledger.violate('unbalanced', `${id} ended ${child.exits.length} times, its parent was told ${told} times`);
+    }
+    if (child.exits.length > 1) this.#ledger.violate('duplicated', `${id} ended ${child.exits.length} times`);
+    // Of a failure the parent hears as well, in words the child did not say.
+    const heard = parent.heard.get(link.name) ?? [];
+    const missing = link.replies === 'mailbox' ? firstMissing(child.said, heard) : undefined;
+    if (missing !== undefined) {
+      this.#ledger.violate('lost', `${id} said ${JSON.stringify(missing)}, its parent did not hear it`);
+    }
+    if (link.replies === 'handle' && heard.length > 0)
+      this.#ledger.violate('duplicated', `${id} replies to its handle, and its parent heard it`);
+    const counts = new Map<string, number>();
+    for (const text of heard) counts.set(text, (counts.get(text) ?? 0) + 1);
+    for (const text of new Set(child.said)) {
+      const said = child.said.filter((each) => each === text).length;
+      if ((counts.get(text) ?? 0) > said) this.#ledger.violate('duplicated', `${JSON.stringify(text)} of ${id}`);
+    }
+  }
+
+  // ---- I11 ----------------------------------------------------------------------------------------------------------
+
+  #checkUsage({ id, state, usage }: SessionStory): void {
+    if (state.usage.input_tokens === usage.input_tokens && state.usage.output_tokens === usage.output_tokens) return;
+    this.#ledger.violate('changed', `the usage of ${id} is not the sum of its answers (I11)`);
+  }
+
+  // ---- I1, I2: what was told is still true -----------------------------------------------------------------------------
+
+  #checkTold(stories: Stories): void {
+    for (const story of this.#ledger.messages.values()) this.#checkMessage(story, stories);
+    for (const { session, pendingId, outcome } of this.#ledger.answers.values()) {
+      const receipt = stories.get(session)?.settled.get(pendingId);
+      const stored = outcomeOf(receipt);
+      if (stored?.kind === outcome.kind && (outcome.kind !== 'text' || stored.text === outcome.text)) continue;
+      this.#ledger.violate(
+        'changed',
+        `the answer of ${session}/${pendingId} was ${outcome.kind} ${outcome.text}, stored is ${JSON.stringify(receipt)}`,
+      );
+    }
+    for (const { uid, session, key, child } of this.#ledger.spawns.values()) {
+      if (child === undefined) continue;
+      const link = stories.get(session)?.spawned.get(child);
+      if (link === undefined || link.key !== key)
+        this.#ledger.violate('lost', `${child}, spawned as ${uid}, is not in the store`);
+    }
+    for (const [child, outcome] of this.#ledger.replies) {
+      const exit = stories.get(child)?.exits[0];
+      const isSame =
+        outcome.kind === 'text'
+          ? exit?.reply === outcome.text && exit.reason === 'completed'
+          : exit?.reason === outcome.kind;
+      if (!isSame)
+        this.#ledger.violate('changed', `the reply of ${child} was ${outcome.text}, stored is ${JSON.stringify(exit)}`);
+    }
+    for (const [session, told] of this.#ledger.events) this.#checkEvents(session, told, stories.get(session));
+  }
+
+  #checkEvents(session: string, told: ReadonlyMap<number, string>, story: SessionStory | undefined): void {
+    let first = Number.POSITIVE_INFINITY;
+    let last = 0;
+    for (const [seq, digest] of told) {
+      if (story?.events[seq - 1] !== digest)
+        this.#ledger.violate('changed', `event ${seq} of ${session} is not the log's (I2)`);
+      first = Math.min(first, seq);
+      last = Math.max(last, seq);
+    }
+    if (told.size > 0 && last - first + 1 !== told.size) {
+      this.#ledger.violate('lost', `of the events ${first} to ${last} of ${session} only ${told.size} were told`);
+    }
+  }
+
+  #checkDeleted(names: readonly string[]): void {
+    for (const [session, wasAcknowledged] of this.#ledger.deleted) {
+      if (!wasAcknowledged) continue;
+      for (const id of names) {
+        if (isWithin(id, session)) this.#ledger.violate('duplicated', `${id} is there, ${session} was deleted`);
+      }
+    }
+  }
+
+  // ---- I3, I4 -------------------------------------------------------------------------------------------------------
+
+  /** Every request is the log's own, none is asked again once its answer is durable, and one asked again has the same bytes. */
+  #checkModelCalls(stories: Stories): void {
+    for (const [session, calls] of this.#ledger.calls) {
+      const story = stories.get(session);
+      for (let index = this.#callsChecked.get(session) ?? 0; index < calls.length; index += 1) {
+        const call = calls[index];
+        if (call === undefined) break;
+        const halfStep = story?.requests.get(call.digest);
+        // A restarted child begins with the request it began with: that it is in the log says nothing of the restart.
+        const first = session.includes(':') ? story?.requests.keys().next().value : undefined;
+        const isInLog = (digest: string): boolean => digest !== first && story?.requests.has(digest) === true;
+        // A claim need not be durable before its call: it may be lost with its incarnation, and then all that followed.
+        const mayBeLost = (from: number): boolean =>
+          !calls.slice(from).some((later) => later.incarnation === call.incarnation && isInLog(later.digest));
+        if (halfStep === undefined) {
+          // On its way to a model thread when its incarnation ended, it arrives as the first call of the next.
+          const isStraggler = calls[index - 1]?.incarnation !== call.incarnation;
+          if (!isStraggler && !mayBeLost(index))
+            this.#ledger.violate('illegal', `${session} sent a request that its log does not have: ${call.digest}`);
+          continue;
+        }
+        const answeredIn = this.#answeredIn.get(session)?.get(halfStep);
+        const isLostRestart = call.digest === first && mayBeLost(index + 1);
+        if (answeredIn !== undefined && answeredIn < call.incarnation && !isLostRestart) {
+          this.#ledger.violate('repeated', `half-step ${halfStep} of ${session} was answered and is asked again`);
+        }
+        const before = calls.slice(0, index).findLast((other) => other.digest === call.digest);
+        if (before !== undefined && before.whole !== call.whole)
+          this.#ledger.violate('unstable', `half-step ${halfStep} of ${session} was asked again with other bytes`);
+      }
+      this.#callsChecked.set(session, calls.length);
+    }
+  }
+
+  #checkToolRuns(stories: Stories): void {
+    for (const [key, { tool, effect, starts, effects }] of this.#ledger.tools) {
+      const session = sessionOfKey(key);
+      const story = stories.get(session);
+      if (story !== undefined && !story.calls.has(key))
+        this.#ledger.violate('failed', `${tool} ran for ${key}, a call the log does not have`);
+      if (effect === 'once' && starts.length > 1)
+        this.#ledger.violate('repeated', `${tool} started ${starts.length} times for ${key} (I4)`);
+      if (effect === 'probe' && effects > 1)
+        this.#ledger.violate('repeated', `${tool} took effect ${effects} times for ${key} (I4)`);
+      if (new Set(starts).size < starts.length)
+        this.#ledger.violate('repeated', `${tool} started twice for ${key} in one incarnation`);
+      const resultIn = this.#resultIn.get(key);
+      const last = starts.at(-1);
+      if (resultIn !== undefined && last !== undefined && last > resultIn)
+        this.#ledger.violate('repeated', `${tool} ran for ${key}, whose result was there`);
+    }
+  }
+
+  #noteDone(stories: Stories): void {
+    for (const story of stories.values()) {
+      const incarnation = this.#incarnationOf(story.id);
+      const answered = this.#answeredIn.get(story.id) ?? new Map<number, number>();
+      this.#answeredIn.set(story.id, answered);
+      for (const halfStep of story.responded) if (!answered.has(halfStep)) answered.set(halfStep, incarnation);
+      for (const [key, { results }] of story.calls) {
+        if (results.length > 0 && !this.#resultIn.has(key)) this.#resultIn.set(key, incarnation);
+      }
+    }
+  }
+}
+
+/** A session is another one or descends from it. */
+function isWithin(id: string, ancestor: string): boolean {
+  return id === ancestor || id.startsWith(`${ancestor}:`);
+}
+
+function hasWord(text: string, uid: string): boolean {
+  return new RegExp(`(^|\\W)${uid}(\\W|$)`).test(text);
+}
+
+/** The first of `said` that does not stand in `heard`, in order. */
+function firstMissing(said: readonly string[], heard: readonly string[]): string | undefined {
+  let from = 0;
+  for (const text of said) {
+    const at = heard.indexOf(text, from);
+    if (at === -1) return text;
+    from = at + 1;
+  }
+  return undefined;
+}
+
+function outcomeOf(receipt: ReceiptState | undefined): Outcome | undefined {
+  switch (receipt?.status) {
+    case 'answered':
+      return { kind: 'text', text: receipt.text };
+    case 'cancelled':
+    case 'dropped':
+    case 'failed':
+      return { kind: receipt.status, text: '' };
+    default:
+      return undefined;
+  }
+}

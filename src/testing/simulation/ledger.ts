@@ -1,0 +1,188 @@
+/**
+ * What an embedder was told over all lives of a runtime, and what its tools and its model saw: the half of every check that
+ * does not come from the store. It outlives every crash, and finds by itself what contradicts itself.
+ */
+import { createHash } from 'node:crypto';
+import type { Effect } from '../../tools/tool.ts';
+
+/** The invariant that is broken. Ids are those of the checks in `invariants.ts`. */
+export type ViolationKind =
+  | 'lost'
+  | 'duplicated'
+  | 'reordered'
+  | 'changed'
+  | 'illegal'
+  | 'unstable'
+  | 'repeated'
+  | 'unbalanced'
+  | 'stuck'
+  | 'failed'
+  | 'fold';
+
+/** One broken promise. */
+export interface Violation {
+  readonly kind: ViolationKind;
+  readonly what: string;
+}
+
+/** How a message, or a child, ended, as its sender was told. */
+export interface Outcome {
+  readonly kind: 'text' | 'cancelled' | 'dropped' | 'failed';
+  readonly text: string;
+}
+
+/** A message with what its sender was told. */
+export interface MessageStory {
+  readonly uid: string;
+  readonly session: string;
+  readonly content: string;
+  readonly key: string | undefined;
+  readonly deliver: string | undefined;
+  /** Highest acknowledged id of its session when it was sent. */
+  readonly sentAfter: number;
+  pendingId?: number;
+  /** Refused for good: it must not be in the store. */
+  isRefused?: true;
+}
+
+/** A spawn with what its spawner was told. */
+export interface SpawnStory {
+  readonly uid: string;
+  readonly session: string;
+  readonly key: string | undefined;
+  readonly replies: 'mailbox' | 'handle';
+  child?: string;
+}
+
+/** One run of a tool. */
+export interface ToolStory {
+  readonly tool: string;
+  readonly effect: Effect;
+  /** Incarnations of the session's shard in which it started. */
+  readonly starts: number[];
+  /** Times its effect on the world happened. */
+  effects: number;
+  /** What it gave back, where it gave something back. */
+  result?: string;
+}
+
+/** One model call as the model saw it. */
+export interface CallStory {
+  /** Of the session's shard; see `SimulatedMachine.incarnationOf`. */
+  readonly incarnation: number;
+  /** Of the request's messages. */
+  readonly digest: string;
+  /** Of the whole request. */
+  readonly whole: string;
+}
+
+/** See the head of the file. */
+export class Ledger {
+  readonly violations: Violation[] = [];
+  readonly messages: Map<string, MessageStory> = new Map();
+  readonly spawns: Map<string, SpawnStory> = new Map();
+  /** By receipt: `<session>/<pending id>`. */
+  readonly answers: Map<string, { readonly session: string; readonly pendingId: number; readonly outcome: Outcome }> =
+    new Map();
+  readonly replies: Map<string, Outcome> = new Map();
+  /** Digests of durable events told, by session and seq. */
+  readonly events: Map<string, Map<number, string>> = new Map();
+  readonly tools: Map<string, ToolStory> = new Map();
+  /** Model calls in order, by session. */
+  readonly calls: Map<string, CallStory[]> = new Map();
+  /** Sessions whose deletion was asked for; true: it was acknowledged. */
+  readonly deleted: Map<string, boolean> = new Map();
+  /** Sessions that were read from their first event to the end of the last life. */
+  readonly readThrough: Set<string> = new Set();
+  readonly #acknowledgedUpTo = new Map<string, number>();
+  readonly #seen = new Set<string>();
+
+  /** Notes a broken promise, once. */
+  violate(kind: ViolationKind, what: string): void {
+    const key = `${kind} ${what}`;
+    if (this.#seen.has(key)) return;
+    this.#seen.add(key);
+    this.violations.push({ kind, what });
+  }
+
+  acknowledgedUpTo(session: string): number {
+    return this.#acknowledgedUpTo.get(session) ?? 0;
+  }
+
+  acknowledged(uid: string, pendingId: number, duplicate: boolean): void {
+    const story = this.messages.get(uid);
+    // Its session was deleted meanwhile.
+    if (story === undefined) return;
+    const { session, sentAfter } = story;
+    if (story.pendingId !== undefined && (story.pendingId !== pendingId || !duplicate)) {
+      this.violate('duplicated', `${uid} of ${session} was accepted as ${story.pendingId} and again as ${pendingId}`);
+    }
+    if (story.isRefused) this.violate('changed', `${uid} of ${session} was refused, then accepted as ${pendingId}`);
+    if (story.pendingId === undefined && !duplicate && pendingId <= sentAfter) {
+      this.violate('reordered', `${uid} of ${session} is ${pendingId}, sent after ${sentAfter} was acknowledged`);
+    }
+    story.pendingId = pendingId;
+    this.#acknowledgedUpTo.set(session, Math.max(pendingId, this.acknowledgedUpTo(session)));
+  }
+
+  answered(session: string, pendingId: number, outcome: Outcome): void {
+    const receipt = `${session}/${pendingId}`;
+    const before = this.answers.get(receipt)?.outcome;
+    if (before !== undefined && !isSame(before, outcome)) {
+      this.violate('changed', `the answer of ${receipt}: ${show(before)}, then ${show(outcome)}`);
+    }
+    this.answers.set(receipt, { session, pendingId, outcome });
+  }
+
+  replied(child: string, outcome: Outcome): void {
+    const before = this.replies.get(child);
+    if (before !== undefined && !isSame(before, outcome)) {
+      this.violate('changed', `the reply of ${child}: ${show(before)}, then ${show(outcome)}`);
+    }
+    this.replies.set(child, outcome);
+  }
+
+  event(session: string, seq: number, digest: string): void {
+    const told = this.events.get(session) ?? new Map<number, string>();
+    this.events.set(session, told);
+    const before = told.get(seq);
+    if (before !== undefined && before !== digest) this.violate('changed', `event ${seq} of ${session}`);
+    told.set(seq, digest);
+  }
+
+  /** The deletion of a session, or of one it descends from, was asked for. */
+  isDeleted(session: string): boolean {
+    for (const id of this.deleted.keys()) if (session === id || session.startsWith(`${id}:`)) return true;
+    return false;
+  }
+
+  /** A session and its descendants are to be deleted: nothing told of them needs to be true any more. */
+  forget(session: string): void {
+    const isOf = (id: string): boolean => id === session || id.startsWith(`${session}:`);
+    for (const [uid, story] of this.messages) if (isOf(story.session)) this.messages.delete(uid);
+    for (const [uid, story] of this.spawns) if (isOf(story.session)) this.spawns.delete(uid);
+    for (const [receipt, answer] of this.answers) if (isOf(answer.session)) this.answers.delete(receipt);
+    for (const child of this.replies.keys()) if (isOf(child)) this.replies.delete(child);
+    for (const id of this.events.keys()) if (isOf(id)) this.events.delete(id);
+    for (const id of this.calls.keys()) if (isOf(id)) this.calls.delete(id);
+    for (const key of this.tools.keys()) if (isOf(sessionOfKey(key))) this.tools.delete(key);
+  }
+}
+
+/** The session of a tool call's idempotency key. */
+export function sessionOfKey(key: string): string {
+  return key.slice(0, key.lastIndexOf('#'));
+}
+
+/** A short digest of a text. */
+export function digestOf(text: string): string {
+  return createHash('sha1').update(text).digest('base64url').slice(0, 14);
+}
+
+function isSame(a: Outcome, b: Outcome): boolean {
+  return a.kind === b.kind && a.text === b.text;
+}
+
+function show({ kind, text }: Outcome): string {
+  return `${kind} ${JSON.stringify(text)}`;
+}

@@ -1,0 +1,56 @@
+/** What watches a simulated run from outside: errors nobody caught, the runtime's own complaints, a run that does not end. */
+import type { Logger } from 'pino';
+import type { Ledger } from './ledger.ts';
+import type { SimulatedProcess, World, WorldListener } from './world.ts';
+
+/** Lines of the runtime's log that tell of a broken invariant it survived. */
+const COMPLAINTS = /turn failed|followed a flush|cannot be resumed/;
+
+/** See the head of the file. Findings go to the ledger. */
+export class RunWatch implements WorldListener {
+  readonly #ledger: Ledger;
+  readonly #note: (text: string) => void;
+
+  /** `note`: takes a line of the trace. */
+  constructor(ledger: Ledger, note: (text: string) => void) {
+    this.#ledger = ledger;
+    this.#note = note;
+  }
+
+  uncaught(process: SimulatedProcess, thrown: unknown): void {
+    const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+    this.#note(`uncaught in ${process.name}: ${String(thrown)}`);
+    this.#ledger.violate('failed', `uncaught in ${process.name}: ${text}`);
+  }
+
+  /** A logger for the runtime: a turn that throws is survived, and said so in its log. */
+  logger(): Logger {
+    const write = (fields: unknown, message: unknown): void => {
+      this.#note(`log: ${String(message)} ${JSON.stringify(fields)}`);
+      if (COMPLAINTS.test(String(message))) {
+        this.#ledger.violate('failed', `${String(message)}: ${JSON.stringify(fields)}`);
+      }
+    };
+    return { debug: write, info: write, warn: write, error: write } as unknown as Logger;
+  }
+
+  /** Runs a world until `drive`, begun here as `harness`, has ended; a run that never ends is a violation. */
+  async run(world: World, harness: SimulatedProcess, drive: () => Promise<void>): Promise<void> {
+    const onRejection = (reason: unknown): void => this.uncaught(harness, reason);
+    process.on('unhandledRejection', onRejection);
+    let isOver = false;
+    try {
+      const driven = drive()
+        .catch((error: unknown) => this.uncaught(harness, error))
+        .finally(() => {
+          isOver = true;
+        });
+      const ended = await world.run(() => isOver);
+      if (!ended) this.#ledger.violate('stuck', 'the run went on for ever');
+      else if (!isOver) this.#ledger.violate('stuck', 'nothing is going to happen any more, and the run is not over');
+      if (isOver) await driven;
+    } finally {
+      process.off('unhandledRejection', onRejection);
+    }
+  }
+}

@@ -1,0 +1,269 @@
+/**
+ * What a session's log says, gathered turn by turn with the fold the runtime itself uses: fates of messages, requests as
+ * they must have been sent, calls and their results, words between child and parent. Facts only; `invariants.ts` judges.
+ */
+import { addUsage, NO_USAGE, textOf, type Usage } from '../../base/messages.ts';
+import { checkRequest, fatalOf } from '../../context/legality.ts';
+import { renderMessages } from '../../context/render.ts';
+import type { EventBody } from '../../events/event.ts';
+import { answerText } from '../../session/answer.ts';
+import { apply, type Observer } from '../../session/apply.ts';
+import type { Entry, RecordTurn, SessionRecord } from '../../session/records.ts';
+import { emptyState, type ReceiptState, type SessionState } from '../../session/state.ts';
+import { digestOf } from './ledger.ts';
+
+/** A tool call of the log with what became of it. */
+export interface CallFact {
+  readonly tool: string;
+  readonly results: { readonly content: string; readonly success: boolean }[];
+}
+
+/** Everything the invariants look at of one session. */
+export interface SessionStory {
+  readonly id: string;
+  readonly state: SessionState;
+  /** Accepted entries by id, as often as a record accepts one. */
+  readonly accepted: Map<number, Entry[]>;
+  /** What took an entry out of the mailbox, as often as a record does. */
+  readonly fates: Map<number, string[]>;
+  /** Promoted entries in order of promotion. */
+  readonly promoted: number[];
+  readonly settled: Map<number, ReceiptState>;
+  /** Texts of the user messages of the log, removed ones included. */
+  readonly userTexts: string[];
+  readonly keys: Map<string, number[]>;
+  /** By idempotency key. */
+  readonly calls: Map<string, CallFact>;
+  /** Half-steps by the digest of their request's messages. */
+  readonly requests: Map<string, number>;
+  readonly responded: Set<number>;
+  readonly usage: Usage;
+  /** What the session told its parent with its answers and reports, in order. */
+  readonly said: string[];
+  /** What each child told, by nickname, in order. */
+  readonly heard: Map<string, string[]>;
+  readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
+  readonly childExits: Map<string, number>;
+  readonly exits: { readonly reason: string; readonly reply: string }[];
+  /** Digests of durable events; index 0 is event 1. */
+  readonly events: string[];
+  /** Entries that waited when a message was sent, at most. */
+  fullest: number;
+  /** What is wrong by itself, without a look at anything else. */
+  readonly faults: {
+    readonly kind: 'illegal' | 'unstable' | 'failed' | 'repeated' | 'reordered';
+    readonly what: string;
+  }[];
+}
+
+/** Folds a session's turns. Throws where the runtime would call the log corrupt. */
+export function tellStory(id: string, turns: Iterable<RecordTurn>): SessionStory {
+  const teller = new Teller(id);
+  for (const turn of turns) teller.turn(turn);
+  return teller.finish();
+}
+
+class Teller {
+  readonly #story: SessionStory;
+  readonly #observer: Observer;
+  readonly #callKeys = new Map<string, string>();
+  /** The last request that was answered, as text without its closing bracket, with its epoch. */
+  #answered = { epoch: -1, text: '' };
+  #usage = NO_USAGE;
+  /** The half-step whose request was noted last. */
+  #noted = 0;
+
+  constructor(id: string) {
+    this.#story = {
+      id,
+      state: emptyState(id),
+      accepted: new Map(),
+      fates: new Map(),
+      promoted: [],
+      settled: new Map(),
+      userTexts: [],
+      keys: new Map(),
+      calls: new Map(),
+      requests: new Map(),
+      responded: new Set(),
+      usage: NO_USAGE,
+      said: [],
+      heard: new Map(),
+      spawned: new Map(),
+      childExits: new Map(),
+      exits: [],
+      events: [],
+      fullest: 0,
+      faults: [],
+    };
+    this.#observer = {
+      event: (body) => this.#event(body),
+      settled: (pendingId, receipt) => this.#story.settled.set(pendingId, receipt),
+    };
+  }
+
+  turn({ at, records }: RecordTurn): void {
+    const { state } = this.#story;
+    for (const record of records) {
+      if (record.type === 'responded') this.#sealRequest();
+      if (record.type === 'accepted') this.#noteFilling(record.entry);
+      if (record.type === 'claimed') this.#checkClaim(record.entries);
+      apply(state, record, at, this.#observer);
+      this.#record(record);
+    }
+    const halfStep = state.current?.halfStep;
+    if (halfStep === undefined || halfStep === this.#noted) return;
+    this.#noted = halfStep;
+    this.#noteRequest(halfStep);
+  }
+
+  finish(): SessionStory {
+    this.#checkLegality();
+    return { ...this.#story, usage: this.#usage };
+  }
+
+  #messages(): ReturnType<typeof renderMessages> {
+    // Every agent of the simulator has tools and none thinks by hand, so deliveries are phantom pairs.
+    return renderMessages(this.#story.state.messages, { timestamps: false, deliveriesAsText: false });
+  }
+
+  #noteRequest(halfStep: number): void {
+    const { state, requests, faults, id } = this.#story;
+    const text = JSON.stringify(this.#messages());
+    requests.set(digestOf(text), halfStep);
+    if (this.#answered.epoch === state.epoch && !text.startsWith(this.#answered.text)) {
+      faults.push({ kind: 'unstable', what: `half-step ${halfStep} of ${id} changes what was answered` });
+    }
+  }
+
+  #noteFilling({ type, seed, content }: Entry): void {
+    const isSent = type === 'user_message' && seed === undefined && !textOf(content).startsWith('[from parent]');
+    if (isSent) this.#story.fullest = Math.max(this.#story.fullest, this.#story.state.mailbox.length);
+  }
+
+  /** Results go before background, that before steers, those before riders; no steer is left behind but by an interrupt. */
+  #checkClaim(chosen: readonly number[]): void {
+    const { state, accepted, faults, id } = this.#story;
+    const entries = chosen.flatMap((pendingId) => accepted.get(pendingId)?.[0] ?? []);
+    const ranks = entries.map(rankOf);
+    if (ranks.some((rank, index) => rank < (ranks[index - 1] ?? 0))) {
+      faults.push({ kind: 'reordered', what: `a half-step of ${id} promotes ${chosen.join(', ')} in this order` });
+    }
+    if (entries.some(({ deliver }) => deliver === 'interrupt')) return;
+    const left = state.mailbox.find((entry) => entry.deliver === 'steer' && !chosen.includes(entry.id));
+    if (left !== undefined) faults.push({ kind: 'reordered', what: `${id}/${left.id}, a steer, is left behind` });
+  }
+
+  /** What is answered now must stay a prefix of what is sent next within the epoch (A8). */
+  #sealRequest(): void {
+    const text = JSON.stringify(this.#messages());
+    this.#answered = { epoch: this.#story.state.epoch, text: text.slice(0, -1) };
+  }
+
+  /** The request as it would be sent were the turn to go on here. */
+  #checkLegality(): void {
+    const messages = this.#messages();
+    if (messages.length === 0) return;
+    const isOpen = messages.at(-1)?.role !== 'user' || this.#story.state.openCalls.size > 0;
+    if (isOpen && this.#story.state.openCalls.size > 0) return;
+    const body = {
+      model: 'simulated',
+      max_tokens: 1,
+      messages: isOpen ? [...messages, { role: 'user', content: 'go on' }] : messages,
+      tools: [{ name: 'any', description: '', input_schema: { type: 'object' } }],
+    };
+    for (const { rule, path, message } of fatalOf(checkRequest(body))) {
+      this.#story.faults.push({ kind: 'illegal', what: `the log of ${this.#story.id}: ${rule} ${path}: ${message}` });
+    }
+  }
+
+  #record(record: SessionRecord): void {
+    const story = this.#story;
+    switch (record.type) {
+      case 'accepted':
+        push(story.accepted, record.id, record.entry);
+        if (record.entry.key !== undefined) push(story.keys, record.entry.key, record.id);
+        if (record.entry.type === 'subagent')
+          push(story.heard, record.entry.source?.name ?? '', textOf(record.entry.content));
+        if (record.entry.toolUseId !== undefined) this.#result(record.entry.toolUseId, record.entry);
+        return;
+      case 'claimed':
+      case 'closed':
+        for (const id of record.entries) {
+          story.promoted.push(id);
+          push(story.fates, id, 'promoted');
+        }
+        return;
+      case 'dropped':
+      case 'recalled':
+      case 'poisoned':
+        push(story.fates, record.id, record.type);
+        return;
+      case 'responded':
+        if (story.responded.has(record.halfStep)) {
+          story.faults.push({
+            kind: 'repeated',
+            what: `half-step ${record.halfStep} of ${story.id} was answered twice`,
+          });
+        }
+        story.responded.add(record.halfStep);
+        this.#usage = addUsage(this.#usage, record.usage);
+        this.#say(answerText(record.content));
+        return;
+      case 'goalCompleted':
+        this.#say(record.result);
+        return;
+      case 'healed':
+        this.#result(record.toolUseId, { content: record.content, success: false });
+        return;
+      case 'spawned':
+        story.spawned.set(record.child, { name: record.name, replies: record.replies, key: record.key });
+        return;
+      case 'childExited':
+        story.childExits.set(record.child, (story.childExits.get(record.child) ?? 0) + 1);
+        return;
+      case 'exited':
+        story.exits.push({ reason: record.reason, reply: record.reply });
+        return;
+      default:
+        return;
+    }
+  }
+
+  #say(text: string): void {
+    if (this.#story.state.parent !== undefined && text.trim() !== '') this.#story.said.push(text);
+  }
+
+  #event(body: EventBody): void {
+    const story = this.#story;
+    story.events.push(digestOf(JSON.stringify(body)));
+    if (body.type !== 'message.created') return;
+    const { message } = body;
+    if (message.type === 'user_message') story.userTexts.push(textOf(message.content));
+    // A delivery is a pair of its own making, not a call of the model.
+    if (message.type !== 'tool_call' || message.toolUseId === undefined || message.source !== undefined) return;
+    const key = `${story.id}#${message.seq}`;
+    this.#callKeys.set(message.toolUseId, key);
+    story.calls.set(key, { tool: message.toolName ?? '', results: [] });
+  }
+
+  #result(toolUseId: string, result: Pick<Entry, 'content' | 'success'>): void {
+    const call = this.#story.calls.get(this.#callKeys.get(toolUseId) ?? '');
+    if (call === undefined) {
+      this.#story.faults.push({ kind: 'failed', what: `${this.#story.id} has a result for no call: ${toolUseId}` });
+    }
+    call?.results.push({ content: textOf(result.content), success: result.success ?? true });
+  }
+}
+
+function rankOf({ type, deliver, seed }: Entry): number {
+  if (type === 'tool_response') return 0;
+  if (type !== 'user_message') return type === 'subagent' ? 3 : 1;
+  return deliver === 'steer' && seed === undefined ? 2 : 3;
+}
+
+function push<Key, Value>(map: Map<Key, Value[]>, key: Key, value: Value): void {
+  const list = map.get(key);
+  if (list === undefined) map.set(key, [value]);
+  else list.push(value);
+}

@@ -1,0 +1,108 @@
+/** Many seeds on several threads, and what they come to. */
+import { startThread } from '../../threads/thread.ts';
+import { workerUrl } from '../../threads/worker-url.ts';
+import { FAULT_KINDS, type FaultKind } from './faults.ts';
+import type { SimulationResult } from './simulate.ts';
+
+/** Which seeds. */
+export interface ManyOptions {
+  /** First seed. */
+  readonly from: number;
+  /** How many. */
+  readonly seeds: number;
+  /** Threads, from 1. */
+  readonly threads: number;
+  /** Called after each seed, in no order. */
+  readonly onResult?: (result: SimulationResult) => void;
+  /** Stops handing out seeds after so many failed ones; default 10. */
+  readonly failuresMax?: number;
+}
+
+/** What all seeds came to. */
+export interface SimulationTotals {
+  seeds: number;
+  /** Virtual hours. */
+  simulatedHours: number;
+  lives: number;
+  /** Things that happened: timers, messages between threads, completions. */
+  tasks: number;
+  messages: number;
+  modelCalls: number;
+  toolRuns: number;
+  readonly faults: Record<FaultKind, number>;
+  /** Results with violations. */
+  readonly failures: SimulationResult[];
+}
+
+const FAILURES_MAX = 10;
+
+/** Runs seeds `from` to `from + seeds - 1`. Rejects when a thread dies or a seed does not end, naming the seed. */
+export async function simulateMany(options: ManyOptions): Promise<SimulationTotals> {
+  const totals: SimulationTotals = {
+    seeds: 0,
+    simulatedHours: 0,
+    lives: 0,
+    tasks: 0,
+    messages: 0,
+    modelCalls: 0,
+    toolRuns: 0,
+    faults: Object.fromEntries(FAULT_KINDS.map((kind) => [kind, 0])) as Record<FaultKind, number>,
+    failures: [],
+  };
+  let next = options.from;
+  const end = options.from + options.seeds;
+  const work = async (): Promise<void> => {
+    const thread = startThread(workerUrl('./simulation.worker', import.meta.url), { name: 'troupe simulation' });
+    let seed = next;
+    const died = new Promise<never>((_resolve, reject) => {
+      thread.onExit(({ exitCode, error }) => {
+        reject(new Error(`the thread that simulated seed ${seed} ended with code ${exitCode}`, { cause: error }));
+      });
+    });
+    died.catch(() => undefined);
+    try {
+      while (next < end && totals.failures.length < (options.failuresMax ?? FAILURES_MAX)) {
+        seed = next;
+        next += 1;
+        const answered = thread.endpoint.call('simulate', seed);
+        answered.catch(() => undefined);
+        const result = (await inTime(Promise.race([died, answered]), seed)) as SimulationResult;
+        add(totals, result);
+        options.onResult?.(result);
+      }
+    } finally {
+      await thread.terminate();
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(options.threads, options.seeds) }, work));
+  return totals;
+}
+
+const HOUR_MS = 3_600_000;
+/** Real milliseconds after which a run of a second or less is taken for one that never gives its thread back. */
+const HANG_MS = 180_000;
+
+/** Rejects, naming the seed, when the run does not end. */
+async function inTime<Value>(run: Promise<Value>, seed: number): Promise<Value> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`seed ${seed} does not end: it keeps its thread for itself`)), HANG_MS);
+  });
+  try {
+    return await Promise.race([run, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function add(totals: SimulationTotals, result: SimulationResult): void {
+  totals.seeds += 1;
+  totals.simulatedHours += result.simulatedMs / HOUR_MS;
+  totals.lives += result.lives;
+  totals.tasks += result.tasks;
+  totals.messages += result.messages;
+  totals.modelCalls += result.modelCalls;
+  totals.toolRuns += result.toolRuns;
+  for (const [kind, count] of Object.entries(result.faults)) totals.faults[kind as FaultKind] += count;
+  if (result.violations.length > 0) totals.failures.push(result);
+}

@@ -1,0 +1,301 @@
+/**
+ * One simulated run: a runtime lives, crashes, lives again, and is checked after each life. Everything follows from the seed:
+ * what fails, what is sent, what a model answers, in which order things happen.
+ */
+import { Embedder, isGivenUp } from './embedder.ts';
+import { type FaultKind, Faults } from './faults.ts';
+import { Invariants } from './invariants.ts';
+import { Ledger, type Violation } from './ledger.ts';
+import { RunWatch } from './run-watch.ts';
+import { SeededRandom } from './seeded-random.ts';
+import { SimulatedMachine } from './simulated-machine.ts';
+import { SimulatedModel } from './simulated-model.ts';
+import { SimulatedTools } from './simulated-tools.ts';
+import { type Reading, StoreReader, type Stories } from './store-reading.ts';
+import { drawSwarm, type Swarm, swarmAgents } from './swarm.ts';
+import { SimulatedProcess, World } from './world.ts';
+
+/** What to simulate. */
+export interface SimulationOptions {
+  /** A whole number; the run follows from it. */
+  readonly seed: number;
+  /** Draw these faults and no others; missing: a subset the seed chooses. */
+  readonly faults?: readonly FaultKind[];
+  /** Takes each line of the trace as it happens; missing: the last lines are kept for the result. */
+  readonly onTrace?: (line: string) => void;
+}
+
+/** What happened. */
+export interface SimulationResult {
+  readonly seed: number;
+  readonly violations: readonly Violation[];
+  /** The last lines of what happened, oldest first. */
+  readonly trace: readonly string[];
+  /** Virtual milliseconds. */
+  readonly simulatedMs: number;
+  readonly lives: number;
+  readonly tasks: number;
+  readonly messages: number;
+  readonly modelCalls: number;
+  readonly toolRuns: number;
+  /** How often each fault struck. */
+  readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
+  /** A digest of the whole trace: equal for equal seeds on any machine. */
+  readonly fingerprint: number;
+}
+
+/** Trace lines kept. */
+const TRACE_LINES = 400;
+/** Virtual milliseconds the last life may take to come to its end. */
+const SETTLE_MS = 24 * 3_600_000;
+/** Virtual milliseconds a close waits for half-steps. */
+const CLOSE_MS = 5_000;
+const CLOCK_JUMP_MS = 3_600_000;
+
+/** Runs one seed. Resolves whatever happens: what is wrong stands in `violations`. */
+export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
+  return new Simulation(options).run();
+}
+
+class Simulation {
+  readonly #options: SimulationOptions;
+  readonly #random: SeededRandom;
+  readonly #world: World;
+  readonly #faults: Faults;
+  readonly #ledger = new Ledger();
+  readonly #watch = new RunWatch(this.#ledger, (text) => this.#note(text));
+  readonly #swarm: Swarm;
+  readonly #machine: SimulatedMachine;
+  readonly #tools: SimulatedTools;
+  readonly #model: SimulatedModel;
+  readonly #invariants: Invariants;
+  readonly #reader: StoreReader;
+  readonly #harness = new SimulatedProcess('harness');
+  readonly #trace: string[] = [];
+  #fingerprint = 0;
+  #lives = 0;
+
+  constructor(options: SimulationOptions) {
+    this.#options = options;
+    this.#random = new SeededRandom(options.seed);
+    this.#faults = new Faults(this.#random.fork(), options.faults === undefined ? undefined : new Set(options.faults));
+    this.#world = new World(this.#random.fork(), this.#watch);
+    this.#swarm = drawSwarm(this.#random.fork());
+    const shared = {
+      world: this.#world,
+      faults: this.#faults,
+      ledger: this.#ledger,
+      incarnationOf: (session: string): number => this.#machine.incarnationOf(session),
+      trace: (text: string): void => this.#note(text),
+    };
+    this.#model = new SimulatedModel(shared);
+    this.#tools = new SimulatedTools(shared);
+    this.#machine = new SimulatedMachine({
+      ...shared,
+      bounds: this.#swarm.bounds,
+      shards: this.#swarm.shards,
+      model: this.#model,
+      tools: this.#tools,
+      crashed: (process, why) => {
+        this.#note(`crash ${why}`);
+        process.kill();
+      },
+    });
+    this.#reader = new StoreReader(this.#machine.stores);
+    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, this.#swarm.limits.mailbox);
+  }
+
+  async run(): Promise<SimulationResult> {
+    await this.#watch.run(this.#world, this.#harness, () => this.#drive());
+    return this.#result();
+  }
+
+  /** Lives with faults, then one without. */
+  async #drive(): Promise<void> {
+    this.#note(`faults: ${this.#faults.enabled.join(' ') || 'none'}; ${JSON.stringify(this.#swarm)}`);
+    let isSettled = false;
+    for (let life = 1; life <= this.#swarm.lives; life += 1) {
+      isSettled = await this.#live(life === this.#swarm.lives && this.#swarm.endsInPlace);
+      if (isSettled) break;
+      await this.#check();
+      if (this.#ledger.violations.length > 0) return;
+    }
+    this.#faults.off();
+    if (!isSettled) await this.#settle();
+    const reading = await this.#check();
+    if (this.#ledger.violations.length === 0) this.#invariants.checkFinished(reading.stories);
+    if (this.#ledger.violations.length === 0) await this.#reopen(reading.stories);
+  }
+
+  /** One life with faults. `endsInPlace`: they end before it does, and it comes to its end; true when it did. */
+  async #live(endsInPlace: boolean): Promise<boolean> {
+    const { process, opened } = this.#begin();
+    const runtime = await opened;
+    if (runtime === undefined) return false;
+    const embedder = this.#embed(process, runtime);
+    embedder.start();
+    if (this.#faults.strikes('clock.jump', 0.4)) {
+      this.#world.schedule(process, this.#random.number() * this.#swarm.lifeMs, () => {
+        this.#note('the clock jumps');
+        this.#world.jump(this.#random.pick([-1, 1]) * CLOCK_JUMP_MS);
+      });
+    }
+    await process.untilDeath(this.#world.sleep(this.#harness, this.#random.number() * this.#swarm.lifeMs));
+    if (!process.isAlive) return false;
+    if (endsInPlace) {
+      this.#note('no more faults');
+      this.#faults.off();
+      await process.untilDeath(embedder.finish());
+      return process.isAlive && this.#settleIn(process, runtime, embedder);
+    }
+    if (this.#faults.strikes('process.kill', 0.6)) {
+      this.#note('kill');
+      process.kill();
+      return false;
+    }
+    embedder.leave();
+    this.#faults.strikes('process.close', 1);
+    this.#note('close');
+    const closing = runtime.close({ deadlineMs: this.#random.pick([0, CLOSE_MS, 60_000]) });
+    // A store that refuses the last writes makes it a crash.
+    await process.untilDeath(closing.catch((error: unknown) => this.#note(`close failed: ${String(error)}`)));
+    process.kill();
+    return false;
+  }
+
+  /** The last life, without faults: everything comes to its end (I7). */
+  async #settle(): Promise<void> {
+    const { process, opened } = this.#begin();
+    const runtime = await opened;
+    if (runtime === undefined) {
+      this.#ledger.violate('stuck', 'the runtime does not open any more');
+      return;
+    }
+    await this.#settleIn(process, runtime, this.#embed(process, runtime));
+  }
+
+  /** False when the process died of an earlier fault, or of what earlier faults made of its session threads (L3). */
+  async #settleIn(
+    process: SimulatedProcess,
+    runtime: Awaited<ReturnType<SimulatedMachine['open']>>,
+    embedder: Embedder,
+  ): Promise<boolean> {
+    let isSettled = false;
+    const settled = embedder.settle().then(
+      () => {
+        isSettled = true;
+      },
+      (error: unknown) => {
+        if (isGivenUp(error)) process.kill();
+        else this.#ledger.violate('failed', `settling: ${String((error as Error).stack)}`);
+      },
+    );
+    await process.untilDeath(Promise.race([settled, this.#world.sleep(this.#harness, SETTLE_MS)]));
+    if (!process.isAlive) return false;
+    if (!isSettled) {
+      for (const { id, state, mailbox } of await runtime.sessions.list({ limit: 1_000 })) {
+        if (state === 'idle' && mailbox === 0) continue;
+        const { reason, detail } = await runtime.session(id).explain();
+        this.#ledger.violate('stuck', `${id} is ${state}, ${mailbox} wait: ${reason}, ${detail}`);
+      }
+      this.#ledger.violate('stuck', 'the runtime does not come to its end');
+    }
+    embedder.leave();
+    await Promise.race([runtime.close({ deadlineMs: 0 }), this.#world.sleep(this.#harness, SETTLE_MS)]);
+    process.kill();
+    return true;
+  }
+
+  /** What was closed in peace opens without anything to recover. */
+  async #reopen(before: Stories): Promise<void> {
+    const { process, opened } = this.#begin();
+    const runtime = await opened;
+    if (runtime === undefined) return;
+    await runtime.drain();
+    await runtime.close({ deadlineMs: 0 });
+    process.kill();
+    for (const story of (await this.#reader.read()).stories.values()) {
+      if (story.events.length !== before.get(story.id)?.events.length)
+        this.#ledger.violate('changed', `${story.id} was closed in peace, and opening it again changed its log`);
+    }
+  }
+
+  #begin(): {
+    readonly process: SimulatedProcess;
+    readonly opened: Promise<Awaited<ReturnType<SimulatedMachine['open']>> | undefined>;
+  } {
+    this.#lives += 1;
+    const process = new SimulatedProcess(`life ${this.#lives}`, this.#harness);
+    this.#note(`life ${this.#lives}`);
+    const swarm = this.#swarm;
+    const opening = this.#machine.open(process, {
+      agents: swarmAgents(this.#tools.valuesFor(process)),
+      // A value runs on the host; with model threads the provider is data, which they build themselves.
+      provider: swarm.models > 0 ? { kind: 'module', url: 'simulated:model' } : this.#model.providerOf(process),
+      threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: 2 },
+      durability: swarm.durability,
+      limits: swarm.limits,
+      settings: swarm.settings,
+      logger: this.#watch.logger(),
+    });
+    const opened = process.untilDeath(
+      opening.catch((error: unknown) => {
+        if (process.isAlive) this.#openFailed(error);
+        process.kill();
+        return undefined;
+      }),
+    );
+    return { process, opened };
+  }
+
+  #openFailed(error: unknown): void {
+    this.#note(`open failed: ${String(error)}`);
+    if (!this.#faults.isOn) this.#ledger.violate('failed', `open: ${String((error as Error).stack)}`);
+  }
+
+  #embed(process: SimulatedProcess, runtime: Awaited<ReturnType<SimulatedMachine['open']>>): Embedder {
+    return new Embedder({
+      process,
+      runtime,
+      world: this.#world,
+      faults: this.#faults,
+      ledger: this.#ledger,
+      swarm: this.#swarm,
+      life: this.#lives,
+      trace: (text) => this.#note(text),
+    });
+  }
+
+  async #check(): Promise<Reading> {
+    const reading = await this.#reader.read();
+    this.#invariants.check(reading);
+    return reading;
+  }
+
+  #note(text: string): void {
+    const line = `${(this.#world?.elapsedMs / 1_000).toFixed(3).padStart(10)} ${text}`;
+    for (let index = 0; index < line.length; index += 1) {
+      this.#fingerprint = (Math.imul(this.#fingerprint, 31) + line.charCodeAt(index)) | 0;
+    }
+    this.#trace.push(line);
+    if (this.#trace.length > TRACE_LINES * 2) this.#trace.splice(0, TRACE_LINES);
+    this.#options.onTrace?.(line);
+  }
+
+  #result(): SimulationResult {
+    const { messages, calls, tools, violations } = this.#ledger;
+    return {
+      seed: this.#options.seed,
+      violations,
+      trace: this.#trace.slice(-TRACE_LINES),
+      simulatedMs: this.#world.elapsedMs,
+      lives: this.#lives,
+      tasks: this.#world.tasksRun,
+      messages: messages.size,
+      modelCalls: [...calls.values()].reduce((sum, each) => sum + each.length, 0),
+      toolRuns: [...tools.values()].reduce((sum, { starts }) => sum + starts.length, 0),
+      faults: Object.fromEntries(this.#faults.counts),
+      fingerprint: this.#fingerprint,
+    };
+  }
+}

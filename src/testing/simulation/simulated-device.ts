@@ -1,0 +1,107 @@
+/** The device under a memory journal, with what devices do: answer late, refuse, fall silent, and stop in the middle. */
+import { StoreFullError } from '../../base/errors.ts';
+import type { DeviceOperation } from '../../journal/memory-journal.ts';
+import type { Faults } from './faults.ts';
+import type { SimulatedProcess, World } from './world.ts';
+
+/** What a device needs of the simulation. */
+export interface DeviceSurroundings {
+  readonly world: World;
+  readonly faults: Faults;
+  readonly trace: (text: string) => void;
+  /** Ends the whole process, as a power cut or a kill at this very operation would. */
+  readonly crash: (why: string) => void;
+  /** An operation was refused: what it held is lost. */
+  readonly refused: () => void;
+}
+
+/** What a memory journal writes to. */
+export type SimulatedDevice = (operation: DeviceOperation) => Promise<void>;
+
+/** Milliseconds after which a process whose device fell silent is killed from outside. */
+const SILENCE_MS = 30_000;
+/** Milliseconds an operation takes, at most, on one device or another. */
+const USUAL_MS = [3, 30, 300] as const;
+/** Milliseconds after the death of its process in which a write may still arrive. */
+const LATE_MS = 200;
+
+/** A device for the journal of a process. */
+export function createSimulatedDevice(
+  process: SimulatedProcess,
+  { world, faults, trace, crash, refused: noteRefused }: DeviceSurroundings,
+): SimulatedDevice {
+  const { random } = world;
+  // On a device that takes its time, much happens during a write.
+  const usualMs = random.pick(USUAL_MS);
+  let refusesUntil = 0;
+  const refusal = (): StoreFullError | undefined => {
+    if (faults.strikes('store.full', 0.02)) return refuseFor('ENOSPC', 'no space left on device');
+    if (faults.strikes('store.failed', 0.02)) return refuseFor('EIO', 'i/o error');
+    if (world.elapsedMs >= refusesUntil || !faults.isOn) return undefined;
+    return refused('ENOSPC', 'no space left on device');
+  };
+  const refuseFor = (code: string, message: string): StoreFullError => {
+    refusesUntil = world.elapsedMs + random.between(0, 20_000);
+    return refused(code, message);
+  };
+  let underWay: DeviceOperation | undefined;
+  process.onDeath(() => {
+    const late = underWay;
+    if (late === undefined) return;
+    // What another has opened meanwhile must refuse it (J5); until then it is as if the process had died a little later.
+    world.schedule(machineOf(process), random.between(0, LATE_MS), () => {
+      trace('a write arrives late');
+      try {
+        late.commit();
+      } catch {
+        trace('and is refused');
+      }
+    });
+  });
+  return (operation) =>
+    new Promise((resolve, reject) => {
+      if (operation.kind === 'write') underWay = operation;
+      const latencyMs = faults.strikes('store.slow', 0.05) ? random.between(100, 5_000) : random.number() * usualMs;
+      world.schedule(process, latencyMs, () => {
+        if (operation.kind === 'write' && faults.strikes('store.late', 0.01)) return crash('during a write');
+        underWay = undefined;
+        if (faults.strikes('crash.before', 0.01)) return crash(`before a ${operation.kind}`);
+        if (operation.kind === 'write' && faults.strikes('crash.torn', 0.01)) {
+          operation.tear();
+          return crash('in the middle of a write');
+        }
+        const error = refusal();
+        if (error !== undefined) {
+          trace(`${operation.kind} refused: ${error.message}`);
+          noteRefused();
+          reject(error);
+          return;
+        }
+        try {
+          operation.commit();
+        } catch (fenced) {
+          reject(fenced);
+          return;
+        }
+        if (faults.strikes('crash.after', 0.01)) return crash(`after a ${operation.kind}`);
+        if (faults.strikes('store.silent', 0.003)) {
+          trace('the device falls silent');
+          world.schedule(process, SILENCE_MS, () => crash('while its device was silent'));
+          return;
+        }
+        resolve();
+      });
+    });
+}
+
+/** What outlives the process and all its threads. */
+function machineOf(process: SimulatedProcess): SimulatedProcess {
+  return process.parent === undefined ? process : machineOf(process.parent);
+}
+
+/** The error of a device that refuses, as a journal gives it. */
+export function refused(code: string, message: string): StoreFullError {
+  return new StoreFullError(`the journal cannot be written: ${message}`, {
+    cause: Object.assign(new Error(`${code}: ${message}`), { code }),
+  });
+}

@@ -1,0 +1,74 @@
+/**
+ * Lines between simulated threads: the production endpoint over ports whose messages are cloned, travel for a while, and are
+ * lost with the side that dies.
+ */
+import { createEndpoint, type MessagePortLike } from '../../threads/batched-endpoint.ts';
+import type { Endpoint } from '../../threads/endpoint.ts';
+import type { SimulatedProcess, World } from './world.ts';
+
+/** The two ends of a line. */
+export interface SimulatedLine {
+  readonly near: Endpoint;
+  readonly far: Endpoint;
+}
+
+/** A line between two processes. A side is told of the other's death as a thread's port tells it. */
+export function createSimulatedLine(world: World, near: SimulatedProcess, far: SimulatedProcess): SimulatedLine {
+  const left = new SimulatedPort(world, near);
+  const right = new SimulatedPort(world, far);
+  left.peer = right;
+  right.peer = left;
+  near.onDeath(() => right.lose());
+  far.onDeath(() => left.lose());
+  return { near: createEndpoint(left, world.soonOf(near)), far: createEndpoint(right, world.soonOf(far)) };
+}
+
+class SimulatedPort implements MessagePortLike {
+  peer: SimulatedPort | undefined;
+  readonly #world: World;
+  readonly #process: SimulatedProcess;
+  readonly #listeners = new Map<string, Set<(value: unknown) => void>>();
+  /** Virtual ms before which nothing more arrives here: messages keep their order. */
+  #arrivesAt = 0;
+
+  constructor(world: World, process: SimulatedProcess) {
+    this.#world = world;
+    this.#process = process;
+  }
+
+  postMessage(message: unknown): void {
+    // A message that cannot be cloned throws here, as a real port does.
+    const copy: unknown = structuredClone(message);
+    if (this.#process.isAlive) this.peer?.arrive('message', copy);
+  }
+
+  on(event: string, listener: (value: unknown) => void): void {
+    const listeners = this.#listeners.get(event) ?? new Set();
+    this.#listeners.set(event, listeners.add(listener));
+  }
+
+  off(event: string, listener: (value: unknown) => void): void {
+    this.#listeners.get(event)?.delete(listener);
+  }
+
+  close(): void {
+    const { peer } = this;
+    this.peer = undefined;
+    peer?.arrive('close', undefined);
+  }
+
+  /** The other side is dead: behind what it had already posted. */
+  lose(): void {
+    this.arrive('close', undefined);
+  }
+
+  arrive(event: string, value: unknown): void {
+    const { random } = this.#world;
+    const now = this.#world.elapsedMs;
+    const latency = random.chance(0.8) ? 0 : random.number() * 3;
+    this.#arrivesAt = Math.max(this.#arrivesAt, now + latency);
+    this.#world.schedule(this.#process, this.#arrivesAt - now, () => {
+      for (const listener of [...(this.#listeners.get(event) ?? [])]) listener(value);
+    });
+  }
+}

@@ -1,0 +1,217 @@
+/**
+ * The machine a simulated runtime stands on: disks that outlive processes, session threads and model threads that are none.
+ * Everything above the ports is the production code.
+ */
+import { ResultShelf } from '../../../actors/result-shelf.ts';
+import type { ShardBounds } from '../../base/bounds.ts';
+import { shardOf } from '../../base/ids.ts';
+import type { Journal } from '../../journal/journal.ts';
+import { MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
+import { shardDirectory } from '../../journal/store-manifest.ts';
+import { createInPlacePool } from '../../models/in-place-pool.ts';
+import { serveModelCalls } from '../../models/model-service.ts';
+import type { ModelThread } from '../../models/threaded-pool.ts';
+import { assembleRuntime } from '../../runtime/assemble.ts';
+import type { ShardPorts } from '../../runtime/build-shard.ts';
+import { checkOptions, type OpenOptions } from '../../runtime/options.ts';
+import type { HostServices, RemoteServices, ShardPlan } from '../../runtime/protocol.ts';
+import type { Runtime } from '../../runtime/runtime.ts';
+import type { ShardThread } from '../../runtime/shard-link.ts';
+import { serveShardThread } from '../../runtime/shard-service.ts';
+import type { Endpoint } from '../../threads/endpoint.ts';
+import type { Faults } from './faults.ts';
+import { createSimulatedDevice, type DeviceSurroundings, type SimulatedDevice } from './simulated-device.ts';
+import { createSimulatedLine } from './simulated-line.ts';
+import type { SimulatedModel } from './simulated-model.ts';
+import type { SimulatedTools } from './simulated-tools.ts';
+import { SimulatedProcess, type World } from './world.ts';
+
+/** Session threads of one process that a fault at their device may end. */
+const THREADS_STRUCK_MAX = 2;
+/** Where a simulated store lies. */
+export const STORE_DIRECTORY = '/simulated';
+
+/** What becomes of everything a process asks of a disk, where that is not left to chance. */
+export interface SimulatedDisk {
+  /** Opens a journal, late or not at all: a rejection keeps it shut. */
+  open(process: SimulatedProcess, surroundings: DeviceSurroundings, open: () => Journal): Promise<Journal>;
+  /** The device of an open journal. */
+  device(process: SimulatedProcess, surroundings: DeviceSurroundings): SimulatedDevice;
+}
+
+/** What a machine is made of. */
+export interface MachineParts {
+  readonly world: World;
+  readonly faults: Faults;
+  readonly bounds: ShardBounds;
+  readonly shards: number;
+  readonly model: Pick<SimulatedModel, 'providerOf'>;
+  readonly tools: Pick<SimulatedTools, 'poolOf'>;
+  /** Missing: a disk whose faults are drawn. */
+  readonly disk?: SimulatedDisk;
+  readonly trace: (text: string) => void;
+  /** A process was ended by a fault at its device. */
+  readonly crashed: (process: SimulatedProcess, why: string) => void;
+}
+
+/** See the head of the file. */
+export class SimulatedMachine {
+  /** One store a shard. */
+  readonly stores: readonly MemoryStore[];
+  readonly #parts: MachineParts;
+  readonly #incarnations: number[];
+  readonly #threadsStruck = new Map<SimulatedProcess, number>();
+
+  constructor(parts: MachineParts) {
+    this.#parts = parts;
+    this.stores = Array.from({ length: parts.shards }, () => new MemoryStore());
+    this.#incarnations = this.stores.map(() => 0);
+  }
+
+  /**
+   * How often what runs in the shard of a session was lost: by a start of it, or by a write that was refused, after which it
+   * reads its sessions again.
+   */
+  incarnationOf(session: string): number {
+    return this.#incarnations[shardOf(session, this.stores.length)] ?? 0;
+  }
+
+  #incarnated(shard: number): void {
+    this.#incarnations[shard] = (this.#incarnations[shard] ?? 0) + 1;
+  }
+
+  /** Opens the runtime in a process. */
+  open(process: SimulatedProcess, options: OpenOptions): Promise<Runtime> {
+    const { world } = this.#parts;
+    const checked = checkOptions({
+      ...options,
+      clock: world.clockOf(process),
+      random: () => world.random.number(),
+    });
+    const place = {
+      directory: STORE_DIRECTORY,
+      shelf: `${STORE_DIRECTORY}/results`,
+      shards: this.#parts.shards,
+      release: async () => undefined,
+    };
+    return assembleRuntime(checked, place, {
+      startShard: (plan) => this.#startShard(process, plan),
+      shardPorts: this.#portsOf(process, process),
+    });
+  }
+
+  #portsOf(host: SimulatedProcess, process: SimulatedProcess): ShardPorts {
+    const { world, faults, bounds, tools, disk, trace, crashed } = this.#parts;
+    const soon = world.soonOf(process);
+    return {
+      soon,
+      bounds,
+      openJournal: async ({ directory = '' }) => {
+        const shard = this.#diskOf(directory);
+        this.#incarnated(shard);
+        const surroundings = {
+          world,
+          faults,
+          trace,
+          crash: (why: string) => crashed(this.#struckBy(host, process), why),
+          refused: () => this.#incarnated(shard),
+        };
+        const device = disk?.device(process, surroundings) ?? createSimulatedDevice(process, surroundings);
+        const store = this.stores[shard];
+        if (store === undefined) throw new Error(`no disk for ${directory}`);
+        const open = (): Journal => openMemoryJournal({ store, device, schedule: soon });
+        return disk === undefined ? open() : disk.open(process, surroundings, open);
+      },
+      makeTaskPool: tools.poolOf(process),
+      startModelThread: () => this.#startModelThread(process),
+      shelf: new ResultShelf(`${STORE_DIRECTORY}/results`, () => {
+        if (faults.strikes('shelf.full', 0.3)) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });
+      }),
+    };
+  }
+
+  /** What a fault at a device ends: everything, or, for the first ones of a process, the session thread alone. */
+  #struckBy(host: SimulatedProcess, thread: SimulatedProcess): SimulatedProcess {
+    const deaths = this.#threadsStruck.get(host) ?? 0;
+    // More of them, and the link would give the shard up (L3 of `shard-link.ts`).
+    if (thread === host || deaths >= THREADS_STRUCK_MAX || this.#parts.world.random.chance(0.5)) return host;
+    this.#threadsStruck.set(host, deaths + 1);
+    return thread;
+  }
+
+  #diskOf(directory: string): number {
+    return this.stores.findIndex((_store, index) => directory === shardDirectory(STORE_DIRECTORY, index));
+  }
+
+  #startShard(host: SimulatedProcess, plan: ShardPlan): ShardThread {
+    const { world, faults, trace } = this.#parts;
+    const thread = new SimulatedProcess(`shard ${plan.index}`, host);
+    // Before the lines, as of a real thread: what a cut line rejects finds its thread known to be gone.
+    const onExit: (() => void)[] = [];
+    thread.onDeath(() => {
+      for (const listener of onExit) world.schedule(host, 0, listener);
+    });
+    const line = createSimulatedLine(world, host, thread);
+    const bridge = createSimulatedLine(world, host, thread);
+    serveShardThread(line.far, plan, {
+      services: remoteServices(bridge.far),
+      clock: world.clockOf(thread),
+      random: () => world.random.number(),
+      ports: this.#portsOf(host, thread),
+    });
+    if (faults.strikes('thread.sessions', 0.3)) {
+      world.schedule(host, world.random.between(0, 120_000), () => {
+        if (!thread.isAlive || !faults.isOn) return;
+        trace(`session thread ${plan.index} dies`);
+        thread.kill();
+      });
+    }
+    return {
+      endpoint: line.near,
+      onExit: (listener) => void onExit.push(listener),
+      terminate: async () => thread.kill(),
+      serve: (services) => {
+        serveServices(bridge.near, services);
+        return () => bridge.near.close();
+      },
+    };
+  }
+
+  #startModelThread(process: SimulatedProcess): ModelThread {
+    const { world, faults, model, trace } = this.#parts;
+    const thread = new SimulatedProcess('model thread', process);
+    const line = createSimulatedLine(world, process, thread);
+    serveModelCalls(line.far, async (listener) => ({
+      name: 'simulated',
+      pool: createInPlacePool(model.providerOf(thread), listener, world.clockOf(thread), world.soonOf(thread)),
+    }));
+    if (faults.strikes('thread.models', 0.6)) {
+      world.schedule(process, world.random.between(0, 120_000), () => {
+        if (!thread.isAlive || !faults.isOn) return;
+        trace('a model thread dies');
+        thread.kill();
+      });
+    }
+    return { endpoint: line.near, terminate: async () => thread.kill() };
+  }
+}
+
+/** The host's values, called over a line in place of a bridge. */
+function remoteServices(endpoint: Endpoint): RemoteServices {
+  const call = async <Answer>(method: string, ...values: readonly unknown[]): Promise<Answer> =>
+    (await endpoint.call(method, values)) as Answer;
+  return {
+    run: (run) => call('run', run),
+    abort: (id, reason) => call('abort', id, reason),
+    generate: (request) => call('generate', request),
+    abortModel: (id) => call('abortModel', id),
+    evaluateSystem: (agent, session) => call('evaluateSystem', agent, session),
+  };
+}
+
+function serveServices(endpoint: Endpoint, services: HostServices): void {
+  for (const method of ['run', 'abort', 'generate', 'abortModel', 'evaluateSystem'] as const) {
+    const act = services[method] as (...values: readonly unknown[]) => unknown;
+    endpoint.handle(method, (values) => act.apply(services, values as unknown[]));
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * A model that answers by chance: texts, tool calls, sub-agents, reports, and every way a model call is known to go wrong. It
+ * checks each request it is sent against the rules of the Messages API, and tells the ledger.
+ */
+import { CancelledError } from '../../base/errors.ts';
+import { checkRequest, fatalOf } from '../../context/legality.ts';
+import { modelErrorOf } from '../../models/model-error.ts';
+import { PausedTurns } from '../../models/paused-turns.ts';
+import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../../models/provider.ts';
+import type { FaultKind, Faults } from './faults.ts';
+import { digestOf, type Ledger } from './ledger.ts';
+import type { SeededRandom } from './seeded-random.ts';
+import type { SimulatedProcess, World } from './world.ts';
+
+/** What the model needs of the simulation. */
+export interface ModelSurroundings {
+  readonly world: World;
+  readonly faults: Faults;
+  readonly ledger: Ledger;
+  /** The incarnation of a session's shard. */
+  readonly incarnationOf: (session: string) => number;
+  readonly trace: (text: string) => void;
+}
+
+type Block = Readonly<Record<string, unknown>> & { readonly type: string };
+/** A response before it is checked: what a provider may hand over, right or not. */
+interface RawResponse {
+  readonly content: readonly Block[];
+  readonly stop_reason: string | null;
+  readonly usage?: unknown;
+}
+
+/** Milliseconds a provider is out of order, at most: longer than a call is tried. */
+const OUTAGE_MS = 1_200_000;
+/** Faults that end a call with an error, with what the error is. */
+const FAILURES: readonly (readonly [FaultKind, () => Parameters<typeof modelErrorOf>[0]])[] = [
+  ['model.rate_limited', () => ({ message: 'rate limited', status: 429, retryAfterMs: 20_000 })],
+  ['model.overloaded', () => ({ message: 'overloaded', status: 529 })],
+  ['model.failed', () => ({ message: 'internal error', status: 500 })],
+  ['model.connection', () => ({ message: 'connect ECONNREFUSED', code: 'model_connection' })],
+  ['model.protocol', () => ({ message: 'a line is not JSON', code: 'model_protocol' })],
+  ['model.too_long', () => ({ message: 'prompt is too long: 208310 tokens > 200000 maximum', status: 400 })],
+  ['model.invalid_request', () => ({ message: 'messages: refused', status: 400 })],
+  ['model.authentication', () => ({ message: 'invalid x-api-key', status: 401 })],
+  ['model.retired', () => ({ message: 'model: not found', status: 404 })],
+];
+
+/** A model as a provider of a process. */
+export class SimulatedModel {
+  readonly #surroundings: ModelSurroundings;
+  readonly #random: SeededRandom;
+  readonly #paused = new PausedTurns();
+  #count = 0;
+  #lastCallId = 'c0';
+  /** Virtual ms until which every call fails. */
+  #outUntil = 0;
+
+  constructor(surroundings: ModelSurroundings) {
+    this.#surroundings = surroundings;
+    this.#random = surroundings.world.random.fork();
+  }
+
+  /** The provider of a process or a thread: its calls die with it. */
+  providerOf(process: SimulatedProcess): ModelProvider {
+    return {
+      name: 'simulated',
+      generate: (request, context) => {
+        // A call of a process that is dead was never made.
+        if (!process.isAlive) return new Promise(() => undefined);
+        return this.#generate(process, request, context);
+      },
+    };
+  }
+
+  async #generate(process: SimulatedProcess, request: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
+    this.#hear(request, context.session);
+    const { world, faults, trace } = this.#surroundings;
+    const random = this.#random;
+    const aborted = new Promise<never>((_resolve, reject) => {
+      const onAbort = (): void => reject(new CancelledError('aborted', { cause: context.signal.reason }));
+      if (context.signal.aborted) onAbort();
+      context.signal.addEventListener('abort', onAbort, { once: true });
+    });
+    aborted.catch(() => undefined);
+    const pause = (ms: number): Promise<void> => Promise.race([world.sleep(process, ms), aborted]);
+    const latencyMs = faults.strikes('model.late', 0.05) ? random.between(60_000, 400_000) : random.between(5, 8_000);
+    await pause(latencyMs * 0.3);
+    if (faults.strikes('model.outage', 0.01)) this.#outUntil = world.elapsedMs + random.between(0, OUTAGE_MS);
+    if (faults.isOn && world.elapsedMs < this.#outUntil) {
+      throw modelErrorOf({ message: 'overloaded for a while', status: 529 });
+    }
+    for (const [kind, failure] of FAILURES) {
+      if (!faults.strikes(kind, 0.02)) continue;
+      trace(`${kind} for ${context.session}`);
+      throw modelErrorOf(failure());
+    }
+    if (faults.strikes('model.silent', 0.02)) return aborted;
+    const answer = this.#answer(request);
+    for (const block of answer.content) {
+      if (block.type === 'text') context.onDelta({ type: 'text', text: String(block['text']) });
+      await pause(latencyMs * 0.2);
+    }
+    if (faults.strikes('model.broken_stream', 0.02)) {
+      throw modelErrorOf({ message: 'the stream was cut', code: 'model_connection' });
+    }
+    if (faults.strikes('model.error_in_stream', 0.02)) {
+      throw modelErrorOf({ message: 'overloaded in mid-stream', type: 'overloaded_error' });
+    }
+    await pause(latencyMs * 0.3);
+    const response = answer as unknown as ModelResponse;
+    if (answer.stop_reason === 'pause_turn') this.#paused.note(request, response);
+    return response;
+  }
+
+  /** Checks a request and notes it. */
+  #hear(request: ModelRequest, session: string): void {
+    const { ledger, incarnationOf, trace } = this.#surroundings;
+    for (const { rule, path, message } of fatalOf(
+      checkRequest(request, { isPausedTurn: (blocks) => this.#paused.has(blocks) }),
+    )) {
+      ledger.violate('illegal', `request of ${session}: ${rule} ${path}: ${message}`);
+    }
+    const calls = ledger.calls.get(session) ?? [];
+    ledger.calls.set(session, calls);
+    const digest = digestOf(JSON.stringify(request.messages));
+    calls.push({ incarnation: incarnationOf(session), digest, whole: digestOf(JSON.stringify(request)) });
+    trace(`model call of ${session}: ${request.messages.length} messages, ${digest}`);
+  }
+
+  #answer(request: ModelRequest): RawResponse {
+    const { faults } = this.#surroundings;
+    const random = this.#random;
+    const usage = { input_tokens: random.between(1, 500), output_tokens: random.between(1, 100) };
+    const text = (): Block => ({ type: 'text', text: `answer ${this.#next()}` });
+    const thinking: readonly Block[] =
+      request.thinking?.type === 'adaptive' && random.chance(0.5)
+        ? [{ type: 'thinking', thinking: 'hm', signature: `s${this.#next()}` }]
+        : [];
+    if (faults.strikes('model.empty', 0.03)) return { content: [], stop_reason: 'end_turn', usage };
+    if (faults.strikes('model.malformed', 0.02)) return random.pick(this.#malformed());
+    if (faults.strikes('model.refusal', 0.02)) return { content: [text()], stop_reason: 'refusal', usage };
+    if (faults.strikes('model.context_full', 0.02)) {
+      return { content: [text()], stop_reason: 'model_context_window_exceeded', usage };
+    }
+    if (faults.strikes('model.paused', 0.04)) {
+      return { content: [...thinking, text()], stop_reason: 'pause_turn', usage };
+    }
+    const calls = random.chance(faults.isOn ? 0.55 : 0.3) ? this.#calls(request) : [];
+    if (calls.length === 0) {
+      const content = [...thinking, text()];
+      return { content, stop_reason: 'end_turn', ...(faults.strikes('model.no_usage', 0.05) ? {} : { usage }) };
+    }
+    const stop = faults.strikes('model.cut_call', 0.04) ? 'max_tokens' : 'tool_use';
+    return { content: [...thinking, ...(random.chance(0.4) ? [text()] : []), ...calls], stop_reason: stop, usage };
+  }
+
+  #calls(request: ModelRequest): readonly Block[] {
+    const { faults } = this.#surroundings;
+    const random = this.#random;
+    const names = (request.tools ?? []).map(({ name }) => name);
+    if (names.length === 0) return [];
+    return Array.from({ length: random.pick([1, 1, 1, 2, 3]) }, () => {
+      const name = faults.strikes('model.unknown_tool', 0.03) ? 'no_such_tool' : random.pick(names);
+      const id = faults.strikes('model.duplicate_ids', 0.05) ? this.#lastCallId : `c${this.#next()}`;
+      this.#lastCallId = id;
+      return { type: 'tool_use', id, name, input: this.#inputFor(name) };
+    });
+  }
+
+  #inputFor(name: string): unknown {
+    const random = this.#random;
+    if (this.#surroundings.faults.strikes('model.bad_input', 0.04)) return random.pick([{ n: 'x' }, 'text', null, [1]]);
+    if (name === 'spawn_subagent') return { task: `task ${this.#next()}` };
+    if (name === 'spawn_specialist') return { name: 'wide', task: `task ${this.#next()}` };
+    if (name === 'mark_goal_completed') return { result: `result ${this.#next()}` };
+    return { n: random.between(0, 9) };
+  }
+
+  #malformed(): readonly RawResponse[] {
+    const usage = { input_tokens: -1, output_tokens: 1e300 };
+    return [
+      { content: [{ type: 'text', text: '   ' }], stop_reason: 'end_turn', usage },
+      { content: [{ type: 'tool_use', id: 'bad id!', name: 'pure', input: { n: 1 } }], stop_reason: 'tool_use', usage },
+      { content: [{ type: 'text', text: 'half \ud800 pair' }], stop_reason: null },
+      { content: [{ type: 'tool_result', tool_use_id: 'x', content: 'mine' }], stop_reason: 'end_turn', usage },
+      { content: 'no list' as unknown as Block[], stop_reason: 'end_turn' },
+      { content: [{ type: 'tool_use', id: 'c1', name: 'from_scout', input: {} }], stop_reason: 'tool_use', usage },
+    ];
+  }
+
+  #next(): number {
+    this.#count += 1;
+    return this.#count;
+  }
+}

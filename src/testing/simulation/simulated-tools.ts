@@ -1,0 +1,210 @@
+/**
+ * Tools of all four effects, and the threads they run on. A tool tells the ledger when it starts and when its effect on the
+ * world happens, so that what a crash may do to a call can be checked.
+ */
+import { CancelledError, TroupeError } from '../../base/errors.ts';
+import type { TaskPool, TaskPoolOptions, ThreadLine } from '../../threads/task-pool.ts';
+import { findTools, toolOf } from '../../tools/module-tools.ts';
+import { runThreadCall } from '../../tools/thread-call.ts';
+import type { ThreadAbort, ThreadTask } from '../../tools/thread-protocol.ts';
+import type { AnyTool, Effect } from '../../tools/tool.ts';
+import type { Faults } from './faults.ts';
+import { type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
+import type { SeededRandom } from './seeded-random.ts';
+import { SimulatedProcess, type World } from './world.ts';
+
+/** What tools need of the simulation. */
+export interface ToolSurroundings {
+  readonly world: World;
+  readonly faults: Faults;
+  readonly ledger: Ledger;
+  /** The incarnation of a session's shard: a call may start once in each, if its effect allows. */
+  readonly incarnationOf: (session: string) => number;
+  readonly trace: (text: string) => void;
+}
+
+/** The address the tools of threads are given by. */
+export const TOOL_MODULE: URL = new URL('simulated:tools');
+/** Milliseconds a simulated tool may take. */
+export const TOOL_TIMEOUT_MS = 60_000;
+
+const EFFECTS: readonly Effect[] = ['pure', 'keyed', 'once', 'probe'];
+const SCHEMA = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };
+
+/** The tools of one process, by name: those named after their effect run where their code is called. */
+export class SimulatedTools {
+  readonly #surroundings: ToolSurroundings;
+  readonly #random: SeededRandom;
+
+  constructor(surroundings: ToolSurroundings) {
+    this.#surroundings = surroundings;
+    this.#random = surroundings.world.random.fork();
+  }
+
+  /** Tools to be given as values; they run in `process`. */
+  valuesFor(process: SimulatedProcess): readonly AnyTool[] {
+    return EFFECTS.map((effect) => this.#tool(`host_${effect}`, effect, process));
+  }
+
+  /** Makes the pool of tool threads of a session thread. */
+  poolOf(process: SimulatedProcess): (options: TaskPoolOptions) => TaskPool {
+    return (options) => new SimulatedTaskPool(process, options, this.#surroundings, (thread) => this.#module(thread));
+  }
+
+  #module(process: SimulatedProcess): Readonly<Record<string, AnyTool>> {
+    return Object.fromEntries(EFFECTS.map((effect) => [effect, this.#tool(effect, effect, process)]));
+  }
+
+  #tool(name: string, effect: Effect, process: SimulatedProcess): AnyTool {
+    return {
+      name,
+      description: `Acts, ${effect}.`,
+      input: SCHEMA,
+      effect,
+      timeoutMs: TOOL_TIMEOUT_MS,
+      run: (_input, { key, progress }) => this.#run({ name, effect, process, key, progress }),
+      ...(effect === 'probe' ? { probe: ({ key }: { readonly key: string }) => this.#probe(key) } : {}),
+    };
+  }
+
+  #probe(key: string): unknown {
+    const story = this.#surroundings.ledger.tools.get(key);
+    return story === undefined || story.effects === 0 ? undefined : resultOf(story.tool, key);
+  }
+
+  async #run(call: {
+    readonly name: string;
+    readonly effect: Effect;
+    readonly process: SimulatedProcess;
+    readonly key: string;
+    readonly progress: (data: unknown) => void;
+  }): Promise<unknown> {
+    const { name, effect, process, key, progress } = call;
+    const { ledger, faults, world, incarnationOf, trace } = this.#surroundings;
+    if (!process.isAlive) return new Promise(() => undefined);
+    const story: ToolStory = ledger.tools.get(key) ?? { tool: name, effect, starts: [], effects: 0 };
+    ledger.tools.set(key, story);
+    story.starts.push(incarnationOf(sessionOfKey(key)));
+    trace(`tool ${name} starts for ${key}`);
+    const random = this.#random;
+    if (random.chance(0.2)) progress({ done: 0.5 });
+    await world.sleep(process, random.between(0, 3_000));
+    if (faults.strikes('tool.hang', 0.04)) return new Promise(() => undefined);
+    if (faults.strikes('tool.throw', 0.05)) throw random.pick<unknown>([new Error('it broke'), 'a string', null]);
+    story.effects += 1;
+    await world.sleep(process, random.between(0, 3_000));
+    if (faults.strikes('tool.late', 0.03)) await world.sleep(process, TOOL_TIMEOUT_MS * 2);
+    if (faults.strikes('tool.oversize', 0.03)) return 'x'.repeat(400_000);
+    if (faults.strikes('tool.uncloneable', 0.03)) return { run: () => undefined };
+    if (faults.strikes('tool.surrogate', 0.03)) return 'a lone \ud83d surrogate \u0000';
+    if (faults.strikes('tool.failure', 0.05)) return { error: 'it did not work' };
+    story.result = resultOf(name, key);
+    return story.result;
+  }
+}
+
+/** The one right result of a call. */
+export function resultOf(tool: string, key: string): string {
+  return `result of ${tool} for ${key}`;
+}
+
+/** Tool threads that are none: each task runs in a process of its own, which can die. */
+class SimulatedTaskPool implements TaskPool {
+  readonly #process: SimulatedProcess;
+  readonly #options: TaskPoolOptions;
+  readonly #surroundings: ToolSurroundings;
+  readonly #moduleOf: (thread: SimulatedProcess) => Readonly<Record<string, AnyTool>>;
+  readonly #waiting: (() => void)[] = [];
+  readonly #threads = new Set<SimulatedProcess>();
+  #isClosed = false;
+
+  constructor(
+    process: SimulatedProcess,
+    options: TaskPoolOptions,
+    surroundings: ToolSurroundings,
+    moduleOf: (thread: SimulatedProcess) => Readonly<Record<string, AnyTool>>,
+  ) {
+    this.#process = process;
+    this.#options = options;
+    this.#surroundings = surroundings;
+    this.#moduleOf = moduleOf;
+  }
+
+  run(message: unknown, { signal }: { readonly signal?: AbortSignal } = {}): Promise<unknown> {
+    const task = message as ThreadTask;
+    return new Promise((resolve, reject) => {
+      if (this.#isClosed) return reject(new CancelledError('the thread pool is closed'));
+      const begin = (): void => {
+        if (signal?.aborted === true) return reject(new CancelledError('the task was aborted'));
+        this.#start(task, signal).then(resolve, reject);
+      };
+      if (this.#threads.size < this.#options.threads) begin();
+      else this.#waiting.push(begin);
+    });
+  }
+
+  counts(): { readonly running: number; readonly waiting: number; readonly threads: number } {
+    return { running: this.#threads.size, waiting: this.#waiting.length, threads: this.#threads.size };
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const thread of [...this.#threads]) thread.kill();
+  }
+
+  #start(task: ThreadTask, signal: AbortSignal | undefined): Promise<unknown> {
+    const { world, faults, trace } = this.#surroundings;
+    const thread = new SimulatedProcess('tool thread', this.#process);
+    this.#threads.add(thread);
+    return new Promise((resolve, reject) => {
+      const settle = (end: () => void): void => {
+        if (!this.#threads.delete(thread)) return;
+        // An answer crosses from thread to thread.
+        world.schedule(this.#process, world.random.number(), () => {
+          end();
+          this.#waiting.shift()?.();
+        });
+      };
+      thread.onDeath(() => settle(() => reject(died('exit code 1'))));
+      signal?.addEventListener('abort', () => {
+        settle(() => reject(new CancelledError('the task was aborted')));
+        thread.kill();
+      });
+      if (faults.strikes('thread.tools', 0.03)) {
+        world.schedule(this.#process, world.random.between(0, 4_000), () => {
+          trace('a tool thread dies');
+          thread.kill();
+        });
+      }
+      this.#work(task, thread).then(
+        (value) => settle(() => resolve(structuredClone(value))),
+        (error: unknown) => settle(() => reject(error)),
+      );
+    });
+  }
+
+  /** What `tool-threads.worker.ts` does, over a virtual clock. */
+  async #work(task: ThreadTask, thread: SimulatedProcess): Promise<unknown> {
+    const { world } = this.#surroundings;
+    const module = this.#moduleOf(thread);
+    if (task.kind === 'describe') return findTools(module, task.url);
+    const controller = new AbortController();
+    const line: ThreadLine = {
+      post: (message) => {
+        const { id, reason } = message as ThreadAbort;
+        if (id === task.run.id) controller.abort(new CancelledError(reason));
+      },
+    };
+    return runThreadCall(toolOf(module, task.exportName), task, {
+      signal: controller.signal,
+      clock: world.clockOf(thread),
+      post: (note) => {
+        world.schedule(this.#process, 0, () => this.#options.onNote?.(note, line));
+      },
+    });
+  }
+}
+
+function died(threadDeath: string): TroupeError {
+  return new TroupeError('internal', `the thread died: ${threadDeath}`, { retryable: true, data: { threadDeath } });
+}

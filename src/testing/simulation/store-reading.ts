@@ -1,0 +1,95 @@
+/**
+ * Every session of a machine's stores, folded from its log while no process has a store open.
+ *
+ * Owns: what was read before, so that a session whose log has not grown is not read again. Does not own: the stores.
+ */
+import type { Journal, Position, SessionKey } from '../../journal/journal.ts';
+import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
+import { readActor } from '../../runtime/session-reader.ts';
+import { decodeTurn, type RecordTurn } from '../../session/records.ts';
+import { snapshotState } from '../../session/state.ts';
+import { type SessionStory, tellStory } from './session-story.ts';
+
+/** What the stores of a runtime say, by session. */
+export type Stories = ReadonlyMap<string, SessionStory>;
+
+/** What a reading found. */
+export interface Reading {
+  readonly stories: Stories;
+  /** Sessions whose logs grew since the reading before. */
+  readonly changed: ReadonlySet<string>;
+  /** Names whose session a wake-up would see otherwise than its whole log says, or whose log is not whole. */
+  readonly differing: readonly string[];
+  /** Every name, of those too under which no turn was written. */
+  readonly names: readonly string[];
+}
+
+/** Reads stores that were not read before. */
+export function readStores(stores: readonly MemoryStore[]): Promise<Reading> {
+  return new StoreReader(stores).read();
+}
+
+/** See the head of the file. */
+export class StoreReader {
+  readonly #stores: readonly MemoryStore[];
+  readonly #positions: Position[];
+  #stories = new Map<string, SessionStory>();
+
+  constructor(stores: readonly MemoryStore[]) {
+    this.#stores = stores;
+    this.#positions = stores.map(() => 0);
+  }
+
+  /** Reads what is new: whole logs, and once more as the runtime would wake the sessions. */
+  async read(): Promise<Reading> {
+    const before = this.#stories;
+    this.#stories = new Map();
+    const changed = new Set<string>();
+    const differing: string[] = [];
+    const names: string[] = [];
+    for (const [index, store] of this.#stores.entries()) {
+      const journal = openMemoryJournal({ store });
+      const since = this.#positions[index] ?? 0;
+      const grown = this.#grown(journal, index);
+      for (const [name, key] of journal.names({})) {
+        names.push(name);
+        const known = before.get(name);
+        if (known !== undefined && !grown.has(key)) {
+          this.#stories.set(name, known);
+          continue;
+        }
+        const story = tellStory(name, turnsOf(journal, key));
+        // A name that no turn was written under: the turn that was to make the session was lost.
+        if (story.state.agent === undefined) continue;
+        this.#stories.set(name, story);
+        changed.add(name);
+        // What stands in the log of all and not in the session's own would come back, or be missed, at some later time.
+        const isWhole = count(journal.read(key, since)) === (grown.get(key) ?? 0);
+        const woken = readActor(journal, name, key).state;
+        if (!isWhole || snapshotState(woken) !== snapshotState(story.state)) differing.push(name);
+      }
+      await journal.close();
+    }
+    return { stories: this.#stories, changed, differing, names };
+  }
+
+  /** How many turns are new, by session. */
+  #grown(journal: Journal, index: number): ReadonlyMap<SessionKey, number> {
+    const turns = new Map<SessionKey, number>();
+    for (const entry of journal.tail(this.#positions[index] ?? 0)) {
+      turns.set(entry.key, (turns.get(entry.key) ?? 0) + 1);
+      this.#positions[index] = entry.position;
+    }
+    return turns;
+  }
+}
+
+function count(entries: Iterable<unknown>): number {
+  let found = 0;
+  for (const _entry of entries) found += 1;
+  return found;
+}
+
+function* turnsOf(journal: Journal, key: SessionKey): Iterable<RecordTurn> {
+  for (const entry of journal.read(key, 0)) yield decodeTurn(entry.data);
+}

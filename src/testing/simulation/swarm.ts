@@ -1,0 +1,103 @@
+/** What a seed makes of a runtime: shape, limits and agents, drawn so that rare states are common somewhere. */
+import type { Limits, ShardBounds } from '../../base/bounds.ts';
+import type { SettingsInput } from '../../base/settings.ts';
+import type { Durability } from '../../journal/journal.ts';
+import { type Agent, agent } from '../../runtime/agent.ts';
+import type { AnyTool } from '../../tools/tool.ts';
+import type { SeededRandom } from './seeded-random.ts';
+import { TOOL_MODULE } from './simulated-tools.ts';
+
+/** The runtime of one run. */
+export interface Swarm {
+  readonly shards: number;
+  /** Session threads, or all on the host thread. */
+  readonly hasSessionThreads: boolean;
+  /** Model threads of each shard; 0: in place. */
+  readonly models: number;
+  readonly durability: Durability;
+  readonly limits: Partial<Limits>;
+  readonly settings: SettingsInput;
+  readonly bounds: ShardBounds;
+  /** Lives before the last one. */
+  readonly lives: number;
+  /** The faults of the last of these end before it does, and it goes on to the end of everything. */
+  readonly endsInPlace: boolean;
+  /** Conversations at once, and sessions they are about. */
+  readonly conversations: number;
+  readonly sessions: number;
+  /** Actions of one conversation in one life, at most. */
+  readonly actions: number;
+  /** Milliseconds between two actions of a conversation, at most. */
+  readonly thinkMs: number;
+  /** Milliseconds of a life. */
+  readonly lifeMs: number;
+}
+
+/** Small runs are many for the time of a large one, and most mistakes need little room. */
+const SMALL = { lives: 2, conversations: 2, sessions: 2, actions: 8 };
+const MEDIUM = { lives: 3, conversations: 2, sessions: 4, actions: 15 };
+const LARGE = { lives: 4, conversations: 3, sessions: 5, actions: 40 };
+const SIZES = [SMALL, SMALL, SMALL, SMALL, SMALL, MEDIUM, MEDIUM, MEDIUM, LARGE];
+
+/** Draws a runtime. */
+export function drawSwarm(random: SeededRandom): Swarm {
+  const hasSessionThreads = random.chance(0.5);
+  // The longest lives see retries to their end; little happens at once in them.
+  const size = random.pick(SIZES);
+  const lifeMs = random.pick([20_000, 60_000, 180_000, 1_200_000]);
+  return {
+    shards: random.pick([1, 1, 2]),
+    hasSessionThreads,
+    models: random.pick([0, 0, 1, 2]),
+    durability: random.pick(['flush', 'flush', 'strict', 'os']),
+    limits: {
+      depth: random.pick([1, 2]),
+      mailbox: random.pick([6, 200, 200]),
+      liveSessions: random.pick([2, 100, 100]),
+      children: random.pick([3, 100]),
+      toolRounds: random.pick([3, 20]),
+    },
+    settings: { timeouts: { api: 120, tool: 60 } },
+    bounds: {
+      hotSessions: random.pick([1, 3, 256]),
+      snapshotTurns: random.pick([3, 20, 500]),
+      checkpointTurns: random.pick([5, 50, 10_000]),
+    },
+    lives: random.between(1, size.lives),
+    conversations: random.between(1, size.conversations),
+    sessions: random.between(1, size.sessions),
+    actions: size.actions,
+    thinkMs: lifeMs > 180_000 ? 60_000 : random.pick([500, 5_000, 60_000]),
+    lifeMs,
+    endsInPlace: random.chance(0.5),
+  };
+}
+
+/** The agents of a runtime; `values`: tools that run on the host. */
+export function swarmAgents(values: readonly AnyTool[]): readonly Agent[] {
+  return [
+    agent({
+      name: 'wide',
+      system: 'Answer.',
+      tools: [...values, TOOL_MODULE],
+      thinking: { type: 'adaptive' },
+      subagents: { spawn: true, maxActive: 3 },
+      supervision: { onChildFailure: 'report' },
+    }),
+    // A window so small that messages leave it, and epochs open, all the time.
+    agent({ name: 'narrow', system: 'Answer shortly.', tokenBudget: 600, tools: [TOOL_MODULE] }),
+    agent({
+      name: 'guard',
+      system: 'Delegate.',
+      tools: [TOOL_MODULE],
+      subagents: { spawn: true, maxActive: 3 },
+      supervision: { strategy: 'oneForOne', intensity: 2, periodMs: 60_000, onChildFailure: 'restart' },
+    }),
+  ];
+}
+
+/** The agent a session is made of: it follows from the id, as it must be the same in every life. */
+export function agentOfSession(session: string): string {
+  const last = session.charCodeAt(session.length - 1);
+  return ['wide', 'narrow', 'guard'][last % 3] ?? 'wide';
+}

@@ -1,0 +1,220 @@
+/**
+ * What a victim does to its runtime, each action told as it is asked for, acknowledged and answered. Nothing is written
+ * before it is known, and what is written is in the pipe before the victim goes on.
+ */
+import { writeSync } from 'node:fs';
+import { CancelledError, TroupeError, TurnFailedError } from '../../src/base/errors.ts';
+import type { Child } from '../../src/runtime/child.ts';
+import type { Receipt } from '../../src/runtime/receipt.ts';
+import type { Runtime } from '../../src/runtime/runtime.ts';
+import type { Session } from '../../src/runtime/session.ts';
+import {
+  contentOf,
+  digestOf,
+  isMortal,
+  type Line,
+  type Outcome,
+  type SentMessage,
+  type SpawnWish,
+} from './protocol.ts';
+
+/** Refusals that are part of the bargain. */
+const EXPECTED_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full', 'cancelled']);
+
+const pause = new Int32Array(new SharedArrayBuffer(4));
+
+/**
+ * Written before it returns, whoever reads slowly: what was told is told whatever happens next. A stream would keep lines
+ * back while the pipe is full, and a kill would take an intent whose effect is on the disk.
+ */
+export function say(line: Line): void {
+  let rest = Buffer.from(`${JSON.stringify(line)}\n`);
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(1, rest));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
+      Atomics.wait(pause, 0, 0, 1);
+    }
+  }
+}
+
+/** A message or a child that was acknowledged. `answered` resolves when what follows from it was told. */
+export interface Step {
+  readonly answered: Promise<void>;
+  /** Of a message: its number in the session. */
+  readonly pendingId?: number;
+  /** Of a child: its id. */
+  readonly child?: string;
+}
+
+/** See the head of the file. */
+export class Actions {
+  readonly #runtime: Runtime;
+  #isClosing = false;
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
+
+  /** From now on refusals are the closing runtime's. */
+  close(): void {
+    this.#isClosing = true;
+  }
+
+  /** Resolves when it is acknowledged; undefined when it was refused. */
+  async send(message: SentMessage): Promise<Step | undefined> {
+    const { uid, session, key, deliver } = message;
+    say({ type: 'intent', message });
+    try {
+      const receipt = await this.#session(session).send(contentOf(uid), {
+        ...(key === undefined ? {} : { key }),
+        ...(deliver === undefined ? {} : { deliver }),
+      });
+      say({ type: 'acknowledged', uid, pendingId: receipt.pendingId, duplicate: receipt.duplicate });
+      return { answered: this.#tellAnswer(receipt), pendingId: receipt.pendingId };
+    } catch (error) {
+      if (error instanceof TroupeError && error.code === 'session_busy')
+        say({ type: 'refused', uid, code: error.code });
+      this.#trouble('send', session, error);
+      return undefined;
+    }
+  }
+
+  /** Asks again for an answer that was told in an earlier life. */
+  async ask(session: string, pendingId: number): Promise<void> {
+    try {
+      await this.#tellAnswer(await this.#runtime.session(session).receipt(`${session}/${pendingId}`));
+    } catch (error) {
+      this.#trouble('ask', session, error);
+    }
+  }
+
+  async #tellAnswer(receipt: Receipt): Promise<void> {
+    const { session, pendingId } = receipt;
+    const outcome = await this.#outcomeOf(session, receipt.answer());
+    if (outcome !== undefined) say({ type: 'answer', session, pendingId, outcome });
+  }
+
+  /** Resolves when the child is acknowledged; undefined when it was refused. */
+  async spawn(wish: SpawnWish): Promise<Step | undefined> {
+    const { uid, session, key, replies } = wish;
+    say({ type: 'spawning', wish });
+    try {
+      const child = await this.#session(session).spawn(
+        { task: contentOf(uid), replies },
+        key === undefined ? {} : { key },
+      );
+      say({ type: 'spawned', uid, child: child.id });
+      return { answered: this.#tellReply(child), child: child.id };
+    } catch (error) {
+      this.#trouble('spawn', session, error);
+      return undefined;
+    }
+  }
+
+  async #tellReply(child: Child): Promise<void> {
+    const outcome = await this.#outcomeOf(child.id, child.reply());
+    if (outcome !== undefined) say({ type: 'reply', child: child.id, outcome });
+  }
+
+  async interrupt(session: string): Promise<void> {
+    await this.#attempt('interrupt', session, async () => {
+      if (await this.#runtime.session(session).interrupt('chance')) say({ type: 'interrupted', session });
+    });
+  }
+
+  async recall(session: string, pendingId: number): Promise<void> {
+    await this.#attempt('recall', session, async () => {
+      const won = await this.#runtime.session(session).recall(pendingId);
+      say({ type: 'recalled', session, pendingId, won });
+    });
+  }
+
+  async pause(session: string): Promise<void> {
+    await this.#attempt('pause', session, async () => {
+      say({ type: 'pausing', session });
+      await this.#session(session).pause();
+      say({ type: 'paused', session });
+    });
+  }
+
+  async resume(session: string): Promise<void> {
+    await this.#attempt('resume', session, async () => {
+      say({ type: 'resuming', session });
+      await this.#session(session).resume();
+      say({ type: 'resumed', session });
+    });
+  }
+
+  /** Deletes a session, or a child, and all below. */
+  async delete(session: string): Promise<void> {
+    await this.#attempt('delete', session, async () => {
+      say({ type: 'deleting', session });
+      await this.#runtime.sessions.delete(session);
+      say({ type: 'deleted', session });
+    });
+  }
+
+  /** Tells a session's durable events from `after` on, until the runtime closes. */
+  async watch(session: string, after: number): Promise<void> {
+    await this.#attempt('watch', session, async () => {
+      for await (const event of this.#session(session).events({ after, deltas: false })) {
+        if (event.type === 'gap') throw new Error(`gap ${event.from} to ${event.to}`);
+        if (event.seq === undefined) continue;
+        const { session: _session, at: _at, seq, ...body } = event;
+        say({ type: 'event', session, seq, digest: digestOf(JSON.stringify(body)) });
+      }
+    });
+  }
+
+  /** Tells the state of every session, with the reason where one is not at rest. */
+  async tellStates(): Promise<void> {
+    for (let after: string | undefined; ; ) {
+      const page = await this.#runtime.sessions.list({ limit: 500, ...(after === undefined ? {} : { after }) });
+      for (const { id, state, mailbox } of page) {
+        const why = state === 'idle' && mailbox === 0 ? '' : JSON.stringify(await this.#runtime.session(id).explain());
+        say({ type: 'state', session: id, state, why });
+      }
+      after = page.at(-1)?.id;
+      if (after === undefined) return;
+    }
+  }
+
+  /** Half of the sessions have the small window. */
+  #session(id: string): Session {
+    return this.#runtime.session(id, /[13579]$/.test(id) ? 'narrow' : 'wide');
+  }
+
+  /** How it ended; undefined when it did not, because the runtime was closed. */
+  async #outcomeOf(session: string, words: Promise<string>): Promise<Outcome | undefined> {
+    try {
+      return { kind: 'text', text: await words };
+    } catch (error) {
+      if (this.#isClosing) return undefined;
+      const { message } = error as Error;
+      if (error instanceof CancelledError)
+        return { kind: /was (?:recalled|replaced)/.test(message) ? 'dropped' : 'cancelled', text: '' };
+      if (error instanceof TurnFailedError) return { kind: 'failed', text: message };
+      this.#trouble('answer', session, error);
+      return undefined;
+    }
+  }
+
+  async #attempt(what: string, session: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#trouble(what, session, error);
+    }
+  }
+
+  #trouble(what: string, session: string, error: unknown): void {
+    if (this.#isClosing) return;
+    const code = error instanceof TroupeError ? error.code : undefined;
+    if (code !== undefined && EXPECTED_CODES.has(code)) return;
+    // Whoever deletes a session must reckon with its not being there.
+    if (isMortal(session) && code === 'unknown_session') return;
+    say({ type: 'trouble', what: `${what} ${session}: ${error instanceof Error ? error.stack : String(error)}` });
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * The ends that victims meet, drawn by chance: most die at work, a share while they open or recover, some while they close; some
+ * are told to stop, once or twice; a few are stopped and continued; some are let go.
+ */
+import type { Assault } from './life.ts';
+
+/** The end of one life. */
+export interface Fate {
+  readonly assault?: Assault;
+  /** Told to close by its plan, so many ms after it is open. */
+  readonly closeAfterMs?: number;
+  /** Its timeouts are short, and it is stopped for longer. */
+  readonly isStopped?: true;
+  /** Sends to very many sessions. */
+  readonly isFlood?: true;
+}
+
+/** Timeouts of a life that is stopped. */
+export const SHORT_TIMEOUTS: { readonly toolMs: number; readonly modelMs: number } = { toolMs: 300, modelMs: 500 };
+/** Share of the kills that is to fall inside recovery; more than is asked for, since not every such kill finds some. */
+const RECOVERY_SHARE = 0.3;
+
+/** What is known when the end of a life is drawn. */
+export interface FateOdds {
+  readonly random: () => number;
+  /** How long a life like this took to open, ms. */
+  readonly openMs: number;
+  readonly kills: number;
+  readonly killsInRecovery: number;
+  /** Sessions a crash left at work. */
+  readonly interrupted: number;
+}
+
+/** The end of the next life. */
+export function drawFate(odds: FateOdds): Fate {
+  const { random } = odds;
+  const lags = odds.interrupted > 0 && odds.killsInRecovery < RECOVERY_SHARE * odds.kills;
+  if (lags && random() < 0.8) return killInRecovery(odds);
+  const chance = random();
+  if (chance < 0.15) return killInRecovery(odds);
+  if (chance < 0.3) return { assault: { after: 'recovered', times: 1, steps: [kill(random() * 60)] } };
+  if (chance < 0.7) return { assault: killAtWork(random) };
+  if (chance < 0.73)
+    return { isFlood: true, assault: { ...killAtWork(random), times: 1 + Math.floor(random() * 330) } };
+  // Long enough for a checkpoint by the clock.
+  if (chance < 0.75) return { assault: { after: 'opened', times: 1, steps: [kill(1_000 + random() * 500)] } };
+  if (chance < 0.8) {
+    const closeAfterMs = random() * 60;
+    return { closeAfterMs, assault: { after: 'closing', times: 1, steps: [kill(random() * 30)] } };
+  }
+  if (chance < 0.84) return { closeAfterMs: random() * 60 };
+  if (chance < 0.93) return { assault: { ...killAtWork(random), steps: [term(random() * 40)] } };
+  if (chance < 0.98) return { assault: { ...killAtWork(random), steps: [term(random() * 40), term(random() * 12)] } };
+  return stopped(random);
+}
+
+function killInRecovery({ random, openMs }: FateOdds): Fate {
+  if (random() < 0.4) return { assault: { after: 'opened', times: 1, steps: [kill(random() * 4)] } };
+  return { assault: { after: 'opening', times: 1, steps: [kill((0.3 + random() * 0.9) * openMs)] } };
+}
+
+/** By acknowledgements, so that a slow machine kills as deep in the work as a fast one. */
+function killAtWork(random: () => number): Assault {
+  return { after: 'acknowledged', times: 1 + Math.floor(random() * 30), steps: [kill(random() * 40)] };
+}
+
+/** Stopped for up to three times its timeouts, continued, and killed while the calls that ran out of time are made again. */
+function stopped(random: () => number): Fate {
+  const stopMs = SHORT_TIMEOUTS.modelMs * (1.2 + random() * 1.8);
+  const steps = [
+    { signal: 'SIGSTOP', delayMs: random() * 40 },
+    { signal: 'SIGCONT', delayMs: stopMs },
+    kill(random() * 1_500),
+  ] as const;
+  return { isStopped: true, assault: { ...killAtWork(random), steps } };
+}
+
+function kill(delayMs: number): Assault['steps'][number] {
+  return { signal: 'SIGKILL', delayMs };
+}
+
+function term(delayMs: number): Assault['steps'][number] {
+  return { signal: 'SIGTERM', delayMs };
+}

@@ -1,0 +1,54 @@
+/**
+ * The victims run compiled: types stripped by a loader, in each of a victim's threads, take most of a life. A run compiles the
+ * sources as they stand at its start into a directory of its own, so that a long run is of one version whatever is edited meanwhile.
+ */
+import { spawnSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The compiled victims of one run. */
+export interface VictimBuild {
+  /** Path of a compiled file of this folder; `name` without an ending. */
+  script(name: string): string;
+  /** Removes what was compiled. */
+  remove(): Promise<void>;
+}
+
+const HERE = fileURLToPath(new URL('.', import.meta.url));
+/** Inside the package, so that the compiled code finds its dependencies; ignored by git as every `dist`. */
+const BUILDS = join(HERE, 'dist');
+
+/** Compiles library and victims. Throws an Error with the compiler's words when it emits nothing. */
+export async function buildVictims(): Promise<VictimBuild> {
+  await mkdir(BUILDS, { recursive: true });
+  await removeLeftovers();
+  const directory = join(BUILDS, `run-${process.pid}-${Date.now()}`);
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  const compiler = join(HERE, '../../node_modules/typescript/bin/tsc');
+  const arguments_ = [compiler, '-p', join(HERE, 'tsconfig.json'), '--outDir', directory];
+  const result = spawnSync(process.execPath, arguments_, { encoding: 'utf8' });
+  if (result.status !== 0) throw new Error(`the victims do not compile: ${result.stdout}${result.stderr}`);
+  return {
+    script: (name) => join(directory, 'test/crash', `${name}.js`),
+    remove: () => rm(directory, { recursive: true, force: true }),
+  };
+}
+
+/** What runs left behind that were killed themselves. */
+async function removeLeftovers(): Promise<void> {
+  for (const name of await readdir(BUILDS)) {
+    const pid = Number(/^run-(\d+)-/.exec(name)?.[1]);
+    if (Number.isInteger(pid) && !isAlive(pid)) await rm(join(BUILDS, name), { recursive: true, force: true });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}

@@ -1,0 +1,437 @@
+/**
+ * Goal: the checks of the crash loop can fail. Method: a true story of one family of sessions, then the same with one thing in
+ * it that is not true; each must be found, by its name.
+ */
+import { appendFile, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { ContentBlock } from '../../src/base/messages.ts';
+import { openJournal } from '../../src/journal/open-journal.ts';
+import { shardDirectory, writeManifest } from '../../src/journal/store-manifest.ts';
+import type { RequestMessage } from '../../src/models/provider.ts';
+import { encodeTurn, type SessionRecord } from '../../src/session/records.ts';
+import { timeoutText } from '../../src/tools/tool-execution.ts';
+import { Checker } from './checks.ts';
+import provider from './fixtures/model.ts';
+import { Ledger, type ViolationKind } from './ledger.ts';
+import { CALL_FILE, type CallLine, contentOf, digestOf, type Line, SIDE_VARIABLE } from './protocol.ts';
+import type { PastLife } from './run-checks.ts';
+import { gatherFacts, type SessionFacts } from './session-facts.ts';
+import { appendLine, LineReader } from './side-file.ts';
+import { type Reading, StoreFacts } from './store-facts.ts';
+
+function responded(halfStep: number, content: readonly ContentBlock[]): SessionRecord {
+  const calls = content.flatMap((block) => (block.type === 'tool_use' ? [{ id: block.id }] : []));
+  const [stop, next] = calls.length > 0 ? (['tool_use', 'tools'] as const) : (['end_turn', 'end'] as const);
+  const usage = { input_tokens: 1, output_tokens: 1 };
+  // biome-ignore lint/suspicious/noThenProperty: the record's own field, never awaited
+  return { type: 'responded', halfStep, content, calls, stop, usage, then: next };
+}
+
+const ASK: readonly SessionRecord[] = [
+  { type: 'created', agent: 'wide', depth: 0 },
+  { type: 'accepted', id: 1, entry: { type: 'user_message', content: contentOf('m1-1'), key: 'k', fingerprint: '' } },
+  { type: 'claimed', halfStep: 1, entries: [1], turn: 1 },
+];
+const CALL: readonly SessionRecord[] = [responded(1, [{ type: 'tool_use', id: 'toolu_1', name: 'once', input: {} }])];
+const RESULT = {
+  type: 'accepted',
+  id: 2,
+  entry: {
+    type: 'tool_response',
+    content: 'result of once for s#2',
+    source: { type: 'tool', name: 'once' },
+    toolUseId: 'toolu_1',
+    success: true,
+  },
+} as const satisfies SessionRecord;
+const ANSWER: readonly SessionRecord[] = [responded(2, [{ type: 'text', text: 'done' }])];
+const WHOLE: readonly (readonly SessionRecord[])[] = [
+  ASK,
+  CALL,
+  [RESULT, { type: 'claimed', halfStep: 2, entries: [2] }],
+  ANSWER,
+];
+
+const CHILD: readonly (readonly SessionRecord[])[] = [
+  [
+    {
+      type: 'created',
+      agent: 'wide',
+      depth: 1,
+      parent: 's',
+      name: 'agent-1',
+      prompt: '',
+      replies: 'mailbox',
+      task: 'find it',
+    },
+    { type: 'accepted', id: 1, entry: { type: 'user_message', content: 'find it', seed: 1 } },
+    { type: 'claimed', halfStep: 1, entries: [1], turn: 1 },
+  ],
+  [responded(1, [{ type: 'text', text: 'found it' }]), { type: 'exited', reason: 'completed', reply: 'found it' }],
+];
+const SPAWNED: SessionRecord = { type: 'spawned', child: 's:1', name: 'agent-1', replies: 'mailbox', key: 'k-t1-1' };
+const HEARD = {
+  type: 'accepted',
+  id: 3,
+  entry: { type: 'subagent', content: 'found it', source: { type: 'subagent', name: 'agent-1' } },
+} as const satisfies SessionRecord;
+const EXITED: SessionRecord = { type: 'childExited', child: 's:1', reason: 'completed' };
+const RECOVERED: SessionRecord = { type: 'recovered', redone: ['half-step 1'], synthesized: [] };
+const PARENT: readonly (readonly SessionRecord[])[] = [...WHOLE, [SPAWNED], [HEARD, EXITED]];
+
+function factsOf(turns: readonly (readonly SessionRecord[])[], id = 's'): SessionFacts {
+  return gatherFacts(
+    id,
+    turns.map((records, index) => ({ at: index, records })),
+  );
+}
+
+function readingOf(...facts: readonly SessionFacts[]): Reading {
+  const sessions = new Map(facts.map((each) => [each.id, each]));
+  return { shards: 1, changed: new Set(sessions.keys()), sessions, torn: [], checkpoints: 0 };
+}
+
+let ledger: Ledger;
+let checker: Checker;
+beforeEach(() => {
+  ledger = new Ledger();
+  checker = new Checker(ledger);
+  ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2', life: 1 }]);
+});
+
+/** Kinds of what the checks find after one life. */
+function found(facts: readonly SessionFacts[], life: Partial<PastLife> = {}): readonly ViolationKind[] {
+  checker.check(readingOf(...facts), { number: 1, wasKilled: true, ...life });
+  return kinds();
+}
+
+function kinds(): readonly ViolationKind[] {
+  return ledger.violations.map(({ kind }) => kind);
+}
+
+function tell(...lines: readonly Line[]): void {
+  for (const line of lines) ledger.hear(line);
+}
+
+function acknowledge(uid: string, pendingId: number): void {
+  tell({ type: 'intent', message: { uid, session: 's' } }, { type: 'acknowledged', uid, pendingId, duplicate: false });
+}
+
+const WHOLE_FACTS = (): SessionFacts => factsOf(WHOLE);
+const FAMILY = (): readonly SessionFacts[] => [factsOf(PARENT), factsOf(CHILD, 's:1')];
+
+test('a true story has no violation', () => {
+  acknowledge('m1-1', 1);
+  tell(
+    { type: 'answer', session: 's', pendingId: 1, outcome: { kind: 'text', text: 'done' } },
+    { type: 'spawning', wish: { uid: 't1-1', session: 's', key: 'k-t1-1', replies: 'mailbox' } },
+    { type: 'spawned', uid: 't1-1', child: 's:1' },
+    { type: 'reply', child: 's:1', outcome: { kind: 'text', text: 'found it' } },
+  );
+  expect(found(FAMILY())).toEqual([]);
+});
+
+describe('I1: messages', () => {
+  test('I1: an acknowledged message that is not in the store is lost', () => {
+    acknowledge('m1-2', 7);
+    expect(found([WHOLE_FACTS()])).toEqual(['lost']);
+  });
+
+  test('I1: an acknowledged message with other content is changed', () => {
+    acknowledge('m1-3', 1);
+    expect(found([WHOLE_FACTS()])).toEqual(['changed', 'lost']);
+  });
+
+  test('I1: a key that stands for two messages is a duplicate', () => {
+    const entry = { type: 'user_message', content: 'm1-9', key: 'k', fingerprint: '' } as const;
+    expect(found([factsOf([...WHOLE, [{ type: 'accepted', id: 3, entry }]])])).toEqual(['duplicated']);
+  });
+
+  test('I1: a message that stands twice in the log is a duplicate', () => {
+    const entry = { type: 'user_message', content: contentOf('m1-1') } as const;
+    const again: readonly SessionRecord[] = [
+      { type: 'accepted', id: 3, entry },
+      { type: 'claimed', halfStep: 3, entries: [3], turn: 2 },
+    ];
+    expect(found([factsOf([...WHOLE, again])])).toEqual(['duplicated']);
+  });
+
+  test('I1: a key that was acknowledged and is accepted anew is a duplicate', () => {
+    acknowledge('m1-1', 1);
+    tell({ type: 'acknowledged', uid: 'm1-1', pendingId: 1, duplicate: false });
+    expect(kinds()).toEqual(['duplicated']);
+  });
+
+  test('I1: a later message acknowledged with an earlier place is reordered', () => {
+    acknowledge('m1-1', 1);
+    acknowledge('m1-4', 1);
+    expect(kinds()).toEqual(['reordered']);
+  });
+
+  test('I1: a message that overtook an earlier one is reordered', () => {
+    const accepted = (id: number): SessionRecord => ({
+      type: 'accepted',
+      id,
+      entry: { type: 'user_message', content: `m1-${id}` },
+    });
+    const late: readonly (readonly SessionRecord[])[] = [
+      [accepted(3), accepted(4), { type: 'claimed', halfStep: 3, entries: [4], turn: 2 }],
+      [responded(3, [{ type: 'text', text: 'four' }]), { type: 'claimed', halfStep: 4, entries: [3], turn: 3 }],
+    ];
+    expect(found([factsOf([...WHOLE, ...late])])).toEqual(['reordered']);
+  });
+
+  test('I1: an acknowledged recall that the store does not know is a change', () => {
+    tell({ type: 'recalled', session: 's', pendingId: 1, won: true });
+    expect(found([WHOLE_FACTS()])).toEqual(['changed']);
+  });
+
+  test('I1: an acknowledged pause that the store does not know is lost', () => {
+    tell({ type: 'pausing', session: 's' }, { type: 'paused', session: 's' });
+    expect(found([WHOLE_FACTS()])).toEqual(['lost']);
+  });
+
+  test('I1: a half-step that began while the session was paused', () => {
+    ledger.tools.clear();
+    expect(found([factsOf([[...ASK.slice(0, 2), { type: 'paused' }, ...ASK.slice(2)]])])).toEqual(['failed']);
+  });
+});
+
+describe('I2: what was told', () => {
+  test('I2: an event that the log does not have', () => {
+    tell({ type: 'event', session: 's', seq: 1, digest: digestOf('another') });
+    expect(found([WHOLE_FACTS()])).toEqual(['changed']);
+  });
+
+  test('I2: a gap in the events told', () => {
+    const { events } = WHOLE_FACTS();
+    for (const seq of [1, 3]) tell({ type: 'event', session: 's', seq, digest: events[seq - 1] ?? '' });
+    expect(found([WHOLE_FACTS()])).toEqual(['lost']);
+  });
+
+  test('I2: an answer told that is not the stored one', () => {
+    tell({ type: 'answer', session: 's', pendingId: 1, outcome: { kind: 'text', text: 'else' } });
+    expect(found([WHOLE_FACTS()])).toEqual(['changed']);
+  });
+
+  test('I2: an answer told twice and differently', () => {
+    const answer = { type: 'answer', session: 's', pendingId: 1 } as const;
+    tell(
+      { ...answer, outcome: { kind: 'text', text: 'done' } },
+      { ...answer, outcome: { kind: 'cancelled', text: '' } },
+    );
+    expect(kinds()).toEqual(['changed']);
+  });
+
+  test('I2: a session that was there and is not is lost', () => {
+    found(FAMILY());
+    expect(found([factsOf(CHILD, 'other')])).toContain('lost');
+  });
+});
+
+describe('I3, A8: requests', () => {
+  test('I3: a request that breaks a rule is found by the model itself', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'troupe-checker-'));
+    vi.stubEnv(SIDE_VARIABLE, directory);
+    try {
+      const messages: readonly RequestMessage[] = [
+        { role: 'user', content: 'go' },
+        { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'pure', input: {} }] },
+        { role: 'user', content: 'on' },
+      ];
+      const context = { signal: new AbortController().signal, onDelta: () => undefined, session: 's' };
+      await provider.generate({ model: 'm', max_tokens: 1, messages }, context);
+      ledger.hearCalls(new LineReader<CallLine>(join(directory, CALL_FILE)).next());
+    } finally {
+      vi.unstubAllEnvs();
+      await rm(directory, { recursive: true });
+    }
+    expect(kinds()).toEqual(['illegal']);
+  });
+
+  test('I3: a request that the log does not have is illegal; a claim may be lost with a kill, but not in `strict`', () => {
+    const call = { session: 's', digest: 'nowhere', illegal: [], whole: 'a', life: 1 };
+    ledger.hearCalls([call]);
+    expect(found([WHOLE_FACTS()])).toEqual([]);
+    ledger.hearCalls([{ ...call, life: 2 }]);
+    expect(found([WHOLE_FACTS()], { number: 2, isStrict: true })).toEqual(['illegal']);
+    ledger.hearCalls([{ ...call, life: 3 }]);
+    expect(found([WHOLE_FACTS()], { number: 3, wasKilled: false })).toEqual(['illegal', 'illegal']);
+  });
+
+  test('A8: a request that was asked again with other bytes, or after its answer was there', () => {
+    const [digest = ''] = [...WHOLE_FACTS().requests.keys()];
+    const call = { session: 's', digest, illegal: [] };
+    ledger.hearCalls([{ ...call, life: 1, whole: 'a' }]);
+    expect(found([WHOLE_FACTS()])).toEqual([]);
+    ledger.hearCalls([{ ...call, life: 2, whole: 'b' }]);
+    expect(found([WHOLE_FACTS()], { number: 2 })).toEqual(['repeated', 'changed']);
+  });
+
+  test('A8: a request that was asked twice in one life; once more is allowed where it ran out of time', () => {
+    const [digest = ''] = [...WHOLE_FACTS().requests.keys()];
+    const call = { session: 's', digest, illegal: [], whole: 'a', life: 1 };
+    ledger.hearCalls([call, call]);
+    expect(found([WHOLE_FACTS()], { toolTimeoutMs: 300 })).toEqual([]);
+    const second = { ...call, life: 2 };
+    ledger.hearCalls([second, second, second]);
+    expect(found([factsOf([ASK])], { number: 2, toolTimeoutMs: 300 })).toContain('repeated');
+  });
+});
+
+describe('I4: runs of tools', () => {
+  test('I4: a tool of effect "once" that started twice', () => {
+    ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2', life: 1 }]);
+    expect(found([WHOLE_FACTS()])).toEqual(['repeated', 'repeated']);
+  });
+
+  test('I4: a tool of effect "probe" that ran again and was not asked', () => {
+    const run = { type: 'started', tool: 'probe', key: 's#3' } as const;
+    ledger.hearTools([{ ...run, life: 1 }]);
+    const probing = (): SessionFacts => factsOf([ASK, CALL]);
+    found([probing()]);
+    ledger.violations.length = 0;
+    ledger.hearTools([{ ...run, life: 2 }]);
+    expect(found([probing()], { number: 2 })).toContain('repeated');
+    ledger.violations.length = 0;
+    ledger.hearTools([
+      { ...run, type: 'asked', life: 3 },
+      { ...run, life: 3 },
+    ]);
+    expect(found([probing()], { number: 3 })).not.toContain('repeated');
+  });
+
+  test('I4: a run after its result was there', () => {
+    found([WHOLE_FACTS()]);
+    ledger.hearTools([{ type: 'started', tool: 'once', key: 's#2', life: 2 }]);
+    expect(found([WHOLE_FACTS()], { number: 2 })).toEqual(['repeated', 'repeated']);
+  });
+
+  test('I4: a tool that ran for a call nobody made', () => {
+    ledger.hearTools([{ type: 'started', tool: 'pure', key: 's#9', life: 1 }]);
+    expect(found([WHOLE_FACTS()])).toEqual(['failed']);
+  });
+});
+
+describe('I5: calls and results', () => {
+  test('I5: a call with two results is a duplicate', () => {
+    expect(found([factsOf([ASK, CALL, [RESULT, { ...RESULT, id: 3 }]])])).toContain('duplicated');
+  });
+
+  test('I5: a result that its tool did not give', () => {
+    const forged = { ...RESULT, entry: { ...RESULT.entry, content: 'result of once for another' } };
+    expect(found([factsOf([ASK, CALL, [forged]])])).toEqual(['failed']);
+  });
+
+  test('I5: a timeout where nothing was stopped', () => {
+    const late = { ...RESULT, entry: { ...RESULT.entry, content: timeoutText('once', 300), success: false } };
+    const story = (): SessionFacts => factsOf([ASK, CALL, [late]]);
+    expect(found([story()])).toEqual(['failed']);
+    ledger.violations.length = 0;
+    expect(found([story()], { toolTimeoutMs: 300 })).toEqual([]);
+  });
+});
+
+describe('I6: families', () => {
+  test('I6: a child that was never born', () => {
+    expect(found([factsOf(PARENT)])).toContain('unbalanced');
+  });
+
+  test('I6: a child whose parent is not there is an orphan', () => {
+    ledger.tools.clear();
+    expect(found([factsOf(CHILD, 's:1')])).toEqual(['orphan']);
+  });
+
+  test('I6: a child that its parent does not know is an orphan', () => {
+    expect(found([WHOLE_FACTS(), factsOf(CHILD, 's:1')])).toEqual(['orphan']);
+  });
+
+  test('I6: a child that outlives the deletion of its parent is an orphan', () => {
+    tell({ type: 'deleting', session: 's' }, { type: 'deleted', session: 's' });
+    expect(found(FAMILY())).toEqual(['orphan', 'orphan']);
+    expect(found([factsOf(CHILD, 's:1')])).toContain('orphan');
+  });
+
+  test('I6: a child deleted behind the back of its parent', () => {
+    tell({ type: 'deleting', session: 's:1' });
+    expect(found([factsOf([...WHOLE, [SPAWNED]])])).toEqual(['unbalanced']);
+  });
+
+  test('I6: an end that the parent was not told, and one it was told twice', () => {
+    expect(found([factsOf([...WHOLE, [SPAWNED], [HEARD]]), factsOf(CHILD, 's:1')])).toContain('unbalanced');
+    ledger.violations.length = 0;
+    expect(found([factsOf([...PARENT, [EXITED]]), factsOf(CHILD, 's:1')])).toContain('unbalanced');
+  });
+
+  test('I6: words of a child that its parent did not hear, and some it heard twice', () => {
+    expect(found([factsOf([...WHOLE, [SPAWNED], [EXITED]]), factsOf(CHILD, 's:1')])).toContain('lost');
+    ledger.violations.length = 0;
+    expect(found([factsOf([...PARENT, [{ ...HEARD, id: 4 }]]), factsOf(CHILD, 's:1')])).toContain('duplicated');
+  });
+});
+
+describe('I7, F13: ends', () => {
+  test('I7: a session that never finished is stuck', () => {
+    checker.checkFinished(readingOf(factsOf([ASK, CALL])).sessions);
+    expect(new Set(kinds())).toEqual(new Set(['stuck']));
+  });
+
+  test('F13: an orderly end that leaves a call open', () => {
+    expect(found([factsOf([ASK, CALL])], { wasKilled: false })).toEqual(['redone']);
+  });
+
+  test('F13: a start that has something to recover after an orderly end', () => {
+    expect(found([WHOLE_FACTS()], { wasKilled: false })).toEqual([]);
+    expect(found([factsOf([...WHOLE, [RECOVERED]])], { number: 2 })).toEqual(['redone']);
+  });
+});
+
+test('T3: a line of a side file that a kill cut off is no line, and does not spoil the next', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'troupe-checker-'));
+  const path = join(directory, 'lines');
+  try {
+    appendLine(path, { life: 1 });
+    await appendFile(path, '\n{"life":2,"ses');
+    appendLine(path, { life: 3 });
+    const reader = new LineReader(path);
+    expect(reader.next()).toEqual([{ life: 1 }, { life: 3 }]);
+    appendLine(path, { life: 4 });
+    expect(reader.next()).toEqual([{ life: 4 }]);
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+});
+
+describe('F01: the store', () => {
+  /** A store with these texts as the turns of one session. */
+  async function storeOf(
+    turns: readonly string[],
+  ): Promise<{ readonly directory: string; readonly facts: StoreFacts }> {
+    const directory = await mkdtemp(join(tmpdir(), 'troupe-checker-'));
+    await writeManifest(directory, 1);
+    const journal = await openJournal({ directory: shardDirectory(directory, 0), durability: 'flush' });
+    const key = journal.intern('s');
+    for (const data of turns) journal.append([{ key, data }]);
+    await journal.flushed();
+    await journal.close();
+    return { directory, facts: new StoreFacts(directory) };
+  }
+
+  test.each([
+    ['whole', WHOLE.map((records) => encodeTurn({ at: 1, records })), []],
+    ['cut off in the middle', [encodeTurn({ at: 1, records: ASK }).slice(0, 40)], ['torn']],
+    ['not following from what is before it', [ASK, ANSWER].map((records) => encodeTurn({ at: 1, records })), ['torn']],
+  ] as const)('F01: a turn that is %s', async (_what, turns, expected) => {
+    const { directory, facts } = await storeOf(turns);
+    try {
+      const reading = await facts.read(true);
+      if (expected.length > 0) ledger.tools.clear();
+      checker.check(reading, { number: 1, wasKilled: true });
+      expect(kinds()).toEqual(expected);
+    } finally {
+      await rm(directory, { recursive: true });
+    }
+  });
+});

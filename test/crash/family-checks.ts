@@ -1,0 +1,59 @@
+/**
+ * I6: parents and children. Each child is known to a parent that is there, ended as often as its parent was told, and was heard
+ * exactly as it spoke; what was deleted is gone with all below it.
+ */
+import type { Ledger } from './ledger.ts';
+import type { SessionFacts } from './session-facts.ts';
+
+type Sessions = ReadonlyMap<string, SessionFacts>;
+
+/** Checks the links of a session that changed, to both sides. Findings go to the ledger. */
+export function checkFamily(facts: SessionFacts, sessions: Sessions, ledger: Ledger): void {
+  for (const child of facts.spawned.keys()) checkLink(facts, sessions.get(child), child, ledger);
+  const { parent } = facts.state;
+  if (parent !== undefined) checkLink(sessions.get(parent), facts, facts.id, ledger);
+  const keys = [...facts.spawned.values()].map(({ key }) => key).filter((key) => key !== undefined);
+  if (new Set(keys).size < keys.length) ledger.violate('duplicated', `a spawn key of ${facts.id} has two children`);
+}
+
+/** All that must not be there any more, and all that must not have gone. `seen`: sessions found in earlier readings. */
+export function checkPresence(sessions: Sessions, seen: ReadonlySet<string>, ledger: Ledger): void {
+  for (const { id, state } of sessions.values()) {
+    if (ledger.sessions.isGone(id)) ledger.violate('orphan', `${id} is there, although it was deleted`);
+    if (state.parent !== undefined && !sessions.has(state.parent))
+      ledger.violate('orphan', `${id} is there, its parent ${state.parent} is not`);
+  }
+  for (const id of seen) {
+    if (!sessions.has(id) && !ledger.sessions.mayBeGone(id)) ledger.violate('lost', `${id} was there and is not`);
+  }
+}
+
+function checkLink(
+  parent: SessionFacts | undefined,
+  child: SessionFacts | undefined,
+  id: string,
+  ledger: Ledger,
+): void {
+  const link = parent?.spawned.get(id);
+  if (child === undefined) {
+    if (!ledger.sessions.mayBeGone(id)) ledger.violate('unbalanced', `${id} is known to its parent and does not exist`);
+    else if (parent?.childExits.get(id) !== 1)
+      ledger.violate('unbalanced', `${id} was deleted, its parent was told ${parent?.childExits.get(id) ?? 0} times`);
+    return;
+  }
+  // A parent that is not there at all is found by `checkPresence`.
+  if (parent === undefined) return;
+  if (link === undefined || child.state.parent !== parent.id) {
+    ledger.violate('orphan', `${id} is a child of ${child.state.parent ?? 'nobody'} that ${parent.id} does not know`);
+    return;
+  }
+  const [exits, told] = [child.exits.length, parent.childExits.get(id) ?? 0];
+  if (exits > 1 || told !== exits)
+    ledger.violate('unbalanced', `${id} ended ${exits} times, its parent was told ${told} times`);
+  const wanted = link.replies === 'mailbox' ? child.said : [];
+  const heard = parent.heard.get(link.name) ?? [];
+  if (wanted.length !== heard.length || wanted.some((text, index) => text !== heard[index])) {
+    const kind = heard.length > wanted.length ? 'duplicated' : 'lost';
+    ledger.violate(kind, `${id} said ${JSON.stringify(wanted)}, its parent heard ${JSON.stringify(heard)}`);
+  }
+}

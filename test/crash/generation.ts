@@ -1,0 +1,262 @@
+/**
+ * A generation: life after life over one directory, each with its own plan and its own end, and after each the checks; then a
+ * life that finishes, and the whole store read anew. The next victim is started while one lives, so that loading its modules
+ * costs no time between two lives.
+ */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StoreLockedError } from '../../src/base/errors.ts';
+import type { Durability } from '../../src/journal/journal.ts';
+import { acquireStoreLock } from '../../src/journal/store-lock.ts';
+import { drawFate, type Fate, SHORT_TIMEOUTS } from './assaults.ts';
+import { Checker } from './checks.ts';
+import { type Counts, Ledger, type Violation } from './ledger.ts';
+import { Life, type LifeEnd } from './life.ts';
+import { CALL_FILE, type CallLine, type Plan, randomFrom, TOOL_FILE, type ToolLine } from './protocol.ts';
+import { LineReader } from './side-file.ts';
+import { type Reading, StoreFacts } from './store-facts.ts';
+
+/** What one generation is to be. */
+export interface GenerationOptions {
+  readonly number: number;
+  readonly seed: number;
+  /** Processes to kill; lives that end otherwise are not counted. */
+  readonly kills: number;
+  readonly durability: Durability;
+  /** Session threads the store is made for. */
+  readonly shards: number;
+  /** Made by it, for store and side files. */
+  readonly directory: string;
+  /** The victim's compiled script. */
+  readonly script: string;
+  /** Called after each life with one line. */
+  readonly progress?: (text: string) => void;
+  /** Looked at before each life: another generation found too much. */
+  readonly isOver: () => boolean;
+}
+
+/** How lives ended. */
+export interface Ends {
+  kills: number;
+  /** Of these: between the start of `open` and the flush of what recovery wrote, with interrupted sessions in the store. */
+  killsInRecovery: number;
+  /** By the runtime's `close`, or because all was finished. */
+  closes: number;
+  /** By SIGTERM, in good order. */
+  terms: number;
+  /** By a second SIGTERM, while they closed. */
+  cuts: number;
+  /** Stopped for longer than their timeouts, and continued. */
+  stops: number;
+}
+
+/** What happened. */
+export interface GenerationReport {
+  readonly ends: Ends;
+  readonly sessions: number;
+  readonly messages: number;
+  readonly checkpoints: number;
+  readonly counts: Counts;
+  readonly violations: readonly Violation[];
+}
+
+/** Violations after which it stops: the rest would be the same story again. */
+const VIOLATIONS_MAX = 20;
+/** Acknowledged keys and told answers that each life goes back to. */
+const REPEATS = 8;
+/** Milliseconds an open takes, as long as none was seen: on threads of its own, and on one. */
+const OPEN_MS = { threads: 300, inline: 80 };
+const FLOOD_SESSIONS = 350;
+/** Lives without threads of their own: they open in a quarter of the time. */
+const INLINE_SHARE = 0.45;
+
+/** No end yet. */
+export function noEnds(): Ends {
+  return { kills: 0, killsInRecovery: 0, closes: 0, terms: 0, cuts: 0, stops: 0 };
+}
+
+/** Lives it; resolves with what was found. Rejects when a victim cannot live at all. */
+export async function runGeneration(options: GenerationOptions): Promise<GenerationReport> {
+  return new Generation(options).run();
+}
+
+class Generation {
+  readonly #options: GenerationOptions;
+  readonly #random: () => number;
+  readonly #ledger = new Ledger();
+  readonly #checker: Checker;
+  readonly #store: StoreFacts;
+  readonly #tools: LineReader<ToolLine>;
+  readonly #calls: LineReader<CallLine>;
+  readonly #ends: Ends = noEnds();
+  readonly #openMs = { ...OPEN_MS };
+  #interrupted = 0;
+  #reading: Reading | undefined;
+
+  constructor(options: GenerationOptions) {
+    const { directory, seed } = options;
+    this.#options = options;
+    this.#random = randomFrom(seed);
+    this.#checker = new Checker(this.#ledger);
+    this.#store = new StoreFacts(join(directory, 'store'));
+    this.#tools = new LineReader(join(directory, TOOL_FILE));
+    this.#calls = new LineReader(join(directory, CALL_FILE));
+  }
+
+  async run(): Promise<GenerationReport> {
+    const { directory, script, kills } = this.#options;
+    await mkdir(directory, { recursive: true });
+    let next = new Life(1, script, directory);
+    try {
+      while (this.#ends.kills < kills && !this.#isOver) {
+        const life = next;
+        next = new Life(life.number + 1, script, directory);
+        await this.#live(life, 'work');
+      }
+      if (!this.#isOver) await this.#live(next, 'finish');
+    } finally {
+      await next.discard();
+    }
+    return this.#report();
+  }
+
+  get #isOver(): boolean {
+    return this.#ledger.violations.length >= VIOLATIONS_MAX || this.#options.isOver();
+  }
+
+  #report(): GenerationReport {
+    const sessions = [...(this.#reading?.sessions.values() ?? [])];
+    return {
+      ends: this.#ends,
+      sessions: sessions.length,
+      messages: sessions.reduce((sum, { state }) => sum + state.nextMessageSeq - 1, 0),
+      checkpoints: this.#reading?.checkpoints ?? 0,
+      counts: this.#ledger.counts,
+      violations: this.#ledger.violations,
+    };
+  }
+
+  async #live(life: Life, mode: Plan['mode']): Promise<void> {
+    // A store is made by its first life, with as many session threads as it is to have.
+    const isInline = this.#reading !== undefined && this.#reading.shards > 0 && this.#random() < INLINE_SHARE;
+    const openMs = this.#openMs[isInline ? 'inline' : 'threads'];
+    const { kills, killsInRecovery } = this.#ends;
+    const interrupted = this.#interrupted;
+    const fate: Fate =
+      mode === 'finish' ? {} : drawFate({ random: this.#random, openMs, kills, killsInRecovery, interrupted });
+    const end = await life.live({
+      plan: this.#plan(life.number, { fate, mode, isInline }),
+      assault: fate.assault,
+      hear: (line) => this.#ledger.hear(line),
+      stopped: () => this.#tryLock(),
+    });
+    if (end.openMs !== undefined) this.#openMs[isInline ? 'inline' : 'threads'] = end.openMs;
+    this.#count(end);
+    await this.#check({ life: life.number, end, fate, mode });
+    this.#tellProgress(life.number, end);
+  }
+
+  #count({ how, told, signals }: LifeEnd): void {
+    const ends = this.#ends;
+    if (signals.includes('SIGCONT')) ends.stops += 1;
+    if (how === 'cut') ends.cuts += 1;
+    else if (how === 'killed') ends.kills += 1;
+    else if (signals.includes('SIGTERM')) ends.terms += 1;
+    else ends.closes += 1;
+    const isInRecovery = how === 'killed' && told.has('opening') && !told.has('recovered');
+    if (isInRecovery && this.#interrupted > 0) ends.killsInRecovery += 1;
+  }
+
+  #plan(
+    life: number,
+    { fate, mode, isInline }: { readonly fate: Fate; readonly mode: Plan['mode']; readonly isInline: boolean },
+  ): Plan {
+    const { durability, shards, directory } = this.#options;
+    const { sessions } = this.#ledger;
+    const messages = [...this.#ledger.messages.values()].filter(({ message }) => message.key !== undefined);
+    const unacknowledged = messages.filter(({ pendingId, isRefused }) => pendingId === undefined && !isRefused);
+    const acknowledged = messages.filter(({ pendingId }) => pendingId !== undefined);
+    const spawns = [...this.#ledger.spawns.values()].filter(({ wish }) => wish.key !== undefined);
+    const unspawned = spawns.filter(({ child }) => child === undefined);
+    const spawned = spawns.filter(({ child }) => child !== undefined);
+    const answers = [...this.#ledger.answers.values()].filter(({ session }) => !sessions.mayBeGone(session));
+    return {
+      directory: join(directory, 'store'),
+      life,
+      seed: Math.floor(this.#random() * 2 ** 32),
+      durability,
+      threads: { sessions: isInline ? 0 : shards, models: isInline ? 0 : Number(this.#random() < 0.6) },
+      isInline,
+      mode,
+      ...(fate.closeAfterMs === undefined ? {} : { closeAfterMs: fate.closeAfterMs }),
+      ...(fate.isStopped === true ? { timeouts: SHORT_TIMEOUTS } : {}),
+      flood: fate.isFlood === true ? FLOOD_SESSIONS : 0,
+      remove: sessions.unacknowledged,
+      resume: mode === 'finish' ? sessions.maybePaused : [],
+      resend: [...unacknowledged, ...this.#some(acknowledged)].map((story) => story.message),
+      respawn: [...unspawned, ...this.#some(spawned)].map((story) => story.wish),
+      ask: this.#some(answers).map(({ session, pendingId }) => ({ session, pendingId })),
+      watch: ['long-0', 'long-1', 'pool-3'].map((session) => ({ session, after: this.#toldUpTo(session) })),
+    };
+  }
+
+  /** Some of a list, the newest rather than the oldest. */
+  #some<T>(list: readonly T[]): readonly T[] {
+    const recent = list.slice(-10 * REPEATS);
+    return Array.from(
+      { length: Math.min(REPEATS, recent.length) },
+      () => recent[Math.floor(this.#random() * recent.length)],
+    ).filter((each) => each !== undefined);
+  }
+
+  /** A little before the newest event told, so that what is told again can be compared. */
+  #toldUpTo(session: string): number {
+    const told = this.#ledger.events.get(session);
+    if (told === undefined) return 0;
+    let last = 0;
+    for (const seq of told.keys()) last = Math.max(last, seq);
+    return Math.max(0, last - 10);
+  }
+
+  /** A process that is stopped still owns its directory. */
+  async #tryLock(): Promise<void> {
+    try {
+      await (await acquireStoreLock(join(this.#options.directory, 'store'))).release();
+      this.#ledger.violate('failed', 'the directory of a process that is stopped was given to another');
+    } catch (error) {
+      if (!(error instanceof StoreLockedError)) this.#ledger.violate('failed', `the lock: ${error}`);
+    }
+  }
+
+  async #check(past: {
+    readonly life: number;
+    readonly end: LifeEnd;
+    readonly fate: Fate;
+    readonly mode: Plan['mode'];
+  }): Promise<void> {
+    const { life, end, fate, mode } = past;
+    this.#ledger.hearTools(this.#tools.next());
+    this.#ledger.hearCalls(this.#calls.next());
+    const reading = await this.#store.read(mode === 'finish');
+    this.#reading = reading;
+    this.#checker.check(reading, {
+      number: life,
+      wasKilled: end.how !== 'closed',
+      isStrict: this.#options.durability === 'strict',
+      ...(fate.isStopped === true ? { toolTimeoutMs: SHORT_TIMEOUTS.toolMs } : {}),
+    });
+    if (mode === 'finish') this.#checker.checkFinished(reading.sessions);
+    this.#interrupted = 0;
+    for (const { state } of reading.sessions.values())
+      if (state.state !== 'idle' || state.mailbox.length > 0) this.#interrupted += 1;
+  }
+
+  #tellProgress(life: number, { how, signals, told }: LifeEnd): void {
+    const { number, durability, shards, progress } = this.#options;
+    const where = told.has('recovered') ? 'at work' : 'opening';
+    progress?.(
+      `generation ${number} (${durability}, ${shards} threads) life ${life}: ${how} ${where} ${signals.join(' ')}, ` +
+        `${this.#ledger.counts.acknowledged} acknowledged, ${this.#interrupted} interrupted, ${this.#ledger.violations.length} violations`,
+    );
+  }
+}

@@ -1,0 +1,222 @@
+/**
+ * What a victim does with its life: conversations that send, spawn, steer, interrupt, recall, pause and delete until the end
+ * comes from outside, or until it is told to close.
+ */
+import { setTimeout as wait } from 'node:timers/promises';
+import { agent } from '../../src/runtime/agent.ts';
+import { open } from '../../src/runtime/open.ts';
+import type { Runtime } from '../../src/runtime/runtime.ts';
+import { Actions, type Step, say } from './actions.ts';
+import provider from './fixtures/model.ts';
+import * as tools from './fixtures/tools.ts';
+import { type Delivery, MORTAL, type Plan, randomFrom, type SentMessage, type SpawnWish } from './protocol.ts';
+
+const CONVERSATIONS = 6;
+/** Answers one conversation waits for at once, at most. */
+const OUTSTANDING_MAX = 3;
+/** Messages of a flood that wait for their acknowledgement at once. */
+const FLOOD_BATCH = 50;
+const FINISH_MS_MAX = 60_000;
+const LIFE_MS = 600_000;
+/** Sessions that live through all lives, on every session thread. */
+const LONG: readonly string[] = ['long-0', 'long-1', 'long-2', 'long-3'];
+const DELIVERIES: readonly (Delivery | undefined)[] = [
+  ...[undefined, undefined, undefined, undefined, undefined, 'steer', 'steer'],
+  ...(['turn', 'merge', 'merge', 'latest', 'reject', 'interrupt'] as const),
+] as const;
+
+/** See the head of the file. */
+export class Victim {
+  readonly #plan: Plan;
+  readonly #random: () => number;
+  #opening: Promise<Runtime> | undefined;
+  #actions: Actions | undefined;
+  #closing: Promise<void> | undefined;
+  #sent = 0;
+
+  constructor(plan: Plan) {
+    this.#plan = plan;
+    this.#random = randomFrom(plan.seed);
+  }
+
+  async run(): Promise<void> {
+    const plan = this.#plan;
+    say({ type: 'opening' });
+    this.#opening = this.#open();
+    const runtime = await this.#opening;
+    const actions = new Actions(runtime);
+    this.#actions = actions;
+    say({ type: 'opened' });
+    // Answered behind the flush of what the recovery wrote.
+    await Promise.all(LONG.map((session) => runtime.sessions.get(session))).catch(() => undefined);
+    if (this.#closing !== undefined) return this.#closing;
+    say({ type: 'recovered' });
+    for (const { session, after } of plan.watch) void actions.watch(session, after);
+    const repeated = this.#repeat(actions);
+    if (plan.mode === 'finish') {
+      await repeated;
+      await this.#finish(runtime, actions);
+      return;
+    }
+    for (let index = 0; index < CONVERSATIONS; index += 1) void this.#converse(actions);
+    void this.#pauseAndGoOn(actions);
+    void this.#makeAndDelete(actions);
+    void this.#flood(actions);
+    await wait(plan.closeAfterMs ?? LIFE_MS);
+    await this.close();
+  }
+
+  /** Closes what is open, once; also while it is being opened. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#actions?.close();
+    say({ type: 'closing' });
+    const runtime = await this.#opening;
+    this.#actions?.close();
+    await runtime?.close();
+    say({ type: 'closed' });
+  }
+
+  #open(): Promise<Runtime> {
+    const { directory, durability, isInline, threads, timeouts } = this.#plan;
+    const shared = {
+      tools: isInline ? Object.values(tools) : [new URL(`./fixtures/tools${ENDING}`, import.meta.url)],
+      subagents: { spawn: true, maxActive: 4 },
+    };
+    return open(directory, {
+      threads: { ...threads, tools: 1 },
+      durability,
+      provider: isInline ? provider : new URL(`./fixtures/model${ENDING}`, import.meta.url),
+      limits: { depth: 2 },
+      ...(timeouts === undefined
+        ? {}
+        : { settings: { timeouts: { tool: timeouts.toolMs / 1_000, api: timeouts.modelMs / 1_000 } } }),
+      agents: [
+        agent({ name: 'wide', system: 'Answer.', ...shared }),
+        // A window so small that messages leave it, and epochs open, all the time.
+        agent({ name: 'narrow', system: 'Answer shortly.', tokenBudget: 600, ...shared }),
+      ],
+    });
+  }
+
+  get #isClosing(): boolean {
+    return this.#closing !== undefined;
+  }
+
+  /** What an earlier life was not told, or was told and may ask again. */
+  async #repeat(actions: Actions): Promise<void> {
+    const { resend, respawn, ask, remove } = this.#plan;
+    await Promise.all([
+      ...ask.map(({ session, pendingId }) => actions.ask(session, pendingId)),
+      ...resend.map((message) => actions.send(message)),
+      ...respawn.map((wish) => actions.spawn(wish)),
+      ...remove.map((session) => actions.delete(session)),
+    ]);
+  }
+
+  async #converse(actions: Actions): Promise<void> {
+    const outstanding = new Set<Promise<unknown>>();
+    while (!this.#isClosing) {
+      const step = await this.#step(actions);
+      if (step === undefined) continue;
+      const answered = step.answered.finally(() => outstanding.delete(answered));
+      outstanding.add(answered);
+      if (outstanding.size >= OUTSTANDING_MAX || this.#random() < 0.4) await Promise.race(outstanding);
+    }
+  }
+
+  /** One action; resolves when it is acknowledged. */
+  async #step(actions: Actions): Promise<Step | undefined> {
+    const session = this.#pickSession();
+    const chance = this.#random();
+    const hasKey = this.#random() < 0.6;
+    if (chance < 0.04) {
+      await actions.interrupt(session);
+      return undefined;
+    }
+    if (chance < 0.16) return actions.spawn(this.#wish(session, hasKey));
+    const deliver = DELIVERIES[Math.floor(this.#random() * DELIVERIES.length)];
+    const step = await actions.send(this.#message(session, { hasKey, ...(deliver === undefined ? {} : { deliver }) }));
+    if (step?.pendingId !== undefined && chance > 0.95) await actions.recall(session, step.pendingId);
+    return step;
+  }
+
+  /** One session of its own: messages wait while it is paused, some are recalled, the rest is answered when it goes on. */
+  async #pauseAndGoOn(actions: Actions): Promise<void> {
+    const session = `hold-${Math.floor(this.#random() * 2)}`;
+    while (!this.#isClosing) {
+      await actions.pause(session);
+      const first = await actions.send(this.#message(session, { hasKey: true }));
+      const second = await actions.send(this.#message(session, { hasKey: false }));
+      if (second?.pendingId !== undefined && this.#random() < 0.5) await actions.recall(session, second.pendingId);
+      await wait(this.#random() * 40);
+      if (this.#isClosing) return;
+      await actions.resume(session);
+      await Promise.all([first?.answered, second?.answered]);
+    }
+  }
+
+  /** Sessions that are deleted, at work, with their children; or one of their children alone. */
+  async #makeAndDelete(actions: Actions): Promise<void> {
+    for (let number = 1; !this.#isClosing; number += 1) {
+      const session = `${MORTAL}${this.#plan.life}-${number}`;
+      await actions.send(this.#message(session, { hasKey: false }));
+      const step = await actions.spawn(this.#wish(session, false));
+      await wait(this.#random() * 30);
+      if (this.#isClosing) return;
+      if (step?.child !== undefined && this.#random() < 0.5) await actions.delete(step.child);
+      else if (this.#random() < 0.8) await actions.delete(session);
+    }
+  }
+
+  async #flood(actions: Actions): Promise<void> {
+    for (let number = 0; number < this.#plan.flood && !this.#isClosing; number += FLOOD_BATCH) {
+      const batch = Array.from({ length: FLOOD_BATCH }, (_, index) =>
+        actions.send(this.#message(`many-${number + index}`, { hasKey: true })),
+      );
+      await Promise.all(batch);
+    }
+  }
+
+  /** Some sessions live through all lives, some come back, some are new. */
+  #pickSession(): string {
+    const chance = this.#random();
+    if (chance < 0.3) return LONG[Math.floor(this.#random() * LONG.length)] ?? '';
+    if (chance < 0.7) return `pool-${Math.floor(this.#random() * 60)}`;
+    return `new-${this.#plan.life}-${Math.floor(this.#random() * 4)}`;
+  }
+
+  #message(
+    session: string,
+    { hasKey, deliver }: { readonly hasKey: boolean; readonly deliver?: Delivery },
+  ): SentMessage {
+    const uid = `m${this.#nextNumber()}`;
+    return { uid, session, ...(hasKey ? { key: `k-${uid}` } : {}), ...(deliver === undefined ? {} : { deliver }) };
+  }
+
+  #wish(session: string, hasKey: boolean): SpawnWish {
+    const uid = `t${this.#nextNumber()}`;
+    const replies = this.#random() < 0.8 ? 'mailbox' : 'handle';
+    return { uid, session, replies, ...(hasKey ? { key: `k-${uid}` } : {}) };
+  }
+
+  #nextNumber(): string {
+    this.#sent += 1;
+    return `${this.#plan.life}-${this.#sent}`;
+  }
+
+  async #finish(runtime: Runtime, actions: Actions): Promise<void> {
+    await Promise.all(this.#plan.resume.map((session) => actions.resume(session)));
+    await Promise.race([runtime.drain(), wait(FINISH_MS_MAX)]);
+    say({ type: 'drained' });
+    await actions.tellStates();
+    await this.close();
+  }
+}
+
+/** Of this file, as it runs: the fixtures stand beside it in the same form. */
+const ENDING = import.meta.url.slice(-3);

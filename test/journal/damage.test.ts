@@ -1,0 +1,39 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startChild } from './support/children.ts';
+import { makeDamageTemplate } from './support/damage.ts';
+import { temporaryDirectory } from './support/stores.ts';
+
+const TRIALS = 250;
+
+let directory: string;
+
+beforeEach(async () => {
+  directory = await temporaryDirectory();
+});
+
+afterEach(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+test(`F08: ${TRIALS} damaged files: refused and left as they are, or each read is right or refused; no process ends`, async () => {
+  const template = join(directory, 'template');
+  await mkdir(template);
+  await writeFile(join(template, 'contents.json'), JSON.stringify(await makeDamageTemplate(template)));
+  const first = Number(process.env['TROUPE_SEED'] ?? Date.now() % 1_000_000);
+  const work = join(directory, 'work');
+  const child = startChild('./damage-trials.ts', [template, work, String(first), String(TRIALS)]);
+  const code = await child.ended();
+  const lines = child.output().trimEnd().split('\n');
+  // The last line names the seed of the trial that ended the process; TROUPE_SEED replays it.
+  expect(code, `seed ${first}: ${lines.at(-1)}`).toBe(0);
+  expect(lines.filter((line) => line.includes('WRONG'))).toEqual([]);
+  expect(lines).toHaveLength(TRIALS);
+  for (const outcome of ['refused', 'read error', 'whole']) {
+    expect(
+      lines.some((line) => line.endsWith(`: ${outcome}`)),
+      outcome,
+    ).toBe(true);
+  }
+}, 60_000);

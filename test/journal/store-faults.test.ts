@@ -1,0 +1,196 @@
+import { execFileSync } from 'node:child_process';
+import { mkdir, rm, statfs, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { open } from '../../src/index.ts';
+import type { Journal } from '../../src/journal/journal.ts';
+import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import { eventually, failure, runtimeKit } from '../support/runtime-kit.ts';
+import { startChild } from './support/children.ts';
+import { makeLmdbJournal, temporaryDirectory } from './support/stores.ts';
+
+const kit = runtimeKit();
+const MIB = 1024 * 1024;
+const provider = scripted(() => 'ok');
+
+let directory: string;
+let mounts: string[];
+
+beforeEach(async () => {
+  directory = await temporaryDirectory();
+  mounts = [];
+});
+
+afterEach(async () => {
+  for (const path of mounts) execFileSync('umount', ['--lazy', path]);
+  await rm(directory, { recursive: true, force: true });
+});
+
+/** A file system of its own, in memory; undefined where this process may not mount one. */
+async function mountSmall(bytes: number): Promise<string | undefined> {
+  const path = join(directory, 'small');
+  await mkdir(path);
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${bytes}`, 'tmpfs', path], { stdio: 'ignore' });
+  } catch {
+    return undefined;
+  }
+  mounts.push(path);
+  return path;
+}
+
+describe('F05: how durable an acknowledgement is', () => {
+  test.each(['flush', 'strict', 'os'] as const)('a runtime says its mode: %s', async (durability) => {
+    const path = join(directory, durability);
+    const runtime = await kit.open({ directory: path, durability, provider });
+    expect(runtime.info()).toMatchObject({ durability, directory: path });
+    await runtime.session('s').ask('Hi');
+    await runtime.close();
+    // The mode is the opener's, not the store's: what one wrote the others read.
+    const again = await kit.open({ directory: path, durability: 'flush', provider });
+    expect(await again.session('s').messages()).toHaveLength(2);
+  });
+});
+
+describe('F06: a device that takes no more', () => {
+  test('a full file system: sends are refused with its code, reads go on, and it resumes by itself when there is room', async (context) => {
+    const small = await mountSmall(6 * MIB);
+    if (small === undefined) return context.skip('mounting a file system of a few megabytes needs root');
+    const ballast = join(small, 'ballast');
+    await writeFile(ballast, Buffer.alloc(3 * MIB));
+    const path = join(small, 'store');
+    const runtime = await kit.open({ directory: path, provider });
+    const acknowledged: string[] = [];
+    let refusal: unknown;
+    for (let index = 0; refusal === undefined; index += 1) {
+      const content = `${index} ${'x'.repeat(100_000)}`;
+      const sent = await runtime
+        .session(`s${index}`)
+        .send(content)
+        .catch((error: unknown) => {
+          refusal = error;
+        });
+      if (sent !== undefined) acknowledged.push(content);
+    }
+    expect(refusal).toMatchObject({ name: 'StoreFullError', code: 'store_full', cause: { code: 'ENOSPC' } });
+    expect(acknowledged.length).toBeGreaterThan(3);
+    expect(runtime.metrics().degraded).toContain('ENOSPC');
+    const read = async (): Promise<readonly unknown[]> => {
+      const first = acknowledged.map(
+        async (_content, index) => (await runtime.session(`s${index}`).messages())[0]?.content,
+      );
+      return Promise.all(first);
+    };
+    expect(await failure(runtime.session('late').send('more'))).toMatchObject({ code: 'store_full' });
+    expect(await runtime.session('s0').messages()).not.toEqual([]);
+
+    await rm(ballast);
+    await eventually(() => runtime.metrics().degraded === undefined);
+    expect(await runtime.session('late').ask('more')).toBe('ok');
+    await runtime.drain();
+    expect(await read()).toEqual(acknowledged);
+    await runtime.close();
+    const again = await kit.open({ directory: path, provider });
+    expect((await again.session('s1').messages())[0]?.content).toBe(acknowledged[1]);
+    expect((await statfs(small)).bavail).toBeGreaterThan(0);
+  });
+
+  test('a map that is used up grows: nothing is refused', async () => {
+    const options = { directory, durability: 'flush', mapSizeBytes: MIB } as const;
+    const journal = await openLmdbJournal(options);
+    const key = journal.intern('a');
+    for (let turn = 0; turn < 80; turn += 1) {
+      journal.append([{ key, data: JSON.stringify('x'.repeat(200_000)) }]);
+      await journal.flushed();
+    }
+    expect([...journal.read(key, 0)]).toHaveLength(80);
+    await journal.close();
+    const again = await openLmdbJournal(options);
+    expect([...again.read(key, 0)]).toHaveLength(80);
+    await again.close();
+  });
+
+  test('readers that were begun and left hold no slot: a thousand of them, more than LMDB has', async () => {
+    const journal = await openLmdbJournal({ directory, durability: 'flush' });
+    const key = journal.intern('a');
+    for (let turn = 0; turn < 200; turn += 1) journal.append([{ key, data: String(turn) }]);
+    await journal.flushed();
+    const left: Iterator<unknown>[] = [];
+    for (let index = 0; index < 1_000; index += 1) {
+      const reader = (index % 2 === 0 ? journal.tail(0) : journal.read(key, 0))[Symbol.iterator]();
+      expect(reader.next().done).toBe(false);
+      left.push(reader);
+      if (index % 100 === 0) {
+        journal.append([{ key, data: '"more"' }]);
+        await journal.flushed();
+      }
+    }
+    expect(left).toHaveLength(1_000);
+    expect([...journal.read(key, 0)]).toHaveLength(210);
+    await journal.close();
+  });
+});
+
+describe('F07: a device that fails', () => {
+  test('EIO of a write: its code is the cause, reads go on, nothing acknowledged is lost, and recover goes on', async () => {
+    const under = await makeLmdbJournal('flush')();
+    const { journal } = under;
+    const key = journal.intern('a');
+    const count = (of: Journal): number => [...of.read(key, 0)].length;
+    journal.append([{ key, data: '"kept"' }]);
+    await journal.flushed();
+    for (const code of ['EIO', 'EROFS', 'EMFILE']) {
+      under.refuseWrites?.(Object.assign(new Error(`${code}: refused`), { code }));
+      const before = count(journal);
+      journal.append([{ key, data: '"refused"' }]);
+      expect(await failure(journal.flushed())).toMatchObject({ name: 'StoreFullError', cause: { code } });
+      expect(await failure(journal.recover())).toMatchObject({ code: 'store_full' });
+      expect(count(journal)).toBe(before);
+      under.refuseWrites?.(undefined);
+      await journal.recover();
+      journal.append([{ key, data: '"after"' }]);
+      await journal.flushed();
+    }
+    expect(count(journal)).toBe(4);
+    await under.dispose();
+  });
+
+  test('a read-only file system: open is refused with EROFS and writes nothing; writable again, all is there', async (context) => {
+    const small = await mountSmall(6 * MIB);
+    if (small === undefined) return context.skip('mounting a file system needs root');
+    const path = join(small, 'store');
+    const first = await kit.open({ directory: path, provider });
+    await first.session('s').ask('Hi');
+    await first.close();
+    execFileSync('mount', ['-o', 'remount,ro', small]);
+    expect(await failure(open(path, { provider }))).toMatchObject({ name: 'StoreFullError', cause: { code: 'EROFS' } });
+    execFileSync('mount', ['-o', 'remount,rw', small]);
+    const again = await kit.open({ directory: path, provider });
+    expect(await again.session('s').messages()).toHaveLength(2);
+  });
+
+  test('a path that cannot be a directory', async () => {
+    await writeFile(join(directory, 'file'), '');
+    const error = await failure(open(join(directory, 'file', 'store'), { provider }));
+    expect(error).toMatchObject({ name: 'StoreFullError', cause: { code: 'ENOTDIR' } });
+  });
+
+  test.skipIf(process.platform === 'win32')(
+    'no descriptors left: refused with EMFILE, and fine once there are',
+    async () => {
+      const path = join(directory, 'store');
+      const first = await kit.open({ directory: path, provider });
+      await first.session('before').ask('Hi');
+      await first.close();
+      const child = startChild('./exhausted-opener.ts', [path], 'ulimit -n 128; exec "$@"');
+      expect(await child.ended()).toBe(0);
+      expect(JSON.parse(child.output())).toEqual({
+        name: 'StoreFullError',
+        cause: 'EMFILE',
+        answer: 'Hello.',
+        messages: 2,
+      });
+    },
+  );
+});

@@ -1,0 +1,30 @@
+import { cp, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { readStoreFixture, storeFixtureOptions } from '../fixtures/store-fixture.ts';
+import { runtimeKit } from '../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+const FIXTURE = fileURLToPath(new URL('../fixtures/store-v1', import.meta.url));
+
+test('F12: a store of format 1, as an earlier build left it, is read identically and goes on', async () => {
+  const text = await readFile(join(FIXTURE, 'expected.json'), 'utf8');
+  const expected = JSON.parse(text) as Readonly<Record<string, unknown>>;
+  const directory = join(await kit.directory(), 'store');
+  await cp(FIXTURE, directory, { recursive: true });
+  const runtime = await kit.open({ ...storeFixtureOptions(), directory });
+  const found = await readStoreFixture(runtime);
+  // What a close interrupted tells of its recovery in events: nothing else may differ.
+  expect(withoutSeq(found)).toEqual(withoutSeq(expected));
+  expect(Object.keys(found)).toEqual(['paused', 'stuck', 'writer-1', 'writer-1:1']);
+  const again = await runtime.session('paused').send('first', { key: 'key-1' });
+  expect(again.duplicate).toBe(true);
+  await runtime.session('paused').resume();
+  await runtime.session('writer-1').ask('Add 2 and 3');
+  expect((await runtime.session('paused').pending()).length).toBeLessThan(2);
+});
+
+function withoutSeq(sessions: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(sessions).map(([id, facts]) => [id, { ...(facts as object), seq: 0 }]));
+}

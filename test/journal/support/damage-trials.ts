@@ -1,0 +1,91 @@
+/**
+ * Damages copies of a store and opens them, in a process of its own, as a damaged page may end it. Arguments: the store, a
+ * directory to work in, the first seed and the number of trials. Prints each trial's seed and damage before it, and its outcome
+ * behind: `refused`, `read error`, `whole`, or `WRONG` with what is wrong.
+ */
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { StoreCorruptError, StoreVersionError } from '../../../src/base/errors.ts';
+import type { Journal } from '../../../src/journal/journal.ts';
+import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
+import { SalvageShard } from '../../../src/journal/salvage-store.ts';
+import { type Contents, damaged, questions, seededRandom } from './damage.ts';
+
+const [template = '', work = '', first = '1', count = '1'] = process.argv.slice(2);
+const whole = readFileSync(join(template, 'data.mdb'));
+const expected = JSON.parse(readFileSync(join(template, 'contents.json'), 'utf8')) as Contents;
+const path = join(work, 'data.mdb');
+
+for (let seed = Number(first); seed < Number(first) + Number(count); seed += 1) {
+  const { bytes, what } = damaged(whole, seededRandom(seed));
+  writeSync(1, `${seed} ${what}: `);
+  rmSync(work, { recursive: true, force: true });
+  mkdirSync(work);
+  writeFileSync(path, bytes);
+  if (existsSync(join(template, 'lock.mdb'))) copyFileSync(join(template, 'lock.mdb'), join(work, 'lock.mdb'));
+  const isFound = salvaged();
+  const outcome = typeof isFound === 'string' ? isFound : await opened(bytes);
+  const isMissed = !outcome.startsWith('WRONG') && outcome !== 'whole' && isFound === false;
+  writeSync(1, `${isMissed ? `WRONG, salvage finds nothing wrong: ${outcome}` : outcome}\n`);
+}
+
+/** Whether reading without LMDB finds damage; a text for a session of which it gives something else than was written. */
+function salvaged(): boolean | string {
+  const shard = new SalvageShard(path);
+  let isDamaged = shard.findings.length > 0;
+  for (const [name, key] of shard.sessions()) {
+    const wanted = expected[`${name} entries`];
+    // Removed sessions have none: where pages are searched one by one they may come back.
+    if (wanted === undefined || wanted === '[]') continue;
+    const found: unknown[] = [];
+    try {
+      for (const entry of shard.entries(key)) found.push(entry);
+    } catch (error) {
+      if (!(error instanceof StoreCorruptError)) return `WRONG, salvage throws ${String(error)}`;
+      isDamaged = true;
+    }
+    const all = JSON.parse(wanted) as readonly unknown[];
+    const isPrefix = JSON.stringify(all.slice(0, found.length)) === JSON.stringify(found);
+    if (!isPrefix) return `WRONG, salvage of ${name} gives what was not written`;
+    if (found.length < all.length) isDamaged = true;
+  }
+  shard.close();
+  return isDamaged;
+}
+
+async function opened(bytes: Buffer): Promise<string> {
+  try {
+    const journal = await openLmdbJournal({ directory: work, durability: 'os' });
+    try {
+      const verdict = asked(journal);
+      if (verdict !== 'whole') return verdict;
+      // What is free may be damaged: nothing that is there may suffer when it is used.
+      const key = journal.intern('another');
+      for (let turn = 0; turn < 5; turn += 1) journal.append([{ key, data: JSON.stringify('y'.repeat(turn * 3_000)) }]);
+      await journal.flushed();
+      journal.remove([key]);
+      await journal.flushed();
+      return asked(journal);
+    } finally {
+      await journal.close();
+    }
+  } catch (error) {
+    const isTyped = error instanceof StoreVersionError || error instanceof StoreCorruptError;
+    if (!isTyped) return `WRONG, an error of no kind: ${error instanceof Error ? error.stack : String(error)}`;
+    return readFileSync(path).equals(bytes) ? 'refused' : `WRONG, the file was changed: ${error.message}`;
+  }
+}
+
+/** Every question has the right answer or `StoreCorruptError`. */
+function asked(journal: Journal): string {
+  let outcome = 'whole';
+  for (const [question, ask] of questions(journal)) {
+    try {
+      if (ask() !== expected[question]) return `WRONG, another answer to ${question}`;
+    } catch (error) {
+      if (!(error instanceof StoreCorruptError)) return `WRONG, an error of no kind: ${String(error)}`;
+      outcome = 'read error';
+    }
+  }
+  return outcome;
+}

@@ -1,0 +1,18 @@
+/**
+ * The planted bugs: each is a mistake a programmer might make in this code, and one that the simulator must find. Data only;
+ * `register.mjs` puts one of them in place while its file is loaded.
+ */
+import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
+import type { PlantedBug } from './planted-bug.ts';
+import { sessionBugs } from './session-bugs.ts';
+import { storeBugs } from './store-bugs.ts';
+
+/** All of them, in the order they are reported. */
+export const plantedBugs: readonly PlantedBug[] = [...storeBugs, ...sessionBugs, ...eventAndPoolBugs];
+
+/** The bug of this name. Throws an `Error` when there is none. */
+export function bugNamed(name: string): PlantedBug {
+  const bug = plantedBugs.find((each) => each.name === name);
+  if (bug === undefined) throw new Error(`no planted bug is named ${JSON.stringify(name)}`);
+  return bug;
+}

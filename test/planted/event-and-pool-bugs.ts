@@ -1,0 +1,90 @@
+/** Planted bugs of what lies around the sessions: readers, lines between threads, models and tools. */
+import type { PlantedBug } from './planted-bug.ts';
+
+const LINK = 'src/runtime/shard-link.ts';
+
+/** See the head of the file. */
+export const eventAndPoolBugs: readonly PlantedBug[] = [
+  {
+    name: 'replay-leaves-one-out',
+    what: 'a replay begins one event too late',
+    file: 'src/runtime/session-reader.ts',
+    find: 'if (seq <= options.after) return;',
+    replace: 'if (seq <= options.after + 1 && options.after > 0) return;',
+  },
+  {
+    name: 'reader-begins-too-early',
+    what: 'a reader is told again the event after which it asked',
+    file: 'src/events/subscriber.ts',
+    find: 'options.after !== undefined ? options.after + 1 : undefined;',
+    replace: 'options.after !== undefined ? Math.max(1, options.after) : undefined;',
+  },
+  {
+    name: 'live-event-read-twice',
+    what: 'an event that came live while the log was read is read again',
+    file: 'src/events/subscriber.ts',
+    find: 'const isStale = seq === undefined ? item.after !== UNKNOWN && item.after < next - 1 : seq < next;',
+    replace: 'const isStale = seq === undefined ? item.after !== UNKNOWN && item.after < next - 1 : seq < next - 1;',
+  },
+  {
+    name: 'watches-lost-with-the-thread',
+    what: 'a new session thread is not told who is being read',
+    file: LINK,
+    find: 'await this.#repeatWatches(incarnation.endpoint);',
+    replace: '',
+  },
+  {
+    name: 'unkeyed-request-repeated',
+    what: 'a request without a key is asked again of the thread that replaces a dead one',
+    file: LINK,
+    find: 'if (repeatable) continue;',
+    replace: "if (repeatable || method !== 'runtime.close') continue;",
+  },
+  {
+    name: 'answer-to-every-receipt',
+    what: "an answer is told to all who wait for one of the session's receipts",
+    file: 'src/runtime/shard-waiters.ts',
+    find: 'const isDone = waiter.pendingId === fate.pendingId && isMet(waiter);',
+    replace: 'const isDone = waiter.pendingId <= fate.pendingId && isMet(waiter);',
+  },
+  {
+    name: 'mirror-survives-its-thread',
+    what: 'what a dead model thread held is still taken for held',
+    file: 'src/models/threaded-pool.ts',
+    find: `    lane.thread = undefined;
+    lane.index.clear();`,
+    replace: '    lane.thread = undefined;',
+  },
+  {
+    name: 'mirror-keeps-too-much',
+    what: 'a context keeps messages that its delta replaces',
+    file: 'src/models/context-mirror.ts',
+    find: 'held.messages.slice(0, delta.keep);',
+    replace: 'held.messages.slice(0, Math.max(delta.keep, held.messages.length));',
+  },
+  {
+    name: 'killed-tool-tells-nothing',
+    what: 'a tool whose thread is killed at the deadline has no outcome',
+    file: 'src/tools/threaded-pool.ts',
+    find: 'outcome = failure(taskFailureText(error), this.#elapsed(open));\n    }\n    this.#threadsBusy -= 1;',
+    replace:
+      "outcome = failure(taskFailureText(error), this.#elapsed(open));\n      if (open.phase === 'ending') return;\n    }\n    this.#threadsBusy -= 1;",
+  },
+  {
+    name: 'dead-tool-thread-keeps-its-place',
+    what: 'the place of a tool thread that died is never given again',
+    file: 'src/tools/threaded-pool.ts',
+    find: 'outcome = failure(taskFailureText(error), this.#elapsed(open));\n    }\n    this.#threadsBusy -= 1;',
+    replace:
+      'this.#over(open, failure(taskFailureText(error), this.#elapsed(open)));\n      return;\n    }\n    this.#threadsBusy -= 1;',
+  },
+  {
+    name: 'cancelled-tools-block-the-others',
+    what: 'a cancelled call keeps its place among the calls of its session',
+    file: 'actors/tool-runner.ts',
+    find: `      this.#release(run);
+      this.#pool.cancel(run.id, reason);`,
+    replace: `      this.#byId.delete(run.id);
+      this.#pool.cancel(run.id, reason);`,
+  },
+];

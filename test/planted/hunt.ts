@@ -1,0 +1,28 @@
+/**
+ * Runs simulation seeds until the first violation, from several starting points, with whatever bug `register.mjs` planted.
+ * A program of its own, as a bug is planted while a process loads. Arguments: `--starts <a,b,c>`, and `--seeds <n>` from each
+ * of them at most. Prints one `HuntReport` as JSON.
+ */
+import { parseArgs } from 'node:util';
+import { simulate } from '../../src/testing/simulation/simulate.ts';
+import type { Hunt, HuntReport } from './hunting.ts';
+import { PLANTED_MARK } from './planted-bug.ts';
+
+async function hunt(start: number, seeds: number): Promise<Hunt> {
+  for (let seed = start; seed < start + seeds; seed += 1) {
+    const { violations } = await simulate({ seed });
+    const [first] = violations;
+    if (first !== undefined) return { start, seed, kind: first.kind, what: first.what };
+  }
+  return { start, seed: null, kind: null, what: null };
+}
+
+const { values } = parseArgs({
+  options: { seeds: { type: 'string', default: '1' }, starts: { type: 'string', default: '1' } },
+});
+const hunts: Hunt[] = [];
+for (const start of values.starts.split(',').map(Number)) hunts.push(await hunt(start, Number(values.seeds)));
+const mark: unknown = Reflect.get(globalThis, Symbol.for(PLANTED_MARK));
+const report: HuntReport = { planted: typeof mark === 'string' ? mark : null, hunts };
+// What a planted bug left open must not keep the process.
+process.stdout.write(`${JSON.stringify(report)}\n`, () => process.exit(0));

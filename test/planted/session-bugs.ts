@@ -1,0 +1,222 @@
+/** Planted bugs of the pure core and of the actors: what a session decides and what it remembers. */
+import type { PlantedBug } from './planted-bug.ts';
+
+const APPLY = 'src/session/apply.ts';
+const CHILDREN = 'src/session/decide-children.ts';
+const MAILBOX = 'src/session/mailbox.ts';
+const RECOVERY = 'src/session/decide-recovery.ts';
+const SEND = 'src/session/decide-send.ts';
+
+/** See the head of the file. */
+export const sessionBugs: readonly PlantedBug[] = [
+  {
+    name: 'key-unchecked',
+    what: 'a message sent again with its key is accepted again once it left the mailbox',
+    file: SEND,
+    find: 'if (known !== undefined) {',
+    replace: 'if (known !== undefined && state.mailbox.some((waiting) => waiting.id === known.id)) {',
+  },
+  {
+    name: 'key-with-other-content',
+    what: 'a key that was used with other content answers with the receipt of that',
+    file: SEND,
+    find: "if (known.fingerprint !== (entry.fingerprint ?? '')) {",
+    replace: "if (known.fingerprint === '') {",
+  },
+  {
+    name: 'mailbox-bound-ignored',
+    what: 'the bound of the mailbox counts messages that wait for a turn of their own only',
+    file: SEND,
+    find: 'if (state.mailbox.length >= limits.mailbox) {',
+    replace: "if (state.mailbox.filter((waiting) => waiting.deliver === 'turn').length >= limits.mailbox) {",
+  },
+  {
+    name: 'newest-rides-first',
+    what: 'the rider of a half-step is the newest that waits',
+    file: MAILBOX,
+    find: 'candidates.find((entry) => !alone(entry)),',
+    replace: 'candidates.findLast((entry) => !alone(entry)),',
+  },
+  {
+    name: 'steers-behind-riders',
+    what: 'steers are promoted behind the rider',
+    file: MAILBOX,
+    find: '...selection.background, ...selection.steers, ...selection.riders]',
+    replace: '...selection.background, ...selection.riders, ...selection.steers]',
+  },
+  {
+    name: 'one-steer-a-half-step',
+    what: 'steers join one a half-step instead of all together',
+    file: MAILBOX,
+    find: "else if (entry.deliver === 'steer') steers.push(entry);",
+    replace: "else if (entry.deliver === 'steer' && steers.length === 0) steers.push(entry);",
+  },
+  {
+    name: 'merge-loses-the-older',
+    what: 'of merged messages only the newest is kept',
+    file: 'src/session/promotion.ts',
+    find: 'joinContents(entries.map((each) => each.content));',
+    replace: 'joinContents(entries.slice(-1).map((each) => each.content));',
+  },
+  {
+    name: 'resume-forgets-the-wake',
+    what: 'a resumed session does not look at what waits',
+    file: 'src/session/decide-interrupt.ts',
+    find: "return { records: [{ type: 'resumed' }], effects: [{ type: 'again', input: { type: 'wake' } }] };",
+    replace: "return { records: [{ type: 'resumed' }], effects: [] };",
+  },
+  {
+    name: 'wake-forgotten-after-results',
+    what: 'a tool result comes, and nobody looks whether it was the last of its round',
+    file: 'src/session/decide-tools.ts',
+    find: "effects: [{ type: 'again', input: { type: 'wake' } }],",
+    replace: 'effects: [],',
+  },
+  {
+    name: 'result-dropped-while-paused',
+    what: 'a tool result that comes while the session is paused is taken for a late one',
+    file: 'src/session/decide-tools.ts',
+    find: "if (call === undefined) return { records: [], effects: [{ type: 'stale', what: 'tool result' }] };",
+    replace:
+      "if (call === undefined || state.paused) return { records: [], effects: [{ type: 'stale', what: 'tool result' }] };",
+  },
+  {
+    name: 'retry-counts-wrong',
+    what: 'the fold counts the attempt that failed, not the one that is due: the retry is taken for a stale one',
+    file: APPLY,
+    find: 'current.attempt = record.attempt + 1;',
+    replace: 'current.attempt = record.attempt;',
+  },
+  {
+    name: 'interrupt-leaves-calls-open',
+    what: 'an interrupt closes the round and forgets to answer the last of its open calls',
+    file: 'src/session/end-round.ts',
+    find: 'for (const call of state.openCalls.values()) {',
+    replace: 'for (const call of [...state.openCalls.values()].slice(0, 1)) {',
+  },
+  {
+    name: 'once-tool-runs-again',
+    what: 'recovery runs a `once` tool again',
+    file: RECOVERY,
+    find: "if (facts?.effect === 'once') {",
+    replace: "if (facts === undefined && call.name === 'once') {",
+  },
+  {
+    name: 'probe-not-asked',
+    what: 'recovery runs a `probe` tool again without asking it',
+    file: RECOVERY,
+    find: "facts?.effect === 'probe' ? 'probe' : 'run'",
+    replace: "facts?.effect === 'once' ? 'probe' : 'run'",
+  },
+  {
+    name: 'new-key-on-recovery',
+    what: 'a call that recovery runs again gets another idempotency key',
+    file: RECOVERY,
+    find: 'effects.push(startCall(state, call, environment,',
+    replace: 'effects.push(startCall(state, { ...call, seq: state.nextMessageSeq }, environment,',
+  },
+  {
+    name: 'recovery-changes-the-request',
+    what: 'recovery notes in the log that it happened: the call is made again with other bytes',
+    file: RECOVERY,
+    find: "return { records, effects: [{ type: 'callModel', halfStep, attempt }] };",
+    replace:
+      "return { records: [...records, { type: 'noted', content: 'Recovered.' }], effects: [{ type: 'callModel', halfStep, attempt }] };",
+  },
+  {
+    name: 'recovery-leaves-a-call',
+    what: 'recovery leaves a half-step alone whose retry was due before the crash',
+    file: RECOVERY,
+    find: "if (environment.agent.hasSystemFunction && state.system?.epoch !== state.epoch) {\n    return { records, effects: [{ type: 'evaluateSystem'",
+    replace:
+      "if (retryAt !== undefined) return { records, effects: [] };\n  if (environment.agent.hasSystemFunction && state.system?.epoch !== state.epoch) {\n    return { records, effects: [{ type: 'evaluateSystem'",
+  },
+  {
+    name: 'restart-forgets-the-task',
+    what: 'a restarted child starts without its task',
+    file: APPLY,
+    find: `    this.#evicted(state.nextMessageSeq);
+    const task = state.goal?.description ?? '';`,
+    replace: `    this.#evicted(state.nextMessageSeq);
+    if (state.goal !== undefined) return;
+    const task = '';`,
+  },
+  {
+    name: 'spawn-key-ignored',
+    what: 'a spawn asked for again with its key makes another child',
+    file: CHILDREN,
+    find: 'const known = request.key === undefined ? undefined : state.childKeys.get(request.key);',
+    replace:
+      'const known = request.callId === undefined ? undefined : state.childKeys.get(request.key ?? request.callId);',
+  },
+  {
+    name: 'spawn-key-with-other-task',
+    what: 'a spawn key that was used for another task answers with the child of that',
+    file: CHILDREN,
+    find: "if (known.fingerprint !== (request.fingerprint ?? '')) {",
+    replace: "if (known.fingerprint === '') {",
+  },
+  {
+    name: 'exit-told-twice',
+    what: 'a child that was woken again after its end ends a second time',
+    file: 'src/session/decide-supervision.ts',
+    find: 'if (state.parent === undefined || state.exit !== undefined) return { records: [], effects: [] };',
+    replace: 'if (state.parent === undefined) return { records: [], effects: [] };',
+  },
+  {
+    name: 'handle-child-fills-the-mailbox',
+    what: 'a child whose replies go to its handle writes to its parent as well',
+    file: CHILDREN,
+    find: "if (child === undefined || child.replies === 'handle') return",
+    replace: 'if (child === undefined) return',
+  },
+  {
+    name: 'resting-parent-not-told',
+    what: 'a parent that left memory is not told of its child',
+    file: 'src/runtime/shard.ts',
+    find: '    find: (sessionId) => this.find(sessionId),',
+    replace: '    find: (sessionId) => this.#hot.get(sessionId),',
+  },
+  {
+    name: 'eviction-splits-a-round',
+    what: 'an eviction takes calls whose results are about to come',
+    file: 'src/session/eviction.ts',
+    find: 'if (after === undefined && open.size === 0 && seqWhenAll !== undefined) return seqWhenAll;',
+    replace: 'if (after === undefined && seqWhenAll !== undefined) return seqWhenAll;',
+  },
+  {
+    name: 'late-merge-into-answered',
+    what: 'a message that follows an answered request is merged into its last message',
+    file: APPLY,
+    find: 'const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;',
+    replace: 'const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) < state.sealedSeq;',
+  },
+  {
+    name: 'usage-counted-twice',
+    what: 'the usage of a paused answer is counted again',
+    file: APPLY,
+    find: '        turn.pauses += 1;',
+    replace: '        turn.pauses += 1;\n        state.usage = addUsage(state.usage, record.usage);',
+  },
+  {
+    name: 'events-counted-when-read',
+    what: 'an event is numbered only when somebody reads it: live session and replay differ',
+    file: APPLY,
+    find: '    this.#state.eventSeq += 1;',
+    replace: '    if (this.#observer === undefined || this.#observer.event !== undefined) this.#state.eventSeq += 1;',
+  },
+  {
+    name: 'call-ids-of-earlier-turns',
+    what: 'a call id is unique within its answer only',
+    file: 'src/session/answer.ts',
+    find: 'isTaken: (id) => taken.has(id) || options.taken.has(id),',
+    replace: 'isTaken: (id) => taken.has(id),',
+  },
+  {
+    name: 'queue-for-a-place-forgotten',
+    what: 'a session that finds no place is not put into the queue for one',
+    file: 'src/runtime/shard.ts',
+    find: 'if (hasAgent && isWaiting(state)) this.#queued.add(actor.id);',
+    replace: 'if (hasAgent && isWaiting(state) && state.blocked !== undefined) this.#queued.add(actor.id);',
+  },
+];

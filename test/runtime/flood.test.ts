@@ -1,0 +1,274 @@
+// Goal: too much of anything is refused by name, keeps nobody else waiting, and leaves nothing behind when it is over.
+// Method: the public API; floods of messages, children and readers against small bounds, counted to the last one.
+import { readdirSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { SUBSCRIBER_EVENTS_MAX } from '../../src/base/bounds.ts';
+import { agent, MailboxFullError, open, type Receipt, type SessionEvent, tool } from '../../src/index.ts';
+import { killSessionThread } from '../../src/runtime/runtime.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import {
+  collect,
+  deferred,
+  eventually,
+  failure,
+  gatedModel,
+  history,
+  MATRIX,
+  runtimeKit,
+} from '../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
+
+describe.each(MATRIX)('F63: a flood of messages, sessions: $sessions, models: $models', (threads) => {
+  test('F63, A7: beyond the bound every send is refused by name; interrupt goes past them; each accepted one is somewhere, once', async () => {
+    const model = gatedModel();
+    const mailbox = 200;
+    const sends = 5_000;
+    const runtime = await kit.open({ threads, provider: model.provider, limits: { mailbox } });
+    const session = runtime.session('s');
+    const first = await session.send('first');
+    const call = await model.next();
+    const before = process.memoryUsage().rss;
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: sends }, (_unused, n) => session.send(`m${n} ${'x'.repeat(1_000)}`)),
+    );
+    const accepted = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+    const refused = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []));
+    expect(accepted).toHaveLength(mailbox);
+    expect(refused).toHaveLength(sends - mailbox);
+    for (const error of refused) expect(error).toBeInstanceOf(MailboxFullError);
+    // The flood weighs 5 MB; the bound is far above what noise there is and far below a copy of it kept per send.
+    expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024);
+    // Control does not stand in the queue.
+    const gone = failure(first.answer());
+    expect(await session.interrupt()).toBe(true);
+    expect(await gone).toMatchObject({ code: 'cancelled' });
+    call.answer('too late');
+    const [recalled] = accepted.slice(-1) as [Receipt];
+    const pending = await session.pending();
+    const last = pending.find(({ content }) => String(content).startsWith(`m${mailbox - 1} `));
+    expect(await session.recall(last?.id ?? 0)).toBe(true);
+    expect(await recalled.status()).toMatchObject({ status: 'dropped' });
+    // Whatever was accepted is in the log, in the mailbox, or dropped with a reason: never two of them, never none.
+    const inLog = (await session.messages()).filter(({ type }) => type === 'user_message').length;
+    const inMailbox = (await session.pending()).length;
+    expect(inLog + inMailbox + 1).toBe(accepted.length + 1);
+    const statuses = await Promise.all(accepted.map((receipt) => receipt.status()));
+    const count = (wanted: string): number => statuses.filter(({ status }) => status === wanted).length;
+    expect([count('dropped'), count('accepted')]).toEqual([1, inMailbox]);
+    expect(await failure(session.send('x'.repeat(5 * 1024 * 1024)))).toMatchObject({ code: 'limit' });
+  });
+});
+
+describe('F60: children', () => {
+  const boss = agent({ name: 'boss', subagents: { spawn: true, maxActive: 4 } });
+  const spawns = (count: number) =>
+    Array.from({ length: count }, (_unused, n) => ({ name: 'spawn_subagent', input: { task: `t${n}` }, id: `c${n}` }));
+
+  test('F60: a model that spawns spawners is held by depth, by active children and by children in all; each call is answered', async () => {
+    const released = deferred();
+    const runtime = await kit.open({
+      agents: [boss],
+      limits: { depth: 3, children: 6 },
+      settings: { subagents: { maxActive: 4 } },
+      // Every session that can spawns as much as an answer may ask for, and again.
+      provider: scripted(async (request, { call }) => {
+        const canSpawn = request.tools?.some(({ name }) => name === 'spawn_subagent') === true;
+        if (canSpawn && call < 2) return { toolUse: spawns(128) };
+        await released.promise;
+        return 'done';
+      }),
+    });
+    const root = runtime.session('root');
+    const receipt = await root.send('Go');
+    await eventually(async () => (await root.messages()).filter(({ type }) => type === 'tool_response').length >= 128);
+    const responses = (await root.messages()).filter(
+      ({ type, toolName }) => type === 'tool_response' && toolName === 'spawn_subagent',
+    );
+    const refused = responses.filter(({ success }) => success === false);
+    expect(responses.length - refused.length).toBeLessThanOrEqual(6);
+    for (const { content } of refused) expect(content).toMatch(/limit|active|Too many|at most/i);
+    released.resolve();
+    await receipt.answer();
+    await runtime.drain();
+    const all = await runtime.sessions.list({ limit: 10_000 });
+    const depthOf = (id: string): number => id.split(':').length - 1;
+    expect(Math.max(...all.map(({ id }) => depthOf(id)))).toBe(3);
+    for (const { id } of all) {
+      expect(all.filter(({ parent }) => parent === id).length).toBeLessThanOrEqual(6);
+    }
+    expect(all.length).toBeLessThanOrEqual(1 + 6 + 36 + 216);
+    expect(runtime.metrics()).toMatchObject({ sessionsLive: 0, sessionsQueued: 0 });
+  });
+
+  test('F60: 10,000 children by program with 50 places: all end, none is more than 50 beside the others, the heap is left', async () => {
+    let running = 0;
+    let most = 0;
+    const runtime = await kit.open({
+      limits: { liveSessions: 50 },
+      durability: 'os',
+      provider: scripted(async (_request, { session }) => {
+        if (session === 'p') return 'ok';
+        running += 1;
+        most = Math.max(most, running);
+        await Promise.resolve();
+        running -= 1;
+        return 'done';
+      }),
+    });
+    const tasks = Array.from({ length: 10_000 }, (_unused, n) => ({ task: `t${n}`, replies: 'handle' as const }));
+    const family = await runtime.session('p').spawnAll(tasks);
+    const results = await family.settled();
+    expect(results.filter(({ reason, reply }) => reason === 'completed' && reply === 'done')).toHaveLength(10_000);
+    expect(most).toBeLessThanOrEqual(50);
+    expect(runtime.metrics()).toMatchObject({ sessionsLive: 0, sessionsQueued: 0 });
+    expect(runtime.metrics().sessionsHot).toBeLessThan(1_000);
+  });
+});
+
+describe('F61, F62: kin that dies', () => {
+  test('F62: a parent deleted with children at work leaves no orphan, now or after a restart', async () => {
+    const directory = await kit.directory();
+    const model = gatedModel();
+    const runtime = await kit.open({ directory, provider: model.provider });
+    const parent = runtime.session('p');
+    const children = [await parent.spawn({ task: 'a' }), await parent.spawn({ task: 'b' })];
+    const other = await runtime.session('q').send('stay');
+    await model.next();
+    await model.next();
+    await model.next();
+    const exits = children.map((child) => child.exit().catch((error: unknown) => error));
+    expect(await parent.delete()).toBe(true);
+    await Promise.all(exits);
+    expect((await runtime.sessions.list()).map(({ id }) => id)).toEqual(['q']);
+    await runtime.close({ deadlineMs: 0 });
+    const again = await kit.open({ directory, provider: scripted(['Stayed.']) });
+    await again.drain();
+    expect((await again.sessions.list()).map(({ id }) => id)).toEqual(['q']);
+    expect(await (await again.session('q').receipt(other.id)).answer()).toBe('Stayed.');
+  });
+
+  test('F61, F62: the thread of a family dies: parent and children go on together, each reply is told once', async () => {
+    const threads = { sessions: 1, models: 1 };
+    const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
+    const parent = runtime.session('p');
+    const family = await parent.spawnAll(Array.from({ length: 20 }, (_unused, n) => ({ task: `t${n}`, key: `k${n}` })));
+    await killSessionThread(runtime, 0);
+    const results = await family.settled();
+    expect(results.map(({ reply }) => reply)).toEqual(Array.from({ length: 20 }, (_unused, n) => `to t${n}`));
+    await runtime.drain();
+    const told = (await parent.messages()).filter(
+      ({ type, source }) => type === 'tool_call' && source?.type === 'subagent',
+    );
+    expect(new Set(told.map(({ toolName }) => toolName)).size).toBe(20);
+    expect(told).toHaveLength(20);
+    expect((await runtime.sessions.list()).filter(({ state }) => state !== 'idle')).toEqual([]);
+  });
+});
+
+describe('F64: readers', () => {
+  test('F64: a reader that is stuck and one that vanished hold up nobody; the stuck one catches up from the log', async () => {
+    const turns = Math.ceil(SUBSCRIBER_EVENTS_MAX / 6);
+    const runtime = await kit.open({
+      threads: { sessions: 1, models: 1 },
+      provider: echo,
+      limits: { mailbox: turns + 1 },
+      durability: 'os',
+    });
+    const session = runtime.session('s');
+    await session.ask('first');
+    const stuck = session.events({ deltas: false });
+    expect((await stuck.next()).value).toMatchObject({ seq: 1 });
+    const vanished = session.events()[Symbol.asyncIterator]();
+    void vanished.next();
+    const receipts = await Promise.all(Array.from({ length: turns }, (_unused, n) => session.send(`m${n}`)));
+    await receipts.at(-1)?.answer();
+    await vanished.return?.();
+    const { seq } = await session.state();
+    const read: SessionEvent[] = [];
+    for await (const event of stuck) {
+      read.push(event);
+      if (event.seq === seq) break;
+    }
+    const seqs = read.flatMap((event) => (event.seq === undefined ? [] : [event.seq]));
+    expect(seqs).toEqual(Array.from({ length: seqs.length }, (_unused, at) => at + 2));
+    expect(seqs.at(-1)).toBe(seq);
+  });
+});
+
+test('I8: after faults of every kind and close, threads, files, timers and listeners are as they were', async () => {
+  const files = (): number => readdirSync('/proc/self/fd').length;
+  const threads = (): number => readdirSync('/proc/self/task').length;
+  const listeners = (): number =>
+    process.eventNames().reduce((sum, name) => sum + process.listenerCount(name as string), 0);
+  const resources = (): readonly string[] =>
+    process
+      .getActiveResourcesInfo()
+      .filter((kind) => !['Immediate', 'TickObject', 'FSReqPromise'].includes(kind))
+      .sort();
+  const run = async (): Promise<void> => {
+    const directory = await kit.directory();
+    const slow = tool({
+      name: 'slow',
+      description: 'Hangs.',
+      input: z.object({}),
+      timeoutMs: 50,
+      run: () => new Promise(() => undefined),
+    });
+    const faulty = new URL('fixtures/faulty-tools.ts', import.meta.url);
+    const faults = ['exit', 'hang', 'strayThrow', 'cycle', 'good'];
+    const runtime = await open(directory, {
+      threads: { sessions: 2, models: 1, tools: 2 },
+      agents: [agent({ name: 'a', tools: [faulty, slow] })],
+      provider: scripted({
+        rules: [
+          {
+            when: { text: 'break', result: false },
+            reply: {
+              toolUse: [...faults.map((fault) => ({ name: 'faulty', input: { fault } })), { name: 'slow', input: {} }],
+            },
+          },
+          { when: { text: 'fail' }, reply: { error: { status: 400 } } },
+        ],
+        otherwise: 'ok',
+      }),
+    });
+    const reading = collect(runtime.events());
+    const abandoned = runtime.session('s0').events();
+    void abandoned.next();
+    const asked = Array.from({ length: 3 }, (_unused, n) =>
+      runtime
+        .session(`s${n}`)
+        .ask(n === 2 ? 'fail' : 'break', { key: `k${n}` })
+        .catch((error: unknown) => error),
+    );
+    await Promise.all(asked);
+    await killSessionThread(runtime, 0);
+    const family = await runtime.session('s1').spawnAll([
+      { task: 'a', key: 'a' },
+      { task: 'b', key: 'b' },
+    ]);
+    await family.settled();
+    expect((await history(runtime.session('s1'))).length).toBeGreaterThan(0);
+    await runtime.close();
+    await reading;
+  };
+  // What is loaded and kept for good is there after the first run.
+  await run();
+  const settled = async <T>(look: () => T, wanted: (seen: T) => boolean): Promise<T> => {
+    for (let turn = 0; turn < 2_000 && !wanted(look()); turn += 1) {
+      await new Promise((resolve) => {
+        setImmediate(resolve);
+      });
+    }
+    return look();
+  };
+  const base = { files: files(), threads: threads(), listeners: listeners(), resources: resources() };
+  await run();
+  expect(await settled(threads, (seen) => seen <= base.threads)).toBeLessThanOrEqual(base.threads);
+  expect(await settled(files, (seen) => seen <= base.files)).toBeLessThanOrEqual(base.files);
+  expect(listeners()).toBe(base.listeners);
+  expect(resources()).toEqual(base.resources);
+}, 60_000);

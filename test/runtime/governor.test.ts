@@ -1,0 +1,292 @@
+// Goal: what many sessions on one provider key feel of each other, through the public API: rates, the pause after a 429, the
+// circuit, credentials that were refused.
+import type { Logger } from 'pino';
+import { afterEach, describe, expect, test } from 'vitest';
+import { agent, anthropic, ConfigError, type OpenOptions, type Runtime } from '../../src/index.ts';
+import type { ModelProvider } from '../../src/models/provider.ts';
+import type { ReplyError } from '../../src/models/script.ts';
+import { manualClock } from '../../src/testing/manual-clock.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import { type StrictFake, strictFake } from '../../src/testing/strict-fake.ts';
+import { eventually, failure, gatedModel, history, log, MATRIX, runtimeKit, types } from '../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+const fakes: StrictFake[] = [];
+afterEach(async () => {
+  for (const fake of fakes.splice(0)) await fake.close();
+});
+
+const names = (count: number, prefix = 's'): readonly string[] =>
+  Array.from({ length: count }, (_, index) => `${prefix}${index}`);
+const refusedBy = (status: number, retryAfterMs?: number): ReplyError => ({
+  error: { status, message: `no (${status})`, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) },
+});
+
+/** A logger that keeps its lines as `level message`. */
+function lines(): { readonly logger: Logger; readonly kept: string[] } {
+  const kept: string[] = [];
+  const tell = (level: string) => (_fields: object, message: string) => void kept.push(`${level} ${message}`);
+  const logger = { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error') };
+  return { logger: logger as unknown as Logger, kept };
+}
+
+/** A model that answers as `reply` says at that moment, and counts what reached it. */
+function switchedModel(reply: () => string | ReplyError): {
+  readonly provider: ModelProvider;
+  readonly calls: string[];
+} {
+  const calls: string[] = [];
+  const provider = scripted((_request, { session }) => {
+    calls.push(session);
+    return reply();
+  }) as ModelProvider;
+  return { provider, calls };
+}
+
+describe('the option', () => {
+  const model = scripted(['no']);
+  test.each<[unknown, RegExp]>([
+    [{ rate: 1 }, /unknown option "governor\.rate"/u],
+    [{ concurrency: 0 }, /"governor\.concurrency".*got number 0/u],
+    [{ requestsPerMinute: 1.5 }, /"governor\.requestsPerMinute".*got number 1\.5/u],
+    [{ inputTokensPerMinute: '80k' }, /"governor\.inputTokensPerMinute".*got string "80k"/u],
+    [{ outputTokensPerMinute: -1 }, /"governor\.outputTokensPerMinute".*got number -1/u],
+    ['fast', /"governor".*got string "fast"/u],
+  ])('A9: %o is refused by name', async (governor, message) => {
+    const error = await failure(kit.open({ provider: model, governor } as OpenOptions));
+    expect(error).toBeInstanceOf(ConfigError);
+    expect(error.message).toMatch(message);
+  });
+
+  test('A9: a limit smaller than the number of session threads is refused by name', async () => {
+    const error = await failure(kit.open({ provider: model, threads: { sessions: 2 }, governor: { concurrency: 1 } }));
+    expect(error).toBeInstanceOf(ConfigError);
+    expect(error.message).toMatch(/"governor\.concurrency".*2; got number 1/u);
+  });
+});
+
+describe('F20: rates', () => {
+  test('F20: never more calls out than the concurrency; who waits is counted, can be interrupted, and is served in turn', async () => {
+    const model = gatedModel();
+    const runtime = await kit.open({ provider: model.provider, governor: { concurrency: 2 } });
+    const receipts = await Promise.all(names(6).map((name) => runtime.session(name).send('Hi')));
+    await eventually(() => runtime.metrics().modelCallsWaiting === 4);
+    expect(await runtime.session('s5').interrupt()).toBe(true);
+    expect((await runtime.session('s5').state()).state).toBe('idle');
+    for (let answered = 0; answered < 5; answered += 1) {
+      expect(model.calls.length - answered).toBeLessThanOrEqual(2);
+      (await model.next()).answer('ok');
+      if (answered < 3) await eventually(() => model.calls.length === answered + 3);
+    }
+    await runtime.drain();
+    expect(model.calls.map(({ session }) => session)).toEqual(names(5));
+    expect(await Promise.all(receipts.slice(0, 5).map((receipt) => receipt.answer()))).toEqual(Array(5).fill('ok'));
+    expect(runtime.metrics().modelCallsWaiting).toBe(0);
+  });
+
+  test('F20: in any minute at most the requests of a minute', async () => {
+    const clock = manualClock();
+    const { provider, calls } = switchedModel(() => 'ok');
+    const runtime = await kit.open({ provider, clock, governor: { requestsPerMinute: 2 } });
+    await Promise.all(names(5).map((name) => runtime.session(name).send('Hi')));
+    const seen: number[] = [];
+    for (const ms of [0, 59_999, 1, 59_999, 1]) {
+      await clock.advance(ms);
+      seen.push(calls.length);
+    }
+    expect(seen).toEqual([2, 2, 4, 4, 5]);
+    await runtime.drain();
+  });
+
+  test('F20: several session threads share the rates: together they keep them', async () => {
+    const fake = await strictFake({ script: () => 'ok' });
+    fakes.push(fake);
+    const runtime = await kit.open({
+      provider: anthropic({ apiKey: 'test', baseURL: fake.url }),
+      threads: { sessions: 2, models: 1 },
+      governor: { requestsPerMinute: 7 },
+    });
+    await Promise.all(names(40).map((name) => runtime.session(name).send('Hi')));
+    await eventually(() => fake.requests.length >= 7 && runtime.metrics().modelCallsWaiting === 33);
+    expect(fake.requests.length).toBe(7);
+  });
+});
+
+describe('F20: one 429 for all', () => {
+  test('F20: a session that was told nothing does not call before the other may', async () => {
+    const clock = manualClock();
+    const model = gatedModel();
+    const runtime = await kit.open({ provider: model.provider, clock, random: () => 0 });
+    const first = await runtime.session('a').send('Hi');
+    (await model.next()).answer(refusedBy(429, 30_000));
+    await eventually(async () => (await runtime.session('a').state()).phase === 'retrying');
+    const second = await runtime.session('b').send('Hi');
+    await clock.advance(29_999);
+    expect(model.calls).toHaveLength(1);
+    expect(runtime.metrics().modelCallsWaiting).toBe(1);
+    await clock.advance(1);
+    for (const receipt of [1, 2]) {
+      (await model.next()).answer(`ok ${receipt}`);
+    }
+    await Promise.all([first.answer(), second.answer()]);
+    expect(model.calls.slice(1).map(({ session }) => session)).toEqual(['b', 'a']);
+    expect((await history(runtime.session('a'))).find(({ type }) => type === 'llm.retry')).toMatchObject({
+      attempt: 1,
+      waitMs: 30_000,
+      status: 429,
+    });
+    expect(types(await history(runtime.session('b')))).not.toContain('llm.retry');
+  });
+
+  test('F20: a thousand sessions that waited leave one, two, four … at a time, and none asks twice', async () => {
+    const clock = manualClock();
+    const model = gatedModel();
+    const { logger, kept } = lines();
+    const runtime = await kit.open({ provider: model.provider, clock, random: () => 0, logger });
+    await runtime.session('first').send('Hi');
+    (await model.next()).answer(refusedBy(429, 30_000));
+    await eventually(async () => (await runtime.session('first').state()).phase === 'retrying');
+    await Promise.all(names(999).map((name) => runtime.session(name).send('Hi')));
+    await clock.advance(29_999);
+    expect(model.calls).toHaveLength(1);
+    await clock.advance(1);
+    const waves: number[] = [];
+    for (let answered = 1; answered < 1_001; answered = model.calls.length) {
+      const expected = Math.min(2 ** waves.length, 1_001 - answered);
+      await eventually(() => model.calls.length >= answered + expected);
+      // A moment for those that should not come.
+      await clock.advance(0);
+      const wave = model.calls.slice(answered);
+      waves.push(wave.length);
+      for (const call of wave) call.answer('ok');
+      if (model.calls.length === 1_001) break;
+    }
+    expect(waves).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 489]);
+    await runtime.drain();
+    expect(new Set(model.calls.map(({ session }) => session)).size).toBe(1_000);
+    expect(kept.filter((line) => line.includes('pause'))).toHaveLength(1);
+  });
+});
+
+test('F21: the circuit opens for all after failures in a row, one call tries it, and an answer closes it', async () => {
+  const clock = manualClock();
+  let isDown = true;
+  const { provider, calls } = switchedModel(() => (isDown ? refusedBy(503) : 'ok'));
+  const { logger, kept } = lines();
+  const runtime = await kit.open({ provider, clock, random: () => 0, logger });
+  await Promise.all(names(12).map((name) => runtime.session(name).send('Hi')));
+  await clock.advance(0);
+  expect(calls).toHaveLength(12);
+  const isCircuit = (line: string): boolean => line.startsWith('warn') && line.includes('does not answer');
+  expect(kept.filter(isCircuit)).toHaveLength(1);
+  // Half a second, and half of that by chance: with none, the shortest.
+  await runtime.session('late').send('Hi');
+  await clock.advance(499);
+  expect(calls).toHaveLength(12);
+  await clock.advance(1);
+  expect(calls.slice(12)).toEqual(['late']);
+  // Its one failure opens it again, for twice as long; the others, due after a second of their own, wait too.
+  expect(kept.filter(isCircuit)).toHaveLength(2);
+  isDown = false;
+  await clock.advance(999);
+  expect(calls).toHaveLength(13);
+  await clock.advance(1);
+  await clock.advance(2_000);
+  await runtime.drain();
+  expect(calls).toHaveLength(13 + 13);
+  expect((await log(runtime.session('late'))).at(-1)).toBe('agent_message:ok');
+});
+
+describe.each(MATRIX)('refused for all, sessions: $sessions, models: $models', (threads) => {
+  async function refusing(
+    status: number,
+    isFor: (model: string) => boolean = () => true,
+  ): Promise<{ readonly fake: StrictFake; readonly runtime: Runtime; mend(): void; readonly kept: readonly string[] }> {
+    let isRefusing = true;
+    const fake = await strictFake({
+      script: (request) => (isRefusing && isFor(request.model) ? refusedBy(status) : 'ok'),
+    });
+    fakes.push(fake);
+    const { logger, kept } = lines();
+    const agents = [
+      agent({ name: 'old', model: 'claude-opus-4-6' }),
+      agent({ name: 'new', model: 'claude-haiku-4-5' }),
+    ];
+    const provider = anthropic({ apiKey: 'test', baseURL: fake.url });
+    const runtime = await kit.open({ threads, provider, agents, logger });
+    return {
+      fake,
+      runtime,
+      kept,
+      mend: () => {
+        isRefusing = false;
+      },
+    };
+  }
+
+  test.each([401, 402, 403])(
+    'F36: a %i stops every session on the key with one call; runtime.resume() goes on',
+    async (status) => {
+      const { fake, runtime, kept, mend } = await refusing(status);
+      await failure(runtime.session('first').ask('Hi'));
+      const all = names(50);
+      const errors = await Promise.all(all.map((name) => failure(runtime.session(name).ask('Hi'))));
+      for (const error of errors) expect(error.cause).toMatchObject({ code: 'model_authentication', status });
+      await Promise.all(all.map((name) => runtime.session(name).send('Again')));
+      await runtime.drain();
+      expect(fake.requests).toHaveLength(1);
+      expect(kept.filter((line) => line.startsWith('error'))).toEqual([
+        'error the credentials were refused: no session calls until resume()',
+      ]);
+      expect((await runtime.session('s7').state()).blocked).toMatchObject({ code: 'model_authentication' });
+      mend();
+      await runtime.resume();
+      await runtime.drain();
+      for (const name of all) expect((await log(runtime.session(name))).at(-1)).toBe('agent_message:ok');
+      expect(fake.requests).toHaveLength(51);
+    },
+  );
+
+  test('F36: resumed with a key that is still refused, all are stopped again by one call', async () => {
+    const { fake, runtime } = await refusing(401);
+    await failure(runtime.session('first').ask('Hi'));
+    const all = names(50);
+    await Promise.all(all.map((name) => failure(runtime.session(name).ask('Hi'))));
+    await Promise.all(all.map((name) => runtime.session(name).send('Again')));
+    await runtime.resume();
+    await runtime.drain();
+    expect(fake.requests).toHaveLength(2);
+    for (const name of all)
+      expect((await runtime.session(name).state()).blocked).toMatchObject({ data: { status: 401 } });
+  });
+
+  test('F36: session.resume() of one that is blocked opens the key again; of one that was only paused it does not', async () => {
+    const { fake, runtime, mend } = await refusing(401);
+    await runtime.session('paused').pause();
+    await failure(runtime.session('first').ask('Hi'));
+    mend();
+    await runtime.session('paused').resume();
+    await failure(runtime.session('other').ask('Hi'));
+    expect(fake.requests).toHaveLength(1);
+    await runtime.session('first').resume();
+    expect(await runtime.session('first').ask('Now?')).toBe('ok');
+    expect(await runtime.session('third').ask('And I?')).toBe('ok');
+  });
+
+  test('F37: a model that is gone stops its own sessions with one call, and no other', async () => {
+    const { fake, runtime, mend } = await refusing(404, (model) => model === 'claude-opus-4-6');
+    await failure(runtime.session('first', 'old').ask('Hi'));
+    const errors = await Promise.all(names(20).map((name) => failure(runtime.session(name, 'old').ask('Hi'))));
+    for (const error of errors) expect(error.cause).toMatchObject({ code: 'model_invalid_request', status: 404 });
+    expect(await runtime.session('modern', 'new').ask('Hi')).toBe('ok');
+    expect(fake.requests).toHaveLength(2);
+    const waiting = await runtime.session('s3').send('waits');
+    await runtime.drain();
+    expect(await runtime.session('s3').state()).toMatchObject({ mailbox: 1, blocked: { data: { status: 404 } } });
+    expect(types(await history(runtime.session('s3')))).not.toContain('authentication_required');
+    mend();
+    await runtime.session('s3').resume();
+    expect(await waiting.answer()).toBe('ok');
+    expect((await runtime.session('s3').state()).blocked).toBeUndefined();
+  });
+});

@@ -1,0 +1,633 @@
+/**
+ * Goal: whatever a model server does, the user is told the truth, nothing half is kept, nothing loops for ever, and the next request
+ * is legal (F20 to F39). Method: the public API over the strict fake, which refuses what the real API refuses; a scripted provider
+ * where the fault is in the answer itself; time moved by hand where retries wait.
+ */
+import { createServer } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import {
+  agent,
+  anthropic,
+  type OpenOptions,
+  type Runtime,
+  type Session,
+  type SessionEvent,
+  type Tool,
+  tool,
+} from '../../src/index.ts';
+import type { ModelProvider, ModelRequest, ModelResponse } from '../../src/models/provider.ts';
+import type { Script } from '../../src/models/script.ts';
+import type { FaultKind } from '../../src/testing/fake-faults.ts';
+import { type ManualClock, manualClock } from '../../src/testing/manual-clock.ts';
+import { type StrictFake, type StrictFakeOptions, strictFake } from '../../src/testing/strict-fake.ts';
+import { event, RECORDED_STREAMS } from '../models/fixtures/recorded-streams.ts';
+import { deferred, eventually, failure, history, log, runtimeKit, types } from '../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+const fakes: StrictFake[] = [];
+afterEach(async () => {
+  for (const fake of fakes.splice(0)) await fake.close();
+});
+
+interface Stage {
+  readonly fake: StrictFake;
+  readonly clock: ManualClock;
+  readonly runtime: Runtime;
+  readonly session: Session;
+}
+
+/** A session whose model is the strict fake. Chance is 0 unless told otherwise. */
+async function stage(
+  options: StrictFakeOptions | Script,
+  more: OpenOptions & { readonly tools?: readonly Tool[] } = {},
+): Promise<Stage> {
+  const isOptions = typeof options === 'object' && 'script' in options;
+  const fake = await strictFake(isOptions ? options : { script: options });
+  fakes.push(fake);
+  const clock = manualClock();
+  const { tools, ...rest } = more;
+  const agents = tools === undefined ? {} : { agents: [agent({ name: 'a', tools: [...tools] })] };
+  const provider = anthropic({ apiKey: 'sk-of-this-test', baseURL: fake.url });
+  const runtime = await kit.open({ provider, clock, random: () => 0, ...agents, ...rest });
+  return { fake, clock, runtime, session: runtime.session('s') };
+}
+
+/** Waits for `isMet`; each wait before a retry is passed in one move. What goes over the wire takes real time, and no other. */
+async function pastRetries(clock: ManualClock, session: Session, isMet: () => boolean): Promise<void> {
+  await eventually(async () => {
+    if (isMet()) return true;
+    if ((await session.state()).phase === 'retrying') await clock.advance((await retries(session)).at(-1)?.[1] ?? 0);
+    return false;
+  });
+}
+
+/** Sends, passes the waits, and gives the answer or the failure. */
+async function askInTime({ clock, session }: Stage, content = 'Hi'): Promise<string | Error> {
+  const receipt = await session.send(content);
+  let result: string | Error | undefined;
+  void receipt.answer().then(
+    (text) => {
+      result = text;
+    },
+    (error: Error) => {
+      result = error;
+    },
+  );
+  await pastRetries(clock, session, () => result !== undefined);
+  if (result === undefined) throw new Error('no result');
+  return result;
+}
+
+async function retries(session: Session): Promise<readonly (readonly [number, number, number | undefined])[]> {
+  return (await history(session)).flatMap((each) =>
+    each.type === 'llm.retry' ? [[each.attempt, each.waitMs, each.status] as const] : [],
+  );
+}
+
+/** A tool that counts its runs. */
+function counting(name = 'add'): { readonly add: Tool; readonly runs: unknown[] } {
+  const runs: unknown[] = [];
+  const add = tool({
+    name,
+    description: 'Adds.',
+    input: z.object({ a: z.number(), deep: z.object({ b: z.array(z.string()) }).optional() }),
+    run: (input) => {
+      runs.push(input);
+      return 'added';
+    },
+  });
+  return { add, runs };
+}
+
+/** A model by hand: what each call answers. The last answer is given again. */
+function answering(...answers: readonly unknown[]): {
+  readonly provider: ModelProvider;
+  readonly requests: ModelRequest[];
+} {
+  const requests: ModelRequest[] = [];
+  const provider: ModelProvider = {
+    name: 'by hand',
+    generate: (request) => {
+      const answer = answers[Math.min(requests.length, answers.length - 1)];
+      requests.push(request);
+      return Promise.resolve(answer as ModelResponse);
+    },
+  };
+  return { provider, requests };
+}
+
+const DONE = {
+  content: [{ type: 'text', text: 'Done.' }],
+  stop_reason: 'end_turn',
+  usage: { input_tokens: 1, output_tokens: 1 },
+};
+
+async function responses(
+  session: Session,
+): Promise<readonly { readonly content: string; readonly success: boolean }[]> {
+  return (await session.messages()).flatMap(({ type, content, success }) =>
+    type === 'tool_response' ? [{ content: String(content), success: success === true }] : [],
+  );
+}
+
+describe('F20, F21: a server that has enough', () => {
+  it('F20: retry-after is honoured and told, and a wait of weeks is a day', async () => {
+    const s = await stage([
+      { error: { status: 429, retryAfterMs: 30_000 } },
+      { error: { status: 429, retryAfterMs: 3e9 } },
+      'Now.',
+    ]);
+    expect(await askInTime(s)).toBe('Now.');
+    expect(await retries(s.session)).toEqual([
+      [1, 30_000, 429],
+      [2, 24 * 3_600_000, 429],
+    ]);
+  });
+
+  it('F20, F21: without it the waits grow, and chance adds up to 15 % of them', async () => {
+    const s = await stage(() => ({ error: { status: 500 } }), { random: () => 0.5 });
+    expect(await askInTime(s)).toMatchObject({ code: 'turn_failed', cause: { code: 'model_overloaded', status: 500 } });
+    expect((await retries(s.session)).map(([, waitMs]) => waitMs)).toEqual([1_075, 17_200, 87_075, 275_200]);
+  });
+
+  it.each([500, 502, 503, 504, 529])('F21: status %i is waited out and told', async (status) => {
+    const s = await stage([{ error: { status } }, 'At last.']);
+    expect(await askInTime(s)).toBe('At last.');
+    expect(await retries(s.session)).toEqual([[1, 1_000, status]]);
+    expect(await log(s.session)).toEqual(['user_message:Hi', expect.stringContaining('At last.')]);
+  });
+});
+
+describe('F22, F23: a server that is not there', () => {
+  it('F22: a refused connection is tried five times, and its cause told', async () => {
+    const server = createServer();
+    await new Promise<void>((resolve) => {
+      server.listen(0, '127.0.0.1', resolve);
+    });
+    const address = server.address();
+    const port = typeof address === 'object' ? address?.port : undefined;
+    await new Promise((resolve) => server.close(resolve));
+    const s = await stage([], {
+      provider: anthropic({ apiKey: 'sk-of-this-test', baseURL: `http://127.0.0.1:${port}` }),
+    });
+    const error = await askInTime(s);
+    expect(error).toMatchObject({
+      code: 'turn_failed',
+      cause: { code: 'model_connection', retryable: true, data: { network: 'ECONNREFUSED' } },
+    });
+    expect(((error as Error).cause as Error).message).toContain('ECONNREFUSED');
+    expect((await retries(s.session)).map(([attempt, , status]) => [attempt, status])).toEqual(
+      [1, 2, 3, 4].map((n) => [n, undefined]),
+    );
+  });
+
+  it('F22: a reset before the headers is waited out', async () => {
+    const s = await stage({ script: ['At last.'], faults: { at: { 0: 'reset', 1: 'reset' } } });
+    expect(await askInTime(s)).toBe('At last.');
+    expect((await retries(s.session)).length).toBe(2);
+  });
+
+  it('F23: a model that never answers is given up after timeouts.api, and asked again', async () => {
+    let calls = 0;
+    const provider: ModelProvider = {
+      name: 'silent once',
+      generate: () => {
+        calls += 1;
+        return calls === 1 ? new Promise(() => undefined) : Promise.resolve(DONE as ModelResponse);
+      },
+    };
+    const s = await stage([], { provider, settings: { timeouts: { api: 20 } } });
+    const receipt = await s.session.send('Hi');
+    await eventually(() => calls === 1);
+    await s.clock.advance(20_000);
+    await pastRetries(s.clock, s.session, () => calls === 2);
+    expect(await receipt.answer()).toBe('Done.');
+    expect(await retries(s.session)).toEqual([[1, 1_000, undefined]]);
+  });
+
+  it('F23: a stream that falls silent is given up, and asked again', async () => {
+    const whole = RECORDED_STREAMS[0]?.text ?? '';
+    const half = whole.slice(0, whole.indexOf('event: content_block_stop'));
+    let calls = 0;
+    const fetch = (): Promise<Response> => {
+      calls += 1;
+      const text = calls === 1 ? half : whole;
+      const body = new ReadableStream<Uint8Array>({
+        start: (controller) => {
+          controller.enqueue(Buffer.from(text));
+          if (calls > 1) controller.close();
+        },
+      });
+      return Promise.resolve(new Response(body));
+    };
+    const s = await stage([], { provider: anthropic({ apiKey: 'sk-of-this-test', fetch, idleTimeoutMs: 20 }) });
+    expect(await askInTime(s)).toBe('Hello, world.');
+    expect(await retries(s.session)).toEqual([[1, 1_000, undefined]]);
+  });
+});
+
+describe('F24, F25, F26: a stream that breaks', () => {
+  /** All events of a session, deltas too, as they come. */
+  function follow(session: Session): { readonly events: SessionEvent[]; stop(): Promise<void> } {
+    const events: SessionEvent[] = [];
+    const abort = new AbortController();
+    const reading = (async () => {
+      for await (const each of session.events({ deltas: true, signal: abort.signal })) events.push(each);
+    })().catch(() => undefined);
+    return {
+      events,
+      async stop() {
+        abort.abort();
+        await reading;
+      },
+    };
+  }
+
+  it('F24: what was shown of a lost answer is superseded by llm.retry, and none of it is kept or sent', async () => {
+    const s = await stage({ script: ['The whole answer.', 'More.'], faults: { at: { 0: 'disconnect' } } });
+    const { events, stop } = follow(s.session);
+    expect(await askInTime(s)).toBe('The whole answer.');
+    await eventually(() => events.some((each) => each.type === 'turn.finished'));
+    const retry = events.findIndex((each) => each.type === 'llm.retry');
+    const shown = events.flatMap((each, place) => (each.type === 'text.delta' ? [{ place, ...each }] : []));
+    expect(
+      shown
+        .filter(({ place }) => place > retry)
+        .map(({ text }) => text)
+        .join(''),
+    ).toBe('The whole answer.');
+    expect(new Set(shown.map(({ turn }) => turn)).size).toBe(1);
+    expect(await log(s.session)).toEqual(['user_message:Hi', 'agent_message:The whole answer.']);
+    expect(await askInTime(s, 'And?')).toBe('More.');
+    expect(JSON.stringify(s.fake.requests)).not.toContain('break off');
+    expect(s.fake.violations).toEqual([]);
+    await stop();
+  });
+
+  it('F24: the tokens of a lost answer are told with the failure', async () => {
+    const s = await stage({ script: [], faults: { rate: 1, kinds: ['disconnect'] } });
+    expect(await askInTime(s)).toMatchObject({
+      cause: { code: 'model_connection', data: { lostUsage: { input_tokens: 1, output_tokens: 1 } } },
+    });
+    expect((await s.session.messages()).filter(({ type }) => type === 'agent_message')).toEqual([]);
+  });
+
+  it('F25: an error inside a stream that began with 200 is the error of its status, never an answer', async () => {
+    const s = await stage({ script: ['Whole.'], faults: { at: { 0: 'error_event' } } });
+    expect(await askInTime(s)).toBe('Whole.');
+    expect(await retries(s.session)).toEqual([[1, 1_000, 529]]);
+    expect(await log(s.session)).toEqual(['user_message:Hi', 'agent_message:Whole.']);
+  });
+
+  it.each<FaultKind>(['missing_stop', 'bad_json', 'wrong_index', 'out_of_order'])(
+    'F26: %s is waited out',
+    async (kind) => {
+      const s = await stage({ script: ['Whole.'], faults: { at: { 0: kind } } });
+      expect(await askInTime(s)).toBe('Whole.');
+      expect((await retries(s.session)).length).toBe(1);
+      expect(await log(s.session)).toEqual(['user_message:Hi', 'agent_message:Whole.']);
+    },
+  );
+
+  it('F26: a server that always breaks the protocol is given up after five attempts', async () => {
+    const s = await stage({ script: [], faults: { rate: 1, kinds: ['bad_json'] } });
+    expect(await askInTime(s)).toMatchObject({ code: 'turn_failed', cause: { code: 'model_protocol' } });
+    expect(s.fake.requests.length).toBe(5);
+    expect((await s.session.state()).state).toBe('idle');
+  });
+
+  it.each<FaultKind>(['slow_bytes', 'unknown_event'])('F26: %s changes nothing', async (kind) => {
+    const s = await stage({ script: ['Grüße 🎭'], faults: { at: { 0: kind } } });
+    expect(await askInTime(s)).toBe('Grüße 🎭');
+    expect(await retries(s.session)).toEqual([]);
+  });
+});
+
+describe('F27 to F30: calls that cannot be run', () => {
+  it('F27: an input that breaks the schema is not run; the result names the path', async () => {
+    const { add, runs } = counting();
+    const input = { a: 1, deep: { b: ['x', 7] } };
+    const { session, fake } = await stage([{ toolUse: { name: 'add', input } }, 'Oh.'], { tools: [add] });
+    expect(await session.ask('Go')).toBe('Oh.');
+    expect(runs).toEqual([]);
+    expect(await responses(session)).toEqual([{ content: expect.stringMatching(/deep\.b\[?\.?1/), success: false }]);
+    expect(JSON.stringify(fake.requests[1])).toContain('"is_error":true');
+    expect(fake.violations).toEqual([]);
+  });
+
+  it('F27: an input that is no JSON is not run; the model is told, and the request that tells it is legal', async () => {
+    const { add, runs } = counting('never');
+    const { session, fake } = await stage(
+      { script: ['Oh.'], faults: { at: { 0: 'truncated_input' } } },
+      { tools: [add] },
+    );
+    expect(await session.ask('Go')).toBe('Oh.');
+    expect(runs).toEqual([]);
+    expect(await responses(session)).toEqual([
+      { content: expect.stringContaining('not a JSON object'), success: false },
+    ]);
+    expect(await retries(session)).toEqual([]);
+    expect(fake.violations).toEqual([]);
+  });
+
+  it.each([[['a', 1]], ['text'], [3]])('F27: an input that is no object but %j is not run', async (input) => {
+    const { add, runs } = counting();
+    const call = { type: 'tool_use', id: 'a', name: 'add', input };
+    const { provider, requests } = answering({ ...DONE, content: [call], stop_reason: 'tool_use' }, DONE);
+    const { session } = await stage([], { provider, tools: [add] });
+    expect(await session.ask('Go')).toBe('Done.');
+    expect(runs).toEqual([]);
+    expect((await responses(session))[0]).toMatchObject({ success: false });
+    expect(requests[1]?.messages[1]?.content).toEqual([{ ...call, input: {} }]);
+  });
+
+  it('F27: a model that never gets it right is stopped by toolRounds', async () => {
+    const { add, runs } = counting();
+    const { session, fake } = await stage(() => ({ toolUse: { name: 'add', input: { a: 'one' } } }), {
+      agents: [agent({ name: 'a', tools: [add], toolRounds: 4 })],
+    });
+    expect(await failure(session.ask('Go'))).toMatchObject({ code: 'turn_failed', cause: { code: 'limit' } });
+    expect(fake.requests.length).toBe(4);
+    expect(runs).toEqual([]);
+    expect(fake.violations).toEqual([]);
+  });
+
+  it('F28: an unknown tool is answered with the nearest names', async () => {
+    const { add } = counting('read_file');
+    const { session, fake } = await stage([{ toolUse: { name: 'readFile' } }, 'Oh.'], { tools: [add] });
+    expect(await session.ask('Go')).toBe('Oh.');
+    expect(await responses(session)).toEqual([
+      { content: expect.stringMatching(/readFile.*read_file/s), success: false },
+    ]);
+    expect(fake.violations).toEqual([]);
+  });
+
+  it('F29: ids that come twice, or again, are made unique; each call runs once and every request is legal', async () => {
+    const { add, runs } = counting();
+    const calls = (...values: readonly number[]) => ({
+      toolUse: values.map((a) => ({ id: 'toolu_same', name: 'add', input: { a } })),
+    });
+    const { session, fake } = await stage([calls(1, 2), calls(3), 'Done.'], { tools: [add] });
+    expect(await session.ask('Go')).toBe('Done.');
+    expect(runs).toEqual([{ a: 1 }, { a: 2 }, { a: 3 }]);
+    const ids = (await session.messages()).flatMap(({ type, toolUseId }) => (type === 'tool_call' ? [toolUseId] : []));
+    expect(new Set(ids).size).toBe(3);
+    expect(fake.violations).toEqual([]);
+  });
+
+  it.each(['max_tokens', 'model_context_window_exceeded'])(
+    'F30: a call cut by %s is never run, nor its half input kept',
+    async (stop) => {
+      const { add, runs } = counting();
+      const [start, end] = (RECORDED_STREAMS.find(({ name }) => name.includes('token limit'))?.text ?? '').split(
+        'max_tokens',
+      );
+      const cut = `${start}${stop}${end}`.replace('"name":"write"', '"name":"add"');
+      const whole = RECORDED_STREAMS[0]?.text ?? '';
+      const bodies: string[] = [];
+      const fetch: typeof globalThis.fetch = (_url, init) => {
+        bodies.push(String(init?.body));
+        return Promise.resolve(new Response(bodies.length === 1 ? cut : whole));
+      };
+      const { session } = await stage([], { provider: anthropic({ apiKey: 'sk-of-this-test', fetch }), tools: [add] });
+      expect(await session.ask('Go')).toBe('Hello, world.');
+      expect(runs).toEqual([]);
+      expect(await responses(session)).toEqual([{ content: expect.stringContaining('truncated'), success: false }]);
+      expect(bodies[1]).not.toContain('path');
+      expect(JSON.parse(bodies[1] ?? '')).toMatchObject({
+        messages: [
+          {},
+          { content: [{ id: 'toolu_1', input: {} }] },
+          { content: [{ type: 'tool_result', is_error: true }] },
+        ],
+      });
+    },
+  );
+});
+
+describe('F31 to F35: answers that are no answers', () => {
+  const search = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'x' } };
+
+  it('F31: a paused turn goes on with its own words last, unchanged; its usage is summed; it is not told as done', async () => {
+    const paused = { content: [{ type: 'text', text: 'Looking. ' }, search], stop_reason: 'pause_turn' };
+    const usage = { input_tokens: 10, output_tokens: 5 };
+    const { session, fake } = await stage([
+      { ...paused, usage },
+      { text: 'Found.', usage },
+    ] as unknown as Script);
+    expect(await session.ask('Go')).toBe('Looking. Found.');
+    expect(fake.requests[1]?.messages.at(-1)).toMatchObject({ role: 'assistant', content: paused.content });
+    const events = await history(session);
+    const done = events.filter((each) => each.type === 'turn.finished');
+    expect(done).toMatchObject([{ reason: 'end_turn', usage: { input_tokens: 20, output_tokens: 10 } }]);
+    expect((await session.state()).usage).toMatchObject({ input_tokens: 20, output_tokens: 10 });
+    expect(fake.violations).toEqual([]);
+  });
+
+  it('F31: a turn that pauses for ever is ended after six continuations', async () => {
+    const paused = { content: [{ type: 'text', text: 'x' }], stop_reason: 'pause_turn' };
+    const { session, fake } = await stage(() => paused as never);
+    expect(await session.ask('Go')).toBe('x'.repeat(7));
+    expect(fake.requests.length).toBe(7);
+    expect((await history(session)).find((each) => each.type === 'turn.finished')).toMatchObject({
+      reason: 'pause_turn',
+    });
+  });
+
+  it('F32: a refusal ends the turn as one, runs nothing, is not tried again, and the session goes on', async () => {
+    const { add, runs } = counting();
+    const refused = {
+      content: [
+        { type: 'text', text: 'I will not.' },
+        { type: 'tool_use', id: 'a', name: 'add', input: { a: 1 } },
+      ],
+      stop_reason: 'refusal',
+    };
+    const { session, fake } = await stage([refused, 'Gladly.'] as unknown as Script, { tools: [add] });
+    await session.ask('Do harm');
+    expect(fake.requests.length).toBe(1);
+    expect(runs).toEqual([]);
+    expect((await history(session)).find((each) => each.type === 'turn.finished')).toMatchObject({ reason: 'refusal' });
+    expect(await session.ask('Then help')).toBe('Gladly.');
+    expect(fake.violations).toEqual([]);
+  });
+
+  it('F33: an answer that fills the window ends the turn, once and by name', async () => {
+    const { session, fake } = await stage([{ text: 'And th', stopReason: 'model_context_window_exceeded' }, 'On.']);
+    expect(await session.ask('Go')).toBe('And th');
+    expect((await history(session)).find((each) => each.type === 'turn.finished')).toMatchObject({
+      reason: 'model_context_window_exceeded',
+    });
+    expect(await session.ask('On?')).toBe('On.');
+    expect(fake.requests.length).toBe(2);
+  });
+
+  it('F33, F35: a prompt that is too long fails once with its rule, is not tried again, and never loops', async () => {
+    const s = await stage(['never', 'never'], {
+      agents: [agent({ name: 'a', model: 'claude-haiku-4-5', tokenBudget: 1_000_000 })],
+    });
+    const long = 'word '.repeat(170_000);
+    for (const calls of [1, 2]) {
+      expect(await askInTime(s, calls === 1 ? long : 'And now?')).toMatchObject({
+        code: 'turn_failed',
+        cause: { code: 'model_invalid_request', status: 400, retryable: false, data: { rule: 'R34' } },
+      });
+      expect(s.fake.requests.length).toBe(calls);
+    }
+    expect(await s.session.explain()).toMatchObject({ reason: 'nothing_waits' });
+    expect((await log(s.session)).at(-1)).toMatch(/^system_message:.*prompt is too long/u);
+  });
+
+  it('F34: an end without a word is not stored, answers with nothing, and leaves the next request legal', async () => {
+    const { session, fake } = await stage([
+      '',
+      { content: [{ type: 'text', text: '' }] },
+      { text: ' \n' },
+      'Yes.',
+    ] as unknown as Script);
+    for (const word of ['one', 'two', 'three']) expect(await session.ask(word)).toBe('');
+    expect(await session.ask('four')).toBe('Yes.');
+    expect(await log(session)).toEqual([
+      ...['one', 'two', 'three', 'four'].map((word) => `user_message:${word}`),
+      'agent_message:Yes.',
+    ]);
+    expect(fake.violations.filter(({ fatal }) => fatal)).toEqual([]);
+  });
+
+  it('F35: a request the API refuses is not sent again, what waits goes on, and no rule is named where none is broken', async () => {
+    const gate = deferred();
+    const s = await stage(async (_request, { call }) => {
+      if (call > 0) return 'Fine.';
+      await gate.promise;
+      return { error: { status: 400, message: 'we do not like it' } };
+    });
+    const first = await s.session.send('Hi');
+    const second = await s.session.send('Again');
+    gate.resolve();
+    const error = await failure(first.answer());
+    expect(error.cause).toMatchObject({ code: 'model_invalid_request', status: 400, message: 'we do not like it' });
+    expect(error.cause).not.toHaveProperty('data.rule');
+    expect(await second.answer()).toBe('Fine.');
+    expect(s.fake.requests.length).toBe(2);
+    expect(await retries(s.session)).toEqual([]);
+  });
+});
+
+describe('F36 to F38: keys, models, counters', () => {
+  it.each([401, 402, 403])(
+    'F36: status %i stops the sessions of the key, each told once, and resume goes on with all',
+    async (status) => {
+      let isRefusing = true;
+      const { runtime, fake } = await stage(() => (isRefusing ? { error: { status, message: 'no' } } : 'Welcome.'));
+      const sessions = Array.from({ length: 12 }, (_, index) => runtime.session(`s${index}`));
+      for (const session of sessions) await session.send('Hi');
+      const isStopped = async (session: Session): Promise<boolean> => (await session.state()).blocked !== undefined;
+      await eventually(async () => (await Promise.all(sessions.map(isStopped))).every(Boolean));
+      const waiting = await Promise.all(sessions.map((session) => session.send('Again')));
+      await runtime.drain();
+      expect(fake.requests.length, 'nothing is tried again').toBeLessThanOrEqual(12);
+      for (const session of sessions) {
+        const told = types(await history(session)).filter((type) => type === 'authentication_required');
+        expect(told).toEqual(['authentication_required']);
+        expect(await session.explain()).toMatchObject({ reason: 'blocked' });
+      }
+      isRefusing = false;
+      await runtime.resume();
+      expect(await Promise.all(waiting.map((receipt) => receipt.answer()))).toEqual(waiting.map(() => 'Welcome.'));
+    },
+  );
+
+  it('F37: a retired model fails its turn by name, once; sessions of other models go on', async () => {
+    const { runtime, fake } = await stage(
+      ({ model }) => (model === 'claude-old' ? { error: { status: 404, message: 'model: claude-old' } } : 'Here.'),
+      { agents: [agent({ name: 'old', model: 'claude-old' }), agent({ name: 'new', model: 'claude-opus-4-6' })] },
+    );
+    const error = await failure(runtime.session('a', 'old').ask('Hi'));
+    expect(error.cause).toMatchObject({ code: 'model_invalid_request', status: 404, message: 'model: claude-old' });
+    expect(await runtime.session('b', 'new').ask('Hi')).toBe('Here.');
+    expect(fake.requests.length).toBe(2);
+  });
+
+  it.each([
+    ['no usage', undefined],
+    ['a usage of nothing', { input_tokens: 0, output_tokens: 0 }],
+    ['no numbers', { input_tokens: 'many', output_tokens: null }],
+    ['absurd numbers', { input_tokens: 1e300, output_tokens: -5 }],
+    ['fractions', { input_tokens: Number.NaN, output_tokens: 0.5 }],
+  ])('F38: with %s the budget goes by our own estimate, and no counter is spoilt', async (_what, usage) => {
+    const text = 'word '.repeat(200);
+    const { provider } = answering({ content: [{ type: 'text', text }], stop_reason: 'end_turn', usage });
+    const runtime = await kit.open({ provider, agents: [agent({ name: 'a', tokenBudget: 1_000 })] });
+    const session = runtime.session('s');
+    for (let turn = 0; turn < 6; turn += 1) await session.ask(`turn ${turn}`);
+    expect((await session.state()).usage).toMatchObject({ input_tokens: 0, output_tokens: 0 });
+    expect(types(await history(session))).toContain('eviction');
+    expect((await session.messages()).every(({ tokens }) => Number.isSafeInteger(tokens) && tokens > 0)).toBe(true);
+  });
+});
+
+describe('F39: a user who has enough', () => {
+  it('F39: an interrupt in mid stream reaches the request; nothing of the answer is kept; the next request is legal', async () => {
+    const whole = RECORDED_STREAMS[0]?.text ?? '';
+    const half = whole.slice(0, whole.indexOf('event: content_block_stop'));
+    const begun = deferred();
+    const aborted = deferred();
+    const bodies: string[] = [];
+    const fetch: typeof globalThis.fetch = (_url, init) => {
+      bodies.push(String(init?.body));
+      if (bodies.length > 1) return Promise.resolve(new Response(whole));
+      init?.signal?.addEventListener('abort', () => aborted.resolve());
+      const body = new ReadableStream<Uint8Array>({
+        start: (controller) => controller.enqueue(Buffer.from(half)),
+        pull: () => begun.resolve(),
+      });
+      return Promise.resolve(new Response(body));
+    };
+    const { session } = await stage([], { provider: anthropic({ apiKey: 'sk-of-this-test', fetch }) });
+    const receipt = await session.send('Hi');
+    await begun.promise;
+    expect(await session.interrupt()).toBe(true);
+    await aborted.promise;
+    expect(await failure(receipt.answer())).toMatchObject({ code: 'cancelled' });
+    expect(await log(session)).toEqual(['user_message:Hi']);
+    expect(await session.ask('Again')).toBe('Hello, world.');
+    expect(JSON.parse(bodies[1] ?? '')).toMatchObject({ messages: [{ role: 'user' }] });
+  });
+
+  it('F39: an interrupt in mid tool reaches the tool; the call is answered; the next request is legal', async () => {
+    const running = deferred();
+    const aborted = deferred();
+    const slow = tool({
+      name: 'slow',
+      description: 'Takes its time.',
+      input: z.object({}),
+      run: (_input, { signal }) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            aborted.resolve();
+            reject(new Error('stopped'));
+          });
+          running.resolve();
+        }),
+    });
+    const { session, fake } = await stage([{ toolUse: [{ name: 'slow' }, { name: 'slow' }] }, 'Fine.'], {
+      tools: [slow],
+    });
+    const receipt = await session.send('Go');
+    await running.promise;
+    expect(await session.interrupt()).toBe(true);
+    await aborted.promise;
+    expect(await failure(receipt.answer())).toMatchObject({ code: 'cancelled' });
+    expect((await responses(session)).map(({ success }) => success)).toEqual([false, false]);
+    expect(await session.ask('Again')).toBe('Fine.');
+    expect(fake.violations).toEqual([]);
+  });
+});
+
+it('F26: an event nobody knows in front of everything is no fault of the stream', async () => {
+  const text = event('weather', { sky: 'clear' }) + (RECORDED_STREAMS[0]?.text ?? '').replaceAll('\n', '\r\n');
+  const provider = anthropic({ apiKey: 'sk-of-this-test', fetch: () => Promise.resolve(new Response(text)) });
+  const { session } = await stage([], { provider });
+  expect(await session.ask('Hi')).toBe('Hello, world.');
+});

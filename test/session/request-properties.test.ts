@@ -1,0 +1,101 @@
+/**
+ * Goal: at every prefix of every log, crashes and children included, the session can be asked on legally, and within an epoch the
+ * bytes of an answered request are the beginning of the next (A8, I3, I10). Method: random lives of one session; their logs folded
+ * turn by turn, and rendered after each. The seed of a failing one is printed.
+ */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { checkRequest, fatalOf } from '../../src/context/legality.ts';
+import { type RenderedMessage, renderMessages } from '../../src/context/render.ts';
+import { systemPrompt } from '../../src/context/system-prompt.ts';
+import type { ModelRequest } from '../../src/models/provider.ts';
+import { encodeRequest } from '../../src/models/request-body.ts';
+import { applyAll } from '../../src/session/apply.ts';
+import { emptyState, type SessionState } from '../../src/session/state.ts';
+import { TOOLS } from '../support/session-kit.ts';
+import { Life } from '../support/session-life.ts';
+import { type LifeOptions, lifeOptions, steps } from '../support/session-steps.ts';
+
+const tools: NonNullable<ModelRequest['tools']> = Object.keys(TOOLS).map((name) => ({
+  name,
+  description: name,
+  input_schema: { type: 'object' },
+}));
+
+function messagesOf(state: SessionState, life: LifeOptions): readonly RenderedMessage[] {
+  // Manual thinking forbids phantom pairs (R22): deliveries are text for the whole epoch.
+  return renderMessages(state.messages, { timestamps: false, deliveriesAsText: life.thinks });
+}
+
+/** The request as the provider is given it, its messages last, as the API reads them. */
+function requestOf(state: SessionState, life: LifeOptions, more: readonly RenderedMessage[] = []): ModelRequest {
+  const system = systemPrompt(state, 'You are an agent.');
+  return {
+    model: 'claude-opus-4-6',
+    max_tokens: 8_192,
+    ...(life.thinks ? { thinking: { type: 'enabled', budget_tokens: 1_024 } } : {}),
+    tools,
+    ...(system === undefined ? {} : { system }),
+    messages: [...messagesOf(state, life), ...more],
+  };
+}
+
+describe('the request of any life', () => {
+  it('I3, A8, T5: at every prefix of the log it is legal, as it goes over the wire', () => {
+    let checked = 0;
+    fc.assert(
+      fc.property(lifeOptions, steps(), (options, all) => {
+        const { machine } = new Life(options).live(all);
+        const state = emptyState(machine.state.id);
+        for (const turn of machine.turns) {
+          applyAll(state, turn.records, turn.at);
+          const messages = messagesOf(state, options);
+          // A prefix may end with the model's own words: then somebody has to say something first.
+          const isAsked = messages.at(-1)?.role === 'user';
+          const request = requestOf(state, options, isAsked ? [] : [{ role: 'user', content: 'go on' }]);
+          const wire: unknown = JSON.parse(encodeRequest(request));
+          expect(fatalOf(checkRequest(wire))).toEqual([]);
+          checked += 1;
+        }
+      }),
+      { numRuns: 150 },
+    );
+    expect(checked).toBeGreaterThan(1_000);
+  });
+
+  it('I10, A8, T5: within an epoch the bytes of an answered request are the beginning of the next', () => {
+    let compared = 0;
+    fc.assert(
+      fc.property(lifeOptions, steps(), (options, all) => {
+        interface Sent {
+          readonly turn: number;
+          readonly epoch: number;
+          readonly bytes: string;
+        }
+        let answered: Sent[] = [];
+        let issued: string | undefined;
+        new Life(options, {
+          called: ({ state }) => {
+            const bytes = JSON.stringify(requestOf(state, options));
+            issued = bytes;
+            const before = answered.at(-1);
+            if (before?.epoch !== state.epoch) return;
+            compared += 1;
+            // Less the two brackets that end it.
+            expect(bytes.startsWith(before.bytes.slice(0, -2))).toBe(true);
+          },
+          answered: ({ state, machine }) => {
+            if (issued === undefined) return;
+            answered.push({ turn: machine.turns.length, epoch: state.epoch, bytes: issued });
+          },
+          reloaded: (_life, turnCount) => {
+            answered = answered.filter(({ turn }) => turn < turnCount);
+            issued = undefined;
+          },
+        }).live(all);
+      }),
+      { numRuns: 300 },
+    );
+    expect(compared).toBeGreaterThan(100);
+  });
+});

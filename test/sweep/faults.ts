@@ -1,0 +1,134 @@
+/**
+ * The disk under a sweep: it counts everything that is asked of it, and lets exactly the planned operations fail.
+ *
+ * Owns: the number of the next operation. Does not own: what the process makes of a failure.
+ *  O1 operations are numbered from 1 over all disks, all processes and all lives of one run: equal runs number them alike;
+ *  O2 a refusal lasts a while: the device takes writes again only after `OUTAGE_MS`;
+ *  O3 what is refused for want of space did not happen; what fails with an i/o error turns out to have happened.
+ */
+import type { Journal } from '../../src/journal/journal.ts';
+import {
+  type DeviceSurroundings,
+  refused,
+  type SimulatedDevice,
+} from '../../src/testing/simulation/simulated-device.ts';
+import type { SimulatedDisk } from '../../src/testing/simulation/simulated-machine.ts';
+import type { SimulatedProcess } from '../../src/testing/simulation/world.ts';
+
+/** How an operation may fail: the process dies before, in the middle, or after it; or the device refuses it. */
+export const FAULT_KINDS = ['before', 'torn', 'after', 'ENOSPC', 'EIO'] as const;
+
+export type FaultKind = (typeof FAULT_KINDS)[number];
+
+/** One fault at one operation, from 1. */
+export interface PlannedFault {
+  readonly kind: FaultKind;
+  readonly at: number;
+}
+
+/** What is asked of a disk: a journal is opened, a batch is written, a journal that was refused is tried again. */
+export type OperationKind = 'open' | 'write' | 'reopen';
+
+interface Operation {
+  readonly kind: OperationKind;
+  readonly tear: () => void;
+  readonly commit: () => void;
+  /** It was refused, and took effect all the same, as will be seen later. */
+  readonly doubt?: () => void;
+}
+
+/** Virtual ms of one operation. */
+const OPERATION_MS = 1;
+/** Virtual ms for which a device that refused goes on refusing: longer than one attempt to recover. */
+const OUTAGE_MS = 2_500;
+
+/** True for the faults that can happen to such an operation: only a write is long enough to be torn. */
+export function canFail(operation: OperationKind, kind: FaultKind): boolean {
+  return kind !== 'torn' || operation === 'write';
+}
+
+/** See the head of the file. `dies`: what a crash takes along. */
+export class SweepDisk implements SimulatedDisk {
+  /** Kinds of the operations so far; index 0 is operation 1. */
+  readonly operations: OperationKind[] = [];
+  /** Numbers of the planned operations that were reached. */
+  readonly struck: number[] = [];
+  /** While true everything is refused: an outage that is part of the story. */
+  isFull = false;
+  readonly #plan: ReadonlyMap<number, FaultKind>;
+  readonly #dies: 'process' | 'thread';
+  #refusesUntil = 0;
+
+  constructor(plan: readonly PlannedFault[], dies: 'process' | 'thread') {
+    this.#plan = new Map(plan.map(({ at, kind }) => [at, kind]));
+    this.#dies = dies;
+  }
+
+  async open(process: SimulatedProcess, surroundings: DeviceSurroundings, open: () => Journal): Promise<Journal> {
+    const opened: Journal[] = [];
+    const commit = (): void => void opened.push(open());
+    await this.#operate(process, surroundings, { kind: 'open', tear: () => undefined, commit });
+    const [journal] = opened;
+    if (journal === undefined) throw new Error('an opening was neither refused nor done');
+    return journal;
+  }
+
+  device(process: SimulatedProcess, surroundings: DeviceSurroundings): SimulatedDevice {
+    // A write that failed with an i/o error may be found done when the device is taken up again.
+    let inDoubt: (() => void) | undefined;
+    return ({ kind, tear, commit }) =>
+      this.#operate(process, surroundings, {
+        kind,
+        tear,
+        commit: () => {
+          inDoubt?.();
+          inDoubt = undefined;
+          commit();
+        },
+        doubt: () => {
+          inDoubt = commit;
+        },
+      });
+  }
+
+  #operate(process: SimulatedProcess, surroundings: DeviceSurroundings, operation: Operation): Promise<void> {
+    return new Promise((resolve, reject) => {
+      surroundings.world.schedule(process, OPERATION_MS, () => {
+        this.operations.push(operation.kind);
+        const number = this.operations.length;
+        const fault = this.#plan.get(number);
+        if (fault !== undefined) this.struck.push(number);
+        surroundings.trace(`operation ${number}: ${operation.kind}${fault === undefined ? '' : `, ${fault}`}`);
+        this.#do(process, surroundings, operation, fault).then(resolve, reject);
+      });
+    });
+  }
+
+  /** Resolves when the operation is done, rejects when it is refused, and does neither when the process died of it. */
+  async #do(
+    process: SimulatedProcess,
+    surroundings: DeviceSurroundings,
+    operation: Operation,
+    fault: FaultKind | undefined,
+  ): Promise<void> {
+    const now = surroundings.world.elapsedMs;
+    const die = (): Promise<never> => {
+      if (this.#dies === 'process') surroundings.crash(`at a ${operation.kind}`);
+      else process.kill();
+      return new Promise(() => undefined);
+    };
+    if (fault === 'before') return die();
+    if (fault === 'torn') {
+      operation.tear();
+      return die();
+    }
+    if (fault === 'ENOSPC' || fault === 'EIO') this.#refusesUntil = now + OUTAGE_MS;
+    if (this.isFull || now < this.#refusesUntil) {
+      if (fault === 'EIO') operation.doubt?.();
+      surroundings.refused();
+      throw fault === 'EIO' ? refused('EIO', 'i/o error') : refused('ENOSPC', 'no space left on device');
+    }
+    operation.commit();
+    return fault === 'after' ? die() : undefined;
+  }
+}

@@ -1,0 +1,10 @@
+/** All scenarios that are swept. */
+import type { Scenario } from './scenario.ts';
+import { FAMILIES } from './scenarios/families.ts';
+import { MODELS } from './scenarios/models.ts';
+import { STORES } from './scenarios/stores.ts';
+import { TOOLS } from './scenarios/tools.ts';
+import { TURNS } from './scenarios/turns.ts';
+
+/** By name, each one different. */
+export const SCENARIOS: readonly Scenario[] = [...TURNS, ...TOOLS, ...MODELS, ...FAMILIES, ...STORES];

@@ -1,0 +1,82 @@
+/** The model of a story: answers as the story says, after checking each request and telling the ledger of it. */
+import { checkRequest, fatalOf } from '../../src/context/legality.ts';
+import { PausedTurns } from '../../src/models/paused-turns.ts';
+import type { ModelProvider, ModelRequest, RequestMessage } from '../../src/models/provider.ts';
+import type { Reply } from '../../src/models/script.ts';
+import { createScriptedProvider } from '../../src/models/scripted-provider.ts';
+import { digestOf, type Ledger } from '../../src/testing/simulation/ledger.ts';
+import type { SimulatedProcess, World } from '../../src/testing/simulation/world.ts';
+import type { Ask } from './scenario.ts';
+
+/** What a story's model needs. */
+export interface StoryModelParts {
+  readonly world: World;
+  readonly ledger: Ledger;
+  readonly incarnationOf: (session: string) => number;
+  readonly trace: (text: string) => void;
+  readonly answer: (ask: Ask) => Reply;
+  readonly outside: Set<string>;
+}
+
+/** Virtual ms of a call whose reply says nothing of it. */
+const CALL_MS = 300;
+/** Names of messages and tasks. */
+const UIDS = /\b[mt]\d+\b/g;
+
+/** One model for all lives of a run. */
+export class StoryModel {
+  readonly #parts: StoryModelParts;
+  readonly #paused = new PausedTurns();
+  readonly #asked = new Map<string, number>();
+
+  constructor(parts: StoryModelParts) {
+    this.#parts = parts;
+  }
+
+  /** The provider of a process or a thread: its calls die with it. */
+  providerOf(process: SimulatedProcess): ModelProvider {
+    const script = createScriptedProvider((request, { session }) => this.#reply(request, session), {
+      clock: this.#parts.world.clockOf(process),
+      strict: false,
+    });
+    return {
+      name: 'story',
+      generate: async (request, context) => {
+        // A call of a process that is dead was never made.
+        if (!process.isAlive) return new Promise(() => undefined);
+        this.#hear(request, context.session);
+        const response = await script.generate(request, context);
+        this.#paused.note(request, response);
+        return response;
+      },
+    };
+  }
+
+  #reply(request: ModelRequest, session: string): Reply {
+    const said = JSON.stringify(request.messages);
+    const before = this.#asked.get(said) ?? 0;
+    this.#asked.set(said, before + 1);
+    const names = request.messages.map(uidsOf).findLast((found) => found.length > 0) ?? [];
+    const uids = [...new Set(names)].join('+');
+    const reply = this.#parts.answer({ session, said, uids, before, request, outside: this.#parts.outside });
+    return typeof reply === 'string' ? { text: reply, delayMs: CALL_MS } : { delayMs: CALL_MS, ...reply };
+  }
+
+  #hear(request: ModelRequest, session: string): void {
+    const { ledger, incarnationOf, trace } = this.#parts;
+    const illegal = fatalOf(checkRequest(request, { isPausedTurn: (blocks) => this.#paused.has(blocks) }));
+    for (const { rule, path, message } of illegal) {
+      ledger.violate('illegal', `request of ${session}: ${rule} ${path}: ${message}`);
+    }
+    const calls = ledger.calls.get(session) ?? [];
+    ledger.calls.set(session, calls);
+    const digest = digestOf(JSON.stringify(request.messages));
+    calls.push({ incarnation: incarnationOf(session), digest, whole: digestOf(JSON.stringify(request)) });
+    trace(`model call of ${session}: ${request.messages.length} messages, ${digest}`);
+  }
+}
+
+/** Names of messages and tasks in a message, as they stand in it. */
+function uidsOf(message: RequestMessage): readonly string[] {
+  return JSON.stringify(message).replaceAll('\\n', ' ').match(UIDS) ?? [];
+}

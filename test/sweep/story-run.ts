@@ -1,0 +1,310 @@
+/**
+ * One run of a scenario: lives of a runtime over virtual time, a planned fault or two, recovery, and everything that must be
+ * true afterwards. Resolves whatever happens; the same plan gives the same run on any machine.
+ */
+import { SHARD_BOUNDS } from '../../src/base/bounds.ts';
+import { StoreFullError, TroupeError } from '../../src/base/errors.ts';
+import type { MemoryStore } from '../../src/journal/memory-journal.ts';
+import type { Runtime } from '../../src/runtime/runtime.ts';
+import { snapshotState } from '../../src/session/state.ts';
+import { Faults } from '../../src/testing/simulation/faults.ts';
+import { Invariants } from '../../src/testing/simulation/invariants.ts';
+import { Ledger, type Violation } from '../../src/testing/simulation/ledger.ts';
+import { RunWatch } from '../../src/testing/simulation/run-watch.ts';
+import { SeededRandom } from '../../src/testing/simulation/seeded-random.ts';
+import { SimulatedMachine } from '../../src/testing/simulation/simulated-machine.ts';
+import { SimulatedTools } from '../../src/testing/simulation/simulated-tools.ts';
+import { type Reading, readStores, type Stories } from '../../src/testing/simulation/store-reading.ts';
+import { SimulatedProcess, World } from '../../src/testing/simulation/world.ts';
+import { type OperationKind, type PlannedFault, SweepDisk } from './faults.ts';
+import { compareLines, isLine, type Part, type Scenario } from './scenario.ts';
+import { Stage, type StoryEnd } from './stage.ts';
+import { StoryModel } from './story-model.ts';
+import { storyTools } from './story-tools.ts';
+
+/** How to run. */
+export interface RunOptions {
+  /** Which operations fail, and how. */
+  readonly plan: readonly PlannedFault[];
+  /** Does something to what the checks look at, between the last close and the last look: for tests of the checks themselves. */
+  readonly doctor?: (stores: readonly MemoryStore[], ledger: Ledger) => void | Promise<void>;
+}
+
+/** What happened. */
+export interface RunResult {
+  /** Kinds of the operations of all lives but the last, which only looks; index 0 is operation 1. */
+  readonly operations: readonly OperationKind[];
+  /** Numbers of the planned operations that were reached. */
+  readonly struck: readonly number[];
+  readonly violations: readonly Violation[];
+  readonly trace: readonly string[];
+  readonly lives: number;
+}
+
+/** The seed of the order in which what happens at once happens. */
+const SEED = 7;
+/** Lives one part of a story may need: a few more than there are faults. */
+const LIVES_MAX = 8;
+/** Virtual ms a service waits before it opens a store again that did not open. */
+const OPEN_AGAIN_MS = 1_000;
+const CLOSE_MS = 5_000;
+
+/** Plays a scenario with the faults of a plan. */
+export async function runStory(scenario: Scenario, options: RunOptions): Promise<RunResult> {
+  return new StoryRun(scenario, options).run();
+}
+
+class StoryRun {
+  readonly #scenario: Scenario;
+  readonly #options: RunOptions;
+  readonly #ledger = new Ledger();
+  readonly #watch = new RunWatch(this.#ledger, (text) => this.#note(text));
+  readonly #world: World;
+  readonly #disk: SweepDisk;
+  readonly #machine: SimulatedMachine;
+  readonly #model: StoryModel;
+  readonly #threadTools: SimulatedTools;
+  readonly #invariants: Invariants;
+  readonly #harness = new SimulatedProcess('harness');
+  readonly #outside = new Set<string>();
+  readonly #running = new Set<string>();
+  readonly #trace: string[] = [];
+  #end: StoryEnd | undefined;
+  #lives = 0;
+
+  constructor(scenario: Scenario, options: RunOptions) {
+    this.#scenario = scenario;
+    this.#options = options;
+    const random = new SeededRandom(SEED);
+    const faults = new Faults(random.fork(), new Set());
+    faults.off();
+    this.#world = new World(random.fork(), this.#watch);
+    this.#disk = new SweepDisk(options.plan, scenario.sessionThreads === true ? 'thread' : 'process');
+    const shared = {
+      world: this.#world,
+      faults,
+      ledger: this.#ledger,
+      incarnationOf: (session: string): number => this.#machine.incarnationOf(session),
+      trace: (text: string): void => this.#note(text),
+    };
+    this.#model = new StoryModel({ ...shared, answer: scenario.model, outside: this.#outside });
+    this.#threadTools = new SimulatedTools(shared);
+    this.#machine = new SimulatedMachine({
+      ...shared,
+      bounds: { ...SHARD_BOUNDS, ...scenario.bounds },
+      shards: scenario.shards ?? 1,
+      model: this.#model,
+      tools: this.#threadTools,
+      disk: this.#disk,
+      crashed: (process, why) => {
+        this.#note(`crash ${why}`);
+        process.kill();
+      },
+    });
+    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf);
+  }
+
+  async run(): Promise<RunResult> {
+    let operations: readonly OperationKind[] = [];
+    await this.#watch.run(this.#world, this.#harness, async () => {
+      const count = await this.#drive();
+      operations = this.#disk.operations.slice(0, count);
+    });
+    const { violations } = this.#ledger;
+    return { operations, struck: this.#disk.struck, violations, trace: this.#trace, lives: this.#lives };
+  }
+
+  /** All parts, each until it ended in peace; then the checks. Resolves to the number of operations of the story. */
+  async #drive(): Promise<number> {
+    const { parts } = this.#scenario;
+    for (const [index, part] of parts.entries()) {
+      if (!(await this.#playToTheEnd(part, index === parts.length - 1))) return this.#disk.operations.length;
+    }
+    const operations = this.#disk.operations.length;
+    await this.#doctor();
+    const reading = await this.#check();
+    this.#invariants.checkFinished(reading.stories);
+    this.#checkReaders(reading.stories);
+    if (this.#end !== undefined) this.#checkEnding(this.#end);
+    if (this.#ledger.violations.length === 0) await this.#reopen(reading);
+    return operations;
+  }
+
+  /** Lets a test tamper, in real turns of the loop, without the world taking itself for finished. */
+  async #doctor(): Promise<void> {
+    let isDone = false;
+    const wait = (): void => {
+      if (!isDone) this.#world.schedule(this.#harness, 0, wait);
+    };
+    wait();
+    await this.#options.doctor?.(this.#machine.stores, this.#ledger);
+    isDone = true;
+  }
+
+  /** Lives of one part, until one of them closed in peace; false when something is broken. */
+  async #playToTheEnd(part: Part, isLast: boolean): Promise<boolean> {
+    for (let life = 0; life < LIVES_MAX; life += 1) {
+      const process = this.#begin();
+      const closed = await process.untilDeath(this.#live(process, part, isLast));
+      process.kill();
+      await this.#check();
+      if (this.#ledger.violations.length > 0) return false;
+      if (closed === true) return true;
+    }
+    this.#ledger.violate('stuck', 'a part of the story never came to its end');
+    return false;
+  }
+
+  #begin(): SimulatedProcess {
+    this.#lives += 1;
+    this.#note(`life ${this.#lives}`);
+    this.#running.clear();
+    // Somebody made room before the service was started again.
+    this.#disk.isFull = false;
+    return new SimulatedProcess(`life ${this.#lives}`, this.#harness);
+  }
+
+  /** One life: true when it was closed in peace. */
+  async #live(process: SimulatedProcess, part: Part, isLast: boolean): Promise<boolean> {
+    const runtime = await this.#open(process);
+    if (runtime === undefined) return false;
+    const stage = new Stage({
+      process,
+      runtime,
+      world: this.#world,
+      ledger: this.#ledger,
+      outside: this.#outside,
+      running: this.#running,
+      setFull: (isFull) => {
+        this.#note(isFull ? 'the disk is full' : 'the disk has room');
+        this.#disk.isFull = isFull;
+      },
+      trace: (text) => this.#note(text),
+    });
+    try {
+      await part.act(stage);
+      if (part.drains !== false) await stage.drain();
+      if (isLast) this.#end = await stage.end();
+    } catch (error) {
+      if (process.isAlive) this.#watch.uncaught(process, error);
+    }
+    stage.leave();
+    return this.#close(runtime, part.closeMs ?? CLOSE_MS);
+  }
+
+  async #close(runtime: Runtime, deadlineMs: number): Promise<boolean> {
+    this.#note('close');
+    try {
+      await runtime.close({ deadlineMs });
+      return true;
+    } catch (error) {
+      this.#note(`close failed: ${String(error)}`);
+      if (!(error instanceof StoreFullError)) this.#watch.uncaught(this.#harness, error);
+      return false;
+    }
+  }
+
+  /** Opens the runtime, again and again where the store refuses; undefined when something is broken. */
+  async #open(process: SimulatedProcess): Promise<Runtime | undefined> {
+    const scenario = this.#scenario;
+    const { shards = 1, sessionThreads, modelThreads: models = 0 } = scenario;
+    for (;;) {
+      try {
+        return await this.#machine.open(process, {
+          agents: scenario.agents(this.#tools(process)),
+          // A value runs on the host; with model threads the provider is data, which they build themselves.
+          provider: models > 0 ? { kind: 'module', url: 'simulated:model' } : this.#model.providerOf(process),
+          threads: { sessions: sessionThreads === true ? shards : 0, models, tools: 2 },
+          logger: this.#watch.logger(),
+          ...(scenario.durability === undefined ? {} : { durability: scenario.durability }),
+          ...(scenario.limits === undefined ? {} : { limits: scenario.limits }),
+          ...(scenario.settings === undefined ? {} : { settings: scenario.settings }),
+        });
+      } catch (error) {
+        this.#note(`open failed: ${String(error)}`);
+        // The store refuses, or the thread died before it served.
+        if (!(error instanceof TroupeError && error.retryable)) {
+          this.#watch.uncaught(process, error);
+          return undefined;
+        }
+      }
+      await this.#world.sleep(process, OPEN_AGAIN_MS);
+    }
+  }
+
+  #tools(process: SimulatedProcess): ReturnType<typeof storyTools> {
+    const parts = {
+      world: this.#world,
+      ledger: this.#ledger,
+      incarnationOf: (session: string): number => this.#machine.incarnationOf(session),
+      trace: (text: string): void => this.#note(text),
+      running: this.#running,
+    };
+    return storyTools(parts, process);
+  }
+
+  /** What was closed in peace opens without anything to recover, and stays as it is. */
+  async #reopen({ stories: before }: Reading): Promise<void> {
+    const process = this.#begin();
+    const looked = await process.untilDeath(
+      this.#open(process).then(async (runtime) => {
+        await runtime?.drain();
+        await runtime?.close({ deadlineMs: 0 });
+        return true;
+      }),
+    );
+    process.kill();
+    if (looked !== true) this.#ledger.violate('failed', 'what was closed in peace did not open again');
+    const { stories: after } = await this.#check();
+    for (const id of new Set([...before.keys(), ...after.keys()])) {
+      const [was, is] = [before.get(id), after.get(id)];
+      const isSame =
+        was !== undefined &&
+        is !== undefined &&
+        was.events.length === is.events.length &&
+        snapshotState(was.state) === snapshotState(is.state);
+      if (!isSame) this.#ledger.violate('changed', `${id} was closed in peace, and opening it again changed it`);
+    }
+  }
+
+  // ---- checks -------------------------------------------------------------------------------------------------------
+
+  async #check(): Promise<Reading> {
+    const reading = await readStores(this.#machine.stores);
+    this.#invariants.check(reading);
+    return reading;
+  }
+
+  /** I2 to the last event: whatever was read was read whole. */
+  #checkReaders(stories: Stories): void {
+    for (const [session, told] of this.#ledger.events) {
+      const events = stories.get(session)?.events.length ?? 0;
+      if (told.size !== events)
+        this.#ledger.violate('lost', `${told.size} of ${events} events of ${session} were told`);
+    }
+  }
+
+  #checkEnding({ logs, answers, replies }: StoryEnd): void {
+    const { ending } = this.#scenario;
+    for (const session of new Set([...logs.keys(), ...Object.keys(ending.logs)])) {
+      const problem = compareLines(logs.get(session) ?? [], ending.logs[session] ?? []);
+      if (problem !== undefined) this.#ledger.violate('changed', `the log of ${session} ${problem}`);
+    }
+    for (const [told, expected, what] of [
+      [answers, ending.answers ?? {}, 'answer'],
+      [replies, ending.replies ?? {}, 'reply'],
+    ] as const) {
+      for (const [uid, wanted] of Object.entries(expected)) {
+        const found = told.get(uid) ?? 'nothing';
+        if (!isLine(found, wanted))
+          this.#ledger.violate('changed', `the ${what} of ${uid} is ${found}, must be ${String(wanted)}`);
+      }
+    }
+  }
+
+  // ---- what surrounds it --------------------------------------------------------------------------------------------
+
+  #note(text: string): void {
+    this.#trace.push(`${(this.#world.elapsedMs / 1_000).toFixed(3).padStart(10)} ${text}`);
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * Goal: the sweep can fail. Method: stories with a wrong ending, stores that were doctored behind the runtime's back, a disk that
+ * lies; each must be reported, with a plan that shows it again.
+ */
+import { expect, test } from 'vitest';
+import type { MemoryStore } from '../../src/journal/memory-journal.ts';
+import { openMemoryJournal } from '../../src/journal/memory-journal.ts';
+import { decodeTurn, encodeTurn } from '../../src/session/records.ts';
+import { FAULT_KINDS } from './faults.ts';
+import { compareLines, type Scenario } from './scenario.ts';
+import { SCENARIOS } from './scenarios.ts';
+import { runStory } from './story-run.ts';
+import { describeFailure, sweep } from './sweep.ts';
+
+function scenario(name: string): Scenario {
+  const found = SCENARIOS.find((each) => each.name === name);
+  if (found === undefined) throw new Error(`no scenario ${name}`);
+  return found;
+}
+
+/** The kinds of what a run violates, each once. */
+function kinds(result: Awaited<ReturnType<typeof runStory>>): readonly string[] {
+  return [...new Set(result.violations.map(({ kind }) => kind))].sort();
+}
+
+/** Writes a session's last turn once more, as a store that repeats itself would have it. */
+async function repeatLastTurn(store: MemoryStore, session: string): Promise<void> {
+  const journal = openMemoryJournal({ store });
+  const key = journal.keyOf(session) ?? 0;
+  const last = [...journal.read(key, 0)].at(-1);
+  if (last === undefined) throw new Error(`${session} has no log`);
+  journal.append([{ key, data: encodeTurn(decodeTurn(last.data)) }]);
+  await journal.close();
+}
+
+test('T2: there are thirty scenarios and more, ten of them with pairs, each with a name of its own', () => {
+  expect(SCENARIOS.length).toBeGreaterThanOrEqual(30);
+  expect(SCENARIOS.filter(({ pairs }) => pairs === true).length).toBeGreaterThanOrEqual(10);
+  expect(new Set(SCENARIOS.map(({ name }) => name)).size).toBe(SCENARIOS.length);
+});
+
+test('T2: the same plan gives the same run, line by line', async () => {
+  const plan = [{ kind: 'torn', at: 5 }] as const;
+  const [one, two] = [
+    await runStory(scenario('model-spawns'), { plan }),
+    await runStory(scenario('model-spawns'), { plan }),
+  ];
+  expect(one.violations).toEqual([]);
+  expect(one.trace).toEqual(two.trace);
+});
+
+test('T2: each kind of fault happens: a crash costs a life, a refusal an attempt to recover', async () => {
+  for (const kind of FAULT_KINDS) {
+    const result = await runStory(scenario('tool-pure'), { plan: [{ kind, at: 3 }] });
+    expect(result.struck, kind).toEqual([3]);
+    const isRefusal = kind === 'ENOSPC' || kind === 'EIO';
+    // The last life only looks whether anything changes.
+    expect(result.lives, kind).toBe(isRefusal ? 2 : 3);
+    expect(result.operations.includes('reopen'), kind).toBe(isRefusal);
+  }
+});
+
+test('T2: a wrong ending is reported, with the command that shows it again', async () => {
+  const wrong: Scenario = { ...scenario('simple-turn'), ending: { logs: { main: ['user m1 please'] } }, pairs: false };
+  const { failures } = await sweep(wrong);
+  expect(failures.length).toBeGreaterThanOrEqual(3);
+  const [whole, first] = failures.map(describeFailure);
+  expect(whole).toContain('the log of main is');
+  expect(whole).toContain('agent answer to m1');
+  expect(first).toContain('test/sweep/replay.ts simple-turn before 1');
+  expect(first).toMatch(/operation 1: open, before/);
+});
+
+test('T2: a wrong answer, a session too many and a child without its reply are reported', async () => {
+  const story = scenario('spawn-with-mailbox');
+  const ending = { ...story.ending, replies: { t1: 'cancelled' } };
+  expect(kinds(await runStory({ ...story, ending }, { plan: [] }))).toEqual(['changed']);
+  const logs = { main: story.ending.logs['main'] ?? [] };
+  expect(kinds(await runStory({ ...story, ending: { logs } }, { plan: [] }))).toEqual(['changed']);
+  expect(
+    kinds(await runStory({ ...story, ending: { ...story.ending, answers: { m9: 'text' } } }, { plan: [] })),
+  ).toEqual(['changed']);
+});
+
+test('T2: a store that lost what was acknowledged is reported', async () => {
+  const result = await runStory(scenario('simple-turn'), {
+    plan: [],
+    doctor: async ([store]) => {
+      const journal = openMemoryJournal({ ...(store === undefined ? {} : { store }) });
+      journal.remove([journal.keyOf('main') ?? 0]);
+      await journal.close();
+    },
+  });
+  expect(kinds(result)).toContain('lost');
+});
+
+test('T2: a store that holds a turn twice is reported', async () => {
+  const result = await runStory(scenario('simple-turn'), {
+    plan: [],
+    doctor: async ([store]) => {
+      if (store !== undefined) await repeatLastTurn(store, 'main');
+    },
+  });
+  expect(result.violations).not.toEqual([]);
+});
+
+test('T2: a tool that takes effect behind the back of its log is reported', async () => {
+  const story = scenario('tool-once');
+  const result = await runStory(story, {
+    plan: [],
+    doctor: (_stores, ledger) => {
+      for (const run of ledger.tools.values()) run.starts.push(99);
+    },
+  });
+  expect(kinds(result)).toEqual(['repeated']);
+});
+
+test('T2: a fault that was planned and never reached is reported', async () => {
+  const { failures } = await sweep({ ...scenario('simple-turn'), pairs: false }, (story, { plan }) =>
+    runStory(story, { plan: plan.map(({ kind, at }) => ({ kind, at: at + 100 })) }),
+  );
+  expect(failures.map(({ result }) => result.violations[0]?.what)).toContain('a planned fault was never reached');
+});
+
+test('T2: lines must all be there, in their order or in any, those that may be missing aside', () => {
+  expect(compareLines(['a', 'b'], ['a', 'b'])).toBeUndefined();
+  expect(compareLines(['b', 'a'], ['a', 'b'])).toBeDefined();
+  expect(compareLines(['a'], ['a', 'b'])).toBeDefined();
+  expect(compareLines(['a', 'b'], ['a'])).toBeDefined();
+  expect(compareLines(['a', 'c'], ['a', { maybe: 'b' }, /^c/])).toBeUndefined();
+  expect(compareLines(['b', 'a'], { anyOrder: ['a', 'b'] })).toBeUndefined();
+  expect(compareLines(['b', 'a', 'a'], { anyOrder: ['a', 'b'] })).toBeDefined();
+  expect(compareLines(['b', 'a', 'c'], { anyOrder: ['a', /b/, { maybe: 'c' }] })).toBeUndefined();
+  expect(compareLines(['b'], { anyOrder: ['a', /b/] })).toBeDefined();
+});
