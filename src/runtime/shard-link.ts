@@ -49,7 +49,7 @@ export interface LinkParts {
 }
 
 /** A thread on which a shard answers `shard.start` and then all methods of the protocol. */
-export interface ShardThread extends Pick<Thread, 'endpoint' | 'terminate'> {
+export interface ShardThread extends Pick<Thread, 'endpoint' | 'exit'> {
   /** Runs `listener` once when the thread has ended. */
   onExit(listener: () => void): void;
   /** Lets the thread call the host's values; returns what ends that. */
@@ -147,7 +147,7 @@ export class ShardLink {
   /** Kills the thread as a crash would; it is replaced. For tests of that. */
   async kill(): Promise<void> {
     const incarnation = await this.#running();
-    await incarnation.thread?.terminate();
+    await incarnation.thread?.exit();
   }
 
   async close(deadlineMs: number): Promise<void> {
@@ -161,8 +161,8 @@ export class ShardLink {
       if (!incarnation.isGone) throw error;
     } finally {
       this.#current = undefined;
+      await incarnation.thread?.exit();
       incarnation.endpoint.close();
-      await incarnation.thread?.terminate();
       incarnation.end();
     }
   }
@@ -191,7 +191,7 @@ export class ShardLink {
     try {
       await endpoint.call('shard.start', undefined);
     } catch (error) {
-      await thread.terminate();
+      await thread.exit();
       throw error;
     }
     return incarnation;
@@ -332,12 +332,12 @@ export class ShardLink {
 
 function startWorker(plan: ShardPlan): ShardThread {
   const ports = createBridgePorts();
-  const { endpoint, onExit, terminate } = startThread(workerUrl('./shard.worker', import.meta.url), {
+  const { endpoint, onExit, exit } = startThread(workerUrl('./shard.worker', import.meta.url), {
     name: `troupe sessions ${plan.index}`,
     workerData: { plan, port: ports.wrapped },
     transfer: [ports.wrapped],
   });
-  return { endpoint, onExit, terminate, serve: (services) => exposeObject(services, ports.exposed) };
+  return { endpoint, onExit, exit, serve: (services) => exposeObject(services, ports.exposed) };
 }
 
 /** Neither done nor not done, as far as anybody can tell (L2). */

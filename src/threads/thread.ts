@@ -3,7 +3,7 @@
  *
  * Owns: the worker and its endpoint. Does not own: what is said over it, and whether a thread that died is replaced.
  *
- * W1 `onExit` listeners run exactly once, whatever ends the thread: its own exit, an uncaught error, `terminate`.
+ * W1 `onExit` listeners run exactly once, whatever ends the thread: its own exit, an uncaught error, `exit`, `terminate`.
  */
 import {
   isMainThread,
@@ -13,7 +13,7 @@ import {
   Worker,
   workerData,
 } from 'node:worker_threads';
-import { THREAD_END_MS } from '../base/bounds.ts';
+import { THREAD_END_MS, THREAD_EXIT_MS } from '../base/bounds.ts';
 import { asError, TroupeError } from '../base/errors.ts';
 import { createEndpoint } from './batched-endpoint.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -52,9 +52,17 @@ export interface Thread {
   onExit(listener: (exit: ThreadExit) => void): void;
   /** Ends the thread, a spinning one too; resolves when it is gone, after `THREAD_END_MS` at the latest. Safe to call again. */
   terminate(): Promise<void>;
+  /**
+   * Asks the thread to end of itself, at the next turn of its loop, and ends it as `terminate` does when it has not after
+   * `THREAD_EXIT_MS`. For a thread that works in an addon: one that is torn out of a native call can take the process with it.
+   */
+  exit(): Promise<void>;
   /** Lets the process end though the thread runs. */
   unref(): void;
 }
+
+/** The note that asks a thread to end of itself. */
+const EXIT = 'thread.exit';
 
 /** Starts a thread. Never throws for what happens inside it: that is an exit. */
 export function startThread(entry: URL, options: ThreadOptions): Thread {
@@ -65,9 +73,15 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
     ...(options.resourceLimits === undefined ? {} : { resourceLimits: workerLimits(options.resourceLimits) }),
     ...(options.execArgv === undefined ? {} : { execArgv: [...options.execArgv] }),
   });
+  const endpoint = createEndpoint(worker);
   let exit: ThreadExit | undefined;
   let fault: Error | undefined;
   const listeners: ((exit: ThreadExit) => void)[] = [];
+  const onExit = (listener: (exit: ThreadExit) => void): void => {
+    const ended = exit;
+    if (ended === undefined) listeners.push(listener);
+    else queueMicrotask(() => listener(ended));
+  };
   worker.on('error', (error: unknown) => {
     fault = asError(error);
   });
@@ -78,14 +92,15 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
   });
   return {
     name: options.name,
-    endpoint: createEndpoint(worker),
-    onExit(listener) {
-      const ended = exit;
-      if (ended === undefined) listeners.push(listener);
-      else queueMicrotask(() => listener(ended));
-    },
+    endpoint,
+    onExit,
     async terminate() {
       await settledInTime(worker.terminate());
+    },
+    async exit() {
+      endpoint.notify(EXIT, undefined);
+      await settledInTime(new Promise<void>((resolve) => onExit(() => resolve())), THREAD_EXIT_MS);
+      if (exit === undefined) await settledInTime(worker.terminate());
     },
     unref() {
       worker.unref();
@@ -93,11 +108,11 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
   };
 }
 
-/** Resolves when `ending` has settled, or after `THREAD_END_MS`: nothing can end a thread that never leaves native code. */
-export async function settledInTime(ending: Promise<unknown>): Promise<void> {
+/** Resolves when `ending` has settled, or after `waitMs`: nothing can end a thread that never leaves native code. */
+export async function settledInTime(ending: Promise<unknown>, waitMs: number = THREAD_END_MS): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, THREAD_END_MS);
+    timer = setTimeout(resolve, waitMs);
   });
   await Promise.race([ending.catch(() => undefined), late]);
   clearTimeout(timer);
@@ -128,6 +143,7 @@ export function serveThread(handlers: Readonly<Record<string, (payload: unknown)
     throw new TroupeError('internal', 'a worker entry was loaded outside a worker thread');
   }
   const endpoint = createEndpoint(parentPort);
+  endpoint.handle(EXIT, () => process.exit(1));
   for (const [method, handler] of Object.entries(handlers)) endpoint.handle(method, handler);
   return { endpoint, data: workerData };
 }

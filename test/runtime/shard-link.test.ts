@@ -43,7 +43,7 @@ function thread(isDying: boolean): ShardThread {
     onExit: (listener) => {
       exited = listener;
     },
-    terminate: async () => undefined,
+    exit: async () => undefined,
     serve: () => () => undefined,
   };
 }

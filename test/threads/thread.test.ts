@@ -70,6 +70,22 @@ describe('startThread', () => {
     expect(await call).toMatchObject({ code: 'internal' });
   });
 
+  test('W1: a thread that is asked ends of itself, without being torn out of what it does', async () => {
+    const thread = start();
+    await thread.endpoint.call('echo', 0);
+    await thread.exit();
+    expect(await exitOf(thread)).toEqual({ exitCode: 1 });
+    expect(await thread.endpoint.call('said', 0).catch((error: unknown) => error)).toMatchObject({ code: 'internal' });
+  });
+
+  test('W1: a thread that spins when it is asked is terminated', async () => {
+    const thread = start();
+    await thread.endpoint.call('echo', 0);
+    const call = thread.endpoint.call('spin', 0).catch((error: unknown) => error);
+    await thread.exit();
+    expect(await call).toMatchObject({ code: 'internal' });
+  });
+
   test('W1: an entry that does not exist is an exit, not a throw', async () => {
     const thread = startThread(new URL('./fixtures/missing.worker.ts', import.meta.url), { name: 'missing' });
     expect((await exitOf(thread)).error).toBeInstanceOf(Error);

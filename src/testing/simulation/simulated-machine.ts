@@ -169,7 +169,7 @@ export class SimulatedMachine {
     return {
       endpoint: line.near,
       onExit: (listener) => void onExit.push(listener),
-      terminate: async () => thread.kill(),
+      exit: async () => thread.kill(),
       serve: (services) => {
         serveServices(bridge.near, services);
         return () => bridge.near.close();

@@ -1,10 +1,11 @@
 /**
  * A worker thread that owns a journal: opens the directory in `workerData`, appends for ever, and posts how many entries are
- * durable. It is never told to stop; it is terminated.
+ * durable. It ends when it is sent anything, without closing the journal.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
 
+parentPort?.on('message', () => process.exit(1));
 const { directory, callers } = workerData as { directory: string; callers: number };
 const journal = await openLmdbJournal({ directory, durability: 'flush' });
 const key = journal.intern('a');
