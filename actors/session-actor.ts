@@ -30,6 +30,8 @@ export class SessionActor {
   retryTimer: unknown;
   /** A restart by the supervisor is due. */
   restartTimer: unknown;
+  /** The tree turn that last reached it; see `runTreeTurn`. */
+  touchedIn = 0;
   #window: RequestWindow | undefined;
 
   constructor(id: string, key: SessionKey, state: SessionState, history: { turns: number; position: number }) {

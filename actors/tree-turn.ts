@@ -30,14 +30,18 @@ export interface ActorEffect {
   readonly effect: Effect;
 }
 
+/** What one session wrote in a tree turn. */
+export interface ActorWrite {
+  readonly actor: SessionActor;
+  records: readonly SessionRecord[];
+}
+
 /** What a tree turn did. */
 export interface TreeTurnOutcome {
-  /** Records by session, in the order the sessions were reached. */
-  readonly writes: ReadonlyMap<SessionActor, readonly SessionRecord[]>;
+  /** Records by session, in the order the sessions were reached; one entry a session. */
+  readonly writes: readonly ActorWrite[];
   /** Effects for the outside, in order. */
   readonly effects: readonly ActorEffect[];
-  /** Sessions whose state was looked at and perhaps changed. */
-  readonly touched: ReadonlySet<SessionActor>;
 }
 
 interface Step {
@@ -47,32 +51,40 @@ interface Step {
 
 /**
  * Runs inputs of one session and all that follows from them within the tree. Throws only for broken invariants, after which every actor in
- * `touched` is to be dropped and read again from the log; nothing was journalled then.
+ * `touched` is to be dropped and read again from the log; nothing was journalled then. `touched` takes each session that was
+ * looked at and perhaps changed, once; `turn` is a number no other turn of the same actors has, by which it knows them.
  */
 export function runTreeTurn(
   access: TreeAccess,
   actor: SessionActor,
   inputs: readonly Input[],
-  touched: Set<SessionActor>,
+  touched: SessionActor[],
+  turn: number,
 ): TreeTurnOutcome {
-  const writes = new Map<SessionActor, readonly SessionRecord[]>();
+  const writes: ActorWrite[] = [];
   const effects: ActorEffect[] = [];
   const queue: Step[] = inputs.map((input) => ({ actor, input }));
-  for (let step = queue.shift(); step !== undefined; step = queue.shift()) {
-    const { actor: current } = step;
-    touched.add(current);
-    const outcome = runTurn(current.state, step.input, access.environment(current), access.observer(current));
-    if (outcome.records.length > 0) {
-      const before = writes.get(current);
-      writes.set(current, before === undefined ? outcome.records : [...before, ...outcome.records]);
+  for (let index = 0; index < queue.length; index += 1) {
+    const { actor: current, input } = queue[index] as Step;
+    if (current.touchedIn !== turn) {
+      current.touchedIn = turn;
+      touched.push(current);
     }
+    const outcome = runTurn(current.state, input, access.environment(current), access.observer(current));
+    if (outcome.records.length > 0) write(writes, current, outcome.records);
     for (const effect of outcome.effects) {
       const next = followUps(access, current, effect);
       if (next === 'outside') effects.push({ actor: current, effect });
       else queue.push(...next);
     }
   }
-  return { writes, effects, touched };
+  return { writes, effects };
+}
+
+function write(writes: ActorWrite[], actor: SessionActor, records: readonly SessionRecord[]): void {
+  const before = writes.length === 0 ? undefined : writes.find((each) => each.actor === actor);
+  if (before === undefined) writes.push({ actor, records });
+  else before.records = [...before.records, ...records];
 }
 
 /** The steps an effect is within the tree, none where its target is gone (R23), or `outside`. */

@@ -85,7 +85,15 @@ export const STREAM_LINE_BYTES_MAX: number = 10 * 1024 * 1024;
 /** Milliseconds `close()` waits by default for running half-steps before it parks them. */
 export const CLOSE_DEADLINE_MS = 10_000;
 /** Idle sessions kept in memory per shard, so that a conversation's next message need not read the disk. */
-export const HOT_SESSIONS_MAX = 256;
+export const HOT_SESSIONS_MAX = 10_000;
+/** Turns of a session that may wait for the disk when a `pure` tool is started ahead of it: two half-steps. */
+export const RUN_AHEAD_TURNS_MAX = 8;
+/** Children that have ended, of those: they have told what they were for. */
+export const ENDED_SESSIONS_MAX = 256;
+/** Tokens of the conversations of those sessions together: about 256 MB, as a token is held as four characters, twice, with its keys. */
+export const HOT_TOKENS_MAX = 16_000_000;
+/** Milliseconds an idle session stays in memory after its last use: reading it again costs a fraction of one. */
+export const SESSION_IDLE_MS = 10_000;
 /** Session threads a runtime may have. */
 export const SHARDS_MAX = 64;
 /** Restarts of one session thread within `SHARD_RESTART_PERIOD_MS` before its sessions are given up. */
@@ -96,6 +104,8 @@ export const SHARD_RESTART_PERIOD_MS = 60_000;
 export const ENDPOINT_CALLS_MAX = 1_000_000;
 /** Frames of one posted batch; a longer one keeps the receiver from its other ports for milliseconds. */
 export const ENDPOINT_BATCH_MAX = 4_096;
+/** Frames an endpoint delivers in one turn of the loop: about a millisecond or two of a session thread's work. */
+export const ENDPOINT_SLICE_MAX = 64;
 /** Causes encoded with an error that crosses a thread, itself not counted. */
 export const ERROR_CAUSES_MAX = 5;
 /** Characters of a message or a stack encoded with an error that crosses a thread. */

@@ -37,11 +37,11 @@ export class Checkpointer {
   }
 
   /** A turn of these sessions was journalled: all of it in one call, since a checkpoint may be due in it (K1). */
-  changed(actors: Iterable<SessionActor>): void {
-    for (const actor of actors) {
+  changed(written: readonly { readonly actor: SessionActor }[]): void {
+    for (const { actor } of written) {
       this.#changed.add(actor);
-      this.#passive.delete(actor.key);
-      this.#dropped.delete(actor.key);
+      if (this.#passive.size > 0) this.#passive.delete(actor.key);
+      if (this.#dropped.size > 0) this.#dropped.delete(actor.key);
       this.#position = Math.max(this.#position, actor.position);
       this.#turns += 1;
     }

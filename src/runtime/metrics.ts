@@ -24,6 +24,9 @@ export type Counter = (typeof COUNTERS)[number];
 /** Values of all counters. */
 export type CounterValues = Readonly<Record<Counter, number>>;
 
+/** The place of each counter in the shared array. */
+const PLACES = Object.fromEntries(COUNTERS.map((name, place) => [name, place])) as Record<Counter, number>;
+
 /** Memory for one shard's counters. */
 export function createCounterMemory(): SharedArrayBuffer {
   return new SharedArrayBuffer(COUNTERS.length * Float64Array.BYTES_PER_ELEMENT);
@@ -38,12 +41,12 @@ export class Counters {
   }
 
   add(counter: Counter, amount = 1): void {
-    const index = COUNTERS.indexOf(counter);
-    this.#values[index] = (this.#values[index] ?? 0) + amount;
+    const place = PLACES[counter];
+    this.#values[place] = (this.#values[place] ?? 0) + amount;
   }
 
   set(counter: Counter, value: number): void {
-    this.#values[COUNTERS.indexOf(counter)] = value;
+    this.#values[PLACES[counter]] = value;
   }
 }
 

@@ -3,9 +3,9 @@
  * a session nobody waits for has none.
  */
 import { CancelledError, errorShape } from '../base/errors.ts';
-import type { ReceiptState } from '../session/state.ts';
 import type { ChildEnd } from './protocol.ts';
 import type { Reply } from './shard.ts';
+import type { Fate } from './turn-gathering.ts';
 
 interface ReceiptWaiter {
   readonly pendingId: number;
@@ -17,12 +17,6 @@ interface ReceiptWaiter {
 interface ExitWaiter {
   readonly reply: Reply;
   readonly again: () => void;
-}
-
-interface Fate {
-  readonly session: string;
-  readonly pendingId: number;
-  readonly receipt: ReceiptState;
 }
 
 /** See the head of the file. */

@@ -6,8 +6,8 @@
  * (`src/session`), how models and tools run (the pools), what the host does with events.
  * Invariants:
  *  H1 a turn is one synchronous function; its records are one append (A3, A6);
- *  H2 nothing that a turn tells or starts leaves before its records are flushed, but a model call and a cancellation,
- *     which tell nobody anything (architecture §4); in `strict` a model call waits too (A2);
+ *  H2 nothing that a turn tells or starts leaves before its records are flushed, but a model call, a call of a tool that is
+ *     declared `pure`, and a cancellation, which tell nobody anything (architecture §4); in `strict` the calls wait too (A2);
  *  H3 an actor whose turn threw, or whose flush failed, is dropped and read again from the log;
  *  H4 an idle session holds no timer and, beyond `ShardBounds.hotSessions`, no memory (A11).
  */
@@ -17,8 +17,14 @@ import { ModelCaller } from '../../actors/model-caller.ts';
 import type { Shelf } from '../../actors/result-shelf.ts';
 import { isRunnable, isRunning, isWaiting, SessionActor } from '../../actors/session-actor.ts';
 import { ToolRunner, type ToolStart } from '../../actors/tool-runner.ts';
-import { type ActorEffect, runTreeTurn, type TreeAccess } from '../../actors/tree-turn.ts';
-import { CHILDREN_LISTED_MAX, type Limits, type ShardBounds } from '../base/bounds.ts';
+import {
+  type ActorEffect,
+  type ActorWrite,
+  runTreeTurn,
+  type TreeAccess,
+  type TreeTurnOutcome,
+} from '../../actors/tree-turn.ts';
+import { CHILDREN_LISTED_MAX, type Limits, RUN_AHEAD_TURNS_MAX, type ShardBounds } from '../base/bounds.ts';
 import type { Clock, Random, Soon } from '../base/clock.ts';
 import { errorFromShape, errorShape, StoreFullError, TroupeError } from '../base/errors.ts';
 import type { Settings } from '../base/settings.ts';
@@ -28,8 +34,8 @@ import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
 import type { Observer } from '../session/apply.ts';
 import { turnName } from '../session/apply.ts';
 import type { Environment, Input } from '../session/inputs.ts';
-import { encodeTurn, type SessionRecord } from '../session/records.ts';
-import { emptyState, type ReceiptState } from '../session/state.ts';
+import { encodeTurn } from '../session/records.ts';
+import { emptyState } from '../session/state.ts';
 import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
 import { SUBAGENT_TRUNCATION_REASON } from '../tools/truncation.ts';
 import { Checkpointer } from './checkpointer.ts';
@@ -38,8 +44,12 @@ import { CrashCounter } from './crash-counter.ts';
 import { isHeadBlocked } from './head.ts';
 import type { Counters } from './metrics.ts';
 import type { LogLine } from './protocol.ts';
+import { QuietSessions } from './quiet-sessions.ts';
 import { readActor } from './session-reader.ts';
 import { ShardWaiters } from './shard-waiters.ts';
+import { TurnEnvironment } from './turn-environment.ts';
+import { TurnGathering } from './turn-gathering.ts';
+import { WaitingLine } from './waiting-line.ts';
 
 /** What the shard tells its host. */
 export interface ShardHost {
@@ -73,15 +83,6 @@ export interface Reply {
   reject(error: Error): void;
 }
 
-/** What one turn gathered for the time after its flush. */
-interface Gathered {
-  readonly events: SessionEvent[];
-  readonly settled: { readonly session: string; readonly pendingId: number; readonly receipt: ReceiptState }[];
-  readonly promoted: { readonly session: string; readonly pendingId: number; readonly receipt: ReceiptState }[];
-  /** Children that have an exit which somebody waits for. */
-  readonly exits: SessionActor[];
-}
-
 /** Wait between attempts to write to a device that refused, in ms. */
 const DEVICE_RETRY_MS = 1_000;
 /** Interrupted sessions resumed in one turn of the loop at start, so that the first half-step need not wait for all. */
@@ -100,14 +101,18 @@ export class Shard {
   readonly #crashes: CrashCounter;
   readonly #families: FamilySupervisor;
   readonly #hot = new Map<string, SessionActor>();
-  /** Quiet actors, least recently used first. */
-  readonly #quiet = new Set<SessionActor>();
+  readonly #quiet: QuietSessions;
   readonly #live = new Set<SessionActor>();
   /** Sessions that wait for `limits.liveSessions`. */
-  readonly #queued = new Set<string>();
+  readonly #queued = new WaitingLine();
   /** What is being read; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
-  #gathered: Gathered = gatherNothing();
+  #gathered = new TurnGathering();
+  /** Numbers the turns. */
+  #lastTurn = 0;
+  readonly #turnEnvironment: TurnEnvironment;
+  /** The session of the step under way. */
+  #stepping: SessionActor | undefined;
   /** Sessions as a crash left them: what was out for them is not out any more, and no turn has said so yet. */
   readonly #interrupted = new Set<string>();
   /** Interrupted sessions whose resuming is under way; `resumed()` waits for them. */
@@ -168,6 +173,18 @@ export class Shard {
       soon: parts.soon,
       monotonic: () => parts.clock.monotonic(),
     });
+    this.#quiet = new QuietSessions(parts.clock, parts.bounds.hotSessions, (actor) => this.#passivate(actor));
+    const { settings, limits, catalog, journal } = parts;
+    this.#turnEnvironment = new TurnEnvironment(
+      {
+        limits,
+        settings,
+        toolNamesOf: (name) => catalog.toolNamesOf(name),
+        exists: (id) => journal.keyOf(id) !== undefined,
+        isSupervised: () => this.#stepping !== undefined && this.#isSupervised(this.#stepping),
+      },
+      catalog.missing(''),
+    );
     this.#checkpointer = new Checkpointer(parts.journal, parts.clock, parts.bounds);
     this.#crashes = new CrashCounter(() => parts.clock.monotonic());
     this.#families = new FamilySupervisor(() => parts.clock.monotonic());
@@ -189,6 +206,7 @@ export class Shard {
     // A name without a log: the turn that was to make the session was lost.
     if (actor.state.agent === undefined) return undefined;
     this.#hot.set(sessionId, actor);
+    this.parts.counters.set('sessionsHot', this.#hot.size);
     this.#noteQuiet(actor);
     return actor;
   }
@@ -232,26 +250,22 @@ export class Shard {
   }
 
   #noteQuiet(actor: SessionActor): void {
-    this.#quiet.delete(actor);
     if (actor.isQuiet) this.#quiet.add(actor);
+    else this.#quiet.delete(actor);
   }
 
   /** Holds memory to its bound (H4). Never within a turn: an actor the turn has in hand must not be read a second time. */
   passivateSome(): void {
-    while (this.#quiet.size > this.parts.bounds.hotSessions) {
-      const [oldest] = this.#quiet;
-      if (oldest === undefined) return;
-      this.#passivate(oldest);
-    }
+    this.#quiet.leaveSome();
   }
 
   /** Takes an idle actor out of memory (A11). Its head is written with the next checkpoint. */
   #passivate(actor: SessionActor): void {
-    this.#quiet.delete(actor);
     this.#hot.delete(actor.id);
     this.#models.forget(actor.id);
     this.#checkpointer.passivated(actor);
     this.#clearTimer(actor);
+    this.parts.counters.set('sessionsHot', this.#hot.size);
   }
 
   // ---- turns --------------------------------------------------------------------------------------------------------
@@ -309,85 +323,110 @@ export class Shard {
   };
 
   #turn(actor: SessionActor, inputs: readonly Input[], reply: Reply | undefined): void {
-    const touched = new Set<SessionActor>();
-    const gathered = gatherNothing();
+    const touched: SessionActor[] = [];
+    const gathered = new TurnGathering();
     this.#gathered = gathered;
+    this.#lastTurn += 1;
     // One time for the whole turn: it is journalled with it, and a replay must not differ.
     this.#now = this.parts.clock.now();
-    let outcome: ReturnType<typeof runTreeTurn>;
+    let outcome: TreeTurnOutcome;
     try {
-      outcome = runTreeTurn(this.#access, actor, inputs, touched);
+      outcome = runTreeTurn(this.#access, actor, inputs, touched, this.#lastTurn);
     } catch (error) {
       this.#turnThrew(touched, error, reply);
       return;
     }
+    const { writes, effects } = outcome;
     this.parts.counters.add('turns');
-    this.#journal(outcome.writes);
+    this.#journal(writes);
     this.#watchChildren(touched, gathered);
     const late: ActorEffect[] = [];
-    for (const each of outcome.effects) if (!this.#runEarly(each)) late.push(each);
-    for (const each of touched) this.#afterTurn(each);
-    this.#commit([...outcome.writes.keys()], gathered, late, reply);
-    // Only now: these are turns of their own, and may tell the sessions of this one, whose events come first.
-    for (const { actor: parent, effect } of outcome.effects) {
-      if (effect.type === 'interruptChildren') this.#interruptChildren(parent, effect.reason);
+    let stopsChildren = false;
+    for (const each of effects) {
+      if (!this.#runEarly(each)) late.push(each);
+      if (each.effect.type === 'interruptChildren') stopsChildren = true;
     }
+    for (const each of touched) this.#afterTurn(each);
+    this.#commit(writes, gathered, late, reply);
+    // Only now: these are turns of their own, and may tell the sessions of this one, whose events come first.
+    if (stopsChildren) this.#interruptChildrenOf(effects);
     for (const each of touched) if (this.#interrupted.has(each.id)) this.submit(each.id, []);
     this.#admit();
     this.passivateSome();
     this.#gauge();
   }
 
-  #journal(writes: ReadonlyMap<SessionActor, readonly SessionRecord[]>): void {
-    if (writes.size === 0) return;
+  #journal(writes: readonly ActorWrite[]): void {
+    if (writes.length === 0) return;
     const at = this.#now;
-    const entries = [...writes].map(([actor, records]) => ({ key: actor.key, data: encodeTurn({ at, records }) }));
+    const entries = writes.map(({ actor, records }) => ({ key: actor.key, data: encodeTurn({ at, records }) }));
     const position = this.parts.journal.append(entries);
-    for (const actor of writes.keys()) {
+    for (const { actor } of writes) {
       actor.position = position;
       actor.unflushed += 1;
       actor.turnsSinceSnapshot += 1;
     }
-    this.#checkpointer.changed(writes.keys());
+    this.#checkpointer.changed(writes);
     this.parts.counters.add('journalTurns');
   }
 
   /** Puts what the turn tells and starts behind its flush, or does it at once when nothing is to be flushed. */
   #commit(
-    written: readonly SessionActor[],
-    gathered: Gathered,
+    writes: readonly ActorWrite[],
+    gathered: TurnGathering,
     late: readonly ActorEffect[],
     reply: Reply | undefined,
   ): void {
-    const release = (): void => {
-      for (const actor of written) {
-        actor.unflushed -= 1;
-        if (this.#hot.get(actor.id) === actor) this.#noteQuiet(actor);
-      }
-      this.#release(gathered, late, reply);
-      this.passivateSome();
-      this.#gauge();
-    };
-    const hasNothing = late.length === 0 && reply === undefined && gathered.events.length === 0;
-    if (written.length === 0 && (hasNothing || this.#commits.isEmpty)) {
-      release();
+    const hasNothing = late.length === 0 && reply === undefined && gathered.events === undefined;
+    if (writes.length === 0 && (hasNothing || this.#commits.isEmpty)) {
+      this.#committed(writes, gathered, late, reply);
       return;
     }
-    this.#commits.add({ release, refuse: (error) => reply?.reject(storeError(error)) });
+    this.#commits.add({
+      release: () => this.#committed(writes, gathered, late, reply),
+      refuse: (error) => reply?.reject(storeError(error)),
+    });
+  }
+
+  /** The turn is durable. */
+  #committed(
+    writes: readonly ActorWrite[],
+    gathered: TurnGathering,
+    late: readonly ActorEffect[],
+    reply: Reply | undefined,
+  ): void {
+    for (const { actor } of writes) {
+      actor.unflushed -= 1;
+      if (actor.unflushed === 0 && this.#hot.get(actor.id) === actor) this.#noteQuiet(actor);
+    }
+    this.#release(gathered, late, reply);
+    this.passivateSome();
+    this.#gauge();
   }
 
   /** Tells first and starts then: what starts may be a turn of its own, and tell what comes after this. */
-  #release(gathered: Gathered, late: readonly ActorEffect[], reply: Reply | undefined): void {
+  #release(gathered: TurnGathering, late: readonly ActorEffect[], reply: Reply | undefined): void {
     this.#answer(late, reply);
-    this.waiters.promoted(gathered.promoted);
-    this.waiters.settled(gathered.settled);
-    for (const { id, state } of gathered.exits) if (state.exit !== undefined) this.waiters.exited(id, state.exit);
-    if (gathered.events.length > 0) this.parts.host.events(gathered.events);
+    const { promoted, settled, exits, events } = gathered;
+    if (promoted !== undefined) this.waiters.promoted(promoted);
+    if (settled !== undefined) this.waiters.settled(settled);
+    for (const { id, state } of exits ?? []) if (state.exit !== undefined) this.waiters.exited(id, state.exit);
+    if (events !== undefined) this.parts.host.events(events);
     for (const { actor, effect } of late) {
       if (effect.type === 'runTool') this.#startTool(actor, effect);
       else if (effect.type === 'callModel') this.#callModel(actor, effect.halfStep, effect.attempt);
     }
     this.#checkDrained();
+  }
+
+  /**
+   * A call that changes nothing outside: lost with its intent it is simply made again, as a model call is. Only so far ahead of the
+   * disk, as everything since the last flush would be paid for twice.
+   */
+  #mayRunAhead(actor: SessionActor, start: ToolStart): boolean {
+    if (start.isRuntimeTool || this.parts.durability === 'strict' || actor.unflushed > RUN_AHEAD_TURNS_MAX)
+      return false;
+    return this.agentOf(actor)?.facts.tool(start.name)?.effect === 'pure';
   }
 
   #startTool(actor: SessionActor, start: ToolStart): void {
@@ -431,6 +470,10 @@ export class Shard {
       case 'callModel':
         if (this.parts.durability === 'strict') return false;
         this.#callModel(actor, effect.halfStep, effect.attempt);
+        return true;
+      case 'runTool':
+        if (!this.#mayRunAhead(actor, effect)) return false;
+        this.#startTool(actor, effect);
         return true;
       case 'cancelModel':
         this.#models.cancel(actor.id);
@@ -488,6 +531,12 @@ export class Shard {
     this.submit(actor.id, [input]);
   }
 
+  #interruptChildrenOf(effects: readonly ActorEffect[]): void {
+    for (const { actor, effect } of effects) {
+      if (effect.type === 'interruptChildren') this.#interruptChildren(actor, effect.reason);
+    }
+  }
+
   /** Tells every working descendant; what is idle keeps no flag (F070). */
   #interruptChildren(actor: SessionActor, reason: string | undefined): void {
     const working = [...this.#live].filter((other) => other !== actor && this.#isDescendant(other, actor.id));
@@ -512,21 +561,16 @@ export class Shard {
 
   #environment(actor: SessionActor): Environment {
     const agent = this.agentOf(actor);
-    const { settings, limits, catalog, journal } = this.parts;
-    return {
-      now: this.#now,
-      random: this.parts.random(),
-      limits,
-      settings,
-      agent: agent?.facts ?? catalog.missing(actor.state.agent ?? ''),
-      toolNamesOf: (name) => catalog.toolNamesOf(name),
-      admits:
-        agent !== undefined &&
-        !this.#isClosing &&
-        (this.#live.has(actor) || this.#live.size < limits.liveSessions || actor.state.state === 'executing'),
-      isSupervised: () => this.#isSupervised(actor),
-      exists: (id) => journal.keyOf(id) !== undefined,
-    };
+    const environment = this.#turnEnvironment;
+    this.#stepping = actor;
+    environment.now = this.#now;
+    environment.random = this.parts.random();
+    environment.agent = agent?.facts ?? this.parts.catalog.missing(actor.state.agent ?? '');
+    environment.admits =
+      agent !== undefined &&
+      !this.#isClosing &&
+      (this.#live.has(actor) || this.#live.size < this.parts.limits.liveSessions || actor.state.state === 'executing');
+    return environment;
   }
 
   #isSupervised(actor: SessionActor): boolean {
@@ -535,26 +579,24 @@ export class Shard {
     return supervision !== undefined && supervision.onChildFailure !== 'report';
   }
 
-  #observer(actor: SessionActor): Observer {
+  /** Nobody where nobody reads or waits: what is told is built for those who hear it only. */
+  #observer(actor: SessionActor): Observer | undefined {
     const session = actor.id;
-    const gathered = this.#gathered;
     const isWatched = this.#isWatched(session);
-    const receiptOf = (pendingId: number): ReceiptState =>
-      actor.state.receipts.get(pendingId) ?? { status: 'accepted' };
-    return {
-      ...(isWatched
-        ? {
-            event: (body: EventBody, seq: number) =>
-              void gathered.events.push({ session, at: this.#now, seq, ...body }),
-          }
-        : {}),
+    if (!isWatched && !this.waiters.has(session)) return undefined;
+    const gathered = this.#gathered;
+    const at = this.#now;
+    const fates: Observer = {
       settled: (pendingId, receipt) => {
-        if (this.waiters.has(session)) gathered.settled.push({ session, pendingId, receipt });
+        if (this.waiters.has(session)) gathered.settle({ session, pendingId, receipt });
       },
       promoted: (pendingId) => {
-        if (this.waiters.has(session)) gathered.promoted.push({ session, pendingId, receipt: receiptOf(pendingId) });
+        const receipt = actor.state.receipts.get(pendingId) ?? { status: 'accepted' };
+        if (this.waiters.has(session)) gathered.promote({ session, pendingId, receipt });
       },
     };
+    if (!isWatched) return fates;
+    return { ...fates, event: (body: EventBody, seq: number) => gathered.tell({ session, at, seq, ...body }) };
   }
 
   #afterTurn(actor: SessionActor): void {
@@ -567,7 +609,7 @@ export class Shard {
     // An idle session that could start a turn, and did not, was not admitted.
     if (hasAgent && isWaiting(state)) this.#queued.add(actor.id);
     else this.#queued.delete(actor.id);
-    if (state.exit !== undefined && this.waiters.hasExit(actor.id)) this.#gathered.exits.push(actor);
+    if (state.exit !== undefined && this.waiters.hasExit(actor.id)) this.#gathered.end(actor);
     this.#noteQuiet(actor);
   }
 
@@ -586,9 +628,8 @@ export class Shard {
     this.#isAdmitting = true;
     try {
       while (this.#live.size < this.parts.limits.liveSessions) {
-        const [next] = this.#queued;
+        const next = this.#queued.take();
         if (next === undefined) break;
-        this.#queued.delete(next);
         this.submit(next, [{ type: 'wake' }]);
       }
     } finally {
@@ -629,7 +670,8 @@ export class Shard {
   }
 
   /** What a watched parent sees of its children, without a record for each of their steps. */
-  #watchChildren(touched: ReadonlySet<SessionActor>, gathered: Gathered): void {
+  #watchChildren(touched: readonly SessionActor[], gathered: TurnGathering): void {
+    if (this.#watched.size === 0) return;
     const at = this.#now;
     for (const actor of touched) {
       const { state } = actor;
@@ -637,7 +679,7 @@ export class Shard {
       if (actor.toldState === state.state) continue;
       actor.toldState = state.state;
       const name = state.name === undefined ? {} : { name: state.name };
-      gathered.events.push({
+      gathered.tell({
         session: state.parent,
         at,
         type: 'child.state',
@@ -646,18 +688,17 @@ export class Shard {
         ...name,
       });
     }
-    for (const event of [...gathered.events]) {
+    for (const event of [...(gathered.events ?? [])]) {
       if (event.type !== 'child.spawned') continue;
       const parent = this.#hot.get(event.session);
-      if (parent !== undefined)
-        gathered.events.push(childrenUpdated(parent, at, (id) => this.#hot.get(id)?.state.state));
+      if (parent !== undefined) gathered.tell(childrenUpdated(parent, at, (id) => this.#hot.get(id)?.state.state));
     }
   }
 
   // ---- failure ------------------------------------------------------------------------------------------------------
 
   /** A broken invariant (R22): nothing of the turn was journalled; the actors are read again and go on. */
-  #turnThrew(touched: ReadonlySet<SessionActor>, thrown: unknown, reply: Reply | undefined): void {
+  #turnThrew(touched: readonly SessionActor[], thrown: unknown, reply: Reply | undefined): void {
     const fault = new TroupeError('internal', 'a session turn failed', { cause: thrown });
     reply?.reject(fault);
     for (const actor of touched) {
@@ -776,7 +817,7 @@ export class Shard {
     try {
       const actor = this.#degraded === undefined ? this.find(name) : undefined;
       if (actor !== undefined) {
-        this.#checkpointer.changed([actor]);
+        this.#checkpointer.changed([{ actor }]);
         if (this.#interrupted.has(name) && this.agentOf(actor) !== undefined) this.submit(name, []);
       }
     } catch (error) {
@@ -881,6 +922,7 @@ export class Shard {
     await this.#halfStepsDone(deadlineMs);
     this.#isClosed = true;
     this.parts.clock.clearTimer(this.#recoveryTimer);
+    this.#quiet.close();
     for (const done of this.#onResumed.splice(0)) done();
     for (const actor of this.#hot.values()) {
       this.#clearTimer(actor);
@@ -915,10 +957,6 @@ function childrenUpdated(parent: SessionActor, at: number, stateOf: (id: string)
   const all = [...known.values()].filter((child) => !hiddenChildren.has(child.name));
   const children = all.slice(-CHILDREN_LISTED_MAX).map(({ id, name }) => ({ id, name, state: stateOf(id) ?? 'idle' }));
   return { session: parent.id, at, type: 'children.updated', children };
-}
-
-function gatherNothing(): Gathered {
-  return { events: [], settled: [], promoted: [], exits: [] };
 }
 
 function storeError(error: Error): StoreFullError {

@@ -1,14 +1,16 @@
 /**
  * The endpoint over a port: requests, answers and notes of one turn of the loop travel as one array.
  *
- * Owns: the frames waiting for the turn's end, the calls waiting for an answer. Does not own: the thread behind the port.
+ * Owns: the frames waiting for the turn's end, those received and not delivered yet, the calls waiting for an answer. Does not own: the thread behind the port.
  *
  * T1 every call settles exactly once: with its answer, with the far side's error, or when either side is gone.
  * T2 frames of one side arrive in the order they were sent.
  * T3 a payload that cannot be cloned fails its own call, answer or note, and no other of its batch.
  * T4 nothing is delivered synchronously: not even in place.
+ * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one turn of the loop: what a thousand callers ask at once does not hold
+ *    up what the first of them started, and is done with while it is still in the caches.
  */
-import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX } from '../base/bounds.ts';
+import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX, ENDPOINT_SLICE_MAX } from '../base/bounds.ts';
 import { soon as nextTurn, type Soon } from '../base/clock.ts';
 import { asError, CancelledError, LimitError, TroupeError } from '../base/errors.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -60,6 +62,9 @@ class BatchedEndpoint implements Endpoint {
   readonly #closeListeners: (() => void)[] = [];
   #outbox: unknown[] = [];
   #flushing = false;
+  /** Batches received and not delivered to the end; the first of them is delivered up to `#inboxAt`. */
+  #inbox: (readonly unknown[])[] = [];
+  #inboxAt = 0;
   #lastId = 0;
   #state: 'open' | 'closed' | 'gone' = 'open';
 
@@ -121,6 +126,9 @@ class BatchedEndpoint implements Endpoint {
 
   #gone = (): void => {
     if (this.#state !== 'open') return;
+    // What the far side said before its end is heard.
+    while (this.#deliverNext());
+    if (this.#state !== 'open') return;
     this.#state = 'gone';
     this.#letGo();
     for (const listener of this.#closeListeners.splice(0)) listener();
@@ -129,6 +137,8 @@ class BatchedEndpoint implements Endpoint {
   #letGo(): void {
     this.#port.off('message', this.#receive);
     this.#outbox = [];
+    this.#inbox = [];
+    this.#inboxAt = 0;
     const calls = [...this.#open.values()];
     this.#open.clear();
     for (const call of calls) call.reject(this.#endError());
@@ -175,16 +185,36 @@ class BatchedEndpoint implements Endpoint {
   }
 
   #receive = (message: unknown): void => {
-    const frames = message as readonly unknown[];
-    for (let at = 0; at < frames.length; at += PLACES) {
-      const id = frames[at + 1] as number;
-      const payload = frames[at + 3];
-      if (frames[at] === ANSWER) this.#settle(id)?.resolve(payload);
-      else if (frames[at] === FAILURE) this.#settle(id)?.reject(decodeError(payload as EncodedError));
-      else if (frames[at] === CALL) this.#answer(id, frames[at + 2] as string, payload);
-      else this.#take(frames[at + 2] as string, payload);
-    }
+    this.#inbox.push(message as readonly unknown[]);
+    if (this.#inbox.length === 1) this.#deliverSlice();
   };
+
+  /** Delivers a slice, in order, and leaves the rest to later turns of the loop (T2, T5). */
+  #deliverSlice = (): void => {
+    for (let left = ENDPOINT_SLICE_MAX; left > 0; left -= 1) {
+      if (!this.#deliverNext()) return;
+    }
+    if (this.#inbox.length > 0) this.#soon(this.#deliverSlice);
+  };
+
+  /** Delivers one frame; false when none is left. */
+  #deliverNext(): boolean {
+    const frames = this.#inbox[0];
+    if (frames === undefined) return false;
+    const at = this.#inboxAt;
+    this.#inboxAt += PLACES;
+    if (this.#inboxAt >= frames.length) {
+      this.#inbox.shift();
+      this.#inboxAt = 0;
+    }
+    const id = frames[at + 1] as number;
+    const payload = frames[at + 3];
+    if (frames[at] === ANSWER) this.#settle(id)?.resolve(payload);
+    else if (frames[at] === FAILURE) this.#settle(id)?.reject(decodeError(payload as EncodedError));
+    else if (frames[at] === CALL) this.#answer(id, frames[at + 2] as string, payload);
+    else this.#take(frames[at + 2] as string, payload);
+    return this.#inbox.length > 0;
+  }
 
   #settle(id: number): OpenCall | undefined {
     const call = this.#open.get(id);

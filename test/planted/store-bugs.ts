@@ -12,9 +12,11 @@ export const storeBugs: readonly PlantedBug[] = [
     name: 'acknowledge-before-flush',
     what: 'a message is acknowledged when it is appended, not when it is flushed',
     file: SHARD,
-    find: 'this.#commits.add({ release, refuse: (error) => reply?.reject(storeError(error)) });',
+    find: `this.#commits.add({
+      release: () => this.#committed(`,
     replace: `if (late.some(({ effect }) => effect.type === 'accepted')) this.#answer(late, reply);
-    this.#commits.add({ release, refuse: (error) => reply?.reject(storeError(error)) });`,
+    this.#commits.add({
+      release: () => this.#committed(`,
   },
   {
     name: 'answer-before-flush',

@@ -140,6 +140,8 @@ test('resumed once, however often the device refuses: a running tool is not answ
   const { shard, disk, clock } = shardWithDisk({ provider, agents });
   await shard.call('session.send', send('Go'));
   await started.promise;
+  // A `pure` tool starts ahead of its intent's flush, which what is read waits for.
+  await shard.call('session.state', { session: 's' });
   disk.fault = full;
   await failure(shard.call('session.send', send('x', 'other')));
   await failure(shard.call('sessions.delete', { session: 'other' }));

@@ -1,0 +1,37 @@
+/** What `decide` is given of the world, one object a shard: it is filled anew for each step and never kept by who reads it. */
+import type { Limits } from '../base/bounds.ts';
+import type { Settings } from '../base/settings.ts';
+import type { AgentFacts, Environment } from '../session/inputs.ts';
+
+/** What stays the same from step to step. */
+export interface LastingSurroundings {
+  readonly limits: Limits;
+  readonly settings: Settings;
+  readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
+  readonly exists: (sessionId: string) => boolean;
+  /** Of the session the step is of. */
+  readonly isSupervised: () => boolean;
+}
+
+/** See the head of the file. */
+export class TurnEnvironment implements Environment {
+  readonly limits: Limits;
+  readonly settings: Settings;
+  readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
+  readonly exists: (sessionId: string) => boolean;
+  readonly isSupervised: () => boolean;
+  now = 0;
+  random = 0;
+  agent: AgentFacts;
+  admits = false;
+
+  /** `nobody`: the facts until a step has some. */
+  constructor(lasting: LastingSurroundings, nobody: AgentFacts) {
+    this.limits = lasting.limits;
+    this.settings = lasting.settings;
+    this.toolNamesOf = lasting.toolNamesOf;
+    this.exists = lasting.exists;
+    this.isSupervised = lasting.isSupervised;
+    this.agent = nobody;
+  }
+}

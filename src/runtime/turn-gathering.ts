@@ -1,0 +1,40 @@
+/** What one turn gathered for the time after its flush. A list is made when there is something for it: most turns have little. */
+import type { SessionActor } from '../../actors/session-actor.ts';
+import type { SessionEvent } from '../events/event.ts';
+import type { ReceiptState } from '../session/state.ts';
+
+/** What became of an accepted entry. */
+export interface Fate {
+  readonly session: string;
+  readonly pendingId: number;
+  readonly receipt: ReceiptState;
+}
+
+/** See the head of the file. */
+export class TurnGathering {
+  events: SessionEvent[] | undefined;
+  settled: Fate[] | undefined;
+  promoted: Fate[] | undefined;
+  /** Children that have an exit which somebody waits for. */
+  exits: SessionActor[] | undefined;
+
+  tell(event: SessionEvent): void {
+    if (this.events === undefined) this.events = [event];
+    else this.events.push(event);
+  }
+
+  settle(fate: Fate): void {
+    if (this.settled === undefined) this.settled = [fate];
+    else this.settled.push(fate);
+  }
+
+  promote(fate: Fate): void {
+    if (this.promoted === undefined) this.promoted = [fate];
+    else this.promoted.push(fate);
+  }
+
+  end(child: SessionActor): void {
+    if (this.exits === undefined) this.exits = [child];
+    else this.exits.push(child);
+  }
+}
