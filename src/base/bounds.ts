@@ -58,6 +58,8 @@ export const DELTA_COALESCE_MS = 50;
 export const ROW_TURNS_MAX = 64;
 /** Rows written before one flush is waited for; keeps the p99 of a flush under 20 ms at thousands in flight. */
 export const FLUSH_ROWS_MAX = 4_096;
+/** Milliseconds a turn that nobody waits for may be in memory alone: as long as a slow device takes for one flush. */
+export const PATIENCE_MS = 5;
 /** Milliseconds of waiters resumed in one turn of the loop, so that a thousand of them do not block sockets. */
 export const RESUME_BUDGET_MS = 4;
 /** Milliseconds between checkpoints of session heads. */
@@ -318,3 +320,7 @@ export const MODEL_IDLE_MS_MAX = 90_000;
 export const MODEL_ENDING_MS_MAX = 1_000;
 /** Longest wait a model server may ask for with `retry-after`: a day, as quotas are counted by the day at most. */
 export const RETRY_AFTER_MS_MAX: number = 24 * 3_600_000;
+/** UTF-8 bytes of a commit that may run on the session thread itself: a few turns. */
+export const COMMIT_HERE_BYTES_MAX: number = 8 * 1024;
+/** Milliseconds such a commit may take: no longer than a turn of the loop may. */
+export const COMMIT_HERE_MS_MAX = 2;

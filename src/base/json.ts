@@ -20,9 +20,16 @@ export class NotPlainError extends Error {
 
 const DEPTH_MAX = 100;
 
-/** What one walk has met: the objects it is inside of, and the values it may still visit. */
+/** Where a walk is: the object it is inside of, the member it looks at, and where that object was found. */
+interface Place {
+  readonly holder: object;
+  member: string | number;
+  readonly above: Place | undefined;
+  readonly depth: number;
+}
+
+/** The values a walk may still visit. */
 interface Walk {
-  readonly inside: Set<object>;
   left: number;
 }
 
@@ -33,78 +40,86 @@ interface Walk {
  * and more than `PLAIN_VALUES_MAX` values, each place of a shared or sparse one counted.
  */
 export function toPlainJson(value: unknown): Json {
-  return plain(value, '$', 0, { inside: new Set(), left: PLAIN_VALUES_MAX });
+  return plain(value, undefined, { left: PLAIN_VALUES_MAX });
 }
 
-function plain(value: unknown, path: string, depth: number, walk: Walk): Json {
+function plain(value: unknown, above: Place | undefined, walk: Walk): Json {
   walk.left -= 1;
-  if (walk.left < 0) throw new NotPlainError(path, `more than ${PLAIN_VALUES_MAX} values`);
+  if (walk.left < 0) throw new NotPlainError(pathOf(above), `more than ${PLAIN_VALUES_MAX} values`);
   if (value === null || typeof value === 'boolean') return value;
   if (typeof value === 'string') return wellFormed(value);
   if (typeof value === 'number') {
-    if (!Number.isFinite(value)) throw new NotPlainError(path, String(value));
+    if (!Number.isFinite(value)) throw new NotPlainError(pathOf(above), String(value));
     return value;
   }
-  if (typeof value !== 'object') throw new NotPlainError(path, typeof value);
-  if (depth >= DEPTH_MAX) throw new NotPlainError(path, `nested deeper than ${DEPTH_MAX}`);
-  if (walk.inside.has(value)) throw new NotPlainError(path, 'a cycle');
-  walk.inside.add(value);
+  if (typeof value !== 'object') throw new NotPlainError(pathOf(above), typeof value);
+  const depth = above === undefined ? 0 : above.depth + 1;
+  if (depth >= DEPTH_MAX) throw new NotPlainError(pathOf(above), `nested deeper than ${DEPTH_MAX}`);
+  for (let place = above; place !== undefined; place = place.above) {
+    if (place.holder === value) throw new NotPlainError(pathOf(above), 'a cycle');
+  }
   try {
-    return plainObject(value, path, depth, walk);
+    return plainObject(value, { holder: value, member: '', above, depth }, walk);
   } catch (error) {
     // Read by a getter or a proxy's trap: the value's own code, so its path is what there is to say.
     if (error instanceof NotPlainError) throw error;
-    throw unread(path, error);
-  } finally {
-    walk.inside.delete(value);
+    throw unread(pathOf(above), error);
   }
 }
 
-function plainObject(value: object, path: string, depth: number, walk: Walk): Json {
-  if (Array.isArray(value)) return plainArray(value, path, depth, walk);
+/** Written only when something is wrong: a path a value would cost more than the value. */
+function pathOf(place: Place | undefined): string {
+  let path = '';
+  for (let at = place; at !== undefined; at = at.above) {
+    path = typeof at.member === 'number' ? `[${at.member}]${path}` : `.${at.member}${path}`;
+  }
+  return `$${path}`;
+}
+
+function plainObject(value: object, here: Place, walk: Walk): Json {
+  if (Array.isArray(value)) return plainArray(value, here, walk);
   if (value instanceof Date) {
     const time = Date.prototype.getTime.call(value);
-    if (Number.isNaN(time)) throw new NotPlainError(path, 'an invalid date');
+    if (Number.isNaN(time)) throw new NotPlainError(pathOf(here.above), 'an invalid date');
     return new Date(time).toISOString();
   }
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype !== null && prototype !== Object.prototype && !isForeignPlain(prototype)) {
-    throw new NotPlainError(path, `an instance of ${classOf(prototype)}`);
+    throw new NotPlainError(pathOf(here.above), `an instance of ${classOf(prototype)}`);
   }
   const result: Record<string, Json> = {};
   for (const key of Object.keys(value)) {
-    const place = `${path}.${key}`;
-    const member = read(value, key, place);
-    if (member === undefined) continue;
-    // defineProperty: an own key `__proto__` stays data and never becomes a prototype.
-    Object.defineProperty(result, wellFormed(key), {
-      value: plain(member, place, depth + 1, walk),
-      enumerable: true,
-      configurable: true,
-      writable: true,
-    });
+    here.member = key;
+    const member = read(value, key, here);
+    if (member !== undefined) define(result, wellFormed(key), plain(member, here, walk));
   }
   return result;
+}
+
+/** Sets an own member. What a prototype has a name for stays data too: `__proto__` never becomes a prototype. */
+function define(result: Record<string, Json>, key: string, value: Json): void {
+  if (!(key in result)) result[key] = value;
+  else Object.defineProperty(result, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
 /** By index and not by `map`: an array may bring methods and a species of its own, and holes are places too. */
-function plainArray(value: readonly unknown[], path: string, depth: number, walk: Walk): Json {
+function plainArray(value: readonly unknown[], here: Place, walk: Walk): Json {
   const { length } = value;
-  if (length > walk.left) throw new NotPlainError(path, `an array of ${length} places`);
+  if (length > walk.left) throw new NotPlainError(pathOf(here.above), `an array of ${length} places`);
   const result: Json[] = [];
   for (let index = 0; index < length; index += 1) {
-    const place = `${path}[${index}]`;
-    const item = read(value, String(index), place);
-    result.push(item === undefined ? null : plain(item, place, depth + 1, walk));
+    here.member = index;
+    const item = read(value, index, here);
+    result.push(item === undefined ? null : plain(item, here, walk));
   }
   return result;
 }
 
-function read(value: object, key: string, path: string): unknown {
+function read(value: object, key: string | number, here: Place): unknown {
   try {
     return Reflect.get(value, key);
   } catch (error) {
-    throw unread(path, error);
+    throw unread(pathOf(here), error);
   }
 }
 

@@ -40,3 +40,24 @@ export class LazyAbort {
     if (this.#cause !== undefined) listener(this.#cause.reason);
   }
 }
+
+const ABORT: unique symbol = Symbol('abort');
+/** One getter for all: an object literal with a getter of its own costs more to make than the rest of a call. */
+const SIGNAL: PropertyDescriptor & ThisType<{ readonly [ABORT]: LazyAbort }> = {
+  enumerable: true,
+  configurable: true,
+  get() {
+    return this[ABORT].signal;
+  },
+};
+
+/**
+ * `context` itself, with a `signal` of its own that is made when it is first read. An own and enumerable one, so that it
+ * survives a spread of the context.
+ */
+export function withSignal<T extends object>(context: T, abort: LazyAbort): T & { readonly signal: AbortSignal } {
+  const holder = context as T & { [ABORT]: LazyAbort; readonly signal: AbortSignal };
+  // As data, and not in a closure: whatever stands before the context, a proxy or a heir, finds it.
+  holder[ABORT] = abort;
+  return Object.defineProperty(holder, 'signal', SIGNAL);
+}

@@ -92,9 +92,12 @@ export const NO_USAGE: Usage = Object.freeze({ input_tokens: 0, output_tokens: 0
 export function addUsage(a: Usage, b: Usage): Usage {
   const created = (a.cache_creation_input_tokens ?? 0) + (b.cache_creation_input_tokens ?? 0);
   const read = (a.cache_read_input_tokens ?? 0) + (b.cache_read_input_tokens ?? 0);
+  const input_tokens = a.input_tokens + b.input_tokens;
+  const output_tokens = a.output_tokens + b.output_tokens;
+  if (created <= 0 && read <= 0) return { input_tokens, output_tokens };
   return {
-    input_tokens: a.input_tokens + b.input_tokens,
-    output_tokens: a.output_tokens + b.output_tokens,
+    input_tokens,
+    output_tokens,
     ...(created > 0 ? { cache_creation_input_tokens: created } : {}),
     ...(read > 0 ? { cache_read_input_tokens: read } : {}),
   };

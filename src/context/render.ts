@@ -37,20 +37,51 @@ export function renderMessages(
   options: RenderOptions,
   isStart = true,
 ): readonly RenderedMessage[] {
+  const responses = new Responses(messages);
+  const request = new RequestDraft();
+  for (const message of messages) renderMessage(message, responses, options, request);
+  return request.finish(isStart);
+}
+
+/** Messages that are searched for a response one by one; of more an index is made. */
+const SEARCHED_MAX = 16;
+
+/** The responses among some messages, by call. A half-step renders few messages and asks for few responses, or for none. */
+class Responses {
+  readonly #messages: readonly LoggedMessage[];
+  #byCall: Map<string, LoggedMessage> | undefined;
+
+  constructor(messages: readonly LoggedMessage[]) {
+    this.#messages = messages;
+  }
+
+  /** The response to a call, if there is one. */
+  to(callId: string): LoggedMessage | undefined {
+    if (this.#messages.length > SEARCHED_MAX) {
+      this.#byCall ??= responsesByCall(this.#messages);
+      return this.#byCall.get(callId);
+    }
+    for (let index = this.#messages.length - 1; index >= 0; index -= 1) {
+      const message = this.#messages[index];
+      if (message?.type === 'tool_response' && message.toolUseId === callId) return message;
+    }
+    return undefined;
+  }
+}
+
+function responsesByCall(messages: readonly LoggedMessage[]): Map<string, LoggedMessage> {
   const responses = new Map<string, LoggedMessage>();
   for (const message of messages) {
     if (message.type === 'tool_response' && message.toolUseId !== undefined) {
       responses.set(message.toolUseId, message);
     }
   }
-  const request = new RequestDraft();
-  for (const message of messages) renderMessage(message, responses, options, request);
-  return request.finish(isStart);
+  return responses;
 }
 
 function renderMessage(
   message: LoggedMessage,
-  responses: ReadonlyMap<string, LoggedMessage>,
+  responses: Responses,
   options: RenderOptions,
   request: RequestDraft,
 ): void {
@@ -70,41 +101,39 @@ function renderMessage(
 }
 
 /** The answer's blocks, less the calls that have no response yet, then the results in call order. */
-function renderAnswer(
-  blocks: readonly ContentBlock[],
-  responses: ReadonlyMap<string, LoggedMessage>,
-  request: RequestDraft,
-): void {
+function renderAnswer(blocks: readonly ContentBlock[], responses: Responses, request: RequestDraft): void {
+  const answered: ContentBlock[] = [];
   const results: ToolResultBlock[] = [];
-  let answered: readonly ContentBlock[] = blocks;
   for (const block of blocks) {
-    if (block.type !== 'tool_use') continue;
-    const response = responses.get(block.id);
-    if (response === undefined) answered = answered.filter((each) => each !== block);
-    else results.push(resultBlock(block.id, response));
+    if (block.type !== 'tool_use') {
+      answered.push(block);
+      continue;
+    }
+    const response = responses.to(block.id);
+    if (response === undefined) continue;
+    answered.push(block);
+    results.push(resultBlock(block.id, response));
   }
   request.add('assistant', answered);
   if (results.length > 0) request.add('user', results);
 }
 
 function resultBlock(toolUseId: string, response: LoggedMessage): ToolResultBlock {
-  return {
-    type: 'tool_result',
-    tool_use_id: toolUseId,
-    content: textOf(response.content),
-    ...(response.success === false ? { is_error: true } : {}),
-  };
+  const content = textOf(response.content);
+  return response.success === false
+    ? { type: 'tool_result', tool_use_id: toolUseId, content, is_error: true }
+    : { type: 'tool_result', tool_use_id: toolUseId, content };
 }
 
 /** A delivery: the phantom call with its result, or the same as text. */
 function renderDelivery(
   call: LoggedMessage,
-  responses: ReadonlyMap<string, LoggedMessage>,
+  responses: Responses,
   options: RenderOptions,
   request: RequestDraft,
 ): void {
   const id = call.toolUseId;
-  const response = id === undefined ? undefined : responses.get(id);
+  const response = id === undefined ? undefined : responses.to(id);
   if (id === undefined || response === undefined) return;
   if (options.deliveriesAsText) {
     const name = call.toolName ?? '';
@@ -144,7 +173,8 @@ class RequestDraft {
   }
 
   add(role: 'user' | 'assistant', content: string | readonly ContentBlock[]): void {
-    const kept = typeof content === 'string' ? content : content.filter(isSendable);
+    // Never the list of the log itself: what is sent leaves the session.
+    const kept = typeof content === 'string' ? content : sendable(content);
     if (kept.length === 0) return;
     const last = this.#messages.at(-1);
     if (last === undefined || last.role !== role || this.#messages.length === this.#sealed) {
@@ -158,6 +188,10 @@ class RequestDraft {
     if (!isStart || this.#messages[0]?.role !== 'assistant') return this.#messages;
     return [{ role: 'user', content: OPENING_TEXT }, ...this.#messages];
   }
+}
+
+function sendable(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
+  return blocks.every(isSendable) ? blocks.slice() : blocks.filter(isSendable);
 }
 
 function isSendable(block: ContentBlock): boolean {

@@ -68,7 +68,7 @@ export class RequestWindow {
     if (state.sealedSeq <= this.#sealedSeq) return sentBefore;
     const unchanged = this.#freshSeq === state.sealedSeq;
     const grown = unchanged ? this.#fresh : this.#render(state, this.#sealedSeq, state.sealedSeq);
-    this.#sealed.push(...grown);
+    for (const message of grown) this.#sealed.push(message);
     this.#sealedSeq = state.sealedSeq;
     return unchanged ? this.#sealed.length : sentBefore;
   }

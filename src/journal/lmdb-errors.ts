@@ -76,6 +76,11 @@ function storeCorrupt(
   );
 }
 
+/** The address space of the map is used up: lmdb's writer thread enlarges it when it meets that. */
+export function isMapFull(thrown: unknown): boolean {
+  return numericCode(asError(thrown)) === MAP_FULL_CODE;
+}
+
 async function deviceCode(directory: string, cause: Error): Promise<string> {
   if ('code' in cause && typeof cause.code === 'string') return cause.code;
   const code = numericCode(cause);

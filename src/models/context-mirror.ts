@@ -11,6 +11,7 @@
 import { MIRRORED_CONTEXTS_MAX } from '../base/bounds.ts';
 import type { ContextDelta, RequestHeader } from './pool.ts';
 import type { ModelRequest, RequestMessage } from './provider.ts';
+import { RecentMap } from './recent-map.ts';
 
 interface Context {
   readonly epoch: number;
@@ -20,12 +21,11 @@ interface Context {
 
 /** The mirror itself. Pure: no I/O, no clock. */
 export class ContextMirror {
-  readonly #contexts = new Map<string, Context>();
-  readonly #sizeMax: number;
+  readonly #contexts: RecentMap<Context>;
 
   /** `sizeMax`: contexts held at once. */
   constructor(sizeMax: number = MIRRORED_CONTEXTS_MAX) {
-    this.#sizeMax = sizeMax;
+    this.#contexts = new RecentMap(sizeMax);
   }
 
   /** Contexts held. */
@@ -35,19 +35,19 @@ export class ContextMirror {
 
   /** True when a delta of this epoch that keeps `keep` messages can be applied. */
   holds(session: string, epoch: number, keep: number): boolean {
-    const context = this.#contexts.get(session);
-    return context !== undefined && context.epoch === epoch && context.messages.length >= keep;
+    return fits(this.#contexts.get(session), epoch, keep);
   }
 
   /** The whole request after a delta; undefined, and nothing changed, when the delta does not fit (C2). */
   apply(session: string, delta: ContextDelta): ModelRequest | undefined {
-    const held = this.holds(session, delta.epoch, delta.keep) ? this.#contexts.get(session) : undefined;
+    const { epoch, keep, append } = delta;
+    const known = this.#contexts.get(session);
+    const held = fits(known, epoch, keep) ? known : undefined;
     const header = delta.header ?? held?.header;
-    if (header === undefined || (held === undefined && delta.keep > 0)) return undefined;
+    if (header === undefined || (held === undefined && keep > 0)) return undefined;
     // A new list every time: a call that is being cancelled may still read the old one.
-    const kept = held === undefined ? [] : held.messages.slice(0, delta.keep);
-    const messages = kept.concat(delta.append);
-    remember(this.#contexts, session, { epoch: delta.epoch, header, messages }, this.#sizeMax);
+    const messages = held === undefined ? append.slice() : firstOf(held.messages, keep).concat(append);
+    this.#contexts.put(session, { epoch, header, messages });
     return { ...header, messages };
   }
 
@@ -59,12 +59,11 @@ export class ContextMirror {
 
 /** What a mirror elsewhere holds, without the messages: for the sender's side (C3). */
 export class MirrorIndex {
-  readonly #contexts = new Map<string, { readonly epoch: number; readonly length: number }>();
-  readonly #sizeMax: number;
+  readonly #contexts: RecentMap<{ readonly epoch: number; readonly length: number }>;
 
   /** `sizeMax`: that of the mirror. */
   constructor(sizeMax: number = MIRRORED_CONTEXTS_MAX) {
-    this.#sizeMax = sizeMax;
+    this.#contexts = new RecentMap(sizeMax);
   }
 
   /** As the mirror's own `holds`. */
@@ -78,7 +77,7 @@ export class MirrorIndex {
     const holds = this.holds(session, delta.epoch, delta.keep);
     if (!holds && (delta.keep > 0 || delta.header === undefined)) return false;
     const length = delta.keep + delta.append.length;
-    remember(this.#contexts, session, { epoch: delta.epoch, length }, this.#sizeMax);
+    this.#contexts.put(session, { epoch: delta.epoch, length });
     return true;
   }
 
@@ -93,11 +92,11 @@ export class MirrorIndex {
   }
 }
 
-/** A map keeps the order of insertion: taken out and put back, an entry is the newest. */
-function remember<T>(map: Map<string, T>, session: string, value: T, sizeMax: number): void {
-  map.delete(session);
-  map.set(session, value);
-  if (map.size <= sizeMax) return;
-  const oldest = map.keys().next();
-  if (oldest.done !== true) map.delete(oldest.value);
+function fits(context: Context | undefined, epoch: number, keep: number): context is Context {
+  return context !== undefined && context.epoch === epoch && context.messages.length >= keep;
+}
+
+/** Mostly all of them are kept, and what follows copies them anyway. */
+function firstOf(messages: readonly RequestMessage[], keep: number): readonly RequestMessage[] {
+  return keep === messages.length ? messages : messages.slice(0, keep);
 }

@@ -13,12 +13,13 @@
  */
 import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../base/bounds.ts';
 import { type Clock, soon as nextTurn, type Soon } from '../base/clock.ts';
+import { type Deadline, DeadlineQueue } from '../base/deadline-queue.ts';
 import { CancelledError, errorShape } from '../base/errors.ts';
-import { LazyAbort } from '../base/lazy-abort.ts';
+import { LazyAbort, withSignal } from '../base/lazy-abort.ts';
 import { ContextMirror } from './context-mirror.ts';
 import { modelErrorOf } from './model-error.ts';
 import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from './pool.ts';
-import type { ModelDelta, ModelProvider, ModelRequest, ModelResponse } from './provider.ts';
+import type { ModelDelta, ModelProvider, ModelRequest } from './provider.ts';
 import { checkResponse } from './response-check.ts';
 
 /** A call on its way. */
@@ -27,10 +28,15 @@ interface Running {
   readonly session: string;
   readonly abort: LazyAbort;
   readonly startedMs: number;
-  timer: unknown;
+  readonly timeoutMs: number;
+  deadline: Deadline<Running> | undefined;
+  /** What the provider is to be given; taken when it is. */
+  request: ModelRequest | undefined;
   wantsDeltas: boolean;
-  /** Deltas not told yet, neighbours of one type joined. */
-  deltas: { type: ModelDelta['type']; texts: string[] }[];
+  /** It has completed (P1). */
+  isOver: boolean;
+  /** Deltas not told yet, neighbours of one type joined; missing: none. */
+  deltas: { type: ModelDelta['type']; texts: string[] }[] | undefined;
   deltaLength: number;
 }
 
@@ -54,6 +60,9 @@ class InPlacePool implements ModelPool {
   readonly #soon: Soon;
   readonly #mirror = new ContextMirror();
   readonly #running = new Map<number, Running>();
+  readonly #deadlines: DeadlineQueue<Running>;
+  /** Calls their provider has not been told of. */
+  #starting: Running[] = [];
   /** Calls with deltas not told yet. */
   readonly #talking = new Set<Running>();
   #deltaTimer: unknown;
@@ -67,6 +76,7 @@ class InPlacePool implements ModelPool {
     this.#listener = listener;
     this.#clock = clock;
     this.#soon = soon;
+    this.#deadlines = new DeadlineQueue(clock, (running) => this.#timedOut(running));
   }
 
   call(call: ModelCall): void {
@@ -75,9 +85,12 @@ class InPlacePool implements ModelPool {
       session: call.session,
       abort: new LazyAbort(),
       startedMs: this.#clock.monotonic(),
-      timer: undefined,
+      timeoutMs: call.timeoutMs,
+      deadline: undefined,
+      request: undefined,
       wantsDeltas: call.wantsDeltas,
-      deltas: [],
+      isOver: false,
+      deltas: undefined,
       deltaLength: 0,
     };
     this.#running.set(call.id, running);
@@ -85,20 +98,15 @@ class InPlacePool implements ModelPool {
       this.#fail(running, new CancelledError('the model pool is closed'));
       return;
     }
-    const request = this.#mirror.apply(call.session, call.context);
-    if (request === undefined) {
+    running.request = this.#mirror.apply(call.session, call.context);
+    if (running.request === undefined) {
       const message = 'the context this call builds on is not held here; send it whole';
       this.#fail(running, modelErrorOf({ code: 'model_connection', message }));
       return;
     }
-    running.timer = this.#clock.setTimer(() => {
-      const message = `the model did not answer within ${call.timeoutMs} ms`;
-      this.#abandon(running, modelErrorOf({ code: 'model_timeout', message }));
-    }, call.timeoutMs);
+    running.deadline = this.#deadlines.add(running, running.startedMs, call.timeoutMs);
     // Not from within `call` (P2): a provider may answer with deltas before it returns.
-    queueMicrotask(() => {
-      if (this.#running.get(call.id) === running) this.#start(running, request);
-    });
+    if (this.#starting.push(running) === 1) queueMicrotask(this.#startAll);
   }
 
   holds(session: string, epoch: number, keep: number): boolean {
@@ -130,27 +138,35 @@ class InPlacePool implements ModelPool {
     return new Promise((resolve) => this.#onQuiet.push(resolve));
   }
 
+  #startAll = (): void => {
+    const starting = this.#starting;
+    this.#starting = [];
+    for (const running of starting) {
+      const { request } = running;
+      running.request = undefined;
+      if (request !== undefined && !running.isOver) this.#start(running, request);
+    }
+  };
+
   #start(running: Running, request: ModelRequest): void {
     const onDelta = (delta: ModelDelta): void => {
       if (running.wantsDeltas) this.#gather(running, delta);
     };
-    const { abort, session } = running;
-    const context = {
-      get signal() {
-        return abort.signal;
-      },
-      onDelta,
-      session,
-    };
-    this.#generate(request, context).then(
-      (response) => this.#succeed(running, response),
-      (error: unknown) => this.#fail(running, error),
-    );
+    const context = withSignal({ onDelta, session: running.session }, running.abort);
+    try {
+      Promise.resolve(this.#provider.generate(request, context)).then(
+        (response) => this.#succeed(running, response),
+        (error: unknown) => this.#fail(running, error),
+      );
+    } catch (error) {
+      // A provider that throws at once fails as one that rejects.
+      this.#fail(running, error);
+    }
   }
 
-  /** Async, so that a provider that throws at once fails as one that rejects. */
-  async #generate(request: ModelRequest, context: Parameters<ModelProvider['generate']>[1]): Promise<ModelResponse> {
-    return checkResponse(await this.#provider.generate(request, context));
+  #timedOut(running: Running): void {
+    const message = `the model did not answer within ${running.timeoutMs} ms`;
+    this.#abandon(running, modelErrorOf({ code: 'model_timeout', message }));
   }
 
   #abandon(running: Running, error: Error): void {
@@ -159,19 +175,30 @@ class InPlacePool implements ModelPool {
     running.abort.abort();
   }
 
-  #succeed(running: Running, response: ModelResponse): void {
-    this.#complete(running, (ms) => ({ id: running.id, response, ms }));
+  #succeed(running: Running, answer: unknown): void {
+    if (running.isOver) return;
+    try {
+      const response = checkResponse(answer);
+      this.#complete(running, { id: running.id, response, ms: this.#elapsedMs(running) });
+    } catch (error) {
+      this.#fail(running, error);
+    }
   }
 
   #fail(running: Running, error: unknown): void {
-    this.#complete(running, (ms) => ({ id: running.id, error: errorShape(error), ms }));
+    if (running.isOver) return;
+    this.#complete(running, { id: running.id, error: errorShape(error), ms: this.#elapsedMs(running) });
   }
 
-  #complete(running: Running, completion: (ms: number) => ModelCompletion): void {
-    if (this.#running.get(running.id) !== running) return;
+  #elapsedMs(running: Running): number {
+    return Math.round(this.#clock.monotonic() - running.startedMs);
+  }
+
+  #complete(running: Running, completion: ModelCompletion): void {
+    running.isOver = true;
     this.#running.delete(running.id);
-    if (running.timer !== undefined) this.#clock.clearTimer(running.timer);
-    this.#completions.push(completion(Math.round(this.#clock.monotonic() - running.startedMs)));
+    if (running.deadline !== undefined) this.#deadlines.remove(running.deadline);
+    this.#completions.push(completion);
     if (this.#running.size === 0 && this.#deltaTimer !== undefined) {
       // The completion's own turn tells the rest (P3), so no timer is left (P5).
       this.#clock.clearTimer(this.#deltaTimer);
@@ -179,21 +206,22 @@ class InPlacePool implements ModelPool {
     }
     if (this.#isTelling) return;
     this.#isTelling = true;
-    this.#soon(() => this.#tell());
+    this.#soon(this.#tell);
   }
 
-  #tell(): void {
+  #tell = (): void => {
     this.#isTelling = false;
     const completions = this.#completions;
     this.#completions = [];
     this.#tellDeltas();
     this.#listener.completed(completions);
-    if (this.#isTelling) return;
+    if (this.#isTelling || this.#onQuiet.length === 0) return;
     for (const resolve of this.#onQuiet.splice(0)) resolve();
-  }
+  };
 
   #gather(running: Running, delta: ModelDelta): void {
-    if (this.#running.get(running.id) !== running || delta.text === '') return;
+    if (running.isOver || delta.text === '') return;
+    running.deltas ??= [];
     const last = running.deltas.at(-1);
     if (last?.type === delta.type) last.texts.push(delta.text);
     else running.deltas.push({ type: delta.type, texts: [delta.text] });
@@ -210,15 +238,16 @@ class InPlacePool implements ModelPool {
   }
 
   #tellDeltas(): void {
+    if (this.#talking.size === 0) return;
     for (const running of [...this.#talking]) this.#tellDeltasOf(running);
   }
 
   #tellDeltasOf(running: Running): void {
     this.#talking.delete(running);
     const deltas = running.deltas;
-    running.deltas = [];
+    running.deltas = undefined;
     running.deltaLength = 0;
-    for (const { type, texts } of deltas) {
+    for (const { type, texts } of deltas ?? []) {
       this.#listener.delta(running.id, running.session, { type, text: texts.join('') });
     }
   }

@@ -30,10 +30,17 @@ export function serveModelCalls(
     },
     delta: (id, session, delta) => endpoint.notify('delta', { id, session, delta }),
   });
-  // Nobody having asked yet must not end the thread.
-  made.catch(() => undefined);
+  let ready: ModelPool | undefined;
+  // Before any word that waits, so that none that comes later overtakes it. Nobody having asked yet must not end the thread.
+  made.then(
+    ({ pool }) => {
+      ready = pool;
+    },
+    () => undefined,
+  );
   const withPool = (use: (pool: ModelPool) => void, failed?: (error: unknown) => void): void => {
-    made.then(({ pool }) => use(pool), failed ?? (() => undefined));
+    if (ready !== undefined) use(ready);
+    else made.then(({ pool }) => use(pool), failed ?? (() => undefined));
   };
   endpoint.handle('ready', async () => (await made).name);
   endpoint.handle('call', (payload) => {

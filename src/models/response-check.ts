@@ -5,13 +5,19 @@ import type { ContentBlock, Usage } from '../base/messages.ts';
 import { protocolError } from './model-error.ts';
 import type { ModelResponse } from './provider.ts';
 
+/** While it is built. */
+type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
+
+const NOTHING: Readonly<Record<string, unknown>> = {};
+
 /** String fields a block of each type must have. */
-const REQUIRED_STRINGS: Readonly<Record<string, readonly string[]>> = {
-  text: ['text'],
-  tool_use: ['name'],
-  thinking: ['thinking', 'signature'],
-  redacted_thinking: ['data'],
-};
+const REQUIRED_STRINGS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['text', ['text']],
+  ['tool_use', ['name']],
+  ['thinking', ['thinking', 'signature']],
+  ['redacted_thinking', ['data']],
+]);
+const NONE: readonly string[] = [];
 
 /**
  * A plain, well-formed copy of what a provider answered. A missing or absurd usage counts as zero, so that the caller's own
@@ -28,26 +34,31 @@ export function checkResponse(value: unknown): ModelResponse {
   if (stopReason !== null && stopReason !== undefined && typeof stopReason !== 'string') {
     throw protocolError(`the provider's stop_reason is ${describeValue(stopReason)}`);
   }
-  return {
-    content: content.map((block: unknown, index) => checkBlock(block, index)),
+  const blocks: ContentBlock[] = [];
+  for (let index = 0; index < content.length; index += 1) blocks.push(checkBlock(content[index], index));
+  const response: Writable<ModelResponse> = {
+    content: blocks,
     stop_reason: stopReason ?? null,
     usage: readUsage(value['usage']),
-    ...(typeof value['model'] === 'string' ? { model: value['model'] } : {}),
-    ...(typeof value['id'] === 'string' ? { id: value['id'] } : {}),
   };
+  const { model, id } = value;
+  if (typeof model === 'string') response.model = model;
+  if (typeof id === 'string') response.id = id;
+  return response;
 }
 
 /** The counters of a usage object; what is no count of tokens is zero. */
 export function readUsage(value: unknown): Usage {
-  const usage = isRecord(value) ? value : {};
+  const usage = isRecord(value) ? value : NOTHING;
   const created = tokenCount(usage['cache_creation_input_tokens']);
   const read = tokenCount(usage['cache_read_input_tokens']);
-  return {
+  const counts: Writable<Usage> = {
     input_tokens: tokenCount(usage['input_tokens']) ?? 0,
     output_tokens: tokenCount(usage['output_tokens']) ?? 0,
-    ...(created === undefined ? {} : { cache_creation_input_tokens: created }),
-    ...(read === undefined ? {} : { cache_read_input_tokens: read }),
   };
+  if (created !== undefined) counts.cache_creation_input_tokens = created;
+  if (read !== undefined) counts.cache_read_input_tokens = read;
+  return counts;
 }
 
 /** A count of tokens, or undefined: null, negative, fractional or beyond what integers hold. */
@@ -60,7 +71,7 @@ function checkBlock(block: unknown, index: number): ContentBlock {
     throw protocolError(`content.${index} of the answer is ${describeValue(block)}, not a block`);
   }
   const type = block['type'];
-  for (const key of Object.hasOwn(REQUIRED_STRINGS, type) ? (REQUIRED_STRINGS[type] ?? []) : []) {
+  for (const key of REQUIRED_STRINGS.get(type) ?? NONE) {
     if (typeof block[key] === 'string') continue;
     throw protocolError(`content.${index}.${type}.${key} of the answer is ${describeValue(block[key])}`);
   }

@@ -102,6 +102,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       counters,
       host: {
         events: (events) => surroundings.host.events(events),
+        settled: (follow, state) => surroundings.host.settled(follow, state),
         degraded: (error) => surroundings.host.degraded(error),
         log: (line) => surroundings.host.log(line),
         evaluateSystem: (agent, session) => services.evaluateSystem(agent, session),

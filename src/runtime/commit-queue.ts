@@ -5,10 +5,12 @@
  *  Q1 items are released in the order they were added;
  *  Q2 an item is released only after a flush that began after it was added;
  *  Q3 released items share the loop fairly: after `RESUME_BUDGET_MS` the rest wait for the next turn of it;
- *  Q4 an item that throws is told of and stops no other: what is durable is durable.
+ *  Q4 an item that throws is told of and stops no other: what is durable is durable;
+ *  Q5 an item that nobody waits for starts no flush of its own: it rides the next one, which begins `PATIENCE_MS` later at the
+ *     latest, so that a turn that goes on at once costs one flush and not one a step.
  */
-import { RESUME_BUDGET_MS } from '../base/bounds.ts';
-import type { Soon } from '../base/clock.ts';
+import { PATIENCE_MS, RESUME_BUDGET_MS } from '../base/bounds.ts';
+import type { Clock, Soon } from '../base/clock.ts';
 import { asError } from '../base/errors.ts';
 
 /** One thing that waits. */
@@ -31,8 +33,7 @@ export interface CommitPort {
   emptied(): void;
   /** A later turn of the loop. */
   readonly soon: Soon;
-  /** Monotonic ms. */
-  monotonic(): number;
+  readonly clock: Clock;
 }
 
 /** See the head of the file. */
@@ -42,6 +43,10 @@ export class CommitQueue {
   #released: CommitItem[] = [];
   #isFlushing = false;
   #isReleasing = false;
+  /** Somebody waits for one of those that wait. */
+  #isHurried = false;
+  /** Runs while there are items, and none that somebody waits for. */
+  #patience: unknown;
 
   constructor(port: CommitPort) {
     this.#port = port;
@@ -52,18 +57,44 @@ export class CommitQueue {
     return this.#waiting.length === 0 && this.#released.length === 0 && !this.#isFlushing;
   }
 
-  add(item: CommitItem): void {
+  /** `isPatient`: nobody waits for it (Q5). */
+  add(item: CommitItem, isPatient = false): void {
     this.#waiting.push(item);
+    if (!isPatient) this.#isHurried = true;
+    this.#begin();
+  }
+
+  /** Lets nobody be patient who waits now. */
+  hurry(): void {
+    if (this.#waiting.length === 0) return;
+    this.#isHurried = true;
+    this.#begin();
+  }
+
+  /** Begins a flush, or waits for one to be due; nothing where one is under way, which looks again behind itself. */
+  #begin(): void {
     if (this.#isFlushing) return;
+    if (!this.#isHurried) {
+      this.#patience ??= this.#port.clock.setTimer(this.#outOfPatience, PATIENCE_MS);
+      return;
+    }
+    if (this.#patience !== undefined) this.#port.clock.clearTimer(this.#patience);
+    this.#patience = undefined;
     this.#isFlushing = true;
     // A microtask: what else happens in this turn of the loop rides the same flush.
     queueMicrotask(() => void this.#flush());
   }
 
+  #outOfPatience = (): void => {
+    this.#patience = undefined;
+    this.hurry();
+  };
+
   async #flush(): Promise<void> {
-    while (this.#waiting.length > 0) {
+    while (this.#isHurried) {
       const items = this.#waiting;
       this.#waiting = [];
+      this.#isHurried = false;
       try {
         await this.#port.flushed();
       } catch (thrown) {
@@ -74,12 +105,14 @@ export class CommitQueue {
       if (!this.#isReleasing) this.#releaseSome();
     }
     this.#isFlushing = false;
+    if (this.#waiting.length > 0) this.#begin();
     if (this.isEmpty) this.#port.emptied();
   }
 
   #refuse(error: Error, items: readonly CommitItem[]): void {
     const late = this.#waiting;
     this.#waiting = [];
+    this.#isHurried = false;
     this.#port.failed(error);
     // What was added while the flush was failing is of the same fate: it was journalled behind what failed.
     for (const item of [...items, ...late]) item.refuse(error);
@@ -87,7 +120,7 @@ export class CommitQueue {
 
   #releaseSome(): void {
     this.#isReleasing = true;
-    const startedAt = this.#port.monotonic();
+    const startedAt = this.#port.clock.monotonic();
     let index = 0;
     while (index < this.#released.length) {
       try {
@@ -96,7 +129,7 @@ export class CommitQueue {
         this.#port.threw(thrown);
       }
       index += 1;
-      if ((index & 15) === 0 && this.#port.monotonic() - startedAt > RESUME_BUDGET_MS) break;
+      if ((index & 15) === 0 && this.#port.clock.monotonic() - startedAt > RESUME_BUDGET_MS) break;
     }
     this.#released.splice(0, index);
     if (this.#released.length > 0) {

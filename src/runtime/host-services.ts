@@ -43,16 +43,8 @@ export function createHostServices(values: HostValues, notes: HostNotes, clock: 
     ...(work === undefined ? {} : { work }),
   });
   const calls = new Map<number, AbortController>();
-  const runs = new Set<number>();
   return {
-    async run(run) {
-      runs.add(run.id);
-      try {
-        return await runner.run(run);
-      } finally {
-        runs.delete(run.id);
-      }
-    },
+    run: (run) => runner.run(run),
     abort: (id, reason) => runner.abort(id, reason),
     async generate({ id, session, request }) {
       const { provider } = values;
@@ -76,7 +68,7 @@ export function createHostServices(values: HostValues, notes: HostNotes, clock: 
       }
     },
     abandon() {
-      for (const id of runs) void runner.abort(id, 'The session thread is gone');
+      runner.abortAll('The session thread is gone');
       for (const controller of calls.values()) controller.abort(new CancelledError('the session thread is gone'));
     },
     abortModel(id) {

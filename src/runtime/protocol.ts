@@ -104,6 +104,8 @@ export interface ShardMethods {
       readonly fingerprint?: string;
       readonly bounceBack?: boolean;
       readonly from?: string;
+      /** Nobody waits for the acceptance alone: the end of the receipt is told, once, under this number. */
+      readonly follow?: number;
     };
     answer: { readonly pendingId: number; readonly seq: number; readonly duplicate: boolean };
   };

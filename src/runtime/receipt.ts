@@ -22,7 +22,9 @@ export class Receipt {
   readonly duplicate: boolean;
   readonly pendingId: number;
   readonly #link: ShardLink;
+  readonly #followed: Promise<ReceiptState | undefined> | undefined;
 
+  /** `followed`: the end, told by itself; `undefined` where it must be asked for. */
   constructor(
     link: ShardLink,
     accepted: {
@@ -31,8 +33,10 @@ export class Receipt {
       readonly seq: number;
       readonly duplicate: boolean;
     },
+    followed?: Promise<ReceiptState | undefined>,
   ) {
     this.#link = link;
+    this.#followed = followed;
     this.session = accepted.session;
     this.pendingId = accepted.pendingId;
     this.seq = accepted.seq;
@@ -60,7 +64,9 @@ export class Receipt {
    * withdrawn or replaced.
    */
   async answer(): Promise<string> {
-    const state = await this.#wait('settled');
+    // Asked at once where it must be: what is asked after it, a deletion say, comes after it.
+    const followed = this.#followed === undefined ? undefined : await this.#followed;
+    const state = followed ?? (await this.#wait('settled'));
     switch (state.status) {
       case 'answered':
         return state.text;

@@ -22,6 +22,7 @@ import type { Explanation } from '../session/explain.ts';
 import type { Child } from './child.ts';
 import type { EventHub, EventOptions } from './event-hub.ts';
 import type { Family } from './family.ts';
+import type { Follower } from './followed-receipts.ts';
 import type { SessionSnapshot, SpawnItem } from './protocol.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
@@ -78,6 +79,8 @@ export interface SessionParts {
 /** The block types a user may send; the API refuses others in a user's own message. */
 const USER_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document']);
 
+const NO_OPTIONS: SendOptions = Object.freeze({});
+
 const sendSchema = z.strictObject({
   key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
   deliver: z.enum(['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject']).optional(),
@@ -118,8 +121,13 @@ export class Session {
    * `KeyReusedError`, `MailboxFullError`, `LimitError` (too large), `SessionBusyError` (`deliver: 'reject'`), `ConfigError`
    * (bad option), `StoreFullError`, `CancelledError` (signal, closed).
    */
-  async send(content: UserContent, options: SendOptions = {}): Promise<Receipt> {
-    const { key, deliver, bounceBack, signal, from } = parseOption(sendSchema, 'send', options);
+  async send(content: UserContent, options: SendOptions = NO_OPTIONS): Promise<Receipt> {
+    return this.#send(content, options);
+  }
+
+  async #send(content: UserContent, options: SendOptions, follower?: Follower): Promise<Receipt> {
+    const { key, deliver, bounceBack, signal, from } =
+      options === NO_OPTIONS ? NO_OPTIONS : parseOption(sendSchema, 'send', options);
     if (signal?.aborted === true) throw new CancelledError('aborted by the signal', { cause: signal.reason });
     const checked = checkContent(content);
     const accepted = this.#parts.link.call(
@@ -131,17 +139,26 @@ export class Session {
         ...(bounceBack === undefined ? {} : { bounceBack }),
         ...(from === undefined ? {} : { from }),
         ...(key === undefined ? {} : { key, fingerprint: fingerprintOf(checked) }),
+        ...(follower === undefined ? {} : { follow: follower.id }),
       },
       key !== undefined,
     );
     const answer = await orAborted(accepted, signal);
-    return new Receipt(this.#parts.link, { session: this.id, ...answer });
+    return new Receipt(this.#parts.link, { session: this.id, ...answer }, follower?.settled);
   }
 
   /** `send`, then the answer. */
-  async ask(content: UserContent, options: SendOptions = {}): Promise<string> {
-    const receipt = await this.send(content, options);
-    return orAborted(receipt.answer(), options.signal);
+  async ask(content: UserContent, options: SendOptions = NO_OPTIONS): Promise<string> {
+    const { receipts } = this.#parts.link;
+    const follower = receipts.follow();
+    try {
+      const receipt = await this.#send(content, options, follower);
+      // A message that was accepted before is not followed: its end may be long past.
+      if (receipt.duplicate) receipts.tell(follower.id, undefined);
+      return await orAborted(receipt.answer(), options.signal);
+    } finally {
+      receipts.tell(follower.id, undefined);
+    }
   }
 
   /** Replays durable events, then follows live ones: no gap, no duplicate. `break` unsubscribes. */
@@ -306,7 +323,7 @@ function fingerprintOf(content: string | readonly ContentBlock[]): string {
 }
 
 /** The promise's outcome, or a `CancelledError` as soon as the signal fires. */
-export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;
   return new Promise<T>((resolve, reject) => {
     const onAbort = (): void => reject(new CancelledError('aborted by the signal', { cause: signal.reason }));

@@ -11,6 +11,7 @@ import { SHARD_RESTART_PERIOD_MS, SHARD_RESTARTS_MAX } from '../base/bounds.ts';
 import type { Clock, Random } from '../base/clock.ts';
 import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../base/errors.ts';
 import type { SessionEvent } from '../events/event.ts';
+import type { ReceiptState } from '../session/state.ts';
 import { createLocalEndpoints } from '../threads/batched-endpoint.ts';
 import { createBridgePorts, exposeObject } from '../threads/comlink-bridge.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
@@ -18,6 +19,7 @@ import { startThread, type Thread } from '../threads/thread.ts';
 import { workerUrl } from '../threads/worker-url.ts';
 import type { HostWork } from '../tools/host-tools.ts';
 import { buildShard, type ShardPorts } from './build-shard.ts';
+import { FollowedReceipts } from './followed-receipts.ts';
 import { createHostServices, type HostValues } from './host-services.ts';
 import type { HostServices, LogLine, RemoteServices, ShardMethods, ShardPlan } from './protocol.ts';
 import { serveShard } from './shard-requests.ts';
@@ -68,12 +70,16 @@ interface Incarnation {
 
 /** See the head of the file. */
 export class ShardLink {
+  /** Receipts whose end this shard tells by itself. */
+  readonly receipts: FollowedReceipts = new FollowedReceipts();
   readonly #parts: LinkParts;
   /** What is being read; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
   /** What host tools are at: they outlive the thread they work for. */
   readonly #hostWork: HostWork = new Map();
   #current: Promise<Incarnation> | undefined;
+  /** The one of `#current`, once it serves. */
+  #serving: Incarnation | undefined;
   /** Monotonic ms of the deaths within the last period. */
   #deaths: number[] = [];
   #restarts = 0;
@@ -90,6 +96,7 @@ export class ShardLink {
     this.#current = starting;
     const incarnation = await starting;
     incarnation.isServing = true;
+    this.#serving = incarnation;
     // It died behind its own answer, before it counted: nobody else would replace it, and requests would be repeated for ever.
     if (incarnation.isGone) this.#died();
   }
@@ -102,7 +109,23 @@ export class ShardLink {
   /**
    * Asks the shard. `repeatable`: the question may be asked again of a new thread (L1).
    */
-  async call<M extends keyof ShardMethods>(
+  call<M extends keyof ShardMethods>(
+    method: M,
+    request: ShardMethods[M]['request'],
+    repeatable: boolean,
+  ): Promise<ShardMethods[M]['answer']> {
+    const serving = this.#serving;
+    // One that has died, or is closing, takes the long way, as does a question it does not answer.
+    if (serving === undefined || serving.isGone || this.#failure !== undefined || this.#isClosing) {
+      return this.#ask(method, request, repeatable);
+    }
+    return serving.endpoint.call(method, request).catch((error: unknown) => {
+      if (!serving.isGone) throw error;
+      return this.#askAgain(method, request, repeatable, error);
+    }) as Promise<ShardMethods[M]['answer']>;
+  }
+
+  async #ask<M extends keyof ShardMethods>(
     method: M,
     request: ShardMethods[M]['request'],
     repeatable: boolean,
@@ -114,11 +137,25 @@ export class ShardLink {
         return (await incarnation.endpoint.call(method, request)) as ShardMethods[M]['answer'];
       } catch (error) {
         if (!incarnation.isGone) throw error;
-        if (this.#isClosing) throw new CancelledError('the runtime was closed', { cause: error });
-        if (repeatable) continue;
-        throw unknownOutcome(error);
+        this.#checkRepeatable(repeatable, error);
       }
     }
+  }
+
+  async #askAgain<M extends keyof ShardMethods>(
+    method: M,
+    request: ShardMethods[M]['request'],
+    repeatable: boolean,
+    error: unknown,
+  ): Promise<ShardMethods[M]['answer']> {
+    this.#checkRepeatable(repeatable, error);
+    return this.#ask(method, request, repeatable);
+  }
+
+  /** The thread died with a question unanswered: throws unless it may be asked again (L1, L2). */
+  #checkRepeatable(repeatable: boolean, cause: unknown): void {
+    if (this.#isClosing) throw new CancelledError('the runtime was closed', { cause });
+    if (!repeatable) throw unknownOutcome(cause);
   }
 
   async #running(): Promise<Incarnation> {
@@ -136,7 +173,8 @@ export class ShardLink {
 
   /** To the thread that is there; a new one is told everything anew. */
   async #tell<M extends keyof ShardMethods>(method: M, request: ShardMethods[M]['request']): Promise<void> {
-    const incarnation = await this.#running();
+    // In its place among what is asked at the same time, where nothing must be awaited first.
+    const incarnation = this.#serving ?? (await this.#running());
     try {
       await incarnation.endpoint.call(method, request);
     } catch (error) {
@@ -161,9 +199,11 @@ export class ShardLink {
       if (!incarnation.isGone) throw error;
     } finally {
       this.#current = undefined;
+      this.#serving = undefined;
       await incarnation.thread?.exit();
       incarnation.endpoint.close();
       incarnation.end();
+      this.receipts.abandon();
     }
   }
 
@@ -186,6 +226,7 @@ export class ShardLink {
     thread.onExit(() => {
       incarnation.isGone = true;
       end();
+      this.receipts.abandon();
       if (incarnation.isServing) this.#died();
     });
     try {
@@ -210,6 +251,7 @@ export class ShardLink {
       ...(shardPorts === undefined ? {} : { ports: shardPorts }),
       host: {
         events: (events) => far.notify('events', events),
+        settled: (follow, state) => far.notify('receipt.settled', { follow, state }),
         degraded: (error) => this.#degraded(error),
         log: (line) => this.#parts.listener.log(line),
       },
@@ -241,6 +283,10 @@ export class ShardLink {
   #listen(endpoint: Endpoint): void {
     const { listener } = this.#parts;
     endpoint.handle('events', (events) => listener.events(events as readonly SessionEvent[]));
+    endpoint.handle('receipt.settled', (note) => {
+      const { follow, state } = note as { readonly follow: number; readonly state: ReceiptState | undefined };
+      this.receipts.tell(follow, state);
+    });
     endpoint.handle('log', (line) => listener.log(line as LogLine));
     endpoint.handle('degraded', (note) => {
       const { error } = note as { readonly error?: ErrorShape };
@@ -263,6 +309,7 @@ export class ShardLink {
     if (this.#isClosing || this.#failure !== undefined) return;
     const next = this.#replace();
     this.#current = next;
+    this.#serving = undefined;
     // Whoever asks meanwhile gets the same error.
     next.catch(() => undefined);
   }
@@ -278,6 +325,7 @@ export class ShardLink {
       await this.#repeatWatches(incarnation.endpoint);
       if (incarnation.isGone) throw new TroupeError('internal', 'the session thread died again', { retryable: true });
       incarnation.isServing = true;
+      this.#serving = incarnation;
       this.#restarts += 1;
       listener.degraded(undefined);
       void this.#remindReaders(incarnation);

@@ -84,7 +84,7 @@ class ShardRequests {
   }
 
   send(request: Request<'session.send'>): Promise<Answer<'session.send'>> {
-    const { content, deliver, key, fingerprint, bounceBack, from } = request;
+    const { content, deliver, key, fingerprint, bounceBack, from, follow } = request;
     const bytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
     const entry = {
       type: 'user_message',
@@ -95,9 +95,24 @@ class ShardRequests {
       ...(from === undefined ? {} : { source: { type: 'user', name: from } as const }),
     } as const;
     this.#checkIntake();
-    return settle((reply) =>
-      this.#shard.submit(request.session, [{ type: 'send', entry, bytes }], reply, request.agent),
-    );
+    return new Promise((resolve, reject) => {
+      const reply: Reply = {
+        resolve: (value) => resolve(value as Answer<'session.send'>),
+        reject,
+        ...(follow === undefined
+          ? {}
+          : { isPatient: true, onAccepted: (pendingId) => this.#follow(request.session, pendingId, follow) }),
+      };
+      this.#shard.submit(request.session, [{ type: 'send', entry, bytes }], reply, request.agent);
+    });
+  }
+
+  /** Tells the end of a receipt when it is durable. Where that is not to be had by waiting, whoever follows asks. */
+  #follow(session: string, pendingId: number, follow: number): void {
+    const { host } = this.#shard.parts;
+    const ask = (): void => host.settled(follow, undefined);
+    const reply: Reply = { resolve: (state) => host.settled(follow, state as ReceiptState), reject: ask };
+    this.#shard.waiters.onReceipt(session, { pendingId, until: 'settled' }, reply, ask);
   }
 
   #checkIntake(): void {
@@ -399,7 +414,10 @@ class ShardRequests {
           () => this.#shard.waiters.onDrained(done),
         );
       if (this.#shard.isDrained) done();
-      else this.#shard.waiters.onDrained(done);
+      else {
+        this.#shard.waiters.onDrained(done);
+        this.#shard.hurry();
+      }
     });
   }
 }

@@ -20,6 +20,7 @@ export function serveShardThread(
       ...surroundings,
       host: {
         events: (events) => endpoint.notify('events', events),
+        settled: (follow, state) => endpoint.notify('receipt.settled', { follow, state }),
         degraded: (error) => endpoint.notify('degraded', error === undefined ? {} : { error: errorShape(error) }),
         log: (line) => endpoint.notify('log', line),
       },

@@ -91,6 +91,11 @@ export class ShardWaiters {
     for (const { reply } of waiting) reply.resolve(end);
   }
 
+  /** Somebody waits for the drain. */
+  get areDraining(): boolean {
+    return this.#drains.length > 0;
+  }
+
   onDrained(done: () => void): void {
     this.#drains.push(done);
   }

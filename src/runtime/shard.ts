@@ -35,11 +35,11 @@ import type { Observer } from '../session/apply.ts';
 import { turnName } from '../session/apply.ts';
 import type { Environment, Input } from '../session/inputs.ts';
 import { encodeTurn } from '../session/records.ts';
-import { emptyState } from '../session/state.ts';
+import { emptyState, type ReceiptState } from '../session/state.ts';
 import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
 import { SUBAGENT_TRUNCATION_REASON } from '../tools/truncation.ts';
 import { Checkpointer } from './checkpointer.ts';
-import { CommitQueue } from './commit-queue.ts';
+import { type CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
 import { isHeadBlocked } from './head.ts';
 import type { Counters } from './metrics.ts';
@@ -54,6 +54,8 @@ import { WaitingLine } from './waiting-line.ts';
 /** What the shard tells its host. */
 export interface ShardHost {
   events(events: readonly SessionEvent[]): void;
+  /** The durable end of a receipt that is followed; undefined: it must be asked for. */
+  settled(follow: number, state: ReceiptState | undefined): void;
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
@@ -79,6 +81,10 @@ export interface ShardParts {
 
 /** The requester of an input. Settled once, after the flush. */
 export interface Reply {
+  /** What is awaited comes later: the flush need not be hurried for this (Q5 of the commit queue). */
+  readonly isPatient?: boolean;
+  /** Runs within the turn that accepted a message, before anything is durable; not for one that was accepted before. */
+  readonly onAccepted?: (pendingId: number) => void;
   resolve(value: unknown): void;
   reject(error: Error): void;
 }
@@ -171,7 +177,7 @@ export class Shard {
       threw: (thrown) => this.#logThrown('what followed a flush failed', thrown),
       emptied: () => this.#onStill?.(),
       soon: parts.soon,
-      monotonic: () => parts.clock.monotonic(),
+      clock: parts.clock,
     });
     this.#quiet = new QuietSessions(parts.clock, parts.bounds.hotSessions, (actor) => this.#passivate(actor));
     const { settings, limits, catalog, journal } = parts;
@@ -345,6 +351,7 @@ export class Shard {
     for (const each of effects) {
       if (!this.#runEarly(each)) late.push(each);
       if (each.effect.type === 'interruptChildren') stopsChildren = true;
+      else if (each.effect.type === 'accepted' && !each.effect.duplicate) reply?.onAccepted?.(each.effect.pendingId);
     }
     for (const each of touched) this.#afterTurn(each);
     this.#commit(writes, gathered, late, reply);
@@ -382,10 +389,11 @@ export class Shard {
       this.#committed(writes, gathered, late, reply);
       return;
     }
-    this.#commits.add({
+    const item: CommitItem = {
       release: () => this.#committed(writes, gathered, late, reply),
       refuse: (error) => reply?.reject(storeError(error)),
-    });
+    };
+    this.#commits.add(item, !this.waiters.areDraining && isPatient(gathered, late, reply));
   }
 
   /** The turn is durable. */
@@ -844,6 +852,11 @@ export class Shard {
     if (this.isDrained) this.waiters.drained();
   }
 
+  /** Somebody waits for what nobody waited for before. */
+  hurry(): void {
+    this.#commits.hurry();
+  }
+
   /** Runs `work` once everything journalled so far is durable: what is read is told only then (A2). */
   afterCommit(work: () => void, refuse: (error: Error) => void): void {
     if (this.#commits.isEmpty) work();
@@ -919,6 +932,7 @@ export class Shard {
   async close(deadlineMs: number): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosing = true;
+    this.#commits.hurry();
     await this.#halfStepsDone(deadlineMs);
     this.#isClosed = true;
     this.parts.clock.clearTimer(this.#recoveryTimer);
@@ -957,6 +971,12 @@ function childrenUpdated(parent: SessionActor, at: number, stateOf: (id: string)
   const all = [...known.values()].filter((child) => !hiddenChildren.has(child.name));
   const children = all.slice(-CHILDREN_LISTED_MAX).map(({ id, name }) => ({ id, name, state: stateOf(id) ?? 'idle' }));
   return { session: parent.id, at, type: 'children.updated', children };
+}
+
+/** Nobody waits for the flush of such a turn: nothing is told, and nothing starts behind it. */
+function isPatient(gathered: TurnGathering, late: readonly ActorEffect[], reply: Reply | undefined): boolean {
+  if (reply !== undefined && reply.isPatient !== true) return false;
+  return !gathered.hasSomething && late.every(({ effect }) => effect.type === 'accepted');
 }
 
 function storeError(error: Error): StoreFullError {

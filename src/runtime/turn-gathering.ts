@@ -18,6 +18,13 @@ export class TurnGathering {
   /** Children that have an exit which somebody waits for. */
   exits: SessionActor[] | undefined;
 
+  /** Somebody is to be told something. */
+  get hasSomething(): boolean {
+    return (
+      this.events !== undefined || this.settled !== undefined || this.promoted !== undefined || this.exits !== undefined
+    );
+  }
+
   tell(event: SessionEvent): void {
     if (this.events === undefined) this.events = [event];
     else this.events.push(event);

@@ -6,7 +6,7 @@ import { CALLS_PER_ANSWER_MAX } from '../base/bounds.ts';
 import { describeValue } from '../base/errors.ts';
 import { isCallId } from '../base/ids.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
-import type { ContentBlock, ToolUseBlock } from '../base/messages.ts';
+import type { ContentBlock, TextBlock, ToolUseBlock } from '../base/messages.ts';
 import type { DispatchedCall } from './records.ts';
 
 /** Blocks only a user message may hold: in an answer they would make every later request illegal (R04). */
@@ -60,9 +60,11 @@ export function storableAnswer(
   const content: ContentBlock[] = [];
   const calls: DispatchedCall[] = [];
   const blocks: readonly unknown[] = Array.isArray(rawContent) ? rawContent : [];
-  const taken = new Set<string>();
   const lastIndex = blocks.length - 1;
-  for (const [index, block] of blocks.entries()) {
+  /** Ids of the calls so far; of a last block nobody asks. */
+  let own: Set<string> | undefined;
+  for (let index = 0; index <= lastIndex; index += 1) {
+    const block = blocks[index];
     if (!isRecord(block) || typeof block['type'] !== 'string' || isPhantomCall(block)) continue;
     if (block['type'] !== 'tool_use') {
       const kept = storableBlock(block);
@@ -72,11 +74,10 @@ export function storableAnswer(
     // A refused turn's calls are not executed and, unanswered, must not be kept (R01).
     if (options.stop === 'refusal') continue;
     const cutOff = STOPS_THAT_CUT.has(options.stop) && index === lastIndex;
-    const { block: call, problem } = storableCall(block, {
-      fallbackId: `call_${options.halfStep}_${index}`,
-      isTaken: (id) => taken.has(id) || options.taken.has(id),
-    });
-    taken.add(call.id);
+    let id = isFreeId(block['id']) ? block['id'] : `call_${options.halfStep}_${index}`;
+    if (own?.has(id) || options.taken.has(id)) id = nextFreeId(id, own, options.taken);
+    if (index < lastIndex) own = (own ?? new Set()).add(id);
+    const { block: call, problem } = storableCall(block, id);
     content.push(call);
     const timeoutMs = options.timeoutMsOf(call.name, call.input as Json);
     const refused = cutOff
@@ -84,13 +85,22 @@ export function storableAnswer(
       : calls.length >= CALLS_PER_ANSWER_MAX
         ? `Not executed: one answer may ask for at most ${CALLS_PER_ANSWER_MAX} calls.`
         : problem;
-    calls.push({
-      id: call.id,
-      ...(refused === undefined ? {} : { refused }),
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
-    });
+    calls.push(dispatchedCall(id, refused, timeoutMs));
   }
   return { content, calls };
+}
+
+function dispatchedCall(id: string, refused: string | undefined, timeoutMs: number | undefined): DispatchedCall {
+  if (refused === undefined) return timeoutMs === undefined ? { id } : { id, timeoutMs };
+  return timeoutMs === undefined ? { id, refused } : { id, refused, timeoutMs };
+}
+
+/** `<id>_2`, `<id>_3`, …: the first of them that is neither in this answer nor in the log (R05). */
+function nextFreeId(id: string, own: ReadonlySet<string> | undefined, logged: ReadonlySet<string>): string {
+  for (let n = 2; ; n += 1) {
+    const candidate = `${id}_${n}`;
+    if (own?.has(candidate) !== true && !logged.has(candidate)) return candidate;
+  }
 }
 
 /** A block other than a call, or undefined for one that a later request may not hold. */
@@ -98,7 +108,9 @@ function storableBlock(block: Readonly<Record<string, unknown>>): ContentBlock |
   if (block['type'] === 'text') {
     const text = typeof block['text'] === 'string' ? wellFormed(block['text']) : '';
     // The API itself can answer an empty text block, and refuses it when it is sent back (R08, R09).
-    return text.trim() === '' ? undefined : { type: 'text', text, ...replayed(block, 'citations') };
+    if (text.trim() === '') return undefined;
+    const citations = replayed(block['citations']);
+    return citations === undefined ? { type: 'text', text } : ({ type: 'text', text, citations } as TextBlock);
   }
   if (USER_BLOCKS.has(String(block['type']))) return undefined;
   // Cut off before its signature, a thinking block cannot be sent back (R21).
@@ -114,11 +126,8 @@ function storableBlock(block: Readonly<Record<string, unknown>>): ContentBlock |
 
 function storableCall(
   block: Readonly<Record<string, unknown>>,
-  ids: { readonly fallbackId: string; readonly isTaken: (id: string) => boolean },
+  id: string,
 ): { readonly block: ToolUseBlock; readonly problem?: string } {
-  const given = isFreeId(block['id']) ? block['id'] : ids.fallbackId;
-  let id = given;
-  for (let n = 2; ids.isTaken(id); n += 1) id = `${given}_${n}`;
   const rawName = typeof block['name'] === 'string' ? block['name'] : '';
   const name = rawName.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 128) || 'unnamed';
   const rawInput = block['input'] ?? {};
@@ -129,7 +138,10 @@ function storableCall(
     };
   }
   try {
-    return { block: { type: 'tool_use', id, name, input: toPlainJson(rawInput), ...replayed(block, 'caller') } };
+    const input = toPlainJson(rawInput);
+    const caller = replayed(block['caller']);
+    if (caller === undefined) return { block: { type: 'tool_use', id, name, input } };
+    return { block: { type: 'tool_use', id, name, input, caller } as ToolUseBlock };
   } catch (error) {
     if (!(error instanceof NotPlainError)) throw error;
     return {
@@ -139,17 +151,13 @@ function storableCall(
   }
 }
 
-/** A field of the answer that a request may hold too: a paused turn goes back unchanged (R38). */
-function replayed(
-  block: Readonly<Record<string, unknown>>,
-  field: 'citations' | 'caller',
-): Readonly<Record<string, Json>> {
-  const value = block[field];
-  if (value === undefined || value === null) return {};
+/** A field of a block that a request may hold too, or undefined: a paused turn goes back unchanged (R38). */
+function replayed(value: unknown): Json | undefined {
+  if (value === undefined || value === null) return undefined;
   try {
-    return { [field]: toPlainJson(value) };
+    return toPlainJson(value);
   } catch {
-    return {};
+    return undefined;
   }
 }
 

@@ -7,7 +7,7 @@
  */
 import { CHILDREN_LISTED_MAX, DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX, RECEIPTS_REMEMBERED_MAX } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
-import { addUsage, NO_USAGE, type ToolUseBlock, textOf } from '../base/messages.ts';
+import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf } from '../base/messages.ts';
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { answerText } from './answer.ts';
 import { KIND_OF } from './mailbox.ts';
@@ -16,6 +16,7 @@ import type { SessionRecord } from './records.ts';
 import {
   type LoggedMessage,
   type MailboxEntry,
+  type OpenCall,
   publicEntry,
   publicMessage,
   type ReceiptState,
@@ -26,12 +27,19 @@ import { callLabel, estimateCall, estimateContent, estimateTokens } from './toke
 /** Who listens while records are folded. Neither may change the state. */
 export interface Observer {
   /** A durable event, in order; `seq` is its number. */
-  readonly event?: (body: EventBody, seq: number) => void;
+  readonly event?: ((body: EventBody, seq: number) => void) | undefined;
   /** An accepted entry reached a final state. */
-  readonly settled?: (pendingId: number, receipt: ReceiptState) => void;
+  readonly settled?: ((pendingId: number, receipt: ReceiptState) => void) | undefined;
   /** An accepted entry was promoted into the log. */
-  readonly promoted?: (pendingId: number) => void;
+  readonly promoted?: ((pendingId: number) => void) | undefined;
 }
+
+/** Whoever a message comes from when it does not say. */
+const USER: Source = Object.freeze({ type: 'user' });
+const ACCEPTED: ReceiptState = Object.freeze({ status: 'accepted' });
+
+/** A value while it is put together by its only holder. */
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 /** Folds one record; `at` is the time of its turn. Throws an Error for a record that no writer of ours can have made. */
 export function apply(state: SessionState, record: SessionRecord, at: number, observer?: Observer): SessionState {
@@ -51,7 +59,8 @@ export function applyAll(
   return state;
 }
 
-class Fold {
+/** The fold of one turn's records into a state. Used within one call and dropped: it keeps nothing. */
+export class Fold {
   readonly #state: SessionState;
   readonly #at: number;
   readonly #observer: Observer | undefined;
@@ -60,10 +69,11 @@ class Fold {
     this.#state = state;
     this.#at = at;
     this.#observer = observer;
-    state.updatedAt = at;
   }
 
+  /** Folds the next record. Throws an Error for one that no writer of ours can have made. */
   record(record: SessionRecord): void {
+    this.#state.updatedAt = this.#at;
     switch (record.type) {
       case 'created':
         return this.#created(record);
@@ -98,7 +108,8 @@ class Fold {
         return this.#poisoned(record);
       case 'interrupted':
         this.#state.interruptRequested = true;
-        return this.#event(() => ({ type: 'interrupt.acknowledged' }));
+        if (this.#counts()) this.#tell({ type: 'interrupt.acknowledged' });
+        return;
       case 'healed':
         return this.#healed(record);
       case 'released':
@@ -125,26 +136,32 @@ class Fold {
         return this.#restarted();
       case 'paused':
         this.#state.paused = true;
-        return this.#event(() => ({ type: 'session.state', state: this.#state.state, phase: 'paused' }));
+        if (this.#counts()) this.#tell({ type: 'session.state', state: this.#state.state, phase: 'paused' });
+        return;
       case 'resumed':
         this.#state.paused = false;
         this.#state.blocked = undefined;
-        return this.#event(() => ({ type: 'session.state', state: this.#state.state }));
+        if (this.#counts()) this.#tell({ type: 'session.state', state: this.#state.state });
+        return;
       case 'recovered':
-        return this.#event(() => ({
-          type: 'session.recovered',
-          redone: record.redone,
-          synthesized: record.synthesized,
-        }));
+        if (this.#counts()) {
+          this.#tell({ type: 'session.recovered', redone: record.redone, synthesized: record.synthesized });
+        }
+        return;
       case 'refined':
         return this.#refined(record);
     }
   }
 
-  /** Counts a durable event; builds it only when somebody listens. */
-  #event(build: () => EventBody): void {
+  /** Counts a durable event (S5). True when somebody listens: only then is it built, for `#tell`. */
+  #counts(): boolean {
     this.#state.eventSeq += 1;
-    this.#observer?.event?.(build(), this.#state.eventSeq);
+    return this.#observer?.event !== undefined;
+  }
+
+  /** Tells the event just counted. */
+  #tell(body: EventBody): void {
+    this.#observer?.event?.(body, this.#state.eventSeq);
   }
 
   #created(record: Extract<SessionRecord, { type: 'created' }>): void {
@@ -171,37 +188,35 @@ class Fold {
   #accepted(record: Extract<SessionRecord, { type: 'accepted' }>): void {
     const state = this.#state;
     const { entry } = record;
-    const source = entry.source ?? { type: 'user' };
-    const waiting: MailboxEntry = {
+    const source = entry.source ?? USER;
+    const waiting: Mutable<MailboxEntry> = {
       id: record.id,
       type: entry.type,
       kind: KIND_OF[entry.type],
       content: entry.content,
       at: this.#at,
       source,
-      ...(entry.toolUseId === undefined ? {} : { toolUseId: entry.toolUseId }),
-      ...(entry.success === undefined ? {} : { success: entry.success }),
-      ...(entry.deliver === undefined ? {} : { deliver: entry.deliver }),
-      ...(entry.bounceBack === undefined ? {} : { bounceBack: entry.bounceBack }),
-      ...(entry.seed === undefined ? {} : { seed: entry.seed }),
     };
+    if (entry.toolUseId !== undefined) waiting.toolUseId = entry.toolUseId;
+    if (entry.success !== undefined) waiting.success = entry.success;
+    if (entry.deliver !== undefined) waiting.deliver = entry.deliver;
+    if (entry.bounceBack !== undefined) waiting.bounceBack = entry.bounceBack;
+    if (entry.seed !== undefined) waiting.seed = entry.seed;
     state.mailbox.push(waiting);
     state.nextPendingId = record.id + 1;
-    if (entry.type === 'user_message') state.receipts.set(record.id, { status: 'accepted' });
-    if (entry.type === 'tool_response' && entry.toolUseId !== undefined) {
-      const { toolUseId } = entry;
-      const success = entry.success ?? true;
-      state.openCalls.delete(toolUseId);
-      this.#event(() => ({ type: 'pending.created', pending: publicEntry(waiting) }));
-      this.#event(() => ({
+    if (entry.type === 'user_message') state.receipts.set(record.id, ACCEPTED);
+    const { toolUseId } = entry;
+    const isResult = entry.type === 'tool_response' && toolUseId !== undefined;
+    if (isResult) state.openCalls.delete(toolUseId);
+    if (this.#counts()) this.#tell({ type: 'pending.created', pending: publicEntry(waiting) });
+    if (isResult && this.#counts()) {
+      this.#tell({
         type: 'tool.finished',
         toolUseId,
         toolName: source.name ?? '',
-        success,
+        success: entry.success ?? true,
         ...(entry.ms === undefined ? {} : { ms: entry.ms }),
-      }));
-    } else {
-      this.#event(() => ({ type: 'pending.created', pending: publicEntry(waiting) }));
+      });
     }
     if (entry.key !== undefined) {
       state.keys.set(entry.key, { id: record.id, fingerprint: entry.fingerprint ?? '', seq: state.eventSeq });
@@ -227,8 +242,9 @@ class Fold {
     }
     this.#enter('awaiting');
     const rider = this.#promoteAll(record.entries);
-    state.current = { halfStep: record.halfStep, attempt: 1, ...(rider === undefined ? {} : { rider }) };
-    state.nextHalfStep = record.halfStep + 1;
+    const { halfStep } = record;
+    state.current = rider === undefined ? { halfStep, attempt: 1 } : { halfStep, attempt: 1, rider };
+    state.nextHalfStep = halfStep + 1;
     if (state.turn !== undefined) {
       state.turn.halfSteps += 1;
       state.turn.pauses = 0;
@@ -252,12 +268,12 @@ class Fold {
       }
       const messageSeq = this.#promoteGroup(group);
       if (entry.kind === 'active' && entry.type !== 'tool_response') {
-        rider = {
-          entry: entry.id,
-          bounceBack: entry.bounceBack ?? false,
-          content: joinContents(group.map((each) => each.content)),
-          ...(messageSeq === undefined ? {} : { messageSeq }),
-        };
+        const bounceBack = entry.bounceBack ?? false;
+        const content = group.length === 1 ? entry.content : joinContents(group.map((each) => each.content));
+        rider =
+          messageSeq === undefined
+            ? { entry: entry.id, bounceBack, content }
+            : { entry: entry.id, bounceBack, content, messageSeq };
       }
     }
     return rider;
@@ -268,40 +284,45 @@ class Fold {
     const state = this.#state;
     const drafts = promote(group);
     for (const entry of group) {
-      this.#event(() => ({ type: 'pending.removed', pendingId: entry.id, reason: 'promoted' }));
+      if (this.#counts()) this.#tell({ type: 'pending.removed', pendingId: entry.id, reason: 'promoted' });
     }
-    const seqs = drafts.map((draft) => this.#append(draft).seq);
+    const firstSeq = state.nextMessageSeq;
+    for (const draft of drafts) this.#append(draft);
     if (group[0].type === 'subagent') this.#showChild(group[0].source.name);
-    const messageSeq = drafts.length === 1 ? seqs[0] : group[0].seed;
+    const messageSeq = drafts.length === 1 ? firstSeq : group[0].seed;
     for (const entry of group) {
       if (entry.type !== 'user_message') continue;
       const turn = state.turn?.id ?? 0;
       state.turn?.entries.push(entry.id);
-      state.receipts.set(entry.id, { status: 'promoted', turn, ...(messageSeq === undefined ? {} : { messageSeq }) });
+      state.receipts.set(
+        entry.id,
+        messageSeq === undefined ? { status: 'promoted', turn } : { status: 'promoted', turn, messageSeq },
+      );
       this.#observer?.promoted?.(entry.id);
     }
     return messageSeq;
   }
 
+  /** Gives a draft its place: the draft itself becomes the message, a copy of each would be as much again. */
   #append(draft: MessageDraft): LoggedMessage {
     const state = this.#state;
-    const seq = state.nextMessageSeq;
     // The last message still there decides, not the last number given: what a bounce removed may have stood between.
     const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;
-    const message: LoggedMessage = followsAnswered
-      ? { ...draft, seq, at: this.#at, opens: true }
-      : { ...draft, seq, at: this.#at };
+    const message = draft as Mutable<LoggedMessage>;
+    message.seq = state.nextMessageSeq;
+    message.at = this.#at;
+    if (followsAnswered) message.opens = true;
     state.nextMessageSeq += 1;
     state.messages.push(message);
     state.tokens += message.tokens;
     if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
-    this.#event(() => ({ type: 'message.created', message: publicMessage(message) }));
+    if (this.#counts()) this.#tell({ type: 'message.created', message: publicMessage(message) });
     return message;
   }
 
   #enter(next: SessionStateName): void {
     this.#state.state = next;
-    this.#event(() => ({ type: 'session.state', state: next }));
+    if (this.#counts()) this.#tell({ type: 'session.state', state: next });
     // Effect B: the flag is one-shot and never leaks into the next turn.
     if (next === 'idle') this.#state.interruptRequested = false;
   }
@@ -322,7 +343,7 @@ class Fold {
     state.messages = first === -1 ? [] : state.messages.slice(first);
     state.floor = below;
     this.#openEpoch();
-    this.#event(() => ({ type: 'eviction', below }));
+    if (this.#counts()) this.#tell({ type: 'eviction', below });
     this.#hideChildren();
   }
 
@@ -337,7 +358,7 @@ class Fold {
         (child.spawnCallId !== undefined && state.callIds.has(child.spawnCallId)) || heard.has(`from_${child.name}`);
       if (hasTrace || state.hiddenChildren.has(child.name)) continue;
       state.hiddenChildren.add(child.name);
-      this.#event(() => ({ type: 'subagent.evicted', child: child.id }));
+      if (this.#counts()) this.#tell({ type: 'subagent.evicted', child: child.id });
     }
   }
 
@@ -345,13 +366,15 @@ class Fold {
   #showChild(name: string | undefined): void {
     const { children, hiddenChildren } = this.#state;
     if (name === undefined || !hiddenChildren.delete(name)) return;
-    this.#event(() => ({
-      type: 'children.updated',
-      children: [...children.values()]
-        .filter((each) => !hiddenChildren.has(each.name))
-        .slice(-CHILDREN_LISTED_MAX)
-        .map((each) => ({ id: each.id, name: each.name, state: each.exited ?? 'working' })),
-    }));
+    if (this.#counts()) {
+      this.#tell({
+        type: 'children.updated',
+        children: [...children.values()]
+          .filter((each) => !hiddenChildren.has(each.name))
+          .slice(-CHILDREN_LISTED_MAX)
+          .map((each) => ({ id: each.id, name: each.name, state: each.exited ?? 'working' })),
+      });
+    }
   }
 
   #responded(record: Extract<SessionRecord, { type: 'responded' }>): void {
@@ -374,7 +397,7 @@ class Fold {
       for (const call of record.calls) {
         if (call.refused !== undefined) continue;
         const open = state.openCalls.get(call.id);
-        this.#event(() => ({ type: 'tool.started', toolUseId: call.id, toolName: open?.name ?? '' }));
+        if (this.#counts()) this.#tell({ type: 'tool.started', toolUseId: call.id, toolName: open?.name ?? '' });
       }
     } else if (record.then === 'pause') {
       state.current = { halfStep: record.halfStep + 1, attempt: 1 };
@@ -390,37 +413,54 @@ class Fold {
 
   /** The messages of an answer; its usage stands on the first of them, so that a turn without text keeps it (Δ17). */
   #appendAnswer(record: Extract<SessionRecord, { type: 'responded' }>, text: string): void {
-    const { state, at } = { state: this.#state, at: this.#at };
-    let first = true;
-    const append = (draft: MessageDraft): LoggedMessage => {
-      const message = this.#append(
-        first ? { ...draft, blocks: record.content, usage: record.usage } : { ...draft, inAnswer: true },
-      );
-      first = false;
-      return message;
-    };
-    if (text.trim() !== '') append({ type: 'agent_message', content: text, tokens: estimateTokens(text) });
-    const calls = new Map(record.calls.map((call) => [call.id, call]));
+    const state = this.#state;
+    let isFirst = true;
+    if (text.trim() !== '') {
+      this.#appendPart({ type: 'agent_message', content: text, tokens: estimateTokens(text) }, record, isFirst);
+      isFirst = false;
+    }
+    let calls = 0;
     for (const block of record.content) {
       if (block.type !== 'tool_use') continue;
       const use: ToolUseBlock = block;
-      const timeoutMs = calls.get(use.id)?.timeoutMs;
-      const limited = timeoutMs === undefined ? {} : { timeoutMs };
-      const message = append({
+      // `calls` are the calls among the blocks, in order.
+      const timeoutMs = record.calls[calls]?.timeoutMs;
+      calls += 1;
+      const draft: Mutable<MessageDraft> = {
         type: 'tool_call',
         content: callLabel(use.name),
         tokens: estimateCall(use),
         toolUseId: use.id,
         toolName: use.name,
         input: use.input,
-        ...limited,
-      });
-      state.openCalls.set(use.id, { id: use.id, name: use.name, input: use.input, seq: message.seq, at, ...limited });
+      };
+      if (timeoutMs !== undefined) draft.timeoutMs = timeoutMs;
+      const { seq } = this.#appendPart(draft, record, isFirst);
+      isFirst = false;
+      const open: Mutable<OpenCall> = { id: use.id, name: use.name, input: use.input, seq, at: this.#at };
+      if (timeoutMs !== undefined) open.timeoutMs = timeoutMs;
+      state.openCalls.set(use.id, open);
     }
     // Blocks without text or call (a lone thinking block, a server tool's part) still belong to the conversation.
-    if (first && record.content.length > 0) {
-      append({ type: 'agent_message', content: record.content, tokens: estimateContent(record.content) });
+    if (isFirst && record.content.length > 0) {
+      const content = record.content;
+      this.#appendPart({ type: 'agent_message', content, tokens: estimateContent(content) }, record, isFirst);
     }
+  }
+
+  /** One message of an answer: the first carries the blocks and the usage of all of it. */
+  #appendPart(
+    draft: Mutable<MessageDraft>,
+    { content, usage }: Extract<SessionRecord, { type: 'responded' }>,
+    isFirst: boolean,
+  ): LoggedMessage {
+    if (isFirst) {
+      draft.blocks = content;
+      draft.usage = usage;
+    } else {
+      draft.inAnswer = true;
+    }
+    return this.#append(draft);
   }
 
   #finishTurn(reason: string): void {
@@ -430,7 +470,7 @@ class Fold {
     state.turn = undefined;
     this.#enter('idle');
     if (turn === undefined) return;
-    this.#event(() => ({ type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage }));
+    if (this.#counts()) this.#tell({ type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage });
     const receipt: ReceiptState =
       reason === 'cancelled'
         ? { status: 'cancelled', turn: turn.id }
@@ -444,7 +484,7 @@ class Fold {
     state.current = undefined;
     state.turn = undefined;
     if (turn === undefined) return;
-    this.#event(() => ({ type: 'turn.failed', turn: turnName(turn.id), error }));
+    if (this.#counts()) this.#tell({ type: 'turn.failed', turn: turnName(turn.id), error });
     for (const id of turn.entries) this.#settle(id, { status: 'failed', turn: turn.id, error });
   }
 
@@ -465,13 +505,15 @@ class Fold {
     current.attempt = record.attempt + 1;
     current.retryAt = this.#at + record.waitMs;
     current.retryWaitMs = record.waitMs;
-    this.#event(() => ({
-      type: 'llm.retry',
-      attempt: record.attempt,
-      waitMs: record.waitMs,
-      ...(record.status === undefined ? {} : { status: record.status }),
-    }));
-    this.#event(() => ({ type: 'session.state', state: 'awaiting', phase: 'retrying' }));
+    if (this.#counts()) {
+      this.#tell({
+        type: 'llm.retry',
+        attempt: record.attempt,
+        waitMs: record.waitMs,
+        ...(record.status === undefined ? {} : { status: record.status }),
+      });
+    }
+    if (this.#counts()) this.#tell({ type: 'session.state', state: 'awaiting', phase: 'retrying' });
   }
 
   /** The failure path, in the order of Δ10: bounced message gone, then the transition, then what tells of it. */
@@ -483,16 +525,18 @@ class Fold {
     if (record.blocks === true) state.blocked = record.error;
     this.#enter('idle');
     if (bounced !== undefined) {
-      this.#event(() => ({
-        type: 'bounce_back',
-        content: textOf(bounced.content),
-        error: record.error,
-        ...(bounced.messageSeq === undefined ? {} : { messageSeq: bounced.messageSeq }),
-      }));
+      if (this.#counts()) {
+        this.#tell({
+          type: 'bounce_back',
+          content: textOf(bounced.content),
+          error: record.error,
+          ...(bounced.messageSeq === undefined ? {} : { messageSeq: bounced.messageSeq }),
+        });
+      }
     }
     this.#failTurn(record.error);
     if (record.blocks === true && record.error.code === 'model_authentication') {
-      this.#event(() => ({ type: 'authentication_required', error: record.error }));
+      if (this.#counts()) this.#tell({ type: 'authentication_required', error: record.error });
     }
   }
 
@@ -505,7 +549,7 @@ class Fold {
     const next = state.messages[index];
     // The border of the answered request stays where it was (A8).
     if (removed?.opens === true && next !== undefined) state.messages[index] = { ...next, opens: true };
-    this.#event(() => ({ type: 'message.removed', messageSeq: seq, reason }));
+    if (this.#counts()) this.#tell({ type: 'message.removed', messageSeq: seq, reason });
   }
 
   #closed(record: Extract<SessionRecord, { type: 'closed' }>): void {
@@ -520,7 +564,7 @@ class Fold {
 
   #discard(id: number, reason: 'recalled' | 'dropped', detail: string): void {
     const entry = takeEntry(this.#state, id);
-    this.#event(() => ({ type: 'pending.removed', pendingId: id, reason }));
+    if (this.#counts()) this.#tell({ type: 'pending.removed', pendingId: id, reason });
     if (entry.type === 'user_message') this.#settle(id, { status: 'dropped', reason: detail });
   }
 
@@ -529,7 +573,7 @@ class Fold {
     const entry = takeEntry(state, record.id);
     state.deadLetters.push({ entry, error: record.error });
     if (state.deadLetters.length > DEAD_LETTERS_MAX) state.deadLetters.shift();
-    this.#event(() => ({ type: 'pending.removed', pendingId: record.id, reason: 'dropped' }));
+    if (this.#counts()) this.#tell({ type: 'pending.removed', pendingId: record.id, reason: 'dropped' });
     if (entry.type === 'user_message') {
       this.#settle(record.id, { status: 'dropped', reason: `dead letter: ${record.error.message}` });
     }
@@ -563,14 +607,15 @@ class Fold {
     if (record.key !== undefined) {
       state.childKeys.set(record.key, { child: record.child, fingerprint: record.fingerprint ?? '' });
     }
-    this.#event(() => ({ type: 'child.spawned', child: record.child, name: record.name }));
+    if (this.#counts()) this.#tell({ type: 'child.spawned', child: record.child, name: record.name });
   }
 
   #childExited(record: Extract<SessionRecord, { type: 'childExited' }>): void {
     const child = this.#state.children.get(record.child);
     if (child === undefined) throw new Error(`unknown child ${record.child}`);
     child.exited = record.reason;
-    this.#event(() => ({ type: 'child.exited', child: record.child, name: child.name, reason: record.reason }));
+    if (this.#counts())
+      this.#tell({ type: 'child.exited', child: record.child, name: child.name, reason: record.reason });
   }
 
   #restarted(): void {
@@ -602,7 +647,7 @@ class Fold {
     const refined: LoggedMessage = { ...message, tokens: record.tokens };
     state.tokens += record.tokens - message.tokens;
     state.messages[index] = refined;
-    this.#event(() => ({ type: 'message.updated', message: publicMessage(refined) }));
+    if (this.#counts()) this.#tell({ type: 'message.updated', message: publicMessage(refined) });
   }
 }
 
@@ -616,6 +661,8 @@ const TAKEN_SINGLY_MAX = 8;
 
 /** Removes the entries named from the mailbox and returns them in the order of `ids`; unknown ids are a broken log. */
 function takeEntries(state: SessionState, ids: readonly number[]): readonly MailboxEntry[] {
+  const first = ids[0];
+  if (first !== undefined && ids.length === 1) return [takeEntry(state, first)];
   if (ids.length <= TAKEN_SINGLY_MAX) return ids.map((id) => takeEntry(state, id));
   const wanted = new Map<number, MailboxEntry | undefined>(ids.map((id) => [id, undefined]));
   state.mailbox = state.mailbox.filter((entry) => {
@@ -631,10 +678,14 @@ function takeEntries(state: SessionState, ids: readonly number[]): readonly Mail
 }
 
 function takeEntry(state: SessionState, id: number): MailboxEntry {
-  const index = state.mailbox.findIndex((entry) => entry.id === id);
-  const entry = state.mailbox[index];
+  const { mailbox } = state;
+  let index = 0;
+  while (index < mailbox.length && mailbox[index]?.id !== id) index += 1;
+  const entry = mailbox[index];
   if (entry === undefined) throw new Error(`S2: entry ${id} is not waiting`);
-  state.mailbox.splice(index, 1);
+  // The only one is taken without the list of the removed that `splice` makes.
+  if (mailbox.length === 1) mailbox.pop();
+  else mailbox.splice(index, 1);
   return entry;
 }
 

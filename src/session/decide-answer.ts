@@ -8,11 +8,12 @@ import {
 import type { ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { answerText, storableAnswer } from './answer.ts';
-import type { Decision } from './decide.ts';
 import { exitDecision, tellFailure } from './decide-supervision.ts';
+import { type Decision, NO_EFFECTS, NOTHING, WAKE } from './decision.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
+import { hasActive } from './mailbox.ts';
 import { mentionedNames } from './mentions.ts';
-import type { Continuation, SessionRecord } from './records.ts';
+import type { Continuation, DispatchedCall, SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 
 const SECOND_MS = 1_000;
@@ -34,24 +35,37 @@ export function decideAnswer(
     timeoutMsOf: (toolName, callInput) => requestedTimeoutMs(environment, toolName, callInput),
   });
   const then = continuationOf(state, input.stop, calls.length);
-  const records: SessionRecord[] = [
-    { type: 'responded', halfStep: input.halfStep, content, calls, stop: input.stop, usage: input.usage, then },
-  ];
+  const { halfStep, stop, usage } = input;
+  const responded: SessionRecord = { type: 'responded', halfStep, content, calls, stop, usage, then };
   const text = answerText(content);
-  const effects = [...routeText(state, text)];
+  const told = routeText(state, text);
   if (then === 'tools') {
-    const refused = Object.fromEntries(
-      calls.flatMap((call) => (call.refused === undefined ? [] : [[call.id, call.refused]])),
-    );
-    effects.push({ type: 'again', input: { type: 'dispatch', refused } });
-  } else if (then === 'pause') {
-    effects.push({ type: 'callModel', halfStep: input.halfStep + 1, attempt: 1 });
-  } else {
-    const exit = exitOnIdle(state, text);
-    records.push(...exit.records);
-    effects.push(...exit.effects, { type: 'again', input: { type: 'wake' } });
+    const dispatch: Effect = { type: 'again', input: { type: 'dispatch', refused: refusedCalls(calls) } };
+    return { records: [responded], effects: followedBy(told, dispatch) };
   }
-  return { records, effects };
+  if (then === 'pause') {
+    return {
+      records: [responded],
+      effects: followedBy(told, { type: 'callModel', halfStep: halfStep + 1, attempt: 1 }),
+    };
+  }
+  const exit = exitOnIdle(state, text);
+  return {
+    records: exit === NOTHING ? [responded] : [responded, ...exit.records],
+    effects: exit === NOTHING ? followedBy(told, WAKE) : [...told, ...exit.effects, WAKE],
+  };
+}
+
+function followedBy(effects: readonly Effect[], last: Effect): readonly Effect[] {
+  return effects.length === 0 ? [last] : [...effects, last];
+}
+
+const NONE_REFUSED: Readonly<Record<string, string>> = Object.freeze({});
+
+/** Why calls are not run, by id. */
+function refusedCalls(calls: readonly DispatchedCall[]): Readonly<Record<string, string>> {
+  if (calls.every((call) => call.refused === undefined)) return NONE_REFUSED;
+  return Object.fromEntries(calls.flatMap(({ id, refused }) => (refused === undefined ? [] : [[id, refused]])));
 }
 
 function continuationOf(state: SessionState, stop: string, callCount: number): Continuation {
@@ -71,7 +85,8 @@ function requestedTimeoutMs(environment: Environment, toolName: string, input: u
 
 /** Child to parent: every text. Parent to child: a text that addresses one with `@name` (§7.6). */
 function routeText(state: SessionState, text: string): readonly Effect[] {
-  if (text.trim() === '') return [];
+  if (text.trim() === '') return NO_EFFECTS;
+  if (state.parent === undefined && state.children.size === 0) return NO_EFFECTS;
   const effects: Effect[] = [];
   if (state.parent !== undefined) {
     effects.push({ type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content: text } });
@@ -87,8 +102,7 @@ function routeText(state: SessionState, text: string): readonly Effect[] {
 
 /** A child that goes idle with nothing waiting has finished: its last text is its reply, told once. */
 function exitOnIdle(state: SessionState, text: string): Decision {
-  const hasMore = state.mailbox.some((entry) => entry.kind === 'active');
-  if (state.parent === undefined || state.exit !== undefined || hasMore) return { records: [], effects: [] };
+  if (state.parent === undefined || state.exit !== undefined || hasActive(state)) return NOTHING;
   const reply = text.trim() === '' ? (state.turn?.text ?? '') : text;
   return exitDecision(state, { reason: 'completed', reply });
 }

@@ -2,9 +2,9 @@
 import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitError } from '../base/errors.ts';
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../base/ids.ts';
 import { childPrompt, spawnConfirmation } from './child-texts.ts';
-import type { Decision } from './decide.ts';
 import { refuse } from './decide-send.ts';
 import { exitDecision } from './decide-supervision.ts';
+import { type Decision, NOTHING, WAKE } from './decision.ts';
 import type { ChildSeed, Effect, Environment, Input, SpawnRequest } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
@@ -190,7 +190,7 @@ export function decideBirth(state: SessionState, seed: ChildSeed): Decision {
       },
       { type: 'accepted', id: 1, entry: { type: 'user_message', content: seed.task, seed: 1 } },
     ],
-    effects: [{ type: 'again', input: { type: 'wake' } }],
+    effects: [WAKE],
   };
 }
 
@@ -224,7 +224,7 @@ export function decideMarkGoal(state: SessionState, input: Extract<Input, { type
 /** A child's text enters the mailbox as it came, attributed by the envelope (F71). */
 export function decideSubagentSaid(state: SessionState, input: Extract<Input, { type: 'subagentSaid' }>): Decision {
   const child = state.children.get(input.child);
-  if (child === undefined || child.replies === 'handle') return { records: [], effects: [] };
+  if (child === undefined || child.replies === 'handle') return NOTHING;
   return {
     records: [
       {
@@ -233,14 +233,14 @@ export function decideSubagentSaid(state: SessionState, input: Extract<Input, { 
         entry: { type: 'subagent', content: input.content, source: { type: 'subagent', name: child.name } },
       },
     ],
-    effects: [{ type: 'again', input: { type: 'wake' } }],
+    effects: [WAKE],
   };
 }
 
 /** The parent's side of a child's end. */
 export function decideChildExit(state: SessionState, input: Extract<Input, { type: 'childExited' }>): Decision {
   const child = state.children.get(input.child);
-  if (child === undefined || child.exited !== undefined) return { records: [], effects: [] };
+  if (child === undefined || child.exited !== undefined) return NOTHING;
   const error: { readonly error?: ErrorShape } = input.error === undefined ? {} : { error: input.error };
   return { records: [{ type: 'childExited', child: input.child, reason: input.reason, ...error }], effects: [] };
 }
@@ -255,6 +255,6 @@ export function decideParentSaid(state: SessionState, content: string): Decision
         entry: { type: 'user_message', content: `[from parent]: ${content}` },
       },
     ],
-    effects: [{ type: 'again', input: { type: 'wake' } }],
+    effects: [WAKE],
   };
 }

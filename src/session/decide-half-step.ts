@@ -1,11 +1,11 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
-import type { Decision } from './decide.ts';
 import { failureDecision } from './decide-answer.ts';
 import { tellFailure } from './decide-supervision.ts';
+import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { planEviction } from './eviction.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
-import { mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
+import { hasActive, mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
 import { promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
 import type { MailboxEntry, SessionState } from './state.ts';
@@ -16,17 +16,16 @@ import { estimateContent } from './tokens.ts';
  * `NOTHING`: nobody needs to know beforehand whether there is work.
  */
 export function decideClaim(state: SessionState, environment: Environment): Decision {
-  if (!mayStart(state)) return { records: [], effects: [] };
-  if (!environment.admits) return { records: [], effects: [] };
-  if (state.state === 'idle' && !state.mailbox.some((entry) => entry.kind === 'active'))
-    return { records: [], effects: [] };
+  if (!mayStart(state)) return NOTHING;
+  if (!environment.admits) return NOTHING;
+  if (state.state === 'idle' && !hasActive(state)) return NOTHING;
   const poisoned = poisonedEntries(state);
   if (poisoned.length > 0) {
     // Set aside first, then look again: one entry that cannot be promoted must not stop those behind it (Δ13).
-    return { records: poisoned, effects: [{ type: 'again', input: { type: 'wake' } }] };
+    return { records: poisoned, effects: [WAKE] };
   }
   const selection = selectEntries(state) ?? emptySelection(state);
-  if (selection === undefined) return { records: [], effects: [] };
+  if (selection === undefined) return NOTHING;
   if (state.turn?.marked === true) return closeRound(state, selection, environment, 'completed');
   const turn = state.turn;
   if (turn !== undefined && turn.halfSteps >= environment.agent.toolRounds) {
@@ -66,49 +65,53 @@ function closeRound(
     reason,
     ...(error === undefined ? {} : { error }),
   });
-  if (error === undefined) return { records, effects: [{ type: 'again', input: { type: 'wake' } }] };
+  if (error === undefined) return { records, effects: [WAKE] };
   const told = tellFailure(state, error, environment);
   return { records: [...records, ...told.records], effects: told.effects };
 }
 
 function claim(state: SessionState, selection: Selection, environment: Environment): Decision {
   const halfStep = state.nextHalfStep;
-  const records: SessionRecord[] = [];
-  if (state.fingerprint !== environment.agent.fingerprint) {
-    records.push({ type: 'epoch', fingerprint: environment.agent.fingerprint });
-  }
+  const entries = promotionOrder(selection);
+  const claimed: SessionRecord =
+    state.turn === undefined
+      ? { type: 'claimed', halfStep, entries, turn: state.nextTurn }
+      : { type: 'claimed', halfStep, entries };
+  const opening = openingRecords(state, selection, environment);
+  const epoch = state.epoch + opening.length;
+  return {
+    records: opening.length === 0 ? [claimed] : [...opening, claimed],
+    effects: [callOrEvaluate(state, environment, halfStep, epoch)],
+  };
+}
+
+/** What a half-step writes before its claim, each of which opens an epoch: a changed agent, an eviction. */
+function openingRecords(state: SessionState, selection: Selection, environment: Environment): readonly SessionRecord[] {
+  const { fingerprint } = environment.agent;
   const below = planEviction(state, environment, incomingTokens(selection));
+  if (state.fingerprint === fingerprint && below === undefined) return NO_RECORDS;
+  const records: SessionRecord[] = [];
+  if (state.fingerprint !== fingerprint) records.push({ type: 'epoch', fingerprint });
   if (below !== undefined) records.push({ type: 'evicted', below });
-  records.push({
-    type: 'claimed',
-    halfStep,
-    entries: promotionOrder(selection),
-    ...(state.turn === undefined ? { turn: state.nextTurn } : {}),
-  });
-  const opensEpoch = records.length > 1;
-  const epoch = state.epoch + (records.length - 1);
-  return { records, effects: [callOrEvaluate(state, environment, { halfStep, epoch, opensEpoch })] };
+  return records;
 }
 
 /** Tokens of what a selection is about to put into the log. */
-function incomingTokens(selection: Selection): number {
+function incomingTokens({ responses, background, steers, riders }: Selection): number {
+  return tokensOf(responses) + tokensOf(background) + tokensOf(steers) + tokensOf(riders);
+}
+
+function tokensOf(entries: readonly MailboxEntry[]): number {
   let tokens = 0;
-  for (const group of [selection.responses, selection.background, selection.steers, selection.riders]) {
-    for (const entry of group) if (entry.seed === undefined) tokens += estimateContent(entry.content);
-  }
+  for (const entry of entries) if (entry.seed === undefined) tokens += estimateContent(entry.content);
   return tokens;
 }
 
 /** The model call, or first the evaluation of a system function where this epoch has no text yet. */
-function callOrEvaluate(
-  state: SessionState,
-  environment: Environment,
-  next: { readonly halfStep: number; readonly epoch: number; readonly opensEpoch: boolean },
-): Effect {
-  if (environment.agent.hasSystemFunction && (next.opensEpoch || state.system?.epoch !== next.epoch)) {
-    return { type: 'evaluateSystem', epoch: next.epoch };
-  }
-  return { type: 'callModel', halfStep: next.halfStep, attempt: 1 };
+function callOrEvaluate(state: SessionState, environment: Environment, halfStep: number, epoch: number): Effect {
+  const isNew = epoch !== state.epoch || state.system?.epoch !== epoch;
+  if (environment.agent.hasSystemFunction && isNew) return { type: 'evaluateSystem', epoch };
+  return { type: 'callModel', halfStep, attempt: 1 };
 }
 
 /** Remembers the system text of an epoch and makes the call that waited for it. */
@@ -141,17 +144,20 @@ function awaitsSystem(state: SessionState, epoch: number): boolean {
 }
 
 function poisonedEntries(state: SessionState): readonly SessionRecord[] {
-  const records: SessionRecord[] = [];
+  let records: SessionRecord[] | undefined;
   for (const entry of state.mailbox) {
     const error = promotionError(entry);
-    if (error !== undefined) records.push({ type: 'poisoned', id: entry.id, error });
+    if (error === undefined) continue;
+    records ??= [];
+    records.push({ type: 'poisoned', id: entry.id, error });
   }
-  return records;
+  return records ?? NO_RECORDS;
 }
 
 function promotionError(entry: MailboxEntry): ErrorShape | undefined {
   // Only provenance can make a promotion fail; a user's message and a tool's answer were checked when accepted.
-  if (entry.type === 'user_message') return undefined;
+  if (entry.type === 'user_message' || (entry.type === 'tool_response' && entry.toolUseId !== undefined))
+    return undefined;
   try {
     promote([entry]);
     return undefined;

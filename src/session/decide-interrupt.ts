@@ -1,6 +1,7 @@
 /** Interrupt, recall, pause and resume (contract §5.6 with Δ22, §3.6). Pure. */
-import type { Decision } from './decide.ts';
+
 import { exitDecision } from './decide-supervision.ts';
+import { type Decision, NOTHING, WAKE } from './decision.ts';
 import { endRound } from './end-round.ts';
 import type { Effect } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
@@ -23,13 +24,7 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
   const interrupted = interruptRecords(state, reason, state.nextPendingId);
   return {
     records: [...interrupted.records, ...exit.records],
-    effects: [
-      ...interrupted.effects,
-      ...exit.effects,
-      ...children,
-      { type: 'result', value: true },
-      { type: 'again', input: { type: 'wake' } },
-    ],
+    effects: [...interrupted.effects, ...exit.effects, ...children, { type: 'result', value: true }, WAKE],
   };
 }
 
@@ -55,12 +50,12 @@ export function decideRecall(state: SessionState, pendingId: number): Decision {
 
 /** No half-step starts until `resume`; what runs goes on, and its results wait. */
 export function decidePause(state: SessionState): Decision {
-  if (state.paused) return { records: [], effects: [] };
+  if (state.paused) return NOTHING;
   return { records: [{ type: 'paused' }], effects: [] };
 }
 
 /** Lifts a pause, and the stop after a failed authentication (Δ12). */
 export function decideResume(state: SessionState): Decision {
-  if (!state.paused && state.blocked === undefined) return { records: [], effects: [] };
-  return { records: [{ type: 'resumed' }], effects: [{ type: 'again', input: { type: 'wake' } }] };
+  if (!state.paused && state.blocked === undefined) return NOTHING;
+  return { records: [{ type: 'resumed' }], effects: [WAKE] };
 }

@@ -3,9 +3,9 @@
  * input, and the half-step goes on where it stood. Pure.
  */
 import { errorShape, TroupeError } from '../base/errors.ts';
-import type { Decision } from './decide.ts';
 import { failureDecision } from './decide-answer.ts';
 import { startCall } from './decide-tools.ts';
+import { type Decision, WAKE } from './decision.ts';
 import type { Effect, Environment } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
@@ -19,10 +19,9 @@ import { OUTCOME_UNKNOWN } from './tool-texts.ts';
 export function decideRecovery(state: SessionState, environment: Environment): Decision {
   if (state.state === 'awaiting') return recoverAwaiting(state, environment);
   if (state.state === 'executing') return recoverExecuting(state, environment);
-  const wake: Effect = { type: 'again', input: { type: 'wake' } };
-  if (state.restartAt === undefined) return { records: [], effects: [wake] };
+  if (state.restartAt === undefined) return { records: [], effects: [WAKE] };
   const delayMs = leftOf(state.restartAt, state.restartWaitMs, environment);
-  return { records: [], effects: [{ type: 'restartTimer', delayMs }, wake] };
+  return { records: [], effects: [{ type: 'restartTimer', delayMs }, WAKE] };
 }
 
 function recoverAwaiting(state: SessionState, environment: Environment): Decision {
@@ -70,7 +69,7 @@ function recoverExecuting(state: SessionState, environment: Environment): Decisi
       effects.push(startCall(state, call, environment, facts?.effect === 'probe' ? 'probe' : 'run'));
     }
   }
-  effects.push({ type: 'again', input: { type: 'wake' } });
+  effects.push(WAKE);
   const isInterrupted = redone.length + synthesized.length > 0;
   return { records: isInterrupted ? [{ type: 'recovered', redone, synthesized }] : [], effects };
 }

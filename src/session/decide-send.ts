@@ -8,10 +8,10 @@ import {
   SessionBusyError,
   type TroupeError,
 } from '../base/errors.ts';
-import type { Decision } from './decide.ts';
 import { interruptRecords } from './decide-interrupt.ts';
+import { type Decision, WAKE } from './decision.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
-import { checkEntry } from './mailbox.ts';
+import { checkEntry, hasActive } from './mailbox.ts';
 import type { Entry, SessionRecord } from './records.ts';
 import type { MailboxEntry, SessionState } from './state.ts';
 
@@ -86,30 +86,28 @@ function refusalOf(
 
 /** Not idle, or something active waits: a message sent now would not have the next half-step to itself. */
 function isBusy(state: SessionState): boolean {
-  return state.state !== 'idle' || state.mailbox.some((entry) => entry.kind === 'active');
+  return state.state !== 'idle' || hasActive(state);
 }
 
 function accept(state: SessionState, entry: Entry): Decision {
-  const records: SessionRecord[] = [];
-  const effects: Effect[] = [];
-  if (entry.deliver === 'latest') {
-    for (const waiting of state.mailbox) {
-      if (isReplaceable(waiting)) records.push({ type: 'dropped', id: waiting.id, reason: 'replaced' });
-    }
-  }
   const id = state.nextPendingId;
-  const accepted: SessionRecord = { type: 'accepted', id, entry };
-  records.push(accepted);
+  const record: SessionRecord = { type: 'accepted', id, entry };
+  const accepted: Effect = { type: 'accepted', pendingId: id, seq: 0, duplicate: false };
+  if (entry.deliver === 'latest') return { records: [...replacedBy(state), record], effects: [accepted, WAKE] };
   if (entry.deliver === 'interrupt' && state.state !== 'idle') {
     const interrupted = interruptRecords(state, 'a message with deliver "interrupt" arrived', id + 1);
-    records.push(...interrupted.records);
-    effects.push(...interrupted.effects);
+    return { records: [record, ...interrupted.records], effects: [...interrupted.effects, accepted, WAKE] };
   }
-  effects.push(
-    { type: 'accepted', pendingId: id, seq: 0, duplicate: false },
-    { type: 'again', input: { type: 'wake' } },
-  );
-  return { records, effects };
+  return { records: [record], effects: [accepted, WAKE] };
+}
+
+/** What a `latest` entry takes the place of. */
+function replacedBy(state: SessionState): readonly SessionRecord[] {
+  const records: SessionRecord[] = [];
+  for (const waiting of state.mailbox) {
+    if (isReplaceable(waiting)) records.push({ type: 'dropped', id: waiting.id, reason: 'replaced' });
+  }
+  return records;
 }
 
 function isReplaceable(entry: MailboxEntry): boolean {

@@ -3,7 +3,7 @@
  * too much, is decided by `actors/family-supervisor.ts`; here is what those decisions do to a session. Pure.
  */
 import type { ErrorShape } from '../base/errors.ts';
-import type { Decision } from './decide.ts';
+import { type Decision, NOTHING, WAKE } from './decision.ts';
 import { endRound } from './end-round.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
@@ -14,7 +14,7 @@ export function exitDecision(
   state: SessionState,
   exit: { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape },
 ): Decision {
-  if (state.parent === undefined || state.exit !== undefined) return { records: [], effects: [] };
+  if (state.parent === undefined || state.exit !== undefined) return NOTHING;
   const error = exit.error === undefined ? {} : { error: exit.error };
   return {
     records: [{ type: 'exited', reason: exit.reason, reply: exit.reply, ...error }],
@@ -33,12 +33,11 @@ export function tellFailure(state: SessionState, error: ErrorShape, environment:
 
 /** The end of a failed child: told to its parent's model (Δ11) where `tell` says so, and as its exit. Then it goes on. */
 export function reportFailure(state: SessionState, error: ErrorShape, tell: boolean): Decision {
-  const wake: Effect = { type: 'again', input: { type: 'wake' } };
-  if (state.parent === undefined) return { records: [], effects: [wake] };
+  if (state.parent === undefined) return { records: [], effects: [WAKE] };
   const content = `I could not finish: my turn failed (${error.message}).`;
   const exit = exitDecision(state, { reason: 'failed', reply: '', error });
   const said: Effect = { type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content } };
-  return { records: exit.records, effects: [...(tell ? [said] : []), ...exit.effects, wake] };
+  return { records: exit.records, effects: [...(tell ? [said] : []), ...exit.effects, WAKE] };
 }
 
 /** A child starts again: what runs is ended, what it knew is left behind, its task stands first and starts a turn. */
@@ -66,7 +65,7 @@ export function decideRestart(state: SessionState, reason: string): Decision {
         entry: { type: 'user_message', content: state.goal.description, seed },
       },
     ],
-    effects: [{ type: 'again', input: { type: 'wake' } }],
+    effects: [WAKE],
   };
 }
 

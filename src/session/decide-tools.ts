@@ -1,7 +1,8 @@
 /** Dispatch of an answer's calls and the arrival of their results (contract §5.3). Pure. */
 
-import type { Decision } from './decide.ts';
+import { type Decision, WAKE } from './decision.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
+import type { Entry } from './records.ts';
 import type { OpenCall, SessionState } from './state.ts';
 import { BLANK_RESULT, unknownToolText } from './tool-texts.ts';
 
@@ -13,9 +14,9 @@ export function decideDispatch(
 ): Decision {
   const effects: Effect[] = [];
   for (const call of state.openCalls.values()) {
-    const refused = input.refused[call.id];
-    const effect = refused === undefined ? startCall(state, call, environment, 'run') : failCall(call.id, refused);
-    effects.push(effect);
+    // The model chose the id: it may be the name of something every object has.
+    const refused = Object.hasOwn(input.refused, call.id) ? input.refused[call.id] : undefined;
+    effects.push(refused === undefined ? startCall(state, call, environment, 'run') : failCall(call.id, refused));
   }
   return { records: [], effects };
 }
@@ -54,21 +55,16 @@ function failCall(callId: string, content: string): Effect {
 export function decideToolFinished(state: SessionState, input: Extract<Input, { type: 'toolFinished' }>): Decision {
   const call = state.openCalls.get(input.callId);
   if (call === undefined) return { records: [], effects: [{ type: 'stale', what: 'tool result' }] };
+  const entry: Entry = {
+    type: 'tool_response',
+    content: input.content.trim() === '' ? BLANK_RESULT : input.content,
+    source: { type: 'tool', name: call.name },
+    toolUseId: call.id,
+    success: input.success,
+    ...(input.ms === undefined ? {} : { ms: input.ms }),
+  };
   return {
-    records: [
-      {
-        type: 'accepted',
-        id: state.nextPendingId,
-        entry: {
-          type: 'tool_response',
-          content: input.content.trim() === '' ? BLANK_RESULT : input.content,
-          source: { type: 'tool', name: call.name },
-          toolUseId: call.id,
-          success: input.success,
-          ...(input.ms === undefined ? {} : { ms: input.ms }),
-        },
-      },
-    ],
-    effects: [{ type: 'again', input: { type: 'wake' } }],
+    records: [{ type: 'accepted', id: state.nextPendingId, entry }],
+    effects: [WAKE],
   };
 }

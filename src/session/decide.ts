@@ -20,19 +20,10 @@ import { decideRecovery } from './decide-recovery.ts';
 import { decideSend } from './decide-send.ts';
 import { decideEscalation, decideRestart, decideRestartLater, reportFailure } from './decide-supervision.ts';
 import { decideDispatch, decideToolFinished } from './decide-tools.ts';
+import { type Decision, NOTHING, WAKE } from './decision.ts';
 import { healExpired } from './healing.ts';
-import type { Effect, Environment, Input } from './inputs.ts';
-import type { SessionRecord } from './records.ts';
+import type { Environment, Input } from './inputs.ts';
 import type { SessionState } from './state.ts';
-
-/** The outcome of one step. */
-export interface Decision {
-  readonly records: readonly SessionRecord[];
-  readonly effects: readonly Effect[];
-}
-
-/** Nothing happens. */
-export const NOTHING: Decision = Object.freeze({ records: [], effects: [] });
 
 /** One step of a session. Never throws for anything an input can hold: refusals are effects. */
 export function decide(state: SessionState, input: Input, environment: Environment): Decision {
@@ -93,7 +84,7 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideRecovery(state, environment);
     case 'heal': {
       const healed = healExpired(state, environment.now, (tool) => environment.agent.tool(tool)?.timeoutMs ?? 0);
-      return { records: healed, effects: [{ type: 'again', input: { type: 'wake' } }] };
+      return { records: healed, effects: [WAKE] };
     }
     case 'refine': {
       const known = state.messages.find((message) => message.seq === input.messageSeq);

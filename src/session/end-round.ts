@@ -1,6 +1,6 @@
 /** Ends a running turn without another model call, leaving a legal log behind. Pure. */
 import type { ErrorShape } from '../base/errors.ts';
-import type { Decision } from './decide.ts';
+import type { Decision } from './decision.ts';
 import type { Effect } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';

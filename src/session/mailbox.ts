@@ -35,8 +35,8 @@ export function checkEntry(entry: Entry): void {
   if (entry.type === 'tool_response' && (entry.toolUseId === undefined || entry.toolUseId === '')) {
     throw new ContentError('a tool_response entry needs a tool use id');
   }
-  const source = entry.source ?? { type: 'user' };
-  if (source.type !== 'user' && (source.name === undefined || source.name.trim() === '')) {
+  const { source } = entry;
+  if (source !== undefined && source.type !== 'user' && (source.name === undefined || source.name.trim() === '')) {
     throw new ContentError(`a ${entry.type} entry from ${JSON.stringify(source.type)} needs a source name`);
   }
 }
@@ -50,6 +50,12 @@ export function isRoundComplete(state: SessionState): boolean {
 export function mayStart(state: SessionState): boolean {
   if (state.paused || state.blocked !== undefined) return false;
   return state.state === 'idle' || (state.state === 'executing' && isRoundComplete(state));
+}
+
+/** Something waits that causes half-steps. */
+export function hasActive(state: SessionState): boolean {
+  for (const entry of state.mailbox) if (entry.kind === 'active') return true;
+  return false;
 }
 
 /** Where an entry goes on arrival or on waking (§3.2). */
@@ -86,11 +92,16 @@ export interface Selection {
   readonly riders: readonly MailboxEntry[];
 }
 
+/** Not frozen, as `NO_RECORDS` is not. */
+const NONE: readonly never[] = [];
+
 /**
  * The selection of the next half-step (§4.2 with Δ33 and the delivery policies), or `undefined` when nothing active waits.
  * `turn` and `interrupt` entries are taken only out of idle, alone; an interrupting one goes before everything that waits.
  */
 export function selectEntries(state: SessionState): Selection | undefined {
+  const only = state.mailbox[0];
+  if (only !== undefined && state.mailbox.length === 1) return selectOnly(state, only);
   const responses: MailboxEntry[] = [];
   const background: MailboxEntry[] = [];
   const steers: MailboxEntry[] = [];
@@ -122,6 +133,18 @@ export function selectEntries(state: SessionState): Selection | undefined {
   return { responses, background, steers, riders };
 }
 
+/** The selection where a single entry waits, as nearly always: the same choice without lists to choose from. */
+function selectOnly(state: SessionState, entry: MailboxEntry): Selection | undefined {
+  const only = [entry];
+  if (entry.seed !== undefined) return { responses: NONE, background: NONE, steers: NONE, riders: only };
+  if (entry.type === 'tool_response') return { responses: only, background: NONE, steers: NONE, riders: NONE };
+  if (entry.kind === 'background') return undefined;
+  if (entry.deliver === 'steer') return { responses: NONE, background: NONE, steers: only, riders: NONE };
+  const isAlone = entry.deliver === 'turn' || entry.deliver === 'interrupt';
+  if (isAlone && state.state !== 'idle') return undefined;
+  return { responses: NONE, background: NONE, steers: NONE, riders: only };
+}
+
 function ridersOf(candidates: readonly MailboxEntry[], first: MailboxEntry | undefined): readonly MailboxEntry[] {
   if (first === undefined) return [];
   if (first.type === 'subagent') return candidates.filter((entry) => entry.type === 'subagent');
@@ -131,7 +154,9 @@ function ridersOf(candidates: readonly MailboxEntry[], first: MailboxEntry | und
 
 /** Entry ids of a selection in promotion order. */
 export function promotionOrder(selection: Selection): readonly number[] {
-  return [...selection.responses, ...selection.background, ...selection.steers, ...selection.riders].map(
-    (entry) => entry.id,
-  );
+  const { responses, background, steers, riders } = selection;
+  const only = responses[0] ?? background[0] ?? steers[0] ?? riders[0];
+  const count = responses.length + background.length + steers.length + riders.length;
+  if (only !== undefined && count === 1) return [only.id];
+  return [...responses, ...background, ...steers, ...riders].map((entry) => entry.id);
 }

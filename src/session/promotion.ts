@@ -72,7 +72,7 @@ export function promote(entries: readonly [MailboxEntry, ...MailboxEntry[]]): re
     ];
   }
   if (entry.type === 'user_message') {
-    const content = joinContents(entries.map((each) => each.content));
+    const content = entries.length === 1 ? entry.content : joinContents(entries.map((each) => each.content));
     return [{ type: 'user_message', content, tokens: estimateContent(content), source: entry.source }];
   }
   return phantomPair(entry);

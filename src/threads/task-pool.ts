@@ -10,12 +10,14 @@
  * The queue is ours because Piscina's own is left waiting when the last thread dies, and refuses with a plain `Error`.
  */
 
+import { EventEmitter } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { MessagePort } from 'node:worker_threads';
+import { MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { TOOL_THREAD_IDLE_MS } from '../base/bounds.ts';
 import { asError, CancelledError, LimitError, TroupeError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
+import type { LazyAbort } from '../base/lazy-abort.ts';
 import { decodeError } from './error-codec.ts';
 import { LINE_KEY, type TaskReply } from './task-thread.ts';
 import { settledInTime, type ThreadLimits, workerLimits } from './thread.ts';
@@ -36,14 +38,17 @@ export interface TaskPoolOptions {
   readonly resourceLimits?: ThreadLimits;
   /** Milliseconds an idle thread is kept; default `TOOL_THREAD_IDLE_MS`. */
   readonly idleMs?: number;
-  /** Takes what a thread posts on its line. May come after the task's end. Must not throw. */
+  /**
+   * Takes what a thread posts on its line, in order; what it posted before its task's end comes before `run` settles. May come
+   * after the task's end. Must not throw.
+   */
   readonly onNote?: (note: unknown, line: ThreadLine) => void;
 }
 
 /** Options of one task. */
 export interface TaskOptions {
-  /** Aborting a task that waits removes it; aborting one that runs kills its thread, even a spinning one. */
-  readonly signal?: AbortSignal;
+  /** Aborting a task that waits removes it; aborting one that runs kills its thread, even a spinning one. Heard by nobody else. */
+  readonly abort?: LazyAbort;
   /** Ports and buffers inside the task that move instead of being copied. */
   readonly transfer?: readonly object[];
 }
@@ -67,7 +72,7 @@ interface Waiting {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
   /** Takes a running task off its thread, and the thread with it. */
-  readonly kill: AbortController;
+  readonly kill: KillSignal;
   /** Why it was killed. */
   fate: Error | undefined;
 }
@@ -84,7 +89,18 @@ export function threadDeathOf(error: unknown): string | undefined {
   return typeof death === 'string' ? death : undefined;
 }
 
-const taskOver: Error = new CancelledError('the task is over');
+/** Notes of one thread heard in one go: a thread that posts for ever must not hold up the loop. */
+const NOTES_MAX = 1_000;
+
+/** What Piscina listens to in place of an `AbortSignal`, which costs more than the rest of a small task. */
+class KillSignal extends EventEmitter {
+  aborted = false;
+
+  abort(): void {
+    this.aborted = true;
+    this.emit('abort');
+  }
+}
 
 class PiscinaPool implements TaskPool {
   readonly #options: TaskPoolOptions;
@@ -92,6 +108,8 @@ class PiscinaPool implements TaskPool {
   /** Insertion order is the queue's order; a set, so that an aborted task leaves at once. */
   readonly #waiting = new Set<Waiting>();
   readonly #running = new Set<Waiting>();
+  /** The lines of the threads alive. */
+  readonly #lines = new Map<MessagePort, ThreadLine>();
   #closing: Promise<void> | undefined;
 
   constructor(options: TaskPoolOptions) {
@@ -100,7 +118,7 @@ class PiscinaPool implements TaskPool {
 
   run(task: unknown, options: TaskOptions = {}): Promise<unknown> {
     if (this.#closing !== undefined) return Promise.reject(new CancelledError('the thread pool is closed'));
-    if (options.signal?.aborted === true) return Promise.reject(aborted(options.signal));
+    if (options.abort?.isAborted === true) return Promise.reject(aborted(options.abort.reason));
     if (this.#waiting.size >= this.#options.queueMax) {
       return Promise.reject(
         new LimitError(`more than ${this.#options.queueMax} tasks wait for a thread`, {
@@ -115,13 +133,10 @@ class PiscinaPool implements TaskPool {
         options,
         resolve,
         reject,
-        kill: new AbortController(),
+        kill: new KillSignal(),
         fate: undefined,
       };
-      options.signal?.addEventListener('abort', () => this.#abort(entry, aborted(options.signal)), {
-        once: true,
-        signal: entry.kill.signal,
-      });
+      options.abort?.listen((reason) => this.#abort(entry, aborted(reason)));
       this.#waiting.add(entry);
       this.#fill();
     });
@@ -158,7 +173,7 @@ class PiscinaPool implements TaskPool {
   #abort(entry: Waiting, fate: Error): void {
     if (this.#waiting.delete(entry)) entry.reject(fate);
     entry.fate ??= fate;
-    entry.kill.abort(fate);
+    entry.kill.abort();
   }
 
   async #start(entry: Waiting): Promise<void> {
@@ -166,18 +181,17 @@ class PiscinaPool implements TaskPool {
     const { transfer } = entry.options;
     try {
       const reply = (await this.#threads().run(entry.task, {
-        signal: entry.kill.signal,
+        signal: entry.kill,
         ...(transfer === undefined ? {} : { transferList: [...transfer] as never }),
       })) as TaskReply;
+      this.#hearLines();
       if ('error' in reply) entry.reject(decodeError(reply.error));
       else entry.resolve(reply.value);
     } catch (error) {
+      this.#hearLines();
       entry.reject(entry.fate ?? threadDeath(error));
     } finally {
       this.#running.delete(entry);
-      // The task is over: this only takes the listener off the caller's signal. With a reason, as Node makes a costly
-      // exception where there is none.
-      entry.kill.abort(taskOver);
       this.#fill();
     }
   }
@@ -216,14 +230,33 @@ class PiscinaPool implements TaskPool {
     // A tool may post what it likes from its thread.
     if (!(port instanceof MessagePort)) return;
     const line: ThreadLine = { post: (note) => port.postMessage(note) };
-    port.on('message', (note: unknown) => this.#options.onNote?.(note, line));
+    this.#lines.set(port, line);
+    port.on('message', (note: unknown) => {
+      this.#options.onNote?.(note, line);
+      this.#hearLine(port, line);
+    });
+    port.on('close', () => this.#lines.delete(port));
     // Running tasks keep the process alive; an idle thread must not.
     port.unref();
   }
+
+  /** A task's end travels on another port than its notes, and may overtake them. */
+  #hearLines(): void {
+    for (const [port, line] of this.#lines) this.#hearLine(port, line);
+  }
+
+  /** Hears what has come already: an event for each note costs more than the note. */
+  #hearLine(port: MessagePort, line: ThreadLine): void {
+    for (let left = NOTES_MAX; left > 0; left -= 1) {
+      const received = receiveMessageOnPort(port);
+      if (received === undefined) return;
+      this.#options.onNote?.(received.message, line);
+    }
+  }
 }
 
-function aborted(signal: AbortSignal | undefined): CancelledError {
-  return new CancelledError('the task was aborted', { cause: signal?.reason });
+function aborted(reason: unknown): CancelledError {
+  return new CancelledError('the task was aborted', { cause: reason });
 }
 
 function threadDeath(thrown: unknown): TroupeError {

@@ -6,12 +6,13 @@
  * H2 a `probe` is not asked while an earlier run of its call is still at work: what it has not done yet, it may still do.
  */
 import { type Clock, systemClock } from '../base/clock.ts';
+import { DeadlineQueue } from '../base/deadline-queue.ts';
 import { CancelledError } from '../base/errors.ts';
 import { LazyAbort } from '../base/lazy-abort.ts';
 import type { ToolRun } from './pool.ts';
-import { coalesceProgress } from './progress.ts';
+import { coalesceProgress, type ProgressTeller } from './progress.ts';
 import type { AnyTool, ToolOutcome } from './tool.ts';
-import { executeTool } from './tool-execution.ts';
+import { type Expiring, startTool } from './tool-execution.ts';
 
 /** Runs calls whose place is the host thread. Plain data in and out, so that a bridge can stand between. */
 export interface HostRunner {
@@ -39,39 +40,105 @@ export interface HostToolsOptions {
  */
 export type HostWork = Map<string, Promise<void>>;
 
+/** A runner that can be told that nobody waits any more. */
+export interface OwnHostRunner extends HostRunner {
+  /** Aborts whatever runs. */
+  abortAll(reason: string): void;
+}
+
 /** The runner of the tools an embedder gave as values. Runs on the host thread. */
-export function createHostRunner(options: HostToolsOptions): HostRunner {
-  const running = new Map<number, LazyAbort>();
-  const { find, progress, resultBytesMax, clock = systemClock, work = new Map() } = options;
-  return {
-    async run(run) {
-      const tool = run.place.kind === 'host' ? find(run.place.agent, run.toolName) : undefined;
-      if (tool === undefined) return { content: `Unknown tool: ${run.toolName}`, success: false, ms: 0 };
-      const abort = new LazyAbort();
-      running.set(run.id, abort);
-      // Bounded by the pool's deadline, which counts from here.
-      if (run.mode === 'probe') await Promise.race([work.get(run.key), aborted(abort)]);
-      const teller = coalesceProgress((data) => progress(run.id, data), clock);
-      try {
-        return await executeTool(tool.effect === 'probe' ? watched(tool, run.key, work) : tool, {
-          input: run.input,
-          context: { session: run.session, callId: run.callId, key: run.key },
-          timeoutMs: run.timeoutMs,
-          mode: run.mode,
-          abort,
-          progress: teller.tell,
-          ...(resultBytesMax === undefined ? {} : { resultBytesMax }),
-          clock,
-        });
-      } finally {
-        running.delete(run.id);
-        teller.end();
-      }
-    },
-    abort(id, reason) {
-      running.get(id)?.abort(new CancelledError(reason));
-    },
+export function createHostRunner(options: HostToolsOptions): OwnHostRunner {
+  return new Runner(options);
+}
+
+/** A call that is to begin, or runs. */
+interface Running {
+  readonly run: ToolRun;
+  readonly tool: AnyTool;
+  readonly abort: LazyAbort;
+  readonly resolve: (outcome: ToolOutcome) => void;
+  teller: ProgressTeller | undefined;
+}
+
+class Runner implements OwnHostRunner {
+  readonly #options: HostToolsOptions;
+  readonly #clock: Clock;
+  readonly #work: HostWork;
+  readonly #running = new Map<number, Running>();
+  readonly #deadlines: DeadlineQueue<Expiring>;
+  #starting: Running[] = [];
+
+  constructor(options: HostToolsOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#work = options.work ?? new Map();
+    this.#deadlines = new DeadlineQueue(this.#clock, (call) => call.expire());
+  }
+
+  run(run: ToolRun): Promise<ToolOutcome> | ToolOutcome {
+    const tool = run.place.kind === 'host' ? this.#options.find(run.place.agent, run.toolName) : undefined;
+    if (tool === undefined) return { content: `Unknown tool: ${run.toolName}`, success: false, ms: 0 };
+    return new Promise((resolve) => {
+      const running: Running = { run, tool, abort: new LazyAbort(), resolve, teller: undefined };
+      this.#running.set(run.id, running);
+      // Not from within `run`: a tool may keep the thread, and whoever asks has more to send on its way first.
+      if (this.#starting.push(running) === 1) queueMicrotask(this.#startAll);
+    });
+  }
+
+  abort(id: number, reason: string): void {
+    this.#running.get(id)?.abort.abort(new CancelledError(reason));
+  }
+
+  abortAll(reason: string): void {
+    for (const id of [...this.#running.keys()]) this.abort(id, reason);
+  }
+
+  #startAll = (): void => {
+    const starting = this.#starting;
+    this.#starting = [];
+    for (const running of starting) {
+      if (running.run.mode === 'probe') void this.#startAfterWork(running);
+      else this.#start(running);
+    }
   };
+
+  /** Asks no probe while a run of the same call is at work (H2). Bounded by the pool's deadline, which counts from here. */
+  async #startAfterWork(running: Running): Promise<void> {
+    await Promise.race([this.#work.get(running.run.key), aborted(running.abort)]);
+    this.#start(running);
+  }
+
+  #start(running: Running): void {
+    const { run, tool, abort } = running;
+    const { resultBytesMax } = this.#options;
+    const execution = {
+      input: run.input,
+      context: run,
+      timeoutMs: run.timeoutMs,
+      mode: run.mode,
+      abort,
+      progress: (data: unknown) => this.#tellProgress(running, data),
+      clock: this.#clock,
+      deadlines: this.#deadlines,
+    };
+    startTool(
+      tool.effect === 'probe' ? watched(tool, run.key, this.#work) : tool,
+      resultBytesMax === undefined ? execution : { ...execution, resultBytesMax },
+      (outcome) => this.#end(running, outcome),
+    );
+  }
+
+  #tellProgress(running: Running, data: unknown): void {
+    running.teller ??= coalesceProgress((newest) => this.#options.progress(running.run.id, newest), this.#clock);
+    running.teller.tell(data);
+  }
+
+  #end(running: Running, outcome: ToolOutcome): void {
+    this.#running.delete(running.run.id);
+    running.teller?.end();
+    running.resolve(outcome);
+  }
 }
 
 /** The tool, noting for how long it is at work (H2). */

@@ -93,14 +93,18 @@ const ESCAPES: RegExp = new RegExp(
 /** Every control character but newline and tab. */
 const CONTROLS = /[^\P{Cc}\n\t]/gu;
 
+/** Whatever the cleaning is about; terminal sequences begin with a control. Most texts have none. */
+const UNCLEAN: RegExp = /[^\P{Cc}\n\t]|\p{Surrogate}/u;
+
 /** Text safe for a log, a request and a terminal: well-formed, no escape sequences, no controls but newline and tab. */
 export function cleanText(text: string): string {
+  if (!UNCLEAN.test(text)) return text;
   return wellFormed(text).replace(ESCAPES, '').replace(CONTROLS, '');
 }
 
 /** In JSON only single characters may go: a whole sequence could take a quote along. */
 function cleanJson(json: string): string {
-  return json.replace(CONTROLS, '');
+  return UNCLEAN.test(json) ? json.replace(CONTROLS, '') : json;
 }
 
 /**

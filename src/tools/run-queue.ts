@@ -3,8 +3,9 @@
  *
  * Owns: who waits. Does not own: threads, deadlines, outcomes.
  *
- * Q1 a run is taken at most once. Q2 runs of one tool are taken in the order they came. Q3 at most `concurrency` runs of a
- * tool are between `take` and `release`. Every operation is O(1).
+ * Q1 a run is taken at most once, and once more each time it is put back. Q2 runs of one tool are taken in the order they
+ * came. Q3 at most `concurrency` runs of a tool are between `take` and `release`. Q4 a run put back is taken before those that
+ * never were taken. Every operation is O(1).
  */
 
 /** A run as the queue sees it. */
@@ -23,8 +24,14 @@ interface Lane<Run> {
 
 /** A queue of runs. */
 export class RunQueue<Run extends QueuedRun> {
-  readonly #ready = new Set<Run>();
+  readonly #returned = new Line<Run>();
+  readonly #ready = new Line<Run>();
   readonly #lanes = new Map<string, Lane<Run>>();
+
+  /** Runs that may begin. */
+  get ready(): number {
+    return this.#returned.size + this.#ready.size;
+  }
 
   /** Adds a run at the end. */
   add(run: Run): void {
@@ -43,15 +50,18 @@ export class RunQueue<Run extends QueuedRun> {
 
   /** The next run that may begin, taken off the queue. */
   take(): Run | undefined {
-    const [run] = this.#ready;
-    if (run !== undefined) this.#ready.delete(run);
-    return run;
+    return this.#returned.take() ?? this.#ready.take();
+  }
+
+  /** Puts back a taken run that has not begun after all. */
+  putBack(run: Run): void {
+    this.#returned.add(run);
   }
 
   /** Takes a waiting run off the queue; false when it is not waiting. */
   remove(run: Run): boolean {
     if (this.#lanes.get(run.lane)?.waiting.delete(run) === true) return true;
-    if (!this.#ready.delete(run)) return false;
+    if (!this.#ready.delete(run) && !this.#returned.delete(run)) return false;
     this.release(run);
     return true;
   }
@@ -68,5 +78,36 @@ export class RunQueue<Run extends QueuedRun> {
     }
     lane.admitted -= 1;
     if (lane.admitted === 0) this.#lanes.delete(run.lane);
+  }
+}
+
+/** First in, first out; who leaves from the middle leaves at once. */
+class Line<Member> {
+  readonly #members = new Set<Member>();
+  /** Stands before the first: a new one would have to pass all that were taken since the set last shrank. */
+  #first: Iterator<Member> | undefined;
+
+  get size(): number {
+    return this.#members.size;
+  }
+
+  add(member: Member): void {
+    this.#members.add(member);
+  }
+
+  delete(member: Member): boolean {
+    return this.#members.delete(member);
+  }
+
+  take(): Member | undefined {
+    if (this.#members.size === 0) {
+      this.#first = undefined;
+      return undefined;
+    }
+    this.#first ??= this.#members.values();
+    const { done, value } = this.#first.next();
+    if (done === true) return undefined;
+    this.#members.delete(value);
+    return value;
   }
 }

@@ -1,19 +1,18 @@
 /**
  * Tool calls on tool threads and on the host: a call goes out, exactly one outcome comes back, in time.
  *
- * Owns: every open run, its deadline, its outcome. Does not own: the threads (`threads/task-pool.ts`), the order of waiting
- * runs (`run-queue.ts`), what a tool does (`tool-execution.ts`).
+ * Owns: every open run, and its outcome's way to the listener. Does not own: who runs when and for how long
+ * (`thread-runs.ts`, `host-runs.ts`), the threads (`threads/task-pool.ts`), what a tool does (`tool-execution.ts`).
  *
  * P1 each run has exactly one outcome. The first cause wins: an outcome decided here (timeout, cancel, fault) is not replaced
  *    by what the thread says later.
  * P2 a run is over at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
  *    timeout, its thread killed `TOOL_KILL_MS` later. A host tool cannot be killed; its call is answered then.
- * P3 a thread's death is the outcome of the run it had, and of no other.
+ * P3 a thread's death is the outcome of the run it had begun, and of no other.
  * P4 the listener is never called from within `run`, `cancel` or `close`.
  */
 import { strict as assert } from 'node:assert';
 import {
-  TOOL_KILL_MS,
   TOOL_LOAD_MS,
   TOOL_QUEUE_MAX,
   TOOL_RESULT_CROSSING_BYTES_MAX,
@@ -31,13 +30,13 @@ import {
   threadDeathOf,
 } from '../threads/task-pool.ts';
 import { workerUrl } from '../threads/worker-url.ts';
+import { HostRuns } from './host-runs.ts';
 import type { HostRunner } from './host-tools.ts';
+import { failure, laneOf, type OpenRun, openRun, threadLane } from './open-run.ts';
 import type { FoundTool, ToolPool, ToolPoolListener, ToolRun } from './pool.ts';
-import { nameAndMessage } from './result-text.ts';
-import { type QueuedRun, RunQueue } from './run-queue.ts';
-import type { ThreadAbort, ThreadNote, ThreadTask } from './thread-protocol.ts';
+import type { ThreadNote, ThreadTask } from './thread-protocol.ts';
+import { ThreadRuns } from './thread-runs.ts';
 import type { ToolOutcome } from './tool.ts';
-import { timeoutText } from './tool-execution.ts';
 
 /** An error that no call can be charged with any more. */
 export interface ToolNoise {
@@ -77,95 +76,74 @@ export function createToolPool(options: ToolPoolOptions): ThreadedToolPool {
   return new Pool(options);
 }
 
-interface OpenRun extends QueuedRun {
-  readonly run: ToolRun;
-  /** `loading`: with a thread that has not begun the tool. `ending`: the outcome is decided, the tool not gone. */
-  phase: 'waiting' | 'loading' | 'running' | 'ending';
-  /** Monotonic ms of the phase `running`, before it that of the take. */
-  startedAt: number;
-  /** What the run is answered, once decided here (P1). */
-  decided: string | undefined;
-  timer: unknown;
-  /** The line to the thread that runs it. */
-  line: ThreadLine | undefined;
-  /** Kills the thread; for a host run, gives up on it. */
-  readonly kill: LazyAbort;
+interface Told {
+  readonly id: number;
+  readonly outcome: ToolOutcome;
 }
 
 class Pool implements ThreadedToolPool {
   readonly #options: ToolPoolOptions;
   readonly #tasks: TaskPool;
+  readonly #threadRuns: ThreadRuns;
+  readonly #hostRuns: HostRuns;
   readonly #open = new Map<number, OpenRun>();
-  readonly #threadQueue = new RunQueue<OpenRun>();
-  readonly #hostQueue = new RunQueue<OpenRun>();
   /** Bounds of tools seen by `describe`, for runs that do not carry theirs. */
   readonly #concurrency = new Map<string, number>();
-  #threadsBusy = 0;
-  #running = 0;
-  #closed = false;
+  /** Outcomes that the listener hears at the end of this turn (P4). */
+  #told: Told[] = [];
+  #isClosed = false;
 
   constructor(options: ToolPoolOptions) {
     assert(Number.isInteger(options.threads) && options.threads > 0, 'a tool pool has at least one thread');
     this.#options = options;
+    const { threads, clock, listener, hostRunner, resultBytesMax = TOOL_RESULT_CROSSING_BYTES_MAX } = options;
     this.#tasks = (options.makeTaskPool ?? createTaskPool)({
       entry: workerUrl('./tool-threads.worker', import.meta.url),
-      threads: options.threads,
+      threads,
       queueMax: TOOL_QUEUE_MAX,
       resourceLimits: { heapMb: options.heapMb ?? TOOL_THREAD_HEAP_MB, youngHeapMb: TOOL_THREAD_YOUNG_HEAP_MB },
       onNote: (note, line) => this.#hear(note as ThreadNote, line),
     });
+    const over = (open: OpenRun, outcome: ToolOutcome): void => this.#over(open, outcome);
+    const progress = (id: number, data: unknown): void => listener.progress(id, data);
+    this.#threadRuns = new ThreadRuns({ threads, tasks: this.#tasks, clock, resultBytesMax, over, progress });
+    this.#hostRuns = new HostRuns({ clock, hostRunner, over });
   }
 
   run(run: ToolRun): void {
     assert(!this.#open.has(run.id), `tool run ${run.id} is already open`);
     const queueMax = this.#options.queueMax ?? TOOL_QUEUE_MAX;
-    if (this.#closed || this.#open.size >= queueMax) {
-      const why = this.#closed ? 'the tool pool is closed' : `${queueMax} tool calls are open already; try again later`;
+    if (this.#isClosed || this.#open.size >= queueMax) {
+      const why = this.#isClosed
+        ? 'the tool pool is closed'
+        : `${queueMax} tool calls are open already; try again later`;
       this.#tell(run.id, failure(`limit: ${why}`, 0));
       return;
     }
     const lane = laneOf(run);
-    const open: OpenRun = {
-      run,
-      lane,
-      concurrency: run.concurrency ?? this.#concurrency.get(lane),
-      phase: 'waiting',
-      startedAt: 0,
-      decided: undefined,
-      timer: undefined,
-      line: undefined,
-      kill: new LazyAbort(),
-    };
+    const open = openRun(run, lane, run.concurrency ?? this.#concurrency.get(lane));
     this.#open.set(run.id, open);
-    this.#queueOf(open).add(open);
-    this.#pump();
+    this.#runsOf(open).add(open);
   }
 
   cancel(id: number, reason: string): void {
     const open = this.#open.get(id);
-    if (open === undefined) return;
-    if (open.phase !== 'waiting') {
-      this.#decide(open, reason);
-      return;
-    }
-    this.#queueOf(open).remove(open);
-    this.#finish(open, failure(reason, 0));
-    this.#pump();
+    if (open !== undefined) this.#runsOf(open).cancel(open, reason);
   }
 
   async describe(url: string): Promise<readonly FoundTool[]> {
     const task: ThreadTask = { kind: 'describe', url };
-    const deadline = new AbortController();
-    const timer = this.#options.clock.setTimer(() => deadline.abort(), TOOL_LOAD_MS);
+    const abort = new LazyAbort();
+    const timer = this.#options.clock.setTimer(() => abort.abort(), TOOL_LOAD_MS);
     try {
-      const found = (await this.#tasks.run(task, { signal: deadline.signal })) as readonly FoundTool[];
+      const found = (await this.#tasks.run(task, { abort })) as readonly FoundTool[];
       for (const { exportName, description } of found) {
         if (description.concurrency === undefined) continue;
         this.#concurrency.set(threadLane(url, exportName), description.concurrency);
       }
       return found;
     } catch (error) {
-      const death = deadline.signal.aborted ? `not loaded in ${TOOL_LOAD_MS / 1_000} seconds` : threadDeathOf(error);
+      const death = abort.isAborted ? `not loaded in ${TOOL_LOAD_MS / 1_000} seconds` : threadDeathOf(error);
       if (death === undefined) throw error;
       throw new ConfigError(`tool module ${url} cannot be loaded: ${death}`, { cause: error, data: { url } });
     } finally {
@@ -174,170 +152,52 @@ class Pool implements ThreadedToolPool {
   }
 
   counts(): { readonly waiting: number; readonly running: number; readonly threads: number } {
-    return {
-      waiting: this.#open.size - this.#running,
-      running: this.#running,
-      threads: this.#tasks.counts().threads,
-    };
+    const running = this.#threadRuns.running + this.#hostRuns.running;
+    return { waiting: this.#open.size - running, running, threads: this.#tasks.counts().threads };
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#isClosed = true;
+    this.#threadRuns.close();
+    this.#hostRuns.close();
     for (const open of [...this.#open.values()]) {
-      if (open.run.place.kind === 'host' && open.phase !== 'waiting') this.#abortHost(open, 'The runtime is closing');
-      this.#finish(open, failure(open.decided ?? 'The tool call was cancelled: the runtime is closing', 0));
+      this.#over(open, failure(open.decided ?? 'The tool call was cancelled: the runtime is closing', 0));
     }
     await this.#tasks.close();
   }
 
-  #queueOf(open: OpenRun): RunQueue<OpenRun> {
-    return open.run.place.kind === 'host' ? this.#hostQueue : this.#threadQueue;
-  }
-
-  /** Begins what may begin: every host run its tool's bound admits, and a thread run for each free thread. */
-  #pump(): void {
-    if (this.#closed) return;
-    for (let open = this.#hostQueue.take(); open !== undefined; open = this.#hostQueue.take()) {
-      this.#take(open);
-      void this.#runOnHost(open);
-    }
-    while (this.#threadsBusy < this.#options.threads) {
-      const open = this.#threadQueue.take();
-      if (open === undefined) return;
-      this.#take(open);
-      void this.#runOnThread(open);
-    }
-  }
-
-  #take(open: OpenRun): void {
-    open.phase = 'loading';
-    open.startedAt = this.#options.clock.monotonic();
-    this.#running += 1;
-  }
-
-  async #runOnThread(open: OpenRun): Promise<void> {
-    const { place, timeoutMs: _ours, ...run } = open.run;
-    if (place.kind !== 'thread') return;
-    const resultBytesMax = this.#options.resultBytesMax ?? TOOL_RESULT_CROSSING_BYTES_MAX;
-    const task: ThreadTask = { kind: 'run', run, url: place.url, exportName: place.exportName, resultBytesMax };
-    this.#threadsBusy += 1;
-    this.#setTimer(open, TOOL_LOAD_MS, () => {
-      this.#decide(open, `tool worker died: ${place.url} was not loaded in ${TOOL_LOAD_MS / 1_000} seconds`);
-    });
-    let outcome: ToolOutcome;
-    try {
-      outcome = (await this.#tasks.run(task, { signal: open.kill.signal })) as ToolOutcome;
-    } catch (error) {
-      outcome = failure(taskFailureText(error), this.#elapsed(open));
-    }
-    this.#threadsBusy -= 1;
-    this.#over(open, outcome);
-  }
-
-  async #runOnHost(open: OpenRun): Promise<void> {
-    this.#begin(open);
-    const { hostRunner } = this.#options;
-    let outcome: ToolOutcome;
-    try {
-      if (hostRunner === undefined) throw new Error('no host runs tools here');
-      outcome = await hostRunner.run(open.run);
-    } catch (error) {
-      outcome = failure(nameAndMessage(error), this.#elapsed(open));
-    }
-    this.#over(open, outcome);
+  #runsOf(open: OpenRun): ThreadRuns | HostRuns {
+    return open.run.place.kind === 'host' ? this.#hostRuns : this.#threadRuns;
   }
 
   #hear(note: ThreadNote, line: ThreadLine): void {
-    if (note.kind === 'noise') {
-      this.#options.onNoise?.({ toolName: note.toolName, message: note.message });
-      return;
-    }
-    const open = this.#open.get(note.id);
-    if (open === undefined || open.phase === 'waiting') return;
-    if (note.kind === 'started') {
-      open.line = line;
-      if (open.phase === 'loading') this.#begin(open);
-      else this.#abortThread(open);
-    } else if (note.kind === 'fault') this.#decide(open, note.content);
-    else if (open.phase === 'running') this.#options.listener.progress(note.id, note.data);
-  }
-
-  /** The tool has begun: its time counts from here (P2). */
-  #begin(open: OpenRun): void {
-    open.phase = 'running';
-    open.startedAt = this.#options.clock.monotonic();
-    const { toolName, timeoutMs } = open.run;
-    this.#setTimer(open, timeoutMs, () => this.#decide(open, timeoutText(toolName, timeoutMs)));
-  }
-
-  /** Settles what the run will be answered, asks the tool to stop, and sees to it that it does (P1, P2). */
-  #decide(open: OpenRun, content: string): void {
-    if (open.phase === 'ending') return;
-    open.phase = 'ending';
-    open.decided = content;
-    this.#setTimer(open, TOOL_KILL_MS, () => {
-      open.kill.abort();
-      if (open.run.place.kind === 'host') this.#over(open, failure(content, this.#elapsed(open)));
-    });
-    if (open.run.place.kind === 'host') this.#abortHost(open, content);
-    else this.#abortThread(open);
-  }
-
-  #abortThread(open: OpenRun): void {
-    const abort: ThreadAbort = { id: open.run.id, reason: open.decided ?? '' };
-    open.line?.post(abort);
-  }
-
-  #abortHost(open: OpenRun, reason: string): void {
-    // The answer does not wait for the host: if this fails, the deadline answers.
-    void Promise.resolve(this.#options.hostRunner?.abort(open.run.id, reason)).catch(() => undefined);
+    if (this.#isClosed) return;
+    if (note.kind !== 'noise') this.#threadRuns.hear(note, line);
+    else this.#options.onNoise?.({ toolName: note.toolName, message: note.message });
   }
 
   #over(open: OpenRun, outcome: ToolOutcome): void {
-    // False for a host run that was given up on, and for runs that `close` has answered.
-    if (this.#open.get(open.run.id) !== open) return;
-    const { decided } = open;
-    this.#finish(open, decided === undefined ? outcome : failure(decided, this.#elapsed(open)));
-    this.#queueOf(open).release(open);
-    this.#pump();
-  }
-
-  #finish(open: OpenRun, outcome: ToolOutcome): void {
-    if (open.phase !== 'waiting') this.#running -= 1;
-    this.#options.clock.clearTimer(open.timer);
-    this.#open.delete(open.run.id);
+    // False for the runs that `close` has answered.
+    if (!this.#open.delete(open.run.id)) return;
     this.#tell(open.run.id, outcome);
   }
 
   #tell(id: number, outcome: ToolOutcome): void {
-    queueMicrotask(() => this.#options.listener.finished(id, outcome));
+    if (this.#told.push({ id, outcome }) === 1) queueMicrotask(() => this.#flush());
   }
 
-  #setTimer(open: OpenRun, delayMs: number, run: () => void): void {
-    const { clock } = this.#options;
-    clock.clearTimer(open.timer);
-    open.timer = clock.setTimer(run, delayMs);
+  #flush(): void {
+    const told = this.#told;
+    this.#told = [];
+    let at = 0;
+    try {
+      for (const { id, outcome } of told) {
+        at += 1;
+        this.#options.listener.finished(id, outcome);
+      }
+    } finally {
+      // A listener that throws is its owner's error, and not the end of the other calls.
+      for (const { id, outcome } of told.slice(at)) this.#tell(id, outcome);
+    }
   }
-
-  #elapsed(open: OpenRun): number {
-    return Math.max(0, Math.round(this.#options.clock.monotonic() - open.startedAt));
-  }
-}
-
-function laneOf(run: ToolRun): string {
-  const { place } = run;
-  return place.kind === 'host' ? `host\n${place.agent}\n${run.toolName}` : threadLane(place.url, place.exportName);
-}
-
-function threadLane(url: string, exportName: string): string {
-  return `${url}\n${exportName}`;
-}
-
-function taskFailureText(error: unknown): string {
-  const death = threadDeathOf(error);
-  return death === undefined ? nameAndMessage(error) : `tool worker died: ${death}`;
-}
-
-function failure(content: string, ms: number): ToolOutcome {
-  return { content, success: false, ms };
 }

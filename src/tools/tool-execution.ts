@@ -7,12 +7,14 @@
  */
 import { TOOL_RESULT_CROSSING_BYTES_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
+import type { Deadline, DeadlineQueue } from '../base/deadline-queue.ts';
 import { asError, TimeoutError } from '../base/errors.ts';
 import { toPlainJson } from '../base/json.ts';
-import { LazyAbort } from '../base/lazy-abort.ts';
+import { LazyAbort, withSignal } from '../base/lazy-abort.ts';
 import { cleanText, type ResultText, resultText, thrownText } from './result-text.ts';
+import { isThenable } from './thenable.ts';
 import type { AnyTool, ToolContext, ToolOutcome } from './tool.ts';
-import { validateInput } from './tool-input.ts';
+import { type CheckedInput, validateInput } from './tool-input.ts';
 
 /** What one call is given. */
 export interface ToolExecution {
@@ -36,6 +38,14 @@ export interface ToolExecution {
   /** UTF-8 bytes of the outcome's content; default `TOOL_RESULT_CROSSING_BYTES_MAX`. */
   readonly resultBytesMax?: number;
   readonly clock?: Clock;
+  /** Keeps the timeouts of many calls, on the same clock; missing: a timer for this one. */
+  readonly deadlines?: DeadlineQueue<Expiring>;
+}
+
+/** What has a timeout. */
+export interface Expiring {
+  /** Its time is over. Never throws. */
+  expire(): void;
 }
 
 /** The text of a call that ran out of time. */
@@ -43,86 +53,134 @@ export function timeoutText(toolName: string, timeoutMs: number): string {
   return `Tool ${JSON.stringify(toolName)} timed out after ${timeoutMs / 1_000} seconds`;
 }
 
-/** Runs a tool. Resolves with exactly one outcome and never rejects (X1). `input` is checked here, by the tool's schema. */
-export async function executeTool(tool: AnyTool, execution: ToolExecution): Promise<ToolOutcome> {
-  const clock = execution.clock ?? systemClock;
-  const startedAt = clock.monotonic();
-  const bytesMax = execution.resultBytesMax ?? TOOL_RESULT_CROSSING_BYTES_MAX;
-  let open = true;
-  const { content, success } = await raceAbort(tool.name, execution, clock, (abort) => {
-    const context: ToolContext = {
-      ...execution.context,
-      ...(Number.isFinite(execution.timeoutMs) ? { timeoutMs: execution.timeoutMs } : {}),
-      get signal() {
-        return abort.signal;
-      },
-      progress: (data) => {
-        if (open) tellProgress(data, execution.progress);
-      },
-    };
-    return attempt(tool, execution, context, bytesMax, abort);
-  });
-  open = false;
-  return { content, success, ms: Math.max(0, Math.round(clock.monotonic() - startedAt)) };
+/**
+ * Runs a tool. Resolves with exactly one outcome and never rejects (X1). `input` is checked here, by the tool's schema. The tool
+ * is called before this returns, unless its schema is asynchronous; what it gives at once costs no promise but the outcome's.
+ */
+export function executeTool(tool: AnyTool, execution: ToolExecution): Promise<ToolOutcome> {
+  return new Promise((resolve) => startTool(tool, execution, resolve));
 }
 
-/** The attempt's result, or that of the timeout or the abort, whichever is first. */
-function raceAbort(
-  toolName: string,
-  { abort: given, signal, timeoutMs, onAbort }: ToolExecution,
-  clock: Clock,
-  start: (abort: LazyAbort) => Promise<ResultText>,
-): Promise<ResultText> {
-  const abort = given ?? new LazyAbort();
-  return new Promise((resolve) => {
-    let isTimeout = false;
-    const onSignal = (): void => abort.abort(asError(signal?.reason));
-    const onTimeout = (): void => {
-      isTimeout = true;
-      abort.abort(new TimeoutError(timeoutText(toolName, timeoutMs)));
-    };
-    const timer = Number.isFinite(timeoutMs) ? clock.setTimer(onTimeout, timeoutMs) : undefined;
-    const end = (result: ResultText): void => {
-      if (timer !== undefined) clock.clearTimer(timer);
-      signal?.removeEventListener('abort', onSignal);
-      resolve(result);
-    };
-    abort.listen((reason) => {
-      if (isTimeout || onAbort !== 'wait') end({ content: cleanText(asError(reason).message), success: false });
-    });
-    signal?.addEventListener('abort', onSignal, { once: true });
-    if (signal?.aborted === true) onSignal();
-    void start(abort).then(end);
-  });
+/** As `executeTool`, for who keeps its calls by itself: tells `onOutcome` exactly once, maybe before it returns. */
+export function startTool(tool: AnyTool, execution: ToolExecution, onOutcome: (outcome: ToolOutcome) => void): void {
+  new Execution(tool, execution, onOutcome).begin();
 }
 
-/** Checks the input, probes, runs. Never rejects. */
-async function attempt(
-  tool: AnyTool,
-  execution: ToolExecution,
-  context: ToolContext,
-  bytesMax: number,
-  abort: LazyAbort,
-): Promise<ResultText> {
-  try {
-    const checked = await validateInput(tool, execution.input);
-    if ('error' in checked) return { content: cleanText(checked.error), success: false };
-    if (abort.isAborted) throw abort.reason;
-    if (execution.mode === 'probe') {
-      const probed = await probe(tool, context.key, checked.value);
-      if (probed !== undefined) return resultText(probed, bytesMax);
+/** One call, until it is over. Per call, so it is kept small: plain fields, and nothing made that few calls need. */
+class Execution implements Expiring {
+  readonly tool: AnyTool;
+  readonly given: ToolExecution;
+  readonly onOutcome: (outcome: ToolOutcome) => void;
+  readonly clock: Clock;
+  readonly startedAt: number;
+  readonly bytesMax: number;
+  readonly abort: LazyAbort;
+  isOver = false;
+  isTimeout = false;
+  timer: unknown;
+  deadline: Deadline<Expiring> | undefined;
+  onSignal: (() => void) | undefined;
+
+  constructor(tool: AnyTool, given: ToolExecution, onOutcome: (outcome: ToolOutcome) => void) {
+    this.tool = tool;
+    this.given = given;
+    this.onOutcome = onOutcome;
+    this.clock = given.clock ?? systemClock;
+    this.startedAt = this.clock.monotonic();
+    this.bytesMax = given.resultBytesMax ?? TOOL_RESULT_CROSSING_BYTES_MAX;
+    this.abort = given.abort ?? new LazyAbort();
+  }
+
+  begin(): void {
+    const { signal, input } = this.given;
+    this.abort.listen((reason) => this.aborted(reason));
+    if (signal !== undefined) this.listen(signal);
+    const checked = validateInput(this.tool, input);
+    if (checked instanceof Promise) {
+      this.keepTime();
+      void checked.then((settled) => this.run(settled));
+    } else this.run(checked);
+  }
+
+  /** Only for what is waited for: a tool that has the thread until it returns cannot be timed out. */
+  keepTime(): void {
+    const { timeoutMs, deadlines } = this.given;
+    if (this.isOver || this.timer !== undefined || this.deadline !== undefined || !Number.isFinite(timeoutMs)) return;
+    const now = this.clock.monotonic();
+    const leftMs = Math.max(0, this.startedAt + timeoutMs - now);
+    if (deadlines !== undefined) this.deadline = deadlines.add(this, now, leftMs);
+    else this.timer = this.clock.setTimer(() => this.expire(), leftMs);
+  }
+
+  listen(signal: AbortSignal): void {
+    this.onSignal = () => this.abort.abort(asError(signal.reason));
+    signal.addEventListener('abort', this.onSignal, { once: true });
+    if (signal.aborted) this.onSignal();
+  }
+
+  expire(): void {
+    this.isTimeout = true;
+    this.abort.abort(new TimeoutError(timeoutText(this.tool.name, this.given.timeoutMs)));
+  }
+
+  aborted(reason: unknown): void {
+    if (!this.isTimeout && this.given.onAbort === 'wait') return;
+    this.end({ content: cleanText(asError(reason).message), success: false });
+  }
+
+  run(checked: CheckedInput): void {
+    if ('error' in checked) {
+      this.end({ content: cleanText(checked.error), success: false });
+      return;
     }
-    return resultText(await tool.run(checked.value, context), bytesMax);
-  } catch (error) {
-    return thrownText(error, bytesMax);
+    try {
+      if (this.abort.isAborted) throw this.abort.reason;
+      const context = this.context();
+      const { value } = checked;
+      const result = this.given.mode === 'probe' ? this.probeOrRun(value, context) : this.tool.run(value, context);
+      if (isThenable(result)) {
+        this.keepTime();
+        Promise.resolve(result).then(
+          (settled) => this.end(resultText(settled, this.bytesMax)),
+          (error: unknown) => this.end(thrownText(error, this.bytesMax)),
+        );
+      } else this.end(resultText(result, this.bytesMax));
+    } catch (error) {
+      this.end(thrownText(error, this.bytesMax));
+    }
   }
-}
 
-async function probe(tool: AnyTool, key: string, input: unknown): Promise<unknown> {
-  if (typeof tool.probe !== 'function') {
-    throw new Error(`the outcome of the call is unknown: tool ${JSON.stringify(tool.name)} has no probe`);
+  /** What the probe answers, or the run that did not happen yet. */
+  async probeOrRun(input: unknown, context: ToolContext): Promise<unknown> {
+    const { tool } = this;
+    if (typeof tool.probe !== 'function') {
+      throw new Error(`the outcome of the call is unknown: tool ${JSON.stringify(tool.name)} has no probe`);
+    }
+    const probed = await tool.probe({ key: context.key, input });
+    return probed === undefined ? await tool.run(input, context) : probed;
   }
-  return await tool.probe({ key, input });
+
+  context(): ToolContext {
+    const { context, timeoutMs } = this.given;
+    const { session, callId, key } = context;
+    const progress = (data: unknown): void => {
+      if (!this.isOver) tellProgress(data, this.given.progress);
+    };
+    const plain = Number.isFinite(timeoutMs)
+      ? { session, callId, key, progress, timeoutMs }
+      : { session, callId, key, progress };
+    return withSignal(plain, this.abort);
+  }
+
+  /** The first end counts (X1). */
+  end({ content, success }: ResultText): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    if (this.deadline !== undefined) this.given.deadlines?.remove(this.deadline);
+    if (this.timer !== undefined) this.clock.clearTimer(this.timer);
+    if (this.onSignal !== undefined) this.given.signal?.removeEventListener('abort', this.onSignal);
+    this.onOutcome({ content, success, ms: Math.max(0, Math.round(this.clock.monotonic() - this.startedAt)) });
+  }
 }
 
 function tellProgress(data: unknown, progress: ((data: unknown) => void) | undefined): void {

@@ -4,6 +4,8 @@ import { describeValue } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { isStandardSchema } from './input-schema.ts';
 import { pathText, type SchemaIssue, schemaIssue } from './json-schema.ts';
+import { isThenable } from './thenable.ts';
+import type { StandardResult } from './tool.ts';
 
 /** A checked input, or the text that tells the model what is wrong with it, by schema path. */
 export type CheckedInput = { readonly value: unknown } | { readonly error: string };
@@ -16,31 +18,41 @@ export interface InputOwner {
 }
 
 /**
- * Checks `input` with the tool's own schema; defaults and transforms of a Standard Schema are applied. Never throws: a
- * schema that throws is an error text too.
+ * Checks `input` with the tool's own schema; defaults and transforms of a Standard Schema are applied. A promise only where the
+ * schema gives one. Never throws nor rejects: a schema that throws is an error text too.
  */
-export async function validateInput(tool: InputOwner, input: unknown): Promise<CheckedInput> {
+export function validateInput(tool: InputOwner, input: unknown): CheckedInput | Promise<CheckedInput> {
   if (!isRecord(input)) {
     return { error: errorText(tool.name, [{ path: '$', message: `expected an object, got ${describeValue(input)}` }]) };
   }
   try {
-    return await check(tool, withoutTimeout(tool, input));
+    const checked = check(tool, withoutTimeout(tool, input));
+    return checked instanceof Promise ? checked.catch((error: unknown) => schemaFailed(tool, error)) : checked;
   } catch (error) {
-    const why = error instanceof Error ? error.message : describeValue(error);
-    return { error: `Invalid input for tool ${JSON.stringify(tool.name)}: its schema failed: ${why}` };
+    return schemaFailed(tool, error);
   }
 }
 
-async function check(tool: InputOwner, input: unknown): Promise<CheckedInput> {
+function schemaFailed(tool: InputOwner, error: unknown): CheckedInput {
+  const why = error instanceof Error ? error.message : describeValue(error);
+  return { error: `Invalid input for tool ${JSON.stringify(tool.name)}: its schema failed: ${why}` };
+}
+
+function check(tool: InputOwner, input: unknown): CheckedInput | Promise<CheckedInput> {
   if (isStandardSchema(tool.input)) {
-    const result = await tool.input['~standard'].validate(input);
-    if (result.issues === undefined) return { value: result.value };
-    const issues = result.issues.map(({ path, message }) => ({ path: pathText(path ?? []), message }));
-    return { error: errorText(tool.name, issues) };
+    const result = tool.input['~standard'].validate(input);
+    if (isThenable(result)) return Promise.resolve(result).then((settled) => checkedBy(tool, settled));
+    return checkedBy(tool, result);
   }
   if (!isRecord(tool.input)) return { error: `Tool ${JSON.stringify(tool.name)} has no input schema` };
   const issue = schemaIssue(tool.input, input);
   return issue === undefined ? { value: input } : { error: errorText(tool.name, [issue]) };
+}
+
+function checkedBy(tool: InputOwner, result: StandardResult<unknown>): CheckedInput {
+  if (result.issues === undefined) return { value: result.value };
+  const issues = result.issues.map(({ path, message }) => ({ path: pathText(path ?? []), message }));
+  return { error: errorText(tool.name, issues) };
 }
 
 /** `timeout` was added to the tool's schema by us and is read by us: a strict schema must not stumble over it. */

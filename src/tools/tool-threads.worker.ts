@@ -2,74 +2,81 @@
  * A tool thread: one call at a time, in the module its tool lives in. What a tool throws where nobody catches it is tied to
  * its call and does not end the thread (F54).
  *
- * Owns: the call that runs. Does not own: its deadline; the pool aborts, and kills the thread that does not obey.
+ * Owns: the call that runs, the modules loaded. Does not own: a call's deadline; the pool aborts, and kills the thread that
+ * does not obey.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { TOOL_NOISE_MAX } from '../base/bounds.ts';
-import { systemClock } from '../base/clock.ts';
+import { soon, systemClock } from '../base/clock.ts';
 import { CancelledError } from '../base/errors.ts';
-import { serveTasks, type TaskLine, type TaskReply } from '../threads/task-thread.ts';
+import { serveTasks, type TaskReply } from '../threads/task-thread.ts';
 import { findTools, loadModule, toolOf } from './module-tools.ts';
 import { nameAndMessage, thrownText } from './result-text.ts';
-import { runThreadCall } from './thread-call.ts';
+import { type BatchSurroundings, type CallInThread, runThreadBatch } from './thread-call.ts';
 import type { ThreadAbort, ThreadNote, ThreadTask } from './thread-protocol.ts';
-import type { ToolOutcome } from './tool.ts';
 
-type RunTask = Extract<ThreadTask, { kind: 'run' }>;
-
-/** A call, for as long as anything it started is alive. */
-interface Call {
-  readonly task: RunTask;
-  readonly controller: AbortController;
-  /** False once its outcome is given: later errors are noise. */
-  running: boolean;
-}
+type ModuleExports = Awaited<ReturnType<typeof loadModule>>;
 
 const serve: (task: unknown) => Promise<TaskReply> = serveTasks((line) => {
-  const calls = new AsyncLocalStorage<Call>();
-  let current: Call | undefined;
+  const calls = new AsyncLocalStorage<CallInThread>();
+  let current: CallInThread | undefined;
+  let resultBytesMax = 0;
   const noise = new Set<string>();
+  const modules = new Map<string, ModuleExports>();
   const post = (note: ThreadNote): void => line.post(note);
 
   const onStray = (thrown: unknown): void => {
     // An error out of every call's context, in native callbacks, is most likely of the call that runs.
     const call = calls.getStore() ?? current;
     if (call?.running === true) {
-      const { content } = thrownText(thrown, call.task.resultBytesMax);
-      post({ kind: 'fault', id: call.task.run.id, content });
-      call.controller.abort(new CancelledError('the tool threw where nobody caught it'));
+      const { content } = thrownText(thrown, resultBytesMax);
+      post({ kind: 'fault', id: call.call.run.id, content });
+      call.abort.abort(new CancelledError('the tool threw where nobody caught it'));
       return;
     }
     const message = nameAndMessage(thrown);
     if (noise.has(message) || noise.size >= TOOL_NOISE_MAX) return;
     noise.add(message);
-    post({ kind: 'noise', toolName: call?.task.run.toolName ?? '', message });
+    post({ kind: 'noise', toolName: call?.call.run.toolName ?? '', message });
   };
   process.on('uncaughtException', onStray);
   process.on('unhandledRejection', onStray);
 
   line.onMessage((message) => {
     const { id, reason } = message as ThreadAbort;
-    if (current?.task.run.id === id) current.controller.abort(new CancelledError(reason));
+    if (current?.call.run.id === id) current.abort.abort(new CancelledError(reason));
   });
+
+  const load = async (url: string): Promise<ModuleExports> => {
+    const exports = await loadModule(url);
+    modules.set(url, exports);
+    return exports;
+  };
+  const surroundings: BatchSurroundings = {
+    find: ({ url, exportName }) => {
+      const exports = modules.get(url);
+      return exports === undefined
+        ? load(url).then((loaded) => toolOf(loaded, exportName))
+        : toolOf(exports, exportName);
+    },
+    within: (call, work) => {
+      current = call;
+      return calls.run(call, work);
+    },
+    clock: systemClock,
+    soon,
+    post,
+  };
 
   return async (message) => {
     const task = message as ThreadTask;
-    if (task.kind === 'describe') return findTools(await loadModule(task.url), task.url);
-    const call: Call = { task, controller: new AbortController(), running: true };
-    current = call;
+    if (task.kind === 'describe') return findTools(await load(task.url), task.url);
+    resultBytesMax = task.resultBytesMax;
     try {
-      return await calls.run(call, () => runCall(call, line));
+      return await runThreadBatch(task, surroundings);
     } finally {
-      call.running = false;
       current = undefined;
     }
   };
 });
 export default serve;
-
-async function runCall({ task, controller }: Call, line: TaskLine): Promise<ToolOutcome> {
-  const tool = toolOf(await loadModule(task.url), task.exportName);
-  const post = (note: ThreadNote): void => line.post(note);
-  return runThreadCall(tool, task, { signal: controller.signal, clock: systemClock, post });
-}

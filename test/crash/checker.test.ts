@@ -310,8 +310,13 @@ describe('I4: runs of tools', () => {
   });
 
   test('I4: a tool that ran for a call nobody made', () => {
-    ledger.hearTools([{ type: 'started', tool: 'pure', key: 's#9', life: 1 }]);
+    ledger.hearTools([{ type: 'started', tool: 'keyed', key: 's#9', life: 1 }]);
     expect(found([WHOLE_FACTS()])).toEqual(['failed']);
+  });
+
+  test('A2: the intent of a pure call may be lost with a process that was killed', () => {
+    ledger.hearTools([{ type: 'started', tool: 'pure', key: 's#9', life: 1 }]);
+    expect(found([WHOLE_FACTS()])).toEqual([]);
   });
 });
 

@@ -37,8 +37,8 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     name: 'unkeyed-request-repeated',
     what: 'a request without a key is asked again of the thread that replaces a dead one',
     file: LINK,
-    find: 'if (repeatable) continue;',
-    replace: "if (repeatable || method !== 'runtime.close') continue;",
+    find: 'if (!repeatable) throw unknownOutcome(cause);',
+    replace: 'if (!repeatable) return;',
   },
   {
     name: 'answer-to-every-receipt',
@@ -59,24 +59,22 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     name: 'mirror-keeps-too-much',
     what: 'a context keeps messages that its delta replaces',
     file: 'src/models/context-mirror.ts',
-    find: 'held.messages.slice(0, delta.keep);',
-    replace: 'held.messages.slice(0, Math.max(delta.keep, held.messages.length));',
+    find: 'keep === messages.length ? messages : messages.slice(0, keep);',
+    replace: 'messages;',
   },
   {
     name: 'killed-tool-tells-nothing',
     what: 'a tool whose thread is killed at the deadline has no outcome',
-    file: 'src/tools/threaded-pool.ts',
-    find: 'outcome = failure(taskFailureText(error), this.#elapsed(open));\n    }\n    this.#threadsBusy -= 1;',
-    replace:
-      "outcome = failure(taskFailureText(error), this.#elapsed(open));\n      if (open.phase === 'ending') return;\n    }\n    this.#threadsBusy -= 1;",
+    file: 'src/tools/thread-runs.ts',
+    find: '      this.#failed(batch, error);\n    }',
+    replace: "      if (batch.current?.phase === 'ending') return;\n      this.#failed(batch, error);\n    }",
   },
   {
     name: 'dead-tool-thread-keeps-its-place',
     what: 'the place of a tool thread that died is never given again',
-    file: 'src/tools/threaded-pool.ts',
-    find: 'outcome = failure(taskFailureText(error), this.#elapsed(open));\n    }\n    this.#threadsBusy -= 1;',
-    replace:
-      'this.#over(open, failure(taskFailureText(error), this.#elapsed(open)));\n      return;\n    }\n    this.#threadsBusy -= 1;',
+    file: 'src/tools/thread-runs.ts',
+    find: '      this.#failed(batch, error);\n    }',
+    replace: '      this.#failed(batch, error);\n      return;\n    }',
   },
   {
     name: 'cancelled-tools-block-the-others',

@@ -12,11 +12,9 @@ export const storeBugs: readonly PlantedBug[] = [
     name: 'acknowledge-before-flush',
     what: 'a message is acknowledged when it is appended, not when it is flushed',
     file: SHARD,
-    find: `this.#commits.add({
-      release: () => this.#committed(`,
+    find: 'const item: CommitItem = {',
     replace: `if (late.some(({ effect }) => effect.type === 'accepted')) this.#answer(late, reply);
-    this.#commits.add({
-      release: () => this.#committed(`,
+    const item: CommitItem = {`,
   },
   {
     name: 'answer-before-flush',

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
+import { PATIENCE_MS } from '../../src/base/bounds.ts';
 import { soon } from '../../src/base/clock.ts';
-import { CommitQueue } from '../../src/runtime/commit-queue.ts';
+import { type CommitItem, CommitQueue } from '../../src/runtime/commit-queue.ts';
+import { manualClock } from '../../src/testing/manual-clock.ts';
 import { eventually, queue } from '../support/runtime-kit.ts';
 
 interface Flush {
@@ -11,23 +13,25 @@ interface Flush {
 function stage() {
   const flushes = queue<Flush>();
   const told: string[] = [];
+  const clock = manualClock();
   const commits = new CommitQueue({
     flushed: () => new Promise((resolve, reject) => flushes.put({ resolve, reject })),
     failed: (error) => void told.push(`failed ${error.message}`),
     threw: (thrown) => void told.push(`threw ${String(thrown)}`),
     emptied: () => void told.push('emptied'),
     soon,
-    monotonic: () => performance.now(),
+    clock,
   });
-  const add = (name: string, act?: () => void): void =>
-    commits.add({
-      release: () => {
-        told.push(name);
-        act?.();
-      },
-      refuse: (error) => void told.push(`${name} refused: ${error.message}`),
-    });
-  return { commits, flushes, told, add };
+  const itemOf = (name: string, act?: () => void): CommitItem => ({
+    release: () => {
+      told.push(name);
+      act?.();
+    },
+    refuse: (error) => void told.push(`${name} refused: ${error.message}`),
+  });
+  const add = (name: string, act?: () => void): void => commits.add(itemOf(name, act));
+  const addPatient = (name: string): void => commits.add(itemOf(name), true);
+  return { commits, flushes, told, clock, add, addPatient };
 }
 
 test('Q1, Q2: items are released in order, those that come during a flush by the next one', async () => {
@@ -80,4 +84,38 @@ test('what an item adds waits for a flush of its own', async () => {
   second.resolve();
   await eventually(() => commits.isEmpty);
   expect(told).toEqual(['a', 'b', 'emptied']);
+});
+
+test('Q5: what nobody waits for rides the next flush, in its place', async () => {
+  const { commits, flushes, told, clock, add, addPatient } = stage();
+  addPatient('a');
+  addPatient('b');
+  add('c');
+  expect(clock.pending).toBe(0);
+  const first = await flushes.take();
+  addPatient('d');
+  first.resolve();
+  await eventually(() => told.length === 3);
+  expect(told).toEqual(['a', 'b', 'c']);
+  expect(commits.isEmpty).toBe(false);
+  add('e');
+  (await flushes.take()).resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['a', 'b', 'c', 'd', 'e', 'emptied']);
+  expect(clock.pending).toBe(0);
+});
+
+test('Q5: patience ends by itself, or when it is asked to', async () => {
+  const { commits, flushes, told, clock, addPatient } = stage();
+  addPatient('a');
+  await clock.advance(PATIENCE_MS - 1);
+  expect(told).toEqual([]);
+  await clock.advance(1);
+  (await flushes.take()).resolve();
+  await eventually(() => commits.isEmpty);
+  addPatient('b');
+  commits.hurry();
+  (await flushes.take()).resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['a', 'emptied', 'b', 'emptied']);
 });

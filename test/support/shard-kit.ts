@@ -86,6 +86,7 @@ export function openShard(options: ShardOptions): TestShard {
     shelf: new ResultShelf(tmpdir()),
     counters: new Counters(counters),
     host: {
+      settled: () => undefined,
       events: (told) => void events.push(...told),
       degraded: (error) => void degraded.push(error),
       log: () => undefined,

@@ -1,6 +1,7 @@
 // Goal: tasks on real threads settle exactly once, and a dying thread takes only its own task along.
 import { afterEach, describe, expect, test } from 'vitest';
 import { CancelledError, ContentError, LimitError } from '../../src/base/errors.ts';
+import { LazyAbort } from '../../src/base/lazy-abort.ts';
 import { createTaskPool, type TaskPool, type TaskPoolOptions, threadDeathOf } from '../../src/threads/task-pool.ts';
 import { workerUrl } from '../../src/threads/worker-url.ts';
 
@@ -53,9 +54,9 @@ describe('createTaskPool', () => {
   });
 
   test('F52: aborting kills a spinning thread; the next task gets another', async () => {
-    const stop = new AbortController();
+    const stop = new LazyAbort();
     const pool = poolOf({ onNote: () => stop.abort(new Error('deadline')) });
-    const spinning = failureOf(pool.run({ kind: 'spin' }, { signal: stop.signal }));
+    const spinning = failureOf(pool.run({ kind: 'spin' }, { abort: stop }));
     const waiting = pool.run({ kind: 'echo', value: 1 });
     const error = await spinning;
     expect(error).toBeInstanceOf(CancelledError);
@@ -66,13 +67,11 @@ describe('createTaskPool', () => {
   test('P1: aborting a waiting task removes it, an aborted signal starts nothing', async () => {
     const pool = poolOf();
     const first = pool.run({ kind: 'echo', value: 1 });
-    const stop = new AbortController();
-    const waiting = failureOf(pool.run({ kind: 'exit', value: 1 }, { signal: stop.signal }));
+    const stop = new LazyAbort();
+    const waiting = failureOf(pool.run({ kind: 'exit', value: 1 }, { abort: stop }));
     stop.abort();
     expect(await waiting).toBeInstanceOf(CancelledError);
-    expect(await failureOf(pool.run({ kind: 'exit', value: 1 }, { signal: stop.signal }))).toBeInstanceOf(
-      CancelledError,
-    );
+    expect(await failureOf(pool.run({ kind: 'exit', value: 1 }, { abort: stop }))).toBeInstanceOf(CancelledError);
     expect(await first).toBe(1);
     expect(await pool.run({ kind: 'echo', value: 2 })).toBe(2);
   });

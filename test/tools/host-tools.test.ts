@@ -75,3 +75,24 @@ test('H2: cancelled while it waits, the probe is not asked', async () => {
   expect(told).toEqual(['run']);
   letGo();
 });
+
+test('H1: a tool is not run from within `run`, and whatever runs is over when nobody waits any more', async () => {
+  const told: string[] = [];
+  const wait: AnyTool = {
+    name: 'wait',
+    description: 'Waits.',
+    input: { type: 'object' },
+    run: () => {
+      told.push('run');
+      return new Promise(() => undefined);
+    },
+  };
+  const runner = createHostRunner({ find: () => wait, progress: () => undefined });
+  const { call } = stage();
+  const outcomes = [runner.run(call(1, 'run')), runner.run(call(2, 'run'))];
+  expect(told).toEqual([]);
+  await Promise.resolve();
+  expect(told).toEqual(['run', 'run']);
+  runner.abortAll('gone');
+  for (const outcome of outcomes) expect(await outcome).toMatchObject({ content: 'gone', success: false });
+});

@@ -134,6 +134,29 @@ describe('a tool that does not end', () => {
     expect((await under.runs('add', ADD)).success).toBe(true);
   });
 
+  test('F52: calls handed over together with an endless loop: those before it are told while it spins, those behind it run', async () => {
+    const under = poolOf({ threads: 1 });
+    const before = [under.start('add', ADD), under.start('add', ADD)];
+    const spinning = under.start('spin');
+    const behind = [under.start('add', ADD), under.start('exit'), under.start('add', ADD)];
+    for (const id of before) expect((await under.outcome(id)).content).toBe('5');
+    expect(under.outcomes.has(spinning)).toBe(false);
+    under.pool.cancel(spinning, 'enough');
+    const after = await Promise.all(behind.map((id) => under.outcome(id)));
+    expect(after.map(({ content }) => content)).toEqual(['5', 'tool worker died: exit code 3', '5']);
+    expect((await under.outcome(spinning)).content).toBe('enough');
+  });
+
+  test('F52: a call handed over behind an endless loop goes to a thread that is free', async () => {
+    const under = poolOf({ threads: 2 });
+    const ids = ['spin', 'add', 'add', 'add'].map((name) => under.start(name, name === 'add' ? ADD : {}));
+    for (const id of ids.slice(1)) expect((await under.outcome(id)).content).toBe('5');
+    const [spinning = 0] = ids;
+    expect(under.outcomes.has(spinning)).toBe(false);
+    under.pool.cancel(spinning, 'enough');
+    await under.outcome(spinning);
+  });
+
   test('P2: waiting for a thread does not count', async () => {
     const under = poolOf({ threads: 1 });
     const spinning = under.start('spin', { timeoutMs: 100 });
@@ -165,6 +188,19 @@ describe('errors nobody catches', () => {
     await under.until(() => under.noise.length > 0);
     expect(under.noise).toEqual([{ toolName: 'throwLate', message: 'Error: after the result' }]);
     expect(under.pool.counts().threads).toBe(1);
+  });
+
+  test('F54: a rejection that a call leaves behind is not the error of the next one, handed over with it', async () => {
+    const under = poolOf({ threads: 1 });
+    const ids = ['rejectLate', 'linger', 'rejectLate', 'obey'].map((name) => under.start(name, { timeoutMs: 5_000 }));
+    const [first = 0, second = 0, third = 0, last = 0] = ids;
+    expect((await under.outcome(first)).content).toBe('fine');
+    expect((await under.outcome(second)).content).toBe('lingered');
+    expect((await under.outcome(third)).content).toBe('fine');
+    await under.until(() => under.noise.length > 0);
+    under.pool.cancel(last, 'enough');
+    expect((await under.outcome(last)).content).toBe('enough');
+    expect(under.noise).toEqual([{ toolName: 'rejectLate', message: 'TypeError: left behind' }]);
   });
 
   test('F54, F058: what is thrown is told by class and message, a text too', async () => {

@@ -230,6 +230,45 @@ describe('X1: failures', () => {
     expect(ran).toBe(false);
   });
 
+  test('X2: a tool that blocks first and waits then has what is left of its time; one that returns at once needs no timer', async () => {
+    const clock = new HandClock();
+    let timersWithin = -1;
+    const look = (): void => {
+      timersWithin = clock.timers;
+    };
+    await execute(look, { clock, timeoutMs: 2_000 });
+    expect(timersWithin).toBe(0);
+    const outcome = execute(
+      () => {
+        clock.advance(1_500);
+        return never();
+      },
+      { clock, timeoutMs: 2_000 },
+    );
+    expect(clock.timers).toBe(1);
+    clock.advance(500);
+    expect(await outcome).toMatchObject({ success: false, ms: 2_000 });
+    expect(clock.timers).toBe(0);
+  });
+
+  test('a context that is spread, or stands behind another object, keeps its signal', async () => {
+    const stop = new AbortController();
+    const signals: AbortSignal[] = [];
+    const outcome = execute(
+      (_input, context) => {
+        const spread = { ...context };
+        const heir = Object.create(context) as ToolContext;
+        signals.push(spread.signal, heir.signal, new Proxy(context, {}).signal);
+        return never();
+      },
+      { signal: stop.signal },
+    );
+    stop.abort(new Error('enough'));
+    await outcome;
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
+    expect(new Set(signals).size).toBe(1);
+  });
+
   test('progress after the outcome goes nowhere', async () => {
     const told: unknown[] = [];
     let late: ToolContext | undefined;

@@ -3,9 +3,10 @@
  * world happens, so that what a crash may do to a call can be checked.
  */
 import { CancelledError, TroupeError } from '../../base/errors.ts';
+import type { LazyAbort } from '../../base/lazy-abort.ts';
 import type { TaskPool, TaskPoolOptions, ThreadLine } from '../../threads/task-pool.ts';
 import { findTools, toolOf } from '../../tools/module-tools.ts';
-import { runThreadCall } from '../../tools/thread-call.ts';
+import { type CallInThread, runThreadBatch } from '../../tools/thread-call.ts';
 import type { ThreadAbort, ThreadTask } from '../../tools/thread-protocol.ts';
 import type { AnyTool, Effect } from '../../tools/tool.ts';
 import type { Faults } from './faults.ts';
@@ -130,13 +131,13 @@ class SimulatedTaskPool implements TaskPool {
     this.#moduleOf = moduleOf;
   }
 
-  run(message: unknown, { signal }: { readonly signal?: AbortSignal } = {}): Promise<unknown> {
+  run(message: unknown, { abort }: { readonly abort?: LazyAbort } = {}): Promise<unknown> {
     const task = message as ThreadTask;
     return new Promise((resolve, reject) => {
       if (this.#isClosed) return reject(new CancelledError('the thread pool is closed'));
       const begin = (): void => {
-        if (signal?.aborted === true) return reject(new CancelledError('the task was aborted'));
-        this.#start(task, signal).then(resolve, reject);
+        if (abort?.isAborted === true) return reject(new CancelledError('the task was aborted'));
+        this.#start(task, abort).then(resolve, reject);
       };
       if (this.#threads.size < this.#options.threads) begin();
       else this.#waiting.push(begin);
@@ -152,7 +153,7 @@ class SimulatedTaskPool implements TaskPool {
     for (const thread of [...this.#threads]) thread.kill();
   }
 
-  #start(task: ThreadTask, signal: AbortSignal | undefined): Promise<unknown> {
+  #start(task: ThreadTask, abort: LazyAbort | undefined): Promise<unknown> {
     const { world, faults, trace } = this.#surroundings;
     const thread = new SimulatedProcess('tool thread', this.#process);
     this.#threads.add(thread);
@@ -166,7 +167,7 @@ class SimulatedTaskPool implements TaskPool {
         });
       };
       thread.onDeath(() => settle(() => reject(died('exit code 1'))));
-      signal?.addEventListener('abort', () => {
+      abort?.listen(() => {
         settle(() => reject(new CancelledError('the task was aborted')));
         thread.kill();
       });
@@ -188,16 +189,21 @@ class SimulatedTaskPool implements TaskPool {
     const { world } = this.#surroundings;
     const module = this.#moduleOf(thread);
     if (task.kind === 'describe') return findTools(module, task.url);
-    const controller = new AbortController();
+    let current: CallInThread | undefined;
     const line: ThreadLine = {
       post: (message) => {
         const { id, reason } = message as ThreadAbort;
-        if (id === task.run.id) controller.abort(new CancelledError(reason));
+        if (id === current?.call.run.id) current.abort.abort(new CancelledError(reason));
       },
     };
-    return runThreadCall(toolOf(module, task.exportName), task, {
-      signal: controller.signal,
+    return runThreadBatch(task, {
+      find: ({ exportName }) => toolOf(module, exportName),
+      within: (call, work) => {
+        current = call;
+        return work();
+      },
       clock: world.clockOf(thread),
+      soon: world.soonOf(thread),
       post: (note) => {
         world.schedule(this.#process, 0, () => this.#options.onNote?.(note, line));
       },

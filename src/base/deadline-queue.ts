@@ -1,0 +1,137 @@
+/**
+ * Many deadlines on one timer: most things that have a deadline are done long before it, and a timer for each would cost more
+ * than they do.
+ *
+ * Owns: the deadlines that wait, in a heap, and the one timer. Does not own: what happens at a deadline.
+ *
+ * - D1 An item is told at most once, never before its time, and never after it was removed.
+ * - D2 What is due together is told in the order of the deadlines, equal ones in the order they were added.
+ * - D3 No timer runs while no deadline waits. While some do, the timer may be set for one that is gone: it fires in vain, and is
+ *   set again. So adding and removing touch it only for an earliest and for a last one.
+ */
+import type { Clock } from './clock.ts';
+
+/** One that waits, for `remove`. */
+export interface Deadline<T> {
+  readonly item: T;
+  /** Monotonic ms. */
+  readonly at: number;
+  /** Which it was of all that were added. */
+  readonly order: number;
+  /** Its place in the heap; -1 once it is out of it. Written by the queue alone. */
+  place: number;
+}
+
+/** See the head of the file. */
+export class DeadlineQueue<T> {
+  readonly #clock: Clock;
+  readonly #onDue: (item: T) => void;
+  /** A binary heap: no deadline is earlier than the one at half its place. */
+  readonly #heap: Deadline<T>[] = [];
+  #added = 0;
+  #timer: unknown;
+  #timerAt: number = Number.POSITIVE_INFINITY;
+
+  /** `onDue` is told of each item at its time, from a timer of `clock`; it may add and remove, and must not throw. */
+  constructor(clock: Clock, onDue: (item: T) => void) {
+    this.#clock = clock;
+    this.#onDue = onDue;
+  }
+
+  /** Deadlines waiting. */
+  get size(): number {
+    return this.#heap.length;
+  }
+
+  /** Adds a deadline `delayMs` after `now`, which is the clock's monotonic time. */
+  add(item: T, now: number, delayMs: number): Deadline<T> {
+    const at = now + delayMs;
+    this.#added += 1;
+    const deadline: Deadline<T> = { item, at, order: this.#added, place: this.#heap.length };
+    this.#heap.push(deadline);
+    this.#rise(deadline);
+    if (at < this.#timerAt) this.#setTimer(at, delayMs);
+    return deadline;
+  }
+
+  /** Takes a deadline out; one that was told or taken out before is ignored. */
+  remove(deadline: Deadline<T>): void {
+    if (deadline.place < 0) return;
+    this.#takeOut(deadline);
+    if (this.#heap.length === 0) this.#clearTimer();
+  }
+
+  #onTimer = (): void => {
+    this.#timer = undefined;
+    this.#timerAt = Number.POSITIVE_INFINITY;
+    const now = this.#clock.monotonic();
+    for (let first = this.#heap[0]; first !== undefined && first.at <= now; first = this.#heap[0]) {
+      this.#takeOut(first);
+      this.#onDue(first.item);
+    }
+    const next = this.#heap[0];
+    if (next === undefined) this.#clearTimer();
+    else if (next.at < this.#timerAt) this.#setTimer(next.at, next.at - now);
+  };
+
+  #setTimer(at: number, delayMs: number): void {
+    this.#clearTimer();
+    this.#timerAt = at;
+    // Whole milliseconds, and one at least: timers cut fractions off, and would fire before the time again and again.
+    this.#timer = this.#clock.setTimer(this.#onTimer, Math.max(1, Math.ceil(delayMs)));
+  }
+
+  #clearTimer(): void {
+    if (this.#timer === undefined) return;
+    this.#clock.clearTimer(this.#timer);
+    this.#timer = undefined;
+    this.#timerAt = Number.POSITIVE_INFINITY;
+  }
+
+  /** The last one takes the place, and goes where it belongs from there. */
+  #takeOut(deadline: Deadline<T>): void {
+    const last = this.#heap.pop();
+    if (last !== undefined && last !== deadline) {
+      last.place = deadline.place;
+      this.#heap[last.place] = last;
+      this.#rise(last);
+      this.#sink(last);
+    }
+    deadline.place = -1;
+  }
+
+  #rise(deadline: Deadline<T>): void {
+    let place = deadline.place;
+    while (place > 0) {
+      const half = (place - 1) >>> 1;
+      const above = this.#heap[half];
+      if (above === undefined || !isBefore(deadline, above)) break;
+      this.#put(above, place);
+      place = half;
+    }
+    this.#put(deadline, place);
+  }
+
+  #sink(deadline: Deadline<T>): void {
+    let place = deadline.place;
+    for (;;) {
+      const left = this.#heap[2 * place + 1];
+      const right = this.#heap[2 * place + 2];
+      const below = left !== undefined && right !== undefined && isBefore(right, left) ? right : left;
+      if (below === undefined || !isBefore(below, deadline)) break;
+      const free = below.place;
+      this.#put(below, place);
+      place = free;
+    }
+    this.#put(deadline, place);
+  }
+
+  #put(deadline: Deadline<T>, place: number): void {
+    this.#heap[place] = deadline;
+    deadline.place = place;
+  }
+}
+
+function isBefore(one: Deadline<unknown>, other: Deadline<unknown>): boolean {
+  return one.at < other.at || (one.at === other.at && one.order < other.order);
+}

@@ -1,0 +1,129 @@
+/**
+ * The runs of a pool whose place is the host thread.
+ *
+ * Owns: which of them wait and run there, their deadlines. Does not own: their outcome's way to the listener, the tools.
+ *
+ * H1 a run is told over exactly once, at its timeout plus `TOOL_GRACE_MS` at the latest: a host tool cannot be killed, its call is
+ *    answered.
+ */
+import { TOOL_KILL_MS } from '../base/bounds.ts';
+import type { Clock } from '../base/clock.ts';
+import { type Deadline, DeadlineQueue } from '../base/deadline-queue.ts';
+import type { HostRunner } from './host-tools.ts';
+import { failure, type OpenRun } from './open-run.ts';
+import { nameAndMessage } from './result-text.ts';
+import { RunQueue } from './run-queue.ts';
+import type { ToolOutcome } from './tool.ts';
+import { timeoutText } from './tool-execution.ts';
+
+/** What host runs need. */
+export interface HostRunsOptions {
+  readonly clock: Clock;
+  /** Missing: every run fails. */
+  readonly hostRunner: HostRunner | undefined;
+  /** Takes a run's outcome. */
+  readonly over: (open: OpenRun, outcome: ToolOutcome) => void;
+}
+
+/** See the head of the file. */
+export class HostRuns {
+  readonly #options: HostRunsOptions;
+  readonly #queue = new RunQueue<OpenRun>();
+  readonly #deadlines: DeadlineQueue<OpenRun>;
+  /** The runs that have begun, and the deadline of each. */
+  readonly #begun = new Map<OpenRun, Deadline<OpenRun>>();
+  #isClosed = false;
+
+  constructor(options: HostRunsOptions) {
+    this.#options = options;
+    this.#deadlines = new DeadlineQueue(options.clock, (open) => this.#due(open));
+  }
+
+  /** Runs that have begun. */
+  get running(): number {
+    return this.#begun.size;
+  }
+
+  /** Begins a run, or lets it wait for its tool's bound. */
+  add(open: OpenRun): void {
+    this.#queue.add(open);
+    this.#pump();
+  }
+
+  /** Answers a run that waits; asks one that runs to stop. */
+  cancel(open: OpenRun, reason: string): void {
+    if (open.phase !== 'waiting') {
+      this.#decide(open, reason);
+      return;
+    }
+    this.#queue.remove(open);
+    this.#options.over(open, failure(reason, 0));
+    this.#pump();
+  }
+
+  /** Asks what runs to stop, and begins nothing more. Whoever owns the runs answers them. */
+  close(): void {
+    this.#isClosed = true;
+    for (const [open, deadline] of this.#begun) {
+      this.#deadlines.remove(deadline);
+      this.#abort(open, 'The runtime is closing');
+    }
+    this.#begun.clear();
+  }
+
+  #pump(): void {
+    if (this.#isClosed) return;
+    for (let open = this.#queue.take(); open !== undefined; open = this.#queue.take()) void this.#run(open);
+  }
+
+  async #run(open: OpenRun): Promise<void> {
+    const { clock, hostRunner } = this.#options;
+    open.phase = 'running';
+    open.startedAt = clock.monotonic();
+    this.#begun.set(open, this.#deadlines.add(open, open.startedAt, open.run.timeoutMs));
+    let outcome: ToolOutcome;
+    try {
+      if (hostRunner === undefined) throw new Error('no host runs tools here');
+      outcome = await hostRunner.run(open.run);
+    } catch (error) {
+      outcome = failure(nameAndMessage(error), this.#elapsed(open));
+    }
+    this.#over(open, outcome);
+  }
+
+  #due(open: OpenRun): void {
+    const { toolName, timeoutMs } = open.run;
+    if (open.phase === 'running') this.#decide(open, timeoutText(toolName, timeoutMs));
+    else this.#over(open, failure(open.decided ?? '', this.#elapsed(open)));
+  }
+
+  #decide(open: OpenRun, content: string): void {
+    const before = this.#begun.get(open);
+    if (open.phase === 'ending' || before === undefined) return;
+    open.phase = 'ending';
+    open.decided = content;
+    this.#begun.set(open, this.#deadlines.add(open, this.#options.clock.monotonic(), TOOL_KILL_MS));
+    this.#deadlines.remove(before);
+    this.#abort(open, content);
+  }
+
+  #abort(open: OpenRun, reason: string): void {
+    // The answer does not wait for the host: if this fails, the deadline answers.
+    void Promise.resolve(this.#options.hostRunner?.abort(open.run.id, reason)).catch(() => undefined);
+  }
+
+  #over(open: OpenRun, outcome: ToolOutcome): void {
+    // Not there: a run that was given up on, or that was open at the close.
+    const deadline = this.#begun.get(open);
+    if (deadline === undefined) return;
+    this.#begun.delete(open);
+    this.#deadlines.remove(deadline);
+    this.#options.over(open, open.decided === undefined ? outcome : failure(open.decided, this.#elapsed(open)));
+    this.#queue.release(open);
+    this.#pump();
+  }
+
+  #elapsed(open: OpenRun): number {
+    return Math.max(0, Math.round(this.#options.clock.monotonic() - open.startedAt));
+  }
+}

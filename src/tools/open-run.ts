@@ -1,0 +1,40 @@
+/** One run of a tool pool, from its acceptance to its outcome. */
+import type { ToolRun } from './pool.ts';
+import type { QueuedRun } from './run-queue.ts';
+import type { ToolOutcome } from './tool.ts';
+
+/**
+ * Where a run is. `handed`: with a thread, behind other calls. `loading`: the thread is on it, the tool has not begun. `ending`:
+ * its outcome is decided, its tool not gone.
+ */
+export type RunPhase = 'waiting' | 'handed' | 'loading' | 'running' | 'ending';
+
+/** See the head of the file. */
+export interface OpenRun extends QueuedRun {
+  readonly run: ToolRun;
+  phase: RunPhase;
+  /** Monotonic ms of the phase `running`; before it, of the phase before. */
+  startedAt: number;
+  /** What the run is answered, once decided by the pool. */
+  decided: string | undefined;
+}
+
+/** A run that waits. */
+export function openRun(run: ToolRun, lane: string, concurrency: number | undefined): OpenRun {
+  return { run, lane, concurrency, phase: 'waiting', startedAt: 0, decided: undefined };
+}
+
+/** The lane of a run: its tool. */
+export function laneOf({ place, toolName }: ToolRun): string {
+  return place.kind === 'host' ? `host\n${place.agent}\n${toolName}` : threadLane(place.url, place.exportName);
+}
+
+/** The lane of a module's export. */
+export function threadLane(url: string, exportName: string): string {
+  return `${url}\n${exportName}`;
+}
+
+/** An outcome that is none of the tool's own. */
+export function failure(content: string, ms: number): ToolOutcome {
+  return { content, success: false, ms };
+}

@@ -1,0 +1,157 @@
+/** What was measured against what is promised: medians, ratios, tables, and the file they are kept in. */
+import { describe, expect, test } from 'vitest';
+import { figure, seriesOf } from '../../bench/columns.ts';
+import { reportOf, tableOf } from '../../bench/report.ts';
+import { parseResults, parseRows, type ResultsFile, type WorkloadResult } from '../../bench/results-file.ts';
+import { verdictsOf } from '../../bench/verdicts.ts';
+
+const rates = (system: string, round: number, ...values: readonly number[]): WorkloadResult['rounds'][number] => ({
+  system,
+  round,
+  load: 0.5,
+  rows: [{ variant: '', repetitions: values.map((rate) => ({ rate })) }],
+});
+
+const W2: WorkloadResult = {
+  workload: 'W2',
+  title: 'W2',
+  unit: 'half-steps/s',
+  rounds: [
+    rates('inline', 0, 30_000, 50_000, 40_000),
+    rates('loop', 0, 4_000),
+    rates('inline', 1, 60_000),
+    rates('loop', 1, 4_000),
+    rates('inline', 2, 20_000),
+    rates('loop', 2, 4_000),
+  ],
+};
+
+const FULL = { cores: 2, isQuick: false };
+
+const outcomes = (
+  workloads: readonly WorkloadResult[],
+  id: string,
+  cores = 2,
+): readonly (readonly [string, string])[] =>
+  verdictsOf(workloads, { cores, isQuick: false })
+    .filter((verdict) => verdict.id === id)
+    .map(({ target, outcome }) => [target, outcome]);
+
+describe('series', () => {
+  test('a figure is the median over rounds of the median over repetitions', () => {
+    const [inline] = seriesOf(W2);
+    expect(inline?.system).toBe('inline');
+    expect(inline === undefined ? 0 : figure(inline, 'rate')).toBe(40_000);
+    expect(inline === undefined ? 0 : figure(inline, 'cpuUs')).toBeUndefined();
+  });
+});
+
+describe('verdicts', () => {
+  test('a ratio at its bound holds, and says how far it is', () => {
+    const found = verdictsOf([W2], FULL).find(({ target }) => target === 'W2 inline >= 10 x loop');
+    expect(found).toMatchObject({ id: 'P1', outcome: 'holds', measured: '10.0 x', distance: 1 });
+  });
+
+  test('what was not measured is open, not passed', () => {
+    expect(outcomes([W2], 'P1')).toEqual([
+      ['W2 inline >= 10 x loop', 'holds'],
+      ['W2 inline >= 0.2 x kernel', 'open'],
+      ['W2 isolated >= 5 x loop', 'open'],
+    ]);
+    expect(new Set(outcomes([], 'P8').map(([, outcome]) => outcome))).toEqual(new Set(['open']));
+  });
+
+  test('sizes smaller than the target speaks of give no verdict; ratios do', () => {
+    const w8: WorkloadResult = {
+      workload: 'W8',
+      title: 'W8',
+      unit: 'ms',
+      rounds: [{ system: 'inline', round: 0, load: 0, rows: [{ variant: '', repetitions: [{ drainedMs: 1 }] }] }],
+    };
+    const found = verdictsOf([W2, w8], { cores: 2, isQuick: true }).filter(({ outcome }) => outcome !== 'open');
+    expect(found.map(({ id }) => id)).toEqual(['P1']);
+  });
+
+  test('every target has a verdict', () => {
+    const ids = new Set(verdictsOf([], FULL).map(({ id }) => id));
+    expect([...ids]).toEqual(['P1', 'P2', 'P3', 'P4', 'P5', 'P7', 'P8', 'P9', 'P10', 'P11']);
+  });
+
+  test('a steer that was not in the next request fails its target however fast the others were', () => {
+    const row = (steersMissed: number) => ({
+      variant: 'quiet',
+      repetitions: [{ steerP99: 1, steersMissed }],
+    });
+    const w7 = (missed: number): WorkloadResult => ({
+      workload: 'W7',
+      title: 'W7',
+      unit: '',
+      rounds: [{ system: 'isolated', round: 0, load: 0, rows: [row(missed)] }],
+    });
+    const quiet = (missed: number): string | undefined =>
+      outcomes([w7(missed)], 'P7').find(([target]) => target.includes('quiet'))?.[1];
+    expect(quiet(0)).toBe('holds');
+    expect(quiet(1)).toBe('fails');
+  });
+
+  test('two session threads must gain on four cores, and only not lose on two', () => {
+    const row = (variant: string, rate: number) => ({ variant, repetitions: [{ rate }] });
+    const threads: WorkloadResult = {
+      workload: 'threads',
+      title: '',
+      unit: '',
+      rounds: [
+        {
+          system: 'isolated',
+          round: 0,
+          load: 0,
+          rows: [row('1 session thread', 10_000), row('2 session threads', 12_000)],
+        },
+      ],
+    };
+    expect(outcomes([threads], 'P11', 2)[0]?.[1]).toBe('holds');
+    expect(outcomes([threads], 'P11', 4)[0]?.[1]).toBe('fails');
+  });
+});
+
+describe('report', () => {
+  const file: ResultsFile = {
+    format: 1,
+    head: {
+      date: '2026-11-21T00:00:00.000Z',
+      commit: 'abc',
+      node: 'v20.20.2',
+      machine: 'a machine',
+      cores: 2,
+      memoryGib: 24,
+      load: 0.1,
+      durability: 'flush',
+      transport: 'none',
+      seed: 1,
+      command: 'npm run bench',
+      notes: [],
+    },
+    workloads: [W2],
+    verdicts: verdictsOf([W2], FULL),
+  };
+
+  test('a row has median, extremes and ratios', () => {
+    const lines = tableOf('W2', W2);
+    expect(lines).toHaveLength(4);
+    expect(lines[2]).toContain('40,000 (20,000 to 60,000)');
+    expect(lines[2]).toContain('10.00');
+  });
+
+  test('the report has head, targets and tables', () => {
+    const text = reportOf(file);
+    expect(text).toContain('commit: abc; Node v20.20.2');
+    expect(text).toContain('| P1 ');
+    expect(text).toContain('## W2');
+  });
+
+  test('the file is read back as it was written; another format is refused', () => {
+    expect(parseResults(JSON.stringify(file))).toEqual(JSON.parse(JSON.stringify(file)));
+    expect(() => parseResults(JSON.stringify({ ...file, format: 2 }))).toThrow();
+    expect(() => parseRows('[{"variant":"","repetitions":[{"rate":null}]}]')).toThrow();
+  });
+});
