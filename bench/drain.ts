@@ -1,79 +1,61 @@
 /**
- * `npm run bench`: the drain workloads on troupe, inline and isolated, and in the same run on a hand-written durable loop and
- * on an append-file kernel. Systems take turns, round by round, each in a process of its own; medians, with min and max.
+ * `npm run bench`: the workloads of the performance targets on troupe, inline and isolated, and in the same run on a
+ * hand-written durable loop, an append-file kernel and the same kernel in memory. Systems take turns, round by round, each in a
+ * process of its own; medians, with min and max; then every target with its verdict.
  *
- *   --quick          a tenth of the work, one round
- *   --rounds <n>     rounds, default 3
- *   --only <names>   W1, W2, W3, W9, family; several with commas
- *   --systems <names>  inline, isolated, loop, kernel; several with commas
- *   --json           the raw rounds as JSON
- *   --write          also bench/RESULTS.md
+ *   --quick            W1, W2, W3 in small, one round
+ *   --scale            also the store of 100,000 sessions and 10 million messages: minutes, gigabytes
+ *   --rounds <n>       rounds of every workload
+ *   --only <names>     workloads; several with commas
+ *   --systems <names>  inline, isolated, loop, kernel, memory, sdk; several with commas
+ *   --seed <n>         of what chance decides, default 1
+ *   --json             the results as JSON
+ *   --write            also RESULTS.md and results.json beside this file
  */
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { CATALOG } from './catalog.ts';
 import { installLoop } from './loop/durable-loop.ts';
-import { describeMachine, load } from './machine.ts';
-import { type Round, type Rounds, tableOf, titleOf } from './report.ts';
-import type { RunResult, SystemName } from './run.ts';
-import type { WorkloadName } from './workloads.ts';
-
-const SYSTEMS: readonly SystemName[] = ['inline', 'isolated', 'loop', 'kernel'];
-const WORKLOADS: readonly WorkloadName[] = ['W1', 'W2', 'W3', 'W9', 'family'];
-/** Workloads in which only troupe is of interest. */
-const OWN: ReadonlySet<WorkloadName> = new Set<WorkloadName>(['W9', 'family']);
-
-const { values } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    rounds: { type: 'string' },
-    only: { type: 'string' },
-    systems: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    write: { type: 'boolean', default: false },
-  },
-});
-const rounds = Number(values.rounds ?? (values.quick ? 1 : 3));
-const workloads = choose(values.only, WORKLOADS);
-const wanted = choose(values.systems, SYSTEMS);
-if (!Number.isInteger(rounds) || rounds < 1 || workloads.length === 0 || wanted.length === 0) {
-  console.error(
-    `usage: npm run bench -- [--quick] [--rounds n] [--only ${WORKLOADS}] [--systems ${SYSTEMS}] [--json] [--write]`,
-  );
-  process.exit(2);
-}
+import { describeRun, headLines } from './machine.ts';
+import type { SystemName, WorkloadName } from './names.ts';
+import { type BenchOptions, readOptions, USAGE } from './options.ts';
+import { reportOf, tableOf, verdictTable } from './report.ts';
+import { RESULTS_FORMAT, type ResultsFile, type VerdictResult, type WorkloadResult } from './results-file.ts';
+import { measureWorkload } from './rounds.ts';
+import { verdictsOf } from './verdicts.ts';
 
 const folder = fileURLToPath(new URL('.', import.meta.url));
 const loopFolder = join(folder, 'loop');
 const built = join(folder, 'dist/bench/run.js');
-build();
-const missing = wanted.includes('loop') ? installLoop(loopFolder) : undefined;
-const systems = missing === undefined ? wanted : wanted.filter((name) => name !== 'loop');
-const notes =
-  missing === undefined ? [] : [`skipped: the hand-written loop, whose driver cannot be installed (${missing})`];
-const head = [...describeMachine(), ...notes];
-if (!values.json) for (const line of head) console.log(line);
 
-const results = new Map<WorkloadName, Rounds>();
-for (const workload of workloads) {
-  const measured = await measureWorkload(workload);
-  results.set(workload, measured);
-  if (!values.json) console.log(`\n${[titleOf(workload), ...tableOf(workload, measured)].join('\n')}`);
+const options = readOptions(process.argv.slice(2));
+if (options === undefined) {
+  console.error(USAGE);
+  process.exit(2);
 }
-if (values.json) {
-  const plain = [...results].map(([workload, table]) => ({ workload, systems: Object.fromEntries(table) }));
-  console.log(JSON.stringify({ head, results: plain }, null, 2));
+build();
+const missing = options.systems.includes('loop') ? installLoop(loopFolder) : undefined;
+const notes = [
+  ...(options.scale === 'quick' ? ['quick: smaller sizes than the titles say; no figure to keep'] : []),
+  ...(missing === undefined ? [] : [`skipped: the hand-written loop, whose driver cannot be installed (${missing})`]),
+];
+const file = await measureAll(options, missing === undefined ? options.systems : without(options.systems, 'loop'));
+if (options.isJson) console.log(JSON.stringify(file, null, 2));
+else printVerdicts(file.verdicts);
+if (options.writes) {
+  writeFileSync(new URL('./RESULTS.md', import.meta.url), reportOf(file));
+  writeFileSync(new URL('./results.json', import.meta.url), `${JSON.stringify(file)}\n`);
 }
-if (values.write) writeResults();
 
 /**
  * Plain JavaScript of the package and of this folder: a loader that strips types would run on each thread that is started, and
  * be measured with it.
  */
 function build(): void {
+  // What an earlier build left must not be measured in place of this one.
+  rmSync(built, { force: true });
   const compiler = join(folder, '../node_modules/typescript/bin/tsc');
   const { stdout } = spawnSync(process.execPath, [compiler, '-p', folder], { encoding: 'utf8' });
   if (existsSync(built)) return;
@@ -81,53 +63,46 @@ function build(): void {
   process.exit(1);
 }
 
-/** Rounds of all systems, interleaved, so that what happens on the machine happens to all of them. */
-async function measureWorkload(workload: WorkloadName): Promise<Rounds> {
-  const taking = OWN.has(workload) ? systems.filter((name) => name === 'inline' || name === 'isolated') : systems;
-  const table = new Map<SystemName, Round[]>(taking.map((name) => [name, []]));
-  for (let round = 0; round < rounds; round += 1) {
-    for (const name of taking) {
-      const before = load();
-      table.get(name)?.push({ result: await runApart(name, workload), load: before });
-    }
+async function measureAll(chosen: BenchOptions, systems: readonly SystemName[]): Promise<ResultsFile> {
+  const command = ['npm run bench', ...(chosen.words.length === 0 ? [] : ['--', ...chosen.words])].join(' ');
+  const head = describeRun({ seed: chosen.seed, command, notes });
+  if (!chosen.isJson) for (const line of headLines(head)) console.log(line);
+  const workloads: WorkloadResult[] = [];
+  for (const workload of chosen.workloads) {
+    const taking = CATALOG[workload].systems.filter((name) => systems.includes(name));
+    const rounds = chosen.rounds ?? (chosen.scale === 'quick' ? 1 : CATALOG[workload].rounds);
+    const result = await measureWorkload({
+      workload,
+      systems: taking,
+      rounds,
+      scale: chosen.scale,
+      built,
+      loopFolder,
+      seed: chosen.seed,
+    });
+    workloads.push(result);
+    if (!chosen.isJson) printTable(workload, result);
   }
-  return table;
+  return {
+    format: RESULTS_FORMAT,
+    head,
+    workloads,
+    verdicts: verdictsOf(workloads, { cores: head.cores, isQuick: chosen.scale === 'quick' }),
+  };
 }
 
-/** One measurement in a process of its own. */
-async function runApart(system: SystemName, workload: WorkloadName): Promise<RunResult> {
-  const scale = values.quick ? 'quick' : 'full';
-  const child = spawn(process.execPath, [built, system, workload, scale, loopFolder], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let text = '';
-  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
-    text += chunk;
-  });
-  await once(child, 'close');
-  if (child.exitCode !== 0)
-    throw new Error(`${system} could not run ${workload} (${child.exitCode ?? child.signalCode})`);
-  return JSON.parse(text) as RunResult;
+function printTable(workload: WorkloadName, result: WorkloadResult): void {
+  console.log(`\n${[result.title, ...tableOf(workload, result)].join('\n')}`);
 }
 
-function choose<T extends string>(given: string | undefined, all: readonly T[]): readonly T[] {
-  if (given === undefined) return all;
-  const names = given.split(',');
-  return names.every((name) => all.some((each) => each === name)) ? all.filter((name) => names.includes(name)) : [];
+/** The targets this run had something to say on; the report has them all. */
+function printVerdicts(verdicts: readonly VerdictResult[]): void {
+  const told = verdicts.filter(({ outcome }) => outcome !== 'open');
+  if (told.length > 0) console.log(`\nTargets\n${verdictTable(told).join('\n')}`);
+  const rest = verdicts.length - told.length;
+  if (rest > 0) console.log(`${rest} of ${verdicts.length} targets were not measured in this run`);
 }
 
-function writeResults(): void {
-  const parts = [...results].map(
-    ([workload, table]) => `## ${titleOf(workload)}\n\n${tableOf(workload, table).join('\n')}\n`,
-  );
-  const intro = [
-    '# Drain benchmark',
-    '',
-    'Written by `npm run bench -- --write`; `README.md` beside this file says what is measured and how.',
-    '',
-    ...head.map((line) => `- ${line}`),
-    `- rounds: ${rounds}, interleaved; medians`,
-    '',
-  ];
-  writeFileSync(new URL('./RESULTS.md', import.meta.url), `${intro.join('\n')}\n${parts.join('\n')}`);
+function without<T>(list: readonly T[], left: T): readonly T[] {
+  return list.filter((each) => each !== left);
 }

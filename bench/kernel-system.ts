@@ -1,6 +1,6 @@
 /**
- * The append-file kernel: what the disk and one thread allow. One row a message, appended to one file; whoever must wait
- * waits for a write and an fdatasync shared by all who wait. No schema, no recovery, no supervision, nothing but the rows.
+ * The kernel: what one thread can do, and what the disk allows. One row a message; whoever must wait waits for a write and an
+ * fdatasync shared by all who wait, or for nothing at all. No schema, no recovery, no supervision, nothing but the rows.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,21 +8,29 @@ import type { RequestMessage } from '../src/models/provider.ts';
 import { answerTo } from './model.ts';
 import { type DrainSystem, type Question, textOf } from './system.ts';
 
-/** Opens the kernel's file in a directory. */
+/** Where rows go. */
+interface Rows {
+  /** Resolves when the row is as durable as it will be. */
+  append(session: string, seq: number, message: RequestMessage): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Opens the kernel's file in a directory: rows are appended and flushed in groups. */
 export async function openKernel(directory: string): Promise<DrainSystem> {
-  return new Kernel(await open(join(directory, 'rows.jsonl'), 'a'));
+  return new Kernel(new FileRows(await open(join(directory, 'rows.jsonl'), 'a')));
+}
+
+/** The same loop without a file: every wait is one turn of the microtask queue. */
+export function openMemoryKernel(): DrainSystem {
+  return new Kernel({ append: () => Promise.resolve(), close: () => Promise.resolve() });
 }
 
 class Kernel implements DrainSystem {
-  readonly #file: FileHandle;
+  readonly #rows: Rows;
   readonly #contexts = new Map<string, RequestMessage[]>();
-  #rows: string[] = [];
-  #waiting: (() => void)[] = [];
-  #failed: ((error: unknown) => void)[] = [];
-  #isFlushing = false;
 
-  constructor(file: FileHandle) {
-    this.#file = file;
+  constructor(rows: Rows) {
+    this.#rows = rows;
   }
 
   async turn(session: string, question: Question): Promise<string> {
@@ -61,8 +69,8 @@ class Kernel implements DrainSystem {
     return Promise.resolve(this.#contextOf(session).length);
   }
 
-  async close(): Promise<void> {
-    await this.#file.close();
+  close(): Promise<void> {
+    return this.#rows.close();
   }
 
   #contextOf(session: string): RequestMessage[] {
@@ -73,10 +81,25 @@ class Kernel implements DrainSystem {
     return context;
   }
 
-  /** Appends a row; resolves when it is on the device. */
   #append(session: string, context: RequestMessage[], message: RequestMessage): Promise<void> {
     context.push(message);
-    this.#rows.push(`${JSON.stringify({ session, seq: context.length, message })}\n`);
+    return this.#rows.append(session, context.length, message);
+  }
+}
+
+class FileRows implements Rows {
+  readonly #file: FileHandle;
+  #rows: string[] = [];
+  #waiting: (() => void)[] = [];
+  #failed: ((error: unknown) => void)[] = [];
+  #isFlushing = false;
+
+  constructor(file: FileHandle) {
+    this.#file = file;
+  }
+
+  append(session: string, seq: number, message: RequestMessage): Promise<void> {
+    this.#rows.push(`${JSON.stringify({ session, seq, message })}\n`);
     if (!this.#isFlushing) {
       this.#isFlushing = true;
       setImmediate(() => void this.#flush());
@@ -85,6 +108,10 @@ class Kernel implements DrainSystem {
       this.#waiting.push(resolve);
       this.#failed.push(reject);
     });
+  }
+
+  async close(): Promise<void> {
+    await this.#file.close();
   }
 
   async #flush(): Promise<void> {

@@ -2,17 +2,38 @@
 import { spawnSync } from 'node:child_process';
 import { cpus, loadavg, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import type { HeadResult } from './results-file.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const GIB = 1_024 ** 3;
 
-/** Lines that describe this run. */
-export function describeMachine(): readonly string[] {
+/** The head of a report. */
+export function describeRun(run: Pick<HeadResult, 'seed' | 'command' | 'notes'>): HeadResult {
   const processors = cpus();
+  return {
+    date: new Date().toISOString(),
+    commit: commit(),
+    node: process.version,
+    machine: processors[0]?.model.trim() ?? 'unknown',
+    cores: processors.length,
+    memoryGib: Math.round(totalmem() / GIB),
+    load: load(),
+    durability: "'flush': acknowledged after fdatasync; validation, supervision and events as they are by default",
+    transport:
+      'model in the process, no latency, no HTTP; W5, W5s: Messages API over loopback HTTP, server in another process',
+    ...run,
+  };
+}
+
+/** The head as lines. */
+export function headLines(head: HeadResult): readonly string[] {
   return [
-    `date: ${new Date().toISOString().slice(0, 10)}; commit: ${commit()}; Node ${process.version}`,
-    `machine: ${processors[0]?.model.trim() ?? 'unknown'}, ${processors.length} cores, ${(totalmem() / GIB).toFixed(0)} GiB`,
-    "durability: 'flush' (acknowledged after fdatasync); model: in the process, no latency, no HTTP",
+    `date: ${head.date.slice(0, 16).replace('T', ' ')} UTC; commit: ${head.commit}; Node ${head.node}`,
+    `machine: ${head.machine}, ${head.cores} cores, ${head.memoryGib} GiB; load ${head.load.toFixed(1)} at the start`,
+    `durability: ${head.durability}`,
+    `transport: ${head.transport}`,
+    `seed: ${head.seed}; command: ${head.command}`,
+    ...head.notes,
   ];
 }
 

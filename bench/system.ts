@@ -1,11 +1,13 @@
 /** What is measured, whoever does it: turns and families whose every message is durable before anything depends on it. */
 
-/** One turn's question. Its answer is `sum <a + b>`. */
+/** One turn's question. Its answer is `sum <a + b>`, or `sum <a + times * b>`. */
 export interface Question {
   readonly a: number;
   readonly b: number;
   /** Text behind the question, to make messages as long as a workload wants them. */
   readonly filler?: string;
+  /** Calls of the tool before the answer, one after another, each adding `b` to the sum so far; 1 when missing. */
+  readonly times?: number;
 }
 
 /** A way to hold conversations durably. */
@@ -22,13 +24,14 @@ export interface DrainSystem {
 }
 
 /** The text of a question. */
-export function textOf({ a, b, filler }: Question): string {
-  return filler === undefined ? `add ${a} ${b}` : `add ${a} ${b} ${filler}`;
+export function textOf({ a, b, filler, times }: Question): string {
+  const repeated = times === undefined ? '' : ` times ${times}`;
+  return filler === undefined ? `add ${a} ${b}${repeated}` : `add ${a} ${b}${repeated} ${filler}`;
 }
 
 /** The answer to a question. */
-export function answerOf({ a, b }: Question): string {
-  return `sum ${a + b}`;
+export function answerOf({ a, b, times = 1 }: Question): string {
+  return `sum ${a + times * b}`;
 }
 
 /** Messages of one turn: question, call, result, answer. */

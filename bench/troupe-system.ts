@@ -1,5 +1,13 @@
 /** troupe itself: inline (one thread, everything by value) or isolated (the defaults). */
-import { agent, open, type Runtime } from '../src/index.ts';
+import {
+  agent,
+  type ModelProvider,
+  type OpenOptions,
+  open,
+  type ProviderData,
+  type Runtime,
+  type Tool,
+} from '../src/index.ts';
 import { workerUrl } from '../src/threads/worker-url.ts';
 import provider from './model.ts';
 import { type DrainSystem, textOf } from './system.ts';
@@ -8,11 +16,23 @@ import { add } from './tools.ts';
 /** How threads are used. */
 export type Isolation = 'inline' | 'isolated';
 
+/** A module's default export, as a value and by its address: what runs inline, and what a thread loads. */
+export interface Loadable<T> {
+  readonly value: T;
+  readonly url: URL;
+}
+
 /** What a run may change. */
 export interface TroupeOptions {
   readonly isolation: Isolation;
   /** Tokens of the conversation a model is shown; missing: the default. */
   readonly tokenBudget?: number;
+  /** Missing: the model of the benchmarks. */
+  readonly provider?: Loadable<ModelProvider> | ProviderData;
+  /** Missing: `add`. */
+  readonly tools?: Loadable<readonly Tool<Readonly<Record<string, unknown>>>[]>;
+  /** Session threads of `isolated`; missing: the default, one. */
+  readonly sessionThreads?: number;
 }
 
 /** A runtime as a drain system. */
@@ -20,22 +40,12 @@ export interface TroupeSystem extends DrainSystem {
   readonly runtime: Runtime;
 }
 
+const MODEL: Loadable<ModelProvider> = { value: provider, url: workerUrl('./model', import.meta.url) };
+const TOOLS = { value: [add], url: workerUrl('./tools', import.meta.url) };
+
 /** Opens a runtime in a new directory, `durability: 'flush'`. */
 export async function openTroupe(directory: string, options: TroupeOptions): Promise<TroupeSystem> {
-  const isInline = options.isolation === 'inline';
-  const runtime = await open(directory, {
-    durability: 'flush',
-    provider: isInline ? provider : workerUrl('./model', import.meta.url),
-    agents: [
-      agent({
-        name: 'adder',
-        model: 'claude-opus-4-6',
-        tools: [isInline ? add : workerUrl('./tools', import.meta.url)],
-        ...(options.tokenBudget === undefined ? {} : { tokenBudget: options.tokenBudget }),
-      }),
-    ],
-    ...(isInline ? { threads: { sessions: 0, models: 0 } } : {}),
-  });
+  const runtime = await open(directory, troupeOptions(options));
   return {
     runtime,
     turn: (session, question) => runtime.session(session).ask(textOf(question)),
@@ -55,5 +65,25 @@ export async function openTroupe(directory: string, options: TroupeOptions): Pro
     },
     messages: async (session) => (await runtime.session(session).messages()).length,
     close: () => runtime.close(),
+  };
+}
+
+/** What `open` is given. */
+export function troupeOptions(options: TroupeOptions): OpenOptions {
+  const isInline = options.isolation === 'inline';
+  const { provider: model = MODEL, tools = TOOLS, tokenBudget, sessionThreads } = options;
+  return {
+    durability: 'flush',
+    provider: 'kind' in model ? model : isInline ? model.value : model.url,
+    agents: [
+      agent({
+        name: 'adder',
+        model: 'claude-opus-4-6',
+        tools: isInline ? tools.value : [tools.url],
+        ...(tokenBudget === undefined ? {} : { tokenBudget }),
+      }),
+    ],
+    ...(isInline ? { threads: { sessions: 0, models: 0 } } : {}),
+    ...(isInline || sessionThreads === undefined ? {} : { threads: { sessions: sessionThreads } }),
   };
 }

@@ -1,0 +1,212 @@
+/** What there is to measure: by whom, how often, and which columns its table has. */
+import { COSTS, type Column, LOAD, most, one, ratioTo, several, spread } from './columns.ts';
+import type { SystemName, WorkloadName } from './names.ts';
+
+/** One workload. */
+export interface CatalogEntry {
+  readonly title: string;
+  readonly unit: string;
+  readonly systems: readonly SystemName[];
+  /** Rounds unless told otherwise; each is a process that repeats the work. */
+  readonly rounds: number;
+  /** When it runs without being named. */
+  readonly when: 'always' | 'full' | 'scale' | 'named';
+  readonly columns: readonly Column[];
+}
+
+const EVERYONE: readonly SystemName[] = ['inline', 'isolated', 'loop', 'kernel', 'memory'];
+const OURS: readonly SystemName[] = ['inline', 'isolated'];
+const REFERENCES: readonly Column[] = [ratioTo('loop'), ratioTo('kernel')];
+const TURN: Column = several('turn p50 / p99 ms', 'p50', 'p99');
+const DISK: readonly Column[] = [
+  one('disk bytes', 'diskBytes'),
+  one('payload bytes', 'payloadBytes'),
+  one('disk / payload', 'diskRatio'),
+];
+const REOPEN: readonly Column[] = [
+  spread('open ms', 'openMs'),
+  one('first message ms', 'readMs'),
+  one('first turn ms', 'turnMs'),
+  one('open, anonymous KiB', 'openAnonKib'),
+  one('file out of the cache', 'cold'),
+];
+
+/** All workloads, in the order of the report. */
+export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
+  W1: {
+    title: 'W1: one session, 200 turns one after another',
+    unit: 'turns/s',
+    systems: EVERYONE,
+    rounds: 3,
+    when: 'always',
+    columns: [
+      spread('turns/s', 'rate'),
+      several('first / last 20', 'first', 'last'),
+      ...REFERENCES,
+      TURN,
+      ...COSTS,
+      LOAD,
+    ],
+  },
+  W2: {
+    title: 'W2: 1,000 sessions at once, 3 turns each',
+    unit: 'half-steps/s',
+    systems: EVERYONE,
+    rounds: 3,
+    when: 'always',
+    columns: [spread('half-steps/s', 'rate'), ...REFERENCES, TURN, ...COSTS, LOAD],
+  },
+  W3: {
+    title: 'W3: one parent, 1,000 children, one turn each, every reply delivered',
+    unit: 'children/s',
+    systems: EVERYONE,
+    rounds: 3,
+    when: 'always',
+    columns: [spread('children/s', 'rate'), ...REFERENCES, ...COSTS, LOAD],
+  },
+  W4: {
+    title: 'W4: 10,000 idle sessions of 10 messages: memory of one; the store opened again',
+    unit: 'ms',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [spread('anonymous KiB a session', 'sessionKib'), ...REOPEN, LOAD],
+  },
+  W5: {
+    title: 'W5: 300 sessions, 3 turns, official SDK over loopback HTTP, plain (troupe asks for a stream all the same)',
+    unit: 'half-steps/s',
+    systems: ['inline', 'isolated', 'sdk'],
+    rounds: 2,
+    when: 'full',
+    columns: [spread('half-steps/s', 'rate'), ratioTo('sdk'), TURN, ...COSTS, LOAD],
+  },
+  W5s: {
+    title: 'W5s: the same, streamed',
+    unit: 'half-steps/s',
+    systems: ['inline', 'isolated', 'sdk'],
+    rounds: 2,
+    when: 'full',
+    columns: [spread('half-steps/s', 'rate'), ratioTo('sdk'), TURN, ...COSTS, LOAD],
+  },
+  W6: {
+    title: 'W6: 10,000 children of one parent, 40 half-steps and 80 messages each, every reply delivered once',
+    unit: 'half-steps/s',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [spread('half-steps/s', 'rate'), one('wall ms', 'wallMs'), one('replies', 'replies'), ...COSTS, LOAD],
+  },
+  W7: {
+    title: 'W7: W2 for 30 s: the host loop, and single messages meanwhile (probes; ms)',
+    unit: 'half-steps/s',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [
+      spread('half-steps/s', 'rate'),
+      one('flush', 'flushMs'),
+      several('send to receipt p50 / p99', 'receiptP50', 'receiptP99'),
+      several('send to model p50 / p99', 'callP50', 'callP99'),
+      several('boundary to steer p50 / p99', 'steerP50', 'steerP99'),
+      several('steers heard / missed', 'steers', 'steersMissed'),
+      several('loop delay p50 / p99', 'loopP50', 'loopP99'),
+      most('max', 'loopMax'),
+      one('cores', 'cores'),
+      one('RSS MB', 'rssMb'),
+      LOAD,
+    ],
+  },
+  W8: {
+    title: 'W8: 10,000 interrupted sessions opened again (ms from the start of the open)',
+    unit: 'ms',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [
+      spread('opened', 'openedMs'),
+      spread('first half-step', 'firstMs'),
+      spread('all drained', 'drainedMs'),
+      one('model calls', 'modelCalls'),
+      LOAD,
+    ],
+  },
+  W9: {
+    title:
+      'W9: one session of 10,000 messages in a window of 4,000 tokens: a half-step near message 100 and near 10,000',
+    unit: 'us',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [
+      spread('us near 100', 'earlyUs'),
+      spread('us near 10,000', 'lateUs'),
+      spread('cost ratio', 'costRatio'),
+      TURN,
+      ...DISK,
+      LOAD,
+    ],
+  },
+  family: {
+    title: 'Family: W3 with 10,000 children',
+    unit: 'children/s',
+    systems: OURS,
+    rounds: 1,
+    when: 'named',
+    columns: [spread('children/s', 'rate'), ...COSTS, LOAD],
+  },
+  concurrency: {
+    title: 'Concurrency: W2 by sessions in flight, and staggered: 200 new sessions a second',
+    unit: 'half-steps/s',
+    systems: ['inline', 'isolated', 'loop', 'kernel'],
+    rounds: 1,
+    when: 'full',
+    columns: [spread('half-steps/s', 'rate'), ...REFERENCES, TURN, ...COSTS, LOAD],
+  },
+  'store-size': {
+    title: 'Store size: ten turns in flight of sessions chosen by chance, in a store of so many',
+    unit: 'half-steps/s',
+    systems: ['inline'],
+    rounds: 1,
+    when: 'full',
+    columns: [spread('half-steps/s', 'rate'), TURN, ...COSTS, LOAD],
+  },
+  threads: {
+    title: 'Session threads: W2 with one and with two',
+    unit: 'half-steps/s',
+    systems: ['isolated'],
+    rounds: 1,
+    when: 'full',
+    columns: [spread('half-steps/s', 'rate'), TURN, ...COSTS, LOAD],
+  },
+  growth: {
+    title: "Growth: 200 sessions, a checkpoint every 2,000 turns: the store's disk against the payload of its messages",
+    unit: 'bytes',
+    systems: ['inline'],
+    rounds: 1,
+    when: 'full',
+    columns: [...DISK, LOAD],
+  },
+  overhead: {
+    title: 'Overhead: W2 without a reader, and with a reader of the events of all sessions',
+    unit: 'half-steps/s',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [
+      spread('half-steps/s', 'rate'),
+      TURN,
+      several('CPU / rate, of its pair', 'cpuRatio', 'rateRatio'),
+      several('events / gaps', 'events', 'gaps'),
+      ...COSTS,
+      LOAD,
+    ],
+  },
+  scale: {
+    title: 'Scale: 100,000 sessions with 10 million messages, opened again',
+    unit: 'ms',
+    systems: ['inline'],
+    rounds: 1,
+    when: 'scale',
+    columns: [one('build ms', 'buildMs'), one('disk bytes', 'diskBytes'), ...REOPEN, LOAD],
+  },
+};

@@ -1,0 +1,67 @@
+/** What a measurement cost: processor time of all threads, resident set, delay of this thread's loop. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { Figures } from './figures.ts';
+
+const NS_A_MS = 1_000_000;
+const KIB_A_MIB = 1_024;
+/** Written to `clear_refs`, it starts the peak of the resident set anew. */
+const RESET_PEAK = '5';
+
+/** What `measure` gives, with what it cost. */
+export interface Costed<T> {
+  readonly value: T;
+  readonly cpuMs: number;
+  readonly figures: Figures;
+}
+
+/**
+ * Runs `measure` and adds up the process meanwhile: `cores`, `rssMb` (its peak since the start of the call where the system can
+ * tell, else since the start of the process), `loopP50`, `loopP99`, `loopMax` (ms; sampled each ms, the sample included).
+ */
+export async function costOf<T>(measure: () => Promise<T>): Promise<Costed<T>> {
+  resetPeak();
+  const delays = monitorEventLoopDelay({ resolution: 1 });
+  delays.enable();
+  const [cpu, startedAt] = [process.cpuUsage(), performance.now()];
+  const value = await measure();
+  const { user, system } = process.cpuUsage(cpu);
+  const wallMs = performance.now() - startedAt;
+  delays.disable();
+  const cpuMs = (user + system) / 1_000;
+  return {
+    value,
+    cpuMs,
+    figures: {
+      cores: cpuMs / wallMs,
+      rssMb: peakRssMb(),
+      loopP50: delays.percentile(50) / NS_A_MS,
+      loopP99: delays.percentile(99) / NS_A_MS,
+      loopMax: delays.max / NS_A_MS,
+    },
+  };
+}
+
+/** Kibibytes of a line of this process's status; `undefined` where the system has none. */
+export function statusKib(name: 'RssAnon' | 'VmHWM'): number | undefined {
+  try {
+    const found = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(readFileSync('/proc/self/status', 'utf8'));
+    return found === null ? undefined : Number(found[1]);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function peakRssMb(): number {
+  return (statusKib('VmHWM') ?? process.resourceUsage().maxRSS) / KIB_A_MIB;
+}
+
+function resetPeak(): void {
+  try {
+    writeFileSync('/proc/self/clear_refs', RESET_PEAK);
+  } catch (error) {
+    // Not Linux, or not allowed: the peak is then that of the whole process.
+    if (!(error instanceof Error && 'code' in error)) throw error;
+  }
+}

@@ -1,0 +1,44 @@
+/** How model and tool threads tell the host thread when something happened: notes on a channel of the process, on one clock. */
+import { BroadcastChannel } from 'node:worker_threads';
+
+/** What happened to probe `n`. */
+export interface Note {
+  /** `called`: the model was asked; `opened`: the tool returned; `steered`: the next request was made. */
+  readonly kind: 'called' | 'opened' | 'steered' | 'release';
+  readonly n: number;
+  /** Of the process's monotonic clock, ms; the same on all its threads. */
+  readonly atMs: number;
+  /** `steered`: the steer stands in the request. */
+  readonly isIncluded?: boolean;
+}
+
+const NAME = 'troupe-bench-probes';
+const NS_A_MS = 1e6;
+
+/** Milliseconds of the clock all threads share. */
+export function clockMs(): number {
+  return Number(process.hrtime.bigint()) / NS_A_MS;
+}
+
+/** A line to all threads of the process; `listen` is called with the notes of the others. It keeps no process alive. */
+export function openChannel(listen?: (note: Note) => void): {
+  readonly tell: (note: Omit<Note, 'atMs'>) => void;
+  readonly close: () => void;
+} {
+  const channel = new BroadcastChannel(NAME);
+  if (listen !== undefined) {
+    channel.onmessage = (event: unknown) => {
+      const data = typeof event === 'object' && event !== null ? Reflect.get(event, 'data') : undefined;
+      if (isNote(data)) listen(data);
+    };
+  }
+  channel.unref();
+  return {
+    tell: (note) => channel.postMessage({ ...note, atMs: clockMs() }),
+    close: () => channel.close(),
+  };
+}
+
+function isNote(value: unknown): value is Note {
+  return typeof value === 'object' && value !== null && 'kind' in value && 'n' in value && 'atMs' in value;
+}

@@ -1,0 +1,47 @@
+/**
+ * The model of W7: that of the benchmarks, and two questions more. `probe n` is noted when it arrives. `hold n` is answered with
+ * a call of `stamp` only when the host says `release n`: meanwhile a steer is sent, and the request after the call's result shows
+ * whether it is there.
+ */
+import type { ModelProvider, ModelRequest, ModelResponse } from '../../src/models/provider.ts';
+import { answerTo } from '../model.ts';
+import { openChannel } from './channel.ts';
+
+const USAGE = { input_tokens: 1, output_tokens: 1 };
+const releases = new Map<number, () => void>();
+const channel = openChannel(({ kind, n }) => {
+  if (kind !== 'release') return;
+  releases.get(n)?.();
+  releases.delete(n);
+});
+
+async function generate(request: ModelRequest): Promise<ModelResponse> {
+  const content = request.messages.at(-1)?.content ?? '';
+  const text = typeof content === 'string' ? content : JSON.stringify(content);
+  const stamped = /toolu_stamp_(\d+)/.exec(text)?.[1];
+  if (stamped !== undefined) {
+    channel.tell({ kind: 'steered', n: Number(stamped), isIncluded: text.includes(`steer ${stamped}`) });
+    return say('noted');
+  }
+  const [, question, number] = /\b(probe|hold) (\d+)/.exec(text) ?? [];
+  if (question === undefined) return answerTo(request);
+  const n = Number(number);
+  if (question === 'probe') {
+    channel.tell({ kind: 'called', n });
+    return say('noted');
+  }
+  const released = new Promise<void>((resolve) => releases.set(n, resolve));
+  channel.tell({ kind: 'called', n });
+  await released;
+  const call = { type: 'tool_use' as const, id: `toolu_stamp_${n}`, name: 'stamp', input: { n } };
+  return { content: [call], stop_reason: 'tool_use', usage: USAGE };
+}
+
+function say(text: string): ModelResponse {
+  return { content: [{ type: 'text', text }], stop_reason: 'end_turn', usage: USAGE };
+}
+
+const provider: ModelProvider = { name: 'bench-probe', generate };
+
+// biome-ignore lint/style/noDefaultExport: the provider port asks a module for its default export
+export default provider;

@@ -1,0 +1,74 @@
+/** Probes of a runtime at work: how long a message takes to its receipt and to the model, a steer to the next request. */
+import type { Runtime } from '../../src/index.ts';
+import { clockMs, type Note, openChannel } from './channel.ts';
+
+/** Milliseconds, one for each probe. */
+export interface ProbeTimes {
+  /** `send` to its receipt. */
+  readonly receipt: number[];
+  /** `send` to the first model call. */
+  readonly call: number[];
+  /** The tool's return to the request that holds the steer. */
+  readonly steer: number[];
+  /** Steers that were not in that request. */
+  missed: number;
+}
+
+/** Probes of this process: a number is never used twice. */
+let probesMade = 0;
+
+/** See the head of the file. One at a time in a process: its channel is the process's. */
+export class Probes {
+  readonly times: ProbeTimes = { receipt: [], call: [], steer: [], missed: 0 };
+  readonly #runtime: Runtime;
+  readonly #waiting = new Map<string, (note: Note) => void>();
+  readonly #channel = openChannel((note) => {
+    const key = `${note.kind} ${note.n}`;
+    this.#waiting.get(key)?.(note);
+    this.#waiting.delete(key);
+  });
+
+  constructor(runtime: Runtime) {
+    this.#runtime = runtime;
+  }
+
+  /** Sends one message and times it. */
+  async send(): Promise<void> {
+    const n = this.#number();
+    const called = this.#note('called', n);
+    const sentMs = clockMs();
+    const receipt = await this.#runtime.session(`probe${n}`).send(`probe ${n}`);
+    this.times.receipt.push(clockMs() - sentMs);
+    this.times.call.push((await called).atMs - sentMs);
+    await receipt.answer();
+  }
+
+  /** Steers one running turn and times how soon it is heard behind the boundary. */
+  async steer(): Promise<void> {
+    const n = this.#number();
+    const session = this.#runtime.session(`steer${n}`);
+    const [called, opened, steered] = [this.#note('called', n), this.#note('opened', n), this.#note('steered', n)];
+    const receipt = await session.send(`hold ${n}`);
+    await called;
+    await session.send(`steer ${n}`, { deliver: 'steer' });
+    this.#channel.tell({ kind: 'release', n });
+    const { atMs } = await opened;
+    const heard = await steered;
+    if (heard.isIncluded === true) this.times.steer.push(heard.atMs - atMs);
+    else this.times.missed += 1;
+    await receipt.answer();
+  }
+
+  close(): void {
+    this.#channel.close();
+  }
+
+  #number(): number {
+    probesMade += 1;
+    return probesMade;
+  }
+
+  #note(kind: Note['kind'], n: number): Promise<Note> {
+    return new Promise((resolve) => this.#waiting.set(`${kind} ${n}`, resolve));
+  }
+}

@@ -1,0 +1,40 @@
+/** `--scale`: a store of 100,000 sessions with 10 million messages, opened cold and warm. Built once for both; takes gigabytes. */
+import { statfs } from 'node:fs/promises';
+import { buildStore, builtMessages, builtSession } from '../build-store.ts';
+import { diskBytes } from '../disk.ts';
+import type { Row } from '../figures.ts';
+import type { RunContext } from '../names.ts';
+import { withDirectory } from '../open-system.ts';
+import { reopenRows } from './idle.ts';
+
+const PLANS = {
+  quick: { sessions: 1_000, turnsEach: 25 },
+  full: { sessions: 100_000, turnsEach: 25 },
+} as const;
+/** Beyond what the store takes: the rest of the machine wants to write, too. */
+const FREE_BYTES = 20 * 1024 ** 3;
+
+/** Rows `build`, and open cold and warm by inline and isolated, of the same store. */
+export function measureLargeStore(context: RunContext): Promise<readonly Row[]> {
+  const plan = context.scale === 'quick' ? PLANS.quick : PLANS.full;
+  return withDirectory(async (directory) => {
+    const { bavail, bsize } = await statfs(directory);
+    if (bavail * bsize < FREE_BYTES) throw new Error(`the large store needs ${FREE_BYTES} free bytes at ${directory}`);
+    const startedAt = performance.now();
+    await buildStore(directory, plan);
+    const figures = {
+      buildMs: performance.now() - startedAt,
+      diskBytes: await diskBytes(directory),
+      sessions: plan.sessions,
+      messages: plan.sessions * builtMessages(plan),
+    };
+    const session = builtSession(Math.floor(plan.sessions / 2));
+    const rows: Row[] = [{ variant: 'build', repetitions: [figures] }];
+    for (const isolation of ['inline', 'isolated'] as const) {
+      for (const row of await reopenRows(isolation, directory, session)) {
+        rows.push({ ...row, variant: `${isolation}, ${row.variant}` });
+      }
+    }
+    return rows;
+  });
+}

@@ -1,0 +1,34 @@
+/** P11: W2 on the defaults with one session thread and with two, of two runtimes that take turns in one process. */
+import type { Figures, Row } from '../figures.ts';
+import { numbers } from '../figures.ts';
+import type { RunContext } from '../names.ts';
+import { withTroupe } from '../open-system.ts';
+import type { TroupeSystem } from '../troupe-system.ts';
+import { warmUp } from '../warm-up.ts';
+import { FULL_SIZE, manySessions } from '../workloads.ts';
+import { measureOnce } from './repeat.ts';
+
+const REPETITIONS = 5;
+
+/** Rows `1 session thread` and `2 session threads`. */
+export function measureSessionThreads(context: RunContext): Promise<readonly Row[]> {
+  return withTroupe({ isolation: 'isolated', sessionThreads: 1 }, (one) =>
+    withTroupe({ isolation: 'isolated', sessionThreads: 2 }, async (two) => {
+      await warmUp(context, one);
+      await warmUp(context, two);
+      const [ones, twos]: [Figures[], Figures[]] = [[], []];
+      for (const index of numbers(REPETITIONS)) {
+        ones.push(await drain(one, index));
+        twos.push(await drain(two, index));
+      }
+      return [
+        { variant: '1 session thread', repetitions: ones },
+        { variant: '2 session threads', repetitions: twos },
+      ];
+    }),
+  );
+}
+
+function drain(system: TroupeSystem, index: number): Promise<Figures> {
+  return measureOnce(`r${index}-`, (repetition) => manySessions(system, FULL_SIZE, repetition));
+}

@@ -1,0 +1,14 @@
+/** What a peer's module offers to the process that measures it. */
+import type { DrainSystem } from '../system.ts';
+
+/** A peer as a drain system, with what only it can tell. */
+export interface PeerSystem extends DrainSystem {
+  /** Processes of the peer beside the one that measures, whose memory counts with it. */
+  readonly processes?: readonly number[];
+}
+
+/** The one export of each file in `systems/`. */
+export interface PeerModule {
+  /** Opens the peer in an empty directory. The variant is one of those the catalogue names, or empty. */
+  openPeer(directory: string, variant: string): Promise<PeerSystem>;
+}

@@ -1,0 +1,28 @@
+/** The model of the benchmark, told in words that every peer's own model class can translate. */
+
+/** The last thing the model is shown. */
+export type Shown =
+  | { readonly type: 'question'; readonly text: string }
+  | { readonly type: 'result'; readonly text: string };
+
+/** What the model says: a call of `add`, or the answer. */
+export type Said =
+  | { readonly type: 'call'; readonly id: string; readonly input: { readonly a: number; readonly b: number } }
+  | { readonly type: 'answer'; readonly text: string };
+
+/** What every peer tells the model of its tool. */
+export const ADD = { name: 'add', description: 'Add two integers.' } as const;
+
+let calls = 0;
+
+/** `add a b` is answered with a call of the tool, its result with the sum. Throws at anything else. */
+export function say(shown: Shown): Said {
+  if (shown.type === 'question') {
+    const found = /^add (\d+) (\d+)/.exec(shown.text);
+    if (found === null) throw new Error(`no question: ${shown.text}`);
+    calls += 1;
+    return { type: 'call', id: `call_${calls}`, input: { a: Number(found[1]), b: Number(found[2]) } };
+  }
+  if (!/^\d+$/.test(shown.text)) throw new Error(`no result of the tool: ${shown.text}`);
+  return { type: 'answer', text: `sum ${shown.text}` };
+}

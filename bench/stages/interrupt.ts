@@ -1,0 +1,27 @@
+/**
+ * `interrupt <inline|isolated> <directory> <sessions>`: gives so many sessions a question each, prints a line when all of them wait
+ * for a model that never answers, and waits to be killed.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { workerUrl } from '../../src/threads/worker-url.ts';
+import { numbers } from '../figures.ts';
+import { textOf } from '../system.ts';
+import { openTroupe } from '../troupe-system.ts';
+import stuck from './stuck-model.ts';
+
+const POLL_MS = 10;
+
+const [isolation, directory = '', count = ''] = process.argv.slice(2);
+const sessions = Number(count);
+const { runtime } = await openTroupe(directory, {
+  isolation: isolation === 'isolated' ? 'isolated' : 'inline',
+  provider: { value: stuck, url: workerUrl('./stuck-model', import.meta.url) },
+});
+await Promise.all(numbers(sessions).map((index) => runtime.session(`s${index}`).send(textOf({ a: index, b: 1 }))));
+// Each is called once, those of an odd question twice.
+const calls = sessions + Math.floor(sessions / 2);
+while (runtime.metrics().modelCalls < calls) await delay(POLL_MS);
+await delay(POLL_MS);
+process.stdout.write('interrupted\n');
+// What holds the process until it is killed.
+setInterval(() => undefined, 1_000);

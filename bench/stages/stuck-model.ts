@@ -1,0 +1,20 @@
+/**
+ * A model that never comes back: of an odd `a` it answers the question and is lost at the tool's result, of an even one it is lost
+ * at once. So half of the sessions that are killed with it stand in their first half-step, half in their second.
+ */
+import type { ModelProvider } from '../../src/models/provider.ts';
+import { answerTo } from '../model.ts';
+
+const provider: ModelProvider = {
+  name: 'bench-stuck',
+  generate: (request) => {
+    const content = request.messages.at(-1)?.content ?? '';
+    const text = typeof content === 'string' ? content : JSON.stringify(content);
+    const asked = /\badd (\d+) /.exec(text)?.[1];
+    if (asked !== undefined && Number(asked) % 2 === 1) return Promise.resolve(answerTo(request));
+    return new Promise(() => undefined);
+  },
+};
+
+// biome-ignore lint/style/noDefaultExport: the provider port asks a module for its default export
+export default provider;

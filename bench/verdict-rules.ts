@@ -1,0 +1,74 @@
+/** Figures held against bounds. */
+import { figure, type Series, seriesOf, show, values } from './columns.ts';
+import type { VerdictResult, WorkloadResult } from './results-file.ts';
+
+/** Whose figure, of which workload and variant. */
+export interface Place {
+  readonly workload: string;
+  readonly system: string;
+  readonly variant?: string;
+}
+
+/** What is promised of a figure. `least` or `most`, in `unit`. */
+export interface Bound {
+  readonly id: string;
+  readonly target: string;
+  readonly least?: number;
+  readonly most?: number;
+  readonly unit: string;
+}
+
+/** Looks figures up in what one run measured. */
+export class Measured {
+  readonly #workloads: readonly WorkloadResult[];
+
+  constructor(workloads: readonly WorkloadResult[]) {
+    this.#workloads = workloads;
+  }
+
+  /** The median of a figure; `undefined` when this run did not measure it. */
+  figure(place: Place, name = 'rate'): number | undefined {
+    const series = this.#find(place);
+    return series === undefined ? undefined : figure(series, name);
+  }
+
+  /** The largest of a figure over all repetitions. */
+  largest(place: Place, name: string): number | undefined {
+    const series = this.#find(place);
+    const all = series === undefined ? [] : values(series, name);
+    return all.length === 0 ? undefined : Math.max(...all);
+  }
+
+  /** One figure as a multiple of another. */
+  ratio(own: Place, other: Place, name = 'rate'): number | undefined {
+    const [mine, theirs] = [this.figure(own, name), this.figure(other, name)];
+    return mine === undefined || theirs === undefined ? undefined : mine / theirs;
+  }
+
+  #find({ workload, system, variant = '' }: Place): Series | undefined {
+    const result = this.#workloads.find((each) => each.workload === workload);
+    if (result === undefined) return undefined;
+    return seriesOf(result).find((series) => series.system === system && series.variant === variant);
+  }
+}
+
+/** The verdict on a value; `open` where there is none. Its distance is 1 at the bound, more on the good side. */
+export function judge({ id, target, least, most, unit }: Bound, value: number | undefined): VerdictResult {
+  if (value === undefined || Number.isNaN(value)) return open(id, target, 'not measured in this run');
+  const distance = least === undefined ? (most ?? 0) / value : value / least;
+  const holds = (least === undefined || value >= least) && (most === undefined || value <= most);
+  // Nothing, or less, where little was allowed: a distance would be a division by it.
+  const isMeaningful = Number.isFinite(distance) && distance >= 0;
+  return {
+    id,
+    target,
+    measured: `${show(value)} ${unit}`,
+    outcome: holds ? 'holds' : 'fails',
+    ...(isMeaningful ? { distance } : {}),
+  };
+}
+
+/** A target on which this run has nothing to say, and why. */
+export function open(id: string, target: string, why: string): VerdictResult {
+  return { id, target, measured: why, outcome: 'open' };
+}

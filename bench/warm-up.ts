@@ -1,0 +1,45 @@
+/**
+ * Before anything is measured: so many turns, on the very system that is measured, that what is measured is compiled code.
+ * Compiled code belongs to a thread: a runtime opened anew starts its threads anew, so repetitions use new sessions, not new
+ * runtimes.
+ */
+import type { RunContext } from './names.ts';
+import type { DrainSystem } from './system.ts';
+import { manySessions, type Repetition, type WorkSize } from './workloads.ts';
+
+const WARM_TURNS = 10_000;
+const WARM_MS = 2_000;
+/** However slow a system is, it is as warm as it gets after this. */
+const WARM_MS_MAX = 5_000;
+const WARM_MS_MAX_QUICK = 3_000;
+const PASS = { sessions: 500, turnsEach: 4 };
+
+/** How a warm-up differs from the usual one. */
+export interface WarmUpOptions {
+  /** Size of W2 in one pass. */
+  readonly pass?: Pick<WorkSize, 'sessions' | 'turnsEach'>;
+  /** Run after each pass: the workload itself, in small. Resolves to the turns it made. */
+  readonly also?: (repetition: Repetition) => Promise<number>;
+}
+
+/** Runs W2 with 500 sessions again and again until 10,000 turns and 2 s have passed, or 5 s (`quick`: 3 s). */
+export async function warmUp(
+  { scale }: Pick<RunContext, 'scale'>,
+  system: DrainSystem,
+  { pass: size = PASS, also }: WarmUpOptions = {},
+): Promise<void> {
+  const startedAt = performance.now();
+  const longestMs = scale === 'quick' ? WARM_MS_MAX_QUICK : WARM_MS_MAX;
+  let turns = 0;
+  for (let pass = 0; ; pass += 1) {
+    await manySessions(system, size, unmeasured(`warm${pass}-`));
+    turns += size.sessions * size.turnsEach;
+    if (also !== undefined) turns += await also(unmeasured(`also${pass}-`));
+    const tookMs = performance.now() - startedAt;
+    if (tookMs >= longestMs || (turns >= WARM_TURNS && tookMs >= WARM_MS)) return;
+  }
+}
+
+function unmeasured(label: string): Repetition {
+  return { label, timed: (work) => work() };
+}
