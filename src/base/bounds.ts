@@ -208,6 +208,13 @@ export const INSPECT_SESSIONS_DEFAULT = 60;
 export const TAIL_EVENTS_DEFAULT = 200;
 /** Sessions or events one inspecting command prints at most. */
 export const INSPECT_LIMIT_MAX = 1_000_000;
+/**
+ * Megabytes of young heap of a session thread. What a turn makes lives until its flush and its answer: in a small young heap a
+ * thousand turns at once are taken for lasting, and collecting them is a quarter of the thread's time.
+ */
+export const SESSION_THREAD_YOUNG_HEAP_MB = 192;
+/** Megabytes of young heap of a model thread, for the same reason: what a call makes lives until its answer. */
+export const MODEL_THREAD_YOUNG_HEAP_MB = 96;
 /** Megabytes of young heap of a tool thread. Small: a whole young heap that survives at once overruns the limit and ends the process. */
 export const TOOL_THREAD_YOUNG_HEAP_MB = 16;
 /** Milliseconds waited for a thread that was told to end; one that sits in native code, or in a loop the engine cannot break, may not. */

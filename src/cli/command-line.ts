@@ -2,6 +2,7 @@
 import { TroupeError } from '../base/errors.ts';
 import { VERSION } from '../runtime/version.ts';
 import { nearest, readArguments } from './arguments.ts';
+import { benchCommand } from './bench-command.ts';
 import { type Command, EXIT, UsageError } from './command.ts';
 import { doctorCommand } from './doctor-command.ts';
 import { commandHelp, programHelp } from './help.ts';
@@ -13,7 +14,15 @@ import { paintFor, type Surroundings } from './surroundings.ts';
 import { tailCommand } from './tail-command.ts';
 import { printable, printableJson } from './text-layout.ts';
 
-const COMMANDS: readonly Command[] = [runCommand, inspectCommand, tailCommand, sendCommand, doctorCommand, simCommand];
+const COMMANDS: readonly Command[] = [
+  runCommand,
+  inspectCommand,
+  tailCommand,
+  sendCommand,
+  doctorCommand,
+  benchCommand,
+  simCommand,
+];
 /** Causes told below an error. */
 const CAUSES_MAX = 3;
 

@@ -13,7 +13,7 @@
  * - M5 No timer runs while no call does.
  */
 import { strict as assert } from 'node:assert';
-import { MODEL_THREAD_GRACE_MS, MODEL_THREAD_WATCH_MS } from '../base/bounds.ts';
+import { MODEL_THREAD_GRACE_MS, MODEL_THREAD_WATCH_MS, MODEL_THREAD_YOUNG_HEAP_MB } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { CancelledError, type ErrorShape, errorShape } from '../base/errors.ts';
 import { startThread, type Thread } from '../threads/thread.ts';
@@ -216,7 +216,11 @@ class ThreadedPool implements ModelPool {
 }
 
 function startWorker(provider: ProviderData): ModelThread {
-  return startThread(workerUrl('./model.worker', import.meta.url), { name: 'troupe-model', workerData: provider });
+  return startThread(workerUrl('./model.worker', import.meta.url), {
+    name: 'troupe-model',
+    workerData: provider,
+    resourceLimits: { youngHeapMb: MODEL_THREAD_YOUNG_HEAP_MB },
+  });
 }
 
 /** FNV-1a over UTF-16 units: cheap, and even enough to spread sessions. Source: the FNV specification, 32 bits. */

@@ -7,7 +7,7 @@
  *     unknown;
  *  L3 more than `SHARD_RESTARTS_MAX` deaths within the period and the link gives up: everything rejects.
  */
-import { SHARD_RESTART_PERIOD_MS, SHARD_RESTARTS_MAX } from '../base/bounds.ts';
+import { SESSION_THREAD_YOUNG_HEAP_MB, SHARD_RESTART_PERIOD_MS, SHARD_RESTARTS_MAX } from '../base/bounds.ts';
 import type { Clock, Random } from '../base/clock.ts';
 import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../base/errors.ts';
 import type { SessionEvent } from '../events/event.ts';
@@ -384,6 +384,7 @@ function startWorker(plan: ShardPlan): ShardThread {
     name: `troupe sessions ${plan.index}`,
     workerData: { plan, port: ports.wrapped },
     transfer: [ports.wrapped],
+    resourceLimits: { youngHeapMb: SESSION_THREAD_YOUNG_HEAP_MB },
   });
   return { endpoint, onExit, exit, serve: (services) => exposeObject(services, ports.exposed) };
 }
