@@ -20,6 +20,8 @@ export class SessionActor {
   snapshot: { readonly address: string; readonly position: number } | undefined;
   /** Turns since then. */
   turnsSinceSnapshot: number;
+  /** Its head in the journal names it runnable. */
+  isHeadRunnable = false;
   /** Position of the last turn journalled. */
   position: number;
   /** What its half-steps need of its agent, once the session has one. */
@@ -30,6 +32,8 @@ export class SessionActor {
   retryTimer: unknown;
   /** A restart by the supervisor is due. */
   restartTimer: unknown;
+  /** Idle, and listed to leave memory; see `QuietSessions`. */
+  isResting = false;
   /** The tree turn that last reached it; see `runTreeTurn`. */
   touchedIn = 0;
   #window: RequestWindow | undefined;

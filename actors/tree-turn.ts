@@ -63,7 +63,8 @@ export function runTreeTurn(
 ): TreeTurnOutcome {
   const writes: ActorWrite[] = [];
   const effects: ActorEffect[] = [];
-  const queue: Step[] = inputs.map((input) => ({ actor, input }));
+  const queue: Step[] = [];
+  for (const input of inputs) queue.push({ actor, input });
   for (let index = 0; index < queue.length; index += 1) {
     const { actor: current, input } = queue[index] as Step;
     if (current.touchedIn !== turn) {

@@ -10,13 +10,15 @@
  *   --systems <names>  inline, isolated, loop, kernel, memory, sdk; several with commas
  *   --seed <n>         of what chance decides, default 1
  *   --json             the results as JSON
- *   --write            also RESULTS.md and results.json beside this file
+ *   --write            also RESULTS.md, results.json and report.html beside this file
  */
-import { spawnSync } from 'node:child_process';
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildBench } from './build.ts';
 import { CATALOG } from './catalog.ts';
+import { runFanOut } from './html/fan-out-run.ts';
+import { pageOf } from './html/page.ts';
 import { installLoop } from './loop/durable-loop.ts';
 import { describeRun, headLines } from './machine.ts';
 import type { SystemName, WorkloadName } from './names.ts';
@@ -28,14 +30,13 @@ import { verdictsOf } from './verdicts.ts';
 
 const folder = fileURLToPath(new URL('.', import.meta.url));
 const loopFolder = join(folder, 'loop');
-const built = join(folder, 'dist/bench/run.js');
 
 const options = readOptions(process.argv.slice(2));
 if (options === undefined) {
   console.error(USAGE);
   process.exit(2);
 }
-build();
+const built = buildBench();
 const missing = options.systems.includes('loop') ? installLoop(loopFolder) : undefined;
 const notes = [
   ...(options.scale === 'quick' ? ['quick: smaller sizes than the titles say; no figure to keep'] : []),
@@ -45,22 +46,10 @@ const file = await measureAll(options, missing === undefined ? options.systems :
 if (options.isJson) console.log(JSON.stringify(file, null, 2));
 else printVerdicts(file.verdicts);
 if (options.writes) {
-  writeFileSync(new URL('./RESULTS.md', import.meta.url), reportOf(file));
-  writeFileSync(new URL('./results.json', import.meta.url), `${JSON.stringify(file)}\n`);
-}
-
-/**
- * Plain JavaScript of the package and of this folder: a loader that strips types would run on each thread that is started, and
- * be measured with it.
- */
-function build(): void {
-  // What an earlier build left must not be measured in place of this one.
-  rmSync(built, { force: true });
-  const compiler = join(folder, '../node_modules/typescript/bin/tsc');
-  const { stdout } = spawnSync(process.execPath, [compiler, '-p', folder], { encoding: 'utf8' });
-  if (existsSync(built)) return;
-  console.error(`the benchmark cannot be built:\n${stdout}`);
-  process.exit(1);
+  const written = { ...file, fanOut: await runFanOut() };
+  writeFileSync(new URL('./RESULTS.md', import.meta.url), reportOf(written));
+  writeFileSync(new URL('./results.json', import.meta.url), `${JSON.stringify(written)}\n`);
+  writeFileSync(new URL('./report.html', import.meta.url), pageOf(written));
 }
 
 async function measureAll(chosen: BenchOptions, systems: readonly SystemName[]): Promise<ResultsFile> {

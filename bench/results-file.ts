@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { type FanOutResult, fanOutSchema } from './html/fan-out-result.ts';
 
 /** Version of the shape; a reader refuses others. */
 export const RESULTS_FORMAT = 1;
@@ -111,6 +112,8 @@ export interface ResultsFile {
   readonly head: HeadResult;
   readonly workloads: readonly WorkloadResult[];
   readonly verdicts: readonly VerdictResult[];
+  /** Drawn in `report.html`; runs that write no report have none. */
+  readonly fanOut?: FanOutResult | undefined;
 }
 
 const fileSchema: z.ZodType<ResultsFile> = z.object({
@@ -118,6 +121,7 @@ const fileSchema: z.ZodType<ResultsFile> = z.object({
   head: headSchema,
   workloads: z.array(workloadSchema),
   verdicts: z.array(verdictSchema),
+  fanOut: fanOutSchema.optional(),
 });
 
 /** Rows as a measuring process prints them. Throws for a text that is none. */

@@ -20,6 +20,9 @@ const CYCLES = 3;
 const REOPENS = 3;
 /** Long enough for a checkpoint, and for what it wrote to be let go. */
 const SETTLE_MS = 1_500;
+const POLL_MS = 100;
+/** An idle session leaves memory some seconds after its last use. */
+const LEAVING_MS_MAX = 60_000;
 const COLLECTIONS = 5;
 
 /** Rows `memory` (inline: only there can all garbage be collected), `open cold`, `open warm`. */
@@ -65,13 +68,13 @@ async function measureMemory(system: TroupeSystem, count: number): Promise<reado
   const cycles: number[] = [];
   for (let cycle = 1; cycle < CYCLES; cycle += 1) {
     await removeAll(system, count);
-    const without = await settledKib();
+    const without = await settledKib(system);
     await makeIdle(system, { from: 0, to: count });
-    cycles.push((await settledKib()) - without);
+    cycles.push((await settledKib(system)) - without);
   }
-  const before = await settledKib();
+  const before = await settledKib(system);
   await makeIdle(system, { from: count, to: 2 * count });
-  const beyond = (await settledKib()) - before;
+  const beyond = (await settledKib(system)) - before;
   return [
     { variant: 'memory', repetitions: cycles.map((kib) => ({ sessionKib: kib / count })) },
     { variant: 'memory, twice as many', repetitions: [{ sessionKib: beyond / count }] },
@@ -105,10 +108,16 @@ async function removeAll({ runtime }: TroupeSystem, count: number): Promise<void
   await Promise.all(numbers(count).map((index) => runtime.session(`s${index}`).delete()));
 }
 
-/** Anonymous memory of the process after its garbage is collected, KiB. */
-async function settledKib(): Promise<number> {
+/** Anonymous memory of the process once every session has left it and its garbage is collected, KiB. */
+async function settledKib({ runtime }: TroupeSystem): Promise<number> {
   const collect = globalThis.gc;
   if (collect === undefined) throw new Error('this measurement needs --expose-gc');
+  const givenUpAt = performance.now() + LEAVING_MS_MAX;
+  while (runtime.metrics().sessionsHot > 0) {
+    if (performance.now() > givenUpAt) throw new Error(`${runtime.metrics().sessionsHot} idle sessions stay in memory`);
+    await delay(POLL_MS);
+  }
+  // The checkpoint behind the last of them.
   await delay(SETTLE_MS);
   const seen: number[] = [];
   for (let index = 0; index < COLLECTIONS; index += 1) {

@@ -279,6 +279,8 @@ export const LOOP_STALL_MS = 1_000;
 export const STORE_CHECK_BYTES_MAX: number = 32 * 1024 * 1024;
 /** Bytes of a store's file of which each entry of the small tables is looked at as well: about 30 ms. */
 export const STORE_CHECK_ENTRIES_BYTES_MAX: number = 8 * 1024 * 1024;
+/** Entries of those tables up to which that is done: five a session, a microsecond or two each. */
+export const STORE_CHECK_ENTRIES_MAX = 16_384;
 /** Pages of a larger store's file looked at before LMDB maps it, from the roots down: about 30 ms. */
 export const STORE_CHECK_PAGES_MAX = 2_048;
 /** Pieces of a store's file, 256 KiB each, a reader without LMDB keeps: 16 MiB. */
@@ -331,3 +333,13 @@ export const RETRY_AFTER_MS_MAX: number = 24 * 3_600_000;
 export const COMMIT_HERE_BYTES_MAX: number = 8 * 1024;
 /** Milliseconds such a commit may take: no longer than a turn of the loop may. */
 export const COMMIT_HERE_MS_MAX = 2;
+/** Bytes of a row of the journal from which its data is compressed: below, the call costs more than a part of a page is worth. */
+export const ROW_PACKED_BYTES_MIN = 512;
+/** Bytes of rows of one flush that are compressed on the session thread: 1 to 5 ms; the rest is on threads of the pool. */
+export const ROWS_PACKED_HERE_BYTES_MAX: number = 1024 * 1024;
+/** Bytes of unpacked rows a journal keeps for the next reader: as many as a few dozen sessions of one tick share. */
+export const ROW_CACHE_BYTES_MAX: number = 1024 * 1024;
+/** UTF-8 bytes of a blob from which it is compressed. */
+export const BLOB_PACKED_BYTES_MIN = 512;
+/** UTF-8 bytes of a blob up to which it is compressed, and beyond which nothing is unpacked: half of the longest string. */
+export const BLOB_PACKED_BYTES_MAX: number = 256 * 1024 * 1024;

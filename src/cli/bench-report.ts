@@ -2,7 +2,7 @@
 import type { DiskFigures } from './bench-disk.ts';
 import { MANY, type WorkFigures } from './bench-workloads.ts';
 import type { Paint } from './surroundings.ts';
-import { left, number, right, wrap } from './text-layout.ts';
+import { counted, left, number, right, wrap } from './text-layout.ts';
 
 /** Everything that was measured, and where. */
 export interface BenchReport {
@@ -24,6 +24,8 @@ const COLUMNS = 79;
 const LABEL_COLUMNS = 37;
 const NUMBER_COLUMNS = 12;
 const SECONDS_A_MINUTE = 60;
+/** Of the cores taken by others: from here on figures are not the machine's own. */
+const BUSY_SHARE = 0.5;
 /** Figures of agents are told with so many digits that mean something. */
 const DIGITS = 2;
 
@@ -49,6 +51,11 @@ export function benchText(report: BenchReport, paint: Paint): string {
   const flush = `${left('flush of the disk, median', LABEL_COLUMNS)}${right(shown(disk.flushMs), NUMBER_COLUMNS)}${right('', NUMBER_COLUMNS)}  ms`;
   const notes = [
     'isolated: the defaults, sessions, model calls and tools on threads of their own; inline: all on one thread. A half-step is one model call and what follows from it. The model answers at once: HTTP, streaming and its tokens come on top.',
+    ...(isBusy(report)
+      ? [
+          `The machine was busy with other work (load ${number(report.load ?? 0, 1)} on ${counted(report.cores, 'core')}): on its own it does more.`,
+        ]
+      : []),
     ...(disk.isMemory
       ? [
           'This directory is in memory: nothing was flushed to a disk. Name one on the disk you mean with --directory DIR.',
@@ -79,6 +86,10 @@ function meaning({ isolated, callsPerMinute }: BenchReport): string {
   const agents = rounded(agentsOf(isolated.manySessions, callsPerMinute));
   const calls = callsPerMinute === 1 ? 'one model call' : `${number(callsPerMinute)} model calls`;
   return `This machine drains about ${number(halfSteps)} half-steps/s: about ${number(agents)} concurrent agents that make ${calls} a minute each.`;
+}
+
+function isBusy({ load, cores }: BenchReport): boolean {
+  return load !== undefined && load > cores * BUSY_SHARE;
 }
 
 function rounded(value: number): number {

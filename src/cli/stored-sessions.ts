@@ -81,10 +81,10 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
   };
 }
 
-/** From the heads, but for sessions that changed since the last checkpoint: a process that was killed wrote no heads. */
+/** From the heads, but for sessions that were at work, or changed since the last checkpoint: theirs are of before. */
 function summaries(journal: Journal): readonly SessionSummary[] {
-  const changed = new Set<SessionKey>();
-  for (const { key } of journal.tail(journal.checkpointed())) changed.add(key);
+  const changed = new Set<SessionKey>(journal.runnable());
+  for (const key of journal.tailKeys(journal.checkpointed())) changed.add(key);
   return journal.names({}).flatMap(([name, key]) => {
     const head = changed.has(key) ? undefined : journal.head(key);
     if (head !== undefined) return [decodeHead(head.data).summary];

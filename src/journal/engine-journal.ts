@@ -23,7 +23,7 @@ import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
 import { CommitGate } from './commit-gate.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Head, Journal, JournalStatistics, Position, SessionKey, StoredEntry, TurnEntry } from './journal.ts';
-import { type LastRow, type LogSource, readSession, readTail, scanLastRows } from './log-reader.ts';
+import { type LastRow, type LogSource, readSession, readTail, scanLastRows, tailSessions } from './log-reader.ts';
 import { listNames, type NameQuery } from './name-list.ts';
 import { positionOf, type Row, rowOf, rowTurns } from './row-codec.ts';
 import { blobAddress, storedJson } from './stored-text.ts';
@@ -125,14 +125,16 @@ export class EngineJournal implements Journal {
       this.#nextRow += 1;
       return lost;
     }
-    const places = entries.map((entry) => this.#touch(entry.key));
+    const places: LastRow[] = [];
+    for (const entry of entries) places.push(this.#touch(entry.key));
     const row = this.#row ?? this.#openRow();
     const turn = row.turns;
     row.turns += 1;
     let bytes = 0;
-    entries.forEach((entry, index) => {
+    for (let index = 0; index < entries.length; index += 1) {
+      const entry = entries[index];
       const place = places[index];
-      if (place === undefined) return;
+      if (entry === undefined || place === undefined) break;
       const stored = storedJson(entry.data);
       if (place.row !== row.number) {
         place.previousRow = place.row;
@@ -146,7 +148,7 @@ export class EngineJournal implements Journal {
         dataBytes: stored.bytes,
       });
       bytes += stored.bytes;
-    });
+    }
     row.bytes += bytes;
     this.#turns += 1;
     if (row.turns >= ROW_TURNS_MAX || row.bytes >= ROW_BYTES_MAX) this.#row = undefined;
@@ -182,13 +184,19 @@ export class EngineJournal implements Journal {
     yield* readTail(this.#source, after, end);
   }
 
+  /** Throws `StoreCorruptError` when a row is missing or damaged. */
+  tailKeys(after: Position): ReadonlySet<SessionKey> {
+    this.#checkOpen();
+    return tailSessions(this.#source, after);
+  }
+
   head(key: SessionKey): Head | undefined {
     this.#checkOpen();
     const pending = this.#gate.find((batch) => (batch.heads.has(key) ? { head: batch.heads.get(key) } : undefined));
     return pending === undefined ? this.#engine.head(key) : pending.head;
   }
 
-  checkpoint(heads: readonly Head[], upTo: Position): void {
+  checkpoint(heads: readonly Head[], upTo: Position, outdated: readonly string[] = []): void {
     this.#checkOpen();
     if (this.#gate.isRefused) return;
     const batch = this.#gate.open;
@@ -203,6 +211,7 @@ export class EngineJournal implements Journal {
     for (const [key, place] of this.#lastRows()) {
       if (place.row > 0) batch.lastRows.set(key, place.row);
     }
+    for (const address of outdated) batch.blobs.set(address, undefined);
     this.#row = undefined;
     batch.checkpoint = { upTo, indexedRow: this.#nextRow - 1 };
     this.#checkpointed = upTo;
@@ -257,8 +266,8 @@ export class EngineJournal implements Journal {
     this.#checkOpen();
     const address = blobAddress(text);
     if (this.#gate.isRefused) return address;
-    const pending = this.#gate.find((batch) => batch.blobs.has(address) || undefined);
-    if (pending === true || this.#engine.hasBlob(address)) return address;
+    const pending = this.#pendingBlob(address);
+    if (pending === undefined ? this.#engine.hasBlob(address) : pending.text !== undefined) return address;
     const batch = this.#gate.open;
     batch.blobs.set(address, text);
     this.#grow(batch, text.length);
@@ -267,7 +276,8 @@ export class EngineJournal implements Journal {
 
   blob(address: string): string | undefined {
     this.#checkOpen();
-    return this.#gate.find((batch) => batch.blobs.get(address)) ?? this.#engine.blob(address);
+    const pending = this.#pendingBlob(address);
+    return pending === undefined ? this.#engine.blob(address) : pending.text;
   }
 
   statistics(): JournalStatistics {
@@ -286,6 +296,10 @@ export class EngineJournal implements Journal {
     } finally {
       await this.#engine.close();
     }
+  }
+
+  #pendingBlob(address: string): { readonly text: string | undefined } | undefined {
+    return this.#gate.find((batch) => (batch.blobs.has(address) ? { text: batch.blobs.get(address) } : undefined));
   }
 
   #checkOpen(): void {

@@ -26,7 +26,7 @@ export interface WriteBatch {
   readonly keys: Map<SessionKey, string | undefined>;
   readonly heads: Map<SessionKey, Head | undefined>;
   readonly lastRows: Map<SessionKey, number | undefined>;
-  readonly blobs: Map<string, string>;
+  readonly blobs: Map<string, string | undefined>;
   nextKey: SessionKey | undefined;
   checkpoint: { readonly upTo: Position; readonly indexedRow: number } | undefined;
   /** UTF-8 bytes of everything in it, roughly. */
@@ -68,8 +68,15 @@ export interface Engine {
   state(): EngineState;
   /** A row's bytes, valid until the next call of any method. */
   row(number: number): Buffer | undefined;
-  /** Up to `limit` rows from `from` on, ascending; the bytes are the caller's. */
-  rows(from: number, limit: number): readonly { readonly number: number; readonly bytes: Buffer }[];
+  /**
+   * Up to `limit` rows from `from` on, ascending; the bytes are the caller's. With `'table'` the data behind header and table may be
+   * missing: it is for those who do not look at it.
+   */
+  rows(
+    from: number,
+    limit: number,
+    part?: 'all' | 'table',
+  ): readonly { readonly number: number; readonly bytes: Buffer }[];
   /** The last row of a session as of `indexedRow`, 0 for none. */
   lastRowOf(key: SessionKey): number;
   keyOf(name: string): SessionKey | undefined;

@@ -89,14 +89,17 @@ export interface Journal {
   read(key: SessionKey, after: Position): Iterable<StoredEntry>;
   /** The entries of all sessions after `after`, oldest first; sessions deleted since are left out. */
   tail(after: Position): Iterable<StoredEntry>;
+  /** The sessions of those entries, each once, and perhaps some deleted since. What they wrote is neither read nor checked. */
+  tailKeys(after: Position): ReadonlySet<SessionKey>;
 
   /** The newest head written for a session. */
   head(key: SessionKey): Head | undefined;
   /**
    * Writes heads, and notes that everything up to `upTo` is contained in heads or belongs to sessions whose heads need
-   * nothing more. Durable with the next flush; lost, recovery replays more.
+   * nothing more. Durable with the next flush; lost, recovery replays more. `outdated` are addresses of blobs that no head names any
+   * more once these are written: they are removed with the same write.
    */
-  checkpoint(heads: readonly Head[], upTo: Position): void;
+  checkpoint(heads: readonly Head[], upTo: Position, outdated?: readonly string[]): void;
   /** What `tail` must replay from: the `upTo` of the last checkpoint, 0 before the first. */
   checkpointed(): Position;
   /** The runnable set as of the last checkpoint; the tail after it may add or remove. Ascending. */

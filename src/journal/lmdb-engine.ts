@@ -7,7 +7,8 @@
  *  L1 every write is one transaction; it runs on lmdb's writer thread, or here where that is the shorter wait (`commit-pace.ts`);
  *  L2 every write holds only if the fence on disk is still the one this engine took, checked inside the transaction (J5);
  *  L3 no cursor and no borrowed buffer outlives the call that made it, so old pages can be used again;
- *  L4 after a rejected write the environment is not written again: `reopen` takes a new one and reads the state from disk.
+ *  L4 rows are put behind all others (E2), checked before the write: LMDB would leave out another without a word;
+ *  L5 after a rejected write the environment is not written again: `reopen` takes a new one and reads the state from disk.
  */
 import { ABORT } from 'lmdb';
 import { asError, StoreLockedError, TroupeError } from '../base/errors.ts';
@@ -16,10 +17,16 @@ import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import type { Head, SessionKey } from './journal.ts';
 import { type LmdbEnvironment, type LmdbOptions, openEnvironment } from './lmdb-environment.ts';
 import { commitCause, corruptError, isMapFull, writeError } from './lmdb-errors.ts';
+import { STORE_FORMAT } from './lmdb-tables.ts';
+import { RowCache } from './row-cache.ts';
 import { encodeRows } from './row-codec.ts';
+import { packRows, unpackRow, unpackTable } from './row-packing.ts';
 import { sealText, unsealText } from './sealed-text.ts';
 import { headText, parseCheckpoint, parseHead } from './store-index.ts';
 import { blobAddress, decodeBlob, encodeBlob } from './stored-text.ts';
+
+/** How a row is put behind all others. */
+const APPEND = { append: true } as const;
 
 /** Opens, or makes, a store and takes the next fence, durably. Rejects as `openEnvironment` and `Engine.write` do. */
 export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
@@ -33,13 +40,16 @@ export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
   }
 }
 
-/** Raises the fence by one; again if another opener was faster. */
+/** Raises the fence by one, and the format to ours; again if another opener was faster. */
 async function takeFence(environment: LmdbEnvironment, directory: string): Promise<number> {
   for (;;) {
+    const format = readNumber(environment, 'format', directory);
     const found = readNumber(environment, 'fence', directory);
     const fence = found + 1;
     const taken = await guardedWrite(environment, directory, found, () => {
       void environment.meta.put('fence', sealText('meta', 'fence', String(fence)), fence);
+      if (format < STORE_FORMAT)
+        void environment.meta.put('format', sealText('meta', 'format', String(STORE_FORMAT)), 0);
     });
     if (taken) return fence;
   }
@@ -80,6 +90,7 @@ class LmdbEngine implements Engine {
   readonly path: string;
   readonly #options: LmdbOptions;
   readonly #pace = new CommitPace();
+  readonly #unpacked = new RowCache();
   #environment: LmdbEnvironment;
   #state: EngineState;
   #isOpen = true;
@@ -98,17 +109,28 @@ class LmdbEngine implements Engine {
 
   row(number: number): Buffer | undefined {
     return this.#reading(() => {
+      const unpacked = this.#unpacked.get(number);
+      if (unpacked !== undefined) return unpacked;
       const bytes = this.#environment.log.getBinaryFast(number);
+      if (bytes === undefined) return undefined;
       // lmdb lends one large buffer with its length overwritten; a view of the true length is what native code sees.
-      return bytes === undefined ? undefined : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+      const stored = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+      const row = unpackRow(stored, number);
+      if (row !== stored) this.#unpacked.add(number, row);
+      return row;
     });
   }
 
-  rows(from: number, limit: number): readonly { readonly number: number; readonly bytes: Buffer }[] {
+  rows(
+    from: number,
+    limit: number,
+    part: 'all' | 'table' = 'all',
+  ): readonly { readonly number: number; readonly bytes: Buffer }[] {
+    const unpack = part === 'table' ? unpackTable : unpackRow;
     return this.#reading(() => {
       const found: { readonly number: number; readonly bytes: Buffer }[] = [];
       for (const { key, value } of this.#environment.log.getRange({ start: from, limit })) {
-        found.push({ number: Number(key), bytes: value });
+        found.push({ number: Number(key), bytes: unpack(value, Number(key)) });
       }
       return found;
     });
@@ -165,7 +187,10 @@ class LmdbEngine implements Engine {
   }
 
   async write(batch: WriteBatch): Promise<void> {
-    const rows = encodeRows(batch.rows);
+    const first = batch.rows[0]?.number;
+    if (first !== undefined && first <= this.#state.lastRow)
+      throw new TroupeError('internal', `L4: row ${first} is there`);
+    const rows = await packRows(encodeRows(batch.rows));
     const startedAt = performance.now();
     if (this.#pace.isHere(batch.bytes) && (await this.#writeHere(batch, rows))) {
       this.#pace.tookHere(performance.now() - startedAt);
@@ -186,6 +211,7 @@ class LmdbEngine implements Engine {
     this.#isOpen = false;
     this.#environment = await openEnvironment(this.#options);
     this.#isOpen = true;
+    this.#unpacked.clear();
     this.#state = this.#readState();
     await this.#guarded(() => {
       void this.#environment.meta.put('probe', sealText('meta', 'probe', String(this.fence)), 0);
@@ -235,7 +261,9 @@ class LmdbEngine implements Engine {
     const { log, names, keys, heads, lastRows, runnable, blobs, meta } = this.#environment;
     rows.forEach((bytes, index) => {
       const row = batch.rows[index];
-      if (row !== undefined) void log.put(row.number, bytes);
+      // Numbers rise (E2): told so, LMDB fills its pages instead of leaving half of each free.
+      // Such a put has a promise of its own, which rejects with the commit's: that one is heard.
+      if (row !== undefined) log.put(row.number, bytes, APPEND).catch(() => undefined);
     });
     for (const [name, key] of batch.names) {
       if (key === undefined) void names.remove(name);
@@ -255,7 +283,10 @@ class LmdbEngine implements Engine {
       if (row === undefined) void lastRows.remove(key);
       else void lastRows.put(key, sealText('lastRows', key, String(row)));
     }
-    for (const [address, text] of batch.blobs) void blobs.put(address, encodeBlob(text));
+    for (const [address, text] of batch.blobs) {
+      if (text === undefined) void blobs.remove(address);
+      else void blobs.put(address, encodeBlob(text));
+    }
     if (batch.nextKey !== undefined) {
       void meta.put('nextKey', sealText('meta', 'nextKey', String(batch.nextKey)), 0);
     }

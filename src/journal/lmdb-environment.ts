@@ -35,11 +35,17 @@ export interface LmdbOptions {
   readonly mapSizeBytes?: number;
 }
 
+/** A table whose entries are put behind all others: LMDB then fills its pages. `append` is missing from lmdb's types of `put`. */
+export interface AppendedTable {
+  /** The key must be above all in the table; what is not is not written. */
+  put(key: number, value: Buffer, options: { readonly append: true }): Promise<boolean>;
+}
+
 /** An open environment and its tables. */
 export interface LmdbEnvironment {
   readonly root: RootDatabase<unknown, Key>;
   /** Row number -> row. */
-  readonly log: Database<Buffer, number>;
+  readonly log: Database<Buffer, number> & AppendedTable;
   readonly names: Database<string, string>;
   readonly keys: Database<string, number>;
   readonly heads: Database<string, number>;

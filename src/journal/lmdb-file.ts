@@ -2,18 +2,24 @@
  * A look at an LMDB file before LMDB maps it. LMDB trusts its file: a foreign, cut or damaged one ends the process with a signal,
  * which no one can catch, or is met as a smaller store. Reads only.
  *
- * Of a file up to `STORE_CHECK_ENTRIES_BYTES_MAX` everything that is not guarded elsewhere is looked at: all pages and their order,
- * the free list, all entries of the small tables and blobs, and whether the tables agree. Rows, blobs and entries have checksums of their
- * own, which the read that meets them checks; what a larger store does not notice at once is an entry that cannot be found any
- * more, as its key was damaged. Up to `STORE_CHECK_BYTES_MAX` all pages are looked at; of a larger file `STORE_CHECK_PAGES_MAX`,
- * those nearest to the roots: damage further down may end the process when LMDB meets it. `troupe doctor` looks at all of it.
+ * Of a file up to `STORE_CHECK_ENTRIES_BYTES_MAX`, with up to `STORE_CHECK_ENTRIES_MAX` entries beside its rows, everything that is
+ * not guarded elsewhere is looked at: all pages and their order, the free list, all entries of the small tables and blobs, and
+ * whether the tables agree. Rows, blobs and entries have checksums of their own, which the read that meets them checks; what a
+ * larger store does not notice at once is an entry that cannot be found any more, as its key was damaged. Up to
+ * `STORE_CHECK_BYTES_MAX` all pages are looked at; of a larger file `STORE_CHECK_PAGES_MAX`, those nearest to the roots: damage
+ * further down may end the process when LMDB meets it. `troupe doctor` looks at all of it.
  */
 import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { STORE_CHECK_BYTES_MAX, STORE_CHECK_ENTRIES_BYTES_MAX, STORE_CHECK_PAGES_MAX } from '../base/bounds.ts';
+import {
+  STORE_CHECK_BYTES_MAX,
+  STORE_CHECK_ENTRIES_BYTES_MAX,
+  STORE_CHECK_ENTRIES_MAX,
+  STORE_CHECK_PAGES_MAX,
+} from '../base/bounds.ts';
 import { StoreVersionError } from '../base/errors.ts';
 import { damageError } from './lmdb-errors.ts';
-import { type LeafNode, PageDamage, PageFile, type PageTree } from './lmdb-pages.ts';
+import { type LeafNode, PageDamage, PageFile, type PageMeta, type PageTree } from './lmdb-pages.ts';
 import { STORE_FORMAT } from './lmdb-tables.ts';
 import { walkPages } from './page-walk.ts';
 import { StoreIndex, wrongTables } from './store-index.ts';
@@ -51,12 +57,14 @@ function checkOnce(path: string): void {
   try {
     const meta = file.meta();
     const index = new StoreIndex();
-    const withEntries = file.size <= STORE_CHECK_ENTRIES_BYTES_MAX;
+    const withEntries =
+      file.size <= STORE_CHECK_ENTRIES_BYTES_MAX && entriesBesideRows(file, meta) <= STORE_CHECK_ENTRIES_MAX;
+    const wants = (tree: PageTree): boolean => withEntries || tree.name === 'meta' || tree === meta.main;
     const entry = (tree: PageTree, node: LeafNode): void => {
-      if (withEntries || tree.name === 'meta') index.add(file, tree, node);
+      if (wants(tree)) index.add(file, tree, node);
     };
     const pagesMax = file.size <= STORE_CHECK_BYTES_MAX ? undefined : STORE_CHECK_PAGES_MAX;
-    const { tables } = walkPages(file, meta, { entry }, pagesMax);
+    const { tables } = walkPages(file, meta, { entry, wants }, pagesMax);
     checkFormat(path, index.format);
     for (const reason of wrongTables(tables)) throw new PageDamage(reason);
     for (const damage of index.damaged) throw damage;
@@ -66,6 +74,13 @@ function checkOnce(path: string): void {
   } finally {
     file.close();
   }
+}
+
+/** What the tables' records say they hold; they stand in one page. */
+function entriesBesideRows(file: PageFile, { main }: PageMeta): number {
+  const page = main.root === undefined ? undefined : file.treePage(main.root, main);
+  if (page?.kind !== 'leaf') return 0;
+  return page.nodes.reduce((sum, { tree }) => sum + (tree === undefined || tree.name === 'log' ? 0 : tree.entries), 0);
 }
 
 function checkFormat(path: string, format: number | undefined): void {

@@ -97,6 +97,15 @@ export type TreePage =
   | { readonly kind: 'branch'; readonly nodes: readonly BranchNode[] }
   | { readonly kind: 'leaf'; readonly nodes: readonly LeafNode[] };
 
+/** A page of a tree whose head and table of entries are right. */
+export interface PageFrame {
+  readonly number: number;
+  readonly kind: TreePage['kind'];
+  readonly bytes: Buffer;
+  /** Where its entries begin, in the order of their keys. */
+  readonly places: readonly number[];
+}
+
 /** See the head of the file. */
 export class PageFile {
   readonly path: string;
@@ -190,6 +199,13 @@ export class PageFile {
 
   /** A page of `tree`; throws `PageDamage` unless it is one. Call `meta` first. */
   treePage(number: number, tree: PageTree): TreePage {
+    const frame = this.frame(number);
+    const nodes = frame.kind === 'leaf' ? this.leafNodes(frame, tree) : this.branchNodes(frame);
+    return { kind: frame.kind, nodes } as TreePage;
+  }
+
+  /** The frame of a page of a tree, without looking into its entries. Throws as `treePage`. */
+  frame(number: number): PageFrame {
     this.#checkPlace(number);
     const size = this.#pageBytes;
     const page = this.bytes(number * size, size);
@@ -205,19 +221,46 @@ export class PageFile {
     if (isOdd || lower === 0) throw new PageDamage('its table of entries is damaged', number);
     const places: number[] = [];
     for (let at = 0; at < lower; at += 2) {
-      const place = page.readUInt16LE(PAGE_HEADER_BYTES + at);
+      const place = word(page, PAGE_HEADER_BYTES + at);
       if (place < upper || place + NODE_HEADER_BYTES > body) throw new PageDamage('an entry lies outside', number);
       places.push(PAGE_HEADER_BYTES + place);
     }
-    if (flags === LEAF_FLAG) return { kind: 'leaf', nodes: places.map((at) => this.#leafNode(page, number, at, tree)) };
-    const nodes = places.map((at, index): BranchNode => {
-      const key = keyAt(page, number, at);
+    return { number, kind: flags === LEAF_FLAG ? 'leaf' : 'branch', bytes: page, places };
+  }
+
+  /** The entries of a branch page. Throws `PageDamage`. */
+  branchNodes({ bytes, number, places }: PageFrame): readonly BranchNode[] {
+    return places.map((at, index): BranchNode => {
+      const key = keyAt(bytes, number, at);
       if (key.length === 0 && index > 0) throw new PageDamage('an entry without a key', number);
-      const child = page.readUInt32LE(at) + page.readUInt16LE(at + 4) * UINT32;
+      const child = bytes.readUInt32LE(at) + bytes.readUInt16LE(at + 4) * UINT32;
       this.#checkPlace(child);
       return { key, page: child };
     });
-    return { kind: 'branch', nodes };
+  }
+
+  /** The entries of a leaf page. Throws `PageDamage`. */
+  leafNodes({ bytes, number, places }: PageFrame, tree: PageTree): readonly LeafNode[] {
+    return places.map((at) => this.#leafNode(bytes, number, at, tree));
+  }
+
+  /**
+   * Checks the entries of a leaf page as `leafNodes` does, and gives those alone whose values lie elsewhere or are tables: a
+   * page of a small table has two hundred that nobody asks for.
+   */
+  distantNodes({ bytes, number, places }: PageFrame, tree: PageTree): readonly LeafNode[] {
+    const distant: LeafNode[] = [];
+    const isInteger = (tree.flags & INTEGER_KEY_FLAG) !== 0;
+    for (const at of places) {
+      const keyBytes = word(bytes, at + 6);
+      const end = at + NODE_HEADER_BYTES + keyBytes + bytes.readUInt32LE(at);
+      const isPlain = word(bytes, at + 4) === 0 && keyBytes > 0 && end <= this.#pageBytes;
+      // What is not plainly right is looked at whole, and told as it always is.
+      if (!isPlain || (isInteger && keyBytes !== 4 && keyBytes !== 8)) {
+        distant.push(this.#leafNode(bytes, number, at, tree));
+      }
+    }
+    return distant;
   }
 
   /** The header of a value's overflow pages is what its entry says. Throws `PageDamage`. */
@@ -314,14 +357,62 @@ export function compareKeys(a: Buffer, b: Buffer, tree: PageTree): number {
 
 /** The number in a key of a table of integers. */
 export function integerOf(key: Buffer): number {
-  return key.length === 8 ? readNumber(key, 0) : key.readUInt32LE(0);
+  return integerAt(key, 0, key.length);
+}
+
+/** The key of an entry. Throws `PageDamage` when it lies outside. */
+export function entryKey({ bytes, number, places }: PageFrame, index: number): Buffer {
+  return keyAt(bytes, number, places[index] ?? 0);
+}
+
+/**
+ * True when the keys of a page's entries rise, from the one at `first` on. Without a buffer for each: a look at a store compares
+ * hundreds of thousands. Throws `PageDamage` for a key that lies outside.
+ */
+export function doKeysRise({ bytes, number, places }: PageFrame, first: number, tree: PageTree): boolean {
+  const isInteger = (tree.flags & INTEGER_KEY_FLAG) !== 0;
+  let startBefore = 0;
+  let endBefore = 0;
+  for (let index = first; index < places.length; index += 1) {
+    const start = (places[index] ?? 0) + NODE_HEADER_BYTES;
+    const end = start + word(bytes, start - 2);
+    if (end > bytes.length) throw new PageDamage('a key lies outside', number);
+    if (index > first) {
+      const isAbove = isInteger
+        ? integerAt(bytes, start, end) > integerAt(bytes, startBefore, endBefore)
+        : isTextAbove(bytes, start, end, startBefore, endBefore);
+      if (!isAbove) return false;
+    }
+    startBefore = start;
+    endBefore = end;
+  }
+  return true;
+}
+
+/** The bytes of one key stand behind those of another. */
+function isTextAbove(bytes: Buffer, start: number, end: number, startBefore: number, endBefore: number): boolean {
+  const length = Math.min(end - start, endBefore - startBefore);
+  for (let index = 0; index < length; index += 1) {
+    const difference = (bytes[start + index] ?? 0) - (bytes[startBefore + index] ?? 0);
+    if (difference !== 0) return difference > 0;
+  }
+  return end - start > endBefore - startBefore;
+}
+
+function integerAt(bytes: Buffer, start: number, end: number): number {
+  return end - start === 8 ? readNumber(bytes, start) : bytes.readUInt32LE(start);
 }
 
 function keyAt(page: Buffer, number: number, at: number): Buffer {
   const start = at + NODE_HEADER_BYTES;
-  const end = start + page.readUInt16LE(at + 6);
+  const end = start + word(page, at + 6);
   if (end > page.length) throw new PageDamage('a key lies outside', number);
   return page.subarray(start, end);
+}
+
+/** 16 bits. */
+function word(bytes: Buffer, at: number): number {
+  return (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
 }
 
 function parseMeta(bytes: Buffer): PageMeta {

@@ -1,7 +1,10 @@
 /** The tables of a journal's environment, and how LMDB keeps their keys. */
 
-/** Version of everything in the environment; a store of a higher one is not opened. */
-export const STORE_FORMAT = 1;
+/**
+ * Version of everything in the environment; a store of a higher one is not opened, one of a lower one is raised to it when it is
+ * opened to be written. 2: rows and blobs may be packed.
+ */
+export const STORE_FORMAT = 2;
 
 /** The file of an environment. */
 export const DATA_FILE = 'data.mdb';

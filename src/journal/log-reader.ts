@@ -7,7 +7,16 @@ import { StoreCorruptError } from '../base/errors.ts';
 import type { Engine } from './engine.ts';
 import type { Position, SessionKey, StoredEntry } from './journal.ts';
 import { corruptError } from './lmdb-errors.ts';
-import { decodeRow, positionOf, type Row, type RowSlice, rowOf, rowSessions, sliceRow } from './row-codec.ts';
+import {
+  decodeRow,
+  positionOf,
+  type Row,
+  type RowSlice,
+  rowOf,
+  rowSessions,
+  sessionsFrom,
+  sliceRow,
+} from './row-codec.ts';
 
 /** Where rows come from. */
 export interface LogSource {
@@ -78,13 +87,36 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
 }
 
 /**
+ * The sessions with entries after `after`, removed ones too, in the order in which they were first written there. Looks at the
+ * tables of the rows only: what was written is read when its session is. Throws `StoreCorruptError`.
+ */
+export function tailSessions(source: LogSource, after: Position): ReadonlySet<SessionKey> {
+  const found = new Set<SessionKey>();
+  const first = rowOf(after);
+  let next = first;
+  for (;;) {
+    const stored = source.engine.rows(next, SCAN_ROWS, 'table');
+    if (stored.length === 0) break;
+    for (const { number, bytes } of stored) {
+      const turn = number === first ? after - positionOf(first, 0) + 1 : 0;
+      for (const key of located(source.engine, () => sessionsFrom(bytes, number, turn))) found.add(key);
+      next = number + 1;
+    }
+  }
+  for (const row of source.unwrittenRows(next)) {
+    for (const { key, turn } of row.entries) if (positionOf(row.number, turn) > after) found.add(key);
+  }
+  return found;
+}
+
+/**
  * The last rows of the sessions written after row `indexedRow`, from what is durable. Throws `StoreCorruptError`. Bounded by
  * what lies between two checkpoints.
  */
 export function scanLastRows(engine: Engine, indexedRow: number): Map<SessionKey, LastRow> {
   const found = new Map<SessionKey, LastRow>();
   for (let next = indexedRow + 1; ; ) {
-    const stored = engine.rows(next, SCAN_ROWS);
+    const stored = engine.rows(next, SCAN_ROWS, 'table');
     if (stored.length === 0) return found;
     for (const { number, bytes } of stored) {
       for (const [key, previousRow] of located(engine, () => rowSessions(bytes, number))) {

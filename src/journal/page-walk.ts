@@ -3,12 +3,24 @@
  * lies where its parent says, holds keys in order and within its parent's bounds; each table has the pages, entries and depth
  * its record says; no free page is in use.
  */
-import { compareKeys, type LeafNode, PageDamage, type PageFile, type PageMeta, type PageTree } from './lmdb-pages.ts';
+import {
+  compareKeys,
+  doKeysRise,
+  entryKey,
+  type LeafNode,
+  PageDamage,
+  type PageFile,
+  type PageFrame,
+  type PageMeta,
+  type PageTree,
+} from './lmdb-pages.ts';
 
 /** What a walk meets. */
 export interface WalkVisitor {
   /** An entry of a table, in key order. Thrown `PageDamage` is told as any other. */
   entry?(tree: PageTree, node: LeafNode): void;
+  /** False: of this table's entries only those are told whose values lie in pages of their own. Missing: all are told. */
+  wants?(tree: PageTree): boolean;
   /** Damage; what lies below it is left out. Without this the first one is thrown. */
   damage?(damage: PageDamage, tree: PageTree): void;
 }
@@ -56,6 +68,9 @@ class Walk {
   readonly #tables: PageTree[] = [];
   #freePages = 0;
   #seen = 0;
+  #stepsMax = Number.POSITIVE_INFINITY;
+  /** Pages are left out that would never have been come to. */
+  #isCut = false;
 
   constructor(file: PageFile, meta: PageMeta, visitor: WalkVisitor) {
     this.#file = file;
@@ -66,6 +81,7 @@ class Walk {
   }
 
   run(pagesMax: number | undefined): WalkResult {
+    this.#stepsMax = pagesMax ?? Number.POSITIVE_INFINITY;
     const steps: Step[] = [];
     const push = (tree: PageTree): void => {
       this.#tallies.set(tree, { branchPages: 0, leafPages: 0, overflowPages: 0, entries: 0, isDamaged: false });
@@ -85,7 +101,7 @@ class Walk {
     // Last: what is free must not be in use.
     push(this.#meta.free);
     run();
-    const isWhole = at >= steps.length;
+    const isWhole = at >= steps.length && !this.#isCut;
     if (isWhole) for (const [tree, tally] of this.#tallies) this.#compare(tree, tally);
     return { tables: this.#tables, pagesSeen: this.#seen, freePages: this.#freePages, isWhole };
   }
@@ -111,28 +127,36 @@ class Walk {
     if (tally === undefined) return;
     this.#seen += 1;
     this.#use(page, 1);
-    const found = this.#file.treePage(page, tree);
-    if ((found.kind === 'leaf') !== (depth === tree.depth)) throw new PageDamage('it stands at another level', page);
-    // The first key of a branch page is not used, and may be a former one.
-    this.#checkOrder(found.kind === 'branch' ? found.nodes.slice(1) : found.nodes, page, tree, low, high);
+    const found = this.#file.frame(page);
     if (found.kind === 'branch') {
+      const nodes = this.#file.branchNodes(found);
+      this.#checkFrame(found, tree, depth, low, high);
       tally.branchPages += 1;
-      const below = found.nodes.map((node, index): Step => {
-        const next = found.nodes[index + 1]?.key ?? high;
+      // Level by level none is ever taken out: what comes after as many as are looked at is not come to.
+      const room = isDeep ? nodes.length : Math.min(nodes.length, this.#stepsMax - steps.length);
+      if (room < nodes.length) this.#isCut = true;
+      const below = nodes.slice(0, Math.max(0, room)).map((node, index): Step => {
+        const next = nodes[index + 1]?.key ?? high;
         return { tree, page: node.page, depth: depth + 1, low: index === 0 ? low : node.key, high: next };
       });
       steps.push(...(isDeep ? below.reverse() : below));
       return;
     }
+    const nodes = this.#wants(tree) ? this.#file.leafNodes(found, tree) : this.#file.distantNodes(found, tree);
+    this.#checkFrame(found, tree, depth, low, high);
     tally.leafPages += 1;
-    tally.entries += found.nodes.length;
-    for (const node of found.nodes) {
+    tally.entries += found.places.length;
+    for (const node of nodes) {
       try {
         this.#entry(tree, node, tally, push, isDeep);
       } catch (error) {
         this.#damaged(error, tree);
       }
     }
+  }
+
+  #wants(tree: PageTree): boolean {
+    return tree === this.#meta.free || this.#visitor.wants?.(tree) !== false;
   }
 
   #entry(tree: PageTree, node: LeafNode, tally: Tally, push: (tree: PageTree) => void, isDeep: boolean): void {
@@ -151,21 +175,23 @@ class Walk {
     push(node.tree);
   }
 
-  /** Keys rise, and lie between those of the parent. */
-  #checkOrder(
-    nodes: readonly { readonly key: Buffer }[],
-    page: number,
+  /** Its level is right; keys rise, and lie between those of the parent. */
+  #checkFrame(
+    found: PageFrame,
     tree: PageTree,
+    depth: number,
     low: Buffer | undefined,
     high: Buffer | undefined,
   ): void {
-    let before = low;
-    for (const [index, { key }] of nodes.entries()) {
-      const order = before === undefined ? 1 : compareKeys(key, before, tree);
-      if (order < 0 || (order === 0 && index > 0)) throw new PageDamage('its keys do not rise', page);
-      before = key;
-    }
-    if (high !== undefined && before !== undefined && compareKeys(before, high, tree) >= 0) {
+    const page = found.number;
+    if ((found.kind === 'leaf') !== (depth === tree.depth)) throw new PageDamage('it stands at another level', page);
+    // The first key of a branch page is not used, and may be a former one.
+    const first = found.kind === 'branch' ? 1 : 0;
+    const last = found.places.length - 1;
+    if (last < first) return;
+    const isBehind = low === undefined || compareKeys(entryKey(found, first), low, tree) >= 0;
+    if (!isBehind || !doKeysRise(found, first, tree)) throw new PageDamage('its keys do not rise', page);
+    if (high !== undefined && compareKeys(entryKey(found, last), high, tree) >= 0) {
       throw new PageDamage('a key belongs to another page', page);
     }
   }

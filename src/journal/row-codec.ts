@@ -1,5 +1,5 @@
 /**
- * Rows of the log. One row holds the turns appended between two flushes, up to `ROW_TURNS_MAX` and `ROW_BYTES_MAX`, in order.
+ * Rows of the log, plain; see `row-packing.ts` for how they lie on disk. One row holds the turns appended between two flushes, up to `ROW_TURNS_MAX` and `ROW_BYTES_MAX`, in order.
  *
  * Bytes, little-endian:
  *
@@ -130,6 +130,29 @@ export function rowSessions(bytes: Buffer, row: number): readonly (readonly [Ses
   return sessions;
 }
 
+/** The sessions of the turns of a row from `turn` on, in their order; a key may come twice. Throws `StoreCorruptError`. */
+export function sessionsFrom(bytes: Buffer, row: number, turn: number): readonly SessionKey[] {
+  const sessions: SessionKey[] = [];
+  walk(bytes, row, (key, entryTurn) => {
+    if (entryTurn >= turn) sessions.push(key);
+  });
+  return sessions;
+}
+
+/** Where a row's data begins by its header, which is not checked. */
+export function dataStart(bytes: Buffer): number {
+  return HEADER_BYTES + (bytes.length < HEADER_BYTES ? 0 : bytes.readUInt32LE(4)) * ENTRY_BYTES;
+}
+
+/** Bytes of a row's data by its header and table, which are checked; the data need not be there. Throws `StoreCorruptError`. */
+export function rowDataBytes(bytes: Buffer, row: number): number {
+  let all = 0;
+  walk(bytes, row, (_key, _turn, _previousRow, _dataAt, dataBytes) => {
+    all += dataBytes;
+  });
+  return all;
+}
+
 /** The number of turns in a row. Throws `StoreCorruptError`. */
 export function rowTurns(bytes: Buffer, row: number): number {
   checkHeader(bytes, row);
@@ -165,13 +188,13 @@ function walk(bytes: Buffer, row: number, visit: EntryVisitor): void {
 
 /** Checks everything but the data; returns the number of entries. */
 function checkHeader(bytes: Buffer, row: number): number {
-  if (bytes.length < HEADER_BYTES || bytes[0] !== MAGIC) throw corrupt(row, 'not a row of the log');
-  if (bytes[1] !== ROW_FORMAT) throw corrupt(row, `row format ${bytes[1]}`);
+  if (bytes.length < HEADER_BYTES || bytes[0] !== MAGIC) throw corruptRow(row, 'not a row of the log');
+  if (bytes[1] !== ROW_FORMAT) throw corruptRow(row, `row format ${bytes[1]}`);
   const count = bytes.readUInt32LE(4);
   const tableEnd = HEADER_BYTES + count * ENTRY_BYTES;
-  if (tableEnd > bytes.length) throw corrupt(row, 'the row is cut short');
-  if (bytes.readUInt32LE(16) !== headerChecksum(bytes, tableEnd)) throw corrupt(row, 'checksum of the row');
-  if (bytes.readDoubleLE(8) !== row) throw corrupt(row, 'the row stands in another row’s place');
+  if (tableEnd > bytes.length) throw corruptRow(row, 'the row is cut short');
+  if (bytes.readUInt32LE(16) !== headerChecksum(bytes, tableEnd)) throw corruptRow(row, 'checksum of the row');
+  if (bytes.readDoubleLE(8) !== row) throw corruptRow(row, 'the row stands in another row’s place');
   return count;
 }
 
@@ -181,12 +204,13 @@ function headerChecksum(bytes: Buffer, tableEnd: number): number {
 }
 
 function decodeData(bytes: Buffer, row: number, at: number, length: number, checksum: number): string {
-  if (at + length > bytes.length) throw corrupt(row, 'the row is cut short');
+  if (at + length > bytes.length) throw corruptRow(row, 'the row is cut short');
   const data = bytes.subarray(at, at + length);
-  if (crc32(data) !== checksum) throw corrupt(row, 'checksum of an entry');
+  if (crc32(data) !== checksum) throw corruptRow(row, 'checksum of an entry');
   return data.toString('utf8');
 }
 
-function corrupt(row: number, reason: string): StoreCorruptError {
-  return new StoreCorruptError(`row ${row} of the journal cannot be read: ${reason}`, { data: { row, reason } });
+/** What is thrown for a row that is not what was written. */
+export function corruptRow(row: number, reason: string, cause?: Error): StoreCorruptError {
+  return new StoreCorruptError(`row ${row} of the journal cannot be read: ${reason}`, { cause, data: { row, reason } });
 }

@@ -6,6 +6,7 @@ import { PageDamage, type PageFile, type PageMeta, type PageTree } from './lmdb-
 import { TABLE_FLAGS, type TableName } from './lmdb-tables.ts';
 import { walkPages } from './page-walk.ts';
 import { rowTurns } from './row-codec.ts';
+import { unpackTable } from './row-packing.ts';
 import { StoreIndex, wrongTables } from './store-index.ts';
 
 /** What was gathered. */
@@ -86,7 +87,7 @@ function leafPage(
 function isWhole(file: PageFile, piece: StoreIndex): boolean {
   for (const [row, { offset, length }] of piece.rows) {
     try {
-      rowTurns(file.bytes(offset, length), row);
+      rowTurns(unpackTable(file.bytes(offset, length), row), row);
     } catch {
       return false;
     }

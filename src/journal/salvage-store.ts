@@ -13,6 +13,7 @@ import type { SessionKey, StoredEntry } from './journal.ts';
 import { PageFile } from './lmdb-pages.ts';
 import { DATA_FILE } from './lmdb-tables.ts';
 import { decodeRow, positionOf, type RowEntry, rowSessions, sliceRow } from './row-codec.ts';
+import { unpackRow, unpackTable } from './row-packing.ts';
 import { gatherIndex, type SalvageIndex } from './salvage-index.ts';
 import { refuseIfOwned } from './store-lock.ts';
 import { readManifest, type StoreManifest, shardDirectory } from './store-manifest.ts';
@@ -73,7 +74,7 @@ export class SalvageShard {
     for (const { row, previousRow } of this.#links.get(key) ?? []) {
       if (previousRow !== before)
         throw this.#corrupt(row, `row ${previousRow}, which comes before row ${row}, is lost`);
-      for (const { turn, data } of sliceRow(this.#row(row), row, key)?.entries ?? []) {
+      for (const { turn, data } of sliceRow(unpackRow(this.#row(row), row), row, key)?.entries ?? []) {
         yield { key, position: positionOf(row, turn), data };
       }
       before = row;
@@ -95,9 +96,10 @@ export class SalvageShard {
   #readRows(): void {
     for (const row of [...this.contents.index.rows.keys()].sort((a, b) => a - b)) {
       try {
-        const bytes = this.#row(row);
-        for (const [key, previousRow] of rowSessions(bytes, row)) this.#link(key, { row, previousRow });
-        this.#countTurns(decodeRow(bytes, row));
+        const stored = this.#row(row);
+        for (const [key, previousRow] of rowSessions(unpackTable(stored, row), row))
+          this.#link(key, { row, previousRow });
+        this.#countTurns(decodeRow(unpackRow(stored, row), row));
       } catch (error) {
         const reason = error instanceof TroupeError ? error.data['reason'] : undefined;
         this.findings.push({ path: this.path, reason: String(reason ?? asError(error).message), row });

@@ -1,12 +1,10 @@
 /** The door for what a provider answers: an unknown value becomes a `ModelResponse` that can be stored and sent again. Pure. */
+import type { Draft } from '../base/draft.ts';
 import { describeValue } from '../base/errors.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson } from '../base/json.ts';
 import type { ContentBlock, Usage } from '../base/messages.ts';
 import { protocolError } from './model-error.ts';
 import type { ModelResponse } from './provider.ts';
-
-/** While it is built. */
-type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 const NOTHING: Readonly<Record<string, unknown>> = {};
 
@@ -36,7 +34,7 @@ export function checkResponse(value: unknown): ModelResponse {
   }
   const blocks: ContentBlock[] = [];
   for (let index = 0; index < content.length; index += 1) blocks.push(checkBlock(content[index], index));
-  const response: Writable<ModelResponse> = {
+  const response: Draft<ModelResponse> = {
     content: blocks,
     stop_reason: stopReason ?? null,
     usage: readUsage(value['usage']),
@@ -52,7 +50,7 @@ export function readUsage(value: unknown): Usage {
   const usage = isRecord(value) ? value : NOTHING;
   const created = tokenCount(usage['cache_creation_input_tokens']);
   const read = tokenCount(usage['cache_read_input_tokens']);
-  const counts: Writable<Usage> = {
+  const counts: Draft<Usage> = {
     input_tokens: tokenCount(usage['input_tokens']) ?? 0,
     output_tokens: tokenCount(usage['output_tokens']) ?? 0,
   };

@@ -3,9 +3,11 @@
  * (architecture §4).
  *
  * Owns: which sessions changed since the last checkpoint. Does not own: the journal.
- *  K1 a checkpoint covers every session changed since the one before, so the tail before it need not be replayed;
+ *  K1 a checkpoint covers every session changed since the one before, so the tail before it need not be replayed: by a head, or,
+ *     while the session works on, by the head that named it runnable. That one ages; whoever reads heads alone asks `runnable`;
  *  K2 no timer runs while nothing changed (A11);
- *  K3 a session that was dropped counts as changed until it was read again: it is taken for one that has work.
+ *  K3 a session that was dropped counts as changed until it was read again: it is taken for one that has work;
+ *  K4 a snapshot is removed by the write of a head of its session that names another, and by no other.
  */
 
 import { isRunnable, type SessionActor } from '../../actors/session-actor.ts';
@@ -13,7 +15,7 @@ import { CHECKPOINT_INTERVAL_MS, type ShardBounds } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Head, Journal, SessionKey } from '../journal/journal.ts';
 import { snapshotState } from '../session/state.ts';
-import { encodeHead, summaryOf } from './head.ts';
+import { decodeHead, encodeHead, summaryOf } from './head.ts';
 
 /** See the head of the file. */
 export class Checkpointer {
@@ -25,6 +27,8 @@ export class Checkpointer {
   readonly #passive = new Map<number, Head>();
   /** Sessions dropped since the last checkpoint. */
   readonly #dropped = new Map<SessionKey, SessionActor>();
+  /** Addresses of the snapshots of each session that got a new one since the last checkpoint: all but one go (K4). */
+  readonly #snapshots = new Map<SessionKey, Set<string>>();
   #position = 0;
   #turns = 0;
   #holds = 0;
@@ -77,6 +81,8 @@ export class Checkpointer {
     this.#changed.delete(actor);
     this.#passive.delete(actor.key);
     this.#dropped.delete(actor.key);
+    // The head on disk names one of them, and stays.
+    this.#snapshots.delete(actor.key);
   }
 
   /** The state of this actor is not that of the log, which may hold turns since the last checkpoint (K3). */
@@ -90,7 +96,7 @@ export class Checkpointer {
     for (const actor of actors) if (this.#changed.has(actor)) this.#takeSnapshot(actor);
     // Closed before all that was interrupted could be read: the tail is replayed from where it was.
     if (this.#holds > 0) this.#position = this.#journal.checkpointed();
-    this.#write();
+    this.#write(true);
   }
 
   #schedule(): void {
@@ -98,16 +104,27 @@ export class Checkpointer {
     else this.#timer ??= this.#clock.setTimer(() => this.#write(), CHECKPOINT_INTERVAL_MS);
   }
 
-  #write(): void {
+  /** `isLast`: every head as it stands. */
+  #write(isLast = false): void {
     this.#clearTimer();
     this.#turns = 0;
     const heads = [...this.#passive.values()];
-    for (const actor of this.#changed) heads.push(headOf(actor));
+    const isCovered = this.#changed.size + this.#passive.size + this.#dropped.size > 0;
+    for (const actor of this.#changed) {
+      // At work, so it stays in memory, and the next open reads its log in any case: a head each time is as much writing as its turns.
+      if (!isLast && actor.isHeadRunnable && actor.state.state !== 'idle') continue;
+      const head = headOf(actor);
+      actor.isHeadRunnable = head.runnable;
+      heads.push(head);
+    }
     for (const actor of this.#dropped.values()) heads.push({ ...headOf(actor), runnable: true });
     this.#passive.clear();
     this.#changed.clear();
     this.#dropped.clear();
-    if (heads.length > 0) this.#journal.checkpoint(heads, this.#position);
+    if (!isCovered) return;
+    const outdated = heads.flatMap((head) => this.#outdatedBy(head));
+    this.#snapshots.clear();
+    this.#journal.checkpoint(heads, this.#position, outdated);
   }
 
   #clearTimer(): void {
@@ -115,9 +132,20 @@ export class Checkpointer {
     this.#timer = undefined;
   }
 
+  /** A session may be read again from an older head before its newest is written, so the head itself says which one stays. */
+  #outdatedBy({ key, data }: Head): readonly string[] {
+    const known = this.#snapshots.get(key);
+    if (known === undefined) return [];
+    const named = decodeHead(data).snapshot?.address;
+    return [...known].filter((address) => address !== named);
+  }
+
   #takeSnapshot(actor: SessionActor): void {
     if (actor.turnsSinceSnapshot < this.#bounds.snapshotTurns) return;
     const address = this.#journal.putBlob(snapshotState(actor.state));
+    const known = this.#snapshots.get(actor.key) ?? new Set();
+    if (actor.snapshot !== undefined) known.add(actor.snapshot.address);
+    this.#snapshots.set(actor.key, known.add(address));
     actor.snapshot = { address, position: actor.position };
     actor.turnsSinceSnapshot = 0;
   }

@@ -6,7 +6,7 @@
  *     so that a bound that is met all the time does not cost a walk over the holes at the front of a map each time;
  *  Q2 of children that have ended, whom hardly anybody wakes again, at most `ENDED_SESSIONS_MAX` stay;
  *  Q3 nobody stays for longer than `SESSION_IDLE_MS`, or half as long again, after its last use;
- *  Q4 one timer for all, none while nobody is here.
+ *  Q4 one timer for all; it ends when it finds nobody here.
  */
 import type { SessionActor } from '../../actors/session-actor.ts';
 import { ENDED_SESSIONS_MAX, HOT_TOKENS_MAX, SESSION_IDLE_MS } from '../base/bounds.ts';
@@ -48,15 +48,17 @@ export class QuietSessions {
     const stay = { actor, tokens: actor.state.tokens, sinceMs: this.#clock.monotonic() };
     const lane = actor.state.exit === undefined ? this.#lasting : this.#ended;
     lane.set(actor, stay);
+    actor.isResting = true;
     this.#tokens += stay.tokens;
     this.#timer ??= this.#clock.setTimer(this.#sweep, SESSION_IDLE_MS);
   }
 
   /** True when it was here. */
   delete(actor: SessionActor): boolean {
-    if (!this.#take(this.#lasting, actor) && !this.#take(this.#ended, actor)) return false;
-    if (this.#isEmpty) this.close();
-    return true;
+    // Nearly every turn asks, and nearly always of one who is not here.
+    if (!actor.isResting) return false;
+    actor.isResting = false;
+    return this.#take(this.#lasting, actor) || this.#take(this.#ended, actor);
   }
 
   /** Lets the oldest go until the rest is within its bounds (Q1, Q2). */

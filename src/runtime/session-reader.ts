@@ -19,6 +19,7 @@ export function readActor(journal: Journal, id: string, key: SessionKey): Sessio
   const { turns, position } = foldLog(journal, key, state, after);
   const actor = new SessionActor(id, key, state, { turns, position: Math.max(position, after) });
   if (stored !== undefined) actor.snapshot = snapshot;
+  actor.isHeadRunnable = head?.runnable === true;
   return actor;
 }
 

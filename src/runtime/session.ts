@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
+import type { Draft } from '../base/draft.ts';
 import { CancelledError, ContentError, describeValue, errorFromShape, TroupeError } from '../base/errors.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 import {
@@ -23,7 +24,7 @@ import type { Child } from './child.ts';
 import type { EventHub, EventOptions } from './event-hub.ts';
 import type { Family } from './family.ts';
 import type { Follower } from './followed-receipts.ts';
-import type { SessionSnapshot, SpawnItem } from './protocol.ts';
+import type { SessionSnapshot, ShardMethods, SpawnItem } from './protocol.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
 
@@ -79,6 +80,8 @@ export interface SessionParts {
 /** The block types a user may send; the API refuses others in a user's own message. */
 const USER_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document']);
 
+type SendRequest = ShardMethods['session.send']['request'];
+
 const NO_OPTIONS: SendOptions = Object.freeze({});
 
 const sendSchema = z.strictObject({
@@ -130,19 +133,18 @@ export class Session {
       options === NO_OPTIONS ? NO_OPTIONS : parseOption(sendSchema, 'send', options);
     if (signal?.aborted === true) throw new CancelledError('aborted by the signal', { cause: signal.reason });
     const checked = checkContent(content);
-    const accepted = this.#parts.link.call(
-      'session.send',
-      {
-        ...this.address,
-        content: checked,
-        ...(deliver === undefined ? {} : { deliver }),
-        ...(bounceBack === undefined ? {} : { bounceBack }),
-        ...(from === undefined ? {} : { from }),
-        ...(key === undefined ? {} : { key, fingerprint: fingerprintOf(checked) }),
-        ...(follower === undefined ? {} : { follow: follower.id }),
-      },
-      key !== undefined,
-    );
+    const { id, agent, link } = this.#parts;
+    const request: Draft<SendRequest> = { session: id, content: checked };
+    if (agent !== undefined) request.agent = agent;
+    if (deliver !== undefined) request.deliver = deliver;
+    if (bounceBack !== undefined) request.bounceBack = bounceBack;
+    if (from !== undefined) request.from = from;
+    if (key !== undefined) {
+      request.key = key;
+      request.fingerprint = fingerprintOf(checked);
+    }
+    if (follower !== undefined) request.follow = follower.id;
+    const accepted = link.call('session.send', request, key !== undefined);
     const answer = await orAborted(accepted, signal);
     return new Receipt(this.#parts.link, { session: this.id, ...answer }, follower?.settled);
   }

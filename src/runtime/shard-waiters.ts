@@ -38,7 +38,7 @@ export class ShardWaiters {
     again: () => void,
   ): void {
     const waiting = this.#receipts.get(session);
-    const waiter = { ...wanted, reply, again };
+    const waiter = { pendingId: wanted.pendingId, until: wanted.until, reply, again };
     if (waiting === undefined) this.#receipts.set(session, [waiter]);
     else waiting.push(waiter);
   }
@@ -54,6 +54,13 @@ export class ShardWaiters {
   #answer(fate: Fate, isMet: (waiter: ReceiptWaiter) => boolean): void {
     const waiting = this.#receipts.get(fate.session);
     if (waiting === undefined) return;
+    const [only] = waiting;
+    if (waiting.length === 1 && only !== undefined) {
+      if (only.pendingId !== fate.pendingId || !isMet(only)) return;
+      this.#receipts.delete(fate.session);
+      only.reply.resolve(fate.receipt);
+      return;
+    }
     const rest = waiting.filter((waiter) => {
       const isDone = waiter.pendingId === fate.pendingId && isMet(waiter);
       if (isDone) waiter.reply.resolve(fate.receipt);

@@ -29,7 +29,7 @@ import type { Clock, Random, Soon } from '../base/clock.ts';
 import { errorFromShape, errorShape, StoreFullError, TroupeError } from '../base/errors.ts';
 import type { Settings } from '../base/settings.ts';
 import type { EventBody, SessionEvent } from '../events/event.ts';
-import type { Durability, Head, Journal, SessionKey } from '../journal/journal.ts';
+import type { Durability, Head, Journal, SessionKey, TurnEntry } from '../journal/journal.ts';
 import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
 import type { Observer } from '../session/apply.ts';
 import { turnName } from '../session/apply.ts';
@@ -120,12 +120,12 @@ export class Shard {
   /** The session of the step under way. */
   #stepping: SessionActor | undefined;
   /** Sessions as a crash left them: what was out for them is not out any more, and no turn has said so yet. */
-  readonly #interrupted = new Set<string>();
+  readonly #interrupted = new Set<SessionKey>();
   /** Interrupted sessions whose resuming is under way; `resumed()` waits for them. */
   #resuming = 0;
   #onResumed: (() => void)[] = [];
   #degraded: StoreFullError | undefined;
-  /** While the store refuses: sessions that were dropped, whose heads are as old as the last checkpoint. */
+  /** While the store refuses: sessions that were dropped, whose heads are as old as the last checkpoint, or older. */
   #staleHeads: ReadonlySet<SessionKey> = new Set();
   #recoveryTimer: unknown;
   /** Looks whether nothing is out any more; set while closing. */
@@ -172,7 +172,10 @@ export class Shard {
       },
     });
     this.#commits = new CommitQueue({
-      flushed: () => parts.journal.flushed(),
+      flushed: async () => {
+        await parts.journal.flushed();
+        parts.counters.set('flushes', parts.journal.statistics().flushes);
+      },
       failed: (error) => this.#flushFailed(error),
       threw: (thrown) => this.#logThrown('what followed a flush failed', thrown),
       emptied: () => this.#onStill?.(),
@@ -285,7 +288,8 @@ export class Shard {
       reply?.reject(this.#degraded ?? new TroupeError('cancelled', 'the runtime is closed'));
       return;
     }
-    let actor = this.find(sessionId);
+    // What takes a turn is listed anew behind it: only a reader's look counts as a use by itself.
+    let actor = this.#hot.get(sessionId) ?? this.find(sessionId);
     if (actor === undefined && agent === undefined) {
       // A completion for a session that was deleted, or a question about one that never was.
       this.parts.counters.add('staleCompletions');
@@ -302,10 +306,10 @@ export class Shard {
 
   /** True once for a session a crash interrupted: its next turn begins with its recovery, whatever else it is about. */
   #takeInterrupted(actor: SessionActor): boolean {
-    if (!this.#interrupted.has(actor.id)) return false;
+    if (!this.#interrupted.has(actor.key)) return false;
     // Without its agent it is left as it is: whoever opens the store with the agent goes on with it.
     if (this.agentOf(actor) === undefined) return false;
-    this.#interrupted.delete(actor.id);
+    this.#interrupted.delete(actor.key);
     const isOut = this.#models.isOut(actor.id) || this.#tools.isOut(actor.id);
     return isRunnable(actor.state) && !isOut;
   }
@@ -357,7 +361,9 @@ export class Shard {
     this.#commit(writes, gathered, late, reply);
     // Only now: these are turns of their own, and may tell the sessions of this one, whose events come first.
     if (stopsChildren) this.#interruptChildrenOf(effects);
-    for (const each of touched) if (this.#interrupted.has(each.id)) this.submit(each.id, []);
+    if (this.#interrupted.size > 0) {
+      for (const each of touched) if (this.#interrupted.has(each.key)) this.submit(each.id, []);
+    }
     this.#admit();
     this.passivateSome();
     this.#gauge();
@@ -366,7 +372,8 @@ export class Shard {
   #journal(writes: readonly ActorWrite[]): void {
     if (writes.length === 0) return;
     const at = this.#now;
-    const entries = writes.map(({ actor, records }) => ({ key: actor.key, data: encodeTurn({ at, records }) }));
+    const entries: TurnEntry[] = [];
+    for (const { actor, records } of writes) entries.push({ key: actor.key, data: encodeTurn({ at, records }) });
     const position = this.parts.journal.append(entries);
     for (const { actor } of writes) {
       actor.position = position;
@@ -627,7 +634,6 @@ export class Shard {
     this.parts.counters.set('sessionsQueued', this.#queued.size);
     this.parts.counters.set('modelCallsRunning', this.#models.running);
     this.parts.counters.set('toolCallsRunning', this.#tools.running);
-    this.parts.counters.set('flushes', this.parts.journal.statistics().flushes);
   }
 
   /** Starts sessions that waited for a place, oldest first. */
@@ -713,13 +719,14 @@ export class Shard {
       this.#drop(actor);
       this.#checkpointer.dropped(actor);
       this.#logThrown('a session turn failed; the session is read again from its log', thrown, actor.id);
-      if (this.parts.journal.keyOf(actor.id) === undefined) continue;
-      this.#interrupted.add(actor.id);
+      const key = this.parts.journal.keyOf(actor.id);
+      if (key === undefined) continue;
+      this.#interrupted.add(key);
       // A session that fails again and again is left alone until the store is opened again, or it is sent something.
       if (!this.#crashes.count(actor.id)) continue;
       this.#resuming += 1;
       this.parts.soon(() => {
-        if (!this.#isClosing) this.#resume(actor.id);
+        if (!this.#isClosing) this.#resume(key);
       });
     }
     this.#checkDrained();
@@ -762,7 +769,9 @@ export class Shard {
   #noteStaleHeads(): void {
     const { journal } = this.parts;
     try {
-      this.#staleHeads = new Set([...journal.tail(journal.checkpointed())].map((entry) => entry.key));
+      const stale = new Set(journal.runnable());
+      for (const key of journal.tailKeys(journal.checkpointed())) stale.add(key);
+      this.#staleHeads = stale;
     } catch (error) {
       // Lists tell of these sessions as of the last checkpoint until the store takes writes again.
       this.#logThrown('the tail of the log cannot be read', error);
@@ -799,34 +808,35 @@ export class Shard {
   /** Goes on with everything that was interrupted (A10), a slice a turn of the loop. */
   resumeInterrupted(): void {
     const { journal } = this.parts;
-    const keys = new Set<number>(journal.runnable());
-    for (const entry of journal.tail(journal.checkpointed())) keys.add(entry.key);
-    const names = [...keys].map((key) => journal.nameOf(key)).filter((name) => name !== undefined);
-    for (const name of names) this.#interrupted.add(name);
-    this.#resuming += names.length;
+    const found = new Set(journal.runnable());
+    for (const key of journal.tailKeys(journal.checkpointed())) found.add(key);
+    for (const key of found) this.#interrupted.add(key);
+    this.#resuming += found.size;
     // Until all are read, a checkpoint would pass over those that are not (K1).
     this.#checkpointer.hold();
-    this.#resumeSlice(names, 0);
+    this.#resumeSlice([...found], 0);
   }
 
-  #resumeSlice(names: readonly string[], from: number): void {
+  #resumeSlice(keys: readonly SessionKey[], from: number): void {
     // The checkpointer is still held: what was not read stays in the tail for the next open.
     if (this.#isClosing) return;
-    const end = Math.min(from + RESUME_SLICE, names.length);
-    for (const name of names.slice(from, end)) this.#resume(name);
+    const end = Math.min(from + RESUME_SLICE, keys.length);
+    for (const key of keys.slice(from, end)) this.#resume(key);
     this.passivateSome();
-    if (end < names.length) this.parts.soon(() => this.#resumeSlice(names, end));
+    if (end < keys.length) this.parts.soon(() => this.#resumeSlice(keys, end));
     else this.#checkpointer.letGo();
   }
 
   /** Goes on with one session. One whose log cannot be read is left alone, and the others go on. */
-  #resume(name: string): void {
+  #resume(key: SessionKey): void {
     this.#resuming -= 1;
+    let name: string | undefined;
     try {
-      const actor = this.#degraded === undefined ? this.find(name) : undefined;
+      name = this.#degraded === undefined ? this.parts.journal.nameOf(key) : undefined;
+      const actor = name === undefined ? undefined : this.find(name);
       if (actor !== undefined) {
         this.#checkpointer.changed([{ actor }]);
-        if (this.#interrupted.has(name) && this.agentOf(actor) !== undefined) this.submit(name, []);
+        if (this.#interrupted.has(key) && this.agentOf(actor) !== undefined) this.submit(actor.id, []);
       }
     } catch (error) {
       this.#logThrown('a session cannot be resumed', error, name);
@@ -899,7 +909,7 @@ export class Shard {
     this.parts.journal.remove(subtree.map((each) => each.key));
     for (const each of subtree) {
       this.#drop(each);
-      this.#interrupted.delete(each.id);
+      this.#interrupted.delete(each.key);
       this.waiters.deleted(each.id);
     }
     if (parent !== undefined && actor.state.exit === undefined && this.find(parent) !== undefined) {

@@ -6,6 +6,7 @@
  * a half-step cost its history. Who needs the state before folds again. Keeps S1 to S6 of `state.ts`.
  */
 import { CHILDREN_LISTED_MAX, DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX, RECEIPTS_REMEMBERED_MAX } from '../base/bounds.ts';
+import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf } from '../base/messages.ts';
 import type { EventBody, SessionStateName } from '../events/event.ts';
@@ -37,9 +38,6 @@ export interface Observer {
 /** Whoever a message comes from when it does not say. */
 const USER: Source = Object.freeze({ type: 'user' });
 const ACCEPTED: ReceiptState = Object.freeze({ status: 'accepted' });
-
-/** A value while it is put together by its only holder. */
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 /** Folds one record; `at` is the time of its turn. Throws an Error for a record that no writer of ours can have made. */
 export function apply(state: SessionState, record: SessionRecord, at: number, observer?: Observer): SessionState {
@@ -189,7 +187,7 @@ export class Fold {
     const state = this.#state;
     const { entry } = record;
     const source = entry.source ?? USER;
-    const waiting: Mutable<MailboxEntry> = {
+    const waiting: Draft<MailboxEntry> = {
       id: record.id,
       type: entry.type,
       kind: KIND_OF[entry.type],
@@ -308,7 +306,7 @@ export class Fold {
     const state = this.#state;
     // The last message still there decides, not the last number given: what a bounce removed may have stood between.
     const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;
-    const message = draft as Mutable<LoggedMessage>;
+    const message = draft as Draft<LoggedMessage>;
     message.seq = state.nextMessageSeq;
     message.at = this.#at;
     if (followsAnswered) message.opens = true;
@@ -426,7 +424,7 @@ export class Fold {
       // `calls` are the calls among the blocks, in order.
       const timeoutMs = record.calls[calls]?.timeoutMs;
       calls += 1;
-      const draft: Mutable<MessageDraft> = {
+      const draft: Draft<MessageDraft> = {
         type: 'tool_call',
         content: callLabel(use.name),
         tokens: estimateCall(use),
@@ -437,7 +435,7 @@ export class Fold {
       if (timeoutMs !== undefined) draft.timeoutMs = timeoutMs;
       const { seq } = this.#appendPart(draft, record, isFirst);
       isFirst = false;
-      const open: Mutable<OpenCall> = { id: use.id, name: use.name, input: use.input, seq, at: this.#at };
+      const open: Draft<OpenCall> = { id: use.id, name: use.name, input: use.input, seq, at: this.#at };
       if (timeoutMs !== undefined) open.timeoutMs = timeoutMs;
       state.openCalls.set(use.id, open);
     }
@@ -450,7 +448,7 @@ export class Fold {
 
   /** One message of an answer: the first carries the blocks and the usage of all of it. */
   #appendPart(
-    draft: Mutable<MessageDraft>,
+    draft: Draft<MessageDraft>,
     { content, usage }: Extract<SessionRecord, { type: 'responded' }>,
     isFirst: boolean,
   ): LoggedMessage {

@@ -23,7 +23,7 @@ export interface Written {
   readonly data: string;
 }
 
-/** Asserts that the journal holds exactly `written`, by `tail` and by `read`, from the start and from points between. */
+/** Asserts that the journal holds exactly `written`, by `tail`, `tailKeys` and `read`, from the start and from points between. */
 export function assertLog(journal: Journal, written: readonly Written[]): void {
   const positions = [0, ...new Set(written.map((entry) => entry.position))];
   const step = Math.max(1, Math.floor(positions.length / 4));
@@ -31,6 +31,9 @@ export function assertLog(journal: Journal, written: readonly Written[]): void {
     const after = positions[index] ?? 0;
     const wanted = written.filter((entry) => entry.position > after);
     assert.deepEqual([...journal.tail(after)].map(plain), wanted.map(plain), `tail after ${after}`);
+    // Those of sessions that were deleted since may stand between.
+    const tailKeys = [...journal.tailKeys(after)].filter((key) => journal.nameOf(key) !== undefined);
+    assert.deepEqual(tailKeys, [...new Set(wanted.map(({ key }) => key))], `tailKeys after ${after}`);
     for (const key of new Set(written.map((entry) => entry.key))) {
       const own = wanted.filter((entry) => entry.key === key);
       assert.deepEqual([...journal.read(key, after)].map(plain), own.map(plain), `read ${key} after ${after}`);

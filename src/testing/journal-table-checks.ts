@@ -200,6 +200,34 @@ export const tableChecks: readonly JournalCheck[] = [
       assert.equal(again.blob('0'.repeat(64)), undefined);
     },
   },
+  {
+    title: 'blobs: those that are outdated go with the checkpoint that says so, and can be stored again',
+    async run(store) {
+      const { journal } = store;
+      const key = journal.intern('a');
+      const position = journal.append([{ key, data: '1' }]);
+      const head = { key, position, data: '{}', runnable: false };
+      const [old, kept, never] = ['old', 'kept', 'never flushed'].map((text) => journal.putBlob(text));
+      assert.ok(old !== undefined && kept !== undefined && never !== undefined);
+      journal.checkpoint([head], position, [never]);
+      assert.equal(journal.blob(never), undefined);
+      await journal.flushed();
+      journal.checkpoint([head], position, [old, never]);
+      assert.equal(journal.blob(old), undefined);
+      await journal.flushed();
+      assert.equal(journal.blob(old), undefined);
+      assert.equal(journal.blob(kept), 'kept');
+      journal.checkpoint([head], position, [kept]);
+      assert.equal(journal.putBlob('kept'), kept);
+      await journal.close();
+      const again = await store.reopen();
+      assert.equal(again.blob(kept), 'kept');
+      assert.equal(again.blob(old), undefined);
+      assert.equal(again.putBlob('old'), old);
+      await again.flushed();
+      assert.equal(again.blob(old), 'old');
+    },
+  },
 ];
 
 function assertNames(journal: Journal, listed: readonly string[]): void {

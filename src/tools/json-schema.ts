@@ -2,6 +2,7 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 
 import { VALID_SCHEMAS_MAX } from '../base/bounds.ts';
+import { isPlainSchema } from './plain-schema.ts';
 
 /** One thing wrong with a value: where (`$.a[0]`), and what. */
 export interface SchemaIssue {
@@ -10,7 +11,10 @@ export interface SchemaIssue {
 }
 
 // Lenient where the standard is: unknown keywords and formats are annotations, not faults.
-const ajv: Ajv2020 = new Ajv2020({ strict: false, validateFormats: false, logger: false });
+const LENIENT = { strict: false, validateFormats: false, logger: false } as const;
+const ajv: Ajv2020 = new Ajv2020(LENIENT);
+/** For plain schemas: they need not be held against the schema of schemas, which is not compiled before another is met. */
+const plainAjv: Ajv2020 = new Ajv2020({ ...LENIENT, validateSchema: false, meta: false });
 /** Keyed by the schema object: a tool's schema is compiled once a thread and goes with its tool. */
 const compiled: WeakMap<object, ValidateFunction> = new WeakMap();
 /** Schemas found valid, as texts: compiling one is dear, and the same tools are described for every agent and shard. */
@@ -19,6 +23,8 @@ const valid: Set<string> = new Set();
 /** What is wrong with `schema` as a 2020-12 schema, references included; `undefined` when nothing is. Never throws. */
 export function schemaProblem(schema: object): string | undefined {
   try {
+    const { $schema: _dialect, ...rest } = schema as Readonly<Record<string, unknown>>;
+    if (isPlainSchema(rest)) return undefined;
     const text = JSON.stringify(schema);
     if (valid.has(text)) return undefined;
     compile(schema);
@@ -43,14 +49,15 @@ function compile(schema: object): ValidateFunction {
   if (known !== undefined) return known;
   // Another dialect's name is no fault of the schema: the rules that matter are the same.
   const { $schema: _dialect, ...rest } = schema as Readonly<Record<string, unknown>>;
+  const library = isPlainSchema(rest) ? plainAjv : ajv;
   try {
-    const validate = ajv.compile(rest);
+    const validate = library.compile(rest);
     compiled.set(schema, validate);
     return validate;
   } finally {
     // The library keeps every schema by identity and by `$id`: two tools may well use the same one.
-    ajv.removeSchema(rest);
-    if (typeof rest['$id'] === 'string') ajv.removeSchema(rest['$id']);
+    library.removeSchema(rest);
+    if (typeof rest['$id'] === 'string') library.removeSchema(rest['$id']);
   }
 }
 

@@ -1,7 +1,9 @@
 import { cp, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { open as openLmdb } from 'lmdb';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
 import { acquireStoreLock } from '../../src/journal/store-lock.ts';
 import { emptyDirectory } from './support/program.ts';
 import { command, type Outcome } from './support/surroundings.ts';
@@ -84,6 +86,30 @@ describe('check', () => {
     expect(json).toMatchObject({ ok: false, sessions: 4 });
     expect(json.findings).toContainEqual(expect.objectContaining({ session: 'writer-1:1', row: expect.any(Number) }));
     expect(await snapshot()).toEqual(before);
+  });
+
+  test('F08: a turned bit of a packed row: the row and its sessions are named, and the sessions saved up to it', async () => {
+    const journal = await openLmdbJournal({ directory: join(store, 'shard-0'), durability: 'flush' });
+    const key = journal.keyOf('writer-1') ?? 0;
+    const bad = Buffer.from([...Array(64).keys()]);
+    journal.append([{ key, data: JSON.stringify({ pad: 'said again '.repeat(200), noise: bad.toString('base64') }) }]);
+    await journal.close();
+    const bytes = await readFile(data);
+    const environment = openLmdb({ path: join(store, 'shard-0'), readOnly: true });
+    const log = environment.openDB<Buffer, number>({ name: 'log', encoding: 'binary' });
+    const [last] = log.getRange({ reverse: true, limit: 1 });
+    await environment.close();
+    if (last === undefined) throw new Error('a row was written');
+    expect(last.value[1]).toBe(2);
+    const at = bytes.indexOf(last.value);
+    bytes.writeUInt8(bytes.readUInt8(at + 80) ^ 1, at + 80);
+    await writeFile(data, bytes);
+    const { code, stdout } = await doctor('store');
+    expect(code).toBe(1);
+    expect(stdout).toMatch(new RegExp(`row ${last.key}: (its data|checksum)`, 'm'));
+    expect(stdout).toMatch(/session writer-1.*row/);
+    const { stdout: saved } = await doctor('salvage', 'store', '--to', 'saved', '--json');
+    expect(JSON.parse(saved)).toMatchObject({ sessions: 4, cut: 1 });
   });
 
   test.each([

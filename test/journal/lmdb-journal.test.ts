@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { open as openLmdb } from 'lmdb';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FLUSH_BYTES_MAX, ROW_TURNS_MAX } from '../../src/base/bounds.ts';
@@ -8,9 +9,13 @@ import { StoreCorruptError, StoreVersionError, TroupeError } from '../../src/bas
 import type { Journal } from '../../src/journal/journal.ts';
 import { checkLmdbFile } from '../../src/journal/lmdb-file.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
+import { STORE_FORMAT } from '../../src/journal/lmdb-tables.ts';
 import { openJournal } from '../../src/journal/open-journal.ts';
 import { POSITION_STRIDE } from '../../src/journal/row-codec.ts';
+import { unpackRow } from '../../src/journal/row-packing.ts';
+import { sealText } from '../../src/journal/sealed-text.ts';
 import { temporaryDirectory } from './support/stores.ts';
+import { noiseText } from './support/texts.ts';
 
 let directory: string;
 
@@ -31,7 +36,7 @@ async function makeStore(turns: number, bytes = 2_000): Promise<string> {
   const journal = await openStore();
   const key = journal.intern('a');
   for (let turn = 0; turn < turns; turn += 1) {
-    journal.append([{ key, data: JSON.stringify('x'.repeat(bytes)) }]);
+    journal.append([{ key, data: JSON.stringify(noiseText(bytes, turn)) }]);
     if (turn % 10 === 0) await journal.flushed();
   }
   await journal.close();
@@ -118,7 +123,7 @@ describe('F08: a store that is not ours or not whole', () => {
   test('a file that is shorter only by pages nobody needs is whole', async () => {
     const path = await makeStore(3);
     const journal = await openStore();
-    const address = journal.putBlob('y'.repeat(400_000));
+    const address = journal.putBlob(noiseText(400_000));
     await journal.flushed();
     await journal.close();
     const environment = openLmdb({ path: directory, overlappingSync: false });
@@ -150,7 +155,8 @@ describe('F08: a store that is not ours or not whole', () => {
   test('a turned bit in a row is an error of the read that meets it', async () => {
     const path = await makeStore(3, 100_000);
     const whole = await readFile(path);
-    const at = whole.indexOf('xxxxxxxxxxxxxxxx', 3 * 4_096);
+    // Nearly all of the file is the three rows.
+    const at = whole.length >> 1;
     whole.writeUInt8(whole.readUInt8(at) ^ 1, at);
     await writeFile(path, whole);
     const journal = await openStore();
@@ -178,19 +184,95 @@ describe('F11: a store of a newer version', () => {
     const path = await makeStore(3);
     const environment = openLmdb({ path: directory, overlappingSync: false });
     const meta = environment.openDB({ name: 'meta', encoding: 'string', useVersions: true });
-    await meta.put('format', '2', 0);
+    await meta.put('format', '3', 0);
     await environment.close();
     const before = await digest(path);
     await expect(openStore()).rejects.toMatchObject({
       name: StoreVersionError.name,
       code: 'store_version',
-      data: { found: 2, supported: 1 },
+      data: { found: 3, supported: 2 },
     });
     expect(await digest(path)).toBe(before);
   });
 });
 
+describe('F12: a store of format 1', () => {
+  test('goes on as one of our format: what was there and what comes is read, and an older library would refuse it', async () => {
+    const path = await makeStore(3);
+    const environment = openLmdb({ path: directory, overlappingSync: false });
+    const meta = environment.openDB({ name: 'meta', encoding: 'string', useVersions: true });
+    const log = environment.openDB<Buffer, number>({ name: 'log', encoding: 'binary' });
+    for (const { key, value } of log.getRange()) await log.put(key, unpackRow(value, key));
+    await meta.put('format', sealText('meta', 'format', '1'), 0);
+    await environment.close();
+    const journal = await openStore();
+    const key = journal.keyOf('a') ?? 0;
+    journal.append([{ key, data: JSON.stringify('more of the same '.repeat(200)) }]);
+    await journal.flushed();
+    expect([...journal.read(key, 0)]).toHaveLength(4);
+    await journal.close();
+    await checkLmdbFile(path);
+    const after = openLmdb({ path: directory, overlappingSync: false });
+    const format = after.openDB({ name: 'meta', encoding: 'string', useVersions: true }).get('format');
+    await after.close();
+    expect(format).toBe(sealText('meta', 'format', String(STORE_FORMAT)));
+  });
+});
+
 describe('the store on disk', () => {
+  test('J1: packed or not, whatever is appended is read back as from a list, by tail and by session, also after a reopen', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.record({ session: fc.nat(3), kind: fc.nat(5), length: fc.nat(6_000) }), {
+          minLength: 1,
+          maxLength: 40,
+        }),
+        async (steps) => {
+          const place = await temporaryDirectory();
+          let journal = await openLmdbJournal({ directory: place, durability: 'os' });
+          const keys = ['a', 'b', 'c', 'd'].map((name) => journal.intern(name));
+          const written: { readonly key: number; readonly data: string }[] = [];
+          for (const { session, kind, length } of steps) {
+            const key = keys[session] ?? 0;
+            const text = kind % 2 === 0 ? noiseText(length, length) : 'as ever '.repeat(length / 8);
+            const position = journal.append([{ key, data: JSON.stringify(text) }]);
+            written.push({ key, data: JSON.stringify(text) });
+            if (kind >= 3) await journal.flushed();
+            if (kind === 4) journal.checkpoint([{ key, position, data: '{}', runnable: false }], position);
+            if (kind !== 5) continue;
+            await journal.close();
+            journal = await openLmdbJournal({ directory: place, durability: 'os' });
+          }
+          const plain = (entries: Iterable<{ readonly key: number; readonly data: string }>): object[] =>
+            [...entries].map(({ key, data }) => ({ key, data }));
+          await journal.flushed();
+          for (const key of keys)
+            expect(plain(journal.read(key, 0))).toEqual(written.filter((entry) => entry.key === key));
+          expect(plain(journal.tail(0))).toEqual(written);
+          await journal.close();
+          await rm(place, { recursive: true, force: true });
+        },
+      ),
+      { numRuns: 15 },
+    );
+  });
+
+  test('what sessions say takes less room than they said', async () => {
+    const path = join(directory, 'data.mdb');
+    const journal = await openStore();
+    const key = journal.intern('a');
+    const data = JSON.stringify({
+      content: 'The question, as before, is what the answer means to those who asked. '.repeat(12),
+    });
+    for (let turn = 0; turn < 2_000; turn += 1) {
+      journal.append([{ key, data }]);
+      await journal.flushed();
+    }
+    await journal.close();
+    // One row a page would be five times as much as the data packed.
+    expect((await stat(path)).size).toBeLessThan(2_000 * data.length * 0.5);
+  });
+
   test('J1: turns of one flush are packed, 64 a row, and the statistics say so', async () => {
     const journal = await openStore();
     const key = journal.intern('a');

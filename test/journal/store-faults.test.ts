@@ -9,6 +9,7 @@ import { scripted } from '../../src/testing/scripted.ts';
 import { eventually, failure, runtimeKit } from '../support/runtime-kit.ts';
 import { startChild } from './support/children.ts';
 import { makeLmdbJournal, temporaryDirectory } from './support/stores.ts';
+import { noiseText } from './support/texts.ts';
 
 const kit = runtimeKit();
 const MIB = 1024 * 1024;
@@ -64,7 +65,7 @@ describe('F06: a device that takes no more', () => {
     const acknowledged: string[] = [];
     let refusal: unknown;
     for (let index = 0; refusal === undefined; index += 1) {
-      const content = `${index} ${'x'.repeat(100_000)}`;
+      const content = `${index} ${noiseText(100_000, index)}`;
       const sent = await runtime
         .session(`s${index}`)
         .send(content)
@@ -101,7 +102,7 @@ describe('F06: a device that takes no more', () => {
     const journal = await openLmdbJournal(options);
     const key = journal.intern('a');
     for (let turn = 0; turn < 80; turn += 1) {
-      journal.append([{ key, data: JSON.stringify('x'.repeat(200_000)) }]);
+      journal.append([{ key, data: JSON.stringify(noiseText(200_000, turn)) }]);
       await journal.flushed();
     }
     expect([...journal.read(key, 0)]).toHaveLength(80);

@@ -150,8 +150,8 @@ export const storeBugs: readonly PlantedBug[] = [
     name: 'checkpoint-position-too-high',
     what: 'a checkpoint covers turns that come after it: their sessions are not looked for at the next open',
     file: CHECKPOINTER,
-    find: 'if (heads.length > 0) this.#journal.checkpoint(heads, this.#position);',
-    replace: 'if (heads.length > 0) this.#journal.checkpoint(heads, this.#position * 2);',
+    find: 'this.#journal.checkpoint(heads, this.#position, outdated);',
+    replace: 'this.#journal.checkpoint(heads, this.#position * 2, outdated);',
   },
   {
     name: 'snapshot-newer-than-its-position',

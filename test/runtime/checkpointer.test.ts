@@ -65,6 +65,32 @@ test('K1: a checkpoint that is due in a turn of several sessions covers all of t
   expect(journal.head(child.key)?.position).toBe(position);
 });
 
+test('K1: a session at work has one head until it rests or the store is closed; the checkpoint passes over its turns', async () => {
+  const { journal, clock, checkpointer, write } = stage();
+  const actor = write('a');
+  const turn = async (state: 'idle' | 'executing'): Promise<void> => {
+    actor.position = journal.append([{ key: actor.key, data: '{}' }]);
+    actor.state.state = state;
+    checkpointer.changed([{ actor }]);
+    await clock.advance(CHECKPOINT_INTERVAL_MS);
+    expect(journal.checkpointed()).toBe(actor.position);
+  };
+  await turn('executing');
+  const first = journal.head(actor.key);
+  expect(first).toMatchObject({ runnable: true, position: actor.position });
+  await turn('executing');
+  expect(journal.head(actor.key)).toEqual(first);
+  expect([...journal.runnable()]).toEqual([actor.key]);
+  await turn('idle');
+  expect(journal.head(actor.key)).toMatchObject({ runnable: false, position: actor.position });
+  await turn('executing');
+  expect(journal.head(actor.key)).toMatchObject({ runnable: true, position: actor.position });
+  actor.position = journal.append([{ key: actor.key, data: '{}' }]);
+  checkpointer.changed([{ actor }]);
+  checkpointer.close([actor]);
+  expect(journal.head(actor.key)?.position).toBe(actor.position);
+});
+
 test('K1: closed while they are being read, the next open replays from where this one did', () => {
   const { journal, checkpointer, write } = stage();
   checkpointer.hold();
@@ -92,4 +118,49 @@ test('the head of a session that left memory is at hand before it is written', (
   checkpointer.changed([{ actor }]);
   checkpointer.passivated(actor);
   expect(checkpointer.pending(actor.key)).toMatchObject({ key: actor.key, runnable: false });
+});
+
+test('K4: of the snapshots of a session the one its head names stays, with the first write that names it', async () => {
+  const { journal, clock, checkpointer, write } = stage();
+  const actor = write('a');
+  const leave = (usage: number): string => {
+    actor.turnsSinceSnapshot = SHARD_BOUNDS.snapshotTurns;
+    actor.state.updatedAt = usage;
+    checkpointer.changed([{ actor }]);
+    checkpointer.passivated(actor);
+    return actor.snapshot?.address ?? '';
+  };
+  const first = leave(1);
+  await clock.advance(CHECKPOINT_INTERVAL_MS);
+  const second = leave(2);
+  const third = leave(3);
+  expect(new Set([first, second, third]).size).toBe(3);
+  for (const address of [first, second, third]) expect(journal.blob(address)).toBeDefined();
+  await clock.advance(CHECKPOINT_INTERVAL_MS);
+  expect([first, second, third].map((address) => journal.blob(address) !== undefined)).toEqual([false, false, true]);
+});
+
+test('K4: a session read again from its older head keeps that head’s snapshot', async () => {
+  const { journal, clock, checkpointer, write } = stage();
+  const actor = write('a');
+  const leave = (at: number): SessionActor['snapshot'] => {
+    actor.turnsSinceSnapshot = SHARD_BOUNDS.snapshotTurns;
+    actor.state.updatedAt = at;
+    checkpointer.changed([{ actor }]);
+    checkpointer.passivated(actor);
+    return actor.snapshot;
+  };
+  const first = leave(1);
+  await clock.advance(CHECKPOINT_INTERVAL_MS);
+  const second = leave(2);
+  actor.snapshot = first;
+  checkpointer.changed([{ actor }]);
+  await clock.advance(CHECKPOINT_INTERVAL_MS);
+  expect(journal.blob(first?.address ?? '')).toBeDefined();
+  expect(journal.blob(second?.address ?? '')).toBeUndefined();
+  leave(3);
+  checkpointer.forget(actor);
+  checkpointer.changed([{ actor: write('b') }]);
+  await clock.advance(CHECKPOINT_INTERVAL_MS);
+  expect(journal.blob(first?.address ?? '')).toBeDefined();
 });

@@ -66,6 +66,27 @@ describe('a session thread that dies', () => {
     expect(await session.ask('now')).toBe('to now');
   });
 
+  test('R1: whoever asked is answered by the thread that takes over', async () => {
+    const model = gatedModel();
+    const runtime = await kit.open({ directory: await kit.directory(), threads, provider: model.provider });
+    const session = runtime.session('s');
+    const answer = session.ask('Hi');
+    await model.next();
+    // What is read is durable, and with it that the message was accepted.
+    expect((await session.state()).state).toBe('awaiting');
+    await killSessionThread(runtime, 0);
+    (await model.next()).answer('still here');
+    expect(await answer).toBe('still here');
+  });
+
+  test('R1: who asks again with a key is told the answer of long ago', async () => {
+    const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
+    const session = runtime.session('s');
+    expect(await session.ask('Hi', { key: 'k' })).toBe('to Hi');
+    expect(await session.ask('Hi', { key: 'k' })).toBe('to Hi');
+    expect(await log(session)).toEqual(['user_message:Hi', 'agent_message:to Hi']);
+  });
+
   test('L3: that dies again and again is given up, and everything says so', async () => {
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const reader = failure(collect(runtime.session('s').events()));

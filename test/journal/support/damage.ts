@@ -2,12 +2,13 @@
 import type { Journal } from '../../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
 import { blobAddress } from '../../../src/journal/stored-text.ts';
+import { noiseText } from './texts.ts';
 
 /** What a store answers: a text for each question. */
 export type Contents = Readonly<Record<string, string>>;
 
 const SESSIONS = 12;
-const TEXTS = ['a blob of some length '.repeat(500), 'a small one'];
+const TEXTS = [noiseText(10_000, 'blob'), 'a blob of some length '.repeat(500), 'a small one'];
 
 /** Makes a store with rows of all sizes, heads, blobs, removed sessions and free pages. Resolves to what it holds. */
 export async function makeDamageTemplate(directory: string): Promise<Contents> {
@@ -15,7 +16,9 @@ export async function makeDamageTemplate(directory: string): Promise<Contents> {
   const keys = Array.from({ length: SESSIONS }, (_, index) => journal.intern(`session-${index}`));
   for (let turn = 0; turn < 60; turn += 1) {
     const key = keys[turn % keys.length] ?? 0;
-    const position = journal.append([{ key, data: JSON.stringify({ turn, pad: 'x'.repeat((turn * 397) % 9_000) }) }]);
+    const position = journal.append([
+      { key, data: JSON.stringify({ turn, pad: noiseText((turn * 397) % 9_000, turn) }) },
+    ]);
     if (turn % 4 === 0) {
       const head = { key, position, data: JSON.stringify({ turn }), runnable: turn % 8 === 0 };
       journal.checkpoint([head], turn < 40 ? position : 0);

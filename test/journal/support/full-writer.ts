@@ -4,13 +4,14 @@
  */
 import { StoreFullError } from '../../../src/base/errors.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
+import { noiseText } from './texts.ts';
 
 const [directory] = process.argv.slice(2);
 if (directory === undefined) throw new Error('a directory is needed');
 
 const journal = await openLmdbJournal({ directory, durability: 'flush' });
 const key = journal.intern('a');
-const data = JSON.stringify('x'.repeat(100_000));
+const data = JSON.stringify(noiseText(100_000));
 let acknowledged = 0;
 let lastPosition = 0;
 let refusal: unknown;

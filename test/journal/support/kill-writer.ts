@@ -6,6 +6,7 @@
 import { writeSync } from 'node:fs';
 import type { Durability } from '../../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
+import { noiseText } from './texts.ts';
 
 const SESSIONS = 8;
 const [directory, durability] = process.argv.slice(2);
@@ -18,13 +19,17 @@ const sessions = Array.from({ length: SESSIONS }, (_, index) => {
 });
 writeSync(1, 'open\n');
 
+function repeated(characters: number): string {
+  return 'x'.repeat(characters);
+}
+
 async function run(first: number): Promise<never> {
   for (let step = 0; ; step += 1) {
     const pair = [sessions[first], sessions[first + 1]].filter((session) => session !== undefined);
     const position = journal.append(
       pair.map((session) => ({
         key: session.key,
-        data: JSON.stringify({ n: session.next, pad: 'x'.repeat((step * 37) % 3_000) }),
+        data: JSON.stringify({ n: session.next, pad: (step % 2 === 0 ? noiseText : repeated)((step * 37) % 3_000) }),
       })),
     );
     const lines = pair.map((session) => `${session.index} ${session.next}\n`).join('');

@@ -74,7 +74,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     fence: engine.fence,
     state: () => engine.state(),
     row: (number) => engine.row(number),
-    rows: (from, limit) => engine.rows(from, limit),
+    rows: (from, limit, part) => engine.rows(from, limit, part),
     lastRowOf: (key) => engine.lastRowOf(key),
     keyOf: (name) => engine.keyOf(name),
     nameOf: (key) => engine.nameOf(key),

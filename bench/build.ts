@@ -1,0 +1,22 @@
+/**
+ * Plain JavaScript of the package and of this folder: a loader that strips types would run on each thread that is started, and be
+ * measured with it.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const folder = fileURLToPath(new URL('.', import.meta.url));
+
+/** Builds, and gives the path of the measuring program. Ends the process when that fails. */
+export function buildBench(): string {
+  const built = join(folder, 'dist/bench/run.js');
+  // What an earlier build left must not be measured in place of this one.
+  rmSync(built, { force: true });
+  const compiler = join(folder, '../node_modules/typescript/bin/tsc');
+  const { stdout } = spawnSync(process.execPath, [compiler, '-p', folder], { encoding: 'utf8' });
+  if (existsSync(built)) return built;
+  console.error(`the benchmark cannot be built:\n${stdout}`);
+  process.exit(1);
+}

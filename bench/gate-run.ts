@@ -1,0 +1,112 @@
+/**
+ * `npm run bench:gate`: W1, W2 and W3 in small on troupe and on the kernel, and their ratios against `gate.json`. Exits 1 when one
+ * has fallen below half, and falls again when its workload is measured again, longer. Without a baseline it says so and passes.
+ *
+ *   --write            measures and writes the baseline instead: on a quiet machine
+ *   --baseline <file>  another file than `gate.json`
+ */
+import { writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { buildBench } from './build.ts';
+import {
+  compareRatios,
+  failedTwice,
+  findingLine,
+  GATE_FORMAT,
+  GATED,
+  type GateBaseline,
+  type GateFinding,
+  type GateRatio,
+  gateRatios,
+  isFailure,
+  REFERENCE,
+  readBaseline,
+} from './gate.ts';
+import { describeRun } from './machine.ts';
+import type { SystemName, WorkloadName } from './names.ts';
+import type { WorkloadResult } from './results-file.ts';
+import { measureWorkload } from './rounds.ts';
+
+const SEED = 1;
+/** More of what failed: there is time for it, as it is rare. */
+const ROUNDS_AGAIN = 2;
+/** The kernel before and after: what the machine does meanwhile shows at one end or the other. */
+const IN_TURN: readonly SystemName[] = [REFERENCE, 'inline', 'isolated', REFERENCE];
+
+const options = readWords(process.argv.slice(2));
+if (options === undefined) {
+  console.error('usage: npm run bench:gate -- [--write] [--baseline file]');
+  process.exit(2);
+}
+const { place } = options;
+process.exitCode = options.writes ? await write() : await check();
+
+function readWords(words: readonly string[]): { readonly writes: boolean; readonly place: string } | undefined {
+  try {
+    const { values } = parseArgs({
+      args: [...words],
+      options: { write: { type: 'boolean', default: false }, baseline: { type: 'string' } },
+    });
+    const usual = fileURLToPath(new URL('./gate.json', import.meta.url));
+    return { writes: values.write, place: values.baseline === undefined ? usual : resolve(values.baseline) };
+  } catch (error) {
+    if (error instanceof TypeError) return undefined;
+    throw error;
+  }
+}
+
+async function write(): Promise<number> {
+  const { date, commit, node, machine, cores, load } = describeRun({ seed: SEED, command: '', notes: [] });
+  const ratios = await measure(buildBench(), GATED);
+  const baseline: GateBaseline = { format: GATE_FORMAT, head: { date, commit, node, machine, cores, load }, ratios };
+  writeFileSync(place, `${JSON.stringify(baseline, null, 2)}\n`);
+  for (const { workload, system, ratio } of ratios) {
+    console.log(`${workload} ${system.padEnd(8)}  ${ratio.toFixed(3)} x ${REFERENCE}`);
+  }
+  return 0;
+}
+
+async function check(): Promise<number> {
+  const baseline = readBaseline(place);
+  if (baseline === undefined) {
+    console.log(
+      'regression gate: no baseline (bench/gate.json) to compare with; `npm run bench:gate -- --write` makes it. Passed.',
+    );
+    return 0;
+  }
+  const { head, ratios } = baseline;
+  console.log(
+    `regression gate: against ${head.commit} of ${head.date.slice(0, 10)}, ${head.machine}, ${head.cores} cores`,
+  );
+  const built = buildBench();
+  const first = compareRatios(ratios, await measure(built, GATED));
+  for (const finding of first) console.log(findingLine(finding));
+  const again = GATED.filter((workload) => first.some((each) => each.workload === workload && isFailure(each)));
+  if (again.length === 0) return 0;
+  console.log(`once more, as the machine may have been busy: ${again.join(', ')}`);
+  const wanted = ratios.filter(({ workload }) => again.some((each) => each === workload));
+  const second: readonly GateFinding[] = compareRatios(wanted, await measure(built, again, ROUNDS_AGAIN));
+  for (const finding of second) console.log(findingLine(finding));
+  return failedTwice(first, second).length > 0 ? 1 : 0;
+}
+
+async function measure(built: string, workloads: readonly WorkloadName[], rounds = 1): Promise<readonly GateRatio[]> {
+  const results: WorkloadResult[] = [];
+  for (const workload of workloads) {
+    results.push(
+      await measureWorkload({
+        workload,
+        systems: IN_TURN,
+        rounds,
+        scale: 'quick',
+        built,
+        // The loop is not among the systems.
+        loopFolder: fileURLToPath(new URL('./loop', import.meta.url)),
+        seed: SEED,
+      }),
+    );
+  }
+  return gateRatios(results);
+}

@@ -1,0 +1,14 @@
+/** The tool of the drawn fan-out: adds, and takes its time. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Tool } from '../../src/tools/tool.ts';
+import { add as quickAdd } from '../tools.ts';
+import { latencyOf, TOOL_MS } from './fan-out-latency.ts';
+
+/** See the head of the file. */
+export const add: Tool<Readonly<Record<string, unknown>>> = {
+  ...quickAdd,
+  async run({ a, b }) {
+    await delay(latencyOf(Number(a), TOOL_MS));
+    return Number(a) + Number(b);
+  },
+};

@@ -1,0 +1,17 @@
+/** One part of the page: a title, how to read it, and drawings for wide and narrow windows. */
+
+/** See the head of the file. */
+export interface Panel {
+  readonly title: string;
+  /** How to read it, in a sentence or two. HTML is escaped. */
+  readonly reading: string;
+  /** Names and colours, where the drawing does not name them itself. */
+  readonly legend?: readonly { readonly name: string; readonly color: string }[];
+  /** Takes the whole width. */
+  readonly isFull?: boolean;
+  /** Texts of SVG at a width in pixels; none where this run did not measure it. */
+  readonly draw: ((width: number) => readonly string[]) | undefined;
+}
+
+/** Widths drawings are made for, in pixels. */
+export const WIDTHS = { wide: 560, full: 1_160, narrow: 334 } as const;

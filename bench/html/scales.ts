@@ -1,0 +1,81 @@
+/** Axes and labels: logarithmic domains, their ticks, labels that do not lie on each other, and numbers as they are told. */
+import { show } from '../columns.ts';
+
+/** For logarithmic axes with ticks of our own: a finite number would leave labels out by the library's own rule. */
+export const EVERY_LABEL: { readonly ticks: number } = { ticks: Number.POSITIVE_INFINITY };
+/** Pixels between the middles of two labels. */
+const LABEL_GAP = 13;
+/** A decade more and ticks are powers of ten alone. */
+const MANY_DECADES = 2;
+
+/** From the power of ten at or below the least to a little above the most: room for labels. */
+export function logDomain(values: readonly number[]): readonly [number, number] {
+  return [10 ** Math.floor(Math.log10(Math.min(...values))), Math.max(...values) * 1.15];
+}
+
+/** The same, from the next lower one, two or five: for marks whose length means nothing. */
+export function closeLogDomain(values: readonly number[]): readonly [number, number] {
+  const [least, most] = logDomain(values);
+  const start = [5, 2, 1].map((step) => step * least).find((value) => value <= Math.min(...values));
+  return [start ?? least, most];
+}
+
+/** From nothing to a little above the most. */
+export function linearDomain(values: readonly number[]): readonly [number, number] {
+  return [0, Math.max(...values) * 1.1];
+}
+
+/** Powers of ten in a domain; in a short one also twice and five times these. */
+export function logTicks([least, most]: readonly [number, number]): number[] {
+  const [first, last] = [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))];
+  const steps = last - first > MANY_DECADES ? [1] : [1, 2, 5];
+  return Array.from({ length: last - first + 1 }, (_, index) => 10 ** (first + index))
+    .flatMap((power) => steps.map((step) => step * power))
+    .filter((tick) => tick >= least * 0.999 && tick <= most);
+}
+
+/** A number on an axis. */
+export function tick(value: number): string {
+  return value.toLocaleString('en-US', { maximumSignificantDigits: 3 });
+}
+
+/** The same where there is little room: `10k`. */
+export function shortTick(value: number): string {
+  return value >= 10_000 ? `${tick(value / 1_000)}k` : tick(value);
+}
+
+/** A figure beside its mark. */
+export function label(value: number): string {
+  return show(value);
+}
+
+/** An axis on which values stand. */
+export interface Axis {
+  readonly domain: readonly [number, number];
+  readonly isLog: boolean;
+  /** Pixels from one end to the other. */
+  readonly length: number;
+}
+
+/** Where labels of these values stand, in the units of the axis, each near its value and none on another. */
+export function spreadLabels(values: readonly number[], { domain, isLog, length }: Axis): readonly number[] {
+  const scale = isLog ? Math.log10 : (value: number): number => value;
+  const [low, high] = [scale(domain[0]), scale(domain[1])];
+  const inPixels = values.map((value, index) => ({ index, at: ((scale(value) - low) / (high - low)) * length }));
+  const sorted = inPixels.toSorted((a, b) => a.at - b.at);
+  for (const [place, each] of sorted.entries()) {
+    const below = sorted[place - 1];
+    if (below !== undefined) each.at = Math.max(each.at, below.at + LABEL_GAP);
+  }
+  // What was pushed above the top is pushed down again, and takes its neighbours along.
+  for (const [place, each] of sorted.toReversed().entries()) {
+    const above = place === 0 ? undefined : sorted[sorted.length - place];
+    each.at = Math.min(each.at, above === undefined ? length : above.at - LABEL_GAP);
+  }
+  const places: number[] = [];
+  for (const { index, at } of sorted) {
+    const value = low + (at / length) * (high - low);
+    places[index] = isLog ? 10 ** value : value;
+  }
+  return places;
+}

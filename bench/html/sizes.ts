@@ -1,0 +1,152 @@
+/** Figures over sizes: sessions in flight, sessions in the store, messages in a session. */
+import { figure, type Series, seriesOf, show, values } from '../columns.ts';
+import type { ResultsFile } from '../results-file.ts';
+import { Measured } from '../verdict-rules.ts';
+import { type LineAxes, type LinePoint, type LineSeries, linesSvg } from './lines.ts';
+import type { Panel } from './panel.ts';
+import { systemColor, systemName, systemRank } from './systems.ts';
+
+const US_A_SECOND = 1_000_000;
+const BAND = 'The band is the smallest to the largest repetition.';
+/** Where W9 looks: near message 100, and near message 10,000. */
+const LENGTHS = { earlyUs: 100, lateUs: 10_000 } as const;
+
+/** Half-steps a second by sessions in flight. */
+export function concurrencyPanel(file: ResultsFile): Panel {
+  return panel(
+    {
+      title: 'Half-steps a second by concurrency',
+      reading: `W2 with so many sessions in flight. ${BAND}`,
+      axes: { x: 'sessions in flight, log scale', y: 'half-steps/s', isLog: true },
+    },
+    bySize(file, 'concurrency', 'rate', { size: 'in flight' }),
+  );
+}
+
+/** Latency of a turn by sessions in flight. */
+export function turnPanel(file: ResultsFile): Panel {
+  return panel(
+    {
+      title: 'Time of a turn by concurrency',
+      reading: `From the question to its answer, median of the turns of W2: two half-steps, four durable messages. ${BAND}`,
+      axes: { x: 'sessions in flight, log scale', y: 'ms', isLog: true },
+    },
+    bySize(file, 'concurrency', 'p50', { size: 'in flight' }),
+  );
+}
+
+/** Cost of a half-step by sessions in the store. */
+export function storeSizePanel(file: ResultsFile): Panel {
+  const own = { size: 'sessions', color: () => systemColor('inline') };
+  return panel(
+    {
+      title: 'Cost of a half-step by sessions in the store',
+      reading: `Ten turns in flight, of sessions chosen by chance; troupe on one thread. Time is that of the clock divided by half-steps, so ten share it. ${BAND}`,
+      axes: { x: 'sessions in the store, log scale', y: 'us a half-step', isLog: false },
+    },
+    [
+      ...bySize(file, 'store-size', 'rate', { ...own, of: (rate) => US_A_SECOND / rate, name: () => 'time' }),
+      ...bySize(file, 'store-size', 'cpuUs', { ...own, name: () => 'processor', isDashed: true }),
+    ],
+  );
+}
+
+/** Cost of a half-step by messages in the session. */
+export function historyPanel(file: ResultsFile): Panel {
+  const result = file.workloads.find(({ workload }) => workload === 'W9');
+  const lines = seriesOf(result ?? { rounds: [] }).flatMap((series): readonly LineSeries[] => {
+    const points = Object.entries(LENGTHS).flatMap(([name, x]) => pointOf(series, name, x, (value) => value));
+    return points.length === 0 ? [] : [{ name: systemName(series.system), color: systemColor(series.system), points }];
+  });
+  return panel(
+    {
+      title: 'Cost of a half-step by length of the history',
+      reading: `One session in a window of 4,000 tokens, so that requests are of equal size: a flat line is a cost that does not grow with what was said before. ${BAND}`,
+      axes: { x: 'messages in the session, log scale', y: 'us a half-step', isLog: false },
+    },
+    ranked(lines),
+  );
+}
+
+/** Memory by sessions in flight. */
+export function memoryInFlightPanel(file: ResultsFile): Panel {
+  return panel(
+    {
+      title: 'Memory by sessions in flight',
+      reading: `Peak of the resident set of the whole process, code and warm-up included. ${BAND}`,
+      axes: { x: 'sessions in flight, log scale', y: 'RSS, MB', isLog: false },
+    },
+    bySize(file, 'concurrency', 'rssMb', { size: 'in flight' }),
+  );
+}
+
+/** Memory by sessions in the store, and what one idle session takes. */
+export function memoryInStorePanel(file: ResultsFile): Panel {
+  const idle = new Measured(file.workloads).figure(
+    { workload: 'W4', system: 'inline', variant: 'memory' },
+    'sessionKib',
+  );
+  const told =
+    idle === undefined ? '' : ` An idle session among 10,000 takes ${show(idle)} KiB of anonymous memory (W4, inline).`;
+  return panel(
+    {
+      title: 'Memory by sessions in the store',
+      reading: `Peak of the resident set with ten turns in flight; pages of the store's file that are mapped count.${told}`,
+      axes: { x: 'sessions in the store, log scale', y: 'RSS, MB', isLog: false },
+    },
+    bySize(file, 'store-size', 'rssMb', { size: 'sessions' }),
+  );
+}
+
+interface SizeOptions {
+  /** What stands behind the number in a variant's name: `64 in flight`. */
+  readonly size: string;
+  readonly of?: (value: number) => number;
+  readonly name?: (system: string) => string;
+  readonly color?: (system: string) => string;
+  readonly isDashed?: boolean;
+}
+
+/** A figure of a workload whose variants are sizes, a line a system. */
+function bySize(file: ResultsFile, workload: string, figureName: string, options: SizeOptions): readonly LineSeries[] {
+  const { size, of = (value) => value, name = systemName, color = systemColor, isDashed = false } = options;
+  const result = file.workloads.find((each) => each.workload === workload);
+  const bySystem = new Map<string, LinePoint[]>();
+  for (const series of seriesOf(result ?? { rounds: [] })) {
+    const [, digits] = new RegExp(`^([\\d,]+) ${size}$`).exec(series.variant) ?? [];
+    if (digits === undefined) continue;
+    const points = bySystem.get(series.system) ?? [];
+    points.push(...pointOf(series, figureName, Number(digits.replaceAll(',', '')), of));
+    bySystem.set(series.system, points);
+  }
+  const systems = [...bySystem.keys()].sort((a, b) => systemRank(a) - systemRank(b));
+  return systems.map((system) => ({
+    name: name(system),
+    color: color(system),
+    isDashed,
+    points: (bySystem.get(system) ?? []).toSorted((a, b) => a.x - b.x),
+  }));
+}
+
+function pointOf(series: Series, name: string, x: number, of: (value: number) => number): readonly LinePoint[] {
+  const median = figure(series, name);
+  if (median === undefined) return [];
+  const all = values(series, name).map(of);
+  return [{ x, y: of(median), low: Math.min(...all), high: Math.max(...all) }];
+}
+
+function ranked(lines: readonly LineSeries[]): readonly LineSeries[] {
+  return lines.toSorted((a, b) => a.name.localeCompare(b.name));
+}
+
+function panel(
+  { title, reading, axes }: Pick<Panel, 'title' | 'reading'> & { readonly axes: Omit<LineAxes, 'title'> },
+  lines: readonly LineSeries[],
+): Panel {
+  const drawn = lines.filter(({ points }) => points.length > 0);
+  return {
+    title,
+    reading,
+    draw: drawn.length === 0 ? undefined : (width) => [linesSvg(drawn, { ...axes, title }, width)],
+  };
+}

@@ -1,0 +1,12 @@
+/** `npm run bench:html`: `report.html` from the `results.json` beside it, or from another file into another one. */
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { readResults } from '../results-file.ts';
+import { pageOf } from './page.ts';
+
+const [
+  from = new URL('../results.json', import.meta.url),
+  to = fileURLToPath(new URL('../report.html', import.meta.url)),
+] = process.argv.slice(2);
+writeFileSync(to, pageOf(readResults(from)));
+console.log(`written: ${to}`);

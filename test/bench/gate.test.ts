@@ -1,0 +1,106 @@
+/** The regression gate: which ratios it takes from a run, and when one of them fails. No time is measured. */
+import { describe, expect, test } from 'vitest';
+import {
+  compareRatios,
+  failedTwice,
+  findingLine,
+  GATE_FORMAT,
+  type GateRatio,
+  gateRatios,
+  isFailure,
+  parseBaseline,
+  readBaseline,
+} from '../../bench/gate.ts';
+import type { WorkloadResult } from '../../bench/results-file.ts';
+
+const ratio = (workload: string, system: string, value: number, reference = 1_000): GateRatio => ({
+  workload,
+  system,
+  ratio: value,
+  reference,
+});
+
+const outcome = (baseline: GateRatio, ...measured: readonly GateRatio[]): string | undefined =>
+  compareRatios([baseline], measured)[0]?.outcome;
+
+describe('the ratios of a run', () => {
+  const round = (system: string, ...rates: readonly number[]): WorkloadResult['rounds'][number] => ({
+    system,
+    round: 0,
+    load: 0,
+    rows: [{ variant: '', repetitions: rates.map((rate) => ({ rate })) }],
+  });
+  const run = (workload: string, ...rounds: WorkloadResult['rounds']): WorkloadResult => ({
+    workload,
+    title: workload,
+    unit: '',
+    rounds,
+  });
+
+  test('are medians over the median of the kernel, which ran before and after', () => {
+    const w2 = run('W2', round('kernel', 90, 100, 500), round('inline', 20, 40, 60), round('kernel', 300, 310, 290));
+    expect(gateRatios([w2])).toEqual([ratio('W2', 'inline', 0.2, 200)]);
+  });
+
+  test('are left out where one side was not measured', () => {
+    expect(gateRatios([run('W1', round('inline', 5)), run('W3', round('kernel', 5))])).toEqual([]);
+  });
+});
+
+describe('a ratio', () => {
+  test('that fell to half holds, below half it fails', () => {
+    expect(outcome(ratio('W2', 'inline', 0.2), ratio('W2', 'inline', 0.1))).toBe('held');
+    expect(outcome(ratio('W2', 'inline', 0.2), ratio('W2', 'inline', 0.099))).toBe('fallen');
+    expect(outcome(ratio('W2', 'inline', 0.2), ratio('W2', 'inline', 0.9))).toBe('held');
+  });
+
+  test('that the run does not have fails', () => {
+    const [finding] = compareRatios([ratio('W3', 'isolated', 0.2)], [ratio('W3', 'inline', 0.2)]);
+    expect(finding).toMatchObject({ outcome: 'missing', measured: undefined });
+    expect(finding === undefined ? false : isFailure(finding)).toBe(true);
+  });
+
+  test('that is new in the run is not held against anything', () => {
+    expect(compareRatios([], [ratio('W2', 'inline', 0.2)])).toEqual([]);
+  });
+
+  test('bound by the disk is not compared where the disk is more than twice as fast', () => {
+    const baseline = ratio('W1', 'isolated', 0.6, 1_000);
+    expect(outcome(baseline, ratio('W1', 'isolated', 0.2, 2_001))).toBe('another-disk');
+    expect(outcome(baseline, ratio('W1', 'isolated', 0.2, 2_000))).toBe('fallen');
+    expect(outcome(ratio('W2', 'isolated', 0.6, 1_000), ratio('W2', 'isolated', 0.2, 9_000))).toBe('fallen');
+  });
+
+  test('fails the gate when it falls twice; one that fell once was measured low by chance', () => {
+    const baseline = [ratio('W2', 'inline', 0.2), ratio('W2', 'isolated', 0.1)];
+    const first = compareRatios(baseline, [ratio('W2', 'inline', 0.05), ratio('W2', 'isolated', 0.1)]);
+    const other = compareRatios(baseline, [ratio('W2', 'inline', 0.2), ratio('W2', 'isolated', 0.01)]);
+    const both = compareRatios(baseline, [ratio('W2', 'inline', 0.05), ratio('W2', 'isolated', 0.01)]);
+    expect(failedTwice(first, other)).toEqual([]);
+    expect(failedTwice(first, both).map(({ system }) => system)).toEqual(['inline']);
+    expect(failedTwice(both, compareRatios(baseline, []))).toHaveLength(2);
+  });
+
+  test('is told with its share of the baseline', () => {
+    const [finding] = compareRatios([ratio('W2', 'inline', 0.2)], [ratio('W2', 'inline', 0.05)]);
+    expect(finding === undefined ? '' : findingLine(finding)).toContain('now 0.050 x kernel (25 %)  FALLEN');
+  });
+});
+
+describe('the baseline', () => {
+  const baseline = {
+    format: GATE_FORMAT,
+    head: { date: '2026-01-01T00:00:00.000Z', commit: 'abc', node: 'v20', machine: 'one', cores: 2, load: 0 },
+    ratios: [ratio('W2', 'inline', 0.2)],
+  };
+
+  test('is read back as it was written; another format is refused', () => {
+    expect(parseBaseline(JSON.stringify(baseline))).toEqual(baseline);
+    expect(() => parseBaseline(JSON.stringify({ ...baseline, format: 2 }))).toThrow();
+    expect(() => parseBaseline('{}')).toThrow();
+  });
+
+  test('that is not there yet is no error', () => {
+    expect(readBaseline(new URL('./no-such-baseline.json', import.meta.url))).toBeUndefined();
+  });
+});

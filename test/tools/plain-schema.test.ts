@@ -1,0 +1,105 @@
+/** Plain schemas: what is taken for valid at a glance is valid for the validator, and all else is left to it. */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { expect, test } from 'vitest';
+import { schemaIssue, schemaProblem } from '../../src/tools/json-schema.ts';
+import { isPlainSchema } from '../../src/tools/plain-schema.ts';
+
+const PLAIN: readonly object[] = [
+  {},
+  { type: 'object' },
+  { type: ['string', 'null'], enum: ['a', null], default: 'a', const: 'a', examples: ['a'] },
+  {
+    type: 'object',
+    title: 'A',
+    description: 'b',
+    properties: {
+      list: {
+        type: 'array',
+        items: { type: 'integer', minimum: 0, maximum: 5 },
+        minItems: 1,
+        maxItems: 2,
+        uniqueItems: true,
+      },
+      text: { type: 'string', minLength: 1, maxLength: 9, deprecated: false },
+      any: true,
+      number: { type: 'number', exclusiveMinimum: 0, exclusiveMaximum: 1 },
+      __proto__value: { type: 'null' },
+    },
+    required: ['list', 'text'],
+    additionalProperties: { type: 'boolean' },
+  },
+];
+
+/** Changes that make a plain schema one that is not. */
+const BROKEN: readonly object[] = [
+  { type: 'text' },
+  { type: [] },
+  { type: ['string', 'string'] },
+  { type: 'object', properties: [] },
+  { type: 'object', properties: { a: 1 } },
+  { type: 'object', required: ['a', 'a'] },
+  { type: 'object', required: 'a' },
+  { type: 'object', required: [1] },
+  { type: 'array', items: [{ type: 'string' }] },
+  { type: 'string', minLength: -1 },
+  { type: 'string', maxLength: 1.5 },
+  { type: 'number', minimum: '0' },
+  { type: 'array', uniqueItems: 1 },
+  { enum: 'a' },
+  { description: 1 },
+  { additionalProperties: 'no' },
+];
+
+/** Valid or not, somebody else says. */
+const LEFT: readonly object[] = [
+  { enum: [] },
+  { $ref: '#/nowhere' },
+  { pattern: '(' },
+  { anyOf: [{ type: 'string' }] },
+  { patternProperties: { '^a': {} } },
+  { $id: 'x' },
+  { 'x-note': 1 },
+];
+
+test('a plain schema is valid for the standard, and its values are judged the same', () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false });
+  for (const schema of PLAIN) {
+    expect(isPlainSchema(schema), JSON.stringify(schema)).toBe(true);
+    expect(ajv.validateSchema(schema), JSON.stringify(schema)).toBe(true);
+    expect(schemaProblem(schema)).toBeUndefined();
+    for (const value of [
+      {},
+      1,
+      'a',
+      null,
+      { list: [1], text: 'x' },
+      { list: [], text: '' },
+      { other: true, list: 3 },
+    ]) {
+      expect(schemaIssue(schema, value) === undefined).toBe(ajv.validate(schema, value));
+    }
+  }
+});
+
+test('what is not valid is never plain, and is told as before', () => {
+  for (const schema of BROKEN) {
+    expect(isPlainSchema(schema), JSON.stringify(schema)).toBe(false);
+    expect(schemaProblem(schema), JSON.stringify(schema)).toMatch(/schema is invalid/);
+  }
+});
+
+test('what is neither plainly valid nor known is left to the validator', () => {
+  for (const schema of LEFT) expect(isPlainSchema(schema), JSON.stringify(schema)).toBe(false);
+  expect(schemaProblem({ $ref: '#/nowhere' })).toBeDefined();
+  expect(schemaProblem({ pattern: '(' })).toBeDefined();
+  expect(schemaProblem({ enum: [] })).toBeDefined();
+});
+
+test('a schema that nests without end is left to the validator', () => {
+  let schema: object = { type: 'string' };
+  for (let depth = 0; depth < 40; depth += 1) schema = { items: schema };
+  expect(isPlainSchema(schema)).toBe(false);
+  const circular: { items?: object } = {};
+  circular.items = circular;
+  expect(isPlainSchema(circular)).toBe(false);
+});
