@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { CATALOG } from './catalog.ts';
-import { load } from './machine.ts';
+import { load, NODE_FLAGS } from './machine.ts';
 import type { Scale, SystemName, WorkloadName } from './names.ts';
 import { parseRows, type RoundResult, type RowResult, type WorkloadResult } from './results-file.ts';
 
@@ -33,7 +33,7 @@ export async function measureWorkload(plan: RoundsPlan): Promise<WorkloadResult>
 
 /** One measurement in a process of its own. */
 async function runApart(plan: RoundsPlan, system: SystemName): Promise<readonly RowResult[]> {
-  const words = ['--expose-gc', plan.built, system, plan.workload, plan.scale, plan.loopFolder, String(plan.seed)];
+  const words = [...NODE_FLAGS, plan.built, system, plan.workload, plan.scale, plan.loopFolder, String(plan.seed)];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {

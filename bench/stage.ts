@@ -1,8 +1,10 @@
 /** A part of a measurement that must be a process of its own: to be killed, or to be new. */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { workerUrl } from '../src/threads/worker-url.ts';
+import { NODE_FLAGS } from './machine.ts';
 
 /** A running stage. */
 export interface Stage {
@@ -16,7 +18,7 @@ export interface Stage {
 /** Starts a module beside this one (`./stages/reopen`, without extension) with these words; its errors are shown. */
 export function startStage(stem: string, words: readonly string[]): Stage {
   const path = fileURLToPath(workerUrl(stem, import.meta.url));
-  const child = spawn(process.execPath, ['--expose-gc', path, ...words], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [...NODE_FLAGS, path, ...words], { stdio: ['pipe', 'pipe', 'inherit'] });
   const closed = once(child, 'close');
   const lines: string[] = [];
   let rest = '';

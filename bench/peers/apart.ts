@@ -2,11 +2,13 @@
  * Runs `measure.ts` in a process of its own, of a group of its own: a peer may start a server, which must not outlive it.
  * Owns that group: when the process ends, or takes too long, or this program is interrupted, the group is killed.
  */
+
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { NODE_FLAGS } from '../machine.ts';
 import type { Entry } from './catalogue.ts';
 import { tidy } from './install.ts';
 
@@ -34,7 +36,7 @@ export async function runApart(
   work: string,
   before: readonly string[] = [],
 ): Promise<Outcome> {
-  const words = [...before, bench.node, bench.measure, system, variant, work, bench.scale, bench.folder];
+  const words = [...before, bench.node, ...NODE_FLAGS, bench.measure, system, variant, work, bench.scale, bench.folder];
   const child = spawn(words[0] ?? bench.node, words.slice(1), {
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
