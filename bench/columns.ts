@@ -118,3 +118,11 @@ export function show(value: number | undefined): string {
   if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en-US');
   return value.toFixed(Math.abs(value) >= 10 ? 1 : 2);
 }
+
+/** KiB below which a size is not told from nothing: a process may hold less afterwards than before. */
+const SMALLEST_KIB = 0.1;
+
+/** A size for people; one that is too small to measure says so. */
+export function showKib(kib: number): string {
+  return kib < SMALLEST_KIB ? `< ${SMALLEST_KIB}` : show(kib);
+}

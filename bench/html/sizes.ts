@@ -1,5 +1,5 @@
 /** Figures over sizes: sessions in flight, sessions in the store, messages in a session. */
-import { figure, type Series, seriesOf, show, values } from '../columns.ts';
+import { figure, type Series, seriesOf, showKib, values } from '../columns.ts';
 import type { ResultsFile } from '../results-file.ts';
 import { Measured } from '../verdict-rules.ts';
 import { type LineAxes, type LinePoint, type LineSeries, linesSvg } from './lines.ts';
@@ -87,7 +87,9 @@ export function memoryInStorePanel(file: ResultsFile): Panel {
     'sessionKib',
   );
   const told =
-    idle === undefined ? '' : ` An idle session among 10,000 takes ${show(idle)} KiB of anonymous memory (W4, inline).`;
+    idle === undefined
+      ? ''
+      : ` An idle session among 10,000 takes ${showKib(idle)} KiB of anonymous memory (W4, inline).`;
   return panel(
     {
       title: 'Memory by sessions in the store',

@@ -1,5 +1,5 @@
 /** The figures at the top of the page: what a reader came for. */
-import { show } from '../columns.ts';
+import { show, showKib } from '../columns.ts';
 import type { ResultsFile } from '../results-file.ts';
 import { Measured } from '../verdict-rules.ts';
 
@@ -17,6 +17,7 @@ export function tilesOf({ workloads, verdicts }: ResultsFile): readonly Tile[] {
     value === undefined ? [] : [{ figure: show(value), unit, what }];
   const [isolated, loop] = ['isolated', 'loop'].map((system) => ({ workload: 'W2', system }));
   const quiet = { workload: 'W7', system: 'isolated', variant: 'quiet' };
+  const idle = measured.figure({ workload: 'W4', system: 'inline', variant: 'memory' }, 'sessionKib');
   const count = (outcome: string): number => verdicts.filter((verdict) => verdict.outcome === outcome).length;
   return [
     ...(isolated === undefined || loop === undefined
@@ -26,11 +27,7 @@ export function tilesOf({ workloads, verdicts }: ResultsFile): readonly Tile[] {
           ...tile(measured.ratio(isolated, loop), 'x', 'the same against a hand-written durable loop'),
         ]),
     ...tile(measured.figure(quiet, 'receiptP50'), 'ms', 'send to durable receipt, median, nothing else running'),
-    ...tile(
-      measured.figure({ workload: 'W4', system: 'inline', variant: 'memory' }, 'sessionKib'),
-      'KiB',
-      'memory of an idle session',
-    ),
+    ...(idle === undefined ? [] : [{ figure: showKib(idle), unit: 'KiB', what: 'memory of an idle session' }]),
     {
       figure: String(count('holds')),
       unit: `of ${count('holds') + count('fails')}`,
