@@ -21,7 +21,7 @@ export const storeBugs: readonly PlantedBug[] = [
     what: 'whoever waits for an answer is told before the answer is flushed',
     file: SHARD,
     find: 'const hasNothing = late.length === 0',
-    replace: `this.waiters.settled(gathered.settled);
+    replace: `this.waiters.settled(gathered.settled ?? []);
     const hasNothing = late.length === 0`,
   },
   {
@@ -29,7 +29,7 @@ export const storeBugs: readonly PlantedBug[] = [
     what: 'readers are told events before what they tell of is flushed',
     file: SHARD,
     find: 'const hasNothing = late.length === 0',
-    replace: `this.parts.host.events(gathered.events.splice(0));
+    replace: `this.parts.host.events((gathered.events ?? []).splice(0));
     const hasNothing = late.length === 0`,
   },
   {
