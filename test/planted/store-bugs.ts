@@ -36,13 +36,8 @@ export const storeBugs: readonly PlantedBug[] = [
     name: 'tool-before-flush',
     what: 'a tool starts with the turn, not behind the flush of the answer that asks for it',
     file: SHARD,
-    find: `      case 'cancelModel':
-        this.#models.cancel(actor.id);`,
-    replace: `      case 'runTool':
-        this.#startTool(actor, effect);
-        return true;
-      case 'cancelModel':
-        this.#models.cancel(actor.id);`,
+    find: 'if (!this.#mayRunAhead(actor, effect)) return false;',
+    replace: '',
   },
   {
     name: 'read-before-flush',
