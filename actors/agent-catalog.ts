@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Limits } from '../src/base/bounds.ts';
 import { ConfigError } from '../src/base/errors.ts';
 import type { Settings } from '../src/base/settings.ts';
+import { modelTraits } from '../src/context/legality-models.ts';
 import type { RenderOptions } from '../src/context/render.ts';
 import { systemPrompt } from '../src/context/system-prompt.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
@@ -145,6 +146,9 @@ export class AgentCatalog {
       renderOptions: {
         timestamps: this.#settings.session.timestamps,
         deliveriesAsText: tools.length === 0 || plan.thinking?.type === 'enabled',
+        callsAsText: tools.length === 0,
+        callsNeedThought: plan.thinking?.type === 'enabled',
+        bindsThinking: modelTraits(base.model).bindsThinking,
       },
       header: headerOf(base, plan.system),
       place: (name) => (runtimeNames.has(name) ? undefined : registry.get(name)?.place),
@@ -202,7 +206,8 @@ function headerOf(base: RequestHeader, agentSystem: string | undefined): (state:
   const plain = new Map<string | undefined, RequestHeader>();
   return (state) => {
     const system = systemPrompt(state, agentSystem);
-    const isShared = state.prompt === undefined && state.goal === undefined && state.system === undefined;
+    const isShared =
+      state.prompt === undefined && state.goal === undefined && state.system === undefined && state.promptCount === 0;
     const known = isShared ? plain.get(system) : undefined;
     if (known !== undefined) return known;
     // Member order is part of the bytes: model, max_tokens, system, tools, thinking.

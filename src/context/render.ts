@@ -2,12 +2,13 @@
  * `render`: what the model is told. Turns logged messages into request messages that are legal by construction, for every
  * prefix of every log (A8, `legality.ts`), and byte-stable: what was sent stays a prefix of what is sent next.
  *
- * How each rule is kept: a call is sent only with its response, right after it, results first (R01 to R04); ids are unique
- * since they were made so when stored (R05); blank text never gets here (R08, R09); neighbours of one role are merged
+ * How each rule is kept: a call is sent with its response right after it, wherever that stands in the log, or with a notice
+ * that there is none, results first (R01 to R04); ids are unique since they were made so when stored (R05); blank text is
+ * left out (R08, R09); neighbours of one role are merged
  * (R15), but never across the border of an answered request; the answer's own blocks are replayed as they came (R20).
  * Pure: messages in, messages out.
  */
-import type { ContentBlock, ToolResultBlock } from '../base/messages.ts';
+import type { ContentBlock, DocumentBlock, ImageBlock, TextBlock, ToolResultBlock } from '../base/messages.ts';
 import { textOf } from '../base/messages.ts';
 import type { LoggedMessage } from '../session/state.ts';
 
@@ -26,20 +27,34 @@ export interface RenderOptions {
    * start with thinking (R22), and calls in a history need tools (R41).
    */
   readonly deliveriesAsText: boolean;
+  /** The request has no tools: calls of an imported history are sent as text too (R41). */
+  readonly callsAsText?: boolean;
+  /** An answer with a call must begin with thinking (R22): one that does not is sent as text. */
+  readonly callsNeedThought?: boolean;
+  /** The model refuses thoughts about another history than the one sent (R21). */
+  readonly bindsThinking?: boolean;
 }
 
 /** Stands first where the window begins with the model's own words: a request begins with a user message (R14). */
 export const OPENING_TEXT = '[The conversation begins here.]';
 
-/** Messages of a window, ascending by seq, as request messages. `isStart`: nothing comes before them in the request. */
+/** What stands for the result of a call that has none: a crash, an edit or an import took it. */
+export const MISSING_RESULT = '{"error":"Tool result missing (interrupted)"}';
+
+/**
+ * Messages of a window, in their order, as request messages. `isStart`: nothing comes before them in the request.
+ * `thoughtFloor`: thoughts of messages below this seq were about another history.
+ */
 export function renderMessages(
   messages: readonly LoggedMessage[],
   options: RenderOptions,
   isStart = true,
+  thoughtFloor = 0,
 ): readonly RenderedMessage[] {
   const responses = new Responses(messages);
   const request = new RequestDraft();
-  for (const message of messages) renderMessage(message, responses, options, request);
+  const staleBelow = options.bindsThinking === true ? thoughtFloor : 0;
+  for (const message of messages) renderMessage(message, responses, options, request, staleBelow);
   return request.finish(isStart);
 }
 
@@ -84,13 +99,16 @@ function renderMessage(
   responses: Responses,
   options: RenderOptions,
   request: RequestDraft,
+  staleBelow: number,
 ): void {
   if (message.opens === true) request.seal();
-  if (message.type === 'tool_response' || message.inAnswer === true) return;
+  if (message.type === 'tool_response' || message.inAnswer === true || message.prompt === true) return;
   if (message.phantom === true) {
     renderDelivery(message, responses, options, request);
   } else if (message.blocks !== undefined) {
-    renderAnswer(message.blocks, responses, request);
+    const blocks = message.seq < staleBelow ? message.blocks.filter((block) => !isThought(block)) : message.blocks;
+    if (sendsCallsAsText(blocks, options)) renderAsText(blocks, responses, request);
+    else renderAnswer(blocks, responses, request);
   } else if (message.type === 'user_message') {
     request.add('user', withTime(message, options));
   } else if (message.type === 'system_message') {
@@ -100,30 +118,68 @@ function renderMessage(
   }
 }
 
-/** The answer's blocks, less the calls that have no response yet, then the results in call order. */
+/** The answer's blocks, then the results of its calls: those there are, in call order, and a notice for each that is not. */
 function renderAnswer(blocks: readonly ContentBlock[], responses: Responses, request: RequestDraft): void {
-  const answered: ContentBlock[] = [];
   const results: ToolResultBlock[] = [];
+  let missing: ToolResultBlock[] | undefined;
   for (const block of blocks) {
-    if (block.type !== 'tool_use') {
-      answered.push(block);
-      continue;
-    }
+    if (block.type !== 'tool_use') continue;
     const response = responses.to(block.id);
-    if (response === undefined) continue;
-    answered.push(block);
-    results.push(resultBlock(block.id, response));
+    if (response !== undefined) {
+      results.push(resultBlock(block.id, response));
+    } else {
+      missing ??= [];
+      missing.push({ type: 'tool_result', tool_use_id: block.id, content: MISSING_RESULT, is_error: true });
+    }
   }
-  request.add('assistant', answered);
+  request.add('assistant', blocks);
+  if (missing !== undefined) results.push(...missing);
   if (results.length > 0) request.add('user', results);
 }
 
+function isThought(block: ContentBlock): boolean {
+  return block.type === 'thinking' || block.type === 'redacted_thinking';
+}
+
+function sendsCallsAsText(blocks: readonly ContentBlock[], options: RenderOptions): boolean {
+  if (options.callsAsText !== true && options.callsNeedThought !== true) return false;
+  if (!blocks.some((block) => block.type === 'tool_use')) return false;
+  const [first] = blocks;
+  return options.callsAsText === true || first === undefined || !isThought(first);
+}
+
+/** Where a request may hold no such call: what the model said, and as the user's words what became of what it asked for. */
+function renderAsText(blocks: readonly ContentBlock[], responses: Responses, request: RequestDraft): void {
+  const said = blocks.filter((block) => block.type !== 'tool_use');
+  request.add('assistant', said.every(isThought) ? [] : said);
+  for (const block of blocks) {
+    if (block.type !== 'tool_use') continue;
+    const response = responses.to(block.id);
+    const result = response === undefined ? MISSING_RESULT : textOf(response.content);
+    request.add('user', `[${block.name} ${JSON.stringify(block.input)}] ${result}`);
+  }
+}
+
 function resultBlock(toolUseId: string, response: LoggedMessage): ToolResultBlock {
-  const content = textOf(response.content);
+  const content = resultContent(response.content);
   return response.success === false
     ? { type: 'tool_result', tool_use_id: toolUseId, content, is_error: true }
     : { type: 'tool_result', tool_use_id: toolUseId, content };
 }
+
+/** A result's text, or its blocks where an embedder gave some that a result may hold. Never blank for a failure (R40). */
+function resultContent(content: LoggedMessage['content']): NonNullable<ToolResultBlock['content']> {
+  if (typeof content === 'string') return content.trim() === '' ? EMPTY_RESULT : content;
+  const kept: (TextBlock | ImageBlock | DocumentBlock)[] = [];
+  for (const block of content) {
+    const isKind = block.type === 'text' || block.type === 'image' || block.type === 'document';
+    if (isKind && isSendable(block)) kept.push(block);
+  }
+  return kept.length === 0 ? EMPTY_RESULT : kept;
+}
+
+/** What a blank result is sent as. */
+const EMPTY_RESULT = '(no output)';
 
 /** A delivery: the phantom call with its result, or the same as text. */
 function renderDelivery(
@@ -175,7 +231,7 @@ class RequestDraft {
   add(role: 'user' | 'assistant', content: string | readonly ContentBlock[]): void {
     // Never the list of the log itself: what is sent leaves the session.
     const kept = typeof content === 'string' ? content : sendable(content);
-    if (kept.length === 0) return;
+    if (kept.length === 0 || (typeof kept === 'string' && kept.trim() === '')) return;
     const last = this.#messages.at(-1);
     if (last === undefined || last.role !== role || this.#messages.length === this.#sealed) {
       this.#messages.push({ role, content: kept });

@@ -14,6 +14,14 @@ export type Phase = 'preparing' | 'retrying' | 'paused' | 'approval';
 export type EventBody =
   | { readonly type: 'message.created' | 'message.updated'; readonly message: Message }
   | { readonly type: 'message.removed'; readonly messageSeq: number; readonly reason: string }
+  /** One operation on the history that touched more than one message: whole, so that nobody sees half of it. */
+  | {
+      readonly type: 'history.changed';
+      readonly operation: string;
+      readonly removed: readonly number[];
+      readonly created: readonly Message[];
+      readonly updated: readonly Message[];
+    }
   | { readonly type: 'pending.created'; readonly pending: Pending }
   | {
       readonly type: 'pending.removed';

@@ -259,7 +259,10 @@ class ShardRequests {
       if (agent === undefined) {
         throw new TroupeError('unknown_agent', `agent ${JSON.stringify(state.agent)} is not defined`);
       }
-      return { ...agent.header(state), messages: renderMessages(state.messages, agent.renderOptions) };
+      return {
+        ...agent.header(state),
+        messages: renderMessages(state.messages, agent.renderOptions, true, state.thoughtFloor),
+      };
     };
     return this.read(
       request.session,

@@ -11,6 +11,7 @@ import type { ErrorShape } from '../base/errors.ts';
 import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf } from '../base/messages.ts';
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { answerText } from './answer.ts';
+import { applyEdit } from './history/apply-edit.ts';
 import { KIND_OF } from './mailbox.ts';
 import { joinContents, type MessageDraft, promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
@@ -148,6 +149,8 @@ export class Fold {
         return;
       case 'refined':
         return this.#refined(record);
+      case 'edited':
+        return this.#edited(record);
     }
   }
 
@@ -301,8 +304,15 @@ export class Fold {
     return messageSeq;
   }
 
-  /** Gives a draft its place: the draft itself becomes the message, a copy of each would be as much again. */
+  /** Puts a message at the end and tells of it. */
   #append(draft: MessageDraft): LoggedMessage {
+    const message = this.#place(draft);
+    if (this.#counts()) this.#tell({ type: 'message.created', message: publicMessage(message) });
+    return message;
+  }
+
+  /** Gives a draft its place: the draft itself becomes the message, a copy of each would be as much again. */
+  #place(draft: MessageDraft): LoggedMessage {
     const state = this.#state;
     // The last message still there decides, not the last number given: what a bounce removed may have stood between.
     const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;
@@ -314,7 +324,6 @@ export class Fold {
     state.messages.push(message);
     state.tokens += message.tokens;
     if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
-    if (this.#counts()) this.#tell({ type: 'message.created', message: publicMessage(message) });
     return message;
   }
 
@@ -332,13 +341,18 @@ export class Fold {
 
   #evicted(below: number): void {
     const state = this.#state;
-    const first = state.messages.findIndex((message) => message.seq >= below);
+    // By its number where it is there: after an edit a message may stand before others of a lower seq.
+    const named = state.messages.findIndex((message) => message.seq === below);
+    const first = named === -1 ? state.messages.findIndex((message) => message.seq >= below) : named;
     const gone = first === -1 ? state.messages : state.messages.slice(0, first);
     for (const message of gone) {
+      // A system message is part of the prompt and stays.
+      if (message.prompt === true) continue;
       state.tokens -= message.tokens;
       if (message.toolUseId !== undefined) state.callIds.delete(message.toolUseId);
     }
-    state.messages = first === -1 ? [] : state.messages.slice(first);
+    const kept = first === -1 ? [] : state.messages.slice(first);
+    state.messages = state.promptCount === 0 ? kept : [...gone.filter((message) => message.prompt === true), ...kept];
     state.floor = below;
     this.#openEpoch();
     if (this.#counts()) this.#tell({ type: 'eviction', below });
@@ -635,6 +649,33 @@ export class Fold {
     if (state.turn !== undefined) state.turn.marked = true;
     // The task section leaves the system prompt (§7.4): the prefix changes, so a new epoch opens.
     this.#openEpoch();
+  }
+
+  /** One edit is one event: of one message as what it is, of several as one that names them all. */
+  #edited(record: Extract<SessionRecord, { type: 'edited' }>): void {
+    const state = this.#state;
+    const { removed, added, updated, opensEpoch } = applyEdit(state, record, this.#at, (draft) => this.#place(draft));
+    if (opensEpoch) {
+      this.#openEpoch();
+      // What was thought in the round that is still open was thought about what is sent with it again (R20).
+      const [open] = state.openCalls.values();
+      state.thoughtFloor = open === undefined ? state.nextMessageSeq : open.seq;
+    }
+    if (!this.#counts()) return;
+    const [only] = [...removed, ...added, ...updated];
+    if (only === undefined || removed.length + added.length + updated.length > 1) {
+      this.#tell({
+        type: 'history.changed',
+        operation: record.operation,
+        removed: removed.map((message) => message.seq),
+        created: added.map(publicMessage),
+        updated: updated.map(publicMessage),
+      });
+    } else if (removed.length > 0) {
+      this.#tell({ type: 'message.removed', messageSeq: only.seq, reason: record.operation });
+    } else {
+      this.#tell({ type: added.length > 0 ? 'message.created' : 'message.updated', message: publicMessage(only) });
+    }
   }
 
   #refined(record: Extract<SessionRecord, { type: 'refined' }>): void {

@@ -4,6 +4,7 @@
  * promotion names entries and moves nothing, an answer is kept once and split into messages when it is applied.
  */
 import type { ErrorShape } from '../base/errors.ts';
+import type { HistoryMessage } from '../base/history-message.ts';
 import { isRecord } from '../base/json.ts';
 import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../base/messages.ts';
 
@@ -130,7 +131,19 @@ export type SessionRecord =
   | { readonly type: 'paused' }
   | { readonly type: 'resumed' }
   | { readonly type: 'recovered'; readonly redone: readonly string[]; readonly synthesized: readonly string[] }
-  | { readonly type: 'refined'; readonly messageSeq: number; readonly tokens: number };
+  | { readonly type: 'refined'; readonly messageSeq: number; readonly tokens: number }
+  /** One operation on the history: its results, never how they were found. */
+  | {
+      readonly type: 'edited';
+      readonly operation: string;
+      /** Seqs of logged messages that leave. */
+      readonly removed?: readonly number[];
+      /** Messages that change in place; `seq` is that of the first logged message. */
+      readonly updated?: readonly { readonly seq: number; readonly message: HistoryMessage }[];
+      /** Messages that come; `after`: the seq they stand behind, 0 for the head; missing: at the end. */
+      readonly added?: readonly { readonly message: HistoryMessage; readonly after?: number }[];
+      readonly reason?: string;
+    };
 
 /** What one actor turn wrote for one session. */
 export interface RecordTurn {

@@ -3,7 +3,8 @@
  *
  * Owns: everything `decide` may look at. Does not own: time, the agent's definition, the store, what is in flight outside.
  * Invariants, asserted by `apply` and cited by tests:
- *  S1 `messages` are those at or above `floor`, ascending by seq;
+ *  S1 `messages` are those at or above `floor` in the order of the conversation: ascending by seq, but for what an edit of
+ *     the history put between others (`place`);
  *  S2 `mailbox` is ascending by id; an entry is in the mailbox or was promoted, recalled or dropped, never two of them (A7);
  *  S3 `current` is present exactly while the state is `awaiting`;
  *  S4 `openCalls` are the calls with neither a response in the log nor one in the mailbox; non-empty only while `executing`;
@@ -11,6 +12,7 @@
  *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history.
  */
 import type { ErrorShape } from '../base/errors.ts';
+import type { HistoryMessage } from '../base/history-message.ts';
 import type { ContentBlock, Message, Pending, Usage } from '../base/messages.ts';
 import { NO_USAGE } from '../base/messages.ts';
 import type { SessionStateName } from '../events/event.ts';
@@ -33,6 +35,12 @@ export interface LoggedMessage extends Message {
   readonly pinned?: true;
   /** `tool_call` only: the call's own timeout (Δ1), ms. */
   readonly timeoutMs?: number;
+  /** Put there by the embedder: the message in the form it was given; on the first of its parts. */
+  readonly history?: HistoryMessage;
+  /** A system message of the history: part of the system prompt, not of the conversation. */
+  readonly prompt?: true;
+  /** Where it stands in the conversation, for what was put between others; missing: at its seq. */
+  readonly place?: number;
 }
 
 /** A waiting entry with what its promotion and its sender need. */
@@ -137,6 +145,10 @@ export interface SessionState {
   system: { readonly epoch: number; readonly text: string } | undefined;
   /** Highest message seq that was part of an answered request: below it the rendering is frozen. */
   sealedSeq: number;
+  /** System messages among `messages`. */
+  promptCount: number;
+  /** Thoughts of messages below it were thought about another history: a model that binds them refuses them (R21). */
+  thoughtFloor: number;
 
   nextMessageSeq: number;
   nextPendingId: number;
@@ -198,6 +210,8 @@ export function emptyState(id: string): SessionState {
     fingerprint: undefined,
     system: undefined,
     sealedSeq: 0,
+    promptCount: 0,
+    thoughtFloor: 0,
     nextMessageSeq: 1,
     nextPendingId: 1,
     nextTurn: 1,
@@ -269,6 +283,9 @@ export function publicMessage(message: LoggedMessage): Message {
     opens: _opens,
     pinned: _pinned,
     timeoutMs: _timeoutMs,
+    history: _history,
+    prompt: _prompt,
+    place: _place,
     ...rest
   } = message;
   return rest;

@@ -1,0 +1,144 @@
+/**
+ * A message of the history form as the log's window keeps it: one logged message, or one for the text and each call of an
+ * assistant message. What is sent to a model is made here, from the fields that may be sent and no others. Pure.
+ */
+import type { Draft } from '../../base/draft.ts';
+import type { AssistantMessage, HistoryMessage, ReasoningPart, ToolMessage } from '../../base/history-message.ts';
+import { isRecord } from '../../base/json.ts';
+import type { ContentBlock, ToolUseBlock } from '../../base/messages.ts';
+import type { MessageDraft } from '../promotion.ts';
+import { callLabel, estimateCall, estimateContent, estimateTokens } from '../tokens.ts';
+
+/** Reasoning parts of this format are blocks of the Messages API. */
+export const REASONING_FORMAT = 'anthropic';
+
+/** The logged messages of one history message, first one first; the first keeps the message itself. Never none. */
+export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...MessageDraft[]] {
+  switch (message.role) {
+    case 'system':
+      return [
+        {
+          type: 'system_message',
+          content: message.content,
+          tokens: estimateTokens(message.content),
+          prompt: true,
+          history: message,
+        },
+      ];
+    case 'user':
+      return [
+        {
+          type: 'user_message',
+          content: message.content,
+          tokens: estimateContent(message.content),
+          source: { type: 'user' },
+          history: message,
+        },
+      ];
+    case 'tool':
+      return [toolResponse(message)];
+    case 'assistant':
+      return assistantParts(message);
+  }
+}
+
+function toolResponse(message: ToolMessage): MessageDraft {
+  const name = wireName(message.name);
+  return {
+    type: 'tool_response',
+    content: message.content,
+    tokens: estimateContent(message.content),
+    toolUseId: wireId(message.toolCallId),
+    toolName: name,
+    success: message.error === undefined || message.error === null,
+    source: { type: 'tool', name },
+    history: message,
+  };
+}
+
+function assistantParts(message: AssistantMessage): readonly [MessageDraft, ...MessageDraft[]] {
+  const blocks = assistantBlocks(message);
+  const parts: Draft<MessageDraft>[] = [];
+  if (message.content.trim() !== '') {
+    parts.push({ type: 'agent_message', content: message.content, tokens: estimateTokens(message.content) });
+  }
+  for (const block of blocks) {
+    if (block.type !== 'tool_use') continue;
+    parts.push({
+      type: 'tool_call',
+      content: callLabel(block.name),
+      tokens: estimateCall(block),
+      toolUseId: block.id,
+      toolName: block.name,
+      input: block.input,
+    });
+  }
+  const [first, ...others] = parts;
+  const head: Draft<MessageDraft> = first ?? {
+    type: 'agent_message',
+    content: message.content,
+    tokens: estimateContent(blocks),
+  };
+  head.blocks = blocks;
+  head.history = message;
+  if (message.tokenUsage !== undefined) head.usage = message.tokenUsage;
+  for (const part of others) part.inAnswer = true;
+  return [head, ...others];
+}
+
+/** The blocks of an assistant message in the API's order: reasoning, text, calls; or those it brings itself. */
+function assistantBlocks(message: AssistantMessage): readonly ContentBlock[] {
+  if (message.blocks !== undefined) return message.blocks;
+  const blocks: ContentBlock[] = [];
+  for (const part of message.reasoning ?? []) {
+    const block = thoughtOf(part);
+    if (block !== undefined) blocks.push(block);
+  }
+  if (message.content.trim() !== '') blocks.push({ type: 'text', text: message.content });
+  for (const call of message.toolCalls ?? []) {
+    const use: ToolUseBlock = {
+      type: 'tool_use',
+      id: wireId(call.callId),
+      name: wireName(call.name),
+      input: inputOf(call.arguments),
+    };
+    blocks.push(use);
+  }
+  return blocks;
+}
+
+/** A thinking block, where a part is one that the model will know again; its signature is what makes it so (R21). */
+function thoughtOf(part: ReasoningPart): ContentBlock | undefined {
+  if (part.format !== REASONING_FORMAT) return undefined;
+  const { text, signature, data } = part;
+  if (part.type === 'encrypted') {
+    return typeof data === 'string' ? { type: 'redacted_thinking', data } : undefined;
+  }
+  if (typeof text !== 'string' || typeof signature !== 'string' || signature === '') return undefined;
+  return { type: 'thinking', thinking: text, signature };
+}
+
+/** The input a call's arguments stand for; nothing at all means no arguments, and what cannot be read is sent as none. */
+function inputOf(text: string): unknown {
+  if (text.trim() === '') return {};
+  try {
+    const input: unknown = JSON.parse(text);
+    return isRecord(input) ? input : {};
+  } catch (error) {
+    if (error instanceof SyntaxError) return {};
+    throw error;
+  }
+}
+
+const ID_CHARACTERS_MAX = 128;
+
+/** A call id as the API takes it (R07); calls and results of one id get the same. */
+export function wireId(callId: string): string {
+  const legal = callId.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, ID_CHARACTERS_MAX);
+  return legal === '' ? '_' : legal;
+}
+
+/** A tool's name as the API takes it (R29). */
+function wireName(name: string): string {
+  return wireId(name);
+}
