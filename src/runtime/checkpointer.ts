@@ -91,6 +91,22 @@ export class Checkpointer {
     this.#dropped.set(actor.key, actor);
   }
 
+  /**
+   * The log this fork shares is about to go: what it begins with is stored at `base`, and its head says so from now on (K5). Durable
+   * with the removal that follows, or before it.
+   */
+  rooted(actor: SessionActor, base: string): void {
+    actor.base = base;
+    const passive = this.#passive.get(actor.key);
+    const head =
+      passive === undefined
+        ? headOf(actor)
+        : { ...passive, data: encodeHead({ ...decodeHead(passive.data), base }) };
+    if (passive === undefined) actor.isHeadRunnable = head.runnable;
+    else this.#passive.set(actor.key, head);
+    this.#journal.checkpoint([head], this.#journal.checkpointed());
+  }
+
   /** The last checkpoint, with snapshots of long logs, so that the next open reads little. */
   close(actors: Iterable<SessionActor>): void {
     for (const actor of actors) if (this.#changed.has(actor)) this.#takeSnapshot(actor);
@@ -159,6 +175,7 @@ function headOf(actor: SessionActor): Head {
     data: encodeHead({
       summary: summaryOf(actor.state),
       ...(actor.snapshot === undefined ? {} : { snapshot: actor.snapshot }),
+      ...(actor.base === undefined ? {} : { base: actor.base }),
       ...(actor.state.blocked === undefined ? {} : { blocked: true as const }),
     }),
   };

@@ -1,0 +1,119 @@
+/**
+ * What a fork begins with, read from where it lies: stored by itself, or in the log of the session it was forked from, up to the
+ * marker of the fork there.
+ *
+ * Invariant: K5 a log that forks share is removed only behind what they begin with (`Checkpointer.rooted`), so one of the two
+ * places always has it.
+ */
+import { isRecord } from '../base/json.ts';
+import type { Journal, SessionKey } from '../journal/journal.ts';
+import { applyAll } from '../session/apply.ts';
+import { type ForkOrigin, type ForkSeed, forkSeed, plantSeed } from '../session/history/fork-seed.ts';
+import { decodeTurn, type RecordTurn, type SessionRecord } from '../session/records.ts';
+import { emptyState, restoreState, type SessionState } from '../session/state.ts';
+import { decodeHead } from './head.ts';
+
+/** The part of a journal that is read. */
+export type LogSource = Pick<Journal, 'keyOf' | 'read' | 'head' | 'blob'>;
+
+/** How to fold. */
+export interface FoldOptions {
+  /** Nothing leaves the window and no branch is hidden: every message the log has and no edit removed. */
+  readonly keepsAll?: boolean;
+}
+
+/** The records of a turn that count for a fold. */
+export function foldedRecords({ records }: RecordTurn, options: FoldOptions): readonly SessionRecord[] {
+  if (options.keepsAll !== true) return records;
+  return records.filter(({ type }) => type !== 'evicted' && type !== 'taskActivated');
+}
+
+/**
+ * Gives an empty state what its session begins with, if the turn is the first of a fork whose record does not have it. Returns
+ * how many turns of other logs were read. Throws an Error where what it begins with is nowhere.
+ */
+export function plantFork(
+  source: LogSource,
+  key: SessionKey,
+  state: SessionState,
+  first: RecordTurn,
+  options: FoldOptions,
+): number {
+  const [record] = first.records;
+  if (record?.type !== 'forked' || record.seed !== undefined) return 0;
+  const { seed, turns } = readSeed(source, { id: state.id, key, origin: record.origin }, options);
+  plantSeed(state, seed);
+  return turns;
+}
+
+/** What a fork begins with; see the head of the file. */
+export function readSeed(
+  source: LogSource,
+  fork: { readonly id: string; readonly key: SessionKey; readonly origin: ForkOrigin },
+  options: FoldOptions = {},
+): { readonly seed: ForkSeed; readonly turns: number } {
+  const head = source.head(fork.key);
+  const base = head === undefined ? undefined : decodeHead(head.data).base;
+  const stored = base === undefined ? undefined : source.blob(base);
+  if (stored !== undefined) return { seed: decodeSeed(stored), turns: 0 };
+  const { state, turns } = stateBefore(source, fork.id, fork.origin, options);
+  return { seed: forkSeed(state, fork.origin.at), turns };
+}
+
+/** The state of the session that was forked, as it was when the fork was made. */
+function stateBefore(
+  source: LogSource,
+  fork: string,
+  origin: ForkOrigin,
+  options: FoldOptions,
+): { readonly state: SessionState; readonly turns: number } {
+  const key = source.keyOf(origin.session);
+  if (key === undefined) throw new Error(`the log of ${JSON.stringify(origin.session)}, which it begins with, is gone`);
+  const start = options.keepsAll === true ? undefined : snapshotBefore(source, key, origin);
+  const state = start?.state ?? emptyState(origin.session);
+  let turns = 0;
+  for (const { data } of source.read(key, start?.position ?? 0)) {
+    const turn = decodeTurn(data);
+    if (turns === 0 && start === undefined) turns += plantFork(source, key, state, turn, options);
+    turns += 1;
+    const records = foldedRecords(turn, options);
+    const marker = records.findIndex((record) => record.type === 'forkMade' && record.fork === origin.fork);
+    applyAll(state, marker === -1 ? records : records.slice(0, marker), turn.at);
+    if (marker === -1) continue;
+    const found = records[marker];
+    const isMeant = found?.type === 'forkMade' && found.child === fork && state.createdAt === origin.createdAt;
+    if (!isMeant) break;
+    return { state, turns };
+  }
+  throw new Error(`the log of ${JSON.stringify(origin.session)} does not say where it was forked`);
+}
+
+/** The snapshot of a session, where it was taken before the fork. */
+function snapshotBefore(
+  source: LogSource,
+  key: SessionKey,
+  origin: ForkOrigin,
+): { readonly state: SessionState; readonly position: number } | undefined {
+  const head = source.head(key);
+  const snapshot = head === undefined ? undefined : decodeHead(head.data).snapshot;
+  const stored = snapshot === undefined ? undefined : source.blob(snapshot.address);
+  if (snapshot === undefined || stored === undefined) return undefined;
+  const state = restoreState(stored);
+  return state.nextFork <= (origin.fork ?? 0) ? { state, position: snapshot.position } : undefined;
+}
+
+/** The text of a seed, for the store. */
+export function encodeSeed(seed: ForkSeed): string {
+  return JSON.stringify({ v: SEED_FORMAT, seed });
+}
+
+const SEED_FORMAT = 1;
+
+/** Throws an Error for a text that is no seed. The envelope is checked; the rest was checked before it was written. */
+function decodeSeed(text: string): ForkSeed {
+  const parsed: unknown = JSON.parse(text);
+  if (!isRecord(parsed) || parsed['v'] !== SEED_FORMAT || !isRecord(parsed['seed'])) {
+    throw new Error('what the session begins with is not of a known format');
+  }
+  return parsed['seed'] as unknown as ForkSeed;
+}
