@@ -9,24 +9,12 @@ import { isRecord } from '../base/json.ts';
 import type { Journal, SessionKey } from '../journal/journal.ts';
 import { applyAll } from '../session/apply.ts';
 import { type ForkOrigin, type ForkSeed, forkSeed, plantSeed } from '../session/history/fork-seed.ts';
-import { decodeTurn, type RecordTurn, type SessionRecord } from '../session/records.ts';
+import { decodeTurn, type RecordTurn } from '../session/records.ts';
 import { emptyState, restoreState, type SessionState } from '../session/state.ts';
 import { decodeHead } from './head.ts';
 
 /** The part of a journal that is read. */
 export type LogSource = Pick<Journal, 'keyOf' | 'read' | 'head' | 'blob'>;
-
-/** How to fold. */
-export interface FoldOptions {
-  /** Nothing leaves the window and no branch is hidden: every message the log has and no edit removed. */
-  readonly keepsAll?: boolean;
-}
-
-/** The records of a turn that count for a fold. */
-export function foldedRecords({ records }: RecordTurn, options: FoldOptions): readonly SessionRecord[] {
-  if (options.keepsAll !== true) return records;
-  return records.filter(({ type }) => type !== 'evicted' && type !== 'taskActivated');
-}
 
 /**
  * Gives an empty state what its session begins with, if the turn is the first of a fork whose record does not have it. Returns
@@ -37,26 +25,25 @@ export function plantFork(
   key: SessionKey,
   state: SessionState,
   first: RecordTurn,
-  options: FoldOptions,
 ): number {
   const [record] = first.records;
   if (record?.type !== 'forked' || record.seed !== undefined) return 0;
-  const { seed, turns } = readSeed(source, { id: state.id, key, origin: record.origin }, options);
+  const { seed, turns } = readSeed(source, { id: state.id, key, origin: record.origin }, state.keepsAll);
   plantSeed(state, seed);
   return turns;
 }
 
-/** What a fork begins with; see the head of the file. */
+/** What a fork begins with; `keepsAll` is that of the state it is for. Throws an Error where it is nowhere. */
 export function readSeed(
   source: LogSource,
   fork: { readonly id: string; readonly key: SessionKey; readonly origin: ForkOrigin },
-  options: FoldOptions = {},
+  keepsAll = false,
 ): { readonly seed: ForkSeed; readonly turns: number } {
   const head = source.head(fork.key);
   const base = head === undefined ? undefined : decodeHead(head.data).base;
   const stored = base === undefined ? undefined : source.blob(base);
   if (stored !== undefined) return { seed: decodeSeed(stored), turns: 0 };
-  const { state, turns } = stateBefore(source, fork.id, fork.origin, options);
+  const { state, turns } = stateBefore(source, fork.id, fork.origin, keepsAll);
   return { seed: forkSeed(state, fork.origin.at), turns };
 }
 
@@ -65,18 +52,19 @@ function stateBefore(
   source: LogSource,
   fork: string,
   origin: ForkOrigin,
-  options: FoldOptions,
+  keepsAll: boolean,
 ): { readonly state: SessionState; readonly turns: number } {
   const key = source.keyOf(origin.session);
   if (key === undefined) throw new Error(`the log of ${JSON.stringify(origin.session)}, which it begins with, is gone`);
-  const start = options.keepsAll === true ? undefined : snapshotBefore(source, key, origin);
+  const start = keepsAll ? undefined : snapshotBefore(source, key, origin);
   const state = start?.state ?? emptyState(origin.session);
+  state.keepsAll = keepsAll;
   let turns = 0;
   for (const { data } of source.read(key, start?.position ?? 0)) {
     const turn = decodeTurn(data);
-    if (turns === 0 && start === undefined) turns += plantFork(source, key, state, turn, options);
+    if (turns === 0 && start === undefined) turns += plantFork(source, key, state, turn);
     turns += 1;
-    const records = foldedRecords(turn, options);
+    const { records } = turn;
     const marker = records.findIndex((record) => record.type === 'forkMade' && record.fork === origin.fork);
     applyAll(state, marker === -1 ? records : records.slice(0, marker), turn.at);
     if (marker === -1) continue;

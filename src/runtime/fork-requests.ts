@@ -3,7 +3,7 @@ import { TroupeError } from '../base/errors.ts';
 import { copiedFork } from '../session/history/decide-fork.ts';
 import type { ForkedRecord } from './protocol.ts';
 import type { Shard } from './shard.ts';
-import { type Handle, type SessionReads, settle } from './shard-requests.ts';
+import { type Handle, type SessionReads, settle } from './shard-door.ts';
 
 /** Answers `session.fork`, `session.copy` and `session.plant`. */
 export function serveForks(shard: Shard, reads: SessionReads, handle: Handle): void {

@@ -7,7 +7,7 @@ import type { Journal, SessionKey } from '../journal/journal.ts';
 import { applyAll, type Observer } from '../session/apply.ts';
 import { decodeTurn } from '../session/records.ts';
 import { emptyState, restoreState, type SessionState } from '../session/state.ts';
-import { type FoldOptions, foldedRecords, plantFork } from './fork-reader.ts';
+import { plantFork } from './fork-reader.ts';
 import { decodeHead } from './head.ts';
 
 /** The actor of a session as its log has it. Throws `StoreCorruptError` for a log that cannot be folded. */
@@ -36,16 +36,15 @@ export function foldLog(
   state: SessionState,
   after: number,
   observer?: Observer & { readonly turn?: (at: number) => void },
-  options: FoldOptions = {},
 ): { readonly turns: number; readonly position: number } {
   let turns = 0;
   let position = after;
   for (const entry of journal.read(key, after)) {
     try {
       const turn = decodeTurn(entry.data);
-      if (turns === 0 && after === 0) turns += plantFork(journal, key, state, turn, options);
+      if (turns === 0 && after === 0) turns += plantFork(journal, key, state, turn);
       observer?.turn?.(turn.at);
-      applyAll(state, foldedRecords(turn, options), turn.at, observer);
+      applyAll(state, turn.records, turn.at, observer);
     } catch (error) {
       throw new StoreCorruptError(
         `the log of session ${JSON.stringify(state.id)} cannot be read at ${entry.position}`,

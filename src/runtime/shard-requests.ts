@@ -19,18 +19,8 @@ import { serveHistoryTasks } from './task-requests.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
 import { foldLog, replayEvents } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
+import { settle } from './shard-door.ts';
 import { DELETED } from './shard-waiters.ts';
-
-/** Answers one method of the protocol. */
-export type Handle = <M extends keyof ShardMethods>(
-  method: M,
-  handler: (request: ShardMethods[M]['request']) => ShardMethods[M]['answer'] | Promise<ShardMethods[M]['answer']>,
-) => void;
-
-/** Reads of sessions as they stand, told once that is durable. */
-export interface SessionReads {
-  read<T>(session: string, look: (actor: SessionActor) => T, absent: () => T): Promise<T>;
-}
 
 type Request<M extends keyof ShardMethods> = ShardMethods[M]['request'];
 type Answer<M extends keyof ShardMethods> = ShardMethods[M]['answer'];
@@ -83,13 +73,6 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('runtime.close', async (request) => {
     await shard.close(request.deadlineMs);
     return undefined;
-  });
-}
-
-/** The outcome of what is asked of the shard with a reply. */
-export function settle<T>(start: (reply: Reply) => void): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    start({ resolve: (value) => resolve(value as T), reject });
   });
 }
 
@@ -223,7 +206,8 @@ class ShardRequests {
   #allMessages(actor: SessionActor): SessionState['messages'] {
     // Folded without evictions and with every branch: everything the log ever had and did not remove.
     const state = emptyState(actor.id);
-    foldLog(this.#shard.parts.journal, actor.key, state, 0, undefined, { keepsAll: true });
+    state.keepsAll = true;
+    foldLog(this.#shard.parts.journal, actor.key, state, 0);
     return state.messages;
   }
 

@@ -6,7 +6,7 @@ import { taskHistory } from '../session/history/task-view.ts';
 import { childrenOf } from '../session/history/tasks.ts';
 import type { Input } from '../session/inputs.ts';
 import type { Shard } from './shard.ts';
-import { type Handle, type SessionReads, settle } from './shard-requests.ts';
+import { type Handle, type SessionReads, settle } from './shard-door.ts';
 
 /** Answers the `tasks.…` methods. */
 export function serveHistoryTasks(shard: Shard, reads: SessionReads, handle: Handle): void {

@@ -98,6 +98,7 @@ export class Fold {
         this.#state.system = { epoch: record.epoch, text: record.text };
         return;
       case 'evicted':
+        if (this.#state.keepsAll) return;
         return this.#evicted(record.below);
       case 'responded':
         return this.#responded(record);
@@ -263,7 +264,8 @@ export class Fold {
       };
       state.nextTurn = record.turn + 1;
       beginTurnTask(state.tasks, state.nextMessageSeq, this.#at);
-      if (areStartsMany(state.tasks, state.messages.length)) trimStarts(state.tasks, [state.messages, state.hidden]);
+      if (areStartsMany(state.tasks, state.messages.length + state.hidden.length))
+        trimStarts(state.tasks, [state.messages, state.hidden]);
     }
     this.#enter('awaiting');
     const rider = this.#promoteAll(record.entries);

@@ -160,6 +160,8 @@ export interface SessionState {
   hidden: LoggedMessage[];
   /** Hidden messages below this seq may have left memory; 0: none has. */
   hiddenFloor: number;
+  /** Folded to be read whole: nothing leaves the window, and every branch is shown. No session at work is. */
+  keepsAll: boolean;
   /** Compactions by number, with the task each was made in. */
   compactions: Map<number, { readonly task: number | undefined }>;
   /** Where the first messages of a fork come from. */
@@ -233,6 +235,7 @@ export function emptyState(id: string): SessionState {
     tasks: noTasks(),
     hidden: [],
     hiddenFloor: 0,
+    keepsAll: false,
     compactions: new Map(),
     origin: undefined,
     forks: [],

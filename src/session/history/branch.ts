@@ -21,6 +21,7 @@ export interface BranchChange {
 
 /** Moves messages between `messages` and `hidden` until the active branch shows what it has. Linear in both. */
 export function showBranch(state: SessionState): BranchChange {
+  if (state.keepsAll) return { shown: [], hidden: [] };
   const isShown = visibility(state);
   const [kept, leaving] = divide(state.messages, isShown);
   const [returning, staying] = divide(state.hidden, isShown);
