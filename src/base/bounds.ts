@@ -39,7 +39,7 @@ export const TASK_BRANCHES_MAX = 10_000;
 /** Starts of tasks kept beyond one a message in memory: turns whose messages were all taken back leave nothing else behind. */
 export const TASK_STARTS_SPARE = 1_024;
 /** Tasks one `taskHistory` tells of. */
-export const TASK_HISTORY_MAX = 10_000;
+export const TASK_HISTORY_MAX = 1_000;
 /** Messages of other branches one session keeps in memory; the oldest beyond are in its log alone, and `messages()` reads them there. */
 export const HIDDEN_MESSAGES_MAX = 10_000;
 /** Forks one session's log is shared with; each is looked at when the session is deleted. Further ones get a copy. */

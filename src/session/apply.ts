@@ -734,7 +734,7 @@ export class Fold {
   #adoptTasks(added: readonly LoggedMessage[]): void {
     const { tasks, nextMessageSeq } = this.#state;
     let highest = 0;
-    for (const { history } of added) highest = Math.max(highest, history?.taskId ?? 0);
+    for (const { history } of added) if (Number.isSafeInteger(history?.taskId)) highest = Math.max(highest, history?.taskId ?? 0);
     adoptTasks(tasks, highest, nextMessageSeq, this.#at);
   }
 
@@ -749,7 +749,7 @@ export class Fold {
     if (only === undefined || removed.length + added.length + updated.length > 1) {
       this.#tell({
         type: 'history.changed',
-        operation: operation,
+        operation,
         removed: removed.map((message) => message.seq),
         created: added.map(publicMessage),
         updated: updated.map(publicMessage),

@@ -83,7 +83,7 @@ export function enterTask(tasks: Tasks, wish: Wish, seq: number, at: number): vo
   tasks.starts.push(seq, wish.task, wish.cause === 'start' ? at : 0);
 }
 
-/** The first messages with tasks of their own come into a session that had none: their tasks are one line (§8 of no log). */
+/** The first messages with tasks of their own come into a session that had none: their tasks are one line. */
 export function adoptTasks(tasks: Tasks, highest: number, seq: number, at: number): void {
   if (tasks.current > 0 || highest < 1) return;
   tasks.current = highest;
@@ -101,11 +101,42 @@ export function parentOf(tasks: Tasks, task: number): number {
   return task <= 0 ? 0 : (tasks.parents.get(task) ?? task - 1);
 }
 
-/** The tasks from one up to the root, both included. Ends where it would go round. */
-export function chainOf(tasks: Tasks, task: number): ReadonlySet<number> {
-  const chain = new Set<number>();
-  for (let id = task; id > 0 && !chain.has(id); id = parentOf(tasks, id)) chain.add(id);
-  return chain.add(0);
+/** The tasks from one up to the root, both included. */
+export interface Chain {
+  has(task: number): boolean;
+}
+
+/**
+ * The chain of a task. Costs the branches on it, not the tasks: an imported history may name any number. A parent is below its
+ * child (B2); a map that says otherwise, round in a circle perhaps, ends the walk.
+ */
+export function chainOf(tasks: Tasks, task: number): Chain {
+  const branches = [...tasks.parents.keys()].sort((a, b) => a - b);
+  /** First and last task of each unbroken line, the newest line first. */
+  const lines: (readonly [number, number])[] = [];
+  let last = task;
+  for (let index = branches.length - 1; index >= 0 && last > 0; index -= 1) {
+    const first = branches[index] ?? 0;
+    if (first > last) continue;
+    lines.push([first, last]);
+    const parent = parentOf(tasks, first);
+    last = parent < first ? parent : 0;
+  }
+  lines.push([0, last]);
+  return {
+    has(id) {
+      let low = 0;
+      let high = lines.length - 1;
+      // The first line, from the newest, that begins at or below the task.
+      while (low < high) {
+        const middle = (low + high) >>> 1;
+        if ((lines[middle]?.[0] ?? 0) <= id) high = middle;
+        else low = middle + 1;
+      }
+      const line = lines[low];
+      return line !== undefined && id >= line[0] && id <= line[1];
+    },
+  };
 }
 
 /** The tasks begun below one, ascending. */

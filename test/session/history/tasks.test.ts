@@ -233,7 +233,10 @@ describe('tasks', () => {
     const tasks = noTasks();
     tasks.current = 3;
     tasks.parents.set(2, 3);
-    expect([...chainOf(tasks, 3)].sort()).toEqual([0, 2, 3]);
+    const chain = chainOf(tasks, 3);
+    expect([0, 1, 2, 3].filter((task) => chain.has(task))).toEqual([0, 2, 3]);
+    tasks.current = Number.MAX_SAFE_INTEGER;
+    expect(chainOf(tasks, tasks.current).has(tasks.current - 1)).toBe(true);
   });
 
   it('turns that leave no message leave no growing trace either', () => {
