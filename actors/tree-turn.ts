@@ -4,8 +4,8 @@
  */
 import type { ErrorShape } from '../src/base/errors.ts';
 import type { Observer } from '../src/session/apply.ts';
-import type { Effect, Environment, Input } from '../src/session/inputs.ts';
 import { plantSeed } from '../src/session/history/fork-seed.ts';
+import type { Effect, Environment, Input } from '../src/session/inputs.ts';
 import type { SessionRecord } from '../src/session/records.ts';
 import { runTurn } from '../src/session/turn.ts';
 import type { FamilyOrder } from './family-supervisor.ts';

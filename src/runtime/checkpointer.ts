@@ -99,9 +99,7 @@ export class Checkpointer {
     actor.base = base;
     const passive = this.#passive.get(actor.key);
     const head =
-      passive === undefined
-        ? headOf(actor)
-        : { ...passive, data: encodeHead({ ...decodeHead(passive.data), base }) };
+      passive === undefined ? headOf(actor) : { ...passive, data: encodeHead({ ...decodeHead(passive.data), base }) };
     if (passive === undefined) actor.isHeadRunnable = head.runnable;
     else this.#passive.set(actor.key, head);
     this.#journal.checkpoint([head], this.#journal.checkpointed());

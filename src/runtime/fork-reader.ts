@@ -6,7 +6,7 @@
  * places always has it.
  */
 import { isRecord } from '../base/json.ts';
-import type { Journal, SessionKey } from '../journal/journal.ts';
+import type { Head, Journal, SessionKey } from '../journal/journal.ts';
 import { applyAll } from '../session/apply.ts';
 import { type ForkOrigin, type ForkSeed, forkSeed, plantSeed } from '../session/history/fork-seed.ts';
 import { decodeTurn, type RecordTurn } from '../session/records.ts';
@@ -14,18 +14,15 @@ import { emptyState, restoreState, type SessionState } from '../session/state.ts
 import { decodeHead } from './head.ts';
 
 /** The part of a journal that is read. */
-export type LogSource = Pick<Journal, 'keyOf' | 'read' | 'head' | 'blob'>;
+export interface LogSource extends Pick<Journal, 'keyOf' | 'read' | 'blob'> {
+  head(key: SessionKey): Pick<Head, 'data'> | undefined;
+}
 
 /**
  * Gives an empty state what its session begins with, if the turn is the first of a fork whose record does not have it. Returns
  * how many turns of other logs were read. Throws an Error where what it begins with is nowhere.
  */
-export function plantFork(
-  source: LogSource,
-  key: SessionKey,
-  state: SessionState,
-  first: RecordTurn,
-): number {
+export function plantFork(source: LogSource, key: SessionKey, state: SessionState, first: RecordTurn): number {
   const [record] = first.records;
   if (record?.type !== 'forked' || record.seed !== undefined) return 0;
   const { seed, turns } = readSeed(source, { id: state.id, key, origin: record.origin }, state.keepsAll);

@@ -15,12 +15,12 @@ import { estimateContent } from '../session/tokens.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
 import { serveForks } from './fork-requests.ts';
 import { decodeHead, summaryOf } from './head.ts';
-import { serveHistoryTasks } from './task-requests.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
 import { foldLog, replayEvents } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
 import { settle } from './shard-door.ts';
 import { DELETED } from './shard-waiters.ts';
+import { serveHistoryTasks } from './task-requests.ts';
 
 type Request<M extends keyof ShardMethods> = ShardMethods[M]['request'];
 type Answer<M extends keyof ShardMethods> = ShardMethods[M]['answer'];

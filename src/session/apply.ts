@@ -734,7 +734,8 @@ export class Fold {
   #adoptTasks(added: readonly LoggedMessage[]): void {
     const { tasks, nextMessageSeq } = this.#state;
     let highest = 0;
-    for (const { history } of added) if (Number.isSafeInteger(history?.taskId)) highest = Math.max(highest, history?.taskId ?? 0);
+    for (const { history } of added)
+      if (Number.isSafeInteger(history?.taskId)) highest = Math.max(highest, history?.taskId ?? 0);
     adoptTasks(tasks, highest, nextMessageSeq, this.#at);
   }
 

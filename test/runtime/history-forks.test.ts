@@ -234,7 +234,10 @@ test('A10: a crash at any write leaves a fork whole or none, and what is there g
   for (const [number, crash] of crashes.entries()) {
     const again = openShard({ store: crash, provider, agents });
     const there = (await again.call('sessions.list', { limit: 10 })).map(({ id }) => id);
-    for (const [id, least] of [['p:fork-1', 2], [end, 4]] as const) {
+    for (const [id, least] of [
+      ['p:fork-1', 2],
+      [end, 4],
+    ] as const) {
       if (!there.includes(id)) continue;
       met += 1;
       await say(again, id, 'more');

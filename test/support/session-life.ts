@@ -144,9 +144,7 @@ export class Life {
       case 'stale':
         return this.#stale();
       case 'task':
-        return this.#input(
-          step.move === 'switchTask' ? { type: 'switchTask', id: step.which } : { type: step.move },
-        );
+        return this.#input(step.move === 'switchTask' ? { type: 'switchTask', id: step.which } : { type: step.move });
       case 'crash':
         return this.#reopen(this.machine.turns.length - (step.loses && this.machine.turns.length > 1 ? 1 : 0), true);
       case 'reload':

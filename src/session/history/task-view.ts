@@ -56,5 +56,7 @@ function firstTexts(state: SessionState, first: number): ReadonlyMap<number, str
 }
 
 function isRealUser({ type, source, history }: LoggedMessage): boolean {
-  return type === 'user_message' && (source === undefined || source.type === 'user') && history?.systemInjected !== true;
+  return (
+    type === 'user_message' && (source === undefined || source.type === 'user') && history?.systemInjected !== true
+  );
 }

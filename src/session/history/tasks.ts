@@ -47,7 +47,15 @@ const STRIDE = 3;
 
 /** No tasks yet. */
 export function noTasks(): Tasks {
-  return { current: 0, active: 0, starts: [], parents: new Map(), titles: new Map(), isFresh: false, wished: undefined };
+  return {
+    current: 0,
+    active: 0,
+    starts: [],
+    parents: new Map(),
+    titles: new Map(),
+    isFresh: false,
+    wished: undefined,
+  };
 }
 
 /** A turn begins: its task is a new one, or the one that was just begun for it. `seq`: of the next message. */

@@ -13,16 +13,19 @@ import { emptyState, restoreState, type SessionState, snapshotState } from '../.
 import { brief, call, type Machine, startedSession } from '../../support/session-kit.ts';
 
 type Move =
-  | { readonly do: 'say' | 'answer' | 'call' | 'start' | 'undo' | 'fail' }
+  | { readonly do: 'turn' | 'say' | 'answer' | 'call' | 'start' | 'undo' | 'fail' }
   | { readonly do: 'switch'; readonly which: number };
 
 const moves: fc.Arbitrary<readonly Move[]> = fc.array(
   fc.oneof(
-    { weight: 6, arbitrary: fc.constantFrom<Move>({ do: 'say' }, { do: 'answer' }, { do: 'call' }) },
+    {
+      weight: 6,
+      arbitrary: fc.constantFrom<Move>({ do: 'turn' }, { do: 'turn' }, { do: 'say' }, { do: 'answer' }, { do: 'call' }),
+    },
     { weight: 3, arbitrary: fc.constantFrom<Move>({ do: 'start' }, { do: 'undo' }, { do: 'fail' }) },
     { weight: 2, arbitrary: fc.nat(12).map((which): Move => ({ do: 'switch', which })) },
   ),
-  { maxLength: 60 },
+  { minLength: 1, maxLength: 60, size: 'max' },
 );
 
 /** What the branches are, by the letter: see the head of the file. */
@@ -86,6 +89,9 @@ class Model {
 function move(machine: Machine, model: Model, step: Move, number: number): void {
   const { state } = machine;
   switch (step.do) {
+    case 'turn':
+      move(machine, model, { do: 'say' }, number);
+      return move(machine, model, { do: 'answer' }, number);
     case 'say':
       if (state.state !== 'idle') return;
       machine.send(`say ${number}`);
@@ -129,7 +135,10 @@ function checkState(state: SessionState): void {
   expect(new Set(calls).size, 'R05').toBe(calls.length);
   expect([...state.callIds].sort(), 'V3').toEqual(calls.sort());
   const shown = new Set(state.messages.map(({ seq }) => seq));
-  expect(state.hidden.some(({ seq }) => shown.has(seq)), 'V1').toBe(false);
+  expect(
+    state.hidden.some(({ seq }) => shown.has(seq)),
+    'V1',
+  ).toBe(false);
   const messages = renderMessages(state.messages, { timestamps: false, deliveriesAsText: false });
   const asked = messages.at(-1)?.role === 'user' ? messages : [...messages, { role: 'user', content: 'go on' }];
   const tools = [{ name: 'read_file', description: 'Reads.', input_schema: { type: 'object' } }];

@@ -7,7 +7,7 @@ import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { taskHistory } from '../../../src/session/history/task-view.ts';
 import { chainOf, childrenOf, noTasks } from '../../../src/session/history/tasks.ts';
 import type { SessionRecord } from '../../../src/session/records.ts';
-import { call, executingSession, FATAL, Machine, startedSession } from '../../support/session-kit.ts';
+import { call, executingSession, FATAL, type Machine, startedSession } from '../../support/session-kit.ts';
 
 function start(machine: Machine, title?: string): unknown {
   machine.input({ type: 'startTask', ...(title === undefined ? {} : { title }) });
@@ -89,13 +89,15 @@ describe('tasks', () => {
     expect(start(machine)).toBe(3);
     turn(machine, 'said in three');
     const told = taskHistory(machine.state, 10);
-    expect(told.map(({ taskId, parentTaskId, status, hasBranches, summary }) => [
-      taskId,
-      parentTaskId,
-      status,
-      hasBranches,
-      summary,
-    ])).toEqual([
+    expect(
+      told.map(({ taskId, parentTaskId, status, hasBranches, summary }) => [
+        taskId,
+        parentTaskId,
+        status,
+        hasBranches,
+        summary,
+      ]),
+    ).toEqual([
       [1, 0, 'past', true, 'one two'],
       [2, 1, 'undone', false, 'Task 2'],
       [3, 1, 'current', false, 'said in three'],
