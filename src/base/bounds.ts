@@ -42,8 +42,8 @@ export const TASK_STARTS_SPARE = 1_024;
 export const TASK_HISTORY_MAX = 1_000;
 /** Messages of other branches one session keeps in memory; the oldest beyond are in its log alone, and `messages()` reads them there. */
 export const HIDDEN_MESSAGES_MAX = 10_000;
-/** Forks one session's log is shared with; each is looked at when the session is deleted. Further ones get a copy. */
-export const FORKS_SHARED_MAX = 1_000;
+/** Forks one session's log is shared with; what each begins with is stored when the session is deleted. Further ones get a copy. */
+export const FORKS_SHARED_MAX = 256;
 /** Logs a fork's own may rest on, one on the other: each is read when the fork is. Further ones get a copy. */
 export const FORK_DEPTH_MAX = 16;
 

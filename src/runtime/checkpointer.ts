@@ -92,16 +92,19 @@ export class Checkpointer {
   }
 
   /**
-   * The log this fork shares is about to go: what it begins with is stored at `base`, and its head says so from now on (K5). Durable
-   * with the removal that follows, or before it.
+   * The log a fork shares is about to go: what it begins with is stored at `base`, and its head says so from now on (K5). Durable
+   * with the removal that follows, or before it. `actor`: the fork, where it is in memory.
    */
-  rooted(actor: SessionActor, base: string): void {
-    actor.base = base;
-    const passive = this.#passive.get(actor.key);
+  rooted(key: SessionKey, base: string, actor: SessionActor | undefined): void {
+    const passive = this.#passive.get(key);
+    const rebased = passive === undefined ? undefined : withBase(passive, base);
+    if (rebased !== undefined) this.#passive.set(key, rebased);
+    if (actor !== undefined) actor.base = base;
+    const stored = this.#journal.head(key);
     const head =
-      passive === undefined ? headOf(actor) : { ...passive, data: encodeHead({ ...decodeHead(passive.data), base }) };
-    if (passive === undefined) actor.isHeadRunnable = head.runnable;
-    else this.#passive.set(actor.key, head);
+      actor !== undefined ? headOf(actor) : (rebased ?? (stored === undefined ? stored : withBase(stored, base)));
+    if (head === undefined) throw new Error(`no head of session key ${key} to write`);
+    if (actor !== undefined) actor.isHeadRunnable = head.runnable;
     this.#journal.checkpoint([head], this.#journal.checkpointed());
   }
 
@@ -163,6 +166,10 @@ export class Checkpointer {
     actor.snapshot = { address, position: actor.position };
     actor.turnsSinceSnapshot = 0;
   }
+}
+
+function withBase(head: Head, base: string): Head {
+  return { ...head, data: encodeHead({ ...decodeHead(head.data), base }) };
 }
 
 function headOf(actor: SessionActor): Head {

@@ -2,14 +2,14 @@
  * What a fork begins with, read from where it lies: stored by itself, or in the log of the session it was forked from, up to the
  * marker of the fork there.
  *
- * Invariant: K5 a log that forks share is removed only behind what they begin with (`Checkpointer.rooted`), so one of the two
+ * Invariant: K5 a log that forks share is removed only behind what they begin with (`fork-roots.ts`), so one of the two
  * places always has it.
  */
 import { isRecord } from '../base/json.ts';
 import type { Head, Journal, SessionKey } from '../journal/journal.ts';
-import { applyAll } from '../session/apply.ts';
+import { apply } from '../session/apply.ts';
 import { type ForkOrigin, type ForkSeed, forkSeed, plantSeed } from '../session/history/fork-seed.ts';
-import { decodeTurn, type RecordTurn } from '../session/records.ts';
+import { decodeTurn, type RecordTurn, type SessionRecord } from '../session/records.ts';
 import { emptyState, restoreState, type SessionState } from '../session/state.ts';
 import { decodeHead } from './head.ts';
 
@@ -53,38 +53,58 @@ function stateBefore(
 ): { readonly state: SessionState; readonly turns: number } {
   const key = source.keyOf(origin.session);
   if (key === undefined) throw new Error(`the log of ${JSON.stringify(origin.session)}, which it begins with, is gone`);
-  const start = keepsAll ? undefined : snapshotBefore(source, key, origin);
-  const state = start?.state ?? emptyState(origin.session);
+  for (const { marker, state, turns } of forksOf(source, origin.session, key, origin.fork ?? 0, keepsAll)) {
+    if (marker.fork !== origin.fork) continue;
+    if (marker.child === fork && state.createdAt === origin.createdAt) return { state, turns };
+    break;
+  }
+  throw new Error(`the log of ${JSON.stringify(origin.session)} does not say where it was forked`);
+}
+
+/** A fork in the log of its parent. */
+export interface ForkPlace {
+  readonly marker: Extract<SessionRecord, { type: 'forkMade' }>;
+  /** The parent as it was then; the next step of the iteration changes it. */
+  readonly state: SessionState;
+  /** Turns read so far, those of other logs included. */
+  readonly turns: number;
+}
+
+/** The forks of a session from number `first` on, in the order they were made, in one pass over its log. */
+export function* forksOf(
+  source: LogSource,
+  session: string,
+  key: SessionKey,
+  first: number,
+  keepsAll = false,
+): Iterable<ForkPlace> {
+  const start = keepsAll ? undefined : snapshotBefore(source, key, first);
+  const state = start?.state ?? emptyState(session);
   state.keepsAll = keepsAll;
   let turns = 0;
   for (const { data } of source.read(key, start?.position ?? 0)) {
     const turn = decodeTurn(data);
     if (turns === 0 && start === undefined) turns += plantFork(source, key, state, turn);
     turns += 1;
-    const { records } = turn;
-    const marker = records.findIndex((record) => record.type === 'forkMade' && record.fork === origin.fork);
-    applyAll(state, marker === -1 ? records : records.slice(0, marker), turn.at);
-    if (marker === -1) continue;
-    const found = records[marker];
-    const isMeant = found?.type === 'forkMade' && found.child === fork && state.createdAt === origin.createdAt;
-    if (!isMeant) break;
-    return { state, turns };
+    for (const record of turn.records) {
+      if (record.type === 'forkMade' && record.fork >= first) yield { marker: record, state, turns };
+      apply(state, record, turn.at);
+    }
   }
-  throw new Error(`the log of ${JSON.stringify(origin.session)} does not say where it was forked`);
 }
 
-/** The snapshot of a session, where it was taken before the fork. */
+/** The snapshot of a session, where it was taken before its fork of this number. */
 function snapshotBefore(
   source: LogSource,
   key: SessionKey,
-  origin: ForkOrigin,
+  fork: number,
 ): { readonly state: SessionState; readonly position: number } | undefined {
   const head = source.head(key);
   const snapshot = head === undefined ? undefined : decodeHead(head.data).snapshot;
   const stored = snapshot === undefined ? undefined : source.blob(snapshot.address);
   if (snapshot === undefined || stored === undefined) return undefined;
   const state = restoreState(stored);
-  return state.nextFork <= (origin.fork ?? 0) ? { state, position: snapshot.position } : undefined;
+  return state.nextFork <= fork ? { state, position: snapshot.position } : undefined;
 }
 
 /** The text of a seed, for the store. */

@@ -41,7 +41,7 @@ import { SUBAGENT_TRUNCATION_REASON } from '../tools/truncation.ts';
 import { Checkpointer } from './checkpointer.ts';
 import { type CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
-import { encodeSeed, readSeed } from './fork-reader.ts';
+import { storeRoots } from './fork-roots.ts';
 import { isHeadBlocked } from './head.ts';
 import type { Counters } from './metrics.ts';
 import type { LogLine } from './protocol.ts';
@@ -937,15 +937,11 @@ export class Shard {
 
   /** Forks that share these logs get what they begin with for themselves: the logs are about to go. */
   #rootForks(leaving: readonly SessionActor[]): void {
-    const { journal } = this.parts;
-    for (const { id, state } of leaving) {
-      for (const name of state.forks) {
-        const fork = this.find(name);
-        const origin = fork?.state.origin;
-        if (fork === undefined || fork.base !== undefined || leaving.includes(fork)) continue;
-        if (origin?.session !== id || origin.createdAt !== state.createdAt || origin.fork === undefined) continue;
-        const { seed } = readSeed(journal, { id: fork.id, key: fork.key, origin });
-        this.#checkpointer.rooted(fork, journal.putBlob(encodeSeed(seed)));
+    for (const { key, state } of leaving) {
+      if (state.forks.length === 0) continue;
+      for (const root of storeRoots(this.parts.journal, state, key)) {
+        const isKnown = this.#hot.has(root.name) || this.headOf(root.key) !== undefined;
+        this.#checkpointer.rooted(root.key, root.base, isKnown ? this.#hot.get(root.name) : this.find(root.name));
       }
     }
   }
