@@ -18,6 +18,8 @@ export class SessionActor {
   unflushed = 0;
   /** Where the state was last stored whole. */
   snapshot: { readonly address: string; readonly position: number } | undefined;
+  /** Where what it begins with is stored: it is a fork, and the log it shared is gone. */
+  base: string | undefined;
   /** Turns since then. */
   turnsSinceSnapshot: number;
   /** Its head in the journal names it runnable. */

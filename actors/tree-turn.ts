@@ -4,6 +4,7 @@
  */
 import type { ErrorShape } from '../src/base/errors.ts';
 import type { Observer } from '../src/session/apply.ts';
+import { plantSeed } from '../src/session/history/fork-seed.ts';
 import type { Effect, Environment, Input } from '../src/session/inputs.ts';
 import type { SessionRecord } from '../src/session/records.ts';
 import { runTurn } from '../src/session/turn.ts';
@@ -98,6 +99,12 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
         { actor: child, input: { type: 'born', seed: effect.seed } },
         { actor: child, input: { type: 'wake' } },
       ];
+    }
+    case 'forkBorn': {
+      const fork = access.create(effect.child);
+      // Where the record itself has what the fork begins with, folding it plants that.
+      if (effect.record.seed === undefined) plantSeed(fork.state, effect.seed);
+      return [{ actor: fork, input: { type: 'forked', record: effect.record } }];
     }
     case 'tellParent': {
       const parent = parentOf(access, actor);

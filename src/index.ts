@@ -7,6 +7,7 @@ export {
   ContentError,
   type ErrorCode,
   type ErrorShape,
+  InvalidArgumentError,
   InvalidNameError,
   KeyReusedError,
   LimitError,
@@ -49,6 +50,8 @@ export {
 export { Child, type ChildExit } from './runtime/child.ts';
 export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
 export { type ChildResult, Family } from './runtime/family.ts';
+export type { ForkOptions } from './runtime/fork.ts';
+export { History } from './runtime/history.ts';
 export { open } from './runtime/open.ts';
 export type { GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';
 export type { SessionSummary } from './runtime/protocol.ts';
@@ -56,5 +59,7 @@ export { Receipt, type ReceiptStatus } from './runtime/receipt.ts';
 export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/runtime.ts';
 export { type SendOptions, Session, type SessionInfo, type SpawnOptions } from './runtime/session.ts';
 export type { Explanation } from './session/explain.ts';
+export type { TaskMove } from './session/history/decide-tasks.ts';
+export type { TaskSummary } from './session/history/task-view.ts';
 export { INTERRUPT_NOTICE } from './session/tool-texts.ts';
 export { type Effect, type StandardSchema, type Tool, type ToolContext, type ToolOptions, tool } from './tools/tool.ts';

@@ -32,6 +32,21 @@ export const LIMIT_DEFAULTS: Limits = Object.freeze({
   toolRounds: 250, // model calls a turn: contract, llm.main_max_tool_rounds
 });
 
+/** Titles of tasks one session remembers, newest last; an older task is named by its first message. */
+export const TASK_TITLES_MAX = 1_000;
+/** Tasks of one session that do not follow the one before them: each is an undo or a switch somebody went on from. */
+export const TASK_BRANCHES_MAX = 10_000;
+/** Starts of tasks kept beyond one a message in memory: turns whose messages were all taken back leave nothing else behind. */
+export const TASK_STARTS_SPARE = 1_024;
+/** Tasks one `taskHistory` tells of. */
+export const TASK_HISTORY_MAX = 1_000;
+/** Messages of other branches one session keeps in memory; the oldest beyond are in its log alone, and `messages()` reads them there. */
+export const HIDDEN_MESSAGES_MAX = 10_000;
+/** Forks one session's log is shared with; what each begins with is stored when the session is deleted. Further ones get a copy. */
+export const FORKS_SHARED_MAX = 256;
+/** Logs a fork's own may rest on, one on the other: each is read when the fork is. Further ones get a copy. */
+export const FORK_DEPTH_MAX = 16;
+
 /** Total attempts of one model call, the first included (contract §4.4). */
 export const MODEL_ATTEMPTS_MAX = 5;
 /** Continuations of one paused assistant turn (`pause_turn`); a server tool that never ends must not loop for ever. */

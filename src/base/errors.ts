@@ -31,6 +31,15 @@ export type ErrorCode =
   | 'model_protocol'
   | 'model_timeout'
   | 'model_connection'
+  | 'callback_required'
+  | 'lookup_key_required'
+  | 'lookup_key_ambiguous'
+  | 'message_not_found'
+  | 'tool_message_not_removable'
+  | 'files_require_prompt'
+  | 'invalid_index'
+  | 'invalid_task'
+  | 'invalid_argument'
   | 'internal';
 
 /** What an error looks like inside an event, a record or a state: plain data, safe to store. */
@@ -165,6 +174,27 @@ export class TimeoutError extends TroupeError {
   }
 }
 
+/** The codes of `InvalidArgumentError`. */
+export type InvalidArgumentCode = Extract<
+  ErrorCode,
+  | 'callback_required'
+  | 'lookup_key_required'
+  | 'lookup_key_ambiguous'
+  | 'message_not_found'
+  | 'tool_message_not_removable'
+  | 'files_require_prompt'
+  | 'invalid_index'
+  | 'invalid_task'
+  | 'invalid_argument'
+>;
+
+/** An operation on the history was given what it cannot take; `code` says which rule that breaks. Nothing was written. */
+export class InvalidArgumentError extends TroupeError {
+  constructor(code: InvalidArgumentCode, message: string, details: ErrorDetails = {}) {
+    super(code, message, details);
+  }
+}
+
 /** The codes of a failed model call. */
 export type ModelErrorCode = Extract<ErrorCode, `model_${string}`>;
 
@@ -241,6 +271,15 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   turn_failed: (m, d) => new TurnFailedError(m, d),
   cancelled: (m, d) => new CancelledError(m, d),
   timeout: (m, d) => new TimeoutError(m, d),
+  callback_required: (m, d) => new InvalidArgumentError('callback_required', m, d),
+  lookup_key_required: (m, d) => new InvalidArgumentError('lookup_key_required', m, d),
+  lookup_key_ambiguous: (m, d) => new InvalidArgumentError('lookup_key_ambiguous', m, d),
+  message_not_found: (m, d) => new InvalidArgumentError('message_not_found', m, d),
+  tool_message_not_removable: (m, d) => new InvalidArgumentError('tool_message_not_removable', m, d),
+  files_require_prompt: (m, d) => new InvalidArgumentError('files_require_prompt', m, d),
+  invalid_index: (m, d) => new InvalidArgumentError('invalid_index', m, d),
+  invalid_task: (m, d) => new InvalidArgumentError('invalid_task', m, d),
+  invalid_argument: (m, d) => new InvalidArgumentError('invalid_argument', m, d),
   model_authentication: (m, d) => new ModelAuthenticationError(m, { ...d, ...numberField(d, 'status') }),
   model_invalid_request: (m, d) => new ModelInvalidRequestError(m, { ...d, ...numberField(d, 'status') }),
 };

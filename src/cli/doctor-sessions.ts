@@ -2,10 +2,11 @@
 import { TroupeError } from '../base/errors.ts';
 import type { Message } from '../base/messages.ts';
 import type { SalvageShard, SalvageStore } from '../journal/salvage-store.ts';
+import { type LogSource, plantFork } from '../runtime/fork-reader.ts';
 import { decodeHead } from '../runtime/head.ts';
 import { applyAll } from '../session/apply.ts';
 import { decodeTurn } from '../session/records.ts';
-import { emptyState, restoreState, type SessionState } from '../session/state.ts';
+import { emptyState, publicMessage, restoreState, type SessionState } from '../session/state.ts';
 
 /** A session as far as it can be read. */
 export interface FoldedSession {
@@ -43,6 +44,10 @@ function fold(shard: SalvageShard, id: string, key: number): FoldedSession {
   try {
     for (const { data } of shard.entries(key)) {
       const turn = decodeTurn(data);
+      if (turns === 0) {
+        plantFork(sourceOf(shard), key, state, turn);
+        for (const message of state.messages) messages.set(message.seq, publicMessage(message));
+      }
       applyAll(state, turn.records, turn.at, {
         event: (event) => {
           if (event.type === 'message.created' || event.type === 'message.updated') {
@@ -62,6 +67,18 @@ function fold(shard: SalvageShard, id: string, key: number): FoldedSession {
   damage ??= head;
   const folded = { id, shard, state, messages: [...messages.values()], turns, bytes, oldest, newest, hasSnapshot };
   return damage === undefined ? folded : { ...folded, damage };
+}
+
+/** What a fork begins with may lie in the log of another session of its shard. */
+function sourceOf(shard: SalvageShard): LogSource {
+  return {
+    keyOf: (name) => shard.sessions().find(([id]) => id === name)?.[1],
+    read: function* (key, after) {
+      for (const entry of shard.entries(key)) if (entry.position > after) yield entry;
+    },
+    head: (key) => shard.contents.index.heads.get(key),
+    blob: (address) => shard.blob(address),
+  };
 }
 
 /** Whether the head of a session and its snapshot can be read: what is wrong with them loses nothing of the log. */

@@ -91,6 +91,23 @@ export class Checkpointer {
     this.#dropped.set(actor.key, actor);
   }
 
+  /**
+   * The log a fork shares is about to go: what it begins with is stored at `base`, and its head says so from now on (K5). Durable
+   * with the removal that follows, or before it. `actor`: the fork, where it is in memory.
+   */
+  rooted(key: SessionKey, base: string, actor: SessionActor | undefined): void {
+    const passive = this.#passive.get(key);
+    const rebased = passive === undefined ? undefined : withBase(passive, base);
+    if (rebased !== undefined) this.#passive.set(key, rebased);
+    if (actor !== undefined) actor.base = base;
+    const stored = this.#journal.head(key);
+    const head =
+      actor !== undefined ? headOf(actor) : (rebased ?? (stored === undefined ? stored : withBase(stored, base)));
+    if (head === undefined) throw new Error(`no head of session key ${key} to write`);
+    if (actor !== undefined) actor.isHeadRunnable = head.runnable;
+    this.#journal.checkpoint([head], this.#journal.checkpointed());
+  }
+
   /** The last checkpoint, with snapshots of long logs, so that the next open reads little. */
   close(actors: Iterable<SessionActor>): void {
     for (const actor of actors) if (this.#changed.has(actor)) this.#takeSnapshot(actor);
@@ -151,6 +168,10 @@ export class Checkpointer {
   }
 }
 
+function withBase(head: Head, base: string): Head {
+  return { ...head, data: encodeHead({ ...decodeHead(head.data), base }) };
+}
+
 function headOf(actor: SessionActor): Head {
   return {
     key: actor.key,
@@ -159,6 +180,7 @@ function headOf(actor: SessionActor): Head {
     data: encodeHead({
       summary: summaryOf(actor.state),
       ...(actor.snapshot === undefined ? {} : { snapshot: actor.snapshot }),
+      ...(actor.base === undefined ? {} : { base: actor.base }),
       ...(actor.state.blocked === undefined ? {} : { blocked: true as const }),
     }),
   };

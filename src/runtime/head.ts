@@ -14,6 +14,8 @@ export interface SnapshotReference {
 export interface HeadData {
   readonly summary: SessionSummary;
   readonly snapshot?: SnapshotReference;
+  /** Address of what a fork begins with, where the log it shared is gone. */
+  readonly base?: string;
   /** An authentication failure stopped the session: `runtime.resume()` looks for these. */
   readonly blocked?: true;
 }
@@ -33,6 +35,7 @@ const schema = z.object({
     updatedAt: z.number(),
   }),
   snapshot: z.object({ address: z.string(), position: z.number() }).optional(),
+  base: z.string().optional(),
   blocked: z.literal(true).optional(),
 });
 

@@ -8,9 +8,12 @@ import type { Settings } from '../base/settings.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
 import type { Durability } from '../journal/journal.ts';
 import type { GovernorLimits } from '../models/governor-limits.ts';
-import type { ModelRequest, ProviderData } from '../models/provider.ts';
+import type { ModelRequest, ProviderData, RequestMessage } from '../models/provider.ts';
 import type { Explanation } from '../session/explain.ts';
+import type { TaskMove } from '../session/history/decide-tasks.ts';
+import type { TaskSummary } from '../session/history/task-view.ts';
 import type { SpawnRequest } from '../session/inputs.ts';
+import type { SessionRecord } from '../session/records.ts';
 import type { ReceiptState } from '../session/state.ts';
 import type { HostRunner } from '../tools/host-tools.ts';
 import type { ToolDescription } from '../tools/tool.ts';
@@ -88,6 +91,9 @@ export interface ChildEnd {
   readonly error?: ErrorShape;
 }
 
+/** The first record of a fork. */
+export type ForkedRecord = Extract<SessionRecord, { type: 'forked' }>;
+
 interface OfSession {
   readonly session: string;
   /** The agent a session is made of if it does not exist yet. */
@@ -123,6 +129,20 @@ export interface ShardMethods {
   'session.request': { request: OfSession; answer: ModelRequest };
   'session.pause': { request: OfSession; answer: undefined };
   'session.resume': { request: OfSession; answer: undefined };
+  'tasks.start': { request: OfSession & { readonly title?: string }; answer: number };
+  'tasks.undo': { request: OfSession; answer: TaskMove };
+  'tasks.switch': { request: OfSession & { readonly id: number }; answer: TaskMove };
+  'tasks.children': { request: OfSession & { readonly id: number }; answer: readonly number[] };
+  'tasks.history': { request: OfSession & { readonly limit: number }; answer: readonly TaskSummary[] };
+  'tasks.ids': { request: OfSession; answer: { readonly current: number; readonly active: number } };
+  'tasks.messages': { request: OfSession; answer: readonly RequestMessage[] };
+  'session.fork': {
+    request: OfSession & { readonly id?: string; readonly at?: number };
+    answer: { readonly id: string };
+  };
+  /** What a fork on another shard begins with, as its first record. */
+  'session.copy': { request: OfSession & { readonly at?: number }; answer: ForkedRecord };
+  'session.plant': { request: OfSession & { readonly record: ForkedRecord }; answer: { readonly id: string } };
   'session.events': {
     request: OfSession & { readonly after: number; readonly limit: number };
     answer: { readonly events: readonly SessionEvent[]; readonly isComplete: boolean };

@@ -81,14 +81,19 @@ export class Runtime {
     if (agent !== undefined && !this.#parts.agentNames.has(agent)) {
       throw new ConfigError(`no agent is named ${describeValue(agent)}`, { code: 'unknown_agent', data: { agent } });
     }
-    return new Session({
+    return new Session(this.#partsOf(id, agent ?? this.#parts.defaultAgent));
+  }
+
+  #partsOf(id: string, agent: string | undefined): SessionParts {
+    return {
       id,
-      agent: agent ?? this.#parts.defaultAgent,
+      agent,
       link: this.#linkOf(id),
       hub: this.#parts.hub,
       remove: (session) => this.sessions.delete(session),
+      sibling: (other) => this.#partsOf(other, undefined),
       kin: KIN,
-    });
+    };
   }
 
   /** The sessions of the directory. */

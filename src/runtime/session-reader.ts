@@ -7,23 +7,29 @@ import type { Journal, SessionKey } from '../journal/journal.ts';
 import { applyAll, type Observer } from '../session/apply.ts';
 import { decodeTurn } from '../session/records.ts';
 import { emptyState, restoreState, type SessionState } from '../session/state.ts';
+import { plantFork } from './fork-reader.ts';
 import { decodeHead } from './head.ts';
 
 /** The actor of a session as its log has it. Throws `StoreCorruptError` for a log that cannot be folded. */
 export function readActor(journal: Journal, id: string, key: SessionKey): SessionActor {
   const head = journal.head(key);
-  const snapshot = head === undefined ? undefined : decodeHead(head.data).snapshot;
+  const known = head === undefined ? undefined : decodeHead(head.data);
+  const snapshot = known?.snapshot;
   const stored = snapshot === undefined ? undefined : journal.blob(snapshot.address);
   const state = stored === undefined ? emptyState(id) : restoreState(stored);
   const after = stored === undefined ? 0 : (snapshot?.position ?? 0);
   const { turns, position } = foldLog(journal, key, state, after);
   const actor = new SessionActor(id, key, state, { turns, position: Math.max(position, after) });
   if (stored !== undefined) actor.snapshot = snapshot;
+  actor.base = known?.base;
   actor.isHeadRunnable = head?.runnable === true;
   return actor;
 }
 
-/** Folds a session's log after a position into a state; tells an observer. Returns how much was read. */
+/**
+ * Folds a session's log after a position into a state; tells an observer. From the start on, the state of a fork first gets what
+ * it begins with, of which nobody is told. Returns how much was read, other logs included.
+ */
 export function foldLog(
   journal: Journal,
   key: SessionKey,
@@ -36,6 +42,7 @@ export function foldLog(
   for (const entry of journal.read(key, after)) {
     try {
       const turn = decodeTurn(entry.data);
+      if (turns === 0 && after === 0) turns += plantFork(journal, key, state, turn);
       observer?.turn?.(turn.at);
       applyAll(state, turn.records, turn.at, observer);
     } catch (error) {

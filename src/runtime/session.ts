@@ -24,6 +24,8 @@ import type { Child } from './child.ts';
 import type { EventHub, EventOptions } from './event-hub.ts';
 import type { Family } from './family.ts';
 import type { Follower } from './followed-receipts.ts';
+import { type ForkOptions, makeFork } from './fork.ts';
+import { History } from './history.ts';
 import type { SessionSnapshot, ShardMethods, SpawnItem } from './protocol.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
@@ -70,6 +72,8 @@ export interface SessionParts {
   readonly link: ShardLink;
   readonly hub: EventHub;
   readonly remove: (id: string) => Promise<boolean>;
+  /** What the handle of another session is made of, which must exist when it is used. */
+  readonly sibling: (id: string) => SessionParts;
   /** Makes the handles that are more than a session; injected, since they are built on this file. */
   readonly kin: {
     readonly child: (parts: SessionParts, of: { readonly name: string; readonly parent: Session }) => Child;
@@ -257,6 +261,22 @@ export class Session {
     if (found === undefined)
       throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(id)} in ${JSON.stringify(this.id)}`);
     return new Receipt(this.#parts.link, { session, pendingId, seq: found.seq, duplicate: true });
+  }
+
+  /** The conversation as messages that can be worked on, and its branches. */
+  get history(): History {
+    return new History({ link: this.#parts.link, address: this.address });
+  }
+
+  /**
+   * A new session that goes on from this one as it stands, or as it stood behind message `at`. The log so far is shared, not
+   * copied; what either does afterwards the other does not see. Messages, tasks and the system text of the epoch go along;
+   * the mailbox, receipts, children and running calls stay. Its events begin with its own, `messages()` has all. Resolves once
+   * it is durable. Rejects with `TroupeError` (`unknown_session`), `InvalidArgumentError` (`message_not_found`: no such message
+   * in the conversation now), `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
+   */
+  async fork(options: ForkOptions = {}): Promise<Session> {
+    return new Session(await makeFork(this.#parts, options));
   }
 
   /** No half-step starts until `resume`; durable. What runs goes on. */

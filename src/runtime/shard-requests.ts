@@ -6,18 +6,21 @@ import { asError, CancelledError, errorShape, TroupeError } from '../base/errors
 import type { Message, Pending } from '../base/messages.ts';
 import { renderMessages } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
-import { applyAll } from '../session/apply.ts';
 import { viewport } from '../session/eviction.ts';
 import { type Explanation, explain } from '../session/explain.ts';
-import { decodeTurn, type Entry } from '../session/records.ts';
+import { everyMessage } from '../session/history/branch.ts';
+import type { Entry } from '../session/records.ts';
 import { emptyState, publicEntry, publicMessage, type ReceiptState, type SessionState } from '../session/state.ts';
 import { estimateContent } from '../session/tokens.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
+import { serveForks } from './fork-requests.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
 import { foldLog, replayEvents } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
+import { settle } from './shard-door.ts';
 import { DELETED } from './shard-waiters.ts';
+import { serveHistoryTasks } from './task-requests.ts';
 
 type Request<M extends keyof ShardMethods> = ShardMethods[M]['request'];
 type Answer<M extends keyof ShardMethods> = ShardMethods[M]['answer'];
@@ -60,6 +63,8 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
     ),
   );
   handle('sessions.delete', (request) => settle<readonly string[]>((reply) => shard.delete(request.session, reply)));
+  serveHistoryTasks(shard, requests, handle);
+  serveForks(shard, requests, handle);
   handle('runtime.drain', () => requests.drain());
   handle('runtime.resume', async () => {
     await shard.resumeBlocked();
@@ -68,12 +73,6 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('runtime.close', async (request) => {
     await shard.close(request.deadlineMs);
     return undefined;
-  });
-}
-
-function settle<T>(start: (reply: Reply) => void): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    start({ resolve: (value) => resolve(value as T), reject });
   });
 }
 
@@ -190,8 +189,9 @@ class ShardRequests {
     return this.read(
       request.session,
       (actor) => {
-        const { messages, floor } = actor.state;
-        const known = after + 1 >= floor ? messages : this.#allMessages(actor);
+        const { floor, hiddenFloor } = actor.state;
+        const isInMemory = after + 1 >= Math.max(floor, hiddenFloor);
+        const known = isInMemory ? everyMessage(actor.state) : this.#allMessages(actor);
         const found: Message[] = [];
         for (const message of known) {
           if (found.length >= limit) break;
@@ -204,17 +204,10 @@ class ShardRequests {
   }
 
   #allMessages(actor: SessionActor): SessionState['messages'] {
-    const { journal } = this.#shard.parts;
-    // Folded without evictions: everything the log ever had and did not remove.
+    // Folded without evictions and with every branch: everything the log ever had and did not remove.
     const state = emptyState(actor.id);
-    for (const entry of journal.read(actor.key, 0)) {
-      const turn = decodeTurn(entry.data);
-      applyAll(
-        state,
-        turn.records.filter((record) => record.type !== 'evicted'),
-        turn.at,
-      );
-    }
+    state.keepsAll = true;
+    foldLog(this.#shard.parts.journal, actor.key, state, 0);
     return state.messages;
   }
 

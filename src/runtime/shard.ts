@@ -41,6 +41,7 @@ import { SUBAGENT_TRUNCATION_REASON } from '../tools/truncation.ts';
 import { Checkpointer } from './checkpointer.ts';
 import { type CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
+import { storeRoots } from './fork-roots.ts';
 import { isHeadBlocked } from './head.ts';
 import type { Counters } from './metrics.ts';
 import type { LogLine } from './protocol.ts';
@@ -302,6 +303,15 @@ export class Shard {
     }
     actor = this.#create(sessionId);
     this.#turn(actor, agent === undefined ? inputs : [{ type: 'create', agent }, ...inputs], reply);
+  }
+
+  /** Makes a session whose log begins with what these inputs write; one that is there already takes them as any other. */
+  beget(sessionId: string, inputs: readonly Input[], reply: Reply): void {
+    if (this.#degraded !== undefined || this.#isClosed) {
+      reply.reject(this.#degraded ?? new TroupeError('cancelled', 'the runtime is closed'));
+      return;
+    }
+    this.#turn(this.find(sessionId) ?? this.#create(sessionId), inputs, reply);
   }
 
   /** True once for a session a crash interrupted: its next turn begins with its recovery, whatever else it is about. */
@@ -905,6 +915,7 @@ export class Shard {
     }
     const parent = actor.state.parent;
     const subtree = this.#subtree(actor);
+    this.#rootForks(subtree);
     // First: a turn may close its batch behind itself, and what the parent is told must be in one with the removal (A6).
     this.parts.journal.remove(subtree.map((each) => each.key));
     for (const each of subtree) {
@@ -922,6 +933,17 @@ export class Shard {
     this.#commits.add({ release, refuse: (error) => reply.reject(storeError(error)) });
     this.#admit();
     this.#gauge();
+  }
+
+  /** Forks that share these logs get what they begin with for themselves: the logs are about to go. */
+  #rootForks(leaving: readonly SessionActor[]): void {
+    for (const { key, state } of leaving) {
+      if (state.forks.length === 0) continue;
+      for (const root of storeRoots(this.parts.journal, state, key)) {
+        const isKnown = this.#hot.has(root.name) || this.headOf(root.key) !== undefined;
+        this.#checkpointer.rooted(root.key, root.base, isKnown ? this.#hot.get(root.name) : this.find(root.name));
+      }
+    }
   }
 
   #subtree(root: SessionActor): readonly SessionActor[] {

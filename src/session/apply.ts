@@ -12,6 +12,17 @@ import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf } from '../b
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { answerText } from './answer.ts';
 import { applyEdit } from './history/apply-edit.ts';
+import { showBranch } from './history/branch.ts';
+import { plantSeed } from './history/fork-seed.ts';
+import {
+  addTask,
+  adoptTasks,
+  areStartsMany,
+  beginTurnTask,
+  enterTask,
+  trimStarts,
+  type Wish,
+} from './history/tasks.ts';
 import { KIND_OF } from './mailbox.ts';
 import { joinContents, type MessageDraft, promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
@@ -87,6 +98,7 @@ export class Fold {
         this.#state.system = { epoch: record.epoch, text: record.text };
         return;
       case 'evicted':
+        if (this.#state.keepsAll) return;
         return this.#evicted(record.below);
       case 'responded':
         return this.#responded(record);
@@ -151,6 +163,17 @@ export class Fold {
         return this.#refined(record);
       case 'edited':
         return this.#edited(record);
+      case 'taskStarted':
+        addTask(this.#state.tasks, record.id, record.parent, record.title);
+        return this.#activate({ task: record.id, cause: 'start' });
+      case 'taskActivated':
+        return this.#activate({ task: record.id, cause: record.cause });
+      case 'forkMade':
+        this.#state.nextFork = record.fork + 1;
+        if (record.copied !== true) this.#state.forks.push(record.child);
+        return;
+      case 'forked':
+        return this.#forked(record);
     }
   }
 
@@ -240,6 +263,9 @@ export class Fold {
         marked: false,
       };
       state.nextTurn = record.turn + 1;
+      beginTurnTask(state.tasks, state.nextMessageSeq, this.#at);
+      if (areStartsMany(state.tasks, state.messages.length + state.hidden.length))
+        trimStarts(state.tasks, [state.messages, state.hidden]);
     }
     this.#enter('awaiting');
     const rider = this.#promoteAll(record.entries);
@@ -353,7 +379,8 @@ export class Fold {
     }
     const kept = first === -1 ? [] : state.messages.slice(first);
     state.messages = state.promptCount === 0 ? kept : [...gone.filter((message) => message.prompt === true), ...kept];
-    state.floor = below;
+    state.floor = Math.max(state.floor, below);
+    trimStarts(state.tasks, [state.messages, state.hidden]);
     this.#openEpoch();
     if (this.#counts()) this.#tell({ type: 'eviction', below });
     this.#hideChildren();
@@ -488,6 +515,7 @@ export class Fold {
         ? { status: 'cancelled', turn: turn.id }
         : { status: 'answered', turn: turn.id, text: turn.text };
     for (const id of turn.entries) this.#settle(id, receipt);
+    if (state.tasks.wished !== undefined) this.#activate(state.tasks.wished);
   }
 
   #failTurn(error: ErrorShape): void {
@@ -498,6 +526,7 @@ export class Fold {
     if (turn === undefined) return;
     if (this.#counts()) this.#tell({ type: 'turn.failed', turn: turnName(turn.id), error });
     for (const id of turn.entries) this.#settle(id, { status: 'failed', turn: turn.id, error });
+    if (state.tasks.wished !== undefined) this.#activate(state.tasks.wished);
   }
 
   #settle(pendingId: number, receipt: ReceiptState): void {
@@ -651,6 +680,39 @@ export class Fold {
     this.#openEpoch();
   }
 
+  /** Another task becomes active (B4): what it does not show leaves the conversation, what it does comes back, as one event. */
+  #activate(wish: Wish): void {
+    const state = this.#state;
+    if (state.turn !== undefined) {
+      state.tasks.wished = wish;
+      return;
+    }
+    enterTask(state.tasks, wish, state.nextMessageSeq, this.#at);
+    this.#showBranch(wish.cause === 'start' ? 'startTask' : wish.cause);
+  }
+
+  #showBranch(operation: string): void {
+    const { shown, hidden } = showBranch(this.#state);
+    if (shown.length + hidden.length === 0) return;
+    this.#openEpoch();
+    if (!this.#counts()) return;
+    this.#tell({
+      type: 'history.changed',
+      operation,
+      removed: hidden.map((message) => message.seq),
+      created: shown.map(publicMessage),
+      updated: [],
+    });
+  }
+
+  #forked({ origin, seed }: Extract<SessionRecord, { type: 'forked' }>): void {
+    const state = this.#state;
+    if (seed !== undefined) plantSeed(state, seed);
+    if (state.agent === undefined) throw new Error('a fork without what it begins with');
+    state.origin = origin;
+    state.createdAt = this.#at;
+  }
+
   /** One edit is one event: of one message as what it is, of several as one that names them all. */
   #edited(record: Extract<SessionRecord, { type: 'edited' }>): void {
     const state = this.#state;
@@ -661,18 +723,40 @@ export class Fold {
       const [open] = state.openCalls.values();
       state.thoughtFloor = open === undefined ? state.nextMessageSeq : open.seq;
     }
+    const given = [...added, ...updated].some((message) => message.history?.taskId !== undefined);
+    if (given) this.#adoptTasks(added);
+    this.#tellEdit(record.operation, removed, added, updated);
+    // A message may say that it belongs to another branch than the one shown.
+    if (given) this.#showBranch(record.operation);
+  }
+
+  /** A history with tasks of its own comes into a session that had none. */
+  #adoptTasks(added: readonly LoggedMessage[]): void {
+    const { tasks, nextMessageSeq } = this.#state;
+    let highest = 0;
+    for (const { history } of added)
+      if (Number.isSafeInteger(history?.taskId)) highest = Math.max(highest, history?.taskId ?? 0);
+    adoptTasks(tasks, highest, nextMessageSeq, this.#at);
+  }
+
+  #tellEdit(
+    operation: string,
+    removed: readonly LoggedMessage[],
+    added: readonly LoggedMessage[],
+    updated: readonly LoggedMessage[],
+  ): void {
     if (!this.#counts()) return;
     const [only] = [...removed, ...added, ...updated];
     if (only === undefined || removed.length + added.length + updated.length > 1) {
       this.#tell({
         type: 'history.changed',
-        operation: record.operation,
+        operation,
         removed: removed.map((message) => message.seq),
         created: added.map(publicMessage),
         updated: updated.map(publicMessage),
       });
     } else if (removed.length > 0) {
-      this.#tell({ type: 'message.removed', messageSeq: only.seq, reason: record.operation });
+      this.#tell({ type: 'message.removed', messageSeq: only.seq, reason: operation });
     } else {
       this.#tell({ type: added.length > 0 ? 'message.created' : 'message.updated', message: publicMessage(only) });
     }

@@ -22,6 +22,8 @@ import { decideEscalation, decideRestart, decideRestartLater, reportFailure } fr
 import { decideDispatch, decideToolFinished } from './decide-tools.ts';
 import { type Decision, NOTHING, WAKE } from './decision.ts';
 import { healExpired } from './healing.ts';
+import { decideFork, decideForked } from './history/decide-fork.ts';
+import { decideStartTask, decideSwitch, decideUndo } from './history/decide-tasks.ts';
 import type { Environment, Input } from './inputs.ts';
 import type { SessionState } from './state.ts';
 
@@ -82,6 +84,16 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideResume(state);
     case 'recover':
       return decideRecovery(state, environment);
+    case 'startTask':
+      return decideStartTask(state, input.title);
+    case 'undo':
+      return decideUndo(state);
+    case 'switchTask':
+      return decideSwitch(state, input.id);
+    case 'fork':
+      return decideFork(state, input, environment);
+    case 'forked':
+      return decideForked(state, input.record);
     case 'heal': {
       const healed = healExpired(state, environment.now, (tool) => environment.agent.tool(tool)?.timeoutMs ?? 0);
       return { records: healed, effects: [WAKE] };

@@ -4,7 +4,8 @@ import type { Limits } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import type { Usage } from '../base/messages.ts';
 import type { Settings } from '../base/settings.ts';
-import type { Entry, Replies } from './records.ts';
+import type { ForkSeed } from './history/fork-seed.ts';
+import type { Entry, Replies, SessionRecord } from './records.ts';
 
 /** What `decide` must know of a tool; the rest is the tool runner's. */
 export interface ToolFacts {
@@ -111,7 +112,12 @@ export type Input =
   | { readonly type: 'resume' }
   | { readonly type: 'recover' }
   | { readonly type: 'heal' }
-  | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number };
+  | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number }
+  | { readonly type: 'startTask'; readonly title?: string }
+  | { readonly type: 'undo' }
+  | { readonly type: 'switchTask'; readonly id: number }
+  | { readonly type: 'fork'; readonly id?: string; readonly at?: number }
+  | { readonly type: 'forked'; readonly record: Extract<SessionRecord, { type: 'forked' }> };
 
 /** What a new child starts from. */
 export interface ChildSeed {
@@ -131,6 +137,13 @@ export interface ChildSeed {
 export type Effect =
   | { readonly type: 'again'; readonly input: Input }
   | { readonly type: 'born'; readonly seed: ChildSeed }
+  /** A fork begins, in the same batch: its state is given `seed`, its log `record`. */
+  | {
+      readonly type: 'forkBorn';
+      readonly child: string;
+      readonly seed: ForkSeed;
+      readonly record: Extract<SessionRecord, { type: 'forked' }>;
+    }
   | { readonly type: 'tellParent'; readonly input: Extract<Input, { type: 'subagentSaid' | 'childExited' }> }
   | { readonly type: 'tellChild'; readonly child: string; readonly content: string }
   /** A supervised child's turn failed; `restartDue`: its back-off is over. The supervisor says what follows. */

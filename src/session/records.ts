@@ -7,6 +7,7 @@ import type { ErrorShape } from '../base/errors.ts';
 import type { HistoryMessage } from '../base/history-message.ts';
 import { isRecord } from '../base/json.ts';
 import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../base/messages.ts';
+import type { ForkOrigin, ForkSeed } from './history/fork-seed.ts';
 
 /** What stands in the mailbox, as it was accepted. */
 export interface Entry {
@@ -143,7 +144,15 @@ export type SessionRecord =
       /** Messages that come; `after`: the seq they stand behind, 0 for the head; missing: at the end. */
       readonly added?: readonly { readonly message: HistoryMessage; readonly after?: number }[];
       readonly reason?: string;
-    };
+    }
+  /** A task begins below another and becomes active, at the end of the running turn where there is one. */
+  | { readonly type: 'taskStarted'; readonly id: number; readonly parent: number; readonly title?: string }
+  /** Another task becomes active; during a turn this is the wish, and the turn's end its fulfilment. */
+  | { readonly type: 'taskActivated'; readonly id: number; readonly cause: 'undo' | 'switch' }
+  /** Up to here the log is shared with a fork; `copied`: it is not, the fork has a copy. */
+  | { readonly type: 'forkMade'; readonly fork: number; readonly child: string; readonly copied?: true }
+  /** First record of a fork. What it begins with is in `seed`, or in the log of its origin before the marker of this fork. */
+  | { readonly type: 'forked'; readonly origin: ForkOrigin; readonly seed?: ForkSeed };
 
 /** What one actor turn wrote for one session. */
 export interface RecordTurn {

@@ -3,8 +3,9 @@
  *
  * Owns: everything `decide` may look at. Does not own: time, the agent's definition, the store, what is in flight outside.
  * Invariants, asserted by `apply` and cited by tests:
- *  S1 `messages` are those at or above `floor` in the order of the conversation: ascending by seq, but for what an edit of
- *     the history put between others (`place`);
+ *  S1 `messages` are those at or above `floor` that the active branch shows, in the order of the conversation: ascending by
+ *     seq, but for what an edit of the history put between others (`place`); those of other branches are `hidden`, and may be
+ *     from below the floor;
  *  S2 `mailbox` is ascending by id; an entry is in the mailbox or was promoted, recalled or dropped, never two of them (A7);
  *  S3 `current` is present exactly while the state is `awaiting`;
  *  S4 `openCalls` are the calls with neither a response in the log nor one in the mailbox; non-empty only while `executing`;
@@ -16,6 +17,8 @@ import type { HistoryMessage } from '../base/history-message.ts';
 import type { ContentBlock, Message, Pending, Usage } from '../base/messages.ts';
 import { NO_USAGE } from '../base/messages.ts';
 import type { SessionStateName } from '../events/event.ts';
+import type { ForkOrigin } from './history/fork-seed.ts';
+import { noTasks, plainTasks, restoreTasks, type Tasks } from './history/tasks.ts';
 import type { Replies } from './records.ts';
 
 /** A message with what rendering needs beside the public fields. */
@@ -41,6 +44,8 @@ export interface LoggedMessage extends Message {
   readonly prompt?: true;
   /** Where it stands in the conversation, for what was put between others; missing: at its seq. */
   readonly place?: number;
+  /** Numbers of the compactions that took it out of the conversation; see `branch.ts`. */
+  readonly archivedBy?: readonly number[];
 }
 
 /** A waiting entry with what its promotion and its sender need. */
@@ -149,6 +154,21 @@ export interface SessionState {
   promptCount: number;
   /** Thoughts of messages below it were thought about another history: a model that binds them refuses them (R21). */
   thoughtFloor: number;
+  /** The branches of the conversation. */
+  tasks: Tasks;
+  /** Messages the active branch does not show, in the order of the conversation; at most `HIDDEN_MESSAGES_MAX`. */
+  hidden: LoggedMessage[];
+  /** Hidden messages below this seq may have left memory; 0: none has. */
+  hiddenFloor: number;
+  /** Folded to be read whole: nothing leaves the window, and every branch is shown. No session at work is. */
+  keepsAll: boolean;
+  /** Compactions by number, with the task each was made in. */
+  compactions: Map<number, { readonly task: number | undefined }>;
+  /** Where the first messages of a fork come from. */
+  origin: ForkOrigin | undefined;
+  /** Forks that share this log, at most `FORKS_SHARED_MAX`. */
+  forks: string[];
+  nextFork: number;
 
   nextMessageSeq: number;
   nextPendingId: number;
@@ -212,6 +232,14 @@ export function emptyState(id: string): SessionState {
     sealedSeq: 0,
     promptCount: 0,
     thoughtFloor: 0,
+    tasks: noTasks(),
+    hidden: [],
+    hiddenFloor: 0,
+    keepsAll: false,
+    compactions: new Map(),
+    origin: undefined,
+    forks: [],
+    nextFork: 1,
     nextMessageSeq: 1,
     nextPendingId: 1,
     nextTurn: 1,
@@ -251,6 +279,8 @@ export function snapshotState(state: SessionState): string {
     childNames: [...state.childNames],
     hiddenChildren: [...state.hiddenChildren],
     childKeys: [...state.childKeys],
+    tasks: plainTasks(state.tasks),
+    compactions: [...state.compactions],
   });
 }
 
@@ -258,7 +288,16 @@ export function snapshotState(state: SessionState): string {
 export function restoreState(text: string): SessionState {
   const plain = JSON.parse(text) as SessionState &
     Record<
-      'openCalls' | 'callIds' | 'keys' | 'receipts' | 'children' | 'childNames' | 'hiddenChildren' | 'childKeys',
+      | 'openCalls'
+      | 'callIds'
+      | 'keys'
+      | 'receipts'
+      | 'children'
+      | 'childNames'
+      | 'hiddenChildren'
+      | 'childKeys'
+      | 'compactions'
+      | 'tasks',
       never
     >;
   // Object.assign over an empty state: members that were undefined are absent from the text.
@@ -271,6 +310,8 @@ export function restoreState(text: string): SessionState {
     childNames: new Set(plain.childNames),
     hiddenChildren: new Set(plain.hiddenChildren),
     childKeys: new Map(plain.childKeys),
+    tasks: restoreTasks(plain.tasks),
+    compactions: new Map(plain.compactions),
   });
 }
 
@@ -286,6 +327,7 @@ export function publicMessage(message: LoggedMessage): Message {
     history: _history,
     prompt: _prompt,
     place: _place,
+    archivedBy: _archivedBy,
     ...rest
   } = message;
   return rest;

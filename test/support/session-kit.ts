@@ -176,6 +176,12 @@ export class Machine {
     return outcome;
   }
 
+  /** Writes a record as another part of the core would, in a turn of its own. */
+  replay(record: SessionRecord): void {
+    applyAll(this.state, [record], this.world.now, this.#observer);
+    this.turns.push({ at: this.world.now, records: [record] });
+  }
+
   /** Accepts an entry; returns its pending id, or the refusal. */
   send(content: Entry['content'], options: SendOptions = {}): number | ErrorShape {
     this.input({ type: 'send', entry: { type: 'user_message', ...options, content }, bytes: 10 });

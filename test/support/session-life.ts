@@ -143,6 +143,8 @@ export class Life {
         return;
       case 'stale':
         return this.#stale();
+      case 'task':
+        return this.#input(step.move === 'switchTask' ? { type: 'switchTask', id: step.which } : { type: step.move });
       case 'crash':
         return this.#reopen(this.machine.turns.length - (step.loses && this.machine.turns.length > 1 ? 1 : 0), true);
       case 'reload':

@@ -42,6 +42,7 @@ export type Step =
   | { readonly do: 'spawn'; readonly name: string; readonly byModel: boolean }
   | { readonly do: 'childSays'; readonly which: number }
   | { readonly do: 'system'; readonly isText: boolean }
+  | { readonly do: 'task'; readonly move: 'startTask' | 'undo' | 'switchTask'; readonly which: number }
   | { readonly do: 'crash'; readonly loses: boolean };
 
 /** What a life is lived in. */
@@ -187,6 +188,14 @@ export function steps(): fc.Arbitrary<readonly Step[]> {
     ),
     weighed(2, fc.record({ do: fc.constant('childSays' as const), which: fc.nat(3) })),
     weighed(2, fc.record({ do: fc.constant('system' as const), isText: fc.boolean() })),
+    weighed(
+      3,
+      fc.record({
+        do: fc.constant('task' as const),
+        move: fc.constantFrom('startTask', 'undo', 'switchTask'),
+        which: fc.nat(5),
+      }),
+    ),
     weighed(2, fc.record({ do: fc.constant('crash' as const), loses: fc.boolean() })),
     weighed(
       10,

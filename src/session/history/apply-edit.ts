@@ -136,9 +136,9 @@ function replace(
 function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): readonly MessageDraft[] {
   const renamed = new Map<string, string>();
   for (const { type, toolUseId } of parts) {
-    if (type !== 'tool_call' || toolUseId === undefined || !state.callIds.has(toolUseId)) continue;
+    if (type !== 'tool_call' || toolUseId === undefined || !isTaken(state, toolUseId)) continue;
     let copy = 2;
-    while (state.callIds.has(`${toolUseId}_${copy}`)) copy += 1;
+    while (isTaken(state, `${toolUseId}_${copy}`)) copy += 1;
     renamed.set(toolUseId, `${toolUseId}_${copy}`);
   }
   if (renamed.size === 0) return parts;
@@ -149,6 +149,12 @@ function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): reado
     );
     return { ...part, ...(id === undefined ? {} : { toolUseId: id }), ...(blocks === undefined ? {} : { blocks }) };
   });
+}
+
+/** A call of the window has this id, or one that comes back with its branch. */
+function isTaken(state: SessionState, callId: string): boolean {
+  if (state.callIds.has(callId)) return true;
+  return state.hidden.some((message) => message.type === 'tool_call' && message.toolUseId === callId);
 }
 
 /** Puts parts right after a message and what belongs to it; `after` 0: before everything. */

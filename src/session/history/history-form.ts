@@ -7,6 +7,7 @@ import type { AssistantMessage, HistoryCall, HistoryMessage, ReasoningPart } fro
 import { type ContentBlock, textOf } from '../../base/messages.ts';
 import type { LoggedMessage, SessionState } from '../state.ts';
 import { REASONING_FORMAT } from './logged-form.ts';
+import { taskOf } from './tasks.ts';
 
 /** A message of the history with the logged messages it stands for. */
 export interface HistoryEntry {
@@ -45,9 +46,9 @@ export function messageId(message: LoggedMessage): string {
   return typeof given === 'string' && given !== '' ? given : `m${message.seq}`;
 }
 
-/** The task a message belongs to. Reserved for the time machine; without tasks there is none. */
-function taskAt(_state: SessionState, message: LoggedMessage): number | undefined {
-  return message.history?.taskId;
+/** The task a message belongs to; undefined where it belongs to none. */
+function taskAt(state: SessionState, message: LoggedMessage): number | undefined {
+  return taskOf(state.tasks, message);
 }
 
 /** One history message of the logged messages of one answer, or of one other message. */

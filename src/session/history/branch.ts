@@ -1,0 +1,96 @@
+/**
+ * Which messages the active branch shows: those of the tasks on its chain, and those of no task, unless a compaction of that
+ * chain archived them. The others are hidden: they are in memory still, and come back with their branch. Pure but linear.
+ *
+ * Invariants:
+ *  V1 `messages` and `hidden` have no message in common, and each is in the order of the conversation;
+ *  V2 an answer is whole in one of them: its later parts are where its first is;
+ *  V3 `tokens`, `callIds` and `promptCount` are those of `messages` (S6), so what is hidden reaches no model.
+ */
+import { HIDDEN_MESSAGES_MAX } from '../../base/bounds.ts';
+import type { LoggedMessage, SessionState } from '../state.ts';
+import { chainOf, taskOf } from './tasks.ts';
+
+/** What a change of branch did. */
+export interface BranchChange {
+  /** Messages that came back. */
+  readonly shown: readonly LoggedMessage[];
+  /** Messages that left the branch. */
+  readonly hidden: readonly LoggedMessage[];
+}
+
+/** Moves messages between `messages` and `hidden` until the active branch shows what it has. Linear in both. */
+export function showBranch(state: SessionState): BranchChange {
+  if (state.keepsAll) return { shown: [], hidden: [] };
+  const isShown = visibility(state);
+  const [kept, leaving] = divide(state.messages, isShown);
+  const [returning, staying] = divide(state.hidden, isShown);
+  if (leaving.length + returning.length === 0) return { shown: returning, hidden: leaving };
+  state.messages = returning.length === 0 ? kept : inPlace(kept, returning);
+  state.hidden = leaving.length === 0 ? staying : inPlace(staying, leaving);
+  for (const message of leaving) count(state, message, -1);
+  for (const message of returning) count(state, message, 1);
+  forgetOldest(state);
+  return { shown: returning, hidden: leaving };
+}
+
+/** Every message in memory, of all branches, in the order of the conversation. */
+export function everyMessage(state: SessionState): readonly LoggedMessage[] {
+  return state.hidden.length === 0 ? state.messages : inPlace(state.messages, state.hidden);
+}
+
+function visibility(state: SessionState): (message: LoggedMessage) => boolean {
+  const chain = chainOf(state.tasks, state.tasks.active);
+  const { compactions } = state;
+  const isApplied = (number: number): boolean => {
+    const task = compactions.get(number)?.task;
+    return task === undefined || chain.has(task);
+  };
+  return (message) => {
+    const task = taskOf(state.tasks, message);
+    if (task !== undefined && !chain.has(task)) return false;
+    return message.archivedBy === undefined || !message.archivedBy.some(isApplied);
+  };
+}
+
+/** Those that are shown, and the others; the later parts of an answer go where its first goes. */
+function divide(
+  messages: readonly LoggedMessage[],
+  isShown: (message: LoggedMessage) => boolean,
+): readonly [LoggedMessage[], LoggedMessage[]] {
+  const yes: LoggedMessage[] = [];
+  const no: LoggedMessage[] = [];
+  let target = yes;
+  for (const message of messages) {
+    if (message.inAnswer !== true) target = isShown(message) ? yes : no;
+    target.push(message);
+  }
+  return [yes, no];
+}
+
+/** Two lists in the order of the conversation as one. Equal places belong to one answer, which is in one list only. */
+function inPlace(some: readonly LoggedMessage[], others: readonly LoggedMessage[]): LoggedMessage[] {
+  return [...some, ...others].sort((a, b) => placed(a) - placed(b));
+}
+
+function placed(message: LoggedMessage): number {
+  return message.place ?? message.seq;
+}
+
+function count(state: SessionState, message: LoggedMessage, sign: 1 | -1): void {
+  state.tokens += sign * message.tokens;
+  if (message.prompt === true) state.promptCount += sign;
+  if (message.type !== 'tool_call' || message.toolUseId === undefined) return;
+  if (sign === 1) state.callIds.add(message.toolUseId);
+  else state.callIds.delete(message.toolUseId);
+}
+
+/** Holds what is hidden to its bound; never a part of an answer without the others. */
+function forgetOldest(state: SessionState): void {
+  const { hidden } = state;
+  let gone = hidden.length - HIDDEN_MESSAGES_MAX;
+  if (gone <= 0) return;
+  while (hidden[gone]?.inAnswer === true) gone += 1;
+  for (const message of hidden.slice(0, gone)) state.hiddenFloor = Math.max(state.hiddenFloor, message.seq + 1);
+  state.hidden = hidden.slice(gone);
+}

@@ -1,0 +1,136 @@
+/**
+ * What a fork begins with: the conversation of another session as it stood, and nothing of what goes on there. Pure.
+ *
+ * Copied are the messages, shown and hidden, with tasks, compactions, epoch and system text, the agent with its grants, and
+ * the counters whose numbers stand in messages, so that a number means the same on both sides. Not copied are the mailbox,
+ * receipts, keys, children and running calls: a call that is open at the cut is answered as one without a result.
+ */
+import { InvalidArgumentError } from '../../base/errors.ts';
+import type { LoggedMessage, SessionState } from '../state.ts';
+import { type PlainTasks, plainTasks, restoreTasks, tasksUntil } from './tasks.ts';
+
+/** Where a fork's first messages come from. */
+export interface ForkOrigin {
+  readonly session: string;
+  /** Which of that session's forks it is; missing: its messages were copied, it rests on no other log. */
+  readonly fork?: number;
+  /** Epoch ms at which that session was made: another of the same name is not meant. */
+  readonly createdAt: number;
+  /** The message the fork was cut behind; missing: it begins with everything there was. */
+  readonly at?: number;
+  /** Logs its own rests on, one on the other. */
+  readonly depth: number;
+}
+
+/** Members of a state that a fork takes over as they are. */
+const SAME = [
+  'agent',
+  'depth',
+  'prompt',
+  'grants',
+  'floor',
+  'hiddenFloor',
+  'epoch',
+  'fingerprint',
+  'system',
+  'thoughtFloor',
+  'nextMessageSeq',
+  'nextPendingId',
+  'nextTurn',
+  'nextHalfStep',
+] as const;
+
+/** A beginning of a session, as plain data. Shares its messages with the state it was taken from: they do not change. */
+export interface ForkSeed extends Readonly<Pick<SessionState, (typeof SAME)[number]>> {
+  readonly sealedSeq: number;
+  readonly messages: readonly LoggedMessage[];
+  readonly hidden: readonly LoggedMessage[];
+  readonly goal?: { readonly description: string; readonly completed: boolean };
+  readonly tasks: PlainTasks;
+  readonly compactions: readonly (readonly [number, { readonly task: number | undefined }])[];
+}
+
+/**
+ * What a fork of this state begins with. `at`: seq of the last message it has; inside a round (an answer with the results of
+ * its calls) the cut moves to the round's end, as half of a round was never a conversation. Throws `InvalidArgumentError`
+ * (`message_not_found`) where the conversation has no such message now.
+ */
+export function forkSeed(state: SessionState, at?: number): ForkSeed {
+  const all = state.messages;
+  const count = at === undefined ? all.length : cutBehind(all, at);
+  const isWhole = count === all.length;
+  const messages = isWhole ? all.slice() : all.slice(0, count);
+  const last = isWhole ? state.nextMessageSeq - 1 : highestSeq(messages);
+  const same = Object.fromEntries(SAME.map((member) => [member, state[member]])) as Pick<
+    SessionState,
+    (typeof SAME)[number]
+  >;
+  return {
+    ...same,
+    // What was answered stays frozen, so that the fork's requests begin with the bytes a model has read before.
+    sealedSeq: Math.min(state.sealedSeq, last),
+    messages,
+    hidden: isWhole ? state.hidden.slice() : state.hidden.filter((message) => message.seq <= last),
+    ...(state.goal === undefined ? {} : { goal: { ...state.goal } }),
+    tasks: plainTasks(tasksUntil(state.tasks, isWhole ? Number.POSITIVE_INFINITY : last)),
+    compactions: [...state.compactions],
+  };
+}
+
+/** Makes an empty state begin with a seed. */
+export function plantSeed(state: SessionState, seed: ForkSeed): void {
+  const { messages, hidden, goal, tasks, compactions, ...same } = seed;
+  Object.assign(state, same);
+  state.messages = messages.slice();
+  state.hidden = hidden.slice();
+  state.goal = goal === undefined ? undefined : { ...goal };
+  state.tasks = restoreTasks(tasks);
+  state.compactions = new Map(compactions);
+  state.tokens = 0;
+  state.promptCount = 0;
+  for (const message of state.messages) {
+    state.tokens += message.tokens;
+    if (message.prompt === true) state.promptCount += 1;
+    if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
+  }
+}
+
+/** How many messages stand up to the end of the round that `at` is part of. */
+function cutBehind(messages: readonly LoggedMessage[], at: number): number {
+  const index = messages.findIndex((message) => message.seq === at);
+  const message = messages[index];
+  if (message === undefined) {
+    throw new InvalidArgumentError('message_not_found', `the conversation has no message ${at}`, { data: { at } });
+  }
+  const first = firstOfRound(messages, index);
+  let end = first + 1;
+  while (messages[end]?.inAnswer === true) end += 1;
+  const calls = new Set<string>();
+  for (const { type, toolUseId } of messages.slice(first, end)) {
+    if (type === 'tool_call' && toolUseId !== undefined) calls.add(toolUseId);
+  }
+  let last = Math.max(end - 1, index);
+  for (let place = end; place < messages.length && calls.size > 0; place += 1) {
+    const { type, toolUseId } = messages[place] as LoggedMessage;
+    if (type === 'tool_response' && toolUseId !== undefined && calls.delete(toolUseId)) last = Math.max(last, place);
+  }
+  return last + 1;
+}
+
+/** Index of the first message of the answer that a message is part of, or is a result of a call of. */
+function firstOfRound(messages: readonly LoggedMessage[], index: number): number {
+  const message = messages[index];
+  let first = index;
+  if (message?.type === 'tool_response') {
+    const call = messages.findIndex(({ type, toolUseId }) => type === 'tool_call' && toolUseId === message.toolUseId);
+    if (call !== -1) first = call;
+  }
+  while (first > 0 && messages[first]?.inAnswer === true) first -= 1;
+  return first;
+}
+
+function highestSeq(messages: readonly LoggedMessage[]): number {
+  let highest = 0;
+  for (const message of messages) highest = Math.max(highest, message.seq);
+  return highest;
+}

@@ -1,0 +1,62 @@
+/** The tasks of a session as they are told. Pure; nothing of the state is handed out. */
+import { textOf } from '../../base/messages.ts';
+import type { LoggedMessage, SessionState } from '../state.ts';
+import { shortTitle } from './decide-tasks.ts';
+import { chainOf, childrenOf, parentOf, startTimes, taskOf } from './tasks.ts';
+
+/** One task of `taskHistory`. Times are epoch ms. */
+export interface TaskSummary {
+  readonly taskId: number;
+  readonly parentTaskId: number;
+  /** Its title, else its first user text, else `Task <id>`; 60 characters at most. */
+  readonly summary: string;
+  /** `current`: active; `past`: on the way from the active one to the root; `undone`: on another branch. */
+  readonly status: 'current' | 'past' | 'undone';
+  /** More than one task was begun below it. */
+  readonly hasBranches: boolean;
+  /** Null where it is no longer remembered. */
+  readonly startedAt: number | null;
+  /** When the next task began; null for the newest. */
+  readonly endedAt: number | null;
+}
+
+/** The last `limit` tasks, ascending by id. */
+export function taskHistory(state: SessionState, limit: number): readonly TaskSummary[] {
+  const { tasks } = state;
+  const chain = chainOf(tasks, tasks.active);
+  const times = startTimes(tasks);
+  const first = Math.max(1, tasks.current - limit + 1);
+  const texts = firstTexts(state, first);
+  const found: TaskSummary[] = [];
+  for (let taskId = first; taskId <= tasks.current; taskId += 1) {
+    found.push({
+      taskId,
+      parentTaskId: parentOf(tasks, taskId),
+      summary: tasks.titles.get(taskId) ?? texts.get(taskId) ?? `Task ${taskId}`,
+      status: taskId === tasks.active ? 'current' : chain.has(taskId) ? 'past' : 'undone',
+      hasBranches: childrenOf(tasks, taskId).length > 1,
+      startedAt: times.get(taskId) ?? null,
+      endedAt: times.get(taskId + 1) ?? null,
+    });
+  }
+  return found;
+}
+
+/** The first text of a user's own in each task from `first` on, shortened. */
+function firstTexts(state: SessionState, first: number): ReadonlyMap<number, string> {
+  const texts = new Map<number, string>();
+  for (const message of [...state.messages, ...state.hidden]) {
+    if (!isRealUser(message)) continue;
+    const task = taskOf(state.tasks, message);
+    if (task === undefined || task < first || texts.has(task)) continue;
+    const text = shortTitle(textOf(message.content));
+    if (text !== '') texts.set(task, text);
+  }
+  return texts;
+}
+
+function isRealUser({ type, source, history }: LoggedMessage): boolean {
+  return (
+    type === 'user_message' && (source === undefined || source.type === 'user') && history?.systemInjected !== true
+  );
+}

@@ -1,0 +1,162 @@
+/** Goal: a fork begins with what there was, whole rounds of it, and shares nothing that changes. Method: states, no threads. */
+import { describe, expect, it } from 'vitest';
+import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../../src/base/bounds.ts';
+import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
+import { renderMessages } from '../../../src/context/render.ts';
+import { type ForkSeed, forkSeed, plantSeed } from '../../../src/session/history/fork-seed.ts';
+import { emptyState, type SessionState, snapshotState } from '../../../src/session/state.ts';
+import { brief, call, executingSession, Machine, makeWorld, startedSession, text } from '../../support/session-kit.ts';
+
+function planted(seed: ForkSeed, id = 'f'): SessionState {
+  const state = emptyState(id);
+  plantSeed(state, seed);
+  return state;
+}
+
+/** Seqs: 1 go, 2 text, 3 and 4 calls, 5 and 6 results, 7 answer, 8 more, 9 answer. */
+function talk(): Machine {
+  const machine = startedSession({ sent: 'go' });
+  machine.answer([text('I look.'), call('a', 'read_file'), call('b', 'read_file')]);
+  machine.finish('a', 'found a');
+  machine.finish('b', 'found b');
+  machine.answer('done');
+  machine.send('more');
+  machine.answer('to more');
+  return machine;
+}
+
+function kept(machine: Machine, at?: number): readonly number[] {
+  return planted(forkSeed(machine.state, at)).messages.map(({ seq }) => seq);
+}
+
+describe('what a fork begins with', () => {
+  it('H52: the same messages, and none of what either session does to them later', () => {
+    const machine = talk();
+    const seed = forkSeed(machine.state);
+    const before = planted(seed).messages.map(brief);
+    expect(before).toEqual(machine.log);
+    const fork = new Machine(makeWorld(), 'f');
+    plantSeed(fork.state, seed);
+    fork.state.createdAt = 1;
+    machine.replay({
+      type: 'edited',
+      operation: 'update',
+      updated: [{ seq: 1, message: { role: 'user', id: 'm1', createdAt: 1, content: 'changed' } }],
+      removed: [7],
+    });
+    expect(machine.log[0]).toBe('user_message changed');
+    machine.input({ type: 'undo' });
+    machine.send('only here');
+    fork.send('only there');
+    fork.answer('to there');
+    fork.input({ type: 'undo' });
+    expect(machine.log).not.toContain('user_message only there');
+    expect(machine.log.at(-1)).toBe('user_message only here');
+    expect(fork.log).toEqual(before);
+    expect(planted(seed).messages.map(brief)).toEqual(before);
+  });
+
+  it('a cut inside a round moves to its end', () => {
+    const machine = talk();
+    expect(kept(machine, 1)).toEqual([1]);
+    for (const at of [2, 3, 4, 5, 6]) expect(kept(machine, at), `at ${at}`).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(kept(machine, 7)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    expect(kept(machine, 9)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    expect(() => forkSeed(machine.state, 10)).toThrow(expect.objectContaining({ code: 'message_not_found' }));
+  });
+
+  it('tasks begun behind the cut never were, and the next one has the number they had', () => {
+    const machine = talk();
+    const fork = planted(forkSeed(machine.state, 7));
+    expect(fork.tasks).toMatchObject({ current: 1, active: 1 });
+    machine.input({ type: 'undo' });
+    machine.send('another');
+    machine.answer('to another');
+    expect(planted(forkSeed(machine.state, 11)).tasks).toMatchObject({ current: 3, active: 3 });
+  });
+
+  it('hidden branches go along, and can be returned to', () => {
+    const machine = talk();
+    machine.input({ type: 'undo' });
+    const fork = new Machine(makeWorld(), 'f');
+    plantSeed(fork.state, forkSeed(machine.state));
+    fork.input({ type: 'switchTask', id: 2 });
+    expect(fork.log.slice(-2)).toEqual(['user_message more', 'agent_message to more']);
+    expect(machine.log).not.toContain('user_message more');
+  });
+
+  it('of a session at work the calls that run are answered as lost, and the fork is at rest', () => {
+    const machine = executingSession({ a: 'read_file', b: 'read_file' });
+    machine.finish('a', 'found a');
+    machine.send('waits');
+    const fork = planted(forkSeed(machine.state));
+    expect(fork).toMatchObject({ state: 'idle', current: undefined, turn: undefined, mailbox: [] });
+    expect(fork.openCalls.size).toBe(0);
+    const messages = renderMessages(fork.messages, { timestamps: false, deliveriesAsText: false });
+    expect(JSON.stringify(messages)).toContain('Tool result missing');
+    const tools = [{ name: 'read_file', description: 'Reads.', input_schema: { type: 'object' } }];
+    const body = { model: 'claude-opus-4-6', max_tokens: 64, tools, messages };
+    expect(fatalOf(checkRequest(JSON.parse(JSON.stringify(body))))).toEqual([]);
+  });
+
+  it('numbers that stand in messages go on, so that none is given twice', () => {
+    const machine = talk();
+    const fork = planted(forkSeed(machine.state));
+    const { nextMessageSeq, nextPendingId, epoch } = machine.state;
+    expect(fork).toMatchObject({ nextMessageSeq, nextPendingId, epoch, eventSeq: 0, nextChild: 1 });
+    expect([...fork.callIds].sort()).toEqual(['a', 'b']);
+    expect(fork.tokens).toBe(machine.state.tokens);
+  });
+
+  it('through its text it is the same', () => {
+    const machine = talk();
+    machine.input({ type: 'undo' });
+    const seed = forkSeed(machine.state, 5);
+    expect(snapshotState(planted(JSON.parse(JSON.stringify(seed)) as ForkSeed))).toBe(snapshotState(planted(seed)));
+  });
+});
+
+describe('the records of a fork', () => {
+  it('shares the log through a marker, by default under an id of the same shard that is free', () => {
+    const machine = talk();
+    machine.world.taken.add('s:fork-1');
+    const told = machine.seen.events.length;
+    const { records } = machine.input({ type: 'fork' });
+    expect(records).toEqual([{ type: 'forkMade', fork: 1, child: 's:fork-2' }]);
+    expect(machine.effect('result')?.value).toEqual({ id: 's:fork-2' });
+    expect(machine.effect('forkBorn')?.record).toEqual({
+      type: 'forked',
+      origin: { session: 's', fork: 1, depth: 1, createdAt: machine.state.createdAt },
+    });
+    expect(machine.state.forks).toEqual(['s:fork-2']);
+    expect(machine.seen.events).toHaveLength(told);
+  });
+
+  it('beyond what may rest on one log, and far down a chain of forks, the record has a copy', () => {
+    const machine = talk();
+    machine.state.forks = Array.from({ length: FORKS_SHARED_MAX }, (_, index) => `f${index}`);
+    machine.input({ type: 'fork' });
+    expect(machine.effect('forkBorn')?.record.seed?.messages).toHaveLength(9);
+    expect(machine.state.forks).toHaveLength(FORKS_SHARED_MAX);
+    const deep = talk();
+    deep.state.origin = { session: 'p', fork: 1, createdAt: 1, depth: FORK_DEPTH_MAX };
+    deep.input({ type: 'fork' });
+    expect(deep.effect('forkBorn')?.record).toMatchObject({ origin: { depth: 0 } });
+    expect(deep.effect('forkBorn')?.record.seed).toBeDefined();
+  });
+
+  it('an id that is taken, one that grows too long, and a message that is not there are refused; nothing is written', () => {
+    const machine = talk();
+    const before = machine.turns.length;
+    machine.world.taken.add('other');
+    machine.input({ type: 'fork', id: 'other' });
+    expect(machine.effect('refused')?.error.code).toBe('invalid_name');
+    machine.input({ type: 'fork', at: 99 });
+    expect(machine.effect('refused')?.error.code).toBe('message_not_found');
+    const long = new Machine(makeWorld(), 'x'.repeat(125));
+    long.input({ type: 'create', agent: 'main' });
+    long.input({ type: 'fork' });
+    expect(long.effect('refused')?.error.code).toBe('invalid_name');
+    expect(machine.turns).toHaveLength(before);
+  });
+});
