@@ -21,6 +21,7 @@ import type { SessionEvent } from '../events/event.ts';
 import type { ModelRequest } from '../models/provider.ts';
 import type { Explanation } from '../session/explain.ts';
 import type { Child } from './child.ts';
+import { CompressionHandle } from './compression-handle.ts';
 import type { EventHub, EventOptions } from './event-hub.ts';
 import type { Family } from './family.ts';
 import type { Follower } from './followed-receipts.ts';
@@ -257,6 +258,11 @@ export class Session {
     if (found === undefined)
       throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(id)} in ${JSON.stringify(this.id)}`);
     return new Receipt(this.#parts.link, { session, pendingId, seq: found.seq, duplicate: true });
+  }
+
+  /** Operations on the conversation as a whole. */
+  get history(): CompressionHandle {
+    return new CompressionHandle(this.#parts.link, this.address);
   }
 
   /** No half-step starts until `resume`; durable. What runs goes on. */

@@ -7,12 +7,21 @@ import type { Message, Pending } from '../base/messages.ts';
 import { renderMessages } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
 import { applyAll } from '../session/apply.ts';
+import type { CompressAnswer } from '../session/decide-compression.ts';
 import { viewport } from '../session/eviction.ts';
 import { type Explanation, explain } from '../session/explain.ts';
 import { decodeTurn, type Entry } from '../session/records.ts';
-import { emptyState, publicEntry, publicMessage, type ReceiptState, type SessionState } from '../session/state.ts';
+import {
+  emptyState,
+  type LoggedMessage,
+  publicEntry,
+  publicMessage,
+  type ReceiptState,
+  type SessionState,
+} from '../session/state.ts';
 import { estimateContent } from '../session/tokens.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
+import { archivedChunks, chunkMessages, compressionEnd } from './archived-chunks.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
 import { foldLog, replayEvents } from './session-reader.ts';
@@ -41,6 +50,9 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.request', (request) => requests.request(request));
   handle('session.pause', (request) => requests.pause(request));
   handle('session.resume', (request) => requests.resume(request));
+  handle('session.compress', (request) => requests.compress(request));
+  handle('session.chunks', (request) => requests.chunks(request.session));
+  handle('session.chunk', (request) => requests.chunk(request));
   handle('session.events', (request) => requests.events(request));
   handle('session.watch', (request) => {
     shard.watch(request.session, request.on);
@@ -190,8 +202,9 @@ class ShardRequests {
     return this.read(
       request.session,
       (actor) => {
-        const { messages, floor } = actor.state;
-        const known = after + 1 >= floor ? messages : this.#allMessages(actor);
+        const { messages, floor, hidden } = actor.state;
+        const inMemory = hidden.length === 0 ? messages : bySeq([...messages, ...hidden]);
+        const known = after + 1 >= floor ? inMemory : this.#allMessages(actor);
         const found: Message[] = [];
         for (const message of known) {
           if (found.length >= limit) break;
@@ -215,7 +228,36 @@ class ShardRequests {
         turn.at,
       );
     }
-    return state.messages;
+    return state.hidden.length === 0 ? state.messages : bySeq([...state.messages, ...state.hidden]);
+  }
+
+  /** Compresses a conversation now; answers when that is over and durable. */
+  async compress({ session, agent, force }: Request<'session.compress'>): Promise<Answer<'session.compress'>> {
+    this.#checkIntake();
+    const begun = await settle<CompressAnswer>((reply) =>
+      this.#shard.submit(session, [{ type: 'compress', force }], reply, agent),
+    );
+    if (!('started' in begun)) return begun;
+    return this.#awaited(
+      () => compressionEnd(this.#shard.find(session), begun.started),
+      (reply, again) => this.#shard.waiters.onCompression(session, reply, again),
+    );
+  }
+
+  chunks(session: string): Promise<Answer<'session.chunks'>> {
+    return this.read(
+      session,
+      (actor) => archivedChunks(this.#shard.parts.journal, actor),
+      () => [],
+    );
+  }
+
+  chunk({ session, number }: Request<'session.chunk'>): Promise<Answer<'session.chunk'>> {
+    return this.read(
+      session,
+      (actor) => chunkMessages(this.#shard.parts.journal, actor, number),
+      () => undefined,
+    );
   }
 
   recall(request: Request<'session.recall'>): Promise<boolean> {
@@ -423,6 +465,11 @@ class ShardRequests {
       }
     });
   }
+}
+
+/** In the order of the log. */
+function bySeq(messages: LoggedMessage[]): LoggedMessage[] {
+  return messages.sort((a, b) => a.seq - b.seq);
 }
 
 /** Names read at once while listing. */

@@ -3,7 +3,7 @@
 import type { Limits } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import type { Usage } from '../base/messages.ts';
-import type { Settings } from '../base/settings.ts';
+import type { CompressionSettings, Settings } from '../base/settings.ts';
 import type { Entry, Replies } from './records.ts';
 
 /** What `decide` must know of a tool; the rest is the tool runner's. */
@@ -29,6 +29,16 @@ export interface AgentFacts {
   /** Tokens of the conversation window, before the part kept for pins. */
   readonly tokenBudget: number;
   readonly maxActiveChildren: number;
+  /** Missing: the agent's conversations are not compressed. */
+  readonly compression?: CompressionFacts | undefined;
+}
+
+/** When and how an agent's conversations are compressed. */
+export interface CompressionFacts extends Omit<CompressionSettings, 'enabled'> {
+  /** Of itself; false: only on demand, and when a prompt was too long. */
+  readonly isAutomatic: boolean;
+  /** The model refuses thoughts about another history: a round that was thought about cannot be moved (R20, R21). */
+  readonly bindsThinking: boolean;
 }
 
 /** Everything outside the state that a decision may depend on. `random` is in [0, 1), drawn once a turn. */
@@ -111,6 +121,8 @@ export type Input =
   | { readonly type: 'resume' }
   | { readonly type: 'recover' }
   | { readonly type: 'heal' }
+  /** Compress now, if it is worth it; `force`: from the lower bounds on. */
+  | { readonly type: 'compress'; readonly force: boolean }
   | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number };
 
 /** What a new child starts from. */

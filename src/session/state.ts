@@ -16,7 +16,7 @@ import type { HistoryMessage } from '../base/history-message.ts';
 import type { ContentBlock, Message, Pending, Usage } from '../base/messages.ts';
 import { NO_USAGE } from '../base/messages.ts';
 import type { SessionStateName } from '../events/event.ts';
-import type { Replies } from './records.ts';
+import type { OverflowRecovery, Replies } from './records.ts';
 
 /** A message with what rendering needs beside the public fields. */
 export interface LoggedMessage extends Message {
@@ -41,6 +41,8 @@ export interface LoggedMessage extends Message {
   readonly prompt?: true;
   /** Where it stands in the conversation, for what was put between others; missing: at its seq. */
   readonly place?: number;
+  /** Numbers of the compressions that put a summary in its place. */
+  readonly archivedBy?: readonly number[];
 }
 
 /** A waiting entry with what its promotion and its sender need. */
@@ -104,7 +106,56 @@ export interface CurrentCall {
     readonly bounceBack: boolean;
     readonly content: string | readonly ContentBlock[];
   };
+  /** The call asks for a summary of the conversation; missing: it is a half-step of a turn. */
+  readonly compaction?: CompactionCall;
+  /** A prompt that was too long was compressed for this call: it is not done twice. */
+  readonly overflowed?: true;
 }
+
+/** A compression under way. */
+export interface CompactionCall {
+  /** What the session goes back to when it is over; `awaiting`: to the call that was too long. */
+  readonly returnsTo: SessionStateName;
+  /** Highest message seq there was when it began: what came since stays. */
+  readonly through: number;
+  /** Epoch ms at which it began. */
+  readonly at: number;
+  /** Seq of the first message taken back from the end: from there on nothing is sent for the summary, and all stays. */
+  readonly tail?: number;
+  readonly overflow?: OverflowRecovery & { readonly suspended: CurrentCall };
+}
+
+/** What compressions left behind. */
+export interface CompressionState {
+  /** Number of the last one that succeeded. */
+  number: number;
+  /** Compressions that succeeded: how often the oldest words were summed up. */
+  level: number;
+  /** Number of the newest archived chunk; 0: there is none. */
+  chunk: number;
+  /** The newest chunks, oldest first. */
+  notes: ChunkNote[];
+  /** The seq that came next when the last one had succeeded. */
+  since: number;
+  /** Not begun of itself again before the next message has this seq. */
+  restsUntil: number;
+  /** The last one failed: the window may be cut instead, if it must. */
+  hasFailed: boolean;
+  /** How the last one ended. */
+  last: CompactionEnd | undefined;
+}
+
+/** A chunk as the index card lists it. */
+export interface ChunkNote {
+  readonly number: number;
+  readonly messageCount: number;
+  readonly topics?: string;
+}
+
+/** How a compression ended. */
+export type CompactionEnd =
+  | { readonly halfStep: number; readonly compressed: true; readonly level: number; readonly chunk?: number }
+  | { readonly halfStep: number; readonly compressed: false; readonly reason: string };
 
 /** A child as its parent remembers it. */
 export interface ChildLink {
@@ -149,6 +200,12 @@ export interface SessionState {
   promptCount: number;
   /** Thoughts of messages below it were thought about another history: a model that binds them refuses them (R21). */
   thoughtFloor: number;
+  /** Messages of the log that the conversation does not show as it stands. */
+  hidden: LoggedMessage[];
+  /** Compressions by number, with the task they were made in. */
+  compactions: Map<number, { readonly task: number | undefined }>;
+  /** Undefined until the first compression ended, well or not. */
+  compression: CompressionState | undefined;
 
   nextMessageSeq: number;
   nextPendingId: number;
@@ -212,6 +269,9 @@ export function emptyState(id: string): SessionState {
     sealedSeq: 0,
     promptCount: 0,
     thoughtFloor: 0,
+    hidden: [],
+    compactions: new Map(),
+    compression: undefined,
     nextMessageSeq: 1,
     nextPendingId: 1,
     nextTurn: 1,
@@ -243,6 +303,7 @@ export function emptyState(id: string): SessionState {
 export function snapshotState(state: SessionState): string {
   return JSON.stringify({
     ...state,
+    compactions: [...state.compactions],
     openCalls: [...state.openCalls],
     callIds: [...state.callIds],
     keys: [...state.keys],
@@ -258,11 +319,13 @@ export function snapshotState(state: SessionState): string {
 export function restoreState(text: string): SessionState {
   const plain = JSON.parse(text) as SessionState &
     Record<
-      'openCalls' | 'callIds' | 'keys' | 'receipts' | 'children' | 'childNames' | 'hiddenChildren' | 'childKeys',
+      'compactions' | 'openCalls' | 'callIds' | 'keys' | 'receipts' | 'children' | 'childNames' | 'hiddenChildren' | 'childKeys',
       never
     >;
   // Object.assign over an empty state: members that were undefined are absent from the text.
   return Object.assign(emptyState(plain.id), plain, {
+    // Heads written before there was compression have none.
+    compactions: new Map(plain.compactions ?? []),
     openCalls: new Map(plain.openCalls),
     callIds: new Set(plain.callIds),
     keys: new Map(plain.keys),
@@ -286,6 +349,7 @@ export function publicMessage(message: LoggedMessage): Message {
     history: _history,
     prompt: _prompt,
     place: _place,
+    archivedBy: _archivedBy,
     ...rest
   } = message;
   return rest;

@@ -8,7 +8,7 @@ import type { ContentBlock } from '../../src/base/messages.ts';
 import type { Effect } from '../../src/session/inputs.ts';
 import type { Entry, RecordTurn } from '../../src/session/records.ts';
 import type { SessionState } from '../../src/session/state.ts';
-import { FATAL, Machine, makeWorld, transientError, UNAUTHORIZED, USAGE, type World } from './session-kit.ts';
+import { FATAL, Machine, makeWorld, OVERFLOW, transientError, UNAUTHORIZED, USAGE, type World } from './session-kit.ts';
 import { ENTRIES, type LifeOptions, type Step, THINKING } from './session-steps.ts';
 
 /** Effects the outside still owes an answer to. */
@@ -45,6 +45,7 @@ export class Life {
       limits: { depth: 3 },
       maxActiveChildren: 2,
       isSupervised: options.supervision !== 'none',
+      ...(options.compression === undefined ? {} : { compression: options.compression }),
     });
     this.#watcher = watcher;
     this.#thinks = options.thinks;
@@ -196,7 +197,8 @@ export class Life {
     const call = this.owed.find((owed) => owed.type === 'callModel');
     if (call?.type !== 'callModel') return;
     this.owed = this.owed.filter((owed) => owed !== call);
-    const error = how === 'transient' ? transientError() : how === 'fatal' ? FATAL : UNAUTHORIZED;
+    const refusal = this.world.compression === undefined ? FATAL : OVERFLOW;
+    const error = how === 'transient' ? transientError() : how === 'fatal' ? refusal : UNAUTHORIZED;
     this.#input({ type: 'modelFailed', halfStep: call.halfStep, attempt: call.attempt, error });
   }
 
