@@ -24,7 +24,13 @@ export {
   TroupeError,
   TurnFailedError,
 } from './base/errors.ts';
-export type { AssistantMessage, HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from './base/history-message.ts';
+export type {
+  AssistantMessage,
+  HistoryCall,
+  HistoryMessage,
+  ReasoningPart,
+  ToolMessage,
+} from './base/history-message.ts';
 export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserContent } from './base/messages.ts';
 export type { Settings, SettingsInput } from './base/settings.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
@@ -49,9 +55,9 @@ export {
   type SupervisionOptions,
 } from './runtime/agent.ts';
 export { Child, type ChildExit } from './runtime/child.ts';
+export { CompressionHandle, type CompressOptions } from './runtime/compression-handle.ts';
 export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
 export { type ChildResult, Family } from './runtime/family.ts';
-export { CompressionHandle, type CompressOptions } from './runtime/compression-handle.ts';
 export { open } from './runtime/open.ts';
 export type { GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';
 export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol.ts';

@@ -105,6 +105,11 @@ export class RequestWindow {
     let end = messages.length;
     while (end > start && (messages[end - 1]?.seq ?? 0) > through) end -= 1;
     const slice = start === 0 && end === messages.length ? messages : messages.slice(start, end);
-    return renderMessages(extend === undefined ? slice : extend(slice), this.#options, this.#sealed.length === 0, state.thoughtFloor);
+    return renderMessages(
+      extend === undefined ? slice : extend(slice),
+      this.#options,
+      this.#sealed.length === 0,
+      state.thoughtFloor,
+    );
   }
 }

@@ -203,7 +203,7 @@ class ShardRequests {
       request.session,
       (actor) => {
         const { messages, floor, hidden } = actor.state;
-        const inMemory = hidden.length === 0 ? messages : bySeq([...messages, ...hidden]);
+        const inMemory = hidden.length === 0 ? messages : bySeq(messages, hidden);
         const known = after + 1 >= floor ? inMemory : this.#allMessages(actor);
         const found: Message[] = [];
         for (const message of known) {
@@ -228,7 +228,7 @@ class ShardRequests {
         turn.at,
       );
     }
-    return state.hidden.length === 0 ? state.messages : bySeq([...state.messages, ...state.hidden]);
+    return state.hidden.length === 0 ? state.messages : bySeq(state.messages, state.hidden);
   }
 
   /** Compresses a conversation now; answers when that is over and durable. */
@@ -467,9 +467,9 @@ class ShardRequests {
   }
 }
 
-/** In the order of the log. */
-function bySeq(messages: LoggedMessage[]): LoggedMessage[] {
-  return messages.sort((a, b) => a.seq - b.seq);
+/** Messages shown and hidden in the order of the log; of a result that was shortened, the whole. */
+function bySeq(shown: readonly LoggedMessage[], hidden: readonly LoggedMessage[]): LoggedMessage[] {
+  return [...shown, ...hidden].filter((message) => message.shortens === undefined).sort((a, b) => a.seq - b.seq);
 }
 
 /** Names read at once while listing. */

@@ -626,7 +626,8 @@ export class Shard {
     if (hasAgent && isWaiting(state)) this.#queued.add(actor.id);
     else this.#queued.delete(actor.id);
     if (state.exit !== undefined && this.waiters.hasExit(actor.id)) this.#gathered.end(actor);
-    if (this.waiters.hasCompression(actor.id) && state.current?.compaction === undefined) this.#gathered.compress(actor.id);
+    if (this.waiters.hasCompression(actor.id) && state.current?.compaction === undefined)
+      this.#gathered.compress(actor.id);
     this.#noteQuiet(actor);
   }
 

@@ -711,7 +711,13 @@ export class Fold {
     state.thoughtFloor = state.nextMessageSeq;
     if (this.#counts()) {
       const { number, level, chunk } = record;
-      const body = { type: 'compaction.applied', number, level, archived, created: created.map(publicMessage) } as const;
+      const body = {
+        type: 'compaction.applied',
+        number,
+        level,
+        archived,
+        created: created.map(publicMessage),
+      } as const;
       this.#tell(chunk === undefined ? body : { ...body, chunk: chunk.number });
     }
     this.#goBack(compaction);

@@ -7,12 +7,21 @@
  *  K3 what follows it is the half-step that was about to begin, or the call that was too long.
  */
 import { PULLED_BACK_MAX } from '../base/bounds.ts';
-import { CONTEXT_OVERFLOW, type ErrorShape } from '../base/errors.ts';
-import type { ContentBlock, Usage } from '../base/messages.ts';
-import { answerText } from './answer.ts';
+import { CONTEXT_OVERFLOW, describeValue, type ErrorShape } from '../base/errors.ts';
+import { isRecord } from '../base/json.ts';
+import type { Usage } from '../base/messages.ts';
+import { answerText, storableAnswer } from './answer.ts';
 import { callOrEvaluate } from './call-effect.ts';
 import { type Decision, NO_RECORDS, WAKE } from './decision.ts';
-import { isDue, isWorthForcing, mayRewrite, planCompaction, reachesBounds, readSummary } from './history/compression-plan.ts';
+import { INTERRUPTED } from './history/apply-compaction.ts';
+import {
+  isDue,
+  isWorthForcing,
+  mayRewrite,
+  planCompaction,
+  reachesBounds,
+  readSummary,
+} from './history/compression-plan.ts';
 import { historySize, MessageGroups } from './history/recents.ts';
 import type { CompressionFacts, Effect, Environment, Input } from './inputs.ts';
 import { mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
@@ -96,9 +105,14 @@ export function decideSummary(
 ): Decision {
   const { usage, halfStep } = input;
   const facts = environment.agent.compression;
-  const content = Array.isArray(input.content) ? (input.content as readonly ContentBlock[]) : [];
-  const problem = problemOf(content, input.stop);
+  const problem = problemOf(input.content, input.stop);
   if (problem !== undefined) return compactionFailure(state, problem, environment, usage);
+  const { content } = storableAnswer(input.content, {
+    stop: input.stop,
+    halfStep,
+    taken: state.callIds,
+    timeoutMsOf: () => undefined,
+  });
   const { summary, topics } = readSummary(answerText(content));
   if (summary === '') return compactionFailure(state, 'the summary is blank', environment, usage);
   // An agent that is no longer compressed had it begun before: nothing is lost by leaving the conversation as it is.
@@ -130,9 +144,12 @@ export function decideSummary(
 }
 
 /** Why an answer is no summary, or `undefined`. A part of one would lose what it leaves out. */
-function problemOf(content: readonly ContentBlock[], stop: string): string | undefined {
-  const other = content.find((block) => block.type !== 'text' && !THOUGHTS.has(block.type));
-  if (other !== undefined) return `the summary holds a block of type ${other.type}`;
+function problemOf(content: unknown, stop: string): string | undefined {
+  const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
+  for (const block of blocks) {
+    if (!isRecord(block) || block['type'] === 'text' || THOUGHTS.has(block['type'])) continue;
+    return `the summary holds a block of type ${describeValue(block['type'])}`;
+  }
   return WHOLE_STOPS.has(stop) ? undefined : `the summary ended with ${stop}`;
 }
 
@@ -175,7 +192,7 @@ function failedRecord(halfStep: number, reason: string, usage?: Usage): SessionR
 
 /** A compression under way is given up on request; what the session goes back to is ended by the records that follow. */
 export function compactionInterrupted(halfStep: number): SessionRecord {
-  return failedRecord(halfStep, 'interrupted');
+  return failedRecord(halfStep, INTERRUPTED);
 }
 
 /**
@@ -206,7 +223,11 @@ export function decideOverflow(state: SessionState, error: ErrorShape, environme
   );
 }
 
-function beginOverflow(state: SessionState, environment: Environment, overflow: OverflowRecovery): Decision | undefined {
+function beginOverflow(
+  state: SessionState,
+  environment: Environment,
+  overflow: OverflowRecovery,
+): Decision | undefined {
   const facts = environment.agent.compression;
   if (facts === undefined) return undefined;
   const { messages } = state;

@@ -1,11 +1,11 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
+import { callOrEvaluate } from './call-effect.ts';
 import { failureDecision } from './decide-answer.ts';
+import { decideCompaction } from './decide-compression.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { planEviction } from './eviction.ts';
-import { callOrEvaluate } from './call-effect.ts';
-import { decideCompaction } from './decide-compression.ts';
 import { chunkCard } from './history/chunk-card.ts';
 import type { CompressionFacts, Environment, Input } from './inputs.ts';
 import { hasActive, mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
@@ -39,7 +39,8 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
     );
     return closeRound(state, selection, environment, 'limit', error);
   }
-  const compaction = environment.agent.compression === undefined ? undefined : decideCompaction(state, selection, environment);
+  const compaction =
+    environment.agent.compression === undefined ? undefined : decideCompaction(state, selection, environment);
   return compaction ?? claim(state, selection, environment);
 }
 

@@ -43,6 +43,8 @@ export interface LoggedMessage extends Message {
   readonly place?: number;
   /** Numbers of the compressions that put a summary in its place. */
   readonly archivedBy?: readonly number[];
+  /** The short form of a result: the seq of the whole one. */
+  readonly shortens?: number;
 }
 
 /** A waiting entry with what its promotion and its sender need. */
@@ -319,7 +321,15 @@ export function snapshotState(state: SessionState): string {
 export function restoreState(text: string): SessionState {
   const plain = JSON.parse(text) as SessionState &
     Record<
-      'compactions' | 'openCalls' | 'callIds' | 'keys' | 'receipts' | 'children' | 'childNames' | 'hiddenChildren' | 'childKeys',
+      | 'compactions'
+      | 'openCalls'
+      | 'callIds'
+      | 'keys'
+      | 'receipts'
+      | 'children'
+      | 'childNames'
+      | 'hiddenChildren'
+      | 'childKeys',
       never
     >;
   // Object.assign over an empty state: members that were undefined are absent from the text.
@@ -350,6 +360,7 @@ export function publicMessage(message: LoggedMessage): Message {
     prompt: _prompt,
     place: _place,
     archivedBy: _archivedBy,
+    shortens: _shortens,
     ...rest
   } = message;
   return rest;

@@ -4,8 +4,8 @@
  */
 import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { agent, anthropic, type HistoryMessage, type Session, tool } from '../../src/index.ts';
 import { COMPACTION_INSTRUCTION } from '../../src/context/compaction-request.ts';
+import { agent, anthropic, type HistoryMessage, type Session, tool } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { type StrictFake, strictFake } from '../../src/testing/strict-fake.ts';
@@ -39,7 +39,9 @@ async function talk(session: Session, turns: number, from = 1): Promise<void> {
 
 async function texts(session: Session): Promise<readonly string[]> {
   const { messages } = await session.request();
-  return messages.map(({ role, content }) => `${role} ${typeof content === 'string' ? content : JSON.stringify(content)}`);
+  return messages.map(
+    ({ role, content }) => `${role} ${typeof content === 'string' ? content : JSON.stringify(content)}`,
+  );
 }
 
 const contents = (messages: readonly HistoryMessage[]): readonly unknown[] => messages.map(({ content }) => content);
@@ -77,7 +79,11 @@ describe.each(MATRIX)('compression with $sessions session threads', (threads) =>
   });
 
   test('H53, H56: on demand: below the bounds none is made, forced one is, and right after it none is needed', async () => {
-    const runtime = await kit.open({ threads, provider: talker(), agents: [agent({ name: 'main', compression: SMALL })] });
+    const runtime = await kit.open({
+      threads,
+      provider: talker(),
+      agents: [agent({ name: 'main', compression: SMALL })],
+    });
     const session = runtime.session('s');
     await talk(session, 4);
     expect(await session.history.compress()).toEqual({ compressed: false, reason: 'not_needed' });
@@ -242,7 +248,9 @@ test('H54, H56: a hundred pages read with tools, over the SDK against the strict
     typeof content === 'string' ? [] : content.flatMap((block) => (block.type === 'tool_use' ? [block.id] : [])),
   );
   const results = messages.flatMap(({ content }) =>
-    typeof content === 'string' ? [] : content.flatMap((block) => (block.type === 'tool_result' ? [block.tool_use_id] : [])),
+    typeof content === 'string'
+      ? []
+      : content.flatMap((block) => (block.type === 'tool_result' ? [block.tool_use_id] : [])),
   );
   expect(results).toEqual(uses);
   expect(JSON.stringify(messages)).toContain('page 100: ');

@@ -8,7 +8,14 @@ import type { ContentBlock, Deliver, Usage } from '../../src/base/messages.ts';
 import { parseSettings, type Settings, type SettingsInput } from '../../src/base/settings.ts';
 import type { EventBody } from '../../src/events/event.ts';
 import { applyAll, type Observer } from '../../src/session/apply.ts';
-import type { CompressionFacts, Effect, Environment, Input, SpawnRequest, ToolFacts } from '../../src/session/inputs.ts';
+import type {
+  CompressionFacts,
+  Effect,
+  Environment,
+  Input,
+  SpawnRequest,
+  ToolFacts,
+} from '../../src/session/inputs.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
 import { emptyState, type LoggedMessage, type ReceiptState, type SessionState } from '../../src/session/state.ts';
 import { runTurn, type TurnOutcome } from '../../src/session/turn.ts';

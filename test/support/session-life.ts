@@ -26,6 +26,8 @@ export interface LifeWatcher {
   readonly stepped?: (life: Life, step: Step) => void;
 }
 
+const NO_SUMMARY: ReadonlySet<string> = new Set(['max_tokens', 'refusal', 'pause_turn']);
+
 /** See the head of the file. */
 export class Life {
   readonly world: World;
@@ -184,7 +186,11 @@ export class Life {
     this.#input({ type: 'send', entry, bytes: text.length });
   }
 
-  #answer(blocks: readonly ContentBlock[], stop: string): void {
+  #answer(given: readonly ContentBlock[], givenStop: string): void {
+    // Asked for a summary, it mostly gives one; cut off or refused, it says what it would have said.
+    const isSummary = this.state.current?.compaction !== undefined && !NO_SUMMARY.has(givenStop);
+    const blocks: readonly ContentBlock[] = isSummary ? [{ type: 'text', text: `sum ${++this.#marker}` }] : given;
+    const stop = isSummary ? 'end_turn' : givenStop;
     const call = this.owed.find((owed) => owed.type === 'callModel');
     const halfStep = call?.type === 'callModel' ? call.halfStep : 0;
     const content = this.#thinks ? [THINKING, ...blocks] : blocks;

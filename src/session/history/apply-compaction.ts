@@ -20,6 +20,9 @@ import { inRanges, isSummary } from './compression-plan.ts';
 import { messageId } from './history-form.ts';
 import { loggedForm } from './logged-form.ts';
 
+/** The reason of a compression that was given up on request. */
+export const INTERRUPTED = 'interrupted';
+
 type Compacted = Extract<SessionRecord, { type: 'compacted' }>;
 
 /** What a compression did, for those who are told. */
@@ -113,6 +116,7 @@ function shortenedMessage(
     ...rest,
     content,
     tokens: estimateContent(content),
+    shortens: whole.shortens ?? whole.seq,
     history: {
       ...(history?.role === 'tool' ? history : toolForm(whole, content)),
       ...base,
@@ -164,7 +168,8 @@ export function noteFailedCompaction(
   record: Extract<SessionRecord, { type: 'compactionFailed' }>,
 ): void {
   const compression = compressionOf(state);
-  compression.hasFailed = true;
+  // Given up on request, it may well succeed the next time.
+  if (record.reason !== INTERRUPTED) compression.hasFailed = true;
   compression.last = { halfStep: record.halfStep, compressed: false, reason: record.reason };
   compression.restsUntil = state.nextMessageSeq + COMPRESSION_RETRY_MESSAGES;
 }

@@ -90,7 +90,7 @@ describe('a life in which the conversation is compressed again and again', () =>
         expect(state).toEqual(machine.state);
         expect(restoreState(snapshotState(state))).toEqual(state);
       }),
-      { numRuns: 200 },
+      { numRuns: 120 },
     );
     expect(compactions).toBeGreaterThan(50);
   });
@@ -128,9 +128,9 @@ describe('a life in which the conversation is compressed again and again', () =>
           },
         }).live(all);
       }),
-      { numRuns: 200 },
+      { numRuns: 120 },
     );
-    expect(summaries).toBeGreaterThan(100);
+    expect(summaries).toBeGreaterThan(60);
   });
 
   it('W1, W2: what a mirror is sent of a request, for a summary or not, is that request', () => {
@@ -142,8 +142,12 @@ describe('a life in which the conversation is compressed again and again', () =>
         new Life(options, {
           called: ({ state }) => {
             const compaction = state.current?.compaction;
-            const { epoch, keep, append, all: whole } =
-              compaction === undefined ? window.next(state) : window.forSummary(state, compaction);
+            const {
+              epoch,
+              keep,
+              append,
+              all: whole,
+            } = compaction === undefined ? window.next(state) : window.forSummary(state, compaction);
             const expected =
               compaction === undefined
                 ? renderMessages(state.messages, rendering, true, state.thoughtFloor)
@@ -158,7 +162,7 @@ describe('a life in which the conversation is compressed again and again', () =>
           },
         }).live(all);
       }),
-      { numRuns: 150 },
+      { numRuns: 80 },
     );
   });
 
@@ -173,7 +177,7 @@ describe('a life in which the conversation is compressed again and again', () =>
         expectSound(life.state);
         expectWhole(life.state);
       }),
-      { numRuns: 100 },
+      { numRuns: 80 },
     );
   });
 });

@@ -7,8 +7,17 @@ import { KEPT_RESULT_CHARACTERS_MAX } from '../../../src/base/bounds.ts';
 import { checkRequest } from '../../../src/context/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
-import { snapshotState, restoreState } from '../../../src/session/state.ts';
-import { call, environmentOf, FATAL, Machine, OVERFLOW, startedSession, transientError, type WorldOptions } from '../../support/session-kit.ts';
+import { restoreState, snapshotState } from '../../../src/session/state.ts';
+import {
+  call,
+  environmentOf,
+  FATAL,
+  Machine,
+  OVERFLOW,
+  startedSession,
+  transientError,
+  type WorldOptions,
+} from '../../support/session-kit.ts';
 
 const OPTIONS = { timestamps: false, deliveriesAsText: false };
 
@@ -153,7 +162,10 @@ describe('what a compression does', () => {
   it('H54: system messages stay one at the head, whatever the recents hold', () => {
     const machine = talked(5);
     const message = { id: 'sys', createdAt: 1, role: 'system', content: 'Be brief.' } as const;
-    machine.turns.push({ at: machine.world.now, records: [{ type: 'edited', operation: 'set', added: [{ message, after: 0 }] }] });
+    machine.turns.push({
+      at: machine.world.now,
+      records: [{ type: 'edited', operation: 'set', added: [{ message, after: 0 }] }],
+    });
     const again = Machine.replayed(machine.world, 's', machine.turns);
     again.send('ask 6');
     again.answer('answer 6');
@@ -235,9 +247,21 @@ describe('what a compression does', () => {
   });
 
   it('H56: where what is kept is over the bound by itself, it is not made at every half-step', () => {
-    const machine = talked(6, { compression: { messages: 1_000, tokens: 10, targetTokens: 1, keepRecent: 4 } });
-    const count = machine.records.filter((record) => record.type === 'compacting').length;
-    expect(count).toBeLessThanOrEqual(1);
+    const machine = startedSession({ compression: { messages: 1_000, tokens: 10, targetTokens: 1, keepRecent: 4 } });
+    const made: number[] = [];
+    for (let turn = 1; turn <= 12; turn += 1) {
+      machine.send(`ask ${turn}, at some length`);
+      if (isCompacting(machine)) {
+        made.push(turn);
+        machine.answer('a summary that is no shorter than what it sums up');
+      }
+      machine.answer(`answer ${turn}, at some length`);
+    }
+    expect(made.length).toBeGreaterThan(2);
+    for (const [index, turn] of made.entries()) {
+      // Two turns of two messages, and the index card among them.
+      if (index > 0) expect(turn - (made[index - 1] ?? 0)).toBeGreaterThanOrEqual(2);
+    }
   });
 });
 
@@ -453,7 +477,9 @@ describe('chunks and their index card', () => {
   it('H58: numbers rise by one; one card before a user turn, replaced only when the number changes', () => {
     const machine = talked(6);
     const cards = (): readonly string[] =>
-      historyMessages(machine.state).flatMap((message) => (message.chunkIndex === true ? [String(message.content)] : []));
+      historyMessages(machine.state).flatMap((message) =>
+        message.chunkIndex === true ? [String(message.content)] : [],
+      );
     machine.send('ask 7');
     machine.answer('<topics>weather, ships</topics>\nfirst');
     expect(cards()).toEqual([
@@ -493,7 +519,16 @@ describe('chunks and their index card', () => {
     machine.answer('summary');
     const record = machine.records.find((each) => each.type === 'compacted');
     // The note of the failure stands between them.
-    expect(record).toMatchObject({ archived: [[1, 3]], chunk: { messages: [[1, 1], [3, 3]], messageCount: 2 } });
+    expect(record).toMatchObject({
+      archived: [[1, 3]],
+      chunk: {
+        messages: [
+          [1, 1],
+          [3, 3],
+        ],
+        messageCount: 2,
+      },
+    });
   });
 });
 
