@@ -21,12 +21,12 @@ const compressed: fc.Arbitrary<LifeOptions> = fc
   .tuple(
     lifeOptions,
     fc.record({
-      messages: fc.constantFrom(3, 6, 1_000),
+      messages: fc.constantFrom(3, 3, 6, 1_000),
       tokens: fc.constantFrom(40, 150_000),
       targetTokens: fc.constant(1),
       keepRecent: fc.constantFrom(1, 2, 4),
       idleMinMessages: fc.constant(2),
-      isAutomatic: fc.boolean(),
+      isAutomatic: fc.constantFrom(true, true, true, false),
     }),
   )
   .map(([options, compression]) => ({ ...options, compression }));
@@ -49,12 +49,16 @@ function expectLegal(messages: readonly RenderedMessage[], life: LifeOptions): v
 
 /** No call is shown without the response the log has to it, and none is hidden while its response is shown. */
 function expectWhole({ messages, hidden }: SessionState): void {
-  const calls = new Set(messages.flatMap(({ type, toolUseId }) => (type === 'tool_call' ? [toolUseId] : [])));
+  const calls = new Map(
+    messages.flatMap(({ type, toolUseId, seq }) => (type === 'tool_call' ? [[toolUseId, seq] as const] : [])),
+  );
   const responses = messages.flatMap(({ type, toolUseId }) => (type === 'tool_response' ? [toolUseId] : []));
   const shown = new Set(responses);
   expect(responses.length).toBe(shown.size);
-  for (const { type, toolUseId } of hidden) {
-    if (type === 'tool_response' && calls.has(toolUseId)) expect(shown.has(toolUseId)).toBe(true);
+  for (const { type, toolUseId, seq } of hidden) {
+    // The id of a call that is hidden with its response may be used again.
+    const called = type === 'tool_response' ? (calls.get(toolUseId) ?? seq) : seq;
+    if (called < seq) expect(shown.has(toolUseId)).toBe(true);
   }
   for (const id of shown) expect(calls.has(id)).toBe(true);
 }
@@ -92,7 +96,7 @@ describe('a life in which the conversation is compressed again and again', () =>
       }),
       { numRuns: 120 },
     );
-    expect(compactions).toBeGreaterThan(50);
+    expect(compactions).toBeGreaterThan(20);
   });
 
   it('A8: every request, those for a summary too, is legal and begins with what was answered in its epoch', () => {
