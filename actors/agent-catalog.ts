@@ -5,13 +5,13 @@
 import { createHash } from 'node:crypto';
 import type { Limits } from '../src/base/bounds.ts';
 import { ConfigError } from '../src/base/errors.ts';
-import type { Settings } from '../src/base/settings.ts';
+import type { CompressionSettings, Settings } from '../src/base/settings.ts';
 import { modelTraits } from '../src/context/legality-models.ts';
 import type { RenderOptions } from '../src/context/render.ts';
 import { systemPrompt } from '../src/context/system-prompt.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
 import type { Thinking, ToolSchema } from '../src/models/provider.ts';
-import type { AgentFacts } from '../src/session/inputs.ts';
+import type { AgentFacts, CompressionFacts } from '../src/session/inputs.ts';
 import type { SessionState } from '../src/session/state.ts';
 import type { ToolPlace } from '../src/tools/pool.ts';
 import { type RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
@@ -35,6 +35,8 @@ export interface AgentPlan {
   readonly supervision?: SupervisorOptionsInput;
   /** What the agent is for, where it is offered to others as a specialist. */
   readonly description?: string;
+  /** Whether and when its conversations are compressed; missing: as the settings say. */
+  readonly compression?: boolean | Partial<CompressionSettings>;
 }
 
 /** An agent with the tools that were found for it. */
@@ -197,7 +199,21 @@ export class AgentCatalog {
       toolRounds: plan.toolRounds ?? this.#limits.toolRounds,
       tokenBudget: plan.tokenBudget ?? standard,
       maxActiveChildren: plan.subagents.maxActive ?? subagents.maxActive,
+      compression: this.#compression(plan, role),
     };
+  }
+
+  /** A child's conversation is compressed when it must be, never ahead of that. */
+  #compression(
+    plan: AgentPlan,
+    role: { readonly isChild: boolean; readonly base: RequestHeader },
+  ): CompressionFacts | undefined {
+    const own = typeof plan.compression === 'object' ? { enabled: true, ...plan.compression } : {};
+    const { enabled, ...bounds } = { ...this.#settings.compression, ...own };
+    const isOn = typeof plan.compression === 'boolean' ? plan.compression : enabled;
+    if (!isOn) return undefined;
+    const { bindsThinking } = modelTraits(role.base.model);
+    return { ...bounds, isAutomatic: !role.isChild, bindsThinking };
   }
 }
 

@@ -28,6 +28,8 @@ interface CallOut {
   readonly halfStep: number;
   readonly attempt: number;
   readonly turn: number;
+  /** Its answer is for nobody's eyes: no deltas. */
+  readonly isSilent: boolean;
 }
 
 const SECOND_MS = 1_000;
@@ -60,10 +62,14 @@ export class ModelCaller {
     this.cancel(actor.id);
     const id = this.#nextId;
     this.#nextId += 1;
-    const out: CallOut = { id, session: actor.id, halfStep, attempt, turn: actor.state.turn?.id ?? 0 };
+    const compaction = actor.state.current?.compaction;
+    const isSilent = compaction !== undefined;
+    const out: CallOut = { id, session: actor.id, halfStep, attempt, turn: actor.state.turn?.id ?? 0, isSilent };
     this.#byId.set(id, out);
     this.#bySession.set(actor.id, out);
-    const window = actor.window(agent).next(actor.state);
+    const rendering = actor.window(agent);
+    const window =
+      compaction === undefined ? rendering.next(actor.state) : rendering.forSummary(actor.state, compaction);
     const isHeld = window.keep > 0 && this.#pool.holds(actor.id, window.epoch, window.keep);
     const whole = (): ContextDelta => {
       return { epoch: window.epoch, keep: 0, append: window.all(), header: agent.header(actor.state) };
@@ -73,7 +79,7 @@ export class ModelCaller {
         id,
         session: actor.id,
         context: isHeld ? { epoch: window.epoch, keep: window.keep, append: window.append } : whole(),
-        wantsDeltas: this.#host.wantsDeltas(actor.id),
+        wantsDeltas: !isSilent && this.#host.wantsDeltas(actor.id),
         timeoutMs: this.#host.settings.timeouts.api * SECOND_MS,
       },
       isHeld ? whole : undefined,
@@ -84,7 +90,7 @@ export class ModelCaller {
   watched(sessionId: string | undefined): void {
     const calls = sessionId === undefined ? this.#bySession.values() : [this.#bySession.get(sessionId)];
     for (const out of calls) {
-      if (out !== undefined) this.#pool.wantsDeltas(out.id, this.#host.wantsDeltas(out.session));
+      if (out !== undefined && !out.isSilent) this.#pool.wantsDeltas(out.id, this.#host.wantsDeltas(out.session));
     }
   }
 

@@ -24,6 +24,13 @@ export {
   TroupeError,
   TurnFailedError,
 } from './base/errors.ts';
+export type {
+  AssistantMessage,
+  HistoryCall,
+  HistoryMessage,
+  ReasoningPart,
+  ToolMessage,
+} from './base/history-message.ts';
 export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserContent } from './base/messages.ts';
 export type { Settings, SettingsInput } from './base/settings.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
@@ -48,13 +55,14 @@ export {
   type SupervisionOptions,
 } from './runtime/agent.ts';
 export { Child, type ChildExit } from './runtime/child.ts';
+export type { CompressOptions } from './runtime/compression-handle.ts';
 export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
 export { type ChildResult, Family } from './runtime/family.ts';
 export type { ForkOptions } from './runtime/fork.ts';
 export { History } from './runtime/history.ts';
 export { open } from './runtime/open.ts';
 export type { GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';
-export type { SessionSummary } from './runtime/protocol.ts';
+export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol.ts';
 export { Receipt, type ReceiptStatus } from './runtime/receipt.ts';
 export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/runtime.ts';
 export { type SendOptions, Session, type SessionInfo, type SpawnOptions } from './runtime/session.ts';

@@ -358,3 +358,13 @@ export const ROW_CACHE_BYTES_MAX: number = 1024 * 1024;
 export const BLOB_PACKED_BYTES_MIN = 512;
 /** UTF-8 bytes of a blob up to which it is compressed, and beyond which nothing is unpacked: half of the longest string. */
 export const BLOB_PACKED_BYTES_MAX: number = 256 * 1024 * 1024;
+/** Characters (code points) kept of a tool result among the messages a compression keeps: its beginning says what it was. */
+export const KEPT_RESULT_CHARACTERS_MAX = 2_000;
+/** Messages by which a log must have grown before a compression that failed is tried again. */
+export const COMPRESSION_RETRY_MESSAGES = 20;
+/** Archived chunks whose topics a session keeps at hand for its index card; of older ones it names the numbers alone. */
+export const CHUNKS_AT_HAND_MAX = 100;
+/** Characters kept of the topics of one archived chunk. */
+export const CHUNK_TOPICS_CHARACTERS_MAX = 300;
+/** History messages taken back from the end, at most, when a prompt was too long twice. */
+export const PULLED_BACK_MAX = 64;

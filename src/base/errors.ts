@@ -31,6 +31,11 @@ export type ErrorCode =
   | 'model_protocol'
   | 'model_timeout'
   | 'model_connection'
+  | 'internal'
+  | InvalidArgumentCode;
+
+/** Codes of `InvalidArgumentError`: what is wrong with the arguments of a history operation. */
+export type InvalidArgumentCode =
   | 'callback_required'
   | 'lookup_key_required'
   | 'lookup_key_ambiguous'
@@ -39,8 +44,7 @@ export type ErrorCode =
   | 'files_require_prompt'
   | 'invalid_index'
   | 'invalid_task'
-  | 'invalid_argument'
-  | 'internal';
+  | 'invalid_argument';
 
 /** What an error looks like inside an event, a record or a state: plain data, safe to store. */
 export interface ErrorShape {
@@ -91,6 +95,13 @@ export class InvalidNameError extends TroupeError {
 export class ContentError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('content', message, details);
+  }
+}
+
+/** An argument of a history operation cannot be used; nothing was changed. `code` says how, the message names the value. */
+export class InvalidArgumentError extends TroupeError {
+  constructor(code: InvalidArgumentCode, message: string, details: ErrorDetails = {}) {
+    super(code, message, details);
   }
 }
 
@@ -174,26 +185,8 @@ export class TimeoutError extends TroupeError {
   }
 }
 
-/** The codes of `InvalidArgumentError`. */
-export type InvalidArgumentCode = Extract<
-  ErrorCode,
-  | 'callback_required'
-  | 'lookup_key_required'
-  | 'lookup_key_ambiguous'
-  | 'message_not_found'
-  | 'tool_message_not_removable'
-  | 'files_require_prompt'
-  | 'invalid_index'
-  | 'invalid_task'
-  | 'invalid_argument'
->;
-
-/** An operation on the history was given what it cannot take; `code` says which rule that breaks. Nothing was written. */
-export class InvalidArgumentError extends TroupeError {
-  constructor(code: InvalidArgumentCode, message: string, details: ErrorDetails = {}) {
-    super(code, message, details);
-  }
-}
+/** `data.reason` of a refused model call whose prompt does not fit the model's context. */
+export const CONTEXT_OVERFLOW = 'context_overflow';
 
 /** The codes of a failed model call. */
 export type ModelErrorCode = Extract<ErrorCode, `model_${string}`>;

@@ -35,6 +35,25 @@ export interface Settings {
   readonly mneme: { readonly evictionFraction: number; readonly pinnedBudgetFraction: number };
   readonly subagents: { readonly maxActive: number };
   readonly recovery: { readonly resumeAwaiting: boolean };
+  /** Old messages become a summary; an agent may say otherwise (`agent({ compression })`). */
+  readonly compression: CompressionSettings;
+}
+
+/** When a conversation is compressed, and what is kept of it as it is. */
+export interface CompressionSettings {
+  readonly enabled: boolean;
+  /** Tokens of the conversation from which it is compressed. */
+  readonly tokens: number;
+  /** Messages from which it is compressed. */
+  readonly messages: number;
+  /** Newest messages that stay as they are; whole tool rounds, so that they may be more. */
+  readonly keepRecent: number;
+  /** Tokens a compressed conversation is expected to have: where less than a tenth would be saved, none is made for tokens alone. */
+  readonly targetTokens: number;
+  /** Tokens a conversation has at least for a forced compression. */
+  readonly idleMinTokens: number;
+  /** Messages of which it has more than this for a forced compression. */
+  readonly idleMinMessages: number;
 }
 
 const positive = z.number().int().positive();
@@ -77,6 +96,17 @@ const schema = z.strictObject({
     .prefault({}),
   subagents: z.strictObject({ maxActive: positive.default(8) }).prefault({}),
   recovery: z.strictObject({ resumeAwaiting: z.boolean().default(true) }).prefault({}),
+  compression: z
+    .strictObject({
+      enabled: z.boolean().default(false),
+      tokens: positive.default(150_000),
+      messages: positive.default(200),
+      keepRecent: positive.default(20),
+      targetTokens: positive.default(10_000),
+      idleMinTokens: z.number().int().min(0).default(20_000),
+      idleMinMessages: z.number().int().min(0).default(21),
+    })
+    .prefault({}),
 });
 
 /** What an embedder writes: any part of `Settings`. */

@@ -38,6 +38,9 @@ export interface RenderOptions {
 /** Stands first where the window begins with the model's own words: a request begins with a user message (R14). */
 export const OPENING_TEXT = '[The conversation begins here.]';
 
+/** Stands between a summary and the model's own next words, so that these are an answer of their own. */
+export const RESUMING_TEXT = '[The conversation goes on here.]';
+
 /** What stands for the result of a call that has none: a crash, an edit or an import took it. */
 export const MISSING_RESULT = '{"error":"Tool result missing (interrupted)"}';
 
@@ -109,6 +112,7 @@ function renderMessage(
     const blocks = message.seq < staleBelow ? message.blocks.filter((block) => !isThought(block)) : message.blocks;
     if (sendsCallsAsText(blocks, options)) renderAsText(blocks, responses, request);
     else renderAnswer(blocks, responses, request);
+    if (message.history?.compressedSummary === true) request.endSummary();
   } else if (message.type === 'user_message') {
     request.add('user', withTime(message, options));
   } else if (message.type === 'system_message') {
@@ -222,6 +226,12 @@ export function timeLine(at: number): string {
 class RequestDraft {
   readonly #messages: RenderedMessage[] = [];
   #sealed = 0;
+  #endsWithSummary = false;
+
+  /** The model's words so far were a summary. */
+  endSummary(): void {
+    this.#endsWithSummary = true;
+  }
 
   /** What comes next starts a message of its own. */
   seal(): void {
@@ -232,6 +242,10 @@ class RequestDraft {
     // Never the list of the log itself: what is sent leaves the session.
     const kept = typeof content === 'string' ? content : sendable(content);
     if (kept.length === 0 || (typeof kept === 'string' && kept.trim() === '')) return;
+    if (this.#endsWithSummary) {
+      this.#endsWithSummary = false;
+      if (role === 'assistant') this.#messages.push({ role: 'user', content: RESUMING_TEXT });
+    }
     const last = this.#messages.at(-1);
     if (last === undefined || last.role !== role || this.#messages.length === this.#sealed) {
       this.#messages.push({ role, content: kept });

@@ -7,7 +7,8 @@
  *  W1 `sealed` plus the rendering of the fresh messages equals `renderMessages` of all of them;
  *  W2 within an epoch `sealed` only grows, at its end (A8).
  */
-import type { SessionState } from '../session/state.ts';
+import type { CompactionCall, LoggedMessage, SessionState } from '../session/state.ts';
+import { compactionMessages, instructionMessage } from './compaction-request.ts';
 import { type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
 
 /** What a model call is made of. */
@@ -51,6 +52,25 @@ export class RequestWindow {
     };
   }
 
+  /**
+   * The request for a summary: what `next` would give, and the instruction behind it. With a part of the end taken back, the
+   * messages are those of no other request: they have an epoch of their own, which no later one takes for its prefix.
+   */
+  forSummary(state: SessionState, compaction: CompactionCall): RenderedWindow {
+    if (compaction.tail !== undefined) {
+      const append = compactionMessages(state, compaction, this.#options);
+      return { epoch: -state.epoch, keep: 0, append, all: () => append };
+    }
+    const { keep, epoch } = this.next(state);
+    const sealed = this.#sealed;
+    const fresh = this.#render(state, this.#sealedSeq, Number.POSITIVE_INFINITY, (messages) => [
+      ...messages,
+      instructionMessage(state, compaction, state.messages.at(-1)),
+    ]);
+    const all = [...sealed, ...fresh];
+    return { epoch, keep, append: all.slice(keep), all: () => all };
+  }
+
   #reset(epoch: number): void {
     this.#epoch = epoch;
     this.#sealed = [];
@@ -73,13 +93,23 @@ export class RequestWindow {
     return unchanged ? this.#sealed.length : sentBefore;
   }
 
-  #render(state: SessionState, after: number, through: number): readonly RenderedMessage[] {
+  #render(
+    state: SessionState,
+    after: number,
+    through: number,
+    extend?: (messages: readonly LoggedMessage[]) => readonly LoggedMessage[],
+  ): readonly RenderedMessage[] {
     const { messages } = state;
     let start = messages.length;
     while (start > 0 && (messages[start - 1]?.seq ?? 0) > after) start -= 1;
     let end = messages.length;
     while (end > start && (messages[end - 1]?.seq ?? 0) > through) end -= 1;
     const slice = start === 0 && end === messages.length ? messages : messages.slice(start, end);
-    return renderMessages(slice, this.#options, this.#sealed.length === 0, state.thoughtFloor);
+    return renderMessages(
+      extend === undefined ? slice : extend(slice),
+      this.#options,
+      this.#sealed.length === 0,
+      state.thoughtFloor,
+    );
   }
 }

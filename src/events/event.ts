@@ -22,6 +22,17 @@ export type EventBody =
       readonly created: readonly Message[];
       readonly updated: readonly Message[];
     }
+  /** A summary took the place of messages: `archived` are their seqs, `created` what stands there now, the summary first. */
+  | {
+      readonly type: 'compaction.applied';
+      readonly number: number;
+      readonly level: number;
+      readonly archived: readonly number[];
+      readonly created: readonly Message[];
+      /** Number of the chunk they were put into. */
+      readonly chunk?: number;
+    }
+  | { readonly type: 'compaction.failed'; readonly reason: string }
   | { readonly type: 'pending.created'; readonly pending: Pending }
   | {
       readonly type: 'pending.removed';

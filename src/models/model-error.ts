@@ -1,6 +1,7 @@
 /** How a failed call of the Messages API is told: HTTP status, error type of the API, and our own errors. Pure. */
 import { ERROR_MESSAGE_CHARACTERS_MAX } from '../base/bounds.ts';
 import {
+  CONTEXT_OVERFLOW,
   errorFromShape,
   errorShape,
   ModelAuthenticationError,
@@ -72,12 +73,14 @@ export function modelErrorOf(failure: ModelFailure): ModelError {
   const status = isOwnTimeout ? undefined : statusOf(failure);
   const code = failure.code ?? codeOf(status);
   const message = cutText(failure.message, ERROR_MESSAGE_CHARACTERS_MAX);
+  const isOverflow = code === 'model_invalid_request' && status === OVERFLOW_STATUS && isContextOverflow(message);
   const details = {
     ...(failure.cause === undefined ? {} : { cause: failure.cause }),
     ...(status === undefined ? {} : { status }),
     data: {
       ...(failure.type === undefined ? {} : { type: failure.type }),
       ...(isOwnTimeout ? { phase: 'total' } : {}),
+      ...(isOverflow ? { reason: CONTEXT_OVERFLOW } : {}),
       ...failure.data,
     },
   };
@@ -88,6 +91,20 @@ export function modelErrorOf(failure: ModelFailure): ModelError {
     ...(failure.retryAfterMs === undefined ? {} : { retryAfterMs: failure.retryAfterMs }),
     retryable: true,
   });
+}
+
+const OVERFLOW_STATUS = 400;
+/** The API's words, and those of gateways that speak for other models. */
+const OVERFLOW_TEXTS: readonly RegExp[] = [
+  /prompt is too long/i,
+  /\b\d[\d,]* tokens > \d[\d,]*/i,
+  /context length/i,
+  /exceeds? (?:the )?(?:model's )?(?:maximum )?context (?:limit|window|size)/i,
+];
+
+/** True for the message of a refusal that says the prompt does not fit. */
+export function isContextOverflow(message: string): boolean {
+  return OVERFLOW_TEXTS.some((text) => text.test(message));
 }
 
 /** A stream or an answer that breaks the protocol. Retryable: the same request mostly comes back whole. */

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { SpawnGrant } from '../../actors/runtime-tools.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { isAgentName } from '../base/ids.ts';
-import { parseOption } from '../base/settings.ts';
+import { type CompressionSettings, parseOption } from '../base/settings.ts';
 import type { Thinking } from '../models/provider.ts';
 import { isRuntimeTool } from '../tools/built-in/runtime-tools.ts';
 import type { AnyTool } from '../tools/tool.ts';
@@ -39,6 +39,8 @@ export interface AgentOptions {
   readonly tokenBudget?: number;
   /** What the agent is for: told to others that may spawn it as a specialist. */
   readonly description?: string;
+  /** Old messages become a summary: `true` or `false`, or bounds of its own; default `settings.compression`. */
+  readonly compression?: boolean | Partial<CompressionSettings>;
 }
 
 /** What happens to a parent's other children, and to the parent, when a child's turn fails. OTP's words. */
@@ -90,6 +92,20 @@ const schema: z.ZodType<AgentOptions> = z.strictObject({
   thinking: thinkingSchema.optional(),
   tokenBudget: positive.optional(),
   description: z.string().optional(),
+  compression: z
+    .union([
+      z.boolean(),
+      z.strictObject({
+        enabled: z.boolean().optional(),
+        tokens: positive.optional(),
+        messages: positive.optional(),
+        keepRecent: positive.optional(),
+        targetTokens: positive.optional(),
+        idleMinTokens: z.number().int().min(0).optional(),
+        idleMinMessages: z.number().int().min(0).optional(),
+      }),
+    ])
+    .optional(),
 }) as unknown as z.ZodType<AgentOptions>;
 
 /**
@@ -110,6 +126,7 @@ export function isAgent(value: unknown): value is Agent {
 export function agentSource(definition: Agent): AgentSource {
   const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
     definition;
+  const { compression } = definition;
   return {
     plan: {
       name,
@@ -126,6 +143,7 @@ export function agentSource(definition: Agent): AgentSource {
       ...(tokenBudget === undefined ? {} : { tokenBudget }),
       ...(thinking === undefined ? {} : { thinking }),
       ...(description === undefined ? {} : { description }),
+      ...(compression === undefined ? {} : { compression }),
     },
     tools: (definition.tools ?? []).flatMap((tool) => (isRuntimeTool(tool) ? [] : [toolSource(name, tool)])),
   };

@@ -1,8 +1,11 @@
 /** The history of a session as its embedder works on it. An address, as `Session` is: making one costs nothing. */
+import type { HistoryMessage } from '../base/history-message.ts';
 import type { RequestMessage } from '../models/provider.ts';
 import type { TaskMove } from '../session/history/decide-tasks.ts';
 import type { TaskSummary } from '../session/history/task-view.ts';
+import { type CompressOptions, compressNow, readChunk, readChunks } from './compression-handle.ts';
 import * as tasks from './history-tasks.ts';
+import type { ChunkInfo, CompressionResult } from './protocol.ts';
 
 /** See the head of the file. */
 export class History {
@@ -50,5 +53,27 @@ export class History {
   /** The active task; 0 is the root. */
   activeTaskId(): Promise<number> {
     return tasks.activeTaskId(this.#at);
+  }
+
+  /**
+   * Compresses the conversation now, if it is worth it; resolves when that is over and durable. `reason` of one that was not made:
+   * `disabled`, `busy` (the session is not idle), `not_needed`, or why the summary failed; the history is then as it was. Rejects
+   * with `ConfigError` (bad option), `StoreFullError`, `CancelledError` (closed, deleted).
+   */
+  async compress(options: CompressOptions = {}): Promise<CompressionResult> {
+    return compressNow(this.#at, options);
+  }
+
+  /** The archived parts of the conversation, oldest first. */
+  chunks(): Promise<readonly ChunkInfo[]> {
+    return readChunks(this.#at);
+  }
+
+  /**
+   * The messages of an archived part, as they were; `undefined` when there is none of this number (from 1). Rejects with
+   * `InvalidArgumentError` (`invalid_index`) for what is no such number.
+   */
+  async chunk(number: number): Promise<readonly HistoryMessage[] | undefined> {
+    return readChunk(this.#at, number);
   }
 }

@@ -3,6 +3,7 @@
 import type { AgentPlan } from '../../actors/agent-catalog.ts';
 import type { Limits } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
+import type { HistoryMessage } from '../base/history-message.ts';
 import type { ContentBlock, Deliver, Message, Pending, Usage } from '../base/messages.ts';
 import type { Settings } from '../base/settings.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
@@ -76,6 +77,24 @@ export interface SessionSummary {
   readonly updatedAt: number;
 }
 
+/** How a compression on demand ended. */
+export type CompressionResult =
+  | { readonly compressed: true; readonly level: number; readonly chunk?: number }
+  | { readonly compressed: false; readonly reason: string };
+
+/** An archived part of a conversation. */
+export interface ChunkInfo {
+  readonly session: string;
+  /** From 1, without gaps. */
+  readonly number: number;
+  /** Compressions there were, this one included, when it was made. */
+  readonly level: number;
+  /** Epoch ms. */
+  readonly archivedAt: number;
+  readonly messageCount: number;
+  readonly topics?: string;
+}
+
 /** One child to spawn. */
 export type SpawnItem = Omit<SpawnRequest, 'callId'>;
 
@@ -143,6 +162,10 @@ export interface ShardMethods {
   /** What a fork on another shard begins with, as its first record. */
   'session.copy': { request: OfSession & { readonly at?: number }; answer: ForkedRecord };
   'session.plant': { request: OfSession & { readonly record: ForkedRecord }; answer: { readonly id: string } };
+  'session.compress': { request: OfSession & { readonly force: boolean }; answer: CompressionResult };
+  /** Archived parts of the conversation, oldest first. */
+  'session.chunks': { request: OfSession; answer: readonly ChunkInfo[] };
+  'session.chunk': { request: OfSession & { readonly number: number }; answer: readonly HistoryMessage[] | undefined };
   'session.events': {
     request: OfSession & { readonly after: number; readonly limit: number };
     answer: { readonly events: readonly SessionEvent[]; readonly isComplete: boolean };

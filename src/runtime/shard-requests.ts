@@ -6,13 +6,22 @@ import { asError, CancelledError, errorShape, TroupeError } from '../base/errors
 import type { Message, Pending } from '../base/messages.ts';
 import { renderMessages } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
+import type { CompressAnswer } from '../session/decide-compression.ts';
 import { viewport } from '../session/eviction.ts';
 import { type Explanation, explain } from '../session/explain.ts';
 import { everyMessage } from '../session/history/branch.ts';
 import type { Entry } from '../session/records.ts';
-import { emptyState, publicEntry, publicMessage, type ReceiptState, type SessionState } from '../session/state.ts';
+import {
+  emptyState,
+  type LoggedMessage,
+  publicEntry,
+  publicMessage,
+  type ReceiptState,
+  type SessionState,
+} from '../session/state.ts';
 import { estimateContent } from '../session/tokens.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
+import { archivedChunks, chunkMessages, compressionEnd } from './archived-chunks.ts';
 import { serveForks } from './fork-requests.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
@@ -44,6 +53,9 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.request', (request) => requests.request(request));
   handle('session.pause', (request) => requests.pause(request));
   handle('session.resume', (request) => requests.resume(request));
+  handle('session.compress', (request) => requests.compress(request));
+  handle('session.chunks', (request) => requests.chunks(request.session));
+  handle('session.chunk', (request) => requests.chunk(request));
   handle('session.events', (request) => requests.events(request));
   handle('session.watch', (request) => {
     shard.watch(request.session, request.on);
@@ -193,7 +205,7 @@ class ShardRequests {
         const isInMemory = after + 1 >= Math.max(floor, hiddenFloor);
         const known = isInMemory ? everyMessage(actor.state) : this.#allMessages(actor);
         const found: Message[] = [];
-        for (const message of known) {
+        for (const message of bySeq(known)) {
           if (found.length >= limit) break;
           if (message.seq > after) found.push(publicMessage(message));
         }
@@ -209,6 +221,35 @@ class ShardRequests {
     state.keepsAll = true;
     foldLog(this.#shard.parts.journal, actor.key, state, 0);
     return state.messages;
+  }
+
+  /** Compresses a conversation now; answers when that is over and durable. */
+  async compress({ session, agent, force }: Request<'session.compress'>): Promise<Answer<'session.compress'>> {
+    this.#checkIntake();
+    const begun = await settle<CompressAnswer>((reply) =>
+      this.#shard.submit(session, [{ type: 'compress', force }], reply, agent),
+    );
+    if (!('started' in begun)) return begun;
+    return this.#awaited(
+      () => compressionEnd(this.#shard.find(session), begun.started),
+      (reply, again) => this.#shard.waiters.onCompression(session, reply, again),
+    );
+  }
+
+  chunks(session: string): Promise<Answer<'session.chunks'>> {
+    return this.read(
+      session,
+      (actor) => archivedChunks(this.#shard.parts.journal, actor),
+      () => [],
+    );
+  }
+
+  chunk({ session, number }: Request<'session.chunk'>): Promise<Answer<'session.chunk'>> {
+    return this.read(
+      session,
+      (actor) => chunkMessages(this.#shard.parts.journal, actor, number),
+      () => undefined,
+    );
   }
 
   recall(request: Request<'session.recall'>): Promise<boolean> {
@@ -416,6 +457,18 @@ class ShardRequests {
       }
     });
   }
+}
+
+/** Messages in the order of their numbers, for reading page by page. The short form of a result stands for one listed whole. */
+function bySeq(messages: readonly LoggedMessage[]): readonly LoggedMessage[] {
+  let last = 0;
+  const isListed = messages.every((message) => {
+    const isNext = message.seq > last && message.shortens === undefined;
+    last = message.seq;
+    return isNext;
+  });
+  if (isListed) return messages;
+  return messages.filter((message) => message.shortens === undefined).sort((a, b) => a.seq - b.seq);
 }
 
 /** Names read at once while listing. */

@@ -14,6 +14,12 @@ interface ReceiptWaiter {
   readonly again: () => void;
 }
 
+/** Somebody who waits for a compression to be over: `again` looks anew. */
+interface CompressionWaiter {
+  readonly reply: Reply;
+  readonly again: () => void;
+}
+
 interface ExitWaiter {
   readonly reply: Reply;
   readonly again: () => void;
@@ -23,6 +29,7 @@ interface ExitWaiter {
 export class ShardWaiters {
   readonly #receipts = new Map<string, ReceiptWaiter[]>();
   readonly #exits = new Map<string, ExitWaiter[]>();
+  readonly #compressions = new Map<string, CompressionWaiter[]>();
   #drains: (() => void)[] = [];
 
   /** Somebody waits for a receipt of this session. */
@@ -82,11 +89,32 @@ export class ShardWaiters {
     else waiting.push({ reply, again });
   }
 
+  /** Somebody waits for a compression of this session. */
+  hasCompression(session: string): boolean {
+    return this.#compressions.has(session);
+  }
+
+  /** `again`: looks anew, when one is over or may be. */
+  onCompression(session: string, reply: Reply, again: () => void): void {
+    const waiting = this.#compressions.get(session);
+    if (waiting === undefined) this.#compressions.set(session, [{ reply, again }]);
+    else waiting.push({ reply, again });
+  }
+
+  /** A compression of this session is over, and that is durable. */
+  compressed(session: string): void {
+    const waiting = this.#compressions.get(session);
+    if (waiting === undefined) return;
+    this.#compressions.delete(session);
+    for (const { again } of waiting) again();
+  }
+
   /** The log was read again, and may say what nobody was told: all who wait ask anew, and wait on or are answered. */
   askAgain(): void {
-    const waiting = [...this.#receipts.values(), ...this.#exits.values()].flat();
+    const waiting = [...this.#receipts.values(), ...this.#exits.values(), ...this.#compressions.values()].flat();
     this.#receipts.clear();
     this.#exits.clear();
+    this.#compressions.clear();
     for (const { again } of waiting) again();
   }
 
@@ -120,6 +148,10 @@ export class ShardWaiters {
       waiter.reply.reject(new CancelledError(`session ${JSON.stringify(session)} was deleted`));
     }
     this.#receipts.delete(session);
+    for (const { reply } of this.#compressions.get(session) ?? []) {
+      reply.reject(new CancelledError(`session ${JSON.stringify(session)} was deleted`));
+    }
+    this.#compressions.delete(session);
     this.exited(session, DELETED);
   }
 
@@ -133,6 +165,10 @@ export class ShardWaiters {
       for (const { reply } of waiting) reply.reject(new CancelledError('the runtime was closed'));
     }
     this.#exits.clear();
+    for (const waiting of this.#compressions.values()) {
+      for (const { reply } of waiting) reply.reject(new CancelledError('the runtime was closed'));
+    }
+    this.#compressions.clear();
     this.drained();
   }
 }

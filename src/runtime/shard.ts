@@ -432,10 +432,11 @@ export class Shard {
   /** Tells first and starts then: what starts may be a turn of its own, and tell what comes after this. */
   #release(gathered: TurnGathering, late: readonly ActorEffect[], reply: Reply | undefined): void {
     this.#answer(late, reply);
-    const { promoted, settled, exits, events } = gathered;
+    const { promoted, settled, exits, events, compressions } = gathered;
     if (promoted !== undefined) this.waiters.promoted(promoted);
     if (settled !== undefined) this.waiters.settled(settled);
     for (const { id, state } of exits ?? []) if (state.exit !== undefined) this.waiters.exited(id, state.exit);
+    if (compressions !== undefined) for (const session of compressions) this.waiters.compressed(session);
     if (events !== undefined) this.parts.host.events(events);
     for (const { actor, effect } of late) {
       if (effect.type === 'runTool') this.#startTool(actor, effect);
@@ -635,6 +636,8 @@ export class Shard {
     if (hasAgent && isWaiting(state)) this.#queued.add(actor.id);
     else this.#queued.delete(actor.id);
     if (state.exit !== undefined && this.waiters.hasExit(actor.id)) this.#gathered.end(actor);
+    if (this.waiters.hasCompression(actor.id) && state.current?.compaction === undefined)
+      this.#gathered.compress(actor.id);
     this.#noteQuiet(actor);
   }
 

@@ -18,10 +18,17 @@ export class TurnGathering {
   /** Children that have an exit which somebody waits for. */
   exits: SessionActor[] | undefined;
 
+  /** Sessions whose compression is over, which somebody waits for. */
+  compressions: string[] | undefined;
+
   /** Somebody is to be told something. */
   get hasSomething(): boolean {
     return (
-      this.events !== undefined || this.settled !== undefined || this.promoted !== undefined || this.exits !== undefined
+      this.events !== undefined ||
+      this.settled !== undefined ||
+      this.promoted !== undefined ||
+      this.exits !== undefined ||
+      this.compressions !== undefined
     );
   }
 
@@ -38,6 +45,11 @@ export class TurnGathering {
   promote(fate: Fate): void {
     if (this.promoted === undefined) this.promoted = [fate];
     else this.promoted.push(fate);
+  }
+
+  compress(session: string): void {
+    if (this.compressions === undefined) this.compressions = [session];
+    else this.compressions.push(session);
   }
 
   end(child: SessionActor): void {

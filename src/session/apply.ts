@@ -8,9 +8,10 @@
 import { CHILDREN_LISTED_MAX, DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX, RECEIPTS_REMEMBERED_MAX } from '../base/bounds.ts';
 import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
-import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf } from '../base/messages.ts';
+import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf, type Usage } from '../base/messages.ts';
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { answerText } from './answer.ts';
+import { applyCompaction, noteFailedCompaction } from './history/apply-compaction.ts';
 import { applyEdit } from './history/apply-edit.ts';
 import { showBranch } from './history/branch.ts';
 import { plantSeed } from './history/fork-seed.ts';
@@ -27,6 +28,7 @@ import { KIND_OF } from './mailbox.ts';
 import { joinContents, type MessageDraft, promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
 import {
+  type CompactionCall,
   type LoggedMessage,
   type MailboxEntry,
   type OpenCall,
@@ -174,6 +176,12 @@ export class Fold {
         return;
       case 'forked':
         return this.#forked(record);
+      case 'compacting':
+        return this.#compacting(record);
+      case 'compacted':
+        return this.#compacted(record);
+      case 'compactionFailed':
+        return this.#compactionFailed(record);
     }
   }
 
@@ -760,6 +768,73 @@ export class Fold {
     } else {
       this.#tell({ type: added.length > 0 ? 'message.created' : 'message.updated', message: publicMessage(only) });
     }
+  }
+
+  /** A compression begins: like a claim, but for a turn of its own; in a call's place that was too long, without a new state. */
+  #compacting(record: Extract<SessionRecord, { type: 'compacting' }>): void {
+    const state = this.#state;
+    const { halfStep, overflow, tail } = record;
+    const { current: suspended, state: returnsTo } = state;
+    if (returnsTo === 'awaiting' && (overflow === undefined || suspended === undefined)) {
+      throw new Error('T1/T2: compacting while awaiting');
+    }
+    if (returnsTo !== 'awaiting') this.#enter('awaiting');
+    this.#promoteAll(record.entries);
+    const compaction: Draft<CompactionCall> = { returnsTo, through: state.nextMessageSeq - 1, at: this.#at };
+    if (tail !== undefined) compaction.tail = tail;
+    if (overflow !== undefined && suspended !== undefined) compaction.overflow = { ...overflow, suspended };
+    state.current = { halfStep, attempt: 1, compaction };
+    state.nextHalfStep = halfStep + 1;
+  }
+
+  #compacted(record: Extract<SessionRecord, { type: 'compacted' }>): void {
+    const state = this.#state;
+    const compaction = this.#endCompaction(record.halfStep, record.usage);
+    const { archived, created } = applyCompaction(state, record, this.#at);
+    this.#openEpoch();
+    state.thoughtFloor = state.nextMessageSeq;
+    if (this.#counts()) {
+      const { number, level, chunk } = record;
+      const body = {
+        type: 'compaction.applied',
+        number,
+        level,
+        archived,
+        created: created.map(publicMessage),
+      } as const;
+      this.#tell(chunk === undefined ? body : { ...body, chunk: chunk.number });
+    }
+    this.#goBack(compaction);
+  }
+
+  #compactionFailed(record: Extract<SessionRecord, { type: 'compactionFailed' }>): void {
+    const compaction = this.#endCompaction(record.halfStep, record.usage);
+    noteFailedCompaction(this.#state, record);
+    if (this.#counts()) this.#tell({ type: 'compaction.failed', reason: record.reason });
+    this.#goBack(compaction);
+  }
+
+  /** What a compression cost is the session's, and no turn's. */
+  #endCompaction(halfStep: number, usage: Usage | undefined): CompactionCall {
+    const state = this.#state;
+    const compaction = state.current?.compaction;
+    if (compaction === undefined || state.current?.halfStep !== halfStep) {
+      throw new Error('S3: the end of no current compression');
+    }
+    if (usage !== undefined) state.usage = addUsage(state.usage, usage);
+    return compaction;
+  }
+
+  /** Back to where the compression began. */
+  #goBack({ returnsTo, overflow }: CompactionCall): void {
+    const state = this.#state;
+    if (overflow === undefined) {
+      state.current = undefined;
+      this.#enter(returnsTo);
+      return;
+    }
+    const { halfStep, attempt, rider } = overflow.suspended;
+    state.current = { halfStep, attempt, overflowed: true, ...(rider === undefined ? {} : { rider }) };
   }
 
   #refined(record: Extract<SessionRecord, { type: 'refined' }>): void {

@@ -8,6 +8,7 @@ import {
 import type { ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { answerText, storableAnswer } from './answer.ts';
+import { compactionFailure, decideOverflow, decideSummary } from './decide-compression.ts';
 import { exitDecision, tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_EFFECTS, NOTHING, WAKE } from './decision.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
@@ -27,7 +28,10 @@ export function decideAnswer(
   input: Extract<Input, { type: 'answered' }>,
   environment: Environment,
 ): Decision {
-  if (state.current?.halfStep !== input.halfStep) return { records: [], effects: [{ type: 'stale', what: 'answer' }] };
+  const { current } = state;
+  if (current?.halfStep !== input.halfStep) return { records: [], effects: [{ type: 'stale', what: 'answer' }] };
+  const { compaction } = current;
+  if (compaction !== undefined) return decideSummary(state, { ...current, compaction }, input, environment);
   const { content, calls } = storableAnswer(input.content, {
     stop: input.stop,
     halfStep: input.halfStep,
@@ -133,7 +137,7 @@ export function decideModelFailure(
       effects: [{ type: 'retryLater', halfStep: input.halfStep, attempt: current.attempt + 1, delayMs: waitMs }],
     };
   }
-  return failureDecision(state, input.error, environment);
+  return decideOverflow(state, input.error, environment) ?? failureDecision(state, input.error, environment);
 }
 
 /** Wait after attempt k: k⁴ seconds plus up to 15 % by chance, at least what the server asked for, a day at most (§4.4, Δ9). */
@@ -161,6 +165,8 @@ export function decideRetryDue(state: SessionState, input: Extract<Input, { type
 export function failureDecision(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const current = state.current;
   if (current === undefined) return { records: [], effects: [{ type: 'stale', what: 'failure' }] };
+  // What it was for is tried without a summary: nobody is told of a failed turn, as none was begun for it.
+  if (current.compaction !== undefined) return compactionFailure(state, error.message, environment);
   const blocks = error.code === 'model_authentication' || isModelGone(error);
   const bounces = current.rider?.bounceBack === true;
   const records: SessionRecord[] = [];

@@ -1,10 +1,13 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
+import { callOrEvaluate } from './call-effect.ts';
 import { failureDecision } from './decide-answer.ts';
+import { decideCompaction } from './decide-compression.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { planEviction } from './eviction.ts';
-import type { Effect, Environment, Input } from './inputs.ts';
+import { chunkCard } from './history/chunk-card.ts';
+import type { CompressionFacts, Environment, Input } from './inputs.ts';
 import { hasActive, mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
 import { promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
@@ -36,7 +39,9 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
     );
     return closeRound(state, selection, environment, 'limit', error);
   }
-  return claim(state, selection, environment);
+  const compaction =
+    environment.agent.compression === undefined ? undefined : decideCompaction(state, selection, environment);
+  return compaction ?? claim(state, selection, environment);
 }
 
 /**
@@ -78,7 +83,7 @@ function claim(state: SessionState, selection: Selection, environment: Environme
       ? { type: 'claimed', halfStep, entries, turn: state.nextTurn }
       : { type: 'claimed', halfStep, entries };
   const opening = openingRecords(state, selection, environment);
-  const epoch = state.epoch + opening.length;
+  const epoch = state.epoch + epochsOpened(opening);
   return {
     records: opening.length === 0 ? [claimed] : [...opening, claimed],
     effects: [callOrEvaluate(state, environment, halfStep, epoch)],
@@ -87,13 +92,27 @@ function claim(state: SessionState, selection: Selection, environment: Environme
 
 /** What a half-step writes before its claim, each of which opens an epoch: a changed agent, an eviction. */
 function openingRecords(state: SessionState, selection: Selection, environment: Environment): readonly SessionRecord[] {
-  const { fingerprint } = environment.agent;
-  const below = planEviction(state, environment, incomingTokens(selection));
-  if (state.fingerprint === fingerprint && below === undefined) return NO_RECORDS;
+  const { fingerprint, compression } = environment.agent;
+  const below = mayEvict(state, compression) ? planEviction(state, environment, incomingTokens(selection)) : undefined;
+  const card = compression === undefined ? undefined : chunkCard(state, selection, compression, environment.now);
+  if (state.fingerprint === fingerprint && below === undefined && card === undefined) return NO_RECORDS;
   const records: SessionRecord[] = [];
   if (state.fingerprint !== fingerprint) records.push({ type: 'epoch', fingerprint });
   if (below !== undefined) records.push({ type: 'evicted', below });
+  if (card !== undefined) records.push(card);
   return records;
+}
+
+/** A conversation that is compressed is not cut, unless compressing it failed. */
+function mayEvict(state: SessionState, compression: CompressionFacts | undefined): boolean {
+  return compression?.isAutomatic !== true || state.compression?.hasFailed === true;
+}
+
+/** Epochs these records open: each one, but for an index card that takes the place of none. */
+function epochsOpened(records: readonly SessionRecord[]): number {
+  let epochs = 0;
+  for (const record of records) if (record.type !== 'edited' || record.removed !== undefined) epochs += 1;
+  return epochs;
 }
 
 /** Tokens of what a selection is about to put into the log. */
@@ -105,13 +124,6 @@ function tokensOf(entries: readonly MailboxEntry[]): number {
   let tokens = 0;
   for (const entry of entries) if (entry.seed === undefined) tokens += estimateContent(entry.content);
   return tokens;
-}
-
-/** The model call, or first the evaluation of a system function where this epoch has no text yet. */
-function callOrEvaluate(state: SessionState, environment: Environment, halfStep: number, epoch: number): Effect {
-  const isNew = epoch !== state.epoch || state.system?.epoch !== epoch;
-  if (environment.agent.hasSystemFunction && isNew) return { type: 'evaluateSystem', epoch };
-  return { type: 'callModel', halfStep, attempt: 1 };
 }
 
 /** Remembers the system text of an epoch and makes the call that waited for it. */

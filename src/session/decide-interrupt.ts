@@ -1,5 +1,6 @@
 /** Interrupt, recall, pause and resume (contract §5.6 with Δ22, §3.6). Pure. */
 
+import { claimCutShort } from './decide-compression.ts';
 import { exitDecision } from './decide-supervision.ts';
 import { type Decision, NOTHING, WAKE } from './decision.ts';
 import { endRound } from './end-round.ts';
@@ -23,7 +24,7 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
   }
   const interrupted = interruptRecords(state, reason, state.nextPendingId);
   return {
-    records: [...interrupted.records, ...exit.records],
+    records: [...interrupted.records, ...claimCutShort(state), ...exit.records],
     effects: [...interrupted.effects, ...exit.effects, ...children, { type: 'result', value: true }, WAKE],
   };
 }

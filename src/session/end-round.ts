@@ -1,9 +1,10 @@
 /** Ends a running turn without another model call, leaving a legal log behind. Pure. */
 import type { ErrorShape } from '../base/errors.ts';
+import { compactionInterrupted } from './decide-compression.ts';
 import type { Decision } from './decision.ts';
 import type { Effect } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
-import type { SessionState } from './state.ts';
+import type { CurrentCall, SessionState } from './state.ts';
 
 /**
  * A call in flight is given up; an open round is closed with a failed response for each call still running (I5). `firstId`:
@@ -19,6 +20,7 @@ export function endRound(
   if (state.state === 'awaiting') {
     const { current } = state;
     if (current !== undefined) effects.push({ type: 'cancelModel', halfStep: current.halfStep });
+    if (current?.compaction !== undefined) return { records: endCompaction(current, error), effects };
     const ended: SessionRecord =
       error === undefined || current === undefined
         ? { type: 'released' }
@@ -46,4 +48,14 @@ export function endRound(
   }
   records.push({ type: 'closed', entries: responses, reason: 'cancelled', ...(error === undefined ? {} : { error }) });
   return { records, effects };
+}
+
+/** The compression is given up first; then what it would have gone back to ends: a round whose results are all there, a call, or nothing. */
+function endCompaction(current: CurrentCall, error: ErrorShape | undefined): readonly SessionRecord[] {
+  const given = compactionInterrupted(current.halfStep);
+  if (current.compaction?.returnsTo === 'idle') return [given];
+  const suspended = current.compaction?.overflow?.suspended;
+  const told = error === undefined ? {} : { error };
+  if (suspended === undefined) return [given, { type: 'closed', entries: [], reason: 'cancelled', ...told }];
+  return [given, error === undefined ? { type: 'released' } : { type: 'failed', halfStep: suspended.halfStep, error }];
 }

@@ -3,7 +3,7 @@
 import type { Limits } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import type { Usage } from '../base/messages.ts';
-import type { Settings } from '../base/settings.ts';
+import type { CompressionSettings, Settings } from '../base/settings.ts';
 import type { ForkSeed } from './history/fork-seed.ts';
 import type { Entry, Replies, SessionRecord } from './records.ts';
 
@@ -30,6 +30,16 @@ export interface AgentFacts {
   /** Tokens of the conversation window, before the part kept for pins. */
   readonly tokenBudget: number;
   readonly maxActiveChildren: number;
+  /** Missing: the agent's conversations are not compressed. */
+  readonly compression?: CompressionFacts | undefined;
+}
+
+/** When and how an agent's conversations are compressed. */
+export interface CompressionFacts extends Omit<CompressionSettings, 'enabled'> {
+  /** Of itself; false: only on demand, and when a prompt was too long. */
+  readonly isAutomatic: boolean;
+  /** The model refuses thoughts about another history: a round that was thought about cannot be moved (R20, R21). */
+  readonly bindsThinking: boolean;
 }
 
 /** Everything outside the state that a decision may depend on. `random` is in [0, 1), drawn once a turn. */
@@ -112,12 +122,14 @@ export type Input =
   | { readonly type: 'resume' }
   | { readonly type: 'recover' }
   | { readonly type: 'heal' }
-  | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number }
   | { readonly type: 'startTask'; readonly title?: string }
   | { readonly type: 'undo' }
   | { readonly type: 'switchTask'; readonly id: number }
   | { readonly type: 'fork'; readonly id?: string; readonly at?: number }
-  | { readonly type: 'forked'; readonly record: Extract<SessionRecord, { type: 'forked' }> };
+  | { readonly type: 'forked'; readonly record: Extract<SessionRecord, { type: 'forked' }> }
+  /** Compress now, if it is worth it; `force`: from the lower bounds on. */
+  | { readonly type: 'compress'; readonly force: boolean }
+  | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number };
 
 /** What a new child starts from. */
 export interface ChildSeed {

@@ -152,7 +152,59 @@ export type SessionRecord =
   /** Up to here the log is shared with a fork; `copied`: it is not, the fork has a copy. */
   | { readonly type: 'forkMade'; readonly fork: number; readonly child: string; readonly copied?: true }
   /** First record of a fork. What it begins with is in `seed`, or in the log of its origin before the marker of this fork. */
-  | { readonly type: 'forked'; readonly origin: ForkOrigin; readonly seed?: ForkSeed };
+  | { readonly type: 'forked'; readonly origin: ForkOrigin; readonly seed?: ForkSeed }
+  /** A half-step that asks for a summary of the conversation; promotes the results of the round, if one is open. */
+  | {
+      readonly type: 'compacting';
+      readonly halfStep: number;
+      readonly entries: readonly number[];
+      readonly tail?: number;
+      readonly overflow?: OverflowRecovery;
+    }
+  /** The summary takes the place of what is archived. Seqs are ranges, both ends included. */
+  | {
+      readonly type: 'compacted';
+      readonly halfStep: number;
+      readonly number: number;
+      readonly level: number;
+      readonly summary: string;
+      readonly archived: readonly SeqRange[];
+      /** Seq of the first message that is kept: the summary stands before it. */
+      readonly kept: number;
+      /** Kept results that are shortened: the form shown from now on. */
+      readonly cut?: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
+      readonly chunk?: ArchivedChunk;
+      /** The task it was made in: on other branches it is as if it had not been. */
+      readonly task?: number;
+      readonly usage: Usage;
+    }
+  /** All is as it was before `compacting`, but for the results that were promoted. */
+  | {
+      readonly type: 'compactionFailed';
+      readonly halfStep: number;
+      readonly reason: string;
+      readonly usage?: Usage;
+    };
+
+/** A call whose prompt was too long, which is made again after a compression. */
+export interface OverflowRecovery {
+  /** What it failed with; it fails with it after all when no compression succeeds. */
+  readonly error: ErrorShape;
+  readonly attempt: 1 | 2;
+}
+
+/** From a seq to a seq, both included. */
+export type SeqRange = readonly [from: number, to: number];
+
+/** Messages set aside by a compression. */
+export interface ArchivedChunk {
+  /** From 1, without gaps, in a session. */
+  readonly number: number;
+  readonly messages: readonly SeqRange[];
+  readonly messageCount: number;
+  /** What they are about, in the summarising model's words. */
+  readonly topics?: string;
+}
 
 /** What one actor turn wrote for one session. */
 export interface RecordTurn {

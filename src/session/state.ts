@@ -19,7 +19,7 @@ import { NO_USAGE } from '../base/messages.ts';
 import type { SessionStateName } from '../events/event.ts';
 import type { ForkOrigin } from './history/fork-seed.ts';
 import { noTasks, plainTasks, restoreTasks, type Tasks } from './history/tasks.ts';
-import type { Replies } from './records.ts';
+import type { OverflowRecovery, Replies } from './records.ts';
 
 /** A message with what rendering needs beside the public fields. */
 export interface LoggedMessage extends Message {
@@ -46,6 +46,8 @@ export interface LoggedMessage extends Message {
   readonly place?: number;
   /** Numbers of the compactions that took it out of the conversation; see `branch.ts`. */
   readonly archivedBy?: readonly number[];
+  /** The short form of a result: the seq of the whole one. */
+  readonly shortens?: number;
 }
 
 /** A waiting entry with what its promotion and its sender need. */
@@ -109,7 +111,56 @@ export interface CurrentCall {
     readonly bounceBack: boolean;
     readonly content: string | readonly ContentBlock[];
   };
+  /** The call asks for a summary of the conversation; missing: it is a half-step of a turn. */
+  readonly compaction?: CompactionCall;
+  /** A prompt that was too long was compressed for this call: it is not done twice. */
+  readonly overflowed?: true;
 }
+
+/** A compression under way. */
+export interface CompactionCall {
+  /** What the session goes back to when it is over; `awaiting`: to the call that was too long. */
+  readonly returnsTo: SessionStateName;
+  /** Highest message seq there was when it began: what came since stays. */
+  readonly through: number;
+  /** Epoch ms at which it began. */
+  readonly at: number;
+  /** Seq of the first message taken back from the end: from there on nothing is sent for the summary, and all stays. */
+  readonly tail?: number;
+  readonly overflow?: OverflowRecovery & { readonly suspended: CurrentCall };
+}
+
+/** What compressions left behind. */
+export interface CompressionState {
+  /** Number of the last one that succeeded. */
+  number: number;
+  /** Compressions that succeeded: how often the oldest words were summed up. */
+  level: number;
+  /** Number of the newest archived chunk; 0: there is none. */
+  chunk: number;
+  /** The newest chunks, oldest first. */
+  notes: ChunkNote[];
+  /** The seq that came next when the last one had succeeded. */
+  since: number;
+  /** Not begun of itself again before the next message has this seq. */
+  restsUntil: number;
+  /** The last one failed: the window may be cut instead, if it must. */
+  hasFailed: boolean;
+  /** How the last one ended. */
+  last: CompactionEnd | undefined;
+}
+
+/** A chunk as the index card lists it. */
+export interface ChunkNote {
+  readonly number: number;
+  readonly messageCount: number;
+  readonly topics?: string;
+}
+
+/** How a compression ended. */
+export type CompactionEnd =
+  | { readonly halfStep: number; readonly compressed: true; readonly level: number; readonly chunk?: number }
+  | { readonly halfStep: number; readonly compressed: false; readonly reason: string };
 
 /** A child as its parent remembers it. */
 export interface ChildLink {
@@ -169,6 +220,8 @@ export interface SessionState {
   /** Forks that share this log, at most `FORKS_SHARED_MAX`. */
   forks: string[];
   nextFork: number;
+  /** Undefined until the first compression ended, well or not. */
+  compression: CompressionState | undefined;
 
   nextMessageSeq: number;
   nextPendingId: number;
@@ -240,6 +293,7 @@ export function emptyState(id: string): SessionState {
     origin: undefined,
     forks: [],
     nextFork: 1,
+    compression: undefined,
     nextMessageSeq: 1,
     nextPendingId: 1,
     nextTurn: 1,
@@ -302,6 +356,8 @@ export function restoreState(text: string): SessionState {
     >;
   // Object.assign over an empty state: members that were undefined are absent from the text.
   return Object.assign(emptyState(plain.id), plain, {
+    // Heads written before there was compression have none.
+    compactions: new Map(plain.compactions ?? []),
     openCalls: new Map(plain.openCalls),
     callIds: new Set(plain.callIds),
     keys: new Map(plain.keys),
@@ -311,7 +367,6 @@ export function restoreState(text: string): SessionState {
     hiddenChildren: new Set(plain.hiddenChildren),
     childKeys: new Map(plain.childKeys),
     tasks: restoreTasks(plain.tasks),
-    compactions: new Map(plain.compactions),
   });
 }
 
@@ -328,6 +383,7 @@ export function publicMessage(message: LoggedMessage): Message {
     prompt: _prompt,
     place: _place,
     archivedBy: _archivedBy,
+    shortens: _shortens,
     ...rest
   } = message;
   return rest;

@@ -8,7 +8,14 @@ import type { ContentBlock, Deliver, Usage } from '../../src/base/messages.ts';
 import { parseSettings, type Settings, type SettingsInput } from '../../src/base/settings.ts';
 import type { EventBody } from '../../src/events/event.ts';
 import { applyAll, type Observer } from '../../src/session/apply.ts';
-import type { Effect, Environment, Input, SpawnRequest, ToolFacts } from '../../src/session/inputs.ts';
+import type {
+  CompressionFacts,
+  Effect,
+  Environment,
+  Input,
+  SpawnRequest,
+  ToolFacts,
+} from '../../src/session/inputs.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
 import { emptyState, type LoggedMessage, type ReceiptState, type SessionState } from '../../src/session/state.ts';
 import { runTurn, type TurnOutcome } from '../../src/session/turn.ts';
@@ -27,7 +34,21 @@ export interface WorldOptions {
   readonly tokenBudget?: number;
   readonly maxActiveChildren?: number;
   readonly isSupervised?: boolean;
+  /** Compression is on, with these bounds in place of the defaults. */
+  readonly compression?: Partial<CompressionFacts>;
 }
+
+/** Bounds of compression for tests that name none of their own: small enough to be reached in a few turns. */
+export const COMPRESSION: CompressionFacts = {
+  tokens: 150_000,
+  messages: 12,
+  keepRecent: 4,
+  targetTokens: 10_000,
+  idleMinTokens: 0,
+  idleMinMessages: 5,
+  isAutomatic: true,
+  bindsThinking: false,
+};
 
 /** The world of a test, changed between turns by assigning to it. */
 export interface World {
@@ -42,6 +63,7 @@ export interface World {
   maxActiveChildren: number;
   admits: boolean;
   isSupervised: boolean;
+  compression: CompressionFacts | undefined;
   /** Ids the embedder took for sessions of his own. */
   readonly taken: Set<string>;
 }
@@ -81,6 +103,7 @@ export function makeWorld(options: WorldOptions = {}): World {
     maxActiveChildren: options.maxActiveChildren ?? 8,
     admits: true,
     isSupervised: options.isSupervised ?? false,
+    compression: options.compression === undefined ? undefined : { ...COMPRESSION, ...options.compression },
     taken: new Set(),
   };
 }
@@ -101,6 +124,7 @@ export function environmentOf(world: World): Environment {
       toolRounds: world.toolRounds,
       tokenBudget: world.tokenBudget,
       maxActiveChildren: world.maxActiveChildren,
+      compression: world.compression,
     },
     toolNamesOf: (agent) => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent] : undefined),
     admits: world.admits,
@@ -311,6 +335,14 @@ export const FATAL: ErrorShape = {
   name: 'ModelInvalidRequestError',
   code: 'model_invalid_request',
   message: 'bad request',
+};
+
+/** A prompt that does not fit the model's context. */
+export const OVERFLOW: ErrorShape = {
+  name: 'ModelInvalidRequestError',
+  code: 'model_invalid_request',
+  message: 'prompt is too long: 208310 tokens > 200000 maximum',
+  data: { status: 400, reason: 'context_overflow' },
 };
 
 /** Refused credentials. */

@@ -8,7 +8,7 @@ import type { ContentBlock } from '../../src/base/messages.ts';
 import type { Effect } from '../../src/session/inputs.ts';
 import type { Entry, RecordTurn } from '../../src/session/records.ts';
 import type { SessionState } from '../../src/session/state.ts';
-import { FATAL, Machine, makeWorld, transientError, UNAUTHORIZED, USAGE, type World } from './session-kit.ts';
+import { FATAL, Machine, makeWorld, OVERFLOW, transientError, UNAUTHORIZED, USAGE, type World } from './session-kit.ts';
 import { ENTRIES, type LifeOptions, type Step, THINKING } from './session-steps.ts';
 
 /** Effects the outside still owes an answer to. */
@@ -25,6 +25,8 @@ export interface LifeWatcher {
   /** After each step. */
   readonly stepped?: (life: Life, step: Step) => void;
 }
+
+const NO_SUMMARY: ReadonlySet<string> = new Set(['max_tokens', 'refusal', 'pause_turn']);
 
 /** See the head of the file. */
 export class Life {
@@ -45,6 +47,7 @@ export class Life {
       limits: { depth: 3 },
       maxActiveChildren: 2,
       isSupervised: options.supervision !== 'none',
+      ...(options.compression === undefined ? {} : { compression: options.compression }),
     });
     this.#watcher = watcher;
     this.#thinks = options.thinks;
@@ -185,7 +188,11 @@ export class Life {
     this.#input({ type: 'send', entry, bytes: text.length });
   }
 
-  #answer(blocks: readonly ContentBlock[], stop: string): void {
+  #answer(given: readonly ContentBlock[], givenStop: string): void {
+    // Asked for a summary, it mostly gives one; cut off or refused, it says what it would have said.
+    const isSummary = this.state.current?.compaction !== undefined && !NO_SUMMARY.has(givenStop);
+    const blocks: readonly ContentBlock[] = isSummary ? [{ type: 'text', text: `sum ${++this.#marker}` }] : given;
+    const stop = isSummary ? 'end_turn' : givenStop;
     const call = this.owed.find((owed) => owed.type === 'callModel');
     const halfStep = call?.type === 'callModel' ? call.halfStep : 0;
     const content = this.#thinks ? [THINKING, ...blocks] : blocks;
@@ -198,7 +205,8 @@ export class Life {
     const call = this.owed.find((owed) => owed.type === 'callModel');
     if (call?.type !== 'callModel') return;
     this.owed = this.owed.filter((owed) => owed !== call);
-    const error = how === 'transient' ? transientError() : how === 'fatal' ? FATAL : UNAUTHORIZED;
+    const refusal = this.world.compression === undefined ? FATAL : OVERFLOW;
+    const error = how === 'transient' ? transientError() : how === 'fatal' ? refusal : UNAUTHORIZED;
     this.#input({ type: 'modelFailed', halfStep: call.halfStep, attempt: call.attempt, error });
   }
 

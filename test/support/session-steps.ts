@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check';
 import type { ContentBlock, Deliver } from '../../src/base/messages.ts';
+import type { CompressionFacts } from '../../src/session/inputs.ts';
 import type { Entry } from '../../src/session/records.ts';
 
 /** Where an entry of a life comes from. */
@@ -56,6 +57,8 @@ export interface LifeOptions {
   readonly thinks: boolean;
   /** What a child's supervisor says to a failed turn; `none`: there is no supervisor. */
   readonly supervision: 'none' | 'report' | 'restart' | 'later';
+  /** Its conversation is compressed, and every refusal of the model is one of a prompt that is too long. */
+  readonly compression?: Partial<CompressionFacts>;
 }
 
 /** What each kind is, less its content. */

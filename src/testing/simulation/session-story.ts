@@ -3,14 +3,18 @@
  * they must have been sent, calls and their results, words between child and parent. Facts only; `invariants.ts` judges.
  */
 import { addUsage, NO_USAGE, textOf, type Usage } from '../../base/messages.ts';
+import { compactionMessages } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
-import { renderMessages } from '../../context/render.ts';
+import { type RenderOptions, renderMessages } from '../../context/render.ts';
 import type { EventBody } from '../../events/event.ts';
 import { answerText } from '../../session/answer.ts';
 import { apply, type Observer } from '../../session/apply.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../session/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state.ts';
 import { digestOf } from './ledger.ts';
+
+/** Every agent of the simulator has tools and none thinks by hand, so deliveries are phantom pairs. */
+const RENDERING: RenderOptions = { timestamps: false, deliveriesAsText: false };
 
 /** A tool call of the log with what became of it. */
 export interface CallFact {
@@ -123,14 +127,17 @@ class Teller {
   }
 
   #messages(): ReturnType<typeof renderMessages> {
-    // Every agent of the simulator has tools and none thinks by hand, so deliveries are phantom pairs.
-    return renderMessages(this.#story.state.messages, { timestamps: false, deliveriesAsText: false });
+    return renderMessages(this.#story.state.messages, RENDERING);
   }
 
   #noteRequest(halfStep: number): void {
     const { state, requests, faults, id } = this.#story;
-    const text = JSON.stringify(this.#messages());
+    const compaction = state.current?.compaction;
+    const text = JSON.stringify(
+      compaction === undefined ? this.#messages() : compactionMessages(state, compaction, RENDERING),
+    );
     requests.set(digestOf(text), halfStep);
+    if (compaction?.tail !== undefined) return;
     if (this.#answered.epoch === state.epoch && !text.startsWith(this.#answered.text)) {
       faults.push({ kind: 'unstable', what: `half-step ${halfStep} of ${id} changes what was answered` });
     }
@@ -189,6 +196,7 @@ class Teller {
         return;
       case 'claimed':
       case 'closed':
+      case 'compacting':
         for (const id of record.entries) {
           story.promoted.push(id);
           push(story.fates, id, 'promoted');
@@ -209,6 +217,10 @@ class Teller {
         story.responded.add(record.halfStep);
         this.#usage = addUsage(this.#usage, record.usage);
         this.#say(answerText(record.content));
+        return;
+      case 'compacted':
+      case 'compactionFailed':
+        if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
         return;
       case 'goalCompleted':
         this.#say(record.result);

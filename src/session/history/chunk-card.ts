@@ -1,0 +1,68 @@
+/**
+ * The index card: an injected message before a user's turn that lists what was archived. One at most, and another only when the
+ * number of chunks has changed, so that requests stay prefixes of each other in between. Pure.
+ */
+import type { CompressionFacts } from '../inputs.ts';
+import type { Selection } from '../mailbox.ts';
+import type { SessionRecord } from '../records.ts';
+import type { LoggedMessage, SessionState } from '../state.ts';
+import { chunkName } from './apply-compaction.ts';
+import { mayRewrite } from './compression-plan.ts';
+
+/** The record that puts a card up to date before a turn of a user's message, or `undefined` where it is. */
+export function chunkCard(
+  state: SessionState,
+  selection: Selection,
+  facts: CompressionFacts,
+  now: number,
+): Extract<SessionRecord, { type: 'edited' }> | undefined {
+  const count = state.compression?.chunk ?? 0;
+  if (count === 0 || state.turn !== undefined) return undefined;
+  const isUserTurn = [...selection.riders, ...selection.steers].some((entry) => entry.type === 'user_message');
+  if (!isUserTurn) return undefined;
+  const cards = state.messages.filter(isCard);
+  if (lastCount(cards) === count) return undefined;
+  // The old card stands before what the model said since: taking it away changes what that was thought about.
+  if (cards.length > 0 && !mayRewrite(state, facts)) return undefined;
+  return {
+    type: 'edited',
+    operation: 'chunkIndex',
+    ...(cards.length === 0 ? {} : { removed: cards.map((card) => card.seq) }),
+    added: [
+      {
+        message: {
+          id: '',
+          createdAt: now,
+          role: 'user',
+          content: cardText(state, count),
+          systemInjected: true,
+          chunkIndex: true,
+          chunkCount: count,
+        },
+      },
+    ],
+  };
+}
+
+function isCard({ history }: LoggedMessage): boolean {
+  return history?.chunkIndex === true;
+}
+
+/** The number of chunks on the newest card; 0 without one. */
+function lastCount(cards: readonly LoggedMessage[]): number {
+  return cards.at(-1)?.history?.chunkCount ?? 0;
+}
+
+/** One line a chunk; of those whose topics are no longer at hand, or never were, the name alone. */
+function cardText(state: SessionState, count: number): string {
+  const notes = state.compression?.notes ?? [];
+  const lines = ['[Archived parts of this conversation; the summary above covers them.]'];
+  const first = notes[0]?.number ?? count + 1;
+  if (first === 2) lines.push(chunkName(1));
+  else if (first > 2) lines.push(`${chunkName(1)} to ${chunkName(first - 1)}`);
+  for (const { number, messageCount, topics } of notes) {
+    const about = topics === undefined ? '' : `: ${topics}`;
+    lines.push(`${chunkName(number)} (${messageCount} ${messageCount === 1 ? 'message' : 'messages'})${about}`);
+  }
+  return lines.join('\n');
+}

@@ -1,0 +1,193 @@
+/**
+ * Whether a conversation is due for compression, and what a compression of it would archive, keep and shorten. Readings of a
+ * state; nothing here changes one. Pure.
+ */
+import { CHUNK_TOPICS_CHARACTERS_MAX, KEPT_RESULT_CHARACTERS_MAX } from '../../base/bounds.ts';
+import { cutText } from '../../base/json.ts';
+import type { ContentBlock } from '../../base/messages.ts';
+import type { CompressionFacts } from '../inputs.ts';
+import type { ArchivedChunk, SeqRange } from '../records.ts';
+import type { LoggedMessage, SessionState } from '../state.ts';
+import { historySize, MessageGroups } from './recents.ts';
+
+/** What a compression does to the window. */
+export interface CompactionPlan {
+  readonly archived: readonly SeqRange[];
+  /** Seq of the first message kept. */
+  readonly kept: number;
+  readonly cut: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
+  /** Undefined where nothing of it belongs into one: all was injected, or summed up before. */
+  readonly chunk: Omit<ArchivedChunk, 'number' | 'topics'> | undefined;
+}
+
+/** Tokens an estimate adds for each message, for what surrounds its text. */
+const MESSAGE_TOKENS = 4;
+/** A compression for tokens alone saves at least this share of them. */
+const SAVING_MIN = 0.1;
+
+/** Compression would begin of itself here: not again soon after one that failed. */
+export function isDue(state: SessionState, facts: CompressionFacts): boolean {
+  const { compression } = state;
+  if (compression !== undefined && state.nextMessageSeq < compression.restsUntil) return false;
+  return reachesBounds(state, facts);
+}
+
+/**
+ * The bounds of the settings are reached, whether or not one failed lately. Where what is kept may be over a bound by itself, some
+ * messages must have come since the last one: it would be made again at each half-step.
+ */
+export function reachesBounds(state: SessionState, facts: CompressionFacts): boolean {
+  const size = historySize(state.messages);
+  const hasGrown =
+    state.compression === undefined || state.nextMessageSeq - state.compression.since >= facts.keepRecent;
+  if (size >= facts.messages && (hasGrown || facts.keepRecent + 1 < facts.messages)) return true;
+  if (!hasGrown) return false;
+  const tokens = conversationTokens(state, size);
+  return tokens >= facts.tokens && tokens - facts.targetTokens >= tokens * SAVING_MIN;
+}
+
+/** A forced compression is worth a call. */
+export function isWorthForcing(state: SessionState, facts: CompressionFacts): boolean {
+  const size = historySize(state.messages);
+  return size > facts.idleMinMessages && conversationTokens(state, size) >= facts.idleMinTokens;
+}
+
+/** Tokens of the conversation: what the API counted last in this epoch, or the estimate, whichever is more. */
+function conversationTokens(state: SessionState, size: number): number {
+  return Math.max(reportedTokens(state), state.tokens + size * MESSAGE_TOKENS);
+}
+
+/** Before the first answer of an epoch nothing is known: what was counted was another request. */
+function reportedTokens(state: SessionState): number {
+  if (state.sealedSeq === 0) return 0;
+  const usage = state.messages.findLast((message) => message.usage !== undefined)?.usage;
+  if (usage === undefined) return 0;
+  const cached = (usage.cache_creation_input_tokens ?? 0) + (usage.cache_read_input_tokens ?? 0);
+  return usage.input_tokens + cached + usage.output_tokens;
+}
+
+/**
+ * The history may be changed before the last answer: not where a model that binds thoughts to what stands before them is still
+ * owed that answer's thoughts with the results of its calls (R20, R21).
+ */
+export function mayRewrite(state: SessionState, facts: CompressionFacts): boolean {
+  if (!facts.bindsThinking) return true;
+  const blocks = state.messages.findLast((message) => message.blocks !== undefined)?.blocks ?? [];
+  const thinks = blocks.some((block) => block.type === 'thinking' || block.type === 'redacted_thinking');
+  return !(thinks && blocks.some((block) => block.type === 'tool_use'));
+}
+
+/**
+ * What a compression archives and keeps, or `undefined` where there is nothing to sum up but an earlier summary. `through`: what
+ * came after this seq stays. `tail`: seq from which on all stays as it is.
+ */
+export function planCompaction(
+  state: SessionState,
+  facts: CompressionFacts,
+  bounds: { readonly through: number; readonly tail?: number | undefined },
+): CompactionPlan | undefined {
+  const { messages } = state;
+  const end = endOf(messages, bounds);
+  const kept = new MessageGroups(messages).recent(facts.keepRecent, end);
+  const archived: LoggedMessage[] = [];
+  let first: number | undefined;
+  for (const [index, message] of messages.entries()) {
+    if (message.prompt === true) continue;
+    if (!kept.has(index)) archived.push(message);
+    else first ??= message.seq;
+  }
+  if (first === undefined || archived.every(isSummary)) return undefined;
+  const own = archived.filter((message) => !isInjected(message) && !isSummary(message));
+  return {
+    archived: rangesOf(archived),
+    kept: first,
+    cut: cutResults(messages, kept, end),
+    chunk: own.length === 0 ? undefined : { messages: rangesOf(own), messageCount: historySize(own) },
+  };
+}
+
+/** The index from which on everything stays: what was taken back, and what came while the summary was made. */
+function endOf(
+  messages: readonly LoggedMessage[],
+  bounds: { readonly through: number; readonly tail?: number | undefined },
+): number {
+  let end = messages.length;
+  while (end > 0 && (messages[end - 1]?.seq ?? 0) > bounds.through) end -= 1;
+  const tail = bounds.tail === undefined ? -1 : messages.findIndex((message) => message.seq === bounds.tail);
+  return tail === -1 ? end : Math.min(end, tail);
+}
+
+/** A summary made by a compression. */
+export function isSummary(message: LoggedMessage): boolean {
+  return message.history?.compressedSummary === true;
+}
+
+/** Neither a person's words nor the model's own: notes, deliveries, index cards, what an embedder marked so. */
+function isInjected(message: LoggedMessage): boolean {
+  if (message.history !== undefined) return message.history.systemInjected === true;
+  return message.type === 'system_message' || message.phantom === true;
+}
+
+/** Seqs as ranges, ascending. */
+export function rangesOf(messages: readonly LoggedMessage[]): readonly SeqRange[] {
+  const seqs = messages.map((message) => message.seq).sort((a, b) => a - b);
+  const ranges: [number, number][] = [];
+  for (const seq of seqs) {
+    const last = ranges.at(-1);
+    if (last !== undefined && last[1] + 1 === seq) last[1] = seq;
+    else ranges.push([seq, seq]);
+  }
+  return ranges;
+}
+
+/** A test of membership in ranges. */
+export function inRanges(ranges: readonly SeqRange[]): (seq: number) => boolean {
+  return (seq) => ranges.some(([from, to]) => seq >= from && seq <= to);
+}
+
+/** Long results among what is kept, shortened. One that no answer follows yet is whole: the model has not read it. */
+function cutResults(messages: readonly LoggedMessage[], kept: ReadonlySet<number>, end: number): CompactionPlan['cut'] {
+  const lastAnswer = messages.findLastIndex((message) => message.blocks !== undefined);
+  const cut: { seq: number; content: string | readonly ContentBlock[] }[] = [];
+  for (const [index, message] of messages.entries()) {
+    if (index >= end || index > lastAnswer || message.type !== 'tool_response' || !kept.has(index)) continue;
+    const content = shortened(message.content);
+    if (content !== undefined) cut.push({ seq: message.seq, content });
+  }
+  return cut;
+}
+
+/** A result's content shortened, or `undefined` where it is short enough. */
+function shortened(content: LoggedMessage['content']): string | readonly ContentBlock[] | undefined {
+  if (typeof content === 'string') return shortenedText(content);
+  let isCut = false;
+  const blocks = content.map((block) => {
+    const text = block.type === 'text' ? shortenedText(block.text) : undefined;
+    if (text === undefined) return block;
+    isCut = true;
+    return { type: 'text', text } as const;
+  });
+  return isCut ? blocks : undefined;
+}
+
+function shortenedText(text: string): string | undefined {
+  if (text.length <= KEPT_RESULT_CHARACTERS_MAX) return undefined;
+  let end = 0;
+  let count = 0;
+  for (const character of text) {
+    if (count < KEPT_RESULT_CHARACTERS_MAX) end += character.length;
+    count += 1;
+  }
+  if (count <= KEPT_RESULT_CHARACTERS_MAX) return undefined;
+  return `${text.slice(0, end)}\n[Shortened: the first ${KEPT_RESULT_CHARACTERS_MAX} of ${count} characters.]`;
+}
+
+const TOPICS = /<topics>([\s\S]*?)<\/topics>/i;
+
+/** A reply of the summarising model: the summary, and the topics it names in a `<topics>` element. */
+export function readSummary(text: string): { readonly summary: string; readonly topics: string | undefined } {
+  const match = TOPICS.exec(text);
+  const summary = (match === null ? text : text.replace(match[0], '')).trim();
+  const topics = cutText((match?.[1] ?? '').replace(/\s+/g, ' ').trim(), CHUNK_TOPICS_CHARACTERS_MAX);
+  return { summary, topics: topics === '' ? undefined : topics };
+}

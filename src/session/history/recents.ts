@@ -1,0 +1,92 @@
+/**
+ * Which messages a compression keeps as they are. A call and its results, and the parts of one answer, are one group wherever
+ * they stand: a group is kept or archived whole. Pure.
+ */
+import type { LoggedMessage } from '../state.ts';
+
+/** The groups of some messages. */
+export class MessageGroups {
+  readonly #messages: readonly LoggedMessage[];
+  /** By index: index of the first message of its group. */
+  readonly #leaders: readonly number[];
+  readonly #members = new Map<number, number[]>();
+
+  constructor(messages: readonly LoggedMessage[]) {
+    this.#messages = messages;
+    this.#leaders = leadersOf(messages);
+    for (const [index, leader] of this.#leaders.entries()) {
+      const members = this.#members.get(leader);
+      if (members === undefined) this.#members.set(leader, [index]);
+      else members.push(index);
+    }
+  }
+
+  /** Indexes of the group a message is in, ascending. */
+  of(index: number): readonly number[] {
+    return this.#members.get(this.#leaders[index] ?? index) ?? [];
+  }
+
+  /**
+   * Indexes of what is kept: everything from index `end` on, the groups that reach into it, and before it the newest groups until
+   * they are `count` messages of the history, system messages not counted.
+   */
+  recent(count: number, end: number): ReadonlySet<number> {
+    const kept = new Set<number>();
+    for (let index = this.#messages.length - 1; index >= end; index -= 1) {
+      for (const member of this.of(index)) kept.add(member);
+    }
+    let counted = 0;
+    for (let index = end - 1; index >= 0 && counted < count; index -= 1) {
+      if (kept.has(index) || this.#messages[index]?.prompt === true) continue;
+      for (const member of this.of(index)) {
+        kept.add(member);
+        if (isCounted(this.#messages[member])) counted += 1;
+      }
+    }
+    return kept;
+  }
+
+  /**
+   * The index behind which the last `count` messages of the history stand, or a few more: no group is on both sides. Undefined
+   * where that would be all of them.
+   */
+  tailStart(count: number): number | undefined {
+    const first = this.#messages.findIndex((message) => message.prompt !== true);
+    let counted = 0;
+    /** Lowest index of a group that has a member behind the place looked at. */
+    let reach = this.#messages.length;
+    for (let index = this.#messages.length - 1; index > first; index -= 1) {
+      if (isCounted(this.#messages[index])) counted += 1;
+      reach = Math.min(reach, this.#leaders[index] ?? index, this.of(index)[0] ?? index);
+      if (counted >= count && reach === index) return index;
+    }
+    return undefined;
+  }
+}
+
+/** One message of the history: the further parts of an answer belong to its first. */
+function isCounted(message: LoggedMessage | undefined): boolean {
+  return message !== undefined && message.inAnswer !== true;
+}
+
+/** Messages of the history among logged ones; system messages are counted. */
+export function historySize(messages: readonly LoggedMessage[]): number {
+  let size = 0;
+  for (const message of messages) if (message.inAnswer !== true) size += 1;
+  return size;
+}
+
+function leadersOf(messages: readonly LoggedMessage[]): readonly number[] {
+  const leaders: number[] = [];
+  const byCall = new Map<string, number>();
+  for (const [index, message] of messages.entries()) {
+    const leader = message.inAnswer === true ? (leaders[index - 1] ?? index) : index;
+    leaders.push(leader);
+    if (message.type === 'tool_call' && message.toolUseId !== undefined) byCall.set(message.toolUseId, leader);
+  }
+  for (const [index, message] of messages.entries()) {
+    if (message.type !== 'tool_response' || message.toolUseId === undefined) continue;
+    leaders[index] = byCall.get(message.toolUseId) ?? index;
+  }
+  return leaders;
+}

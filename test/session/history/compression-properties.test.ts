@@ -1,0 +1,187 @@
+/**
+ * Goal: a conversation compressed at any boundary, with a summary, without one, or with a crash in between, stays one the API takes,
+ * keeps its tool rounds whole, and is the fold of its log. Method: random lives of one session whose bounds are so low that it is
+ * compressed all the time; the seed of a failing one is printed.
+ */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { compactionMessages } from '../../../src/context/compaction-request.ts';
+import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
+import { type RenderedMessage, renderMessages } from '../../../src/context/render.ts';
+import { RequestWindow } from '../../../src/context/request-window.ts';
+import { applyAll } from '../../../src/session/apply.ts';
+import { emptyState, restoreState, type SessionState, snapshotState } from '../../../src/session/state.ts';
+import { TOOLS } from '../../support/session-kit.ts';
+import { Life } from '../../support/session-life.ts';
+import { type LifeOptions, lifeOptions, steps } from '../../support/session-steps.ts';
+
+const tools = Object.keys(TOOLS).map((name) => ({ name, description: name, input_schema: { type: 'object' } }));
+
+const compressed: fc.Arbitrary<LifeOptions> = fc
+  .tuple(
+    lifeOptions,
+    fc.record({
+      messages: fc.constantFrom(3, 3, 6, 1_000),
+      tokens: fc.constantFrom(40, 150_000),
+      targetTokens: fc.constant(1),
+      keepRecent: fc.constantFrom(1, 2, 4),
+      idleMinMessages: fc.constant(2),
+      isAutomatic: fc.constantFrom(true, true, true, false),
+    }),
+  )
+  .map(([options, compression]) => ({ ...options, compression }));
+
+function renderOptions(life: LifeOptions): { readonly timestamps: boolean; readonly deliveriesAsText: boolean } {
+  return { timestamps: true, deliveriesAsText: life.thinks };
+}
+
+function expectLegal(messages: readonly RenderedMessage[], life: LifeOptions): void {
+  const isAsked = messages.at(-1)?.role === 'user';
+  const body = {
+    model: 'claude-opus-4-6',
+    max_tokens: 8_192,
+    ...(life.thinks ? { thinking: { type: 'enabled', budget_tokens: 1_024 } } : {}),
+    tools,
+    messages: isAsked ? messages : [...messages, { role: 'user', content: 'go on' }],
+  };
+  expect(fatalOf(checkRequest(body))).toEqual([]);
+}
+
+/** No call is shown without the response the log has to it, and none is hidden while its response is shown. */
+function expectWhole({ messages, hidden }: SessionState): void {
+  const calls = new Map(
+    messages.flatMap(({ type, toolUseId, seq }) => (type === 'tool_call' ? [[toolUseId, seq] as const] : [])),
+  );
+  const responses = messages.flatMap(({ type, toolUseId }) => (type === 'tool_response' ? [toolUseId] : []));
+  const shown = new Set(responses);
+  expect(responses.length).toBe(shown.size);
+  for (const { type, toolUseId, seq } of hidden) {
+    // The id of a call that is hidden with its response may be used again.
+    const called = type === 'tool_response' ? (calls.get(toolUseId) ?? seq) : seq;
+    if (called < seq) expect(shown.has(toolUseId)).toBe(true);
+  }
+  for (const id of shown) expect(calls.has(id)).toBe(true);
+}
+
+function expectSound(state: SessionState): void {
+  expect(state.tokens, 'S6').toBe(state.messages.reduce((sum, message) => sum + message.tokens, 0));
+  const calls = state.messages.flatMap(({ type, toolUseId }) => (type === 'tool_call' ? [toolUseId] : []));
+  expect([...state.callIds].sort(), 'ids of the calls').toEqual(calls.sort());
+  expect(state.current !== undefined, 'S3').toBe(state.state === 'awaiting');
+  const isForTurn = state.current?.compaction === undefined || state.current.compaction.returnsTo !== 'idle';
+  expect(state.turn !== undefined, 'S3').toBe(state.state !== 'idle' && isForTurn);
+  const chunks = state.compression?.notes.map(({ number }) => number) ?? [];
+  expect(chunks, 'C3').toEqual(chunks.map((_chunk, index) => index + 1));
+  expect(state.compression?.level ?? 0, 'C3').toBe(state.compactions.size);
+}
+
+describe('a life in which the conversation is compressed again and again', () => {
+  it('C1, S6: after every step it is sound and whole, and the same when it is read again', () => {
+    let compactions = 0;
+    fc.assert(
+      fc.property(compressed, steps(), (options, all) => {
+        const { machine } = new Life(options, {
+          stepped: ({ state }) => {
+            expectSound(state);
+            expectWhole(state);
+          },
+        }).live(all);
+        const state = emptyState(machine.state.id);
+        for (const turn of machine.turns) {
+          applyAll(state, turn.records, turn.at);
+          compactions += turn.records.filter((record) => record.type === 'compacted').length;
+        }
+        expect(state).toEqual(machine.state);
+        expect(restoreState(snapshotState(state))).toEqual(state);
+      }),
+      { numRuns: 120 },
+    );
+    expect(compactions).toBeGreaterThan(20);
+  });
+
+  it('A8: every request, those for a summary too, is legal and begins with what was answered in its epoch', () => {
+    let summaries = 0;
+    fc.assert(
+      fc.property(compressed, steps(), (options, all) => {
+        let answered: { readonly turn: number; readonly epoch: number; readonly text: string }[] = [];
+        let issued: string | undefined;
+        new Life(options, {
+          called: ({ state }) => {
+            const compaction = state.current?.compaction;
+            const rendering = renderOptions(options);
+            const messages =
+              compaction === undefined
+                ? renderMessages(state.messages, rendering)
+                : compactionMessages(state, compaction, rendering);
+            expectLegal(messages, options);
+            expect(messages.at(-1)?.role === 'user' || state.turn?.pauses !== 0).toBe(true);
+            const text = JSON.stringify(messages);
+            const before = answered.at(-1);
+            if (before?.epoch === state.epoch && compaction?.tail === undefined) {
+              expect(text.startsWith(before.text.slice(0, -1))).toBe(true);
+            }
+            if (compaction !== undefined) summaries += 1;
+            issued = compaction === undefined ? text : undefined;
+          },
+          answered: ({ state, machine }) => {
+            if (issued !== undefined) answered.push({ turn: machine.turns.length, epoch: state.epoch, text: issued });
+          },
+          reloaded: (_life, turnCount) => {
+            answered = answered.filter(({ turn }) => turn < turnCount);
+            issued = undefined;
+          },
+        }).live(all);
+      }),
+      { numRuns: 120 },
+    );
+    expect(summaries).toBeGreaterThan(60);
+  });
+
+  it('W1, W2: what a mirror is sent of a request, for a summary or not, is that request', () => {
+    fc.assert(
+      fc.property(compressed, steps(), (options, all) => {
+        const rendering = renderOptions(options);
+        let window = new RequestWindow(rendering);
+        let mirror: { epoch: number; messages: readonly RenderedMessage[] } = { epoch: 0, messages: [] };
+        new Life(options, {
+          called: ({ state }) => {
+            const compaction = state.current?.compaction;
+            const {
+              epoch,
+              keep,
+              append,
+              all: whole,
+            } = compaction === undefined ? window.next(state) : window.forSummary(state, compaction);
+            const expected =
+              compaction === undefined
+                ? renderMessages(state.messages, rendering, true, state.thoughtFloor)
+                : compactionMessages(state, compaction, rendering);
+            expect(whole()).toEqual(expected);
+            const isHeld = keep > 0 && mirror.epoch === epoch && mirror.messages.length >= keep;
+            mirror = { epoch, messages: isHeld ? [...mirror.messages.slice(0, keep), ...append] : whole() };
+            expect(mirror.messages).toEqual(expected);
+          },
+          reloaded: () => {
+            window = new RequestWindow(rendering);
+          },
+        }).live(all);
+      }),
+      { numRuns: 80 },
+    );
+  });
+
+  it('I7, A10: read again after any of its turns it goes on, and comes to rest', () => {
+    fc.assert(
+      fc.property(compressed, steps(), fc.nat(), (options, all, at) => {
+        const life = new Life(options).live(all);
+        const { turns } = life.machine;
+        life.machine.turns.splice(1 + (at % turns.length));
+        life.live([{ do: 'crash', loses: false }, { do: 'resume' }]);
+        life.settle();
+        expectSound(life.state);
+        expectWhole(life.state);
+      }),
+      { numRuns: 80 },
+    );
+  });
+});
