@@ -57,7 +57,7 @@ function checkLine(line, index) {
   if (row === 'row' || /^:?-+:?$/u.test(row)) return;
   const where = `test/COVERAGE.md:${index + 1}`;
   if (cells.length !== 3 || title === '') problems.push(`${where}: want | row | test file | test title |`);
-  else if (!/^[FS]\d+$/u.test(row)) problems.push(`${where}: ${JSON.stringify(row)} is not a row id`);
+  else if (!/^[FHS]\d+$/u.test(row)) problems.push(`${where}: ${JSON.stringify(row)} is not a row id`);
   else if (!testText(file).includes(title))
     problems.push(`${where}: ${row}: no test ${JSON.stringify(title)} in ${file}`);
   else covered.add(row);

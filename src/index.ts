@@ -7,6 +7,8 @@ export {
   ContentError,
   type ErrorCode,
   type ErrorShape,
+  InvalidArgumentError,
+  type InvalidArgumentCode,
   InvalidNameError,
   KeyReusedError,
   LimitError,
@@ -23,6 +25,16 @@ export {
   TroupeError,
   TurnFailedError,
 } from './base/errors.ts';
+export type {
+  AssistantMessage,
+  HistoryCall,
+  HistoryDraft,
+  HistoryMessage,
+  MessageHandle,
+  ReasoningPart,
+  ToolMessage,
+} from './base/history-message.ts';
+export { sanitise } from './base/json.ts';
 export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserContent } from './base/messages.ts';
 export type { Settings, SettingsInput } from './base/settings.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
@@ -49,6 +61,8 @@ export {
 export { Child, type ChildExit } from './runtime/child.ts';
 export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
 export { type ChildResult, Family } from './runtime/family.ts';
+export { type EditOptions, History } from './runtime/history.ts';
+export type { MessageCallback } from './runtime/message-callbacks.ts';
 export { open } from './runtime/open.ts';
 export type { GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';
 export type { SessionSummary } from './runtime/protocol.ts';
@@ -56,5 +70,14 @@ export { Receipt, type ReceiptStatus } from './runtime/receipt.ts';
 export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/runtime.ts';
 export { type SendOptions, Session, type SessionInfo, type SpawnOptions } from './runtime/session.ts';
 export type { Explanation } from './session/explain.ts';
+export { fillOrphans, pruneOrphans } from './session/history/repair.ts';
+export {
+  type ApiMessage,
+  padReasoning,
+  type ToApiOptions,
+  toApi,
+  wantsReasoningPad,
+  withReasoningPad,
+} from './session/history/to-api.ts';
 export { INTERRUPT_NOTICE } from './session/tool-texts.ts';
 export { type Effect, type StandardSchema, type Tool, type ToolContext, type ToolOptions, tool } from './tools/tool.ts';

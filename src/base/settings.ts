@@ -35,6 +35,8 @@ export interface Settings {
   readonly mneme: { readonly evictionFraction: number; readonly pinnedBudgetFraction: number };
   readonly subagents: { readonly maxActive: number };
   readonly recovery: { readonly resumeAwaiting: boolean };
+  /** What becomes of calls without a result: pruned when a history is seeded; kept or filled when a run is interrupted. */
+  readonly repair: { readonly onSeed: boolean; readonly onInterrupt: 'keep' | 'fill' };
 }
 
 const positive = z.number().int().positive();
@@ -77,6 +79,9 @@ const schema = z.strictObject({
     .prefault({}),
   subagents: z.strictObject({ maxActive: positive.default(8) }).prefault({}),
   recovery: z.strictObject({ resumeAwaiting: z.boolean().default(true) }).prefault({}),
+  repair: z
+    .strictObject({ onSeed: z.boolean().default(true), onInterrupt: z.enum(['keep', 'fill']).default('keep') })
+    .prefault({}),
 });
 
 /** What an embedder writes: any part of `Settings`. */

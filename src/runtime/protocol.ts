@@ -3,6 +3,7 @@
 import type { AgentPlan } from '../../actors/agent-catalog.ts';
 import type { Limits } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
+import type { HistoryMessage } from '../base/history-message.ts';
 import type { ContentBlock, Deliver, Message, Pending, Usage } from '../base/messages.ts';
 import type { Settings } from '../base/settings.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
@@ -10,6 +11,8 @@ import type { Durability } from '../journal/journal.ts';
 import type { GovernorLimits } from '../models/governor-limits.ts';
 import type { ModelRequest, ProviderData } from '../models/provider.ts';
 import type { Explanation } from '../session/explain.ts';
+import type { EditRequest } from '../session/history/edit-request.ts';
+import type { HistoryQuery } from '../session/history/history-query.ts';
 import type { SpawnRequest } from '../session/inputs.ts';
 import type { ReceiptState } from '../session/state.ts';
 import type { HostRunner } from '../tools/host-tools.ts';
@@ -129,6 +132,14 @@ export interface ShardMethods {
   };
   /** Without a session: all of them. */
   'session.watch': { request: { readonly session?: string; readonly on: boolean }; answer: undefined };
+  'history.edit': {
+    request: OfSession & { readonly edit: EditRequest; readonly key?: string; readonly fingerprint?: string };
+    answer: unknown;
+  };
+  /** The answer of a query, all of it of one moment. */
+  'history.read': { request: OfSession & { readonly query: HistoryQuery }; answer: unknown };
+  /** Starts or stops the telling of what is said in a session (`history.said`). */
+  'history.watch': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'receipt.status': { request: OfSession & { readonly pendingId: number }; answer: ReceiptState | undefined };
   'receipt.find': {
     request: OfSession & { readonly pendingId: number };
@@ -162,6 +173,13 @@ export interface ShardNotes {
   events: readonly SessionEvent[];
   degraded: { readonly error: ErrorShape } | { readonly error?: undefined };
   log: LogLine;
+  'history.said': SaidNote;
+}
+
+/** Something was said in a session, and is durable. */
+export interface SaidNote {
+  readonly session: string;
+  readonly messages: readonly HistoryMessage[];
 }
 
 /** One line for the embedder's logger. */

@@ -24,6 +24,8 @@ import type { Child } from './child.ts';
 import type { EventHub, EventOptions } from './event-hub.ts';
 import type { Family } from './family.ts';
 import type { Follower } from './followed-receipts.ts';
+import { History } from './history.ts';
+import type { MessageCallback, MessageCallbacks } from './message-callbacks.ts';
 import type { SessionSnapshot, ShardMethods, SpawnItem } from './protocol.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
@@ -69,6 +71,7 @@ export interface SessionParts {
   readonly agent: string | undefined;
   readonly link: ShardLink;
   readonly hub: EventHub;
+  readonly callbacks: MessageCallbacks;
   readonly remove: (id: string) => Promise<boolean>;
   /** Makes the handles that are more than a session; injected, since they are built on this file. */
   readonly kin: {
@@ -107,6 +110,7 @@ const spawnSchema = z.strictObject({
 export class Session {
   readonly id: string;
   readonly #parts: SessionParts;
+  #history: History | undefined;
 
   constructor(parts: SessionParts) {
     this.id = parts.id;
@@ -237,6 +241,22 @@ export class Session {
       throw new TroupeError('unknown_session', `${JSON.stringify(id)} is not a child of ${JSON.stringify(this.id)}`);
     }
     return this.#parts.kin.child({ ...this.#parts, id, agent: undefined }, { name: link.name ?? '', parent: this });
+  }
+
+  /** The conversation as it can be read, changed and repaired. */
+  get history(): History {
+    const { link, callbacks } = this.#parts;
+    this.#history ??= new History({ address: this.address, link, callbacks });
+    return this.#history;
+  }
+
+  /**
+   * Calls `callback` with each message that is said from now on, in order, once it is durable: answers, results of tools, what
+   * is added to the history and not silent. Throws `InvalidArgumentError` (`callback_required`), `LimitError`.
+   */
+  onMessage(callback: MessageCallback): this {
+    this.#parts.callbacks.add(this.id, callback);
+    return this;
   }
 
   /** The messages a model is shown now. */

@@ -8,15 +8,18 @@ import { renderMessages } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
 import { applyAll } from '../session/apply.ts';
 import { viewport } from '../session/eviction.ts';
+import { answerQuery } from '../session/history/history-query.ts';
+import { messagesShown } from '../session/history/transient.ts';
 import { type Explanation, explain } from '../session/explain.ts';
 import { decodeTurn, type Entry } from '../session/records.ts';
-import { emptyState, publicEntry, publicMessage, type ReceiptState, type SessionState } from '../session/state.ts';
+import { emptyState, type LoggedMessage, publicEntry, publicMessage, type ReceiptState, type SessionState } from '../session/state.ts';
 import { estimateContent } from '../session/tokens.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
 import { foldLog, replayEvents } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
+import { editHistory } from './shard-history.ts';
 import { DELETED } from './shard-waiters.ts';
 
 type Request<M extends keyof ShardMethods> = ShardMethods[M]['request'];
@@ -44,6 +47,18 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.events', (request) => requests.events(request));
   handle('session.watch', (request) => {
     shard.watch(request.session, request.on);
+    return undefined;
+  });
+  handle('history.edit', (request) => requests.edit(request));
+  handle('history.read', ({ session, query }) =>
+    requests.read(
+      session,
+      (actor) => answerQuery(actor.state, actor.transients, query),
+      () => answerQuery(emptyState(session), undefined, query),
+    ),
+  );
+  handle('history.watch', ({ session, on }) => {
+    shard.listen(session, on);
     return undefined;
   });
   handle('receipt.status', (request) => requests.receiptStatus(request));
@@ -128,6 +143,11 @@ class ShardRequests {
       ).catch((error: unknown): SpawnAnswer => ({ error: errorShape(error) })),
     );
     return Promise.all(answers);
+  }
+
+  edit(request: Request<'history.edit'>): Promise<unknown> {
+    this.#checkIntake();
+    return editHistory(this.#shard, request);
   }
 
   /** What a reader makes of the session as it stands now, told once that is durable. */
@@ -254,19 +274,19 @@ class ShardRequests {
 
   request(request: Request<'session.request'>): Promise<ModelRequest> {
     const { catalog } = this.#shard.parts;
-    const render = (state: SessionState): ModelRequest => {
+    const render = (state: SessionState, shown = state.messages as readonly LoggedMessage[]): ModelRequest => {
       const agent = catalog.of(state);
       if (agent === undefined) {
         throw new TroupeError('unknown_agent', `agent ${JSON.stringify(state.agent)} is not defined`);
       }
       return {
         ...agent.header(state),
-        messages: renderMessages(state.messages, agent.renderOptions, true, state.thoughtFloor),
+        messages: renderMessages(shown, agent.renderOptions, true, state.thoughtFloor),
       };
     };
     return this.read(
       request.session,
-      (actor) => render(actor.state),
+      ({ state, transients }) => render(state, transients === undefined ? undefined : messagesShown(state, transients)),
       () => render({ ...emptyState(request.session), agent: request.agent ?? catalog.defaultName }),
     );
   }

@@ -5,13 +5,19 @@
  * Pure but linear: the state given is consumed and returned changed, since copying the messages at each record would make
  * a half-step cost its history. Who needs the state before folds again. Keeps S1 to S6 of `state.ts`.
  */
-import { CHILDREN_LISTED_MAX, DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX, RECEIPTS_REMEMBERED_MAX } from '../base/bounds.ts';
+import {
+  CHILDREN_LISTED_MAX,
+  DEAD_LETTERS_MAX,
+  EDIT_KEYS_REMEMBERED_MAX,
+  KEYS_REMEMBERED_MAX,
+  RECEIPTS_REMEMBERED_MAX,
+} from '../base/bounds.ts';
 import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf } from '../base/messages.ts';
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { answerText } from './answer.ts';
-import { applyEdit } from './history/apply-edit.ts';
+import { applyEdit, type EditOutcome } from './history/apply-edit.ts';
 import { KIND_OF } from './mailbox.ts';
 import { joinContents, type MessageDraft, promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
@@ -34,7 +40,11 @@ export interface Observer {
   readonly settled?: ((pendingId: number, receipt: ReceiptState) => void) | undefined;
   /** An accepted entry was promoted into the log. */
   readonly promoted?: ((pendingId: number) => void) | undefined;
+  /** Something was said: an answer, a result, or what an embedder added. The logged messages of it, first one first. */
+  readonly said?: ((logged: readonly [LoggedMessage, ...LoggedMessage[]]) => void) | undefined;
 }
+
+type Edited = Extract<SessionRecord, { type: 'edited' }>;
 
 /** Whoever a message comes from when it does not say. */
 const USER: Source = Object.freeze({ type: 'user' });
@@ -289,6 +299,7 @@ export class Fold {
     }
     const firstSeq = state.nextMessageSeq;
     for (const draft of drafts) this.#append(draft);
+    if (group[0].type === 'tool_response') this.#said(1);
     if (group[0].type === 'subagent') this.#showChild(group[0].source.name);
     const messageSeq = drafts.length === 1 ? firstSeq : group[0].seed;
     for (const entry of group) {
@@ -302,6 +313,13 @@ export class Fold {
       this.#observer?.promoted?.(entry.id);
     }
     return messageSeq;
+  }
+
+  /** Tells of the last `count` messages as one thing that was said. */
+  #said(count: number): void {
+    if (count === 0 || this.#observer?.said === undefined) return;
+    const [first, ...others] = this.#state.messages.slice(-count);
+    if (first !== undefined) this.#observer.said([first, ...others]);
   }
 
   /** Puts a message at the end and tells of it. */
@@ -426,6 +444,7 @@ export class Fold {
   /** The messages of an answer; its usage stands on the first of them, so that a turn without text keeps it (Δ17). */
   #appendAnswer(record: Extract<SessionRecord, { type: 'responded' }>, text: string): void {
     const state = this.#state;
+    const before = state.messages.length;
     let isFirst = true;
     if (text.trim() !== '') {
       this.#appendPart({ type: 'agent_message', content: text, tokens: estimateTokens(text) }, record, isFirst);
@@ -458,6 +477,7 @@ export class Fold {
       const content = record.content;
       this.#appendPart({ type: 'agent_message', content, tokens: estimateContent(content) }, record, isFirst);
     }
+    this.#said(state.messages.length - before);
   }
 
   /** One message of an answer: the first carries the blocks and the usage of all of it. */
@@ -604,6 +624,7 @@ export class Fold {
       success: false,
       source: { type: 'tool', name: call.name },
     });
+    this.#said(1);
   }
 
   #spawned(record: Extract<SessionRecord, { type: 'spawned' }>): void {
@@ -654,13 +675,29 @@ export class Fold {
   /** One edit is one event: of one message as what it is, of several as one that names them all. */
   #edited(record: Extract<SessionRecord, { type: 'edited' }>): void {
     const state = this.#state;
-    const { removed, added, updated, opensEpoch } = applyEdit(state, record, this.#at, (draft) => this.#place(draft));
+    const { removed, added, updated, groups, opensEpoch } = applyEdit(state, record, this.#at, (draft) =>
+      this.#place(draft),
+    );
     if (opensEpoch) {
       this.#openEpoch();
       // What was thought in the round that is still open was thought about what is sent with it again (R20).
       const [open] = state.openCalls.values();
       state.thoughtFloor = open === undefined ? state.nextMessageSeq : open.seq;
     }
+    this.#rememberEdit(record);
+    this.#tellEdit(record, { removed, added, updated });
+    if (record.silent === false && this.#observer?.said !== undefined) for (const group of groups) this.#observer.said(group);
+  }
+
+  #rememberEdit({ key, fingerprint = '', value }: Edited): void {
+    if (key === undefined) return;
+    const keys = this.#state.editKeys ?? new Map();
+    this.#state.editKeys = keys;
+    keys.set(key, value === undefined ? { fingerprint } : { fingerprint, value });
+    forgetOldest(keys, EDIT_KEYS_REMEMBERED_MAX);
+  }
+
+  #tellEdit(record: Edited, { removed, added, updated }: Pick<EditOutcome, 'removed' | 'added' | 'updated'>): void {
     if (!this.#counts()) return;
     const [only] = [...removed, ...added, ...updated];
     if (only === undefined || removed.length + added.length + updated.length > 1) {

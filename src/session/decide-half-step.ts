@@ -79,10 +79,23 @@ function claim(state: SessionState, selection: Selection, environment: Environme
       : { type: 'claimed', halfStep, entries };
   const opening = openingRecords(state, selection, environment);
   const epoch = state.epoch + opening.length;
+  const goOn = needsWord(state, selection) ? GO_ON : NO_RECORDS;
   return {
-    records: opening.length === 0 ? [claimed] : [...opening, claimed],
+    records: opening.length === 0 && goOn.length === 0 ? [claimed] : [...opening, ...goOn, claimed],
     effects: [callOrEvaluate(state, environment, halfStep, epoch)],
   };
+}
+
+/** What a request ends with that would end with words an embedder put into the assistant's mouth: it must end with a user's. */
+const GO_ON: readonly SessionRecord[] = [{ type: 'noted', content: 'Go on.' }];
+
+/** Nothing is promoted that a user says, and the last words were added to the history. */
+function needsWord(state: SessionState, { background, steers, riders }: Selection): boolean {
+  if (background.length > 0 || steers.length > 0 || riders.some((entry) => entry.seed === undefined)) return false;
+  let index = state.messages.length - 1;
+  while (state.messages[index]?.type === 'tool_response') index -= 1;
+  const last = state.messages[index];
+  return last?.type === 'agent_message' && last.history !== undefined;
 }
 
 /** What a half-step writes before its claim, each of which opens an epoch: a changed agent, an eviction. */

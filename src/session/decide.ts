@@ -14,6 +14,7 @@ import {
   decideSpawn,
   decideSubagentSaid,
 } from './decide-children.ts';
+import { decideEdit } from './history/decide-edit.ts';
 import { decideClaim, decideSystem, decideSystemFailure } from './decide-half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
 import { decideRecovery } from './decide-recovery.ts';
@@ -86,6 +87,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
       const healed = healExpired(state, environment.now, (tool) => environment.agent.tool(tool)?.timeoutMs ?? 0);
       return { records: healed, effects: [WAKE] };
     }
+    case 'edit':
+      return decideEdit(state, input, environment);
     case 'refine': {
       const known = state.messages.find((message) => message.seq === input.messageSeq);
       if (known === undefined || known.tokens === input.tokens) return NOTHING;
