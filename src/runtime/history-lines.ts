@@ -11,7 +11,10 @@ const FORMAT = 'troupe-history';
 const VERSION = 1;
 
 /** The lines of a history, without line ends. */
-export function* historyLines(session: string, messages: readonly HistoryMessage[]): Generator<string, void, undefined> {
+export function* historyLines(
+  session: string,
+  messages: readonly HistoryMessage[],
+): Generator<string, void, undefined> {
   yield JSON.stringify({ format: FORMAT, version: VERSION, session, messages: messages.length });
   for (const message of messages) yield JSON.stringify(message);
 }

@@ -368,10 +368,7 @@ export class History {
   }
 
   /** Makes a request of the history as it is now, until one is taken before the history changes again. */
-  async #onSnapshot(
-    make: (snapshot: HistorySnapshot) => EditRequest | undefined,
-    options: EditOptions,
-  ): Promise<void> {
+  async #onSnapshot(make: (snapshot: HistorySnapshot) => EditRequest | undefined, options: EditOptions): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       const edit = make(await this.#read<HistorySnapshot>({ name: 'snapshot' }));
       if (edit === undefined) return;

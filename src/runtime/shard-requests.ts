@@ -8,11 +8,18 @@ import { renderMessages } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
 import { applyAll } from '../session/apply.ts';
 import { viewport } from '../session/eviction.ts';
+import { type Explanation, explain } from '../session/explain.ts';
 import { answerQuery } from '../session/history/history-query.ts';
 import { messagesShown } from '../session/history/transient.ts';
-import { type Explanation, explain } from '../session/explain.ts';
 import { decodeTurn, type Entry } from '../session/records.ts';
-import { emptyState, type LoggedMessage, publicEntry, publicMessage, type ReceiptState, type SessionState } from '../session/state.ts';
+import {
+  emptyState,
+  type LoggedMessage,
+  publicEntry,
+  publicMessage,
+  type ReceiptState,
+  type SessionState,
+} from '../session/state.ts';
 import { estimateContent } from '../session/tokens.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
 import { decodeHead, summaryOf } from './head.ts';

@@ -686,7 +686,8 @@ export class Fold {
     }
     this.#rememberEdit(record);
     this.#tellEdit(record, { removed, added, updated });
-    if (record.silent === false && this.#observer?.said !== undefined) for (const group of groups) this.#observer.said(group);
+    if (record.silent === false && this.#observer?.said !== undefined)
+      for (const group of groups) this.#observer.said(group);
   }
 
   #rememberEdit({ key, fingerprint = '', value }: Edited): void {

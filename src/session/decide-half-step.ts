@@ -1,5 +1,6 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
+import { isBlank } from '../base/messages.ts';
 import { failureDecision } from './decide-answer.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
@@ -93,7 +94,12 @@ const GO_ON: readonly SessionRecord[] = [{ type: 'noted', content: 'Go on.' }];
 function needsWord(state: SessionState, { background, steers, riders }: Selection): boolean {
   if (background.length > 0 || steers.length > 0 || riders.some((entry) => entry.seed === undefined)) return false;
   let index = state.messages.length - 1;
-  while (state.messages[index]?.type === 'tool_response') index -= 1;
+  for (let message = state.messages[index]; message !== undefined; message = state.messages[index]) {
+    // What is sent elsewhere, or not at all, is not what the request ends with.
+    const isSilent = message.type === 'tool_response' || message.prompt === true;
+    if (!isSilent && (message.type !== 'user_message' || !isBlank(message.content))) break;
+    index -= 1;
+  }
   const last = state.messages[index];
   return last?.type === 'agent_message' && last.history !== undefined;
 }

@@ -14,7 +14,6 @@ import {
   decideSpawn,
   decideSubagentSaid,
 } from './decide-children.ts';
-import { decideEdit } from './history/decide-edit.ts';
 import { decideClaim, decideSystem, decideSystemFailure } from './decide-half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
 import { decideRecovery } from './decide-recovery.ts';
@@ -23,6 +22,7 @@ import { decideEscalation, decideRestart, decideRestartLater, reportFailure } fr
 import { decideDispatch, decideToolFinished } from './decide-tools.ts';
 import { type Decision, NOTHING, WAKE } from './decision.ts';
 import { healExpired } from './healing.ts';
+import { decideEdit } from './history/decide-edit.ts';
 import type { Environment, Input } from './inputs.ts';
 import type { SessionState } from './state.ts';
 

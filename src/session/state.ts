@@ -262,7 +262,15 @@ export function snapshotState(state: SessionState): string {
 export function restoreState(text: string): SessionState {
   const plain = JSON.parse(text) as SessionState &
     Record<
-      'openCalls' | 'callIds' | 'keys' | 'editKeys' | 'receipts' | 'children' | 'childNames' | 'hiddenChildren' | 'childKeys',
+      | 'openCalls'
+      | 'callIds'
+      | 'keys'
+      | 'editKeys'
+      | 'receipts'
+      | 'children'
+      | 'childNames'
+      | 'hiddenChildren'
+      | 'childKeys',
       never
     >;
   // Object.assign over an empty state: members that were undefined are absent from the text.

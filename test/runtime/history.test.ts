@@ -1,13 +1,15 @@
 /** Goal: the history of a session does what its rows say, over the public API alone, on one thread and on several. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import {
   agent,
   type HistoryMessage,
   InvalidArgumentError,
   KeyReusedError,
+  open as openRuntime,
+  type Runtime,
   type Session,
   tool,
 } from '../../src/index.ts';
@@ -31,8 +33,15 @@ async function refused(promise: Promise<unknown>, code: string): Promise<void> {
 }
 
 describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $models', (threads) => {
-  const open = async (id = 's'): Promise<Session> =>
-    (await kit.open({ threads, provider: script(), settings: { repair: { onSeed: true } } })).session(id);
+  let shared: Promise<Runtime> | undefined;
+  let count = 0;
+  /** A session of its own, of one runtime for all tests: a thread costs more than most of them. */
+  const open = async (): Promise<Session> => {
+    shared ??= openRuntime(':memory:', { provider: script(), threads: { ...threads, tools: 1 } });
+    count += 1;
+    return (await shared).session(`s${count}`);
+  };
+  afterAll(async () => (await shared)?.close({ deadlineMs: 0 }));
 
   test('H1: a new one is empty, a seeded one has what it was seeded with', async () => {
     const session = await open();
@@ -429,7 +438,12 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     });
     const from = runtime.session('from');
     const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } };
-    await from.history.add({ role: 'user', content: [{ type: 'text', text: 'see' }, image], taskId: 2, sessionContext: true });
+    await from.history.add({
+      role: 'user',
+      content: [{ type: 'text', text: 'see' }, image],
+      taskId: 2,
+      sessionContext: true,
+    });
     await from.ask('Hi');
     const lines: string[] = [];
     for await (const line of from.history.export()) lines.push(line);

@@ -155,21 +155,30 @@ function replace(
   return placed;
 }
 
-/** Parts whose calls have ids no other call of the window has: an import may repeat one, a request may not (R05). */
+/**
+ * Parts whose calls have ids no other call of the window has, nor of the same message: an import may repeat one, a request may
+ * not (R05).
+ */
 function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): readonly MessageDraft[] {
-  const renamed = new Map<string, string>();
-  for (const { type, toolUseId } of parts) {
-    if (type !== 'tool_call' || toolUseId === undefined || !state.callIds.has(toolUseId)) continue;
-    let copy = 2;
-    while (state.callIds.has(`${toolUseId}_${copy}`)) copy += 1;
-    renamed.set(toolUseId, `${toolUseId}_${copy}`);
-  }
-  if (renamed.size === 0) return parts;
-  return parts.map((part): MessageDraft => {
-    const id = part.type === 'tool_call' ? renamed.get(part.toolUseId ?? '') : undefined;
-    const blocks = part.blocks?.map((block) =>
-      block.type === 'tool_use' ? { ...block, id: renamed.get(block.id) ?? block.id } : block,
-    );
+  const own = new Set<string>();
+  const ids = parts.map(({ type, toolUseId }) => {
+    if (type !== 'tool_call' || toolUseId === undefined) return undefined;
+    let id = toolUseId;
+    for (let copy = 2; state.callIds.has(id) || own.has(id); copy += 1) id = `${toolUseId}_${copy}`;
+    own.add(id);
+    return id;
+  });
+  if (parts.every((part, index) => ids[index] === undefined || ids[index] === part.toolUseId)) return parts;
+  // The calls among the blocks are those of the parts, in order.
+  const inOrder = ids.filter((id) => id !== undefined);
+  return parts.map((part, index): MessageDraft => {
+    const id = ids[index];
+    let next = 0;
+    const blocks = part.blocks?.map((block) => {
+      if (block.type !== 'tool_use') return block;
+      next += 1;
+      return { ...block, id: inOrder[next - 1] ?? block.id };
+    });
     return { ...part, ...(id === undefined ? {} : { toolUseId: id }), ...(blocks === undefined ? {} : { blocks }) };
   });
 }

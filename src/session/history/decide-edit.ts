@@ -27,9 +27,7 @@ export function decideEdit(
   const known = key === undefined ? undefined : state.editKeys?.get(key);
   if (known !== undefined) {
     if (known.fingerprint === fingerprint) return told({ type: 'result', value: known.value });
-    return refused(
-      new KeyReusedError(`key ${JSON.stringify(key)} was used for another operation`, { data: { key } }),
-    );
+    return refused(new KeyReusedError(`key ${JSON.stringify(key)} was used for another operation`, { data: { key } }));
   }
   if (state.state === 'awaiting') {
     return refused(new SessionBusyError('the history is not edited while a model call is out'));
@@ -110,9 +108,7 @@ function callsAt(state: SessionState, seq: number): readonly string[] {
 
 /** Calls the edit brings a result for. */
 function answeredCalls(record: EditRecord): readonly string[] {
-  return (record.added ?? []).flatMap(({ message }) =>
-    message.role === 'tool' ? [wireId(message.toolCallId)] : [],
-  );
+  return (record.added ?? []).flatMap(({ message }) => (message.role === 'tool' ? [wireId(message.toolCallId)] : []));
 }
 
 /** No call of the round is left that the model is owed a result of, or there is nothing left to send at all. */

@@ -40,7 +40,10 @@ export function historyMessages(state: SessionState): readonly HistoryMessage[] 
 }
 
 /** One history message of the logged messages that stand for it. */
-export function historyMessage(state: SessionState, logged: readonly [LoggedMessage, ...LoggedMessage[]]): HistoryMessage {
+export function historyMessage(
+  state: SessionState,
+  logged: readonly [LoggedMessage, ...LoggedMessage[]],
+): HistoryMessage {
   return historyForm(logged, taskAt(state, logged[0]));
 }
 

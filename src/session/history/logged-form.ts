@@ -7,8 +7,8 @@ import type { AssistantMessage, HistoryMessage, ReasoningPart, ToolMessage } fro
 import { isRecord } from '../../base/json.ts';
 import type { ContentBlock, ToolUseBlock } from '../../base/messages.ts';
 import type { MessageDraft } from '../promotion.ts';
-import { withoutHoles } from './to-api.ts';
 import { callLabel, estimateCall, estimateContent, estimateTokens } from '../tokens.ts';
+import { withoutHoles } from './to-api.ts';
 
 /** Reasoning parts of this format are blocks of the Messages API. */
 export const REASONING_FORMAT = 'anthropic';

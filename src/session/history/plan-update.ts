@@ -38,10 +38,7 @@ export function planUpdate(draft: EditDraft, request: Extract<EditRequest, { ope
   return draft.plan('update', changed);
 }
 
-function targetOf(
-  draft: EditDraft,
-  { id, toolCallId }: Extract<EditRequest, { operation: 'update' }>,
-): HistoryEntry {
+function targetOf(draft: EditDraft, { id, toolCallId }: Extract<EditRequest, { operation: 'update' }>): HistoryEntry {
   if (id === undefined && toolCallId === undefined) {
     throw new InvalidArgumentError('lookup_key_required', 'update needs an id or a toolCallId');
   }

@@ -21,10 +21,7 @@ export function visibleEntries(
 }
 
 /** The messages a model is sent: those of the log with the transient ones where they stand. */
-export function messagesShown(
-  state: SessionState,
-  transients: readonly TransientMessage[],
-): readonly LoggedMessage[] {
+export function messagesShown(state: SessionState, transients: readonly TransientMessage[]): readonly LoggedMessage[] {
   const places = placesOf(
     transients,
     state.messages.map((message) => message.seq),

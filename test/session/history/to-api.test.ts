@@ -39,7 +39,10 @@ describe('a history on its way to a model', () => {
       { ...user('u'), content: [{ type: 'text', text: 'see' }, hole] },
       { ...user('v'), content: [hole] },
     ]);
-    expect(sent.map(({ content }) => content)).toEqual([[{ type: 'text', text: 'see' }], '[image no longer available]']);
+    expect(sent.map(({ content }) => content)).toEqual([
+      [{ type: 'text', text: 'see' }],
+      '[image no longer available]',
+    ]);
   });
 
   it('H41: a missing result is filled after those that are there', () => {
@@ -50,7 +53,11 @@ describe('a history on its way to a model', () => {
 
   it('H41: a result found later is brought into place; strays and second results are left out', () => {
     const sent = toApi([result('x'), ask('a', 'x'), user('u'), result('x', 'late'), result('x', 'again')]);
-    expect(sent.map(({ role, content }) => `${role} ${String(content)}`)).toEqual(['assistant ', 'tool late', 'user u']);
+    expect(sent.map(({ role, content }) => `${role} ${String(content)}`)).toEqual([
+      'assistant ',
+      'tool late',
+      'user u',
+    ]);
   });
 
   it('H42: two calls give the same bytes, and change nothing', () => {
@@ -134,7 +141,11 @@ describe('readings of a history', () => {
 
 describe('cleaning', () => {
   it('H48: what is clean is returned as it is', () => {
-    const clean = { text: 'a😀\u0000\uFEFF\uFFFD', list: [1, null, true, { at: new Date(0) }], bytes: new Uint8Array(2) };
+    const clean = {
+      text: 'a😀\u0000\uFEFF\uFFFD',
+      list: [1, null, true, { at: new Date(0) }],
+      bytes: new Uint8Array(2),
+    };
     expect(sanitise(clean)).toBe(clean);
     expect(sanitise('x')).toBe('x');
   });
