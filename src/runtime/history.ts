@@ -389,8 +389,12 @@ function plain(value: unknown, name: string): Json {
     return toPlainJson(value);
   } catch (error) {
     if (!(error instanceof NotPlainError)) throw error;
-    throw new InvalidArgumentError('invalid_argument', `${name} is ${error.message}`, { cause: error });
+    throw notPlain(name, error);
   }
+}
+
+function notPlain(name: string, cause: NotPlainError): InvalidArgumentError {
+  return new InvalidArgumentError('invalid_argument', `${name} is ${cause.message}`, { cause });
 }
 
 function checkAll(messages: unknown): readonly HistoryDraft[] {

@@ -336,9 +336,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await session.history.addExtensionEvent('x'.repeat(9_000))).toBe(false);
     const last = await session.history.popLast();
     expect(last).toMatchObject({ trail: ['step'] });
-    expect((last?.['extEvents'] as readonly { count: number }[]).map(({ count }) => count)).toEqual(
-      Array.from({ length: 50 }, (_, index) => index + 2),
-    );
+    expect(last?.['extEvents']).toEqual(Array.from({ length: 50 }, (_, index) => ({ count: index + 2 })));
     await session.history.add(last ?? {});
     expect(JSON.stringify((await session.request()).messages)).toBe(before);
     await refused(session.history.attachToToolResult('x', 'content', 1), 'invalid_argument');
