@@ -653,8 +653,10 @@ export class Shard {
     if (actor.retryTimer !== undefined && state.current?.retryAt === undefined) this.#clearTimer(actor);
     if (actor.restartTimer !== undefined && state.restartAt === undefined) this.#clearRestart(actor);
     // An idle session that could start a turn, and did not, was not admitted.
-    if (hasAgent && isWaiting(state) && !this.edits.holds(actor)) this.#queued.add(actor.id);
+    if (hasAgent && isWaiting(state)) this.#queued.add(actor.id);
     else this.#queued.delete(actor.id);
+    // Operations on its history come first, and wake it themselves.
+    if (this.edits.holds(actor)) this.#queued.delete(actor.id);
     if (state.exit !== undefined && this.waiters.hasExit(actor.id)) this.#gathered.end(actor);
     this.#noteQuiet(actor);
   }
