@@ -7,6 +7,7 @@
  */
 import { errorShape } from '../src/base/errors.ts';
 import type { Settings } from '../src/base/settings.ts';
+import { wholeWindow } from '../src/context/request-window.ts';
 import type { ContextDelta, ModelCompletion, ModelPool } from '../src/models/pool.ts';
 import type { ModelDelta } from '../src/models/provider.ts';
 import type { Input } from '../src/session/inputs.ts';
@@ -67,9 +68,13 @@ export class ModelCaller {
     const out: CallOut = { id, session: actor.id, halfStep, attempt, turn: actor.state.turn?.id ?? 0, isSilent };
     this.#byId.set(id, out);
     this.#bySession.set(actor.id, out);
-    const rendering = actor.window(agent);
+    const { transients } = actor;
     const window =
-      compaction === undefined ? rendering.next(actor.state) : rendering.forSummary(actor.state, compaction);
+      compaction !== undefined
+        ? actor.window(agent).forSummary(actor.state, compaction)
+        : transients === undefined
+          ? actor.window(agent).next(actor.state)
+          : wholeWindow(actor.state, transients, agent.renderOptions);
     const isHeld = window.keep > 0 && this.#pool.holds(actor.id, window.epoch, window.keep);
     const whole = (): ContextDelta => {
       return { epoch: window.epoch, keep: 0, append: window.all(), header: agent.header(actor.state) };

@@ -6,6 +6,7 @@
  */
 import { RequestWindow } from '../src/context/request-window.ts';
 import type { SessionKey } from '../src/journal/journal.ts';
+import type { TransientMessage } from '../src/session/history/edit-request.ts';
 import type { SessionState } from '../src/session/state.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 
@@ -38,6 +39,8 @@ export class SessionActor {
   isResting = false;
   /** The tree turn that last reached it; see `runTreeTurn`. */
   touchedIn = 0;
+  /** Messages that are shown and never stored; undefined: there never were any, and the request is rendered from what is new. */
+  transients: readonly TransientMessage[] | undefined;
   #window: RequestWindow | undefined;
 
   constructor(id: string, key: SessionKey, state: SessionState, history: { turns: number; position: number }) {
@@ -56,6 +59,7 @@ export class SessionActor {
 
   /** Nothing runs, nothing waits that could run. */
   get isQuiet(): boolean {
+    if (this.transients !== undefined && this.transients.length > 0) return false;
     return this.state.state === 'idle' && this.unflushed === 0 && this.state.restartAt === undefined;
   }
 }

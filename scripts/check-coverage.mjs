@@ -23,6 +23,11 @@ const requiredRows = [
   'F77',
   'F79',
   ...rows('S', 1, supervisionRows, 2),
+  // The conversation handle and the history operations.
+  ...rows('H', 1, 26, 1),
+  ...rows('H', 33, 48, 1),
+  'H60',
+  'H63',
 ];
 
 const project = join(dirname(fileURLToPath(import.meta.url)), '..');

@@ -7,6 +7,7 @@ export {
   ContentError,
   type ErrorCode,
   type ErrorShape,
+  type InvalidArgumentCode,
   InvalidArgumentError,
   InvalidNameError,
   KeyReusedError,
@@ -27,10 +28,13 @@ export {
 export type {
   AssistantMessage,
   HistoryCall,
+  HistoryDraft,
   HistoryMessage,
+  MessageHandle,
   ReasoningPart,
   ToolMessage,
 } from './base/history-message.ts';
+export { sanitise } from './base/json.ts';
 export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserContent } from './base/messages.ts';
 export type { Settings, SettingsInput } from './base/settings.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
@@ -59,7 +63,8 @@ export type { CompressOptions } from './runtime/compression-handle.ts';
 export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
 export { type ChildResult, Family } from './runtime/family.ts';
 export type { ForkOptions } from './runtime/fork.ts';
-export { History } from './runtime/history.ts';
+export { type EditOptions, History } from './runtime/history.ts';
+export type { MessageCallback } from './runtime/message-callbacks.ts';
 export { open } from './runtime/open.ts';
 export type { GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';
 export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol.ts';
@@ -68,6 +73,15 @@ export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from
 export { type SendOptions, Session, type SessionInfo, type SpawnOptions } from './runtime/session.ts';
 export type { Explanation } from './session/explain.ts';
 export type { TaskMove } from './session/history/decide-tasks.ts';
+export { fillOrphans, pruneOrphans } from './session/history/repair.ts';
 export type { TaskSummary } from './session/history/task-view.ts';
+export {
+  type ApiMessage,
+  padReasoning,
+  type ToApiOptions,
+  toApi,
+  wantsReasoningPad,
+  withReasoningPad,
+} from './session/history/to-api.ts';
 export { INTERRUPT_NOTICE } from './session/tool-texts.ts';
 export { type Effect, type StandardSchema, type Tool, type ToolContext, type ToolOptions, tool } from './tools/tool.ts';

@@ -368,3 +368,21 @@ export const CHUNKS_AT_HAND_MAX = 100;
 export const CHUNK_TOPICS_CHARACTERS_MAX = 300;
 /** History messages taken back from the end, at most, when a prompt was too long twice. */
 export const PULLED_BACK_MAX = 64;
+/** Messages one history operation may bring: a history far larger than any context window. */
+export const HISTORY_MESSAGES_MAX = 50_000;
+/** History operations of one session that wait for a message boundary; a session waits for one model call at most. */
+export const EDITS_WAITING_MAX = 1_000;
+/** Keys of history operations one session remembers with their outcomes, newest first: a retry comes soon or never. */
+export const EDIT_KEYS_REMEMBERED_MAX = 256;
+/** Times a predicate is asked again because the history was changed under it, before the operation is refused. */
+export const HISTORY_ATTEMPTS_MAX = 32;
+/** Transient messages of one session: reminders of the day, not a second history. */
+export const TRANSIENT_MESSAGES_MAX = 1_000;
+/** Sessions of one shard that may be kept in memory by transient messages. */
+export const TRANSIENT_SESSIONS_MAX = 10_000;
+/** UTF-8 bytes of the JSON of one extension event of a message (contract §5.10). */
+export const EXTENSION_EVENT_BYTES_MAX = 8_192;
+/** Extension events one message keeps, the newest (contract §5.10). */
+export const EXTENSION_EVENTS_MAX = 50;
+/** Callbacks for the messages of one session. */
+export const MESSAGE_CALLBACKS_MAX = 1_000;

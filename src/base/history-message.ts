@@ -78,3 +78,17 @@ export type ToolMessage = HistoryFields & {
   readonly error?: string | null;
   readonly errorType?: string | null;
 };
+
+/** A message as it is given: what it lacks of id and time is given to it. */
+export interface HistoryDraft {
+  readonly role: HistoryMessage['role'];
+  readonly id?: string;
+  readonly createdAt?: number | string;
+  readonly [field: string]: unknown;
+}
+
+/** Names one message of a session: by its id, and by the number of the first logged message of it (0: it is transient). */
+export interface MessageHandle {
+  readonly id: string;
+  readonly seq: number;
+}

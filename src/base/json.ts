@@ -162,6 +162,40 @@ export function wellFormed(text: string): string {
 const LONE_SURROGATE: RegExp = /\p{Surrogate}/u;
 const LONE_SURROGATES: RegExp = /\p{Surrogate}/gu;
 
+/**
+ * `value` with every lone surrogate in it replaced by U+FFFD, in strings and in the keys of plain objects; of keys that become
+ * the same the last wins. What needs no change is returned as it is, the same reference, and what does is copied along the way
+ * to it: the value given is never changed. Numbers, dates, bytes and instances of classes are left alone. Throws
+ * `NotPlainError` for nesting deeper than 100, cycles among it.
+ */
+export function sanitise<T>(value: T): T {
+  return cleaned(value, 0) as T;
+}
+
+function cleaned(value: unknown, depth: number): unknown {
+  if (typeof value === 'string') return wellFormed(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (depth >= DEPTH_MAX) throw new NotPlainError('$', `nested deeper than ${DEPTH_MAX}`);
+  if (Array.isArray(value)) {
+    let list: unknown[] | undefined;
+    for (let index = 0; index < value.length; index += 1) {
+      const item: unknown = value[index];
+      const clean = cleaned(item, depth + 1);
+      if (clean === item) continue;
+      list ??= value.slice();
+      list[index] = clean;
+    }
+    return list ?? value;
+  }
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== null && prototype !== Object.prototype && !isForeignPlain(prototype)) return value;
+  const members = Object.entries(value);
+  const clean = members.map(([key, member]): [string, unknown] => [wellFormed(key), cleaned(member, depth + 1)]);
+  const isClean = clean.every(([key, member], index) => key === members[index]?.[0] && member === members[index]?.[1]);
+  // Never by assignment: a member may be named `__proto__`.
+  return isClean ? value : Object.fromEntries(clean);
+}
+
 /** `text` cut to at most `charactersMax` UTF-16 units, never inside a surrogate pair. */
 export function cutText(text: string, charactersMax: number): string {
   if (text.length <= charactersMax) return text;

@@ -35,6 +35,8 @@ export interface Settings {
   readonly mneme: { readonly evictionFraction: number; readonly pinnedBudgetFraction: number };
   readonly subagents: { readonly maxActive: number };
   readonly recovery: { readonly resumeAwaiting: boolean };
+  /** What becomes of calls without a result: pruned when a history is seeded; kept or filled when a run is interrupted. */
+  readonly repair: { readonly onSeed: boolean; readonly onInterrupt: 'keep' | 'fill' };
   /** Old messages become a summary; an agent may say otherwise (`agent({ compression })`). */
   readonly compression: CompressionSettings;
 }
@@ -106,6 +108,9 @@ const schema = z.strictObject({
       idleMinTokens: z.number().int().min(0).default(20_000),
       idleMinMessages: z.number().int().min(0).default(21),
     })
+    .prefault({}),
+  repair: z
+    .strictObject({ onSeed: z.boolean().default(true), onInterrupt: z.enum(['keep', 'fill']).default('keep') })
     .prefault({}),
 });
 

@@ -79,7 +79,7 @@ class Responses {
       this.#byCall ??= responsesByCall(this.#messages);
       return this.#byCall.get(callId);
     }
-    for (let index = this.#messages.length - 1; index >= 0; index -= 1) {
+    for (let index = 0; index < this.#messages.length; index += 1) {
       const message = this.#messages[index];
       if (message?.type === 'tool_response' && message.toolUseId === callId) return message;
     }
@@ -90,7 +90,8 @@ class Responses {
 function responsesByCall(messages: readonly LoggedMessage[]): Map<string, LoggedMessage> {
   const responses = new Map<string, LoggedMessage>();
   for (const message of messages) {
-    if (message.type === 'tool_response' && message.toolUseId !== undefined) {
+    // Of several the first is the one that was sent.
+    if (message.type === 'tool_response' && message.toolUseId !== undefined && !responses.has(message.toolUseId)) {
       responses.set(message.toolUseId, message);
     }
   }

@@ -7,6 +7,8 @@
  *  W1 `sealed` plus the rendering of the fresh messages equals `renderMessages` of all of them;
  *  W2 within an epoch `sealed` only grows, at its end (A8).
  */
+import type { TransientMessage } from '../session/history/edit-request.ts';
+import { messagesShown } from '../session/history/transient.ts';
 import type { CompactionCall, LoggedMessage, SessionState } from '../session/state.ts';
 import { compactionMessages, instructionMessage } from './compaction-request.ts';
 import { type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
@@ -112,4 +114,14 @@ export class RequestWindow {
       state.thoughtFloor,
     );
   }
+}
+
+/** The request of a session with transient messages: rendered whole, since they may stand anywhere. Pure. */
+export function wholeWindow(
+  state: SessionState,
+  transients: readonly TransientMessage[],
+  options: RenderOptions,
+): RenderedWindow {
+  const all = renderMessages(messagesShown(state, transients), options, true, state.thoughtFloor);
+  return { epoch: state.epoch, keep: 0, append: all, all: () => all };
 }

@@ -10,6 +10,7 @@ import { isModelProvider } from '../models/provider-check.ts';
 import { agentSource, toolValues } from './agent.ts';
 import { EventHub } from './event-hub.ts';
 import type { HostValues, SystemFunction } from './host-services.ts';
+import { MessageCallbacks } from './message-callbacks.ts';
 import { createCounterMemory } from './metrics.ts';
 import type { CheckedOptions } from './options.ts';
 import type { LogLine, ProviderPlan, ShardPlan } from './protocol.ts';
@@ -45,6 +46,10 @@ export async function assembleRuntime(checked: CheckedOptions, place: Place, por
     links: () => links,
     now: () => checked.clock.now(),
   });
+  const callbacks = new MessageCallbacks({
+    listen: (session, on) => linkAt(links, shardOf(session, links.length)).listen(session, on),
+    log: (line) => log(checked, line),
+  });
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
   const counters: SharedArrayBuffer[] = [];
@@ -66,6 +71,7 @@ export async function assembleRuntime(checked: CheckedOptions, place: Place, por
             else degraded.set(index, error);
           },
           log: (line) => log(checked, line),
+          said: (note) => callbacks.said(note),
           remind: (event) => hub.remind(event),
           lost: (error) => hub.fail((session) => shardOf(session, place.shards) === index, error),
         },
@@ -76,6 +82,7 @@ export async function assembleRuntime(checked: CheckedOptions, place: Place, por
   return createRuntime({
     links,
     hub,
+    callbacks,
     counters,
     agentNames: new Set(checked.agents.map((each) => each.name)),
     defaultAgent: checked.agents[0]?.name ?? 'default',

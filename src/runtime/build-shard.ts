@@ -103,6 +103,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       host: {
         events: (events) => surroundings.host.events(events),
         settled: (follow, state) => surroundings.host.settled(follow, state),
+        said: (note) => surroundings.host.said?.(note),
         degraded: (error) => surroundings.host.degraded(error),
         log: (line) => surroundings.host.log(line),
         evaluateSystem: (agent, session) => services.evaluateSystem(agent, session),

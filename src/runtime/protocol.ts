@@ -12,6 +12,8 @@ import type { GovernorLimits } from '../models/governor-limits.ts';
 import type { ModelRequest, ProviderData, RequestMessage } from '../models/provider.ts';
 import type { Explanation } from '../session/explain.ts';
 import type { TaskMove } from '../session/history/decide-tasks.ts';
+import type { EditRequest } from '../session/history/edit-request.ts';
+import type { HistoryQuery } from '../session/history/history-query.ts';
 import type { TaskSummary } from '../session/history/task-view.ts';
 import type { SpawnRequest } from '../session/inputs.ts';
 import type { SessionRecord } from '../session/records.ts';
@@ -172,6 +174,14 @@ export interface ShardMethods {
   };
   /** Without a session: all of them. */
   'session.watch': { request: { readonly session?: string; readonly on: boolean }; answer: undefined };
+  'history.edit': {
+    request: OfSession & { readonly edit: EditRequest; readonly key?: string; readonly fingerprint?: string };
+    answer: unknown;
+  };
+  /** The answer of a query, all of it of one moment. */
+  'history.read': { request: OfSession & { readonly query: HistoryQuery }; answer: unknown };
+  /** Starts or stops the telling of what is said in a session (`history.said`). */
+  'history.watch': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'receipt.status': { request: OfSession & { readonly pendingId: number }; answer: ReceiptState | undefined };
   'receipt.find': {
     request: OfSession & { readonly pendingId: number };
@@ -205,6 +215,13 @@ export interface ShardNotes {
   events: readonly SessionEvent[];
   degraded: { readonly error: ErrorShape } | { readonly error?: undefined };
   log: LogLine;
+  'history.said': SaidNote;
+}
+
+/** Something was said in a session, and is durable. */
+export interface SaidNote {
+  readonly session: string;
+  readonly messages: readonly HistoryMessage[];
 }
 
 /** One line for the embedder's logger. */

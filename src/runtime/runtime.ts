@@ -9,6 +9,7 @@ import type { Durability } from '../journal/journal.ts';
 import { Child } from './child.ts';
 import type { AllEventOptions, EventHub } from './event-hub.ts';
 import { Family } from './family.ts';
+import type { MessageCallbacks } from './message-callbacks.ts';
 import { type CounterValues, readCounters } from './metrics.ts';
 import type { SessionSummary } from './protocol.ts';
 import { orAborted, Session, type SessionParts } from './session.ts';
@@ -47,6 +48,7 @@ export interface RuntimeMetrics extends CounterValues {
 export interface RuntimeParts {
   readonly links: readonly ShardLink[];
   readonly hub: EventHub;
+  readonly callbacks: MessageCallbacks;
   readonly info: RuntimeInfo;
   readonly counters: readonly SharedArrayBuffer[];
   readonly agentNames: ReadonlySet<string>;
@@ -90,6 +92,7 @@ export class Runtime {
       agent,
       link: this.#linkOf(id),
       hub: this.#parts.hub,
+      callbacks: this.#parts.callbacks,
       remove: (session) => this.sessions.delete(session),
       sibling: (other) => this.#partsOf(other, undefined),
       kin: KIN,
@@ -123,7 +126,10 @@ export class Runtime {
     get: async (id) => this.#linkOf(checkSessionId(id)).call('sessions.get', { session: id }, true),
     delete: async (id) => {
       const deleted = await this.#linkOf(checkSessionId(id)).call('sessions.delete', { session: id }, true);
-      for (const session of deleted) this.#parts.hub.end(session);
+      for (const session of deleted) {
+        this.#parts.hub.end(session);
+        this.#parts.callbacks.forget(session);
+      }
       return deleted.length > 0;
     },
   };

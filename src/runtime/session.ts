@@ -26,6 +26,7 @@ import type { Family } from './family.ts';
 import type { Follower } from './followed-receipts.ts';
 import { type ForkOptions, makeFork } from './fork.ts';
 import { History } from './history.ts';
+import type { MessageCallback, MessageCallbacks } from './message-callbacks.ts';
 import type { SessionSnapshot, ShardMethods, SpawnItem } from './protocol.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
@@ -71,6 +72,7 @@ export interface SessionParts {
   readonly agent: string | undefined;
   readonly link: ShardLink;
   readonly hub: EventHub;
+  readonly callbacks: MessageCallbacks;
   readonly remove: (id: string) => Promise<boolean>;
   /** What the handle of another session is made of, which must exist when it is used. */
   readonly sibling: (id: string) => SessionParts;
@@ -111,6 +113,7 @@ const spawnSchema = z.strictObject({
 export class Session {
   readonly id: string;
   readonly #parts: SessionParts;
+  #history: History | undefined;
 
   constructor(parts: SessionParts) {
     this.id = parts.id;
@@ -243,6 +246,22 @@ export class Session {
     return this.#parts.kin.child({ ...this.#parts, id, agent: undefined }, { name: link.name ?? '', parent: this });
   }
 
+  /** The conversation as it can be read, changed and repaired. */
+  get history(): History {
+    const { link, callbacks } = this.#parts;
+    this.#history ??= new History({ address: this.address, link, callbacks });
+    return this.#history;
+  }
+
+  /**
+   * Calls `callback` with each message that is said from now on, in order, once it is durable: answers, results of tools, what
+   * is added to the history and not silent. Throws `InvalidArgumentError` (`callback_required`), `LimitError`.
+   */
+  onMessage(callback: MessageCallback): this {
+    this.#parts.callbacks.add(this.id, callback);
+    return this;
+  }
+
   /** The messages a model is shown now. */
   viewport(): Promise<readonly Message[]> {
     return this.#parts.link.call('session.viewport', this.address, true);
@@ -261,11 +280,6 @@ export class Session {
     if (found === undefined)
       throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(id)} in ${JSON.stringify(this.id)}`);
     return new Receipt(this.#parts.link, { session, pendingId, seq: found.seq, duplicate: true });
-  }
-
-  /** The conversation as messages that can be worked on, and its branches. */
-  get history(): History {
-    return new History({ link: this.#parts.link, address: this.address });
   }
 
   /**

@@ -21,12 +21,14 @@ import type { HostWork } from '../tools/host-tools.ts';
 import { buildShard, type ShardPorts } from './build-shard.ts';
 import { FollowedReceipts } from './followed-receipts.ts';
 import { createHostServices, type HostValues } from './host-services.ts';
-import type { HostServices, LogLine, RemoteServices, ShardMethods, ShardPlan } from './protocol.ts';
+import type { HostServices, LogLine, RemoteServices, SaidNote, ShardMethods, ShardPlan } from './protocol.ts';
 import { serveShard } from './shard-requests.ts';
 
 /** What a link tells the runtime. */
 export interface LinkListener {
   events(events: readonly SessionEvent[]): void;
+  /** What was said in a session that is listened to. */
+  said?(note: SaidNote): void;
   /** The store of this shard refuses writes; undefined: it takes them again. */
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
@@ -75,6 +77,8 @@ export class ShardLink {
   readonly #parts: LinkParts;
   /** What is being read; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
+  /** Sessions whose messages are listened to. */
+  readonly #listened = new Set<string>();
   /** What host tools are at: they outlive the thread they work for. */
   readonly #hostWork: HostWork = new Map();
   #current: Promise<Incarnation> | undefined;
@@ -171,6 +175,13 @@ export class ShardLink {
     await this.#tell('session.watch', { on, ...(session === undefined ? {} : { session }) });
   }
 
+  /** Starts or stops the telling of what is said in a session. */
+  async listen(session: string, on: boolean): Promise<void> {
+    if (on) this.#listened.add(session);
+    else this.#listened.delete(session);
+    await this.#tell('history.watch', { session, on });
+  }
+
   /** To the thread that is there; a new one is told everything anew. */
   async #tell<M extends keyof ShardMethods>(method: M, request: ShardMethods[M]['request']): Promise<void> {
     // In its place among what is asked at the same time, where nothing must be awaited first.
@@ -252,6 +263,7 @@ export class ShardLink {
       host: {
         events: (events) => far.notify('events', events),
         settled: (follow, state) => far.notify('receipt.settled', { follow, state }),
+        said: (note) => far.notify('history.said', note),
         degraded: (error) => this.#degraded(error),
         log: (line) => this.#parts.listener.log(line),
       },
@@ -287,6 +299,7 @@ export class ShardLink {
       const { follow, state } = note as { readonly follow: number; readonly state: ReceiptState | undefined };
       this.receipts.tell(follow, state);
     });
+    endpoint.handle('history.said', (note) => listener.said?.(note as SaidNote));
     endpoint.handle('log', (line) => listener.log(line as LogLine));
     endpoint.handle('degraded', (note) => {
       const { error } = note as { readonly error?: ErrorShape };
@@ -358,7 +371,8 @@ export class ShardLink {
     const watches = [...this.#watched].map((session) =>
       endpoint.call('session.watch', { on: true, ...(session === undefined ? {} : { session }) }),
     );
-    await Promise.all(watches);
+    const listens = [...this.#listened].map((session) => endpoint.call('history.watch', { session, on: true }));
+    await Promise.all([...watches, ...listens]);
   }
 
   /** What was made durable and could not be told is in the log: a reader that sees the newest event looks there. */

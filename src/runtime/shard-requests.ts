@@ -10,6 +10,8 @@ import type { CompressAnswer } from '../session/decide-compression.ts';
 import { viewport } from '../session/eviction.ts';
 import { type Explanation, explain } from '../session/explain.ts';
 import { everyMessage } from '../session/history/branch.ts';
+import { answerQuery } from '../session/history/history-query.ts';
+import { messagesShown } from '../session/history/transient.ts';
 import type { Entry } from '../session/records.ts';
 import {
   emptyState,
@@ -28,6 +30,7 @@ import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnsw
 import { foldLog, replayEvents } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
 import { settle } from './shard-door.ts';
+import { editHistory } from './shard-history.ts';
 import { DELETED } from './shard-waiters.ts';
 import { serveHistoryTasks } from './task-requests.ts';
 
@@ -59,6 +62,18 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.events', (request) => requests.events(request));
   handle('session.watch', (request) => {
     shard.watch(request.session, request.on);
+    return undefined;
+  });
+  handle('history.edit', (request) => requests.edit(request));
+  handle('history.read', ({ session, query }) =>
+    requests.read(
+      session,
+      (actor) => answerQuery(actor.state, actor.transients, query),
+      () => answerQuery(emptyState(session), undefined, query),
+    ),
+  );
+  handle('history.watch', ({ session, on }) => {
+    shard.listen(session, on);
     return undefined;
   });
   handle('receipt.status', (request) => requests.receiptStatus(request));
@@ -139,6 +154,11 @@ class ShardRequests {
       ).catch((error: unknown): SpawnAnswer => ({ error: errorShape(error) })),
     );
     return Promise.all(answers);
+  }
+
+  edit(request: Request<'history.edit'>): Promise<unknown> {
+    this.#checkIntake();
+    return editHistory(this.#shard, request);
   }
 
   /** What a reader makes of the session as it stands now, told once that is durable. */
@@ -288,19 +308,19 @@ class ShardRequests {
 
   request(request: Request<'session.request'>): Promise<ModelRequest> {
     const { catalog } = this.#shard.parts;
-    const render = (state: SessionState): ModelRequest => {
+    const render = (state: SessionState, shown = state.messages as readonly LoggedMessage[]): ModelRequest => {
       const agent = catalog.of(state);
       if (agent === undefined) {
         throw new TroupeError('unknown_agent', `agent ${JSON.stringify(state.agent)} is not defined`);
       }
       return {
         ...agent.header(state),
-        messages: renderMessages(state.messages, agent.renderOptions, true, state.thoughtFloor),
+        messages: renderMessages(shown, agent.renderOptions, true, state.thoughtFloor),
       };
     };
     return this.read(
       request.session,
-      (actor) => render(actor.state),
+      ({ state, transients }) => render(state, transients === undefined ? undefined : messagesShown(state, transients)),
       () => render({ ...emptyState(request.session), agent: request.agent ?? catalog.defaultName }),
     );
   }

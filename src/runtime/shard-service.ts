@@ -21,6 +21,7 @@ export function serveShardThread(
       host: {
         events: (events) => endpoint.notify('events', events),
         settled: (follow, state) => endpoint.notify('receipt.settled', { follow, state }),
+        said: (note) => endpoint.notify('history.said', note),
         degraded: (error) => endpoint.notify('degraded', error === undefined ? {} : { error: errorShape(error) }),
         log: (line) => endpoint.notify('log', line),
       },

@@ -33,6 +33,7 @@ import type { Durability, Head, Journal, SessionKey, TurnEntry } from '../journa
 import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
 import type { Observer } from '../session/apply.ts';
 import { turnName } from '../session/apply.ts';
+import { historyMessage } from '../session/history/history-form.ts';
 import type { Environment, Input } from '../session/inputs.ts';
 import { encodeTurn } from '../session/records.ts';
 import { emptyState, type ReceiptState } from '../session/state.ts';
@@ -41,10 +42,11 @@ import { SUBAGENT_TRUNCATION_REASON } from '../tools/truncation.ts';
 import { Checkpointer } from './checkpointer.ts';
 import { type CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
+import { EditGate } from './edit-gate.ts';
 import { storeRoots } from './fork-roots.ts';
 import { isHeadBlocked } from './head.ts';
 import type { Counters } from './metrics.ts';
-import type { LogLine } from './protocol.ts';
+import type { LogLine, SaidNote } from './protocol.ts';
 import { QuietSessions } from './quiet-sessions.ts';
 import { readActor } from './session-reader.ts';
 import { ShardWaiters } from './shard-waiters.ts';
@@ -57,6 +59,8 @@ export interface ShardHost {
   events(events: readonly SessionEvent[]): void;
   /** The durable end of a receipt that is followed; undefined: it must be asked for. */
   settled(follow: number, state: ReceiptState | undefined): void;
+  /** What was said in a session that is listened to. */
+  said?(note: SaidNote): void;
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
@@ -99,6 +103,8 @@ const RESUME_SLICE = 64;
 export class Shard {
   readonly parts: ShardParts;
   readonly waiters: ShardWaiters = new ShardWaiters();
+  /** History operations that wait for the answer of a model call. */
+  readonly edits: EditGate = new EditGate();
   readonly #models: ModelCaller;
   readonly #tools: ToolRunner;
   readonly #modelPool: ModelPool;
@@ -114,6 +120,10 @@ export class Shard {
   readonly #queued = new WaitingLine();
   /** What is being read; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
+  /** Sessions whose messages somebody listens to (`history.said`). */
+  readonly #listened = new Set<string>();
+  /** Kept in memory by transient messages. */
+  readonly #transient = new Set<SessionActor>();
   #gathered = new TurnGathering();
   /** Numbers the turns. */
   #lastTurn = 0;
@@ -371,12 +381,20 @@ export class Shard {
     this.#commit(writes, gathered, late, reply);
     // Only now: these are turns of their own, and may tell the sessions of this one, whose events come first.
     if (stopsChildren) this.#interruptChildrenOf(effects);
+    for (const each of touched) this.#releaseEdits(each);
     if (this.#interrupted.size > 0) {
       for (const each of touched) if (this.#interrupted.has(each.key)) this.submit(each.id, []);
     }
     this.#admit();
     this.passivateSome();
     this.#gauge();
+  }
+
+  /** A message boundary: what waited for it is done, each in a turn of its own, before the session claims again. */
+  #releaseEdits(actor: SessionActor): void {
+    if (!this.edits.holds(actor)) return;
+    const isDone = this.edits.release(actor, ({ input, reply }) => this.#turn(actor, [input], reply));
+    if (isDone && this.#hot.get(actor.id) === actor) this.#turn(actor, [{ type: 'wake' }], undefined);
   }
 
   #journal(writes: readonly ActorWrite[]): void {
@@ -431,6 +449,8 @@ export class Shard {
 
   /** Tells first and starts then: what starts may be a turn of its own, and tell what comes after this. */
   #release(gathered: TurnGathering, late: readonly ActorEffect[], reply: Reply | undefined): void {
+    // First: whoever added a message finds it told once it is acknowledged.
+    if (gathered.said !== undefined) for (const note of gathered.said) this.parts.host.said?.(note);
     this.#answer(late, reply);
     const { promoted, settled, exits, events, compressions } = gathered;
     if (promoted !== undefined) this.waiters.promoted(promoted);
@@ -503,6 +523,11 @@ export class Shard {
         return true;
       case 'cancelModel':
         this.#models.cancel(actor.id);
+        return true;
+      case 'transients':
+        actor.transients = effect.list;
+        if (effect.list.length > 0) this.#transient.add(actor);
+        else this.#transient.delete(actor);
         return true;
       case 'cancelTool':
         this.#tools.cancel(actor.id, effect.callId, effect.reason);
@@ -591,10 +616,12 @@ export class Shard {
     this.#stepping = actor;
     environment.now = this.#now;
     environment.random = this.parts.random();
+    environment.transients = actor.transients;
     environment.agent = agent?.facts ?? this.parts.catalog.missing(actor.state.agent ?? '');
     environment.admits =
       agent !== undefined &&
       !this.#isClosing &&
+      !this.edits.holds(actor) &&
       (this.#live.has(actor) || this.#live.size < this.parts.limits.liveSessions || actor.state.state === 'executing');
     return environment;
   }
@@ -609,7 +636,8 @@ export class Shard {
   #observer(actor: SessionActor): Observer | undefined {
     const session = actor.id;
     const isWatched = this.#isWatched(session);
-    if (!isWatched && !this.waiters.has(session)) return undefined;
+    const isListened = this.#listened.size > 0 && this.#listened.has(session);
+    if (!isWatched && !isListened && !this.waiters.has(session)) return undefined;
     const gathered = this.#gathered;
     const at = this.#now;
     const fates: Observer = {
@@ -621,8 +649,11 @@ export class Shard {
         if (this.waiters.has(session)) gathered.promote({ session, pendingId, receipt });
       },
     };
-    if (!isWatched) return fates;
-    return { ...fates, event: (body: EventBody, seq: number) => gathered.tell({ session, at, seq, ...body }) };
+    const said = isListened
+      ? { said: (logged: Said) => gathered.say(session, historyMessage(actor.state, logged)) }
+      : undefined;
+    if (!isWatched) return said === undefined ? fates : { ...fates, ...said };
+    return { ...fates, ...said, event: (body: EventBody, seq: number) => gathered.tell({ session, at, seq, ...body }) };
   }
 
   #afterTurn(actor: SessionActor): void {
@@ -635,6 +666,8 @@ export class Shard {
     // An idle session that could start a turn, and did not, was not admitted.
     if (hasAgent && isWaiting(state)) this.#queued.add(actor.id);
     else this.#queued.delete(actor.id);
+    // Operations on its history come first, and wake it themselves.
+    if (this.edits.holds(actor)) this.#queued.delete(actor.id);
     if (state.exit !== undefined && this.waiters.hasExit(actor.id)) this.#gathered.end(actor);
     if (this.waiters.hasCompression(actor.id) && state.current?.compaction === undefined)
       this.#gathered.compress(actor.id);
@@ -681,6 +714,17 @@ export class Shard {
     if (on) this.#watched.add(sessionId);
     else this.#watched.delete(sessionId);
     this.#models.watched(sessionId);
+  }
+
+  /** Starts or stops telling what is said in a session. */
+  listen(sessionId: string, on: boolean): void {
+    if (on) this.#listened.add(sessionId);
+    else this.#listened.delete(sessionId);
+  }
+
+  /** Sessions kept in memory by transient messages. */
+  get transientSessions(): number {
+    return this.#transient.size;
   }
 
   #isWatched(sessionId: string): boolean {
@@ -753,6 +797,8 @@ export class Shard {
   /** Forgets an actor whose state is not that of the log. What runs for it is given up. */
   #drop(actor: SessionActor): void {
     this.#hot.delete(actor.id);
+    this.#transient.delete(actor);
+    this.edits.refuse(actor, this.#degraded ?? editLost());
     this.#quiet.delete(actor);
     this.#live.delete(actor);
     this.#queued.delete(actor.id);
@@ -979,6 +1025,7 @@ export class Shard {
     }
     await Promise.all([this.#modelPool.close(), this.#toolPool.close()]);
     this.#checkpointer.close(this.#hot.values());
+    this.edits.refuseAll(new TroupeError('cancelled', 'the runtime was closed: the operation was not done'));
     this.waiters.closed();
     await this.parts.journal.close();
   }
@@ -1013,6 +1060,14 @@ function isPatient(gathered: TurnGathering, late: readonly ActorEffect[], reply:
   if (reply !== undefined && reply.isPatient !== true) return false;
   return !gathered.hasSomething && late.every(({ effect }) => effect.type === 'accepted');
 }
+
+/** The session was read again from its log, or is gone, before the operation was done. */
+function editLost(): TroupeError {
+  return new TroupeError('cancelled', 'the session left memory: the operation was not done', { retryable: true });
+}
+
+/** What was said at once, as its logged messages. */
+type Said = Parameters<NonNullable<Observer['said']>>[0];
 
 function storeError(error: Error): StoreFullError {
   if (error instanceof StoreFullError) return error;

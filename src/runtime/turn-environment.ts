@@ -1,6 +1,7 @@
 /** What `decide` is given of the world, one object a shard: it is filled anew for each step and never kept by who reads it. */
 import type { Limits } from '../base/bounds.ts';
 import type { Settings } from '../base/settings.ts';
+import type { TransientMessage } from '../session/history/edit-request.ts';
 import type { AgentFacts, Environment } from '../session/inputs.ts';
 
 /** What stays the same from step to step. */
@@ -24,6 +25,7 @@ export class TurnEnvironment implements Environment {
   random = 0;
   agent: AgentFacts;
   admits = false;
+  transients: readonly TransientMessage[] | undefined;
 
   /** `nobody`: the facts until a step has some. */
   constructor(lasting: LastingSurroundings, nobody: AgentFacts) {

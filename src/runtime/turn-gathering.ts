@@ -1,5 +1,6 @@
 /** What one turn gathered for the time after its flush. A list is made when there is something for it: most turns have little. */
 import type { SessionActor } from '../../actors/session-actor.ts';
+import type { HistoryMessage } from '../base/history-message.ts';
 import type { SessionEvent } from '../events/event.ts';
 import type { ReceiptState } from '../session/state.ts';
 
@@ -17,6 +18,8 @@ export class TurnGathering {
   promoted: Fate[] | undefined;
   /** Children that have an exit which somebody waits for. */
   exits: SessionActor[] | undefined;
+  /** What was said in sessions that somebody listens to. */
+  said: { readonly session: string; readonly messages: HistoryMessage[] }[] | undefined;
 
   /** Sessions whose compression is over, which somebody waits for. */
   compressions: string[] | undefined;
@@ -28,13 +31,21 @@ export class TurnGathering {
       this.settled !== undefined ||
       this.promoted !== undefined ||
       this.exits !== undefined ||
-      this.compressions !== undefined
+      this.compressions !== undefined ||
+      this.said !== undefined
     );
   }
 
   tell(event: SessionEvent): void {
     if (this.events === undefined) this.events = [event];
     else this.events.push(event);
+  }
+
+  say(session: string, message: HistoryMessage): void {
+    this.said ??= [];
+    const last = this.said.at(-1);
+    if (last?.session === session) last.messages.push(message);
+    else this.said.push({ session, messages: [message] });
   }
 
   settle(fate: Fate): void {

@@ -5,14 +5,20 @@
  * Pure but linear: the state given is consumed and returned changed, since copying the messages at each record would make
  * a half-step cost its history. Who needs the state before folds again. Keeps S1 to S6 of `state.ts`.
  */
-import { CHILDREN_LISTED_MAX, DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX, RECEIPTS_REMEMBERED_MAX } from '../base/bounds.ts';
+import {
+  CHILDREN_LISTED_MAX,
+  DEAD_LETTERS_MAX,
+  EDIT_KEYS_REMEMBERED_MAX,
+  KEYS_REMEMBERED_MAX,
+  RECEIPTS_REMEMBERED_MAX,
+} from '../base/bounds.ts';
 import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf, type Usage } from '../base/messages.ts';
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { answerText } from './answer.ts';
 import { applyCompaction, noteFailedCompaction } from './history/apply-compaction.ts';
-import { applyEdit } from './history/apply-edit.ts';
+import { applyEdit, type EditOutcome } from './history/apply-edit.ts';
 import { showBranch } from './history/branch.ts';
 import { plantSeed } from './history/fork-seed.ts';
 import {
@@ -47,7 +53,11 @@ export interface Observer {
   readonly settled?: ((pendingId: number, receipt: ReceiptState) => void) | undefined;
   /** An accepted entry was promoted into the log. */
   readonly promoted?: ((pendingId: number) => void) | undefined;
+  /** Something was said: an answer, a result, or what an embedder added. The logged messages of it, first one first. */
+  readonly said?: ((logged: readonly [LoggedMessage, ...LoggedMessage[]]) => void) | undefined;
 }
+
+type Edited = Extract<SessionRecord, { type: 'edited' }>;
 
 /** Whoever a message comes from when it does not say. */
 const USER: Source = Object.freeze({ type: 'user' });
@@ -323,6 +333,7 @@ export class Fold {
     }
     const firstSeq = state.nextMessageSeq;
     for (const draft of drafts) this.#append(draft);
+    if (group[0].type === 'tool_response') this.#said(1);
     if (group[0].type === 'subagent') this.#showChild(group[0].source.name);
     const messageSeq = drafts.length === 1 ? firstSeq : group[0].seed;
     for (const entry of group) {
@@ -336,6 +347,13 @@ export class Fold {
       this.#observer?.promoted?.(entry.id);
     }
     return messageSeq;
+  }
+
+  /** Tells of the last `count` messages as one thing that was said. */
+  #said(count: number): void {
+    if (count === 0 || this.#observer?.said === undefined) return;
+    const [first, ...others] = this.#state.messages.slice(-count);
+    if (first !== undefined) this.#observer.said([first, ...others]);
   }
 
   /** Puts a message at the end and tells of it. */
@@ -461,6 +479,7 @@ export class Fold {
   /** The messages of an answer; its usage stands on the first of them, so that a turn without text keeps it (Δ17). */
   #appendAnswer(record: Extract<SessionRecord, { type: 'responded' }>, text: string): void {
     const state = this.#state;
+    const before = state.messages.length;
     let isFirst = true;
     if (text.trim() !== '') {
       this.#appendPart({ type: 'agent_message', content: text, tokens: estimateTokens(text) }, record, isFirst);
@@ -493,6 +512,7 @@ export class Fold {
       const content = record.content;
       this.#appendPart({ type: 'agent_message', content, tokens: estimateContent(content) }, record, isFirst);
     }
+    this.#said(state.messages.length - before);
   }
 
   /** One message of an answer: the first carries the blocks and the usage of all of it. */
@@ -641,6 +661,7 @@ export class Fold {
       success: false,
       source: { type: 'tool', name: call.name },
     });
+    this.#said(1);
   }
 
   #spawned(record: Extract<SessionRecord, { type: 'spawned' }>): void {
@@ -724,7 +745,9 @@ export class Fold {
   /** One edit is one event: of one message as what it is, of several as one that names them all. */
   #edited(record: Extract<SessionRecord, { type: 'edited' }>): void {
     const state = this.#state;
-    const { removed, added, updated, opensEpoch } = applyEdit(state, record, this.#at, (draft) => this.#place(draft));
+    const { removed, added, updated, groups, opensEpoch } = applyEdit(state, record, this.#at, (draft) =>
+      this.#place(draft),
+    );
     if (opensEpoch) {
       this.#openEpoch();
       // What was thought in the round that is still open was thought about what is sent with it again (R20).
@@ -733,9 +756,12 @@ export class Fold {
     }
     const given = [...added, ...updated].some((message) => message.history?.taskId !== undefined);
     if (given) this.#adoptTasks(added);
-    this.#tellEdit(record.operation, removed, added, updated);
+    this.#rememberEdit(record);
+    this.#tellEdit(record, { removed, added, updated });
     // A message may say that it belongs to another branch than the one shown.
     if (given) this.#showBranch(record.operation);
+    if (record.silent === false && this.#observer?.said !== undefined)
+      for (const group of groups) this.#observer.said(group);
   }
 
   /** A history with tasks of its own comes into a session that had none. */
@@ -747,24 +773,27 @@ export class Fold {
     adoptTasks(tasks, highest, nextMessageSeq, this.#at);
   }
 
-  #tellEdit(
-    operation: string,
-    removed: readonly LoggedMessage[],
-    added: readonly LoggedMessage[],
-    updated: readonly LoggedMessage[],
-  ): void {
+  #rememberEdit({ key, fingerprint = '', value }: Edited): void {
+    if (key === undefined) return;
+    const keys = this.#state.editKeys ?? new Map();
+    this.#state.editKeys = keys;
+    keys.set(key, value === undefined ? { fingerprint } : { fingerprint, value });
+    forgetOldest(keys, EDIT_KEYS_REMEMBERED_MAX);
+  }
+
+  #tellEdit(record: Edited, { removed, added, updated }: Pick<EditOutcome, 'removed' | 'added' | 'updated'>): void {
     if (!this.#counts()) return;
     const [only] = [...removed, ...added, ...updated];
     if (only === undefined || removed.length + added.length + updated.length > 1) {
       this.#tell({
         type: 'history.changed',
-        operation,
+        operation: record.operation,
         removed: removed.map((message) => message.seq),
         created: added.map(publicMessage),
         updated: updated.map(publicMessage),
       });
     } else if (removed.length > 0) {
-      this.#tell({ type: 'message.removed', messageSeq: only.seq, reason: operation });
+      this.#tell({ type: 'message.removed', messageSeq: only.seq, reason: record.operation });
     } else {
       this.#tell({ type: added.length > 0 ? 'message.created' : 'message.updated', message: publicMessage(only) });
     }

@@ -1,5 +1,6 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
+import { isBlank } from '../base/messages.ts';
 import { callOrEvaluate } from './call-effect.ts';
 import { failureDecision } from './decide-answer.ts';
 import { decideCompaction } from './decide-compression.ts';
@@ -84,10 +85,28 @@ function claim(state: SessionState, selection: Selection, environment: Environme
       : { type: 'claimed', halfStep, entries };
   const opening = openingRecords(state, selection, environment);
   const epoch = state.epoch + epochsOpened(opening);
+  const goOn = needsWord(state, selection) ? GO_ON : NO_RECORDS;
   return {
-    records: opening.length === 0 ? [claimed] : [...opening, claimed],
+    records: opening.length === 0 && goOn.length === 0 ? [claimed] : [...opening, ...goOn, claimed],
     effects: [callOrEvaluate(state, environment, halfStep, epoch)],
   };
+}
+
+/** What a request ends with that would end with words an embedder put into the assistant's mouth: it must end with a user's. */
+const GO_ON: readonly SessionRecord[] = [{ type: 'noted', content: 'Go on.' }];
+
+/** Nothing is promoted that a user says, and the last words were added to the history. */
+function needsWord(state: SessionState, { background, steers, riders }: Selection): boolean {
+  if (background.length > 0 || steers.length > 0 || riders.some((entry) => entry.seed === undefined)) return false;
+  let index = state.messages.length - 1;
+  for (let message = state.messages[index]; message !== undefined; message = state.messages[index]) {
+    // What is sent elsewhere, or not at all, is not what the request ends with.
+    const isSilent = message.type === 'tool_response' || message.prompt === true;
+    if (!isSilent && (message.type !== 'user_message' || !isBlank(message.content))) break;
+    index -= 1;
+  }
+  const last = state.messages[index];
+  return last?.type === 'agent_message' && last.history !== undefined;
 }
 
 /** What a half-step writes before its claim, each of which opens an epoch: a changed agent, an eviction. */

@@ -23,6 +23,7 @@ import { decideEscalation, decideRestart, decideRestartLater, reportFailure } fr
 import { decideDispatch, decideToolFinished } from './decide-tools.ts';
 import { type Decision, NOTHING, WAKE } from './decision.ts';
 import { healExpired } from './healing.ts';
+import { decideEdit } from './history/decide-edit.ts';
 import { decideFork, decideForked } from './history/decide-fork.ts';
 import { decideStartTask, decideSwitch, decideUndo } from './history/decide-tasks.ts';
 import type { Environment, Input } from './inputs.ts';
@@ -101,6 +102,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
     }
     case 'compress':
       return decideCompress(state, input, environment);
+    case 'edit':
+      return decideEdit(state, input, environment);
     case 'refine': {
       const known = state.messages.find((message) => message.seq === input.messageSeq);
       if (known === undefined || known.tokens === input.tokens) return NOTHING;

@@ -4,6 +4,7 @@ import type { Limits } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import type { Usage } from '../base/messages.ts';
 import type { CompressionSettings, Settings } from '../base/settings.ts';
+import type { EditRequest, TransientMessage } from './history/edit-request.ts';
 import type { ForkSeed } from './history/fork-seed.ts';
 import type { Entry, Replies, SessionRecord } from './records.ts';
 
@@ -55,6 +56,8 @@ export interface Environment {
   readonly isSupervised?: () => boolean;
   /** A half-step may start now; false while too many sessions run (`limits.liveSessions`) and while closing. */
   readonly admits: boolean;
+  /** Messages of this session that are shown and never stored; missing: none. */
+  readonly transients?: readonly TransientMessage[] | undefined;
   /** A session of this id exists, whoever made it. */
   readonly exists: (sessionId: string) => boolean;
 }
@@ -129,7 +132,9 @@ export type Input =
   | { readonly type: 'forked'; readonly record: Extract<SessionRecord, { type: 'forked' }> }
   /** Compress now, if it is worth it; `force`: from the lower bounds on. */
   | { readonly type: 'compress'; readonly force: boolean }
-  | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number };
+  | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number }
+  /** One operation on the history; never while a model call is out: see `edit-gate.ts`. */
+  | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
 
 /** What a new child starts from. */
 export interface ChildSeed {
@@ -178,6 +183,8 @@ export type Effect =
   | { readonly type: 'cancelTool'; readonly callId: string; readonly reason: string }
   | { readonly type: 'retryLater'; readonly halfStep: number; readonly attempt: number; readonly delayMs: number }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
+  /** The session's transient messages from now on. */
+  | { readonly type: 'transients'; readonly list: readonly TransientMessage[] }
   | { readonly type: 'accepted'; readonly pendingId: number; readonly seq: number; readonly duplicate: boolean }
   | { readonly type: 'spawned'; readonly child: string; readonly name: string; readonly duplicate: boolean }
   | { readonly type: 'result'; readonly value: unknown }

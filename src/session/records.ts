@@ -143,7 +143,15 @@ export type SessionRecord =
       readonly updated?: readonly { readonly seq: number; readonly message: HistoryMessage }[];
       /** Messages that come; `after`: the seq they stand behind, 0 for the head; missing: at the end. */
       readonly added?: readonly { readonly message: HistoryMessage; readonly after?: number }[];
+      /** Messages whose metadata changes: nothing that is sent. */
+      readonly annotated?: readonly { readonly seq: number; readonly message: HistoryMessage }[];
       readonly reason?: string;
+      /** Callbacks for new messages are not told. */
+      readonly silent?: boolean;
+      /** Idempotency key of the operation, the fingerprint of its arguments, and its outcome. */
+      readonly key?: string;
+      readonly fingerprint?: string;
+      readonly value?: unknown;
     }
   /** A task begins below another and becomes active, at the end of the running turn where there is one. */
   | { readonly type: 'taskStarted'; readonly id: number; readonly parent: number; readonly title?: string }

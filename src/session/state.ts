@@ -238,6 +238,8 @@ export interface SessionState {
   current: CurrentCall | undefined;
   turn: RunningTurn | undefined;
   keys: Map<string, { readonly id: number; readonly fingerprint: string; readonly seq: number }>;
+  /** Outcomes of keyed history operations, oldest first; undefined until there is one. */
+  editKeys: Map<string, { readonly fingerprint: string; readonly value?: unknown }> | undefined;
   receipts: Map<number, ReceiptState>;
   /** Ids of settled receipts still at hand, oldest first. */
   settled: number[];
@@ -307,6 +309,7 @@ export function emptyState(id: string): SessionState {
     current: undefined,
     turn: undefined,
     keys: new Map(),
+    editKeys: undefined,
     receipts: new Map(),
     settled: [],
     children: new Map(),
@@ -328,6 +331,7 @@ export function snapshotState(state: SessionState): string {
     openCalls: [...state.openCalls],
     callIds: [...state.callIds],
     keys: [...state.keys],
+    editKeys: state.editKeys === undefined ? undefined : [...state.editKeys],
     receipts: [...state.receipts],
     children: [...state.children],
     childNames: [...state.childNames],
@@ -345,6 +349,7 @@ export function restoreState(text: string): SessionState {
       | 'openCalls'
       | 'callIds'
       | 'keys'
+      | 'editKeys'
       | 'receipts'
       | 'children'
       | 'childNames'
@@ -361,6 +366,7 @@ export function restoreState(text: string): SessionState {
     openCalls: new Map(plain.openCalls),
     callIds: new Set(plain.callIds),
     keys: new Map(plain.keys),
+    editKeys: plain.editKeys === undefined ? undefined : new Map(plain.editKeys),
     receipts: new Map(plain.receipts),
     children: new Map(plain.children),
     childNames: new Set(plain.childNames),

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { ContentBlock } from '../../src/base/messages.ts';
 import { checkRequest, fatalOf, type Violation } from '../../src/context/legality.ts';
 import {
+  MISSING_RESULT,
   OPENING_TEXT,
   type RenderedMessage,
   type RenderOptions,
@@ -36,6 +37,10 @@ function rendered(machine: Machine, options: RenderOptions = PLAIN): readonly Re
 /** The result blocks of a rendered message. */
 function resultsOf(message: RenderedMessage | undefined): readonly unknown[] {
   return Array.isArray(message?.content) ? message.content.filter((block) => block.type === 'tool_result') : [];
+}
+
+function missing(callId: string): ContentBlock {
+  return { type: 'tool_result', tool_use_id: callId, content: MISSING_RESULT, is_error: true };
 }
 
 const REPLY = { type: 'subagent', source: { type: 'subagent', name: 'sleuth' } } as const;
@@ -120,14 +125,15 @@ describe('rendering', () => {
     ]);
   });
 
-  it('F086 R01 R04: a call without its response is left out, and a response without its call', () => {
+  it('F086 R01 R04: a call without its response is sent with a notice, a response without its call is left out', () => {
     const machine = startedSession({ sent: 'go' });
     machine.answer([text('looking'), call('a', 'bash'), call('b', 'bash')]);
     machine.input({ type: 'pause' });
     machine.finish('a');
     expect(rendered(machine)).toEqual([
       { role: 'user', content: 'go' },
-      { role: 'assistant', content: [text('looking')] },
+      { role: 'assistant', content: [text('looking'), call('a', 'bash'), call('b', 'bash')] },
+      { role: 'user', content: [missing('a'), missing('b')] },
     ]);
     machine.input({ type: 'resume' });
     machine.finish('b');
@@ -137,8 +143,12 @@ describe('rendering', () => {
     expect(renderMessages(withoutCalls, PLAIN)).toEqual([{ role: 'user', content: 'go' }]);
   });
 
-  it('F086 R10: an answer of unanswered calls alone leaves nothing behind', () => {
-    expect(rendered(executingSession({ a: 'bash' }))).toEqual([{ role: 'user', content: 'go' }]);
+  it('F086 R10: an answer of unanswered calls alone is sent with a notice for each', () => {
+    expect(rendered(executingSession({ a: 'bash' }))).toEqual([
+      { role: 'user', content: 'go' },
+      { role: 'assistant', content: [call('a', 'bash')] },
+      { role: 'user', content: [missing('a')] },
+    ]);
   });
 
   it('F030 F114: a delivery is a pair, a call with its result', () => {

@@ -8,6 +8,7 @@
  *  H3 an edit that changes or moves anything before the end opens an epoch (A8); one that only adds at the end does not.
  */
 
+import type { HistoryMessage } from '../../base/history-message.ts';
 import type { MessageDraft } from '../promotion.ts';
 import type { SessionRecord } from '../records.ts';
 import type { LoggedMessage, SessionState } from '../state.ts';
@@ -20,6 +21,8 @@ export interface EditOutcome {
   readonly removed: readonly LoggedMessage[];
   readonly added: readonly LoggedMessage[];
   readonly updated: readonly LoggedMessage[];
+  /** The added messages, those of one history message together. */
+  readonly groups: readonly (readonly [LoggedMessage, ...LoggedMessage[]])[];
   /** Something before the end changed: a new epoch opens. */
   readonly opensEpoch: boolean;
 }
@@ -33,18 +36,27 @@ export function applyEdit(
 ): EditOutcome {
   const removed = remove(state, record.removed ?? []);
   const updated = (record.updated ?? []).flatMap(({ seq, message }) => replace(state, seq, loggedForm(message), at));
+  const annotated = (record.annotated ?? []).map(({ seq, message }) => annotate(state, seq, message));
   const added: LoggedMessage[] = [];
+  const groups: (readonly [LoggedMessage, ...LoggedMessage[]])[] = [];
   /** The last message this edit put behind another: the next goes behind that one. */
   const behind = new Map<number, number>();
   for (const { message, after } of record.added ?? []) {
     const parts = withFreeIds(state, loggedForm(message));
+    let group: readonly LoggedMessage[];
     if (after === undefined) {
-      for (const part of parts) added.push(append(part));
+      group = parts.map(append);
     } else {
-      const placed = insert(state, behind.get(after) ?? after, parts, at);
-      behind.set(after, placed[0]?.seq ?? after);
-      added.push(...placed);
+      group = insert(state, behind.get(after) ?? after, parts, at);
+      behind.set(after, group[0]?.seq ?? after);
     }
+    for (const part of group) {
+      added.push(part);
+      // A call that is answered by hand is open no more (S4).
+      if (part.type === 'tool_response' && part.toolUseId !== undefined) state.openCalls.delete(part.toolUseId);
+    }
+    const [first, ...others] = group;
+    if (first !== undefined) groups.push([first, ...others]);
     reserveSeq(state, message.id);
   }
   const touchesPrompt = [...removed, ...added, ...updated].some((message) => message.prompt === true);
@@ -52,7 +64,8 @@ export function applyEdit(
   return {
     removed,
     added,
-    updated,
+    updated: [...updated, ...annotated],
+    groups,
     opensEpoch:
       removed.length > 0 ||
       updated.length > 0 ||
@@ -89,6 +102,16 @@ function leave(state: SessionState, message: LoggedMessage): void {
 function enter(state: SessionState, message: LoggedMessage): void {
   state.tokens += message.tokens;
   if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
+}
+
+/** Other metadata for a message: what is sent of it stays as it is, byte for byte. */
+function annotate(state: SessionState, seq: number, message: HistoryMessage): LoggedMessage {
+  const index = state.messages.findIndex((each) => each.seq === seq);
+  const known = state.messages[index];
+  if (known === undefined) throw new Error(`H1: a note on message ${seq}, which is not there`);
+  const noted: LoggedMessage = { ...known, history: message };
+  state.messages[index] = noted;
+  return noted;
 }
 
 /** Puts other parts where a message stood. Parts of the same kind and call keep their seq, more get new ones. */
@@ -132,21 +155,30 @@ function replace(
   return placed;
 }
 
-/** Parts whose calls have ids no other call of the window has: an import may repeat one, a request may not (R05). */
+/**
+ * Parts whose calls have ids no other call of the window has, nor of the same message: an import may repeat one, a request may
+ * not (R05).
+ */
 function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): readonly MessageDraft[] {
-  const renamed = new Map<string, string>();
-  for (const { type, toolUseId } of parts) {
-    if (type !== 'tool_call' || toolUseId === undefined || !isTaken(state, toolUseId)) continue;
-    let copy = 2;
-    while (isTaken(state, `${toolUseId}_${copy}`)) copy += 1;
-    renamed.set(toolUseId, `${toolUseId}_${copy}`);
-  }
-  if (renamed.size === 0) return parts;
-  return parts.map((part): MessageDraft => {
-    const id = part.type === 'tool_call' ? renamed.get(part.toolUseId ?? '') : undefined;
-    const blocks = part.blocks?.map((block) =>
-      block.type === 'tool_use' ? { ...block, id: renamed.get(block.id) ?? block.id } : block,
-    );
+  const own = new Set<string>();
+  const ids = parts.map(({ type, toolUseId }) => {
+    if (type !== 'tool_call' || toolUseId === undefined) return undefined;
+    let id = toolUseId;
+    for (let copy = 2; isTaken(state, id) || own.has(id); copy += 1) id = `${toolUseId}_${copy}`;
+    own.add(id);
+    return id;
+  });
+  if (parts.every((part, index) => ids[index] === undefined || ids[index] === part.toolUseId)) return parts;
+  // The calls among the blocks are those of the parts, in order.
+  const inOrder = ids.filter((id) => id !== undefined);
+  return parts.map((part, index): MessageDraft => {
+    const id = ids[index];
+    let next = 0;
+    const blocks = part.blocks?.map((block) => {
+      if (block.type !== 'tool_use') return block;
+      next += 1;
+      return { ...block, id: inOrder[next - 1] ?? block.id };
+    });
     return { ...part, ...(id === undefined ? {} : { toolUseId: id }), ...(blocks === undefined ? {} : { blocks }) };
   });
 }
@@ -193,9 +225,14 @@ function takeSeq(state: SessionState): number {
 
 const OWN_ID = /^m([1-9]\d{0,14})$/;
 
+/** The number an id of our own form names; 0 for any other. */
+export function ownSeq(id: string): number {
+  const match = OWN_ID.exec(id);
+  return match === null ? 0 : Number(match[1]);
+}
+
 /** An id that looks like one of ours is never made a second time (H2). */
 function reserveSeq(state: SessionState, id: string): void {
-  const match = OWN_ID.exec(id);
-  const seq = match === null ? 0 : Number(match[1]);
+  const seq = ownSeq(id);
   if (seq >= state.nextMessageSeq) state.nextMessageSeq = seq + 1;
 }

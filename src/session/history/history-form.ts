@@ -40,6 +40,14 @@ export function historyMessages(state: SessionState): readonly HistoryMessage[] 
   return historyEntries(state).map((entry) => entry.message);
 }
 
+/** One history message of the logged messages that stand for it. */
+export function historyMessage(
+  state: SessionState,
+  logged: readonly [LoggedMessage, ...LoggedMessage[]],
+): HistoryMessage {
+  return historyForm(logged, taskAt(state, logged[0]));
+}
+
 /** The id of a logged message: the one it was given, else one made of its number. */
 export function messageId(message: LoggedMessage): string {
   const given = message.history?.id;

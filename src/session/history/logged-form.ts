@@ -8,6 +8,7 @@ import { isRecord } from '../../base/json.ts';
 import type { ContentBlock, ToolUseBlock } from '../../base/messages.ts';
 import type { MessageDraft } from '../promotion.ts';
 import { callLabel, estimateCall, estimateContent, estimateTokens } from '../tokens.ts';
+import { withoutHoles } from './to-api.ts';
 
 /** Reasoning parts of this format are blocks of the Messages API. */
 export const REASONING_FORMAT = 'anthropic';
@@ -29,7 +30,7 @@ export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...
       return [
         {
           type: 'user_message',
-          content: message.content,
+          content: withoutHoles(message.content),
           tokens: estimateContent(message.content),
           source: { type: 'user' },
           history: message,
@@ -46,7 +47,7 @@ function toolResponse(message: ToolMessage): MessageDraft {
   const name = wireName(message.name);
   return {
     type: 'tool_response',
-    content: message.content,
+    content: withoutHoles(message.content),
     tokens: estimateContent(message.content),
     toolUseId: wireId(message.toolCallId),
     toolName: name,

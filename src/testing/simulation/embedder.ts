@@ -184,6 +184,7 @@ export class Embedder {
     if (chance < 0.22) return this.#recall(session);
     if (chance < 0.32) return this.#look(session);
     if (chance < 0.35) return this.#read(session);
+    if (chance < 0.4) return this.#edit(session);
     return this.#send(session);
   }
 
@@ -363,6 +364,30 @@ export class Embedder {
       if (!process.isAlive) return;
       trace(`deleted ${victim}: ${wasThere}`);
       ledger.deleted.set(victim, wasThere);
+    });
+  }
+
+  // ---- history ------------------------------------------------------------------------------------------------------
+
+  /** Changes the history at whatever moment: what was acknowledged must be in it, or out of it, from then on. */
+  #edit(session: string): Promise<void> {
+    const { runtime, ledger, process, trace } = this.#parts;
+    const { history } = runtime.session(session, agentOfSession(session));
+    const uid = this.#uid('note');
+    return this.#attempt('edit', async () => {
+      if (this.#random.chance(0.2)) await history.discardPendingToolCalls();
+      if (this.#random.chance(0.2)) await history.replaceSystemPrompt(`You are ${uid}.`);
+      const role = this.#random.chance(0.7) ? 'user' : 'assistant';
+      const { id } = await history.append({ role, content: uid }, { key: uid });
+      if (!process.isAlive) return;
+      trace(`noted ${uid} in ${session} as ${id}`);
+      if ((await history.append({ role, content: uid }, { key: uid })).id !== id)
+        ledger.violate('duplicated', `key ${uid} added a second message to ${session}`);
+      if (this.#random.chance(0.3)) await history.update({ id }, { content: `${uid} changed` });
+      if (!this.#random.chance(0.5)) return;
+      const removed = await history.remove({ id });
+      if (removed !== null && (await history.remove({ id })) !== null && process.isAlive)
+        ledger.violate('failed', `${uid} was removed from ${session} twice`);
     });
   }
 

@@ -1,0 +1,50 @@
+/** Results that come inside a user's message, as the Messages API has them: here each is a `tool` message. Pure. */
+import type { HistoryDraft } from '../../base/history-message.ts';
+import type { ContentBlock } from '../../base/messages.ts';
+import { textOf } from '../../base/messages.ts';
+import type { HistoryEntry } from './history-form.ts';
+import { callsOf } from './repair.ts';
+
+/** The messages with every carried result taken out of its carrier; what else a carrier holds follows as a user's message. */
+export function expandResults(
+  drafts: readonly HistoryDraft[],
+  known: readonly HistoryEntry[],
+): readonly HistoryDraft[] {
+  if (!drafts.some((draft) => draft.role === 'user' && carried(draft).length > 0)) return drafts;
+  const names = new Map<string, string>();
+  for (const { message } of known) for (const call of callsOf(message)) names.set(call.callId, call.name);
+  return drafts.flatMap((draft) => {
+    if (draft.role === 'assistant' && Array.isArray(draft['toolCalls'])) {
+      for (const call of draft['toolCalls']) names.set(String(call.callId), String(call.name));
+    }
+    return draft.role === 'user' ? expanded(draft, names) : [draft];
+  });
+}
+
+function carried(draft: HistoryDraft): readonly Extract<ContentBlock, { type: 'tool_result' }>[] {
+  const content = draft['content'];
+  if (!Array.isArray(content)) return [];
+  return (content as readonly ContentBlock[]).filter((block) => block.type === 'tool_result');
+}
+
+function expanded(draft: HistoryDraft, names: ReadonlyMap<string, string>): readonly HistoryDraft[] {
+  const results = carried(draft);
+  if (results.length === 0) return [draft];
+  const { id, content, ...fields } = draft;
+  const others = (content as readonly ContentBlock[]).filter((block) => block.type !== 'tool_result');
+  const messages: HistoryDraft[] = results.map((block) => {
+    const text = block.content ?? '';
+    return {
+      ...fields,
+      role: 'tool',
+      content: text,
+      toolCallId: block.tool_use_id,
+      name: names.get(block.tool_use_id) ?? '',
+      ...(block.is_error === true ? { error: textOf(text), errorType: 'execution_error' } : {}),
+    };
+  });
+  if (others.length > 0) messages.push({ ...fields, role: 'user', content: others });
+  const [first, ...rest] = messages;
+  // The id that was given names the first of them.
+  return first === undefined ? [] : [id === undefined ? first : { ...first, id }, ...rest];
+}

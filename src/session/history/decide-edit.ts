@@ -1,0 +1,135 @@
+/**
+ * An operation on the history as a step of its session: its record, and what it means for a round of tools under way. Pure.
+ *
+ * While a call of the model is out nothing is edited: the answer belongs to what was sent. While tools run an edit may take
+ * the calls they run for: those are cancelled, and a round of which no call is left ends its turn (S4, A7).
+ */
+import { errorShape, KeyReusedError, SessionBusyError, TroupeError } from '../../base/errors.ts';
+import { exitDecision } from '../decide-supervision.ts';
+import { type Decision, NO_RECORDS, WAKE } from '../decision.ts';
+import type { Effect, Environment, Input } from '../inputs.ts';
+import type { SessionRecord } from '../records.ts';
+import type { SessionState } from '../state.ts';
+import type { EditPlan, EditRecord } from './edit-draft.ts';
+import { planEdit } from './edit-plan.ts';
+import { loggedForm, wireId } from './logged-form.ts';
+
+/** What a call is answered whose assistant message was taken out. */
+const CALL_GONE = 'the call was taken out of the history';
+
+/** One operation: its outcome as a `result`, or `refused`. */
+export function decideEdit(
+  state: SessionState,
+  input: Extract<Input, { type: 'edit' }>,
+  environment: Environment,
+): Decision {
+  const { request, key, fingerprint = '' } = input;
+  const known = key === undefined ? undefined : state.editKeys?.get(key);
+  if (known !== undefined) {
+    if (known.fingerprint === fingerprint) return told({ type: 'result', value: known.value });
+    return refused(new KeyReusedError(`key ${JSON.stringify(key)} was used for another operation`, { data: { key } }));
+  }
+  if (state.state === 'awaiting') {
+    return refused(new SessionBusyError('the history is not edited while a model call is out'));
+  }
+  let plan: EditPlan;
+  try {
+    plan = planEdit(state, request, environment);
+  } catch (error) {
+    if (error instanceof TroupeError) return refused(error);
+    throw error;
+  }
+  const effects: Effect[] = [];
+  if (plan.transients !== undefined) effects.push({ type: 'transients', list: plan.transients });
+  const { record, value } = plan;
+  if (record === undefined) return { records: NO_RECORDS, effects: [...effects, { type: 'result', value }] };
+  const keyed: EditRecord =
+    key === undefined ? record : { ...record, key, fingerprint, ...(value === undefined ? {} : { value }) };
+  const after = afterEdit(state, record);
+  return {
+    records: [keyed, ...after.records],
+    effects: [...effects, ...after.effects, { type: 'result', value }, ...(state.state === 'executing' ? [WAKE] : [])],
+  };
+}
+
+/** What an edit means for calls that run, for results that wait, and for a task that was to start a turn. */
+function afterEdit(state: SessionState, record: EditRecord): Decision {
+  const records: SessionRecord[] = [];
+  const effects: Effect[] = [];
+  const removed = new Set(record.removed ?? []);
+  const gone = removedCalls(state, record, removed);
+  const over = new Set([...gone, ...answeredCalls(record)]);
+  for (const id of over) {
+    if (state.openCalls.has(id)) effects.push({ type: 'cancelTool', callId: id, reason: CALL_GONE });
+  }
+  let ends = false;
+  for (const { id, seed, type, toolUseId } of state.mailbox) {
+    if (type === 'tool_response' && toolUseId !== undefined && over.has(toolUseId)) {
+      records.push({ type: 'dropped', id, reason: CALL_GONE });
+    } else if (seed !== undefined && removed.has(seed)) {
+      // The task is gone: a half-step for it would be one about nothing.
+      records.push({ type: 'dropped', id, reason: 'its message was taken out of the history' });
+      ends = true;
+    }
+  }
+  if (state.state === 'executing' && isRoundOver(state, record, { gone, removed })) {
+    records.push({ type: 'closed', entries: [], reason: 'cancelled' });
+    ends = true;
+  }
+  if (!ends) return { records, effects };
+  const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
+  return { records: [...records, ...exit.records], effects: [...effects, ...exit.effects] };
+}
+
+/** Calls whose message leaves, or no longer has them. */
+function removedCalls(state: SessionState, record: EditRecord, removed: ReadonlySet<number>): ReadonlySet<string> {
+  const gone = new Set<string>();
+  for (const { seq, type, toolUseId } of state.messages) {
+    if (type === 'tool_call' && toolUseId !== undefined && removed.has(seq)) gone.add(toolUseId);
+  }
+  for (const { seq, message } of record.updated ?? []) {
+    const kept = new Set(loggedForm(message).map((part) => part.toolUseId));
+    for (const id of callsAt(state, seq)) if (!kept.has(id)) gone.add(id);
+  }
+  return gone;
+}
+
+/** The calls of the answer that begins at a seq. */
+function callsAt(state: SessionState, seq: number): readonly string[] {
+  const ids: string[] = [];
+  let index = state.messages.findIndex((message) => message.seq === seq);
+  for (let message = state.messages[index]; message !== undefined; message = state.messages[index]) {
+    if (message.seq !== seq && message.inAnswer !== true) break;
+    if (message.type === 'tool_call' && message.toolUseId !== undefined) ids.push(message.toolUseId);
+    index += 1;
+  }
+  return ids;
+}
+
+/** Calls the edit brings a result for. */
+function answeredCalls(record: EditRecord): readonly string[] {
+  return (record.added ?? []).flatMap(({ message }) => (message.role === 'tool' ? [wireId(message.toolCallId)] : []));
+}
+
+/** No call of the round is left that the model is owed a result of, or there is nothing left to send at all. */
+function isRoundOver(
+  state: SessionState,
+  record: EditRecord,
+  { gone, removed }: { readonly gone: ReadonlySet<string>; readonly removed: ReadonlySet<number> },
+): boolean {
+  if (gone.size > 0) {
+    const waiting = state.mailbox.flatMap(({ type, toolUseId }) => (type === 'tool_response' ? [toolUseId] : []));
+    const left = [...state.openCalls.keys(), ...waiting].some((id) => id !== undefined && !gone.has(id));
+    if (!left) return true;
+  }
+  const isEmpty = state.messages.every((message) => message.prompt === true || removed.has(message.seq));
+  return isEmpty && (record.added ?? []).every(({ message }) => message.role === 'system');
+}
+
+function told(effect: Effect): Decision {
+  return { records: NO_RECORDS, effects: [effect] };
+}
+
+function refused(error: TroupeError): Decision {
+  return told({ type: 'refused', error: errorShape(error) });
+}

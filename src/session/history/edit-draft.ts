@@ -1,0 +1,225 @@
+/**
+ * An edit while it is planned: what leaves, changes and comes, of the log's messages and of the transient ones. Reads a state,
+ * never changes it; what comes of it is one record, or none where nothing would change.
+ */
+import { HISTORY_MESSAGES_MAX, TRANSIENT_MESSAGES_MAX } from '../../base/bounds.ts';
+import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
+import type { HistoryDraft, HistoryMessage, MessageHandle } from '../../base/history-message.ts';
+import type { SessionRecord } from '../records.ts';
+import type { SessionState } from '../state.ts';
+import { ownSeq } from './apply-edit.ts';
+import type { TransientMessage } from './edit-request.ts';
+import type { HistoryEntry } from './history-form.ts';
+import { loggedForm } from './logged-form.ts';
+import { visibleEntries } from './transient.ts';
+
+/** The record of an edit. */
+export type EditRecord = Extract<SessionRecord, { type: 'edited' }>;
+
+/** What an edit comes to. */
+export interface EditPlan {
+  /** Missing: nothing of the log changes. */
+  readonly record?: EditRecord;
+  /** The transient messages from now on; missing: they stay. */
+  readonly transients?: readonly TransientMessage[];
+  /** What the caller is told; plain data. */
+  readonly value: unknown;
+}
+
+/** A message with its place in the log. */
+export interface NamedMessage {
+  readonly message: HistoryMessage;
+  readonly handle: MessageHandle;
+}
+
+const NONE: readonly TransientMessage[] = [];
+
+/** See the head of the file. Used within one call and dropped. */
+export class EditDraft {
+  readonly state: SessionState;
+  readonly now: number;
+  /** The visible history, transient messages included. */
+  readonly entries: readonly HistoryEntry[];
+  readonly #messageBytesMax: number;
+  readonly #removed: number[] = [];
+  readonly #updated: { readonly seq: number; readonly message: HistoryMessage }[] = [];
+  readonly #annotated: { readonly seq: number; readonly message: HistoryMessage }[] = [];
+  readonly #added: { readonly message: HistoryMessage; readonly after?: number }[] = [];
+  #transients: readonly TransientMessage[];
+  #changesTransients = false;
+  readonly #ids: Set<string>;
+  #nextSeq: number;
+
+  constructor(
+    state: SessionState,
+    world: {
+      readonly now: number;
+      readonly messageBytesMax: number;
+      readonly transients: readonly TransientMessage[] | undefined;
+    },
+  ) {
+    this.state = state;
+    this.now = world.now;
+    this.#messageBytesMax = world.messageBytesMax;
+    this.#transients = world.transients ?? NONE;
+    this.entries = visibleEntries(state, this.#transients);
+    this.#ids = new Set(this.entries.map((entry) => entry.message.id));
+    this.#nextSeq = state.nextMessageSeq;
+  }
+
+  /** A message leaves, with nothing but itself. */
+  remove(entry: HistoryEntry): void {
+    this.#ids.delete(entry.message.id);
+    if (isTransient(entry)) this.#setTransients(this.#transients.filter((each) => each.message !== entry.message));
+    else for (const { seq } of entry.logged) this.#removed.push(seq);
+  }
+
+  /** The results of calls leave, wherever they are. */
+  removeResults(callIds: ReadonlySet<string>): void {
+    if (callIds.size === 0) return;
+    for (const entry of this.entries) {
+      if (entry.message.role === 'tool' && callIds.has(entry.message.toolCallId)) this.remove(entry);
+    }
+  }
+
+  /** Another message stands in the place of one. */
+  update(entry: HistoryEntry, message: HistoryMessage): void {
+    this.#checkBytes(message);
+    if (isTransient(entry)) this.#replaceTransient(entry, message);
+    else this.#updated.push({ seq: entry.seq, message: stored(message) });
+  }
+
+  /** Other metadata for a message: nothing that is sent changes. */
+  annotate(entry: HistoryEntry, message: HistoryMessage): void {
+    this.#checkBytes(message);
+    if (isTransient(entry)) this.#replaceTransient(entry, message);
+    else this.#annotated.push({ seq: entry.seq, message: stored(message) });
+  }
+
+  /** A message comes, at the end or behind the logged message `after` (0: before all). Throws for an id that is taken. */
+  add(draft: HistoryDraft, after?: number): NamedMessage {
+    const named = this.#named(draft);
+    this.#added.push(after === undefined ? { message: named.message } : { message: named.message, after });
+    return named;
+  }
+
+  /** A message that is not stored comes, behind the last one. */
+  addTransient(draft: HistoryDraft): NamedMessage {
+    if (this.#transients.length >= TRANSIENT_MESSAGES_MAX) {
+      throw new LimitError(`a session has at most ${TRANSIENT_MESSAGES_MAX} transient messages`, {
+        data: { limit: 'transientMessages', value: this.#transients.length },
+      });
+    }
+    let count = this.#transients.length + 1;
+    while (draft.id === undefined && this.#ids.has(`t${count}`)) count += 1;
+    const id = this.#claim(draft.id ?? `t${count}`);
+    const message = complete(draft, id, this.now);
+    this.#checkBytes(message);
+    const removed = new Set(this.#removed);
+    const anchor = this.state.messages.findLast(({ seq }) => !removed.has(seq))?.seq ?? 0;
+    this.#setTransients([...this.#transients, { message, anchor }]);
+    return { message, handle: { id, seq: 0 } };
+  }
+
+  /** Every message leaves, transient ones too. */
+  clear(): void {
+    for (const entry of this.entries) this.remove(entry);
+  }
+
+  /** The edit as a plan; with `told` false nobody is told of what came. */
+  plan(operation: string, value: unknown, more: { readonly reason?: string; readonly told?: boolean } = {}): EditPlan {
+    if (this.#added.length > HISTORY_MESSAGES_MAX) {
+      throw new LimitError(`an operation brings at most ${HISTORY_MESSAGES_MAX} messages`, {
+        data: { limit: 'historyMessages', value: this.#added.length },
+      });
+    }
+    const changes = this.#removed.length + this.#updated.length + this.#annotated.length + this.#added.length;
+    const transients = this.#changesTransients ? { transients: this.#transients } : {};
+    if (changes === 0) return { value, ...transients };
+    const record: EditRecord = {
+      type: 'edited',
+      operation,
+      ...(this.#removed.length === 0 ? {} : { removed: this.#removed }),
+      ...(this.#updated.length === 0 ? {} : { updated: this.#updated }),
+      ...(this.#annotated.length === 0 ? {} : { annotated: this.#annotated }),
+      ...(this.#added.length === 0 ? {} : { added: this.#added }),
+      ...(more.reason === undefined ? {} : { reason: more.reason }),
+      ...(more.told === true ? { silent: false } : {}),
+    };
+    return { record, value, ...transients };
+  }
+
+  /** The message with its id and time, and the seq it will have: what `applyEdit` gives it. */
+  #named(draft: HistoryDraft): NamedMessage {
+    const seq = this.#nextSeq;
+    let own = `m${seq}`;
+    for (let copy = 2; draft.id === undefined && this.#ids.has(own); copy += 1) own = `m${seq}.${copy}`;
+    const id = this.#claim(draft.id ?? own);
+    const message = stored(complete(draft, id, this.now));
+    this.#checkBytes(message);
+    this.#nextSeq = Math.max(seq + loggedForm(message).length, ownSeq(id) + 1);
+    return { message, handle: { id, seq } };
+  }
+
+  /** Ids that are going to be given, so that none is made for a message before them. */
+  reserve(drafts: readonly HistoryDraft[]): void {
+    const given = new Set<string>();
+    for (const { id } of drafts) {
+      if (id === undefined) continue;
+      if (this.#ids.has(id) || given.has(id)) throw taken(id);
+      given.add(id);
+    }
+    this.#reserved = given;
+    for (const id of given) this.#ids.add(id);
+  }
+
+  #reserved: Set<string> | undefined;
+
+  #claim(id: string): string {
+    if (this.#reserved?.delete(id) === true) return id;
+    if (this.#ids.has(id)) throw taken(id);
+    this.#ids.add(id);
+    return id;
+  }
+
+  #replaceTransient(entry: HistoryEntry, message: HistoryMessage): void {
+    this.#setTransients(
+      this.#transients.map((each) => (each.message === entry.message ? { message, anchor: each.anchor } : each)),
+    );
+  }
+
+  #setTransients(list: readonly TransientMessage[]): void {
+    this.#transients = list;
+    this.#changesTransients = true;
+  }
+
+  #checkBytes(message: HistoryMessage): void {
+    const bytes = Buffer.byteLength(JSON.stringify(message));
+    if (bytes <= this.#messageBytesMax) return;
+    throw new LimitError(`a message has at most ${this.#messageBytesMax} bytes, got ${bytes}`, {
+      data: { limit: 'messageBytes', value: bytes },
+    });
+  }
+}
+
+/** Not in the log. */
+export function isTransient(entry: HistoryEntry): boolean {
+  return entry.logged.length === 0;
+}
+
+function complete(draft: HistoryDraft, id: string, now: number): HistoryMessage {
+  return { ...draft, id, createdAt: draft.createdAt ?? now } as HistoryMessage;
+}
+
+/** What is stored is not transient, whatever it says. */
+function stored(message: HistoryMessage): HistoryMessage {
+  if (message.transient === undefined) return message;
+  const { transient: _transient, ...rest } = message;
+  return rest as HistoryMessage;
+}
+
+function taken(id: string): InvalidArgumentError {
+  return new InvalidArgumentError('invalid_argument', `there is a message with the id ${JSON.stringify(id)} already`, {
+    data: { id },
+  });
+}

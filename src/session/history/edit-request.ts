@@ -1,0 +1,46 @@
+/** What an operation on a history asks for, as plain data. Checked at the door (`message-check.ts`) before it gets here. */
+import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
+import type { Json } from '../../base/json.ts';
+
+/** One operation. Where it needs a predicate, that was evaluated before: the request names what it found. */
+export type EditRequest =
+  | { readonly operation: 'add' | 'append'; readonly message: HistoryDraft; readonly silent: boolean }
+  | { readonly operation: 'set' | 'replaceAll' | 'seed'; readonly messages: readonly HistoryDraft[] }
+  | { readonly operation: 'unset' | 'discardPendingToolCalls' | 'popLast' }
+  | { readonly operation: 'remove' | 'rollbackBefore'; readonly id: string }
+  | {
+      readonly operation: 'update';
+      readonly id?: string;
+      readonly toolCallId?: string;
+      readonly attributes: Readonly<Record<string, Json>>;
+    }
+  | {
+      readonly operation: 'replaceSystemPrompt';
+      readonly text: string;
+      readonly extra: Readonly<Record<string, Json>>;
+    }
+  /** `epoch`: that of the history the messages were found in; another one means it was changed since. */
+  | { readonly operation: 'deleteWhere'; readonly ids: readonly string[]; readonly epoch: number }
+  | {
+      readonly operation: 'mutateLastMatching';
+      readonly id: string;
+      readonly message: HistoryDraft;
+      readonly epoch: number;
+    }
+  | { readonly operation: 'truncateFrom'; readonly index: number }
+  | { readonly operation: 'truncateFromCreatedAt'; readonly createdAt: string }
+  | {
+      readonly operation: 'attachToToolResult';
+      readonly callId: string;
+      readonly key: string;
+      readonly value: Json;
+    }
+  | { readonly operation: 'settleInterrupted'; readonly trails: Readonly<Record<string, Json>> }
+  | { readonly operation: 'addExtensionEvent'; readonly event: Json };
+
+/** A message that is shown and never stored. */
+export interface TransientMessage {
+  readonly message: HistoryMessage;
+  /** Seq of the logged message it stands behind; 0: before all of them. */
+  readonly anchor: number;
+}

@@ -1,0 +1,71 @@
+/** The questions a history answers, by name: asked from another thread, answered where the history is. Pure. */
+import type { HistoryMessage } from '../../base/history-message.ts';
+import type { SessionState } from '../state.ts';
+import type { TransientMessage } from './edit-request.ts';
+import { historyMessages } from './history-form.ts';
+import * as queries from './queries.ts';
+import { type ToApiOptions, toApi } from './to-api.ts';
+import { visibleEntries } from './transient.ts';
+
+/** One question. */
+export type HistoryQuery =
+  | { readonly name: QueryName | 'messages' | 'toArray' | 'snapshot' | 'size' }
+  | { readonly name: 'toApi'; readonly options: ToApiOptions };
+
+/** Questions without arguments. */
+export type QueryName =
+  | 'orphanedToolCallIds'
+  | 'pendingToolCalls'
+  | 'steps'
+  | 'finalAssistantMessage'
+  | 'hasSystemPrompt'
+  | 'hasPendingToolCalls'
+  | 'lastSessionContextDate'
+  | 'lastInjectedChunkCount'
+  | 'realUserMessages'
+  | 'lastRealUserIndex'
+  | 'subagentInstructionMessage'
+  | 'estimateTokens';
+
+/** The messages with what tells whether they were changed since. */
+export interface HistorySnapshot {
+  readonly epoch: number;
+  readonly messages: readonly HistoryMessage[];
+}
+
+const PLAIN_QUERIES: Readonly<Record<QueryName, (messages: readonly HistoryMessage[]) => unknown>> = {
+  orphanedToolCallIds: queries.orphanedToolCallIds,
+  pendingToolCalls: queries.pendingToolCalls,
+  steps: queries.steps,
+  finalAssistantMessage: queries.finalAssistantMessage,
+  hasSystemPrompt: queries.hasSystemPrompt,
+  hasPendingToolCalls: queries.hasPendingToolCalls,
+  lastSessionContextDate: queries.lastSessionContextDate,
+  lastInjectedChunkCount: queries.lastInjectedChunkCount,
+  realUserMessages: queries.realUserMessages,
+  lastRealUserIndex: queries.lastRealUserIndex,
+  subagentInstructionMessage: queries.subagentInstructionMessage,
+  estimateTokens: queries.estimateHistoryTokens,
+};
+
+/** The answer to a question; plain data. */
+export function answerQuery(
+  state: SessionState,
+  transients: readonly TransientMessage[] | undefined,
+  query: HistoryQuery,
+): unknown {
+  if (query.name === 'toArray') return historyMessages(state);
+  const messages = visibleEntries(state, transients).map((entry) => entry.message);
+  switch (query.name) {
+    case 'messages':
+      return messages;
+    case 'snapshot':
+      return { epoch: state.epoch, messages } satisfies HistorySnapshot;
+    case 'size':
+      return messages.length;
+    case 'toApi':
+      return toApi(messages, query.options);
+    default:
+      return PLAIN_QUERIES[query.name](messages);
+  }
+}

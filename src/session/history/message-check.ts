@@ -1,0 +1,179 @@
+/**
+ * The form of a message that is given from outside. What passes here can be stored, shown and sent: a request made of it
+ * is legal. Pure.
+ */
+import { KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
+import { describeValue, InvalidArgumentError } from '../../base/errors.ts';
+import type { HistoryDraft } from '../../base/history-message.ts';
+import { isCallId, isToolName } from '../../base/ids.ts';
+import { isRecord, type Json } from '../../base/json.ts';
+
+/** Blocks of a user's message; results among them become `tool` messages of their own. */
+const USER_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document', 'container_upload', 'tool_result']);
+const RESULT_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document']);
+const ANSWER_BLOCKS: ReadonlySet<string> = new Set([
+  'text',
+  'thinking',
+  'redacted_thinking',
+  'tool_use',
+  'server_tool_use',
+  'web_search_tool_result',
+  'code_execution_tool_result',
+]);
+const REASONING_TYPES: ReadonlySet<string> = new Set(['text', 'summary', 'encrypted']);
+
+/** A message as it may be stored. Throws `InvalidArgumentError` (`invalid_argument`) naming the field that is wrong. */
+export function checkMessage(value: unknown, name = 'message'): HistoryDraft {
+  if (!isRecord(value)) throw wrong(name, 'an object', value);
+  const { id, createdAt, taskId } = value;
+  if (id !== undefined) checkId(id, `${name}.id`);
+  if (createdAt !== undefined && typeof createdAt !== 'string' && typeof createdAt !== 'number') {
+    throw wrong(`${name}.createdAt`, 'a number or a string', createdAt);
+  }
+  if (taskId !== undefined && taskId !== null && !(Number.isSafeInteger(taskId) && Number(taskId) >= 0)) {
+    throw wrong(`${name}.taskId`, 'a whole number', taskId);
+  }
+  const draft = value as unknown as HistoryDraft;
+  switch (value['role']) {
+    case 'system':
+      checkText(value['content'], `${name}.content`);
+      return draft;
+    case 'user':
+      checkContent(value['content'], `${name}.content`, USER_BLOCKS);
+      return draft;
+    case 'assistant':
+      return checkAssistant(draft, name);
+    case 'tool':
+      checkText(value['toolCallId'], `${name}.toolCallId`);
+      checkContent(value['content'], `${name}.content`, RESULT_BLOCKS);
+      checkOptionalText(value['error'], `${name}.error`);
+      checkOptionalText(value['errorType'], `${name}.errorType`);
+      if (value['name'] !== undefined) checkText(value['name'], `${name}.name`);
+      return value['name'] === undefined ? { ...draft, name: '' } : draft;
+    default:
+      throw wrong(`${name}.role`, '"system", "user", "assistant" or "tool"', value['role']);
+  }
+}
+
+/** Throws unless `id` can name a message. */
+export function checkId(id: unknown, name = 'id'): string {
+  if (typeof id === 'string' && id !== '' && id.length <= KEY_CHARACTERS_MAX) return id;
+  throw wrong(name, `a string of 1 to ${KEY_CHARACTERS_MAX} characters`, id);
+}
+
+/** The error for an argument that is not what it must be. */
+export function wrong(name: string, wanted: string, value: unknown): InvalidArgumentError {
+  return new InvalidArgumentError('invalid_argument', `${name} must be ${wanted}, got ${describeValue(value)}`);
+}
+
+function checkAssistant(draft: HistoryDraft, name: string): HistoryDraft {
+  const content: unknown = draft['content'] ?? '';
+  checkText(content, `${name}.content`);
+  const { toolCalls, reasoning, blocks, reasoningContent, tokenUsage } = draft;
+  checkOptionalText(reasoningContent, `${name}.reasoningContent`);
+  if (tokenUsage !== undefined && tokenUsage !== null && !isRecord(tokenUsage)) {
+    throw wrong(`${name}.tokenUsage`, 'an object', tokenUsage);
+  }
+  for (const [index, part] of listOf(reasoning, `${name}.reasoning`).entries()) {
+    const type = isRecord(part) ? part['type'] : part;
+    if (typeof type === 'string' && REASONING_TYPES.has(type)) continue;
+    throw wrong(`${name}.reasoning[${index}].type`, '"text", "summary" or "encrypted"', type);
+  }
+  const calls = listOf(toolCalls, `${name}.toolCalls`).map((call, index) =>
+    checkCall(call, `${name}.toolCalls[${index}]`),
+  );
+  const { toolCalls: _calls, blocks: _blocks, tokenUsage: _usage, reasoning: _reasoning, ...rest } = draft;
+  const kept = listOf(blocks, `${name}.blocks`);
+  kept.forEach((block, index) => {
+    checkAnswerBlock(block, `${name}.blocks[${index}]`);
+  });
+  const own = kept.length === 0 ? calls : callsOf(kept);
+  return {
+    ...rest,
+    content,
+    ...(own.length === 0 ? {} : { toolCalls: own }),
+    ...(Array.isArray(reasoning) && reasoning.length > 0 ? { reasoning } : {}),
+    ...(isRecord(tokenUsage) ? { tokenUsage } : {}),
+    ...(kept.length === 0 ? {} : { blocks: kept }),
+  };
+}
+
+/** Blocks say everything of an answer: its calls are those among them. */
+function callsOf(blocks: readonly unknown[]): readonly Record<string, unknown>[] {
+  return blocks.flatMap((block) =>
+    isRecord(block) && block['type'] === 'tool_use'
+      ? [{ callId: block['id'], name: block['name'], arguments: JSON.stringify(block['input'] ?? {}) }]
+      : [],
+  );
+}
+
+function checkCall(call: unknown, name: string): Record<string, unknown> {
+  if (!isRecord(call)) throw wrong(name, 'an object', call);
+  checkText(call['callId'], `${name}.callId`);
+  checkText(call['name'], `${name}.name`);
+  const given = call['arguments'] ?? '';
+  // Some clients keep the input itself.
+  if (isRecord(given)) return { ...call, arguments: JSON.stringify(given) };
+  checkText(given, `${name}.arguments`);
+  return { ...call, arguments: given };
+}
+
+function checkAnswerBlock(block: unknown, name: string): void {
+  const type = typeOf(block, name, ANSWER_BLOCKS);
+  if (!isRecord(block)) return;
+  if (type === 'text') checkText(block['text'], `${name}.text`);
+  if (type === 'thinking') {
+    checkText(block['thinking'], `${name}.thinking`);
+    checkText(block['signature'], `${name}.signature`);
+  }
+  if (type === 'redacted_thinking') checkText(block['data'], `${name}.data`);
+  if (type !== 'tool_use') return;
+  const { id, name: toolName, input } = block;
+  if (typeof id !== 'string' || !isCallId(id)) throw wrong(`${name}.id`, 'a tool-use id', id);
+  if (typeof toolName !== 'string' || !isToolName(toolName)) throw wrong(`${name}.name`, 'a tool name', toolName);
+  if (!isRecord(input)) throw wrong(`${name}.input`, 'an object', input);
+}
+
+function checkContent(content: unknown, name: string, types: ReadonlySet<string>): void {
+  if (typeof content === 'string') return;
+  if (!Array.isArray(content)) throw wrong(name, 'a string or a list of blocks', content);
+  content.forEach((block: unknown, index) => {
+    const place = `${name}[${index}]`;
+    const type = typeOf(block, place, types);
+    if (!isRecord(block)) return;
+    if (type === 'text') checkText(block['text'], `${place}.text`);
+    else if (type === 'tool_result') {
+      checkText(block['tool_use_id'], `${place}.tool_use_id`);
+      if (block['content'] !== undefined) checkContent(block['content'], `${place}.content`, RESULT_BLOCKS);
+    } else if (type !== 'container_upload' && !isRecord(block['source'])) {
+      // An image whose data was taken out is kept, and left out of what is sent.
+      throw wrong(`${place}.source`, 'an object', block['source']);
+    }
+  });
+}
+
+function typeOf(block: unknown, name: string, types: ReadonlySet<string>): string {
+  const type = isRecord(block) ? block['type'] : block;
+  if (typeof type === 'string' && types.has(type)) return type;
+  throw wrong(`${name}.type`, `one of ${[...types].join(', ')}`, type);
+}
+
+function listOf(value: unknown, name: string): readonly unknown[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value)) throw wrong(name, 'a list', value);
+  return value;
+}
+
+function checkText(value: unknown, name: string): void {
+  if (typeof value !== 'string') throw wrong(name, 'a string', value);
+}
+
+function checkOptionalText(value: unknown, name: string): void {
+  if (value !== undefined && value !== null) checkText(value, name);
+}
+
+/** The members of an object that is given for its members. Throws `InvalidArgumentError`. */
+export function checkMembers(value: unknown, name: string): Readonly<Record<string, Json>> {
+  if (!isRecord(value)) throw wrong(name, 'an object', value);
+  return value as Readonly<Record<string, Json>>;
+}

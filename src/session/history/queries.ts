@@ -1,0 +1,117 @@
+/** What can be asked of a history: pure readings of its messages, in their order. */
+import type { AssistantMessage, HistoryCall, HistoryMessage } from '../../base/history-message.ts';
+import { isRecord } from '../../base/json.ts';
+import { answeredIds, callsOf } from './repair.ts';
+
+/** Ids of calls without a result anywhere, in order; one that two messages share comes twice. */
+export function orphanedToolCallIds(messages: readonly HistoryMessage[]): readonly string[] {
+  const answered = answeredIds(messages);
+  return messages.flatMap((message) =>
+    callsOf(message).flatMap(({ callId }) => (answered.has(callId) ? [] : [callId])),
+  );
+}
+
+/** The last assistant message, and those of its calls that have no result after it. */
+export function pendingToolCalls(
+  messages: readonly HistoryMessage[],
+): readonly [assistant: AssistantMessage | null, calls: readonly HistoryCall[]] {
+  const index = messages.findLastIndex((message) => message.role === 'assistant');
+  const assistant = messages[index];
+  if (assistant?.role !== 'assistant') return [null, []];
+  const answered = answeredIds(messages.slice(index + 1));
+  return [assistant, callsOf(assistant).filter(({ callId }) => !answered.has(callId))];
+}
+
+/** How many assistant messages there are. */
+export function steps(messages: readonly HistoryMessage[]): number {
+  return messages.filter((message) => message.role === 'assistant').length;
+}
+
+/** The last assistant message, whatever follows it. */
+export function finalAssistantMessage(messages: readonly HistoryMessage[]): AssistantMessage | null {
+  return messages.findLast((message) => message.role === 'assistant') ?? null;
+}
+
+/** There is a system message. */
+export function hasSystemPrompt(messages: readonly HistoryMessage[]): boolean {
+  return messages.some((message) => message.role === 'system');
+}
+
+/** The last message is an assistant's with calls: none of them has a result. */
+export function hasPendingToolCalls(messages: readonly HistoryMessage[]): boolean {
+  return callsOf(messages.at(-1)).length > 0;
+}
+
+/** The date of the newest session context; null where there is none. */
+export function lastSessionContextDate(messages: readonly HistoryMessage[]): string | null {
+  return messages.findLast((message) => message.sessionContext === true)?.sessionDate ?? null;
+}
+
+/** How many chunks the newest index of chunks names; 0 where there is none. */
+export function lastInjectedChunkCount(messages: readonly HistoryMessage[]): number {
+  return messages.findLast((message) => message.chunkIndex === true)?.chunkCount ?? 0;
+}
+
+/** A user's own words: neither injected nor a carrier of results. */
+export function isRealUserMessage(message: HistoryMessage): boolean {
+  if (message.role !== 'user' || message.systemInjected === true) return false;
+  return typeof message.content === 'string' || !message.content.some((block) => block.type === 'tool_result');
+}
+
+/** The user's own messages. */
+export function realUserMessages(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
+  return messages.filter(isRealUserMessage);
+}
+
+/** Index of the last of them; null where there is none. */
+export function lastRealUserIndex(messages: readonly HistoryMessage[]): number | null {
+  const index = messages.findLastIndex(isRealUserMessage);
+  return index === -1 ? null : index;
+}
+
+/** The first message that instructs a sub-agent; null where there is none. */
+export function subagentInstructionMessage(messages: readonly HistoryMessage[]): HistoryMessage | null {
+  return messages.find((message) => message.subagentInstructions === true) ?? null;
+}
+
+/** Tokens of a message beside its content. */
+const MESSAGE_TOKENS = 4;
+
+/** An estimate of what the messages cost a model, in tokens: 4 a message, its content, names and arguments of its calls. */
+export function estimateHistoryTokens(messages: readonly HistoryMessage[]): number {
+  let total = 0;
+  for (const message of messages) {
+    total += MESSAGE_TOKENS + costOf(message.content);
+    for (const call of callsOf(message)) total += textCost(call.name) + textCost(call.arguments);
+  }
+  return total;
+}
+
+function costOf(content: unknown): number {
+  if (typeof content === 'string') return textCost(content);
+  if (!Array.isArray(content)) return 0;
+  let total = 0;
+  for (const block of content as readonly unknown[]) {
+    if (!isRecord(block)) continue;
+    if (typeof block['text'] === 'string') total += textCost(block['text']);
+    if (block['type'] === 'tool_result') total += costOf(block['content']);
+    if (block['type'] === 'tool_use') total += textCost(JSON.stringify(block['input'] ?? {}));
+  }
+  return total;
+}
+
+const FIRST_PRINTABLE = 0x20;
+const LAST_PRINTABLE = 0x7e;
+
+/** Four printable ASCII characters a token, one and a half of any others; by code points. */
+function textCost(text: string): number {
+  let plain = 0;
+  let other = 0;
+  for (const character of text) {
+    const code = character.codePointAt(0) ?? 0;
+    if (code >= FIRST_PRINTABLE && code <= LAST_PRINTABLE) plain += 1;
+    else other += 1;
+  }
+  // In twelfths of a token, so that the sum is exact.
+  return Math.ceil((plain * 3 + other * 8) / 12);
+}

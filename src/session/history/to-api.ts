@@ -1,0 +1,164 @@
+/**
+ * A history as it may leave for a model: filtered by the chain of tasks, stripped to the fields that are sent, each call with
+ * exactly one result, padded where a provider wants its reasoning back. Pure, and the same bytes for the same history: a
+ * cache of prompts lives on that.
+ */
+import type { HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from '../../base/history-message.ts';
+import type { ContentBlock } from '../../base/messages.ts';
+import { callsOf } from './repair.ts';
+
+/** How to make it. */
+export interface ToApiOptions {
+  /** Every assistant message gets a `reasoningContent`. */
+  readonly forceReasoningPad?: boolean;
+  /** Only messages of these tasks, and those of none; null: all. */
+  readonly taskChain?: readonly number[] | null;
+}
+
+/** One message of it. */
+export interface ApiMessage {
+  readonly role: HistoryMessage['role'];
+  readonly content: string | readonly ContentBlock[];
+  readonly toolCalls?: readonly HistoryCall[];
+  readonly reasoning?: readonly ReasoningPart[];
+  readonly reasoningContent?: string | null;
+  readonly toolCallId?: string;
+  readonly name?: string;
+  /** The result is a failure. */
+  readonly error?: string;
+}
+
+/** What stands for a result that is nowhere. */
+const MISSING_RESULT = '{"error":"Tool result missing (interrupted)"}';
+/** What stands for images whose data is gone, where nothing else is left. */
+const IMAGE_GONE = '[image no longer available]';
+
+/** See the head of the file. */
+export function toApi(messages: readonly HistoryMessage[], options: ToApiOptions = {}): readonly ApiMessage[] {
+  const { taskChain } = options;
+  const chain = taskChain === undefined || taskChain === null ? undefined : new Set(taskChain);
+  // Task 0 is a task as any other; who has none belongs to all.
+  const onChain =
+    chain === undefined
+      ? messages
+      : messages.filter(({ taskId }) => taskId === undefined || taskId === null || chain.has(taskId));
+  return padReasoning(paired(onChain), options.forceReasoningPad ?? false);
+}
+
+/** Each assistant message with one result for each of its calls right behind it; no result without its call. */
+function paired(messages: readonly HistoryMessage[]): readonly ApiMessage[] {
+  const sent: ApiMessage[] = [];
+  const used = new Set<HistoryMessage>();
+  for (let index = 0; index < messages.length; index += 1) {
+    const message = messages[index];
+    if (message === undefined || message.role === 'tool') continue;
+    sent.push(stripped(message));
+    if (message.role === 'assistant') sent.push(...resultsOf(messages, index, used));
+  }
+  return sent;
+}
+
+/** Results of the calls of the message at `index`: those that follow it as they stand, then those found later, or a notice. */
+function resultsOf(
+  messages: readonly HistoryMessage[],
+  index: number,
+  used: Set<HistoryMessage>,
+): readonly ApiMessage[] {
+  const calls = callsOf(messages[index]).filter(({ callId }) => callId !== '');
+  const wanted = new Map(calls.map((call) => [call.callId, call]));
+  if (wanted.size === 0) return [];
+  const results: ApiMessage[] = [];
+  const take = (result: ToolMessage): void => {
+    used.add(result);
+    wanted.delete(result.toolCallId);
+    results.push(stripped(result));
+  };
+  for (let next = index + 1; next < messages.length; next += 1) {
+    const result = messages[next];
+    if (result?.role !== 'tool') break;
+    if (wanted.has(result.toolCallId) && !used.has(result)) take(result);
+  }
+  for (const call of [...wanted.values()]) {
+    const later = messages.find(
+      (message, place): message is ToolMessage =>
+        place > index && message.role === 'tool' && message.toolCallId === call.callId && !used.has(message),
+    );
+    if (later !== undefined) take(later);
+    else results.push({ role: 'tool', content: MISSING_RESULT, toolCallId: call.callId, name: call.name });
+  }
+  return results;
+}
+
+/** The fields that are sent, and no others. */
+function stripped(message: HistoryMessage): ApiMessage {
+  const content = withoutHoles(message.content);
+  if (message.role === 'assistant') {
+    const { toolCalls, reasoning, reasoningContent } = message;
+    return {
+      role: 'assistant',
+      content,
+      ...(toolCalls === undefined || toolCalls.length === 0
+        ? {}
+        : { toolCalls: toolCalls.map(({ callId, name, arguments: given }) => ({ callId, name, arguments: given })) }),
+      ...(reasoning === undefined ? {} : { reasoning }),
+      ...(reasoningContent === undefined ? {} : { reasoningContent }),
+    };
+  }
+  if (message.role !== 'tool') return { role: message.role, content };
+  const { toolCallId, name, error } = message;
+  return { role: 'tool', content, toolCallId, name, ...(typeof error === 'string' ? { error } : {}) };
+}
+
+/** A content without the images whose data was taken out; a notice where nothing else is left. */
+export function withoutHoles(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
+  if (typeof content === 'string' || !content.some(isHole)) return content;
+  const kept = content.filter((block) => !isHole(block));
+  return kept.length === 0 ? IMAGE_GONE : kept;
+}
+
+/** An image block without its data. */
+export function isHole(block: ContentBlock): boolean {
+  if (block.type !== 'image') return false;
+  const { type, data } = block.source;
+  return type === 'base64' && (typeof data !== 'string' || data === '');
+}
+
+/**
+ * Gives assistant messages that lack `reasoningContent` an empty one, where `force` says so or one of them has some: the
+ * empty text counts, null does not. Otherwise the list itself is returned; messages are never changed.
+ */
+export function padReasoning<M extends { readonly role: string; readonly reasoningContent?: string | null }>(
+  messages: readonly M[],
+  force = false,
+): readonly M[] {
+  const isAssistant = (message: M): boolean => message.role === 'assistant';
+  const hasEvidence = messages.some(
+    (message) => isAssistant(message) && message.reasoningContent !== undefined && message.reasoningContent !== null,
+  );
+  if (!force && !hasEvidence) return messages;
+  return messages.map((message) =>
+    isAssistant(message) && message.reasoningContent === undefined ? { ...message, reasoningContent: '' } : message,
+  );
+}
+
+const PAD_SIGNS: readonly string[] = ['thinking', 'must be passed back', 'must be provided'];
+
+/** True for the refusal of a request whose assistant messages lack the reasoning a provider wants back. */
+export function wantsReasoningPad(error: unknown): boolean {
+  if (!(error instanceof Error) || Reflect.get(error, 'status') !== 400) return false;
+  const text = error.message.toLowerCase();
+  return text.includes('reasoning_content') && PAD_SIGNS.some((sign) => text.includes(sign));
+}
+
+/**
+ * Makes a call, and once more with padding where the first was refused for want of it. For providers that take
+ * `reasoningContent`. Rejects with what the last attempt rejected with.
+ */
+export async function withReasoningPad<T>(call: (forceReasoningPad: boolean) => Promise<T>): Promise<T> {
+  try {
+    return await call(false);
+  } catch (error) {
+    if (!wantsReasoningPad(error)) throw error;
+    return call(true);
+  }
+}
