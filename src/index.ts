@@ -26,6 +26,7 @@ export {
 export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserContent } from './base/messages.ts';
 export type { Settings, SettingsInput } from './base/settings.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
+export type { AssistantMessage, HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from './base/history-message.ts';
 export type { Durability } from './journal/journal.ts';
 export { type AnthropicOptions, anthropic } from './models/anthropic.ts';
 export type {
@@ -49,12 +50,27 @@ export {
 export { Child, type ChildExit } from './runtime/child.ts';
 export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
 export { type ChildResult, Family } from './runtime/family.ts';
+export type {
+  AfterGuardrail,
+  ApprovalCall,
+  ApprovalPredicate,
+  BeforeGuardrail,
+  GuardrailVerdict,
+  Guardrails,
+} from './runtime/guardrails.ts';
 export { open } from './runtime/open.ts';
 export type { GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';
 export type { SessionSummary } from './runtime/protocol.ts';
 export { Receipt, type ReceiptStatus } from './runtime/receipt.ts';
 export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/runtime.ts';
-export { type SendOptions, Session, type SessionInfo, type SpawnOptions } from './runtime/session.ts';
+export {
+  type ApprovalDecision,
+  type SendOptions,
+  Session,
+  type SessionInfo,
+  type SpawnOptions,
+} from './runtime/session.ts';
+export type { BoundaryControl, WaitingListener } from './runtime/waiting-listeners.ts';
 export type { Explanation } from './session/explain.ts';
 export { INTERRUPT_NOTICE } from './session/tool-texts.ts';
 export { type Effect, type StandardSchema, type Tool, type ToolContext, type ToolOptions, tool } from './tools/tool.ts';

@@ -343,3 +343,11 @@ export const ROW_CACHE_BYTES_MAX: number = 1024 * 1024;
 export const BLOB_PACKED_BYTES_MIN = 512;
 /** UTF-8 bytes of a blob up to which it is compressed, and beyond which nothing is unpacked: half of the longest string. */
 export const BLOB_PACKED_BYTES_MAX: number = 256 * 1024 * 1024;
+/** Decisions about calls that waited for a person which a session remembers: a decision is repeated soon or never. */
+export const APPROVALS_REMEMBERED_MAX = 256;
+/** Guardrails one agent may have before, and after, a model call: each holds up every call. */
+export const GUARDRAILS_MAX = 32;
+/** Listeners of one session that its runs wait for: each holds up every message. */
+export const WAITING_LISTENERS_MAX = 1_024;
+/** Characters of the reason a person gives for a denial: the model reads it. */
+export const APPROVAL_REASON_CHARACTERS_MAX = 10_000;

@@ -34,7 +34,11 @@ export interface Settings {
   };
   readonly mneme: { readonly evictionFraction: number; readonly pinnedBudgetFraction: number };
   readonly subagents: { readonly maxActive: number };
-  readonly recovery: { readonly resumeAwaiting: boolean };
+  readonly recovery: {
+    readonly resumeAwaiting: boolean;
+    /** A turn that failed for good is taken out of the history when the next one starts. */
+    readonly rollbackFailed: boolean;
+  };
 }
 
 const positive = z.number().int().positive();
@@ -76,7 +80,9 @@ const schema = z.strictObject({
     })
     .prefault({}),
   subagents: z.strictObject({ maxActive: positive.default(8) }).prefault({}),
-  recovery: z.strictObject({ resumeAwaiting: z.boolean().default(true) }).prefault({}),
+  recovery: z
+    .strictObject({ resumeAwaiting: z.boolean().default(true), rollbackFailed: z.boolean().default(false) })
+    .prefault({}),
 });
 
 /** What an embedder writes: any part of `Settings`. */

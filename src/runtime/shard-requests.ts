@@ -9,6 +9,7 @@ import type { ModelRequest } from '../models/provider.ts';
 import { applyAll } from '../session/apply.ts';
 import { viewport } from '../session/eviction.ts';
 import { type Explanation, explain } from '../session/explain.ts';
+import type { Input } from '../session/inputs.ts';
 import { decodeTurn, type Entry } from '../session/records.ts';
 import { emptyState, publicEntry, publicMessage, type ReceiptState, type SessionState } from '../session/state.ts';
 import { estimateContent } from '../session/tokens.ts';
@@ -37,6 +38,11 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.pending', (request) => requests.read(request.session, pendingOf, () => []));
   handle('session.recall', (request) => requests.recall(request));
   handle('session.interrupt', (request) => requests.interrupt(request));
+  handle('session.approve', (request) => requests.approve(request));
+  handle('session.gate', (request) => {
+    shard.gate(request.session, request.on);
+    return undefined;
+  });
   handle('session.viewport', (request) => requests.viewport(request.session));
   handle('session.request', (request) => requests.request(request));
   handle('session.pause', (request) => requests.pause(request));
@@ -230,6 +236,19 @@ class ShardRequests {
     return settle((reply) =>
       this.#shard.submit(session, [{ type: 'interrupt', ...(reason === undefined ? {} : { reason }) }], reply),
     );
+  }
+
+  approve(request: Request<'session.approve'>): Promise<boolean> {
+    const { session, callId, allow, reason, input } = request;
+    if (this.#shard.find(session) === undefined) return Promise.resolve(false);
+    const decision: Input = {
+      type: 'approve',
+      callId,
+      allow,
+      ...(reason === undefined ? {} : { reason }),
+      ...(input === undefined ? {} : { input }),
+    };
+    return settle((reply) => this.#shard.submit(session, [decision], reply));
   }
 
   pause(request: Request<'session.pause'>): Promise<undefined> {
@@ -437,7 +456,7 @@ function matches(summary: SessionSummary, request: Request<'sessions.list'>): bo
 function snapshotOf(state: SessionState, now: number): SessionSnapshot {
   // A retry whose time has come is a call like any other.
   const isRetrying = (state.current?.retryAt ?? 0) > now;
-  const phase = state.paused ? 'paused' : isRetrying ? 'retrying' : undefined;
+  const phase = phaseOf(state, isRetrying);
   return {
     state: state.state,
     ...(phase === undefined ? {} : { phase }),
@@ -451,6 +470,13 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
     })),
     usage: state.usage,
   };
+}
+
+function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['phase'] {
+  if (state.paused) return 'paused';
+  if (state.approvals !== undefined && state.approvals.waiting.length > 0) return 'approval';
+  if (state.suspended !== undefined) return 'suspended';
+  return isRetrying ? 'retrying' : undefined;
 }
 
 function linkOf(actor: SessionActor): Answer<'child.link'> {

@@ -42,6 +42,8 @@ import { Checkpointer } from './checkpointer.ts';
 import { type CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
 import { isHeadBlocked } from './head.ts';
+import { answerOf, type Asking, failureOf, isAsking, questionOf } from './host-asking.ts';
+import type { HostQuestion, HostWord } from './host-decisions.ts';
 import type { Counters } from './metrics.ts';
 import type { LogLine } from './protocol.ts';
 import { QuietSessions } from './quiet-sessions.ts';
@@ -59,6 +61,7 @@ export interface ShardHost {
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
+  consult(question: HostQuestion): Promise<HostWord>;
 }
 
 /** What a shard is made of. */
@@ -113,6 +116,8 @@ export class Shard {
   readonly #queued = new WaitingLine();
   /** What is being read; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
+  /** Sessions whose listeners on the host are waited for. */
+  readonly #gated = new Set<string>();
   #gathered = new TurnGathering();
   /** Numbers the turns. */
   #lastTurn = 0;
@@ -190,6 +195,7 @@ export class Shard {
         settings,
         toolNamesOf: (name) => catalog.toolNamesOf(name),
         exists: (id) => journal.keyOf(id) !== undefined,
+        openedAt: parts.clock.now(),
         isSupervised: () => this.#stepping !== undefined && this.#isSupervised(this.#stepping),
       },
       catalog.missing(''),
@@ -430,6 +436,7 @@ export class Shard {
     for (const { actor, effect } of late) {
       if (effect.type === 'runTool') this.#startTool(actor, effect);
       else if (effect.type === 'callModel') this.#callModel(actor, effect.halfStep, effect.attempt);
+      else if (isAsking(effect)) void this.#ask(actor, effect);
     }
     this.#checkDrained();
   }
@@ -546,6 +553,18 @@ export class Shard {
     this.submit(actor.id, [input]);
   }
 
+  /** Somebody on the host has a say: asked behind the flush, as what he is told is told. */
+  async #ask(actor: SessionActor, asking: Asking): Promise<void> {
+    const question = this.#hot.get(actor.id) === actor ? questionOf(actor.state, asking) : undefined;
+    // Interrupted between the turn and its flush, or read again: whoever goes on with it asks anew.
+    if (question === undefined) return;
+    const input = await this.parts.host.consult(question).then(
+      (word): Input => answerOf(asking, word),
+      (error: unknown): Input => failureOf(asking, errorShape(error)),
+    );
+    this.submit(actor.id, [input]);
+  }
+
   #interruptChildrenOf(effects: readonly ActorEffect[]): void {
     for (const { actor, effect } of effects) {
       if (effect.type === 'interruptChildren') this.#interruptChildren(actor, effect.reason);
@@ -581,6 +600,7 @@ export class Shard {
     environment.now = this.#now;
     environment.random = this.parts.random();
     environment.agent = agent?.facts ?? this.parts.catalog.missing(actor.state.agent ?? '');
+    environment.isGated = this.#gated.size > 0 && this.#gated.has(actor.id);
     environment.admits =
       agent !== undefined &&
       !this.#isClosing &&
@@ -668,6 +688,12 @@ export class Shard {
     if (on) this.#watched.add(sessionId);
     else this.#watched.delete(sessionId);
     this.#models.watched(sessionId);
+  }
+
+  /** Listeners of a session are waited for, or not any more; whoever waits for them now goes on when they have answered. */
+  gate(sessionId: string, on: boolean): void {
+    if (on) this.#gated.add(sessionId);
+    else this.#gated.delete(sessionId);
   }
 
   #isWatched(sessionId: string): boolean {

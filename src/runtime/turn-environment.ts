@@ -9,6 +9,8 @@ export interface LastingSurroundings {
   readonly settings: Settings;
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
   readonly exists: (sessionId: string) => boolean;
+  /** Epoch ms at which the shard began. */
+  readonly openedAt: number;
   /** Of the session the step is of. */
   readonly isSupervised: () => boolean;
 }
@@ -24,6 +26,8 @@ export class TurnEnvironment implements Environment {
   random = 0;
   agent: AgentFacts;
   admits = false;
+  isGated = false;
+  readonly openedAt: number;
 
   /** `nobody`: the facts until a step has some. */
   constructor(lasting: LastingSurroundings, nobody: AgentFacts) {
@@ -32,6 +36,7 @@ export class TurnEnvironment implements Environment {
     this.toolNamesOf = lasting.toolNamesOf;
     this.exists = lasting.exists;
     this.isSupervised = lasting.isSupervised;
+    this.openedAt = lasting.openedAt;
     this.agent = nobody;
   }
 }

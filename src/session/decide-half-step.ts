@@ -1,6 +1,8 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
 import { failureDecision } from './decide-answer.ts';
+import { rollbackRecords } from './decide-rollback.ts';
+import { continueForUser, gatherResults } from './decide-run-loop.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { planEviction } from './eviction.ts';
@@ -24,8 +26,17 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
     // Set aside first, then look again: one entry that cannot be promoted must not stop those behind it (Δ13).
     return { records: poisoned, effects: [WAKE] };
   }
+  if (state.suspended !== undefined) return continueForUser(state);
+  if (state.failure !== undefined && state.state === 'idle' && environment.settings.recovery.rollbackFailed) {
+    const rolledBack = rollbackRecords(state, environment);
+    // First the edit, then the claim over what is left of the history.
+    if (rolledBack.length > 0) return { records: rolledBack, effects: [WAKE] };
+  }
   const selection = selectEntries(state) ?? emptySelection(state);
   if (selection === undefined) return NOTHING;
+  if (environment.isGated === true && state.state === 'executing' && selection.responses.length > 0) {
+    return gatherResults(selection);
+  }
   if (state.turn?.marked === true) return closeRound(state, selection, environment, 'completed');
   const turn = state.turn;
   if (turn !== undefined && turn.halfSteps >= environment.agent.toolRounds) {
@@ -78,11 +89,20 @@ function claim(state: SessionState, selection: Selection, environment: Environme
       ? { type: 'claimed', halfStep, entries, turn: state.nextTurn }
       : { type: 'claimed', halfStep, entries };
   const opening = openingRecords(state, selection, environment);
+  if (environment.agent.guards?.before === true) {
+    return { records: [...opening, claimed], effects: [{ type: 'guardBefore', halfStep }] };
+  }
   const epoch = state.epoch + opening.length;
   return {
     records: opening.length === 0 ? [claimed] : [...opening, claimed],
     effects: [callOrEvaluate(state, environment, halfStep, epoch)],
   };
+}
+
+/** The guardrails have passed the request: the call, or what must be evaluated for it first. */
+export function decideGuardedCall(state: SessionState, halfStep: number, environment: Environment): Decision {
+  if (state.current?.halfStep !== halfStep) return { records: [], effects: [{ type: 'stale', what: 'guardrail' }] };
+  return { records: [], effects: [callOrEvaluate(state, environment, halfStep, state.epoch)] };
 }
 
 /** What a half-step writes before its claim, each of which opens an epoch: a changed agent, an eviction. */

@@ -1,4 +1,4 @@
-/** Interrupt, recall, pause and resume (contract §5.6 with Δ22, §3.6). Pure. */
+/** Interrupt, recall and pause (contract §5.6 with Δ22, §3.6); `resume` stands in `decide-run-loop.ts`. Pure. */
 
 import { exitDecision } from './decide-supervision.ts';
 import { type Decision, NOTHING, WAKE } from './decision.ts';
@@ -52,10 +52,4 @@ export function decideRecall(state: SessionState, pendingId: number): Decision {
 export function decidePause(state: SessionState): Decision {
   if (state.paused) return NOTHING;
   return { records: [{ type: 'paused' }], effects: [] };
-}
-
-/** Lifts a pause, and the stop after a failed authentication (Δ12). */
-export function decideResume(state: SessionState): Decision {
-  if (!state.paused && state.blocked === undefined) return NOTHING;
-  return { records: [{ type: 'resumed' }], effects: [WAKE] };
 }
