@@ -7,6 +7,7 @@ export {
   ContentError,
   type ErrorCode,
   type ErrorShape,
+  InvalidArgumentError,
   InvalidNameError,
   KeyReusedError,
   LimitError,

@@ -31,7 +31,20 @@ export type ErrorCode =
   | 'model_protocol'
   | 'model_timeout'
   | 'model_connection'
-  | 'internal';
+  | 'internal'
+  | InvalidArgumentCode;
+
+/** Codes of `InvalidArgumentError`: what is wrong with the arguments of a history operation. */
+export type InvalidArgumentCode =
+  | 'callback_required'
+  | 'lookup_key_required'
+  | 'lookup_key_ambiguous'
+  | 'message_not_found'
+  | 'tool_message_not_removable'
+  | 'files_require_prompt'
+  | 'invalid_index'
+  | 'invalid_task'
+  | 'invalid_argument';
 
 /** What an error looks like inside an event, a record or a state: plain data, safe to store. */
 export interface ErrorShape {
@@ -82,6 +95,13 @@ export class InvalidNameError extends TroupeError {
 export class ContentError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('content', message, details);
+  }
+}
+
+/** An argument of a history operation cannot be used; nothing was changed. `code` says how, the message names the value. */
+export class InvalidArgumentError extends TroupeError {
+  constructor(code: InvalidArgumentCode, message: string, details: ErrorDetails = {}) {
+    super(code, message, details);
   }
 }
 
@@ -241,6 +261,15 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   turn_failed: (m, d) => new TurnFailedError(m, d),
   cancelled: (m, d) => new CancelledError(m, d),
   timeout: (m, d) => new TimeoutError(m, d),
+  callback_required: (m, d) => new InvalidArgumentError('callback_required', m, d),
+  lookup_key_required: (m, d) => new InvalidArgumentError('lookup_key_required', m, d),
+  lookup_key_ambiguous: (m, d) => new InvalidArgumentError('lookup_key_ambiguous', m, d),
+  message_not_found: (m, d) => new InvalidArgumentError('message_not_found', m, d),
+  tool_message_not_removable: (m, d) => new InvalidArgumentError('tool_message_not_removable', m, d),
+  files_require_prompt: (m, d) => new InvalidArgumentError('files_require_prompt', m, d),
+  invalid_index: (m, d) => new InvalidArgumentError('invalid_index', m, d),
+  invalid_task: (m, d) => new InvalidArgumentError('invalid_task', m, d),
+  invalid_argument: (m, d) => new InvalidArgumentError('invalid_argument', m, d),
   model_authentication: (m, d) => new ModelAuthenticationError(m, { ...d, ...numberField(d, 'status') }),
   model_invalid_request: (m, d) => new ModelInvalidRequestError(m, { ...d, ...numberField(d, 'status') }),
 };

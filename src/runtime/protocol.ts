@@ -129,7 +129,7 @@ export interface ShardMethods {
     answer: boolean;
   };
   /** Listeners on the host are waited for at the session's message boundaries, or not any more. */
-  'session.gate': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
+  'history.gate': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'session.spawn': { request: OfSession & { readonly items: readonly SpawnItem[] }; answer: readonly SpawnAnswer[] };
   'session.viewport': { request: OfSession; answer: readonly Message[] };
   'session.request': { request: OfSession; answer: ModelRequest };

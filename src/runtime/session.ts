@@ -6,7 +6,14 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { APPROVAL_REASON_CHARACTERS_MAX, KEY_CHARACTERS_MAX } from '../base/bounds.ts';
 import type { Draft } from '../base/draft.ts';
-import { CancelledError, ConfigError, ContentError, describeValue, errorFromShape, TroupeError } from '../base/errors.ts';
+import {
+  CancelledError,
+  ContentError,
+  describeValue,
+  errorFromShape,
+  InvalidArgumentError,
+  TroupeError,
+} from '../base/errors.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 import {
   type ContentBlock,
@@ -220,11 +227,12 @@ export class Session {
   /**
    * Registers a listener that the session's runs wait for, and returns the session: it is told of each message a run stores,
    * in order, once that is durable, and may stop the run there. Not kept with the session: who opens the store again
-   * registers again. `signal` ends it. Throws `ConfigError` for what is no function, `LimitError` for too many.
+   * registers again. `signal` ends it. Throws `InvalidArgumentError` (`callback_required`) for
+   * what is no function, `LimitError` for too many.
    */
   onMessage(listener: WaitingListener, options: { readonly wait: true; readonly signal?: AbortSignal }): this {
     if (typeof listener !== 'function') {
-      throw new ConfigError(`onMessage takes a function, got ${describeValue(listener)}`);
+      throw new InvalidArgumentError('callback_required', `onMessage needs a function, got ${describeValue(listener)}`);
     }
     const { id } = this;
     const { link } = this.#parts;

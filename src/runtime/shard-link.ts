@@ -177,7 +177,7 @@ export class ShardLink {
   /** The listeners of a session are waited for from now on, or not any more: what is asked after this comes after it. */
   gate(session: string, on: boolean): void {
     // A thread that is gone, or a runtime that is closed, waits for nobody; a new thread is told at its start.
-    this.#tell('session.gate', { session, on }).catch(() => undefined);
+    this.#tell('history.gate', { session, on }).catch(() => undefined);
   }
 
   /** To the thread that is there; a new one is told everything anew. */

@@ -39,7 +39,7 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.recall', (request) => requests.recall(request));
   handle('session.interrupt', (request) => requests.interrupt(request));
   handle('session.approve', (request) => requests.approve(request));
-  handle('session.gate', (request) => {
+  handle('history.gate', (request) => {
     shard.gate(request.session, request.on);
     return undefined;
   });

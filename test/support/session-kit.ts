@@ -8,7 +8,7 @@ import type { ContentBlock, Deliver, Usage } from '../../src/base/messages.ts';
 import { parseSettings, type Settings, type SettingsInput } from '../../src/base/settings.ts';
 import type { EventBody } from '../../src/events/event.ts';
 import { applyAll, type Observer } from '../../src/session/apply.ts';
-import type { Effect, Environment, Input, SpawnRequest, ToolFacts } from '../../src/session/inputs.ts';
+import type { AgentFacts, Effect, Environment, Input, SpawnRequest, ToolFacts } from '../../src/session/inputs.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
 import { emptyState, type LoggedMessage, type ReceiptState, type SessionState } from '../../src/session/state.ts';
 import { runTurn, type TurnOutcome } from '../../src/session/turn.ts';
@@ -27,6 +27,10 @@ export interface WorldOptions {
   readonly tokenBudget?: number;
   readonly maxActiveChildren?: number;
   readonly isSupervised?: boolean;
+  /** What the agent has beyond the others' facts. */
+  readonly agent?: Partial<AgentFacts>;
+  readonly isGated?: boolean;
+  readonly openedAt?: number;
 }
 
 /** The world of a test, changed between turns by assigning to it. */
@@ -42,6 +46,9 @@ export interface World {
   maxActiveChildren: number;
   admits: boolean;
   isSupervised: boolean;
+  agent: Partial<AgentFacts>;
+  isGated: boolean;
+  openedAt: number;
   /** Ids the embedder took for sessions of his own. */
   readonly taken: Set<string>;
 }
@@ -81,6 +88,9 @@ export function makeWorld(options: WorldOptions = {}): World {
     maxActiveChildren: options.maxActiveChildren ?? 8,
     admits: true,
     isSupervised: options.isSupervised ?? false,
+    agent: options.agent ?? {},
+    isGated: options.isGated ?? false,
+    openedAt: options.openedAt ?? 0,
     taken: new Set(),
   };
 }
@@ -101,7 +111,10 @@ export function environmentOf(world: World): Environment {
       toolRounds: world.toolRounds,
       tokenBudget: world.tokenBudget,
       maxActiveChildren: world.maxActiveChildren,
+      ...world.agent,
     },
+    isGated: world.isGated,
+    openedAt: world.openedAt,
     toolNamesOf: (agent) => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent] : undefined),
     admits: world.admits,
     isSupervised: () => world.isSupervised,
