@@ -8,7 +8,7 @@ import {
 import type { ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { answerText, storableAnswer } from './answer.ts';
-import { atBoundary, exitOnIdle, isHeldAnswer } from './decide-run-loop.ts';
+import { AT_BOUNDARY, exitOnIdle, isHeldAnswer } from './decide-run-loop.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_EFFECTS, NOTHING, WAKE } from './decision.ts';
 import { guardAnswer } from './guard-answer.ts';
@@ -43,7 +43,7 @@ export function decideAnswer(
   const text = answerText(content);
   const told = routeText(state, text);
   if (isHeldAnswer(environment, then === 'tools')) {
-    return { records: [{ ...responded, held: true }], effects: followedBy(told, atBoundary()) };
+    return { records: [{ ...responded, held: true }], effects: followedBy(told, AT_BOUNDARY) };
   }
   if (then === 'tools') {
     const dispatch: Effect = { type: 'again', input: { type: 'dispatch', refused: refusedCalls(calls) } };

@@ -1,9 +1,10 @@
-/** Interrupt, recall and pause (contract §5.6 with Δ22, §3.6); `resume` stands in `decide-run-loop.ts`. Pure. */
+/** Interrupt, recall, pause and resume (contract §5.6 with Δ22, §3.6). Pure. */
 
+import { resumeSuspended } from './decide-run-loop.ts';
 import { exitDecision } from './decide-supervision.ts';
 import { type Decision, NOTHING, WAKE } from './decision.ts';
 import { endRound } from './end-round.ts';
-import type { Effect } from './inputs.ts';
+import type { Effect, Environment } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 import { INTERRUPT_NOTICE } from './tool-texts.ts';
@@ -52,4 +53,11 @@ export function decideRecall(state: SessionState, pendingId: number): Decision {
 export function decidePause(state: SessionState): Decision {
   if (state.paused) return NOTHING;
   return { records: [{ type: 'paused' }], effects: [] };
+}
+
+/** Lifts a pause, and the stop after a failed authentication (Δ12); goes on with a suspended run. */
+export function decideResume(state: SessionState, environment: Environment): Decision {
+  if (state.suspended !== undefined) return resumeSuspended(state, environment);
+  if (!state.paused && state.blocked === undefined) return NOTHING;
+  return { records: [{ type: 'resumed' }], effects: [WAKE] };
 }

@@ -5,7 +5,7 @@
 import { errorShape, TroupeError } from '../base/errors.ts';
 import { failureDecision } from './decide-answer.ts';
 import { startCall } from './decide-tools.ts';
-import { atBoundary } from './decide-run-loop.ts';
+import { AT_BOUNDARY } from './decide-run-loop.ts';
 import { type Decision, WAKE } from './decision.ts';
 import type { Effect, Environment } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
@@ -59,7 +59,7 @@ function leftOf(dueAt: number, waitMs: number | undefined, { now }: Environment)
 
 function recoverExecuting(state: SessionState, environment: Environment): Decision {
   // Nothing of what is held was started: it goes on from its boundary.
-  if (state.held !== undefined) return { records: [], effects: [atBoundary()] };
+  if (state.held !== undefined) return { records: [], effects: [AT_BOUNDARY] };
   const redone: string[] = [];
   const synthesized: string[] = [];
   const effects: Effect[] = [];

@@ -5,8 +5,7 @@
  * An answer is held when somebody may have a say in it: listeners that are waited for, a step limit, calls that need a
  * person. What nobody outside must be asked about is decided in the same batch; all else is asked behind the flush.
  */
-import { errorShape, LimitError, TroupeError } from '../base/errors.ts';
-import { refuse } from './decide-send.ts';
+import { errorShape, LimitError } from '../base/errors.ts';
 import { exitDecision, tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { endRound } from './end-round.ts';
@@ -16,7 +15,8 @@ import type { SessionRecord } from './records.ts';
 import { type Held, lastAnswerText, type SuspensionReason, stepsSinceUser } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 
-const AT_BOUNDARY: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'boundary' }) });
+/** What follows an answer that was just held, and a boundary that recovery finds. */
+export const AT_BOUNDARY: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'boundary' }) });
 const PROCEED: BoundaryWord = Object.freeze({ approve: NO_RECORDS });
 
 /** What was said at a boundary. */
@@ -30,11 +30,6 @@ export interface BoundaryWord {
 /** An answer is held: its calls, or its end, wait for what is said at its boundary. */
 export function isHeldAnswer(environment: Environment, hasCalls: boolean): boolean {
   return environment.isGated === true || (hasCalls && environment.agent.holdsCalls === true);
-}
-
-/** What follows an answer that was just held, and a boundary that recovery finds. */
-export function atBoundary(): Effect {
-  return AT_BOUNDARY;
 }
 
 /** A round is complete and listeners are waited for: its results become messages, and they are told before the model is. */
@@ -168,21 +163,19 @@ export function continueForUser(state: SessionState): Decision {
   return { records: [{ type: 'continued', turn: state.nextTurn }], effects: [AT_BOUNDARY] };
 }
 
-/** `resume()`: lifts a pause or a stop, and goes on with a suspended run where it stands. */
-export function decideResume(state: SessionState, environment: Environment): Decision {
-  const isStopped = state.paused || state.blocked !== undefined;
-  const resumed: readonly SessionRecord[] = isStopped ? [{ type: 'resumed' }] : NO_RECORDS;
-  if (state.suspended === undefined) return isStopped ? { records: resumed, effects: [WAKE] } : NOTHING;
+/** `resume()` of a suspended run: it goes on where it stands, and a pause or a stop is lifted with it. */
+export function resumeSuspended(state: SessionState, environment: Environment): Decision {
   if (!environment.admits) {
-    return refuse(
-      new TroupeError('limit', 'the run cannot go on now: its agent is missing, or too many sessions run', {
-        retryable: true,
-        data: { limit: 'liveSessions' },
-      }),
-    );
+    const error = new LimitError('the run cannot go on now: its agent is missing, or too many sessions run', {
+      retryable: true,
+      data: { limit: 'liveSessions' },
+    });
+    return { records: [], effects: [{ type: 'refused', error: errorShape(error) }] };
   }
+  const isStopped = state.paused || state.blocked !== undefined;
+  const continued: SessionRecord = { type: 'continued', turn: state.nextTurn };
   return {
-    records: [...resumed, { type: 'continued', turn: state.nextTurn }],
+    records: isStopped ? [{ type: 'resumed' }, continued] : [continued],
     effects: [state.openCalls.size === 0 ? WAKE : AT_BOUNDARY],
   };
 }

@@ -17,9 +17,9 @@ import {
 import { decideApproval } from './decide-approval.ts';
 import { decideGuardedAfter, decideGuardedBefore, decideGuardFailure } from './decide-guardrails.ts';
 import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } from './decide-half-step.ts';
-import { decideInterrupt, decidePause, decideRecall } from './decide-interrupt.ts';
+import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
 import { decideRecovery } from './decide-recovery.ts';
-import { decideBoundary, decideConsulted, decideResume } from './decide-run-loop.ts';
+import { decideBoundary, decideConsulted } from './decide-run-loop.ts';
 import { decideSend } from './decide-send.ts';
 import { decideEscalation, decideRestart, decideRestartLater, reportFailure } from './decide-supervision.ts';
 import { decideDispatch, decideToolFinished } from './decide-tools.ts';

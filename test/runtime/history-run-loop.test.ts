@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { agent, CancelledError, type HistoryMessage, TurnFailedError, tool } from '../../src/index.ts';
+import { agent, CancelledError, type HistoryMessage, type ModelProvider, TurnFailedError, tool } from '../../src/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import {
   collect,
@@ -362,10 +362,14 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
   });
 
   test('H32: a model that dies within its answer leaves no answer behind; the message stays', async () => {
-    const session = (await kit.open({
-      threads,
-      provider: scripted([{ text: 'Half an', error: { status: 400, message: 'gone' } }, 'Whole.'] as never),
-    })).session('s');
+    const provider: ModelProvider = {
+      name: 'dying',
+      generate: (_request, { onDelta }) => {
+        onDelta({ type: 'text', text: 'Half an' });
+        return Promise.reject(new Error('the stream broke'));
+      },
+    };
+    const session = (await kit.open({ threads, provider })).session('s');
     await failure(session.ask('Go'));
     const lines = await log(session);
     expect(lines[0]).toBe('user_message:Go');
@@ -375,7 +379,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
   test('H59: a failed turn is shown, and taken out when the next one starts', async () => {
     const settings = { recovery: { rollbackFailed: true } };
     const script = ['Uno.', { error: { status: 400, message: 'refused' } }, 'Dos.'];
-    const session = (await kit.open({ threads, settings, provider: scripted(script as never) })).session('s');
+    const session = (await kit.open({ threads, settings, provider: scripted(script) })).session('s');
     await session.ask('one');
     await failure(session.ask('bad'));
     expect(await log(session)).toContain('user_message:bad');
