@@ -24,10 +24,16 @@ export {
   TroupeError,
   TurnFailedError,
 } from './base/errors.ts';
+export type {
+  AssistantMessage,
+  HistoryCall,
+  HistoryMessage,
+  ReasoningPart,
+  ToolMessage,
+} from './base/history-message.ts';
 export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserContent } from './base/messages.ts';
 export type { Settings, SettingsInput } from './base/settings.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
-export type { AssistantMessage, HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from './base/history-message.ts';
 export type { Durability } from './journal/journal.ts';
 export { type AnthropicOptions, anthropic } from './models/anthropic.ts';
 export type {
@@ -56,8 +62,8 @@ export type {
   ApprovalCall,
   ApprovalPredicate,
   BeforeGuardrail,
-  GuardrailVerdict,
   Guardrails,
+  GuardrailVerdict,
 } from './runtime/guardrails.ts';
 export { open } from './runtime/open.ts';
 export type { GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';

@@ -50,7 +50,12 @@ export type EventBody =
       readonly usage: Usage;
       readonly outcome?: string;
     }
-  | { readonly type: 'approval.required'; readonly toolUseId: string; readonly toolName: string; readonly input: unknown }
+  | {
+      readonly type: 'approval.required';
+      readonly toolUseId: string;
+      readonly toolName: string;
+      readonly input: unknown;
+    }
   /** What a failed turn left was removed before the next one. `index`: place of the first message removed, from 0. */
   | { readonly type: 'session.rollback'; readonly reason: string; readonly index: number }
   | { readonly type: 'turn.failed'; readonly turn: string; readonly error: ErrorShape }

@@ -49,9 +49,12 @@ export async function runGuardrails<T>(
   for (const guardrail of guardrails) {
     const verdict = await guardrail(current);
     if (verdict === undefined || verdict === 'pass') continue;
-    if (isRecord(verdict) && typeof verdict['block'] === 'string') return { verdict: 'block', reason: verdict['block'] };
+    if (isRecord(verdict) && typeof verdict['block'] === 'string')
+      return { verdict: 'block', reason: verdict['block'] };
     if (!isRecord(verdict) || !('transform' in verdict)) {
-      throw new ConfigError(`a guardrail must return "pass", { transform } or { block }, got ${describeValue(verdict)}`);
+      throw new ConfigError(
+        `a guardrail must return "pass", { transform } or { block }, got ${describeValue(verdict)}`,
+      );
     }
     current = check(verdict['transform']);
     isChanged = true;
@@ -63,7 +66,8 @@ const ROLES: ReadonlySet<unknown> = new Set(['system', 'user', 'assistant', 'too
 
 /** Messages a guardrail made. Throws `ConfigError` for what is no history. */
 export function checkMessages(value: unknown): readonly HistoryMessage[] {
-  if (!Array.isArray(value)) throw new ConfigError(`a guardrail must transform to messages, got ${describeValue(value)}`);
+  if (!Array.isArray(value))
+    throw new ConfigError(`a guardrail must transform to messages, got ${describeValue(value)}`);
   return value.map((message: unknown, index) => {
     if (!isRecord(message) || !ROLES.has(message['role'])) {
       throw new ConfigError(`message ${index} of a guardrail has no role, got ${describeValue(message)}`);
@@ -94,6 +98,7 @@ function checkCalls(message: Readonly<Record<string, unknown>>, index: number): 
 /** The assistant message a guardrail made. Throws `ConfigError` for what is none. */
 export function checkReply(value: unknown): AssistantMessage {
   const [message] = checkMessages([value]);
-  if (message?.role !== 'assistant') throw new ConfigError('a guardrail must transform a reply to an assistant message');
+  if (message?.role !== 'assistant')
+    throw new ConfigError('a guardrail must transform a reply to an assistant message');
   return message;
 }

@@ -51,7 +51,9 @@ export async function decideOnHost(decisions: HostDecisions, question: HostQuest
       return { type: 'boundary', word: await atBoundary(decisions, question) };
     case 'guard_before': {
       const before = decisions.guardrails?.get(agent)?.before ?? [];
-      const steps = before.map((guardrail) => (messages: readonly HistoryMessage[]) => guardrail({ session, messages }));
+      const steps = before.map(
+        (guardrail) => (messages: readonly HistoryMessage[]) => guardrail({ session, messages }),
+      );
       const word = await named(`a guardrail of agent ${JSON.stringify(agent)}`, () =>
         runGuardrails(question.messages, steps, checkMessages),
       );

@@ -1,5 +1,12 @@
 /** The receipt of an accepted message: what became of it, awaitable at each stage, also after a restart. */
-import { CancelledError, describeValue, type ErrorShape, errorFromShape, InvalidNameError, TurnFailedError } from '../base/errors.ts';
+import {
+  CancelledError,
+  describeValue,
+  type ErrorShape,
+  errorFromShape,
+  InvalidNameError,
+  TurnFailedError,
+} from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
 import type { ReceiptState } from '../session/state.ts';
 import type { ShardLink } from './shard-link.ts';

@@ -42,7 +42,7 @@ import { Checkpointer } from './checkpointer.ts';
 import { type CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
 import { isHeadBlocked } from './head.ts';
-import { answerOf, type Asking, failureOf, isAsking, questionOf } from './host-asking.ts';
+import { type Asking, answerOf, failureOf, isAsking, questionOf } from './host-asking.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
 import type { Counters } from './metrics.ts';
 import type { LogLine } from './protocol.ts';

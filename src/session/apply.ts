@@ -11,9 +11,17 @@ import type { ErrorShape } from '../base/errors.ts';
 import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf } from '../base/messages.ts';
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { answerText } from './answer.ts';
+import {
+  decideCall,
+  endRunLoop,
+  holdAnswer,
+  holdPending,
+  holdResults,
+  startHeldCalls,
+  suspensionOf,
+} from './apply-run-loop.ts';
 import { applyEdit } from './history/apply-edit.ts';
 import { KIND_OF } from './mailbox.ts';
-import { decideCall, endRunLoop, holdAnswer, holdPending, holdResults, startHeldCalls, suspensionOf } from './apply-run-loop.ts';
 import { joinContents, type MessageDraft, promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
 import { lastAnswerText, outcomeOfReason, settleSuspension } from './run-loop-state.ts';

@@ -4,8 +4,8 @@
  */
 import { errorShape, TroupeError } from '../base/errors.ts';
 import { failureDecision } from './decide-answer.ts';
-import { startCall } from './decide-tools.ts';
 import { AT_BOUNDARY } from './decide-run-loop.ts';
+import { startCall } from './decide-tools.ts';
 import { type Decision, WAKE } from './decision.ts';
 import type { Effect, Environment } from './inputs.ts';
 import type { SessionRecord } from './records.ts';

@@ -6,6 +6,7 @@
  * runs both in one batch. That is how the contract's orders (release, then effect C) stay visible as data.
  */
 import { decideAnswer, decideModelFailure, decideRetryDue } from './decide-answer.ts';
+import { decideApproval } from './decide-approval.ts';
 import {
   decideBirth,
   decideChildExit,
@@ -14,7 +15,6 @@ import {
   decideSpawn,
   decideSubagentSaid,
 } from './decide-children.ts';
-import { decideApproval } from './decide-approval.ts';
 import { decideGuardedAfter, decideGuardedBefore, decideGuardFailure } from './decide-guardrails.ts';
 import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } from './decide-half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';

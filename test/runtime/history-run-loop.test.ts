@@ -4,7 +4,14 @@
  */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { agent, CancelledError, type HistoryMessage, type ModelProvider, TurnFailedError, tool } from '../../src/index.ts';
+import {
+  agent,
+  CancelledError,
+  type HistoryMessage,
+  type ModelProvider,
+  TurnFailedError,
+  tool,
+} from '../../src/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import {
   collect,
@@ -81,7 +88,11 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     expect(await next.answer()).toBe('Done.');
     expect(note.runs.length).toBe(1);
     expect(heard.map(({ role }) => role)).toEqual(['assistant', 'tool', 'assistant']);
-    expect((await log(session)).slice(-3)).toEqual(['tool_response:noted 1', 'user_message:Go on', 'agent_message:Done.']);
+    expect((await log(session)).slice(-3)).toEqual([
+      'tool_response:noted 1',
+      'user_message:Go on',
+      'agent_message:Done.',
+    ]);
   });
 
   test('a listener is waited for: nothing starts, and what it is told is durable; afterwards it is not asked', async () => {
@@ -185,7 +196,10 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
       }),
     ];
     const usage = { input_tokens: 7, output_tokens: 3 };
-    const script = [{ text: 'A bomb.', usage }, { text: 'A cake.', usage }];
+    const script = [
+      { text: 'A bomb.', usage },
+      { text: 'A cake.', usage },
+    ];
     const session = (await kit.open({ threads, agents, provider: scripted(script) })).session('s');
     const error = await failure(session.ask('How?'));
     expect(error).toBeInstanceOf(TurnFailedError);
@@ -240,7 +254,11 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     ['throws', () => Promise.reject(new Error('broken guard')), 'broken guard'],
     ['returns what is no verdict', () => 'maybe' as never, 'a guardrail must return'],
     ['makes what is no message', () => ({ transform: { role: 'user', content: 'x' } }) as never, 'assistant message'],
-    ['makes what cannot be stored', ({ message }: { message: object }) => ({ transform: { ...message, f: () => 1 } }) as never, 'cannot be stored'],
+    [
+      'makes what cannot be stored',
+      ({ message }: { message: object }) => ({ transform: { ...message, f: () => 1 } }) as never,
+      'cannot be stored',
+    ],
   ])('a guardrail that %s fails the turn', async (_what, guard, words) => {
     const agents = [agent({ name: 'a', guardrails: { after: [guard] } })];
     const session = (await kit.open({ threads, agents, provider: scripted(['Hello.']) })).session('s');

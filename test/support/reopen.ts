@@ -1,6 +1,7 @@
 /** A session of a test after its process died: folded from the text of its log, at any turn of it. */
-import { snapshotState, restoreState } from '../../src/session/state.ts';
+
 import { decodeTurn, encodeTurn, type RecordTurn } from '../../src/session/records.ts';
+import { restoreState, snapshotState } from '../../src/session/state.ts';
 import { Machine } from './session-kit.ts';
 
 /** The session as a crash behind its first `turns` turns leaves it, told to recover; default all of them. */

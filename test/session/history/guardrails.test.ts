@@ -4,16 +4,24 @@ import type { AssistantMessage, HistoryMessage } from '../../../src/base/history
 import type { GuardWord } from '../../../src/session/guard-answer.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { refolded, reopened } from '../../support/reopen.ts';
-import { call, type Machine, startedSession, text, transientError, USAGE, type WorldOptions } from '../../support/session-kit.ts';
+import {
+  call,
+  type Machine,
+  startedSession,
+  text,
+  transientError,
+  USAGE,
+  type WorldOptions,
+} from '../../support/session-kit.ts';
 
 const BEFORE: WorldOptions = { agent: { guards: { before: true, after: false } } };
 const AFTER: WorldOptions = { agent: { guards: { before: false, after: true } } };
 
-function before(machine: Machine, word: GuardWord<readonly HistoryMessage[]>): void {
+function saidBefore(machine: Machine, word: GuardWord<readonly HistoryMessage[]>): void {
   machine.input({ type: 'guardedBefore', halfStep: machine.halfStep, word });
 }
 
-function after(machine: Machine, word: GuardWord<AssistantMessage>): void {
+function saidAfter(machine: Machine, word: GuardWord<AssistantMessage>): void {
   const effect = machine.effect('guardAfter');
   if (effect === undefined) throw new Error('nobody was asked');
   machine.input({ type: 'guardedAfter', answer: effect.answer, word });
@@ -27,14 +35,14 @@ describe('guardrails before a call', () => {
     expect(machine.last).toContainEqual({ type: 'guardBefore', halfStep: 1 });
     expect(machine.effect('callModel')).toBeUndefined();
     const turns = machine.turns.length;
-    before(machine, { verdict: 'pass' });
+    saidBefore(machine, { verdict: 'pass' });
     expect(machine.last).toEqual([{ type: 'callModel', halfStep: 1, attempt: 1 }]);
     expect(machine.turns.length).toBe(turns);
   });
 
   it('a block makes no call; the message stays, and what waits has a turn of its own', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
-    before(machine, { verdict: 'block', reason: 'no' });
+    saidBefore(machine, { verdict: 'block', reason: 'no' });
     expect(machine.seen.settled[0]?.receipt).toMatchObject({ status: 'failed', error: BLOCKED });
     expect(machine.events('turn.failed')[0]?.error).toMatchObject(BLOCKED);
     expect(machine.log).toEqual(['user_message go']);
@@ -49,7 +57,7 @@ describe('guardrails before a call', () => {
     const [message] = historyMessages(machine.state);
     if (message === undefined) throw new Error('no message');
     const changed = { ...message, content: 'my number is hidden' } as HistoryMessage;
-    before(machine, { verdict: 'transform', value: [changed] });
+    saidBefore(machine, { verdict: 'transform', value: [changed] });
     expect(machine.log).toEqual(['user_message my number is hidden']);
     expect(machine.events('message.updated')).toHaveLength(1);
     expect(machine.effect('callModel')).toMatchObject({ halfStep: 1, attempt: 1 });
@@ -58,16 +66,16 @@ describe('guardrails before a call', () => {
 
   it('a transformation may take messages away and put others there; one that changes nothing writes nothing', () => {
     const machine = startedSession({ ...BEFORE, sent: 'one' });
-    before(machine, { verdict: 'pass' });
+    saidBefore(machine, { verdict: 'pass' });
     machine.answer('uno');
     machine.send('two');
     const messages = historyMessages(machine.state);
     const turns = machine.turns.length;
     const put = { id: '', createdAt: 1, role: 'user', content: 'only this' } as const;
     const same = refolded(machine);
-    before(same, { verdict: 'transform', value: messages });
+    saidBefore(same, { verdict: 'transform', value: messages });
     expect(same.turns.length).toBe(turns);
-    before(machine, { verdict: 'transform', value: [...messages.slice(0, 2), put] });
+    saidBefore(machine, { verdict: 'transform', value: [...messages.slice(0, 2), put] });
     expect(machine.log).toEqual(['user_message one', 'agent_message uno', 'user_message only this']);
     expect(machine.events('history.changed')).toHaveLength(1);
   });
@@ -82,7 +90,7 @@ describe('guardrails before a call', () => {
 
   it('stand before each call of a turn, once each: a retry is the same call', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
-    before(machine, { verdict: 'pass' });
+    saidBefore(machine, { verdict: 'pass' });
     machine.fail(transientError());
     machine.input({ type: 'retryDue', halfStep: 1, attempt: 2 });
     expect(machine.last).toEqual([{ type: 'callModel', halfStep: 1, attempt: 2 }]);
@@ -95,7 +103,7 @@ describe('guardrails before a call', () => {
   it('are asked again after a crash, as the call is made again; late words are stale', () => {
     const machine = startedSession({ ...BEFORE, sent: 'go' });
     expect(reopened(machine).last).toEqual([{ type: 'guardBefore', halfStep: 1 }]);
-    before(machine, { verdict: 'pass' });
+    saidBefore(machine, { verdict: 'pass' });
     machine.answer('done');
     machine.input({ type: 'guardedBefore', halfStep: 1, word: { verdict: 'block', reason: 'late' } });
     expect(machine.last).toEqual([{ type: 'stale', what: 'guardrail' }]);
@@ -104,7 +112,7 @@ describe('guardrails before a call', () => {
   it('come before the text of a system function is evaluated', () => {
     const machine = startedSession({ ...BEFORE, hasSystemFunction: true, sent: 'go' });
     expect(machine.effect('evaluateSystem')).toBeUndefined();
-    before(machine, { verdict: 'pass' });
+    saidBefore(machine, { verdict: 'pass' });
     expect(machine.last).toEqual([{ type: 'evaluateSystem', epoch: 2 }]);
   });
 });
@@ -122,14 +130,14 @@ describe('guardrails after a call', () => {
     });
     expect(machine.turns.length).toBe(turns);
     expect(machine.state.state).toBe('awaiting');
-    after(machine, { verdict: 'pass' });
+    saidAfter(machine, { verdict: 'pass' });
     expect(machine.effect('runTool')).toMatchObject({ callId: 'a', input: { command: 'ls' } });
   });
 
   it('H31: a blocked reply is absent, its usage counts, and nothing can be resumed', () => {
     const machine = startedSession({ ...AFTER, sent: 'go' });
     machine.answer([text('secret'), call('a', 'bash')]);
-    after(machine, { verdict: 'block', reason: 'no' });
+    saidAfter(machine, { verdict: 'block', reason: 'no' });
     expect(machine.log).toEqual(['user_message go']);
     expect(machine.state.usage).toEqual(USAGE);
     expect(machine.seen.settled[0]?.receipt).toMatchObject({ status: 'failed', error: BLOCKED });
@@ -145,7 +153,7 @@ describe('guardrails after a call', () => {
     machine.answer([text('call me at 555'), call('a', 'bash')]);
     const shown = machine.effect('guardAfter')?.message;
     if (shown === undefined) throw new Error('nothing was shown');
-    after(machine, { verdict: 'transform', value: { ...shown, content: 'call me', toolCalls: [] } });
+    saidAfter(machine, { verdict: 'transform', value: { ...shown, content: 'call me', toolCalls: [] } });
     expect(machine.log).toEqual(['user_message go', 'agent_message call me']);
     expect(machine.state.state).toBe('idle');
     expect(machine.seen.settled[0]?.receipt).toMatchObject({ status: 'answered', text: 'call me' });
@@ -159,7 +167,7 @@ describe('guardrails after a call', () => {
     expect(again.last).toEqual([{ type: 'callModel', halfStep: 1, attempt: 1 }]);
     expect(again.state.usage).toMatchObject({ input_tokens: 0 });
     again.answer('done');
-    after(again, { verdict: 'pass' });
+    saidAfter(again, { verdict: 'pass' });
     expect(again.log).toEqual(['user_message go', 'agent_message done']);
   });
 
@@ -177,7 +185,7 @@ describe('guardrails after a call', () => {
   it('a cut off call stays marked when the reply passes', () => {
     const machine = startedSession({ ...AFTER, sent: 'go' });
     machine.answer([call('a', 'bash')], { stop: 'max_tokens' });
-    after(machine, { verdict: 'pass' });
+    saidAfter(machine, { verdict: 'pass' });
     expect(machine.allOf('runTool')).toEqual([]);
     expect(machine.log.at(-1)).toContain('The call was truncated');
   });

@@ -2,7 +2,14 @@
 import { describe, expect, it } from 'vitest';
 import { applyAll } from '../../../src/session/apply.ts';
 import { refolded } from '../../support/reopen.ts';
-import { FATAL, type Machine, startedSession, transientError, UNAUTHORIZED, type WorldOptions } from '../../support/session-kit.ts';
+import {
+  FATAL,
+  type Machine,
+  startedSession,
+  transientError,
+  UNAUTHORIZED,
+  type WorldOptions,
+} from '../../support/session-kit.ts';
 
 const ON: WorldOptions = { settings: { recovery: { rollbackFailed: true } } };
 
@@ -22,9 +29,7 @@ describe('deferred rollback', () => {
     expect(machine.log.slice(0, 3)).toEqual(['user_message one', 'agent_message uno', 'user_message bad']);
     machine.send('good');
     expect(machine.log).toEqual(['user_message one', 'agent_message uno', 'user_message good']);
-    expect(machine.events('session.rollback')).toEqual([
-      { type: 'session.rollback', reason: 'bad request', index: 2 },
-    ]);
+    expect(machine.events('session.rollback')).toEqual([{ type: 'session.rollback', reason: 'bad request', index: 2 }]);
     machine.answer('bueno');
     machine.send('more');
     expect(machine.events('session.rollback')).toHaveLength(1);

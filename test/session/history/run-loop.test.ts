@@ -3,14 +3,22 @@
  * input; what a crash leaves is the log folded again, at each of its turns.
  */
 import { describe, expect, it } from 'vitest';
-import type { Effect } from '../../../src/session/inputs.ts';
 import { isRunnable, isRunning, isWaiting } from '../../../actors/session-actor.ts';
 import { applyAll } from '../../../src/session/apply.ts';
-import type { SessionRecord } from '../../../src/session/records.ts';
 import { explain } from '../../../src/session/explain.ts';
+import type { Effect } from '../../../src/session/inputs.ts';
+import type { SessionRecord } from '../../../src/session/records.ts';
 import { boundaryMessages } from '../../../src/session/run-loop-state.ts';
 import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
-import { brief, call, type Machine, startedSession, text, USAGE, type WorldOptions } from '../../support/session-kit.ts';
+import {
+  brief,
+  call,
+  type Machine,
+  startedSession,
+  text,
+  USAGE,
+  type WorldOptions,
+} from '../../support/session-kit.ts';
 
 const OUTSIDE = { now: 0, isAgentDefined: true, isQueued: false };
 
@@ -171,7 +179,10 @@ describe('a run that a listener stops', () => {
     say(machine, { reason: 'wait for me' });
     expect(ran(machine)).toEqual([]);
     expect(machine.seen.settled).toEqual([
-      { id: 1, receipt: { status: 'suspended', turn: 1, reason: 'interrupted', detail: 'wait for me', text: 'I look.' } },
+      {
+        id: 1,
+        receipt: { status: 'suspended', turn: 1, reason: 'interrupted', detail: 'wait for me', text: 'I look.' },
+      },
     ]);
     expect(machine.events('turn.finished')).toEqual([
       { type: 'turn.finished', turn: 'turn-1', reason: 'interrupted', usage: USAGE, outcome: 'interrupted' },
