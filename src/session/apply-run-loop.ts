@@ -17,13 +17,13 @@ export type Telling = (body: EventBody) => void;
 export function holdAnswer(state: SessionState, record: RecordOf<'responded'>, firstSeq: number): void {
   const { halfStep, then, stop, calls } = record;
   state.current = undefined;
-  state.held = { at: 'answer', halfStep, firstSeq, then, stop, calls };
+  state.held = { at: 'answer', halfStep, firstSeq, next: then, stop, calls };
 }
 
 /** Holds the results just promoted at their boundary. */
 export function holdResults(state: SessionState, firstSeq: number): void {
   const halfStep = state.nextHalfStep - 1;
-  state.held = { at: 'results', halfStep, firstSeq, then: 'tools', stop: '', calls: [] };
+  state.held = { at: 'results', halfStep, firstSeq, next: 'tools', stop: '', calls: [] };
 }
 
 /** The suspended run goes on: what it left open is held once more, until it is known which of it needs a person. */
@@ -34,7 +34,7 @@ export function holdPending(state: SessionState, suspended: Suspension): void {
     return why === undefined ? { id } : { id, refused: why };
   });
   const halfStep = state.nextHalfStep - 1;
-  state.held = { at: 'resume', halfStep, firstSeq: state.nextMessageSeq, then: 'tools', stop: '', calls };
+  state.held = { at: 'resume', halfStep, firstSeq: state.nextMessageSeq, next: 'tools', stop: '', calls };
 }
 
 /** The calls of a held answer start, but for those that wait for a person. */

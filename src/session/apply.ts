@@ -474,9 +474,9 @@ export class Fold {
     if (held === undefined) throw new Error('nothing is held that could proceed');
     if (held.at === 'results') {
       this.#state.held = undefined;
-    } else if (held.then === 'tools') {
+    } else if (held.next === 'tools') {
       startHeldCalls(this.#state, record, (body) => this.#telling(body));
-    } else if (held.then === 'pause') {
+    } else if (held.next === 'pause') {
       this.#state.held = undefined;
       this.#enter('awaiting');
       this.#continuePaused(held.halfStep);

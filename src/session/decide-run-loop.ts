@@ -43,7 +43,7 @@ export function decideBoundary(state: SessionState, environment: Environment): D
   const { held } = state;
   if (held === undefined) return { records: [], effects: [{ type: 'stale', what: 'boundary' }] };
   const tellsListeners = environment.isGated === true && held.at !== 'resume';
-  const startsCalls = held.then === 'tools' && held.at !== 'results' && !isOverLimit(state, held, environment);
+  const startsCalls = held.next === 'tools' && held.at !== 'results' && !isOverLimit(state, held, environment);
   const asksApproval = startsCalls && environment.agent.approval === 'function';
   if (!tellsListeners && !asksApproval) return pass(state, held, PROCEED, environment);
   return {
@@ -85,8 +85,8 @@ function pass(state: SessionState, held: Held, word: BoundaryWord, environment: 
   if (word.interrupt !== undefined) return suspend(state, 'interrupted', word.interrupt.reason, environment);
   if (isOverLimit(state, held, environment)) return suspend(state, 'max_steps', undefined, environment);
   if (held.at === 'results') return { records: [{ type: 'proceeded' }], effects: [WAKE] };
-  if (held.then === 'tools') return startCalls(held, word, state, environment);
-  if (held.then === 'pause') {
+  if (held.next === 'tools') return startCalls(held, word, state, environment);
+  if (held.next === 'pause') {
     const halfStep = held.halfStep + 1;
     return { records: [{ type: 'proceeded' }], effects: [{ type: 'callModel', halfStep, attempt: 1 }] };
   }
@@ -96,7 +96,7 @@ function pass(state: SessionState, held: Held, word: BoundaryWord, environment: 
 
 /** Checked when the answer is stored, and only where it has calls: a final text on the limit is a normal end. */
 function isOverLimit(state: SessionState, held: Held, { agent }: Environment): boolean {
-  if (agent.maxSteps === undefined || held.at !== 'answer' || held.then !== 'tools') return false;
+  if (agent.maxSteps === undefined || held.at !== 'answer' || held.next !== 'tools') return false;
   return stepsSinceUser(state) >= agent.maxSteps;
 }
 

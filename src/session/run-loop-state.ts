@@ -22,7 +22,7 @@ export interface Held {
   readonly halfStep: number;
   /** Seq of the first message of the boundary. */
   readonly firstSeq: number;
-  readonly then: Continuation;
+  readonly next: Continuation;
   readonly stop: string;
   readonly calls: readonly DispatchedCall[];
 }
