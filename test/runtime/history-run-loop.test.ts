@@ -12,6 +12,7 @@ import {
   TurnFailedError,
   tool,
 } from '../../src/index.ts';
+import { killSessionThread } from '../../src/runtime/runtime.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import {
   collect,
@@ -406,6 +407,37 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     const told = (await history(session)).filter(({ type }) => type === 'session.rollback');
     expect(told).toMatchObject([{ index: 2, reason: expect.stringContaining('refused') }]);
   });
+});
+
+test('a session thread that dies while a listener is asked: it is asked again, and nothing started meanwhile', async () => {
+  const note = noting();
+  const runtime = await kit.open({
+    directory: await kit.directory(),
+    threads: { sessions: 1, models: 1 },
+    agents: [agent({ name: 'a', tools: [note.value] })],
+    provider: scripted([{ toolUse: { name: 'note' } }, 'Done.', 'Done.']),
+  });
+  const session = runtime.session('s');
+  const asked = queue<{ readonly role: string; readonly go: () => void }>();
+  session.onMessage(
+    async ({ role }) => {
+      const end = deferred();
+      asked.put({ role, go: () => end.resolve() });
+      await end.promise;
+    },
+    { wait: true },
+  );
+  const receipt = await session.send('Go');
+  const lost = await asked.take();
+  await killSessionThread(runtime, 0);
+  const again = await asked.take();
+  expect([lost.role, again.role]).toEqual(['assistant', 'assistant']);
+  expect(note.runs).toEqual([]);
+  again.go();
+  (await asked.take()).go();
+  expect(note.runs.length).toBe(1);
+  (await asked.take()).go();
+  expect(await receipt.answer()).toBe('Done.');
 });
 
 describe('options of the run loop', () => {
