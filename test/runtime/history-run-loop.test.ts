@@ -411,11 +411,12 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
 
 test('a session thread that dies while a listener is asked: it is asked again, and nothing started meanwhile', async () => {
   const note = noting();
+  const model = gatedModel();
   const runtime = await kit.open({
     directory: await kit.directory(),
     threads: { sessions: 1, models: 1 },
     agents: [agent({ name: 'a', tools: [note.value] })],
-    provider: scripted([{ toolUse: { name: 'note' } }, 'Done.', 'Done.']),
+    provider: model.provider,
   });
   const session = runtime.session('s');
   const asked = queue<{ readonly role: string; readonly go: () => void }>();
@@ -428,6 +429,7 @@ test('a session thread that dies while a listener is asked: it is asked again, a
     { wait: true },
   );
   const receipt = await session.send('Go');
+  (await model.next()).answer({ toolUse: { name: 'note' } });
   const lost = await asked.take();
   await killSessionThread(runtime, 0);
   const again = await asked.take();
@@ -436,6 +438,7 @@ test('a session thread that dies while a listener is asked: it is asked again, a
   again.go();
   (await asked.take()).go();
   expect(note.runs.length).toBe(1);
+  (await model.next()).answer('Done.');
   (await asked.take()).go();
   expect(await receipt.answer()).toBe('Done.');
 });
