@@ -33,6 +33,12 @@ export interface AgentPlan {
   readonly subagents: { readonly spawn: SpawnGrant; readonly maxActive?: number };
   /** What a failure of one of its sub-agents means; missing: it is reported. */
   readonly supervision?: SupervisorOptionsInput;
+  /** Model answers after a user's message before the run is suspended. */
+  readonly maxSteps?: number;
+  /** Tools whose calls need a person; `function`: a predicate on the host thread says which calls do. */
+  readonly approval?: readonly string[] | 'function';
+  /** The agent has guardrails on the host thread. */
+  readonly guards?: { readonly before: boolean; readonly after: boolean };
   /** What the agent is for, where it is offered to others as a specialist. */
   readonly description?: string;
   /** Whether and when its conversations are compressed; missing: as the settings say. */
@@ -73,8 +79,9 @@ export class AgentCatalog {
     // Building each agent once here refuses duplicate and reserved tool names at `open`.
     for (const definition of definitions) {
       if (definition.plan.supervision !== undefined) supervisorOptions(definition.plan.supervision);
-      this.#build(definition, { isChild: false, depth: 0, grants: undefined });
-      this.#build(definition, { isChild: true, depth: 1, grants: undefined });
+      const own = this.#build(definition, { isChild: false, depth: 0, grants: undefined });
+      const asChild = this.#build(definition, { isChild: true, depth: 1, grants: undefined });
+      checkApproval(definition.plan, new Set([...own.registry.names(), ...asChild.registry.names()]));
     }
   }
 
@@ -200,6 +207,7 @@ export class AgentCatalog {
       tokenBudget: plan.tokenBudget ?? standard,
       maxActiveChildren: plan.subagents.maxActive ?? subagents.maxActive,
       compression: this.#compression(plan, role),
+      ...runLoopFacts(plan),
     };
   }
 
@@ -215,6 +223,26 @@ export class AgentCatalog {
     const { bindsThinking } = modelTraits(role.base.model);
     return { ...bounds, isAutomatic: !role.isChild, bindsThinking };
   }
+}
+
+/** What the run loop must know of an agent; nothing for one that uses none of it. */
+function runLoopFacts({ maxSteps, approval, guards }: AgentPlan): Partial<AgentFacts> {
+  return {
+    ...(maxSteps === undefined && approval === undefined ? {} : { holdsCalls: true }),
+    ...(maxSteps === undefined ? {} : { maxSteps }),
+    ...(approval === undefined ? {} : { approval: approval === 'function' ? approval : new Set(approval) }),
+    ...(guards === undefined ? {} : { guards }),
+  };
+}
+
+/** A name that no tool has would leave the tool that was meant without a person's look. */
+function checkApproval({ name, approval }: AgentPlan, known: ReadonlySet<string>): void {
+  if (approval === undefined || approval === 'function') return;
+  const unknown = approval.find((each) => !known.has(each));
+  if (unknown === undefined) return;
+  throw new ConfigError(`agent ${JSON.stringify(name)}: approve names ${JSON.stringify(unknown)}, which no tool has`, {
+    data: { key: 'approve', agent: name },
+  });
 }
 
 /** A header is built once an epoch and system text: sessions with the same text share one object. */

@@ -7,6 +7,7 @@
 import { RequestWindow } from '../src/context/request-window.ts';
 import type { SessionKey } from '../src/journal/journal.ts';
 import type { TransientMessage } from '../src/session/history/edit-request.ts';
+import { waitsForApprovalOnly } from '../src/session/run-loop-state.ts';
 import type { SessionState } from '../src/session/state.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 
@@ -68,7 +69,9 @@ export class SessionActor {
 export function isRunning(state: SessionState): boolean {
   if (state.restartAt !== undefined) return true;
   if (state.state === 'idle') return false;
-  if (state.state === 'awaiting' || state.openCalls.size > 0) return true;
+  // Who waits for a person may wait for days.
+  if (waitsForApprovalOnly(state)) return false;
+  if (state.state === 'awaiting' || state.openCalls.size > 0 || state.held !== undefined) return true;
   return !state.paused && state.blocked === undefined;
 }
 
@@ -81,5 +84,7 @@ export function isRunnable(state: SessionState): boolean {
 export function isWaiting(state: SessionState): boolean {
   if (state.state !== 'idle') return false;
   if (state.paused || state.blocked !== undefined) return false;
+  // A suspended run goes on for a user's message alone.
+  if (state.suspended !== undefined) return state.mailbox.some((entry) => entry.type === 'user_message');
   return state.mailbox.some((entry) => entry.kind === 'active');
 }

@@ -63,6 +63,14 @@ export type { CompressOptions } from './runtime/compression-handle.ts';
 export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
 export { type ChildResult, Family } from './runtime/family.ts';
 export type { ForkOptions } from './runtime/fork.ts';
+export type {
+  AfterGuardrail,
+  ApprovalCall,
+  ApprovalPredicate,
+  BeforeGuardrail,
+  Guardrails,
+  GuardrailVerdict,
+} from './runtime/guardrails.ts';
 export { type EditOptions, History } from './runtime/history.ts';
 export type { MessageCallback } from './runtime/message-callbacks.ts';
 export { open } from './runtime/open.ts';
@@ -70,7 +78,14 @@ export type { GovernorOptions, OpenOptions, ThreadOptions } from './runtime/opti
 export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol.ts';
 export { Receipt, type ReceiptStatus } from './runtime/receipt.ts';
 export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/runtime.ts';
-export { type SendOptions, Session, type SessionInfo, type SpawnOptions } from './runtime/session.ts';
+export {
+  type ApprovalDecision,
+  type SendOptions,
+  Session,
+  type SessionInfo,
+  type SpawnOptions,
+} from './runtime/session.ts';
+export type { BoundaryControl, WaitingListener } from './runtime/waiting-listeners.ts';
 export type { Explanation } from './session/explain.ts';
 export type { TaskMove } from './session/history/decide-tasks.ts';
 export { fillOrphans, pruneOrphans } from './session/history/repair.ts';

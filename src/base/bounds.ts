@@ -386,3 +386,11 @@ export const EXTENSION_EVENT_BYTES_MAX = 8_192;
 export const EXTENSION_EVENTS_MAX = 50;
 /** Callbacks for the messages of one session. */
 export const MESSAGE_CALLBACKS_MAX = 1_000;
+/** Decisions about calls that waited for a person which a session remembers: a decision is repeated soon or never. */
+export const APPROVALS_REMEMBERED_MAX = 256;
+/** Guardrails one agent may have before, and after, a model call: each holds up every call. */
+export const GUARDRAILS_MAX = 32;
+/** Listeners of one session that its runs wait for: each holds up every message. */
+export const WAITING_LISTENERS_MAX = 1_024;
+/** Characters of the reason a person gives for a denial: the model reads it. */
+export const APPROVAL_REASON_CHARACTERS_MAX = 10_000;

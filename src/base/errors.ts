@@ -164,10 +164,10 @@ export class StoreVersionError extends TroupeError {
   }
 }
 
-/** The turn that consumed a message failed, or the message bounced. `cause` and `data.error` say why. */
+/** The turn that consumed a message failed, or the message bounced. `cause` and `data.error` say why. Code `limit`: `maxSteps`. */
 export class TurnFailedError extends TroupeError {
-  constructor(message: string, details: ErrorDetails = {}) {
-    super('turn_failed', message, details);
+  constructor(message: string, details: ErrorDetails & { readonly code?: 'turn_failed' | 'limit' } = {}) {
+    super(details.code ?? 'turn_failed', message, details);
   }
 }
 

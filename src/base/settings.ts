@@ -34,7 +34,11 @@ export interface Settings {
   };
   readonly mneme: { readonly evictionFraction: number; readonly pinnedBudgetFraction: number };
   readonly subagents: { readonly maxActive: number };
-  readonly recovery: { readonly resumeAwaiting: boolean };
+  readonly recovery: {
+    readonly resumeAwaiting: boolean;
+    /** A turn that failed for good is taken out of the history when the next one starts. */
+    readonly rollbackFailed: boolean;
+  };
   /** What becomes of calls without a result: pruned when a history is seeded; kept or filled when a run is interrupted. */
   readonly repair: { readonly onSeed: boolean; readonly onInterrupt: 'keep' | 'fill' };
   /** Old messages become a summary; an agent may say otherwise (`agent({ compression })`). */
@@ -97,7 +101,9 @@ const schema = z.strictObject({
     })
     .prefault({}),
   subagents: z.strictObject({ maxActive: positive.default(8) }).prefault({}),
-  recovery: z.strictObject({ resumeAwaiting: z.boolean().default(true) }).prefault({}),
+  recovery: z
+    .strictObject({ resumeAwaiting: z.boolean().default(true), rollbackFailed: z.boolean().default(false) })
+    .prefault({}),
   compression: z
     .strictObject({
       enabled: z.boolean().default(false),

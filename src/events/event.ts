@@ -8,7 +8,7 @@ import type { Message, Pending, Usage } from '../base/messages.ts';
 /** The states of a session (contract §2). */
 export type SessionStateName = 'idle' | 'awaiting' | 'executing';
 /** What a session is doing that its state does not say. */
-export type Phase = 'preparing' | 'retrying' | 'paused' | 'approval';
+export type Phase = 'preparing' | 'retrying' | 'paused' | 'approval' | 'suspended';
 
 /** What happened, without its envelope. */
 export type EventBody =
@@ -50,7 +50,25 @@ export type EventBody =
       readonly ms?: number;
     }
   | { readonly type: 'tool.progress'; readonly toolUseId: string; readonly data: unknown }
-  | { readonly type: 'turn.finished'; readonly turn: string; readonly reason: string; readonly usage: Usage }
+  /**
+   * `reason`: the model's own stop, or why the turn was ended. `outcome`: missing where it simply completed; `interrupted`,
+   * `max_steps`, `length`, `content_filter`, `context_window` or `other` where it did not.
+   */
+  | {
+      readonly type: 'turn.finished';
+      readonly turn: string;
+      readonly reason: string;
+      readonly usage: Usage;
+      readonly outcome?: string;
+    }
+  | {
+      readonly type: 'approval.required';
+      readonly toolUseId: string;
+      readonly toolName: string;
+      readonly input: unknown;
+    }
+  /** What a failed turn left was removed before the next one. `index`: place of the first message removed, from 0. */
+  | { readonly type: 'session.rollback'; readonly reason: string; readonly index: number }
   | { readonly type: 'turn.failed'; readonly turn: string; readonly error: ErrorShape }
   | { readonly type: 'bounce_back'; readonly content: string; readonly error: ErrorShape; readonly messageSeq?: number }
   | { readonly type: 'authentication_required'; readonly error: ErrorShape }

@@ -1,6 +1,7 @@
 /** What sessions are made of: `agent()`, and its checks at the door. */
 import { z } from 'zod';
 import type { SpawnGrant } from '../../actors/runtime-tools.ts';
+import { GUARDRAILS_MAX } from '../base/bounds.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { isAgentName } from '../base/ids.ts';
 import { type CompressionSettings, parseOption } from '../base/settings.ts';
@@ -8,6 +9,7 @@ import type { Thinking } from '../models/provider.ts';
 import { isRuntimeTool } from '../tools/built-in/runtime-tools.ts';
 import type { AnyTool } from '../tools/tool.ts';
 import { describeTool } from '../tools/tool-schema.ts';
+import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
 import type { SystemFunction } from './host-services.ts';
 import type { AgentSource, ToolSource } from './protocol.ts';
 
@@ -32,6 +34,15 @@ export interface AgentOptions {
   readonly maxTokens?: number;
   /** Model calls of one turn; default `limits.toolRounds`. */
   readonly toolRounds?: number;
+  /**
+   * Model answers after a user's message before the run stops with its calls pending; the next message, or `resume()`, goes on.
+   * Default none; null: none.
+   */
+  readonly maxSteps?: number | null;
+  /** Tools whose calls a person must allow with `session.approve`, by name; or a function that says it of each call. */
+  readonly approve?: readonly string[] | ApprovalPredicate;
+  /** Functions that stand before each model call and after each answer, run on the host thread. */
+  readonly guardrails?: Guardrails;
   readonly subagents?: SubagentOptions;
   readonly supervision?: SupervisionOptions;
   readonly thinking?: Thinking;
@@ -66,6 +77,10 @@ const thinkingSchema = z.union([
 ]);
 
 const positive = z.number().int().positive();
+const functions = z
+  .array(z.custom<never>((value) => typeof value === 'function', 'must be a function'))
+  .max(GUARDRAILS_MAX)
+  .optional();
 const schema: z.ZodType<AgentOptions> = z.strictObject({
   name: z.string().refine(isAgentName, 'must be letters, digits, dots, hyphens or underscores, at most 64'),
   model: z.string().min(1).optional(),
@@ -80,6 +95,14 @@ const schema: z.ZodType<AgentOptions> = z.strictObject({
     .optional(),
   maxTokens: positive.optional(),
   toolRounds: positive.optional(),
+  maxSteps: positive.nullable().optional(),
+  approve: z
+    .union([
+      z.array(z.string().min(1)),
+      z.custom<ApprovalPredicate>((value) => typeof value === 'function', 'must be tool names or a function'),
+    ])
+    .optional(),
+  guardrails: z.strictObject({ before: functions, after: functions }).optional(),
   subagents: z.strictObject({ spawn: z.boolean().optional(), maxActive: positive.optional() }).optional(),
   supervision: z
     .strictObject({
@@ -126,7 +149,7 @@ export function isAgent(value: unknown): value is Agent {
 export function agentSource(definition: Agent): AgentSource {
   const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
     definition;
-  const { compression } = definition;
+  const { compression, maxSteps, approve, guardrails } = definition;
   return {
     plan: {
       name,
@@ -144,6 +167,16 @@ export function agentSource(definition: Agent): AgentSource {
       ...(thinking === undefined ? {} : { thinking }),
       ...(description === undefined ? {} : { description }),
       ...(compression === undefined ? {} : { compression }),
+      ...(maxSteps === undefined || maxSteps === null ? {} : { maxSteps }),
+      ...(approve === undefined ? {} : { approval: typeof approve === 'function' ? 'function' : approve }),
+      ...(guardrails === undefined
+        ? {}
+        : {
+            guards: {
+              before: (guardrails.before?.length ?? 0) > 0,
+              after: (guardrails.after?.length ?? 0) > 0,
+            },
+          }),
     },
     tools: (definition.tools ?? []).flatMap((tool) => (isRuntimeTool(tool) ? [] : [toolSource(name, tool)])),
   };

@@ -9,6 +9,7 @@ import { shareOfLimits } from '../models/governor-limits.ts';
 import { isModelProvider } from '../models/provider-check.ts';
 import { agentSource, toolValues } from './agent.ts';
 import { EventHub } from './event-hub.ts';
+import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
 import type { HostValues, SystemFunction } from './host-services.ts';
 import { MessageCallbacks } from './message-callbacks.ts';
 import { createCounterMemory } from './metrics.ts';
@@ -140,11 +141,18 @@ function providerPlan(checked: CheckedOptions): ProviderPlan {
 
 function hostValues(checked: CheckedOptions): HostValues {
   const systems = new Map<string, SystemFunction>();
-  for (const { name, system } of checked.agents) if (typeof system === 'function') systems.set(name, system);
+  const approvals = new Map<string, ApprovalPredicate>();
+  const guardrails = new Map<string, Guardrails>();
+  for (const { name, system, approve, guardrails: own } of checked.agents) {
+    if (typeof system === 'function') systems.set(name, system);
+    if (typeof approve === 'function') approvals.set(name, approve);
+    if (own !== undefined) guardrails.set(name, own);
+  }
   return {
     provider: isModelProvider(checked.provider) ? checked.provider : undefined,
     tools: new Map(checked.agents.map((each) => [each.name, toolValues(each)])),
     systems,
+    decisions: { approvals, guardrails },
   };
 }
 

@@ -33,7 +33,7 @@ export interface ShardSurroundings {
   readonly services: RemoteServices;
   /** The embedder's provider value, where the shard is on the host thread itself: called without a detour. */
   readonly provider?: ModelProvider;
-  readonly host: Omit<ShardHost, 'evaluateSystem'>;
+  readonly host: Omit<ShardHost, 'evaluateSystem' | 'consult'>;
   readonly clock: Clock;
   readonly random: Random;
   readonly ports?: ShardPorts;
@@ -107,6 +107,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
         degraded: (error) => surroundings.host.degraded(error),
         log: (line) => surroundings.host.log(line),
         evaluateSystem: (agent, session) => services.evaluateSystem(agent, session),
+        consult: (question) => services.consult(question),
       },
       makeModelPool: (modelListener) =>
         createGovernedPool({

@@ -6,6 +6,7 @@ import type { ModelDelta, ModelProvider } from '../models/provider.ts';
 import { checkResponse } from '../models/response-check.ts';
 import { createHostRunner, type HostWork } from '../tools/host-tools.ts';
 import type { AnyTool } from '../tools/tool.ts';
+import { decideOnHost, type HostDecisions } from './host-decisions.ts';
 import type { HostServices } from './protocol.ts';
 
 /** A system prompt as a function. */
@@ -17,6 +18,8 @@ export interface HostValues {
   /** Tools by agent and name. */
   readonly tools: ReadonlyMap<string, ReadonlyMap<string, AnyTool>>;
   readonly systems: ReadonlyMap<string, SystemFunction>;
+  /** Listeners that are waited for, guardrails, approval predicates. */
+  readonly decisions?: HostDecisions;
 }
 
 /** Takes what a running value tells before its end. */
@@ -67,6 +70,7 @@ export function createHostServices(values: HostValues, notes: HostNotes, clock: 
         calls.delete(id);
       }
     },
+    consult: (question) => decideOnHost(values.decisions ?? {}, question),
     abandon() {
       runner.abortAll('The session thread is gone');
       for (const controller of calls.values()) controller.abort(new CancelledError('the session thread is gone'));

@@ -20,6 +20,7 @@ import type { SessionRecord } from '../session/records.ts';
 import type { ReceiptState } from '../session/state.ts';
 import type { HostRunner } from '../tools/host-tools.ts';
 import type { ToolDescription } from '../tools/tool.ts';
+import type { HostQuestion, HostWord } from './host-decisions.ts';
 
 /** Where an agent's tool comes from. */
 export type ToolSource =
@@ -145,6 +146,17 @@ export interface ShardMethods {
   'session.pending': { request: OfSession; answer: readonly Pending[] };
   'session.recall': { request: OfSession & { readonly pendingId: number }; answer: boolean };
   'session.interrupt': { request: OfSession & { readonly reason?: string }; answer: boolean };
+  'session.approve': {
+    request: OfSession & {
+      readonly callId: string;
+      readonly allow: boolean;
+      readonly reason?: string;
+      readonly input?: unknown;
+    };
+    answer: boolean;
+  };
+  /** Listeners on the host are waited for at the session's message boundaries, or not any more. */
+  'history.gate': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'session.spawn': { request: OfSession & { readonly items: readonly SpawnItem[] }; answer: readonly SpawnAnswer[] };
   'session.viewport': { request: OfSession; answer: readonly Message[] };
   'session.request': { request: OfSession; answer: ModelRequest };
@@ -242,6 +254,8 @@ export interface HostServices extends HostRunner {
   abortModel(id: number): void;
   /** The text of an agent's system function. */
   evaluateSystem(agent: string, session: string): Promise<string>;
+  /** What listeners, guardrails and approval predicates say. */
+  consult(question: HostQuestion): Promise<HostWord>;
 }
 
 /** One model call for the host. */

@@ -1,5 +1,12 @@
 /** The receipt of an accepted message: what became of it, awaitable at each stage, also after a restart. */
-import { CancelledError, describeValue, errorFromShape, InvalidNameError, TurnFailedError } from '../base/errors.ts';
+import {
+  CancelledError,
+  describeValue,
+  type ErrorShape,
+  errorFromShape,
+  InvalidNameError,
+  TurnFailedError,
+} from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
 import type { ReceiptState } from '../session/state.ts';
 import type { ShardLink } from './shard-link.ts';
@@ -60,8 +67,9 @@ export class Receipt {
 
   /**
    * The last assistant text of the turn that consumed the message: `''` for a turn that ended without text. Rejects with
-   * `TurnFailedError` when that turn failed or bounced the message, `CancelledError` when it was interrupted, or the message
-   * withdrawn or replaced.
+   * `TurnFailedError` when that turn failed or bounced the message (code `limit` and `data.reason` `max_steps` at the agent's step
+   * limit, `data.reason` `guardrail` where one blocked it), `CancelledError` when it was interrupted, or the message withdrawn or
+   * replaced.
    */
   async answer(): Promise<string> {
     // Asked at once where it must be: what is asked after it, a deletion say, comes after it.
@@ -72,13 +80,15 @@ export class Receipt {
         return state.text;
       case 'cancelled':
         throw new CancelledError('the turn was interrupted', { data: { turn: state.turn } });
+      case 'suspended':
+        throw suspendedError(state);
       case 'dropped':
         throw droppedError(state.reason);
       case 'failed': {
         const cause = errorFromShape(state.error);
         throw new TurnFailedError(`the turn failed: ${state.error.message}`, {
           cause,
-          data: { turn: state.turn, error: state.error },
+          data: { turn: state.turn, error: state.error, ...reasonOf(state.error) },
         });
       }
       case 'accepted':
@@ -115,9 +125,27 @@ function publicStatus(state: ReceiptState): ReceiptStatus {
       return { status: 'dropped', reason: `turn failed: ${state.error.message}` };
     case 'cancelled':
       return { status: 'dropped', reason: 'interrupted' };
+    case 'suspended':
+      return { status: 'dropped', reason: state.reason };
     case 'dropped':
       return { status: 'dropped', reason: state.reason };
   }
+}
+
+/** The word a program goes by, where the error has one (`guardrail`). */
+function reasonOf({ data }: ErrorShape): { readonly reason?: string } {
+  const reason = data?.['reason'];
+  return typeof reason === 'string' ? { reason } : {};
+}
+
+/** The run stopped at a boundary: `data.content` is its last answer's text; it goes on with a message, or `resume()`. */
+function suspendedError({ turn, reason, detail, text }: Extract<ReceiptState, { status: 'suspended' }>): Error {
+  if (reason === 'interrupted') {
+    const data = { turn, reason: detail ?? null, content: text };
+    return new CancelledError('the turn was interrupted at a message', { data });
+  }
+  const data = { turn, reason, content: text };
+  return new TurnFailedError('the turn reached its step limit (maxSteps)', { code: 'limit', data });
 }
 
 function droppedError(reason: string): Error {

@@ -4,9 +4,16 @@
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
+import { APPROVAL_REASON_CHARACTERS_MAX, KEY_CHARACTERS_MAX } from '../base/bounds.ts';
 import type { Draft } from '../base/draft.ts';
-import { CancelledError, ContentError, describeValue, errorFromShape, TroupeError } from '../base/errors.ts';
+import {
+  CancelledError,
+  ContentError,
+  describeValue,
+  errorFromShape,
+  InvalidArgumentError,
+  TroupeError,
+} from '../base/errors.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 import {
   type ContentBlock,
@@ -30,6 +37,7 @@ import type { MessageCallback, MessageCallbacks } from './message-callbacks.ts';
 import type { SessionSnapshot, ShardMethods, SpawnItem } from './protocol.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
+import type { WaitingListener } from './waiting-listeners.ts';
 
 /** How to send. */
 export interface SendOptions {
@@ -60,6 +68,15 @@ export interface SpawnOptions {
   readonly replies?: 'mailbox' | 'handle';
   /** In `spawnAll`: idempotency of this item. */
   readonly key?: string;
+}
+
+/** What a person says of a call. */
+export interface ApprovalDecision {
+  readonly allow: boolean;
+  /** Of a denial, for the model. */
+  readonly reason?: string;
+  /** Of an allowed call: what it is run with instead. Checked against the tool's schema as any input. */
+  readonly input?: Readonly<Record<string, unknown>>;
 }
 
 /** A session's state as its embedder sees it. */
@@ -96,6 +113,12 @@ const sendSchema = z.strictObject({
   bounceBack: z.boolean().optional(),
   signal: z.instanceof(AbortSignal).optional(),
   from: z.string().min(1).max(KEY_CHARACTERS_MAX).transform(wellFormed).optional(),
+});
+
+const approvalSchema = z.strictObject({
+  allow: z.boolean(),
+  reason: z.string().max(APPROVAL_REASON_CHARACTERS_MAX).transform(wellFormed).optional(),
+  input: z.record(z.string(), z.unknown()).optional(),
 });
 
 const spawnSchema = z.strictObject({
@@ -209,6 +232,24 @@ export class Session {
   }
 
   /**
+   * Decides a call that waits for a person (`approval.required`); durable when it resolves. True when the decision holds: also
+   * when the same one was told before. False when the call does not wait, or was decided otherwise. `input` runs an allowed
+   * call with another input; `reason` of a denial is told to the model. Rejects with `ContentError` for an input that cannot
+   * be stored, `ConfigError` for a bad option.
+   */
+  async approve(callId: string, decision: ApprovalDecision): Promise<boolean> {
+    const { allow, reason, input } = parseOption(approvalSchema, 'approve', decision);
+    const request = {
+      ...this.address,
+      callId,
+      allow,
+      ...(reason === undefined ? {} : { reason }),
+      ...(input === undefined ? {} : { input: plainInput(input) }),
+    };
+    return this.#parts.link.call('session.approve', request, true);
+  }
+
+  /**
    * Starts a child; resolves once child, first message and link are durable. The same key re-attaches. Rejects with
    * `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname), `LimitError` (depth, children).
    */
@@ -257,9 +298,40 @@ export class Session {
    * Calls `callback` with each message that is said from now on, in order, once it is durable: answers, results of tools, what
    * is added to the history and not silent. Throws `InvalidArgumentError` (`callback_required`), `LimitError`.
    */
-  onMessage(callback: MessageCallback): this {
-    this.#parts.callbacks.add(this.id, callback);
+  onMessage(callback: MessageCallback): this;
+  /**
+   * Registers a listener that the session's runs wait for, and returns the session: it is told of each message a run stores,
+   * in order, once that is durable, and may stop the run there. Not kept with the session: who opens the store again
+   * registers again. `signal` ends it. Throws `InvalidArgumentError` (`callback_required`) for
+   * what is no function, `LimitError` for too many.
+   */
+  onMessage(listener: WaitingListener, options: { readonly wait: true; readonly signal?: AbortSignal }): this;
+  onMessage(
+    listener: MessageCallback | WaitingListener,
+    options?: { readonly wait: true; readonly signal?: AbortSignal },
+  ): this {
+    if (options?.wait === true) this.#waitFor(listener as WaitingListener, options.signal);
+    else this.#parts.callbacks.add(this.id, listener as MessageCallback);
     return this;
+  }
+
+  #waitFor(listener: WaitingListener, signal: AbortSignal | undefined): void {
+    if (typeof listener !== 'function') {
+      throw new InvalidArgumentError('callback_required', `onMessage needs a function, got ${describeValue(listener)}`);
+    }
+    const { id } = this;
+    const { link } = this.#parts;
+    if (signal?.aborted === true) return;
+    const remove = link.listeners.add(id, listener);
+    link.gate(id, true);
+    signal?.addEventListener(
+      'abort',
+      () => {
+        remove();
+        if (!link.listeners.has(id)) link.gate(id, false);
+      },
+      { once: true },
+    );
   }
 
   /** The messages a model is shown now. */
@@ -298,7 +370,10 @@ export class Session {
     await this.#parts.link.call('session.pause', this.address, true);
   }
 
-  /** Lifts `pause`, and the stop after a failed authentication or a model that was not found: others on the key may call again. */
+  /**
+   * Lifts `pause`, and the stop after a failed authentication or a model that was not found: others on the key may call again.
+   * Goes on with a suspended run: its pending calls first, then the model. Rejects (`limit`, retryable) where that cannot start now.
+   */
   async resume(): Promise<void> {
     await this.#parts.link.call('session.resume', this.address, true);
   }
@@ -320,6 +395,16 @@ function spawnItem(options: SpawnOptions, index: number): SpawnItem {
     ...(tools === undefined ? {} : { tools }),
   } as const;
   return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
+}
+
+/** An input as it may be stored. Throws `ContentError`. */
+function plainInput(input: unknown): unknown {
+  try {
+    return toPlainJson(input);
+  } catch (error) {
+    if (error instanceof NotPlainError) throw new ContentError(`input is ${error.message}`, { cause: error });
+    throw error;
+  }
 }
 
 /** Content as it may be stored: plain, well-formed, not blank, of blocks a user may send. Throws `ContentError`. */

@@ -23,6 +23,7 @@ import { FollowedReceipts } from './followed-receipts.ts';
 import { createHostServices, type HostValues } from './host-services.ts';
 import type { HostServices, LogLine, RemoteServices, SaidNote, ShardMethods, ShardPlan } from './protocol.ts';
 import { serveShard } from './shard-requests.ts';
+import { WaitingListeners } from './waiting-listeners.ts';
 
 /** What a link tells the runtime. */
 export interface LinkListener {
@@ -74,6 +75,8 @@ interface Incarnation {
 export class ShardLink {
   /** Receipts whose end this shard tells by itself. */
   readonly receipts: FollowedReceipts = new FollowedReceipts();
+  /** Listeners the sessions of this shard wait for. */
+  readonly listeners: WaitingListeners = new WaitingListeners();
   readonly #parts: LinkParts;
   /** What is being read; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
@@ -182,6 +185,12 @@ export class ShardLink {
     await this.#tell('history.watch', { session, on });
   }
 
+  /** The listeners of a session are waited for from now on, or not any more: what is asked after this comes after it. */
+  gate(session: string, on: boolean): void {
+    // A thread that is gone, or a runtime that is closed, waits for nobody; a new thread is told at its start.
+    this.#tell('history.gate', { session, on }).catch(() => undefined);
+  }
+
   /** To the thread that is there; a new one is told everything anew. */
   async #tell<M extends keyof ShardMethods>(method: M, request: ShardMethods[M]['request']): Promise<void> {
     // In its place among what is asked at the same time, where nothing must be awaited first.
@@ -223,7 +232,8 @@ export class ShardLink {
   }
 
   async #startThread(): Promise<Incarnation> {
-    const { plan, values, clock, startShard = startWorker } = this.#parts;
+    const { plan, clock, startShard = startWorker } = this.#parts;
+    const values = this.#values();
     const thread = startShard(plan);
     const { endpoint } = thread;
     const services = createHostServices(values, this.#notes(endpoint), clock, this.#hostWork);
@@ -241,7 +251,7 @@ export class ShardLink {
       if (incarnation.isServing) this.#died();
     });
     try {
-      await endpoint.call('shard.start', undefined);
+      await endpoint.call('shard.start', this.listeners.sessions);
     } catch (error) {
       await thread.exit();
       throw error;
@@ -250,7 +260,8 @@ export class ShardLink {
   }
 
   async #startHere(): Promise<Incarnation> {
-    const { plan, values, clock, random, shardPorts } = this.#parts;
+    const { plan, clock, random, shardPorts } = this.#parts;
+    const values = this.#values();
     const [near, far] = createLocalEndpoints(shardPorts?.soon);
     const services = createHostServices(values, this.#notes(near), clock, this.#hostWork);
     this.#listen(near);
@@ -283,6 +294,11 @@ export class ShardLink {
       services.abandon();
     };
     return { endpoint: near, thread: undefined, end, isGone: false, isServing: false };
+  }
+
+  #values(): HostValues {
+    const { values } = this.#parts;
+    return { ...values, decisions: { ...values.decisions, listeners: this.listeners } };
   }
 
   #notes(endpoint: Endpoint): Parameters<typeof createHostServices>[1] {
@@ -419,5 +435,7 @@ function inPlace(services: ReturnType<typeof createHostServices>): RemoteService
     generate: (call) => services.generate(call),
     abortModel: async (id) => services.abortModel(id),
     evaluateSystem: (name, session) => services.evaluateSystem(name, session),
+    // As over a bridge: what the embedder's functions are shown is theirs.
+    consult: (question) => services.consult(structuredClone(question)),
   };
 }

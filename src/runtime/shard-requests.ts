@@ -12,6 +12,7 @@ import { type Explanation, explain } from '../session/explain.ts';
 import { everyMessage } from '../session/history/branch.ts';
 import { answerQuery } from '../session/history/history-query.ts';
 import { messagesShown } from '../session/history/transient.ts';
+import type { Input } from '../session/inputs.ts';
 import type { Entry } from '../session/records.ts';
 import {
   emptyState,
@@ -52,6 +53,11 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.pending', (request) => requests.read(request.session, pendingOf, () => []));
   handle('session.recall', (request) => requests.recall(request));
   handle('session.interrupt', (request) => requests.interrupt(request));
+  handle('session.approve', (request) => requests.approve(request));
+  handle('history.gate', (request) => {
+    shard.gate(request.session, request.on);
+    return undefined;
+  });
   handle('session.viewport', (request) => requests.viewport(request.session));
   handle('session.request', (request) => requests.request(request));
   handle('session.pause', (request) => requests.pause(request));
@@ -286,6 +292,19 @@ class ShardRequests {
     );
   }
 
+  approve(request: Request<'session.approve'>): Promise<boolean> {
+    const { session, callId, allow, reason, input } = request;
+    if (this.#shard.find(session) === undefined) return Promise.resolve(false);
+    const decision: Input = {
+      type: 'approve',
+      callId,
+      allow,
+      ...(reason === undefined ? {} : { reason }),
+      ...(input === undefined ? {} : { input }),
+    };
+    return settle((reply) => this.#shard.submit(session, [decision], reply));
+  }
+
   pause(request: Request<'session.pause'>): Promise<undefined> {
     return settle((reply) => this.#shard.submit(request.session, [{ type: 'pause' }], reply, request.agent));
   }
@@ -503,7 +522,7 @@ function matches(summary: SessionSummary, request: Request<'sessions.list'>): bo
 function snapshotOf(state: SessionState, now: number): SessionSnapshot {
   // A retry whose time has come is a call like any other.
   const isRetrying = (state.current?.retryAt ?? 0) > now;
-  const phase = state.paused ? 'paused' : isRetrying ? 'retrying' : undefined;
+  const phase = phaseOf(state, isRetrying);
   return {
     state: state.state,
     ...(phase === undefined ? {} : { phase }),
@@ -517,6 +536,13 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
     })),
     usage: state.usage,
   };
+}
+
+function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['phase'] {
+  if (state.paused) return 'paused';
+  if (state.approvals !== undefined && state.approvals.waiting.length > 0) return 'approval';
+  if (state.suspended !== undefined) return 'suspended';
+  return isRetrying ? 'retrying' : undefined;
 }
 
 function linkOf(actor: SessionActor): Answer<'child.link'> {

@@ -15,7 +15,7 @@ export function serveShardThread(
   plan: ShardPlan,
   surroundings: Omit<ShardSurroundings, 'host' | 'provider'>,
 ): void {
-  endpoint.handle('shard.start', async () => {
+  endpoint.handle('shard.start', async (gated) => {
     const built = await buildShard(plan, {
       ...surroundings,
       host: {
@@ -35,6 +35,8 @@ export function serveShardThread(
       built.modelDelta(id, delta);
     });
     serveShard(built.shard, endpoint);
+    // Before anything goes on: what is held must not pass listeners that are still there.
+    for (const session of (gated as readonly string[] | undefined) ?? []) built.shard.gate(session, true);
     built.shard.resumeInterrupted();
   });
 }

@@ -45,6 +45,8 @@ import { CrashCounter } from './crash-counter.ts';
 import { EditGate } from './edit-gate.ts';
 import { storeRoots } from './fork-roots.ts';
 import { isHeadBlocked } from './head.ts';
+import { type Asking, answerOf, failureOf, isAsking, questionOf } from './host-asking.ts';
+import type { HostQuestion, HostWord } from './host-decisions.ts';
 import type { Counters } from './metrics.ts';
 import type { LogLine, SaidNote } from './protocol.ts';
 import { QuietSessions } from './quiet-sessions.ts';
@@ -64,6 +66,7 @@ export interface ShardHost {
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
+  consult(question: HostQuestion): Promise<HostWord>;
 }
 
 /** What a shard is made of. */
@@ -124,6 +127,8 @@ export class Shard {
   readonly #listened = new Set<string>();
   /** Kept in memory by transient messages. */
   readonly #transient = new Set<SessionActor>();
+  /** Sessions whose listeners on the host are waited for. */
+  readonly #gated = new Set<string>();
   #gathered = new TurnGathering();
   /** Numbers the turns. */
   #lastTurn = 0;
@@ -201,6 +206,7 @@ export class Shard {
         settings,
         toolNamesOf: (name) => catalog.toolNamesOf(name),
         exists: (id) => journal.keyOf(id) !== undefined,
+        openedAt: parts.clock.now(),
         isSupervised: () => this.#stepping !== undefined && this.#isSupervised(this.#stepping),
       },
       catalog.missing(''),
@@ -461,6 +467,7 @@ export class Shard {
     for (const { actor, effect } of late) {
       if (effect.type === 'runTool') this.#startTool(actor, effect);
       else if (effect.type === 'callModel') this.#callModel(actor, effect.halfStep, effect.attempt);
+      else if (isAsking(effect)) void this.#ask(actor, effect);
     }
     this.#checkDrained();
   }
@@ -582,6 +589,18 @@ export class Shard {
     this.submit(actor.id, [input]);
   }
 
+  /** Somebody on the host has a say: asked behind the flush, as what he is told is told. */
+  async #ask(actor: SessionActor, asking: Asking): Promise<void> {
+    const question = this.#hot.get(actor.id) === actor ? questionOf(actor.state, asking) : undefined;
+    // Interrupted between the turn and its flush, or read again: whoever goes on with it asks anew.
+    if (question === undefined) return;
+    const input = await this.parts.host.consult(question).then(
+      (word): Input => answerOf(asking, word),
+      (error: unknown): Input => failureOf(asking, errorShape(error)),
+    );
+    this.submit(actor.id, [input]);
+  }
+
   #interruptChildrenOf(effects: readonly ActorEffect[]): void {
     for (const { actor, effect } of effects) {
       if (effect.type === 'interruptChildren') this.#interruptChildren(actor, effect.reason);
@@ -618,6 +637,7 @@ export class Shard {
     environment.random = this.parts.random();
     environment.transients = actor.transients;
     environment.agent = agent?.facts ?? this.parts.catalog.missing(actor.state.agent ?? '');
+    environment.isGated = this.#gated.size > 0 && this.#gated.has(actor.id);
     environment.admits =
       agent !== undefined &&
       !this.#isClosing &&
@@ -725,6 +745,12 @@ export class Shard {
   /** Sessions kept in memory by transient messages. */
   get transientSessions(): number {
     return this.#transient.size;
+  }
+
+  /** Listeners of a session are waited for, or not any more; whoever waits for them now goes on when they have answered. */
+  gate(sessionId: string, on: boolean): void {
+    if (on) this.#gated.add(sessionId);
+    else this.#gated.delete(sessionId);
   }
 
   #isWatched(sessionId: string): boolean {

@@ -10,6 +10,8 @@ export interface LastingSurroundings {
   readonly settings: Settings;
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
   readonly exists: (sessionId: string) => boolean;
+  /** Epoch ms at which the shard began. */
+  readonly openedAt: number;
   /** Of the session the step is of. */
   readonly isSupervised: () => boolean;
 }
@@ -26,6 +28,8 @@ export class TurnEnvironment implements Environment {
   agent: AgentFacts;
   admits = false;
   transients: readonly TransientMessage[] | undefined;
+  isGated = false;
+  readonly openedAt: number;
 
   /** `nobody`: the facts until a step has some. */
   constructor(lasting: LastingSurroundings, nobody: AgentFacts) {
@@ -34,6 +38,7 @@ export class TurnEnvironment implements Environment {
     this.toolNamesOf = lasting.toolNamesOf;
     this.exists = lasting.exists;
     this.isSupervised = lasting.isSupervised;
+    this.openedAt = lasting.openedAt;
     this.agent = nobody;
   }
 }

@@ -17,6 +17,15 @@ import type { ErrorShape } from '../base/errors.ts';
 import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf, type Usage } from '../base/messages.ts';
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { answerText } from './answer.ts';
+import {
+  decideCall,
+  endRunLoop,
+  holdAnswer,
+  holdPending,
+  holdResults,
+  startHeldCalls,
+  suspensionOf,
+} from './apply-run-loop.ts';
 import { applyCompaction, noteFailedCompaction } from './history/apply-compaction.ts';
 import { applyEdit, type EditOutcome } from './history/apply-edit.ts';
 import { showBranch } from './history/branch.ts';
@@ -33,6 +42,7 @@ import {
 import { KIND_OF } from './mailbox.ts';
 import { joinContents, type MessageDraft, promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
+import { lastAnswerText, outcomeOfReason, settleSuspension } from './run-loop-state.ts';
 import {
   type CompactionCall,
   type LoggedMessage,
@@ -192,6 +202,21 @@ export class Fold {
         return this.#compacted(record);
       case 'compactionFailed':
         return this.#compactionFailed(record);
+      case 'gathered':
+        return this.#gathered(record);
+      case 'proceeded':
+        return this.#proceeded(record);
+      case 'suspended':
+        return this.#suspended(record);
+      case 'continued':
+        return this.#continued(record);
+      case 'decided':
+        return decideCall(this.#state, record, (body) => this.#telling(body));
+      case 'blocked':
+        return this.#blocked(record);
+      case 'rolledBack':
+        this.#state.failure = undefined;
+        return this.#telling({ type: 'session.rollback', reason: record.reason, index: record.index });
     }
   }
 
@@ -204,6 +229,11 @@ export class Fold {
   /** Tells the event just counted. */
   #tell(body: EventBody): void {
     this.#observer?.event?.(body, this.#state.eventSeq);
+  }
+
+  /** Counts a durable event and tells it: for records that are rare enough to build it always. */
+  #telling(body: EventBody): void {
+    if (this.#counts()) this.#tell(body);
   }
 
   #created(record: Extract<SessionRecord, { type: 'created' }>): void {
@@ -270,20 +300,12 @@ export class Fold {
     const state = this.#state;
     if (state.state === 'awaiting') throw new Error('T1/T2: claimed while awaiting');
     if (record.turn !== undefined) {
-      state.turn = {
-        id: record.turn,
-        entries: [],
-        text: '',
-        joins: false,
-        usage: NO_USAGE,
-        halfSteps: 0,
-        pauses: 0,
-        marked: false,
-      };
-      state.nextTurn = record.turn + 1;
+      this.#beginTurn(record.turn);
+      state.failure = undefined;
       beginTurnTask(state.tasks, state.nextMessageSeq, this.#at);
-      if (areStartsMany(state.tasks, state.messages.length + state.hidden.length))
+      if (areStartsMany(state.tasks, state.messages.length + state.hidden.length)) {
         trimStarts(state.tasks, [state.messages, state.hidden]);
+      }
     }
     this.#enter('awaiting');
     const rider = this.#promoteAll(record.entries);
@@ -294,6 +316,12 @@ export class Fold {
       state.turn.halfSteps += 1;
       state.turn.pauses = 0;
     }
+  }
+
+  #beginTurn(id: number): void {
+    const state = this.#state;
+    state.turn = { id, entries: [], text: '', joins: false, usage: NO_USAGE, halfSteps: 0, pauses: 0, marked: false };
+    state.nextTurn = id + 1;
   }
 
   /** Promotes entries in the order given and returns the last non-tool active one: the rider. */
@@ -382,8 +410,10 @@ export class Fold {
   #enter(next: SessionStateName): void {
     this.#state.state = next;
     if (this.#counts()) this.#tell({ type: 'session.state', state: next });
+    if (next !== 'idle') return;
     // Effect B: the flag is one-shot and never leaks into the next turn.
-    if (next === 'idle') this.#state.interruptRequested = false;
+    this.#state.interruptRequested = false;
+    endRunLoop(this.#state);
   }
 
   #openEpoch(): void {
@@ -455,7 +485,13 @@ export class Fold {
       if (hasText) turn.text = turn.joins ? turn.text + text : text;
       turn.joins = record.then === 'pause' && (turn.joins || hasText);
     }
+    const firstSeq = state.nextMessageSeq;
     this.#appendAnswer(record, text);
+    if (record.held === true) {
+      holdAnswer(state, record, firstSeq);
+      this.#enter('executing');
+      return;
+    }
     if (record.then === 'tools') {
       state.current = undefined;
       this.#enter('executing');
@@ -465,15 +501,86 @@ export class Fold {
         if (this.#counts()) this.#tell({ type: 'tool.started', toolUseId: call.id, toolName: open?.name ?? '' });
       }
     } else if (record.then === 'pause') {
-      state.current = { halfStep: record.halfStep + 1, attempt: 1 };
-      state.nextHalfStep = record.halfStep + 2;
-      if (turn !== undefined) {
-        turn.pauses += 1;
-        turn.halfSteps += 1;
-      }
+      this.#continuePaused(record.halfStep);
     } else {
       this.#finishTurn(record.stop);
     }
+  }
+
+  /** The model is called again to go on with a paused answer. */
+  #continuePaused(halfStep: number): void {
+    const { turn } = this.#state;
+    this.#state.current = { halfStep: halfStep + 1, attempt: 1 };
+    this.#state.nextHalfStep = halfStep + 2;
+    if (turn === undefined) return;
+    turn.pauses += 1;
+    turn.halfSteps += 1;
+  }
+
+  #gathered(record: Extract<SessionRecord, { type: 'gathered' }>): void {
+    const firstSeq = this.#state.nextMessageSeq;
+    this.#promoteAll(record.entries);
+    holdResults(this.#state, firstSeq);
+  }
+
+  #proceeded(record: Extract<SessionRecord, { type: 'proceeded' }>): void {
+    const { held } = this.#state;
+    if (held === undefined) throw new Error('nothing is held that could proceed');
+    if (held.at === 'results') {
+      this.#state.held = undefined;
+    } else if (held.next === 'tools') {
+      startHeldCalls(this.#state, record, (body) => this.#telling(body));
+    } else if (held.next === 'pause') {
+      this.#state.held = undefined;
+      this.#enter('awaiting');
+      this.#continuePaused(held.halfStep);
+    } else {
+      this.#finishTurn(held.stop);
+    }
+  }
+
+  #suspended(record: Extract<SessionRecord, { type: 'suspended' }>): void {
+    const state = this.#state;
+    const { turn } = state;
+    const { reason, detail } = record;
+    state.suspended = suspensionOf(state, record);
+    state.state = 'idle';
+    state.interruptRequested = false;
+    state.turn = undefined;
+    endRunLoop(state);
+    this.#telling({ type: 'session.state', state: 'idle', phase: 'suspended' });
+    if (turn === undefined) return;
+    this.#telling({ type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage, outcome: reason });
+    const receipt: ReceiptState = {
+      status: 'suspended',
+      turn: turn.id,
+      reason,
+      ...(detail === undefined ? {} : { detail }),
+      text: lastAnswerText(state),
+    };
+    for (const id of turn.entries) this.#settle(id, receipt);
+  }
+
+  #continued(record: Extract<SessionRecord, { type: 'continued' }>): void {
+    const { suspended } = this.#state;
+    if (suspended === undefined) throw new Error('nothing is suspended that could go on');
+    this.#state.suspended = undefined;
+    if (record.turn === undefined) return;
+    this.#beginTurn(record.turn);
+    if (this.#state.openCalls.size > 0) holdPending(this.#state, suspended);
+    this.#enter('executing');
+  }
+
+  /** A guardrail's word: the turn ends as failed, and what was answered is not stored. */
+  #blocked(record: Extract<SessionRecord, { type: 'blocked' }>): void {
+    const state = this.#state;
+    if (state.current?.halfStep !== record.halfStep) throw new Error('S3: a block of no current half-step');
+    if (record.usage !== undefined) {
+      state.usage = addUsage(state.usage, record.usage);
+      if (state.turn !== undefined) state.turn.usage = addUsage(state.turn.usage, record.usage);
+    }
+    this.#enter('idle');
+    this.#failTurn(record.error);
   }
 
   /** The messages of an answer; its usage stands on the first of them, so that a turn without text keeps it (Δ17). */
@@ -537,7 +644,11 @@ export class Fold {
     state.turn = undefined;
     this.#enter('idle');
     if (turn === undefined) return;
-    if (this.#counts()) this.#tell({ type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage });
+    if (this.#counts()) {
+      const outcome = outcomeOfReason(reason);
+      const ended = { type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage } as const;
+      this.#tell(outcome === undefined ? ended : { ...ended, outcome });
+    }
     const receipt: ReceiptState =
       reason === 'cancelled'
         ? { status: 'cancelled', turn: turn.id }
@@ -592,6 +703,8 @@ export class Fold {
     const bounced = record.bounced !== undefined && rider?.entry === record.bounced ? rider : undefined;
     if (bounced?.messageSeq !== undefined) this.#removeMessage(bounced.messageSeq, 'bounced');
     if (record.blocks === true) state.blocked = record.error;
+    // What bounced has left the history already.
+    state.failure = bounced === undefined ? { error: record.error, at: this.#at } : undefined;
     this.#enter('idle');
     if (bounced !== undefined) {
       if (this.#counts()) {
@@ -691,6 +804,9 @@ export class Fold {
   #restarted(): void {
     const state = this.#state;
     state.restartAt = undefined;
+    // What a suspended run left open is left behind with the rest.
+    state.suspended = undefined;
+    state.openCalls.clear();
     this.#evicted(state.nextMessageSeq);
     const task = state.goal?.description ?? '';
     this.#append({ type: 'user_message', content: task, tokens: estimateContent(task), pinned: true });
@@ -745,9 +861,11 @@ export class Fold {
   /** One edit is one event: of one message as what it is, of several as one that names them all. */
   #edited(record: Extract<SessionRecord, { type: 'edited' }>): void {
     const state = this.#state;
+    const pending = state.suspended === undefined ? 0 : state.openCalls.size;
     const { removed, added, updated, groups, opensEpoch } = applyEdit(state, record, this.#at, (draft) =>
       this.#place(draft),
     );
+    if (pending > 0) settleSuspension(state, added);
     if (opensEpoch) {
       this.#openEpoch();
       // What was thought in the round that is still open was thought about what is sent with it again (R20).

@@ -9,10 +9,11 @@ import type { ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { answerText, storableAnswer } from './answer.ts';
 import { compactionFailure, decideOverflow, decideSummary } from './decide-compression.ts';
-import { exitDecision, tellFailure } from './decide-supervision.ts';
+import { AT_BOUNDARY, exitOnIdle, isHeldAnswer } from './decide-run-loop.ts';
+import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_EFFECTS, NOTHING, WAKE } from './decision.ts';
+import { guardAnswer } from './guard-answer.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
-import { hasActive } from './mailbox.ts';
 import { mentionedNames } from './mentions.ts';
 import type { Continuation, DispatchedCall, SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
@@ -32,6 +33,8 @@ export function decideAnswer(
   if (current?.halfStep !== input.halfStep) return { records: [], effects: [{ type: 'stale', what: 'answer' }] };
   const { compaction } = current;
   if (compaction !== undefined) return decideSummary(state, { ...current, compaction }, input, environment);
+  const guarded = guardAnswer(state, input, environment);
+  if (guarded !== undefined) return guarded;
   const { content, calls } = storableAnswer(input.content, {
     stop: input.stop,
     halfStep: input.halfStep,
@@ -43,6 +46,9 @@ export function decideAnswer(
   const responded: SessionRecord = { type: 'responded', halfStep, content, calls, stop, usage, then };
   const text = answerText(content);
   const told = routeText(state, text);
+  if (isHeldAnswer(environment, then === 'tools')) {
+    return { records: [{ ...responded, held: true }], effects: followedBy(told, AT_BOUNDARY) };
+  }
   if (then === 'tools') {
     const dispatch: Effect = { type: 'again', input: { type: 'dispatch', refused: refusedCalls(calls) } };
     return { records: [responded], effects: followedBy(told, dispatch) };
@@ -102,13 +108,6 @@ function routeText(state: SessionState, text: string): readonly Effect[] {
     }
   }
   return effects;
-}
-
-/** A child that goes idle with nothing waiting has finished: its last text is its reply, told once. */
-function exitOnIdle(state: SessionState, text: string): Decision {
-  if (state.parent === undefined || state.exit !== undefined || hasActive(state)) return NOTHING;
-  const reply = text.trim() === '' ? (state.turn?.text ?? '') : text;
-  return exitDecision(state, { reason: 'completed', reply });
 }
 
 /** A failed call: wait and try again, or the failure path. */

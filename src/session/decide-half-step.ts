@@ -4,6 +4,8 @@ import { isBlank } from '../base/messages.ts';
 import { callOrEvaluate } from './call-effect.ts';
 import { failureDecision } from './decide-answer.ts';
 import { decideCompaction } from './decide-compression.ts';
+import { rollbackRecords } from './decide-rollback.ts';
+import { continueForUser, gatherResults } from './decide-run-loop.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { planEviction } from './eviction.ts';
@@ -28,8 +30,17 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
     // Set aside first, then look again: one entry that cannot be promoted must not stop those behind it (Δ13).
     return { records: poisoned, effects: [WAKE] };
   }
+  if (state.suspended !== undefined) return continueForUser(state);
+  if (state.failure !== undefined && state.state === 'idle' && environment.settings.recovery.rollbackFailed) {
+    const rolledBack = rollbackRecords(state, environment);
+    // First the edit, then the claim over what is left of the history.
+    if (rolledBack.length > 0) return { records: rolledBack, effects: [WAKE] };
+  }
   const selection = selectEntries(state) ?? emptySelection(state);
   if (selection === undefined) return NOTHING;
+  if (environment.isGated === true && state.state === 'executing' && selection.responses.length > 0) {
+    return gatherResults(selection);
+  }
   if (state.turn?.marked === true) return closeRound(state, selection, environment, 'completed');
   const turn = state.turn;
   if (turn !== undefined && turn.halfSteps >= environment.agent.toolRounds) {
@@ -84,12 +95,11 @@ function claim(state: SessionState, selection: Selection, environment: Environme
       ? { type: 'claimed', halfStep, entries, turn: state.nextTurn }
       : { type: 'claimed', halfStep, entries };
   const opening = openingRecords(state, selection, environment);
-  const epoch = state.epoch + epochsOpened(opening);
   const goOn = needsWord(state, selection) ? GO_ON : NO_RECORDS;
-  return {
-    records: opening.length === 0 && goOn.length === 0 ? [claimed] : [...opening, ...goOn, claimed],
-    effects: [callOrEvaluate(state, environment, halfStep, epoch)],
-  };
+  const records = opening.length === 0 && goOn.length === 0 ? [claimed] : [...opening, ...goOn, claimed];
+  if (environment.agent.guards?.before === true) return { records, effects: [{ type: 'guardBefore', halfStep }] };
+  const epoch = state.epoch + epochsOpened(opening);
+  return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch)] };
 }
 
 /** What a request ends with that would end with words an embedder put into the assistant's mouth: it must end with a user's. */
@@ -107,6 +117,12 @@ function needsWord(state: SessionState, { background, steers, riders }: Selectio
   }
   const last = state.messages[index];
   return last?.type === 'agent_message' && last.history !== undefined;
+}
+
+/** The guardrails have passed the request: the call, or what must be evaluated for it first. */
+export function decideGuardedCall(state: SessionState, halfStep: number, environment: Environment): Decision {
+  if (state.current?.halfStep !== halfStep) return { records: [], effects: [{ type: 'stale', what: 'guardrail' }] };
+  return { records: [], effects: [callOrEvaluate(state, environment, halfStep, state.epoch)] };
 }
 
 /** What a half-step writes before its claim, each of which opens an epoch: a changed agent, an eviction. */

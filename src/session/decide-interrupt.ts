@@ -1,10 +1,11 @@
 /** Interrupt, recall, pause and resume (contract §5.6 with Δ22, §3.6). Pure. */
 
 import { claimCutShort } from './decide-compression.ts';
+import { resumeSuspended } from './decide-run-loop.ts';
 import { exitDecision } from './decide-supervision.ts';
 import { type Decision, NOTHING, WAKE } from './decision.ts';
 import { endRound } from './end-round.ts';
-import type { Effect } from './inputs.ts';
+import type { Effect, Environment } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 import { INTERRUPT_NOTICE } from './tool-texts.ts';
@@ -55,8 +56,9 @@ export function decidePause(state: SessionState): Decision {
   return { records: [{ type: 'paused' }], effects: [] };
 }
 
-/** Lifts a pause, and the stop after a failed authentication (Δ12). */
-export function decideResume(state: SessionState): Decision {
+/** Lifts a pause, and the stop after a failed authentication (Δ12); goes on with a suspended run. */
+export function decideResume(state: SessionState, environment: Environment): Decision {
+  if (state.suspended !== undefined) return resumeSuspended(state, environment);
   if (!state.paused && state.blocked === undefined) return NOTHING;
   return { records: [{ type: 'resumed' }], effects: [WAKE] };
 }

@@ -4,10 +4,12 @@
  */
 import { errorShape, TroupeError } from '../base/errors.ts';
 import { failureDecision } from './decide-answer.ts';
+import { AT_BOUNDARY } from './decide-run-loop.ts';
 import { startCall } from './decide-tools.ts';
 import { type Decision, WAKE } from './decision.ts';
 import type { Effect, Environment } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
+import { isWaitingForApproval } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 import { OUTCOME_UNKNOWN } from './tool-texts.ts';
 
@@ -41,6 +43,9 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
     const delayMs = leftOf(retryAt, retryWaitMs, environment);
     return { records, effects: [{ type: 'retryLater', halfStep, attempt, delayMs }] };
   }
+  if (environment.agent.guards?.before === true && attempt === 1) {
+    return { records, effects: [{ type: 'guardBefore', halfStep }] };
+  }
   if (environment.agent.hasSystemFunction && state.system?.epoch !== state.epoch) {
     return { records, effects: [{ type: 'evaluateSystem', epoch: state.epoch }] };
   }
@@ -53,10 +58,13 @@ function leftOf(dueAt: number, waitMs: number | undefined, { now }: Environment)
 }
 
 function recoverExecuting(state: SessionState, environment: Environment): Decision {
+  // Nothing of what is held was started: it goes on from its boundary.
+  if (state.held !== undefined) return { records: [], effects: [AT_BOUNDARY] };
   const redone: string[] = [];
   const synthesized: string[] = [];
   const effects: Effect[] = [];
   for (const call of state.openCalls.values()) {
+    if (isWaitingForApproval(state, call.id)) continue;
     const facts = environment.agent.tool(call.name);
     if (facts?.effect === 'once') {
       synthesized.push(call.id);

@@ -3,6 +3,7 @@
 import { type Decision, WAKE } from './decision.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import type { Entry } from './records.ts';
+import { isWaitingForApproval } from './run-loop-state.ts';
 import type { OpenCall, SessionState } from './state.ts';
 import { BLANK_RESULT, unknownToolText } from './tool-texts.ts';
 
@@ -14,6 +15,7 @@ export function decideDispatch(
 ): Decision {
   const effects: Effect[] = [];
   for (const call of state.openCalls.values()) {
+    if (isWaitingForApproval(state, call.id)) continue;
     // The model chose the id: it may be the name of something every object has.
     const refused = Object.hasOwn(input.refused, call.id) ? input.refused[call.id] : undefined;
     effects.push(refused === undefined ? startCall(state, call, environment, 'run') : failCall(call.id, refused));

@@ -6,6 +6,7 @@
  * runs both in one batch. That is how the contract's orders (release, then effect C) stay visible as data.
  */
 import { decideAnswer, decideModelFailure, decideRetryDue } from './decide-answer.ts';
+import { decideApproval } from './decide-approval.ts';
 import {
   decideBirth,
   decideChildExit,
@@ -15,9 +16,11 @@ import {
   decideSubagentSaid,
 } from './decide-children.ts';
 import { decideCompress } from './decide-compression.ts';
-import { decideClaim, decideSystem, decideSystemFailure } from './decide-half-step.ts';
+import { decideGuardedAfter, decideGuardedBefore, decideGuardFailure } from './decide-guardrails.ts';
+import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } from './decide-half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
 import { decideRecovery } from './decide-recovery.ts';
+import { decideBoundary, decideConsulted } from './decide-run-loop.ts';
 import { decideSend } from './decide-send.ts';
 import { decideEscalation, decideRestart, decideRestartLater, reportFailure } from './decide-supervision.ts';
 import { decideDispatch, decideToolFinished } from './decide-tools.ts';
@@ -83,7 +86,21 @@ export function decide(state: SessionState, input: Input, environment: Environme
     case 'pause':
       return decidePause(state);
     case 'resume':
-      return decideResume(state);
+      return decideResume(state, environment);
+    case 'boundary':
+      return decideBoundary(state, environment);
+    case 'consulted':
+      return decideConsulted(state, input, environment);
+    case 'approve':
+      return decideApproval(state, input, environment);
+    case 'guardedBefore':
+      return decideGuardedBefore(state, input, environment);
+    case 'callGuarded':
+      return decideGuardedCall(state, input.halfStep, environment);
+    case 'guardedAfter':
+      return decideGuardedAfter(state, input, environment);
+    case 'guardFailed':
+      return decideGuardFailure(state, input, environment);
     case 'recover':
       return decideRecovery(state, environment);
     case 'startTask':

@@ -1,4 +1,5 @@
 /** Why a session is not running: exactly one reason for each state. Pure. */
+import { waitsForApprovalOnly } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 
 /** The one reason, and a sentence for people. */
@@ -12,6 +13,9 @@ export interface Explanation {
     | 'waiting_for_model'
     | 'waiting_for_retry'
     | 'waiting_for_tools'
+    | 'waiting_for_listener'
+    | 'waiting_for_approval'
+    | 'suspended'
     | 'starting';
   readonly detail: string;
 }
@@ -25,6 +29,13 @@ export function explain(
     return { reason: 'agent_missing', detail: `its agent ${JSON.stringify(state.agent)} is not defined` };
   }
   if (state.state === 'awaiting') return explainAwaiting(state, outside.now);
+  if (state.held !== undefined) {
+    return { reason: 'waiting_for_listener', detail: 'who is asked at this message has not answered yet' };
+  }
+  if (waitsForApprovalOnly(state)) {
+    const calls = state.approvals?.waiting.map((id) => `${state.openCalls.get(id)?.name} (${id})`).join(', ');
+    return { reason: 'waiting_for_approval', detail: `approve() decides: ${calls}` };
+  }
   if (state.state === 'executing' && state.openCalls.size > 0) {
     const names = [...state.openCalls.values()].map((call) => call.name).join(', ');
     return { reason: 'waiting_for_tools', detail: `${state.openCalls.size} calls run: ${names}` };
@@ -32,6 +43,10 @@ export function explain(
   if (state.paused) return { reason: 'paused', detail: 'pause() was called; resume() goes on' };
   if (state.blocked !== undefined) {
     return { reason: 'blocked', detail: `${state.blocked.message}; resume() goes on` };
+  }
+  if (state.suspended !== undefined && !state.mailbox.some((entry) => entry.type === 'user_message')) {
+    const calls = `${state.openCalls.size} calls are pending`;
+    return { reason: 'suspended', detail: `${state.suspended.reason}; ${calls}; a message or resume() goes on` };
   }
   const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
   if (waiting === 0 && state.state === 'idle') return { reason: 'nothing_waits', detail: 'the mailbox is empty' };

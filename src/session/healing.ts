@@ -1,5 +1,6 @@
 /** The safety net of §5.5: a call whose deadline passed without any result is answered in the log. Pure. */
 import type { SessionRecord } from './records.ts';
+import { isWaitingForApproval } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 
 const SECOND_MS = 1_000;
@@ -11,7 +12,10 @@ export function healExpired(
   timeoutMsOf: (toolName: string) => number,
 ): readonly SessionRecord[] {
   const records: SessionRecord[] = [];
+  // What was not started has no deadline.
+  if (state.held !== undefined || state.suspended !== undefined) return records;
   for (const call of state.openCalls.values()) {
+    if (isWaitingForApproval(state, call.id)) continue;
     const timeoutMs = call.timeoutMs ?? timeoutMsOf(call.name);
     if (now < call.at + timeoutMs) continue;
     const seconds = Math.round(timeoutMs / SECOND_MS);

@@ -2,11 +2,15 @@
 
 import type { Limits } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
+import type { AssistantMessage, HistoryMessage } from '../base/history-message.ts';
 import type { Usage } from '../base/messages.ts';
 import type { CompressionSettings, Settings } from '../base/settings.ts';
+import type { BoundaryWord } from './decide-run-loop.ts';
+import type { GuardWord } from './guard-answer.ts';
 import type { EditRequest, TransientMessage } from './history/edit-request.ts';
 import type { ForkSeed } from './history/fork-seed.ts';
 import type { Entry, Replies, SessionRecord } from './records.ts';
+import type { Held } from './run-loop-state.ts';
 
 /** What `decide` must know of a tool; the rest is the tool runner's. */
 export interface ToolFacts {
@@ -33,6 +37,14 @@ export interface AgentFacts {
   readonly maxActiveChildren: number;
   /** Missing: the agent's conversations are not compressed. */
   readonly compression?: CompressionFacts | undefined;
+  /** Its answers with calls are held until it is known what may start: it has a step limit, or calls need a person. */
+  readonly holdsCalls?: boolean;
+  /** Model answers after a user's message; missing: no limit. */
+  readonly maxSteps?: number;
+  /** Tools whose calls a person must allow, by name; or a predicate outside says which. */
+  readonly approval?: ReadonlySet<string> | 'function';
+  /** Guardrails stand before its model calls, after them. */
+  readonly guards?: { readonly before: boolean; readonly after: boolean };
 }
 
 /** When and how an agent's conversations are compressed. */
@@ -58,6 +70,10 @@ export interface Environment {
   readonly admits: boolean;
   /** Messages of this session that are shown and never stored; missing: none. */
   readonly transients?: readonly TransientMessage[] | undefined;
+  /** Listeners outside are waited for at this session's message boundaries. */
+  readonly isGated?: boolean;
+  /** Epoch ms at which this process took the session's store: what failed before was read from the log. */
+  readonly openedAt?: number;
   /** A session of this id exists, whoever made it. */
   readonly exists: (sessionId: string) => boolean;
 }
@@ -87,6 +103,28 @@ export type Input =
       readonly content: unknown;
       readonly stop: string;
       readonly usage: Usage;
+      /** The guardrails have passed it. */
+      readonly isGuarded?: true;
+    }
+  | { readonly type: 'boundary' }
+  | ({ readonly type: 'consulted'; readonly at: Held['at']; readonly halfStep: number } & (
+      | { readonly word: BoundaryWord }
+      | { readonly error: ErrorShape }
+    ))
+  | {
+      readonly type: 'guardedBefore';
+      readonly halfStep: number;
+      readonly word: GuardWord<readonly HistoryMessage[]>;
+    }
+  | { readonly type: 'callGuarded'; readonly halfStep: number }
+  | { readonly type: 'guardedAfter'; readonly answer: AnsweredInput; readonly word: GuardWord<AssistantMessage> }
+  | { readonly type: 'guardFailed'; readonly halfStep: number; readonly error: ErrorShape }
+  | {
+      readonly type: 'approve';
+      readonly callId: string;
+      readonly allow: boolean;
+      readonly reason?: string;
+      readonly input?: unknown;
     }
   | { readonly type: 'modelFailed'; readonly halfStep: number; readonly attempt: number; readonly error: ErrorShape }
   | { readonly type: 'retryDue'; readonly halfStep: number; readonly attempt: number }
@@ -135,6 +173,9 @@ export type Input =
   | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number }
   /** One operation on the history; never while a model call is out: see `edit-gate.ts`. */
   | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
+
+/** A model's answer. */
+export type AnsweredInput = Extract<Input, { type: 'answered' }>;
 
 /** What a new child starts from. */
 export interface ChildSeed {
@@ -185,6 +226,21 @@ export type Effect =
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
   /** The session's transient messages from now on. */
   | { readonly type: 'transients'; readonly list: readonly TransientMessage[] }
+  /** Somebody outside has a say at the boundary at which the session is held. */
+  | {
+      readonly type: 'consult';
+      readonly at: Held['at'];
+      readonly halfStep: number;
+      readonly tellsListeners: boolean;
+      readonly asksApproval: boolean;
+    }
+  | { readonly type: 'guardBefore'; readonly halfStep: number }
+  | {
+      readonly type: 'guardAfter';
+      readonly halfStep: number;
+      readonly message: AssistantMessage;
+      readonly answer: AnsweredInput;
+    }
   | { readonly type: 'accepted'; readonly pendingId: number; readonly seq: number; readonly duplicate: boolean }
   | { readonly type: 'spawned'; readonly child: string; readonly name: string; readonly duplicate: boolean }
   | { readonly type: 'result'; readonly value: unknown }

@@ -8,6 +8,7 @@ import type { HistoryMessage } from '../base/history-message.ts';
 import { isRecord } from '../base/json.ts';
 import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../base/messages.ts';
 import type { ForkOrigin, ForkSeed } from './history/fork-seed.ts';
+import type { SuspensionReason } from './run-loop-state.ts';
 
 /** What stands in the mailbox, as it was accepted. */
 export interface Entry {
@@ -72,6 +73,8 @@ export type SessionRecord =
       readonly stop: string;
       readonly usage: Usage;
       readonly then: Continuation;
+      /** Nothing of it starts before `proceeded`: somebody is asked first. */
+      readonly held?: true;
     }
   | {
       readonly type: 'retried';
@@ -133,6 +136,26 @@ export type SessionRecord =
   | { readonly type: 'resumed' }
   | { readonly type: 'recovered'; readonly redone: readonly string[]; readonly synthesized: readonly string[] }
   | { readonly type: 'refined'; readonly messageSeq: number; readonly tokens: number }
+  /** A round's results become messages; the session is held before the model is called with them. */
+  | { readonly type: 'gathered'; readonly entries: readonly number[] }
+  /** What was held goes on. `approve`: calls that wait for a person first, in call order. */
+  | { readonly type: 'proceeded'; readonly approve?: readonly string[] }
+  /** The run stops at the boundary at which it is held; its calls without a result wait until it is continued. */
+  | { readonly type: 'suspended'; readonly reason: SuspensionReason; readonly detail?: string | null }
+  /** The suspended run goes on. `turn`: as a turn of this number; missing: nothing of it was left to do. */
+  | { readonly type: 'continued'; readonly turn?: number }
+  /** A person decided a call. `input`: what it is run with instead. */
+  | {
+      readonly type: 'decided';
+      readonly callId: string;
+      readonly allow: boolean;
+      readonly reason?: string;
+      readonly input?: unknown;
+    }
+  /** A guardrail stopped the half-step: before its call, or after it with the answer thrown away and paid for. */
+  | { readonly type: 'blocked'; readonly halfStep: number; readonly error: ErrorShape; readonly usage?: Usage }
+  /** What a failed turn left was removed by the edit before. `index`: place of the first message removed. */
+  | { readonly type: 'rolledBack'; readonly reason: string; readonly index: number }
   /** One operation on the history: its results, never how they were found. */
   | {
       readonly type: 'edited';

@@ -8,7 +8,9 @@
  *     from below the floor;
  *  S2 `mailbox` is ascending by id; an entry is in the mailbox or was promoted, recalled or dropped, never two of them (A7);
  *  S3 `current` is present exactly while the state is `awaiting`;
- *  S4 `openCalls` are the calls with neither a response in the log nor one in the mailbox; non-empty only while `executing`;
+ *  S4 `openCalls` are the calls with neither a response in the log nor one in the mailbox; non-empty only while `executing`,
+ *     or idle and `suspended`: then none of them was started. Nor were those of an answer that is `held`, or that wait in
+ *     `approvals`;
  *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last one;
  *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history.
  */
@@ -20,6 +22,7 @@ import type { SessionStateName } from '../events/event.ts';
 import type { ForkOrigin } from './history/fork-seed.ts';
 import { noTasks, plainTasks, restoreTasks, type Tasks } from './history/tasks.ts';
 import type { OverflowRecovery, Replies } from './records.ts';
+import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './run-loop-state.ts';
 
 /** A message with what rendering needs beside the public fields. */
 export interface LoggedMessage extends Message {
@@ -75,6 +78,14 @@ export type ReceiptState =
   | { readonly status: 'answered'; readonly turn: number; readonly text: string }
   | { readonly status: 'failed'; readonly turn: number; readonly error: ErrorShape }
   | { readonly status: 'cancelled'; readonly turn: number }
+  /** The run stopped at a boundary and can be continued. `text`: of its last answer. */
+  | {
+      readonly status: 'suspended';
+      readonly turn: number;
+      readonly reason: SuspensionReason;
+      readonly detail?: string | null;
+      readonly text: string;
+    }
   | { readonly status: 'dropped'; readonly reason: string };
 
 /** The running turn: from the claim out of idle to the next idle. */
@@ -190,6 +201,14 @@ export interface SessionState {
   paused: boolean;
   blocked: ErrorShape | undefined;
   interruptRequested: boolean;
+  /** A message boundary at which the session waits; only while `executing`. */
+  held: Held | undefined;
+  /** The run stopped at a boundary; only while idle. */
+  suspended: Suspension | undefined;
+  /** Calls that wait for a person; undefined as long as none ever did. */
+  approvals: Approvals | undefined;
+  /** The last turn failed with it. */
+  failure: TurnFailure | undefined;
 
   messages: LoggedMessage[];
   tokens: number;
@@ -278,6 +297,10 @@ export function emptyState(id: string): SessionState {
     paused: false,
     blocked: undefined,
     interruptRequested: false,
+    held: undefined,
+    suspended: undefined,
+    approvals: undefined,
+    failure: undefined,
     messages: [],
     tokens: 0,
     floor: 1,

@@ -8,6 +8,15 @@ export const INTERRUPT_NOTICE = 'Interrupted: your human wants your attention. T
 export const OUTCOME_UNKNOWN =
   'Outcome unknown: the execution was lost in a restart. The call may or may not have taken effect; it was not run again.';
 
+/** Told for a call that a person did not allow. */
+export function deniedText(reason: string | undefined): string {
+  const why = reason === undefined || reason.trim() === '' ? '.' : `: ${reason}`;
+  return `Denied: your human did not allow this call${why}`;
+}
+
+/** Told for a call that waited beside one a person denied. */
+export const APPROVAL_SKIPPED = 'Denied: not executed, as your human denied another call of this answer.';
+
 /** Stands for a blank result: a mailbox entry must say something, or its round would never close (Δ19). */
 export const BLANK_RESULT = '(no output)';
 

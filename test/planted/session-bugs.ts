@@ -195,8 +195,8 @@ export const sessionBugs: readonly PlantedBug[] = [
     name: 'usage-counted-twice',
     what: 'the usage of a paused answer is counted again',
     file: APPLY,
-    find: '        turn.pauses += 1;',
-    replace: '        turn.pauses += 1;\n        state.usage = addUsage(state.usage, record.usage);',
+    find: 'this.#continuePaused(record.halfStep);',
+    replace: 'this.#continuePaused(record.halfStep);\n      state.usage = addUsage(state.usage, record.usage);',
   },
   {
     name: 'events-counted-when-read',

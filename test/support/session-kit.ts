@@ -9,6 +9,7 @@ import { parseSettings, type Settings, type SettingsInput } from '../../src/base
 import type { EventBody } from '../../src/events/event.ts';
 import { applyAll, type Observer } from '../../src/session/apply.ts';
 import type {
+  AgentFacts,
   CompressionFacts,
   Effect,
   Environment,
@@ -36,6 +37,10 @@ export interface WorldOptions {
   readonly isSupervised?: boolean;
   /** Compression is on, with these bounds in place of the defaults. */
   readonly compression?: Partial<CompressionFacts>;
+  /** What the agent has beyond the others' facts. */
+  readonly agent?: Partial<AgentFacts>;
+  readonly isGated?: boolean;
+  readonly openedAt?: number;
 }
 
 /** Bounds of compression for tests that name none of their own: small enough to be reached in a few turns. */
@@ -64,6 +69,9 @@ export interface World {
   admits: boolean;
   isSupervised: boolean;
   compression: CompressionFacts | undefined;
+  agent: Partial<AgentFacts>;
+  isGated: boolean;
+  openedAt: number;
   /** Ids the embedder took for sessions of his own. */
   readonly taken: Set<string>;
 }
@@ -104,6 +112,9 @@ export function makeWorld(options: WorldOptions = {}): World {
     admits: true,
     isSupervised: options.isSupervised ?? false,
     compression: options.compression === undefined ? undefined : { ...COMPRESSION, ...options.compression },
+    agent: options.agent ?? {},
+    isGated: options.isGated ?? false,
+    openedAt: options.openedAt ?? 0,
     taken: new Set(),
   };
 }
@@ -125,7 +136,10 @@ export function environmentOf(world: World): Environment {
       tokenBudget: world.tokenBudget,
       maxActiveChildren: world.maxActiveChildren,
       compression: world.compression,
+      ...world.agent,
     },
+    isGated: world.isGated,
+    openedAt: world.openedAt,
     toolNamesOf: (agent) => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent] : undefined),
     admits: world.admits,
     isSupervised: () => world.isSupervised,

@@ -91,6 +91,7 @@ export function openShard(options: ShardOptions): TestShard {
       degraded: (error) => void degraded.push(error),
       log: () => undefined,
       evaluateSystem: (name, session) => services.evaluateSystem(name, session),
+      consult: (question) => services.consult(question),
     },
     makeModelPool: (listener) => createInPlacePool(provider, listener, clock),
     makeToolPool: (listener) => createToolPool({ threads: 1, clock, hostRunner: services, listener }),

@@ -114,6 +114,11 @@ export function isBeingAnswered(state: SessionState, toolUseId: string | undefin
   return state.openCalls.has(toolUseId) || state.mailbox.some((entry) => entry.toolUseId === toolUseId);
 }
 
+/** It is being answered, and by a run that goes on: the calls of a suspended one wait for whoever decides about them. */
+function isRunning(state: SessionState, toolUseId: string | undefined): boolean {
+  return state.suspended === undefined && isBeingAnswered(state, toolUseId);
+}
+
 function planReplace(
   draft: EditDraft,
   { operation, messages }: Request<'set' | 'replaceAll' | 'seed'>,
@@ -158,7 +163,7 @@ function planDiscard(draft: EditDraft): EditPlan {
   for (const entry of draft.entries) {
     if (isTransient(entry)) continue;
     for (const call of callsOf(entry.message)) {
-      if (answered.has(call.callId) || isBeingAnswered(draft.state, call.callId)) continue;
+      if (answered.has(call.callId) || isRunning(draft.state, call.callId)) continue;
       const { id: _id, ...placeholder } = interruptedResult(call, '', draft.now);
       draft.add(placeholder, entry.seq);
       filled.push(call.callId);
@@ -213,8 +218,8 @@ function planAttachment(draft: EditDraft, { callId, key, value }: Request<'attac
 function planSettlement(draft: EditDraft, trails: Readonly<Record<string, Json>>): EditPlan {
   const last = draft.entries.at(-1);
   const calls = callsOf(last?.message);
-  const isRunning = last?.logged.some(({ toolUseId }) => isBeingAnswered(draft.state, toolUseId)) === true;
-  if (!isRunning) {
+  const isAnswered = last?.logged.some(({ toolUseId }) => isRunning(draft.state, toolUseId)) === true;
+  if (!isAnswered) {
     for (const call of calls) {
       const { id: _id, ...settled } = interruptedResult(call, '', draft.now);
       const hasTrail = Object.hasOwn(trails, call.callId);

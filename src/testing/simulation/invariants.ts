@@ -377,6 +377,8 @@ function outcomeOf(receipt: ReceiptState | undefined): Outcome | undefined {
   switch (receipt?.status) {
     case 'answered':
       return { kind: 'text', text: receipt.text };
+    case 'suspended':
+      return { kind: receipt.reason === 'interrupted' ? 'cancelled' : 'failed', text: '' };
     case 'cancelled':
     case 'dropped':
     case 'failed':

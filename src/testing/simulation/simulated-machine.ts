@@ -206,11 +206,12 @@ function remoteServices(endpoint: Endpoint): RemoteServices {
     generate: (request) => call('generate', request),
     abortModel: (id) => call('abortModel', id),
     evaluateSystem: (agent, session) => call('evaluateSystem', agent, session),
+    consult: (question) => call('consult', question),
   };
 }
 
 function serveServices(endpoint: Endpoint, services: HostServices): void {
-  for (const method of ['run', 'abort', 'generate', 'abortModel', 'evaluateSystem'] as const) {
+  for (const method of ['run', 'abort', 'generate', 'abortModel', 'evaluateSystem', 'consult'] as const) {
     const act = services[method] as (...values: readonly unknown[]) => unknown;
     endpoint.handle(method, (values) => act.apply(services, values as unknown[]));
   }

@@ -1,0 +1,184 @@
+/** Calls that wait for a person: who waits, what a decision does, what a restart and an interrupt leave of it. */
+import { describe, expect, it } from 'vitest';
+import { isRunnable, isRunning } from '../../../actors/session-actor.ts';
+import { renderMessages } from '../../../src/context/render.ts';
+import { explain } from '../../../src/session/explain.ts';
+import { healExpired } from '../../../src/session/healing.ts';
+import { APPROVAL_SKIPPED, INTERRUPT_NOTICE } from '../../../src/session/tool-texts.ts';
+import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
+import { call, type Machine, startedSession, text, type WorldOptions } from '../../support/session-kit.ts';
+
+const NAMED: WorldOptions = { agent: { holdsCalls: true, approval: new Set(['bash']) } };
+const ASKED: WorldOptions = { agent: { holdsCalls: true, approval: 'function' } };
+
+function asking(calls: Readonly<Record<string, string>>, options: WorldOptions = NAMED): Machine {
+  const machine = startedSession({ ...options, sent: 'go' });
+  machine.answer(Object.entries(calls).map(([id, name]) => call(id, name, { command: id })));
+  return machine;
+}
+
+function decide(
+  machine: Machine,
+  callId: string,
+  allow: boolean,
+  extra: { readonly reason?: string; readonly input?: unknown } = {},
+): unknown {
+  machine.input({ type: 'approve', callId, allow, ...extra });
+  return machine.effect('result')?.value;
+}
+
+function results(machine: Machine): readonly unknown[] {
+  return machine.state.mailbox.map(({ toolUseId, content, success }) => [toolUseId, content, success]);
+}
+
+describe('a call that needs a person', () => {
+  it('waits, is told of, and what needs nobody runs at once', () => {
+    const machine = asking({ a: 'bash', r: 'read_file', b: 'bash' });
+    expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['r']);
+    expect(machine.events('approval.required')).toEqual([
+      { type: 'approval.required', toolUseId: 'a', toolName: 'bash', input: { command: 'a' } },
+      { type: 'approval.required', toolUseId: 'b', toolName: 'bash', input: { command: 'b' } },
+    ]);
+    expect(machine.events('tool.started').map(({ toolUseId }) => toolUseId)).toEqual(['r']);
+    expect(machine.events('session.state').at(-1)).toEqual({
+      type: 'session.state',
+      state: 'executing',
+      phase: 'approval',
+    });
+    expect(isRunning(machine.state)).toBe(true);
+    machine.finish('r');
+    expect(isRunning(machine.state)).toBe(false);
+    expect(isRunnable(machine.state)).toBe(true);
+    const outside = { now: 0, isAgentDefined: true, isQueued: false };
+    expect(explain(machine.state, outside)).toEqual({
+      reason: 'waiting_for_approval',
+      detail: 'approve() decides: bash (a), bash (b)',
+    });
+  });
+
+  it('where a predicate says so, it is asked with the calls that could run, before anything starts', () => {
+    const machine = asking({ a: 'read_file', b: 'bash' }, ASKED);
+    expect(machine.last).toEqual([
+      { type: 'consult', at: 'answer', halfStep: 1, tellsListeners: false, asksApproval: true },
+    ]);
+    machine.input({ type: 'consulted', at: 'answer', halfStep: 1, word: { approve: ['a'] } });
+    expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['b']);
+    expect(machine.state.approvals?.waiting).toEqual(['a']);
+  });
+
+  it('a call of no tool is answered at once', () => {
+    const machine = startedSession({ agent: { holdsCalls: true, approval: new Set(['nothing']) }, sent: 'go' });
+    machine.answer([call('a', 'nothing')]);
+    expect(machine.state.approvals).toBeUndefined();
+    expect(machine.log.at(-1)).toContain('Unknown tool: nothing');
+  });
+
+  it('allowed it runs, and the round closes', () => {
+    const machine = asking({ a: 'bash' });
+    expect(decide(machine, 'a', true)).toBe(true);
+    expect(machine.effect('runTool')).toMatchObject({ callId: 'a', input: { command: 'a' }, key: 's#2' });
+    expect(machine.events('tool.started').map(({ toolUseId }) => toolUseId)).toEqual(['a']);
+    expect(machine.events('session.state').at(-1)).toEqual({ type: 'session.state', state: 'executing' });
+    machine.finish('a');
+    expect(machine.state.state).toBe('awaiting');
+  });
+
+  it('allowed with another input it runs with that, also after a crash', () => {
+    const machine = asking({ k: 'charge' }, { agent: { holdsCalls: true, approval: new Set(['charge']) } });
+    decide(machine, 'k', true, { input: { amount: 1 } });
+    expect(machine.effect('runTool')?.input).toEqual({ amount: 1 });
+    expect(reopened(machine).effect('runTool')?.input).toEqual({ amount: 1 });
+    // What the model asked for stays what it asked for.
+    expect(machine.state.messages.at(-1)?.input).toEqual({ command: 'k' });
+  });
+
+  it('H61: denied it is answered with the reason, and the others of the round that wait are denied with it', () => {
+    const machine = asking({ a: 'bash', r: 'read_file', b: 'bash', c: 'bash' });
+    expect(decide(machine, 'b', false, { reason: 'not today' })).toBe(true);
+    expect(results(machine)).toEqual([
+      ['b', 'Denied: your human did not allow this call: not today', false],
+      ['a', APPROVAL_SKIPPED, false],
+      ['c', APPROVAL_SKIPPED, false],
+    ]);
+    expect(machine.allOf('runTool').map(({ callId }) => callId)).toEqual(['r']);
+    machine.finish('r', 'read');
+    expect(machine.effect('callModel')).toBeDefined();
+  });
+
+  it('H61: without a reason too; a decision told again is answered as the first was, another is not', () => {
+    const machine = asking({ a: 'bash', b: 'bash' });
+    expect(decide(machine, 'a', true)).toBe(true);
+    const { eventSeq } = machine.state;
+    expect(decide(machine, 'a', true)).toBe(true);
+    expect(decide(machine, 'a', false)).toBe(false);
+    expect(machine.state.eventSeq).toBe(eventSeq);
+    expect(decide(machine, 'b', false)).toBe(true);
+    expect(results(machine)).toEqual([['b', 'Denied: your human did not allow this call.', false]]);
+    expect(decide(machine, 'b', false)).toBe(true);
+    expect(decide(machine, 'nobody', true)).toBe(false);
+    expect(machine.allOf('runTool').length).toBe(1);
+  });
+
+  it('an interrupt ends it: every call is answered, and a later decision is none', () => {
+    const machine = asking({ a: 'bash' });
+    machine.input({ type: 'interrupt' });
+    expect(machine.log.at(-1)).toBe(`tool_response ${INTERRUPT_NOTICE}`);
+    expect(machine.state.approvals?.waiting).toEqual([]);
+    expect(decide(machine, 'a', true)).toBe(false);
+    expect(machine.allOf('runTool')).toEqual([]);
+  });
+
+  it('it has no deadline: what was not started is not late', () => {
+    const machine = asking({ a: 'bash' });
+    expect(healExpired(machine.state, machine.world.now + 1e9, () => 1)).toEqual([]);
+    decide(machine, 'a', true);
+    expect(healExpired(machine.state, machine.world.now + 1e9, () => 1)).toHaveLength(1);
+  });
+
+  it('after a restart it waits on, and nothing is told again; once allowed a crash leaves its outcome unknown', () => {
+    const machine = asking({ a: 'bash' });
+    const again = reopened(machine);
+    expect(again.last).toEqual([]);
+    expect(again.events('approval.required')).toHaveLength(1);
+    expect(again.state.approvals?.waiting).toEqual(['a']);
+    decide(again, 'a', true);
+    const third = reopened(again);
+    expect(third.allOf('runTool')).toEqual([]);
+    expect(third.log.at(-1)).toContain('Outcome unknown');
+    for (const each of [again, third]) {
+      expect(refolded(each).state).toEqual(each.state);
+      expect(throughSnapshot(each)).toEqual(each.state);
+    }
+  });
+
+  it('calls of a suspended run are asked about when it goes on', () => {
+    const machine = startedSession({ agent: { ...NAMED.agent, maxSteps: 1 }, sent: 'go' });
+    machine.answer([text('I look.'), call('a', 'bash'), call('r', 'read_file')]);
+    expect(machine.events('approval.required')).toEqual([]);
+    machine.input({ type: 'resume' });
+    expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['r']);
+    expect(machine.events('approval.required')).toMatchObject([{ toolUseId: 'a' }]);
+  });
+
+  it('a predicate is asked about them as well', () => {
+    const machine = startedSession({ agent: { ...ASKED.agent, maxSteps: 1 }, sent: 'go' });
+    machine.answer([call('a', 'bash')]);
+    expect(machine.effect('consult')).toBeUndefined();
+    machine.input({ type: 'resume' });
+    expect(machine.effect('consult')).toMatchObject({ at: 'resume', tellsListeners: false, asksApproval: true });
+    expect(reopened(machine).effect('consult')).toMatchObject({ at: 'resume' });
+    machine.input({ type: 'consulted', at: 'resume', halfStep: 1, word: { approve: [] } });
+    expect(machine.effect('runTool')?.callId).toBe('a');
+  });
+
+  it('H61: results are sent in call order, whatever order they came in', () => {
+    const machine = asking({ a: 'bash', r: 'read_file' });
+    machine.finish('r', 'fast');
+    decide(machine, 'a', true);
+    machine.finish('a', 'slow');
+    const results = machine.state.messages.filter(({ type }) => type === 'tool_response');
+    expect(results.map(({ toolUseId }) => toolUseId)).toEqual(['r', 'a']);
+    const [answer] = renderMessages(machine.state.messages, { timestamps: false, deliveriesAsText: false }).slice(-1);
+    expect(answer?.content).toMatchObject([{ tool_use_id: 'a' }, { tool_use_id: 'r' }]);
+  });
+});

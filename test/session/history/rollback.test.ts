@@ -1,0 +1,90 @@
+/** Deferred rollback: a failed turn is shown as it failed, and taken out when the next one starts. */
+import { describe, expect, it } from 'vitest';
+import { applyAll } from '../../../src/session/apply.ts';
+import { refolded } from '../../support/reopen.ts';
+import {
+  FATAL,
+  type Machine,
+  startedSession,
+  transientError,
+  UNAUTHORIZED,
+  type WorldOptions,
+} from '../../support/session-kit.ts';
+
+const ON: WorldOptions = { settings: { recovery: { rollbackFailed: true } } };
+
+function failedSession(error: Parameters<Machine['fail']>[0], options: WorldOptions = ON): Machine {
+  const machine = startedSession({ ...options, sent: 'one' });
+  machine.answer('uno');
+  machine.send('bad');
+  machine.fail(error);
+  return machine;
+}
+
+const CONNECTION = { ...transientError(), retryable: false };
+
+describe('deferred rollback', () => {
+  it('H59: a refused request is shown, and gone with all behind it when the next turn starts; told once', () => {
+    const machine = failedSession(FATAL);
+    expect(machine.log.slice(0, 3)).toEqual(['user_message one', 'agent_message uno', 'user_message bad']);
+    machine.send('good');
+    expect(machine.log).toEqual(['user_message one', 'agent_message uno', 'user_message good']);
+    expect(machine.events('session.rollback')).toEqual([{ type: 'session.rollback', reason: 'bad request', index: 2 }]);
+    machine.answer('bueno');
+    machine.send('more');
+    expect(machine.events('session.rollback')).toHaveLength(1);
+    expect(machine.log.slice(0, 4)).toEqual([
+      'user_message one',
+      'agent_message uno',
+      'user_message good',
+      'agent_message bueno',
+    ]);
+    expect(refolded(machine).state).toEqual(machine.state);
+  });
+
+  it('H59: of a session that was opened again every failure counts', () => {
+    const machine = failedSession(CONNECTION);
+    machine.world.openedAt = machine.world.now + 1;
+    machine.world.now += 2;
+    machine.send('good');
+    expect(machine.log).toEqual(['user_message one', 'agent_message uno', 'user_message good']);
+    expect(machine.events('session.rollback')).toHaveLength(1);
+  });
+
+  it('what may be cured by trying again keeps its message while the process lives', () => {
+    const machine = failedSession(CONNECTION);
+    machine.send('good');
+    expect(machine.log).toContain('user_message bad');
+    expect(machine.events('session.rollback')).toEqual([]);
+    const refused = failedSession(UNAUTHORIZED);
+    refused.input({ type: 'resume' });
+    refused.send('good');
+    expect(refused.log).toContain('user_message bad');
+  });
+
+  it('without a message of a user nothing is taken out and nothing is told', () => {
+    const machine = startedSession({ ...ON, sent: 'one' });
+    machine.fail(FATAL);
+    applyAll(machine.state, [{ type: 'edited', operation: 'remove', removed: [1] }], machine.world.now);
+    machine.send('good');
+    expect(machine.events('session.rollback')).toEqual([]);
+    expect(machine.log.at(-1)).toBe('user_message good');
+  });
+
+  it('a message that bounced is gone already: what came before it stays', () => {
+    const machine = startedSession({ ...ON, sent: 'one' });
+    machine.answer('uno');
+    machine.send('bad', { bounceBack: true });
+    machine.fail(FATAL);
+    machine.send('good');
+    expect(machine.log).toEqual(['user_message one', 'agent_message uno', 'user_message good']);
+    expect(machine.events('session.rollback')).toEqual([]);
+  });
+
+  it('unless it is asked for nothing is taken out', () => {
+    const machine = failedSession(FATAL, {});
+    machine.send('good');
+    expect(machine.log).toContain('user_message bad');
+    expect(machine.events('session.rollback')).toEqual([]);
+  });
+});

@@ -1,0 +1,224 @@
+/**
+ * Goal: whoever has a say in a run, and whatever he says and when, a run is never stuck, no call that may happen once is
+ * started twice, none runs without the person it needs, and the state is the fold of its log. Method: random lives of one
+ * session with listeners, limits, approvals and guardrails, crashes included; the seed of a failing one is printed.
+ */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { AgentFacts, Effect } from '../../../src/session/inputs.ts';
+import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
+import { call, FATAL, type Machine, startedSession, text } from '../../support/session-kit.ts';
+
+type Step =
+  | { readonly do: 'send' | 'resume' | 'interrupt' | 'crash' | 'gate' }
+  | { readonly do: 'next'; readonly which: number; readonly calls: number; readonly word: number }
+  | { readonly do: 'approve'; readonly which: number; readonly allow: boolean };
+
+interface Options {
+  readonly isGated: boolean;
+  readonly maxSteps: number | undefined;
+  readonly approval: 'none' | 'names' | 'function';
+  readonly before: boolean;
+  readonly after: boolean;
+}
+
+const options: fc.Arbitrary<Options> = fc.record({
+  isGated: fc.boolean(),
+  maxSteps: fc.option(fc.integer({ min: 1, max: 3 }), { nil: undefined }),
+  approval: fc.constantFrom('none', 'names', 'function'),
+  before: fc.boolean(),
+  after: fc.boolean(),
+});
+
+const steps: fc.Arbitrary<readonly Step[]> = fc.array(
+  fc.oneof(
+    { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('send', 'resume', 'interrupt', 'crash', 'gate') }) },
+    {
+      weight: 6,
+      arbitrary: fc.record({
+        do: fc.constant('next' as const),
+        which: fc.nat(3),
+        calls: fc.nat(3),
+        word: fc.nat(5),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('approve' as const), which: fc.nat(3), allow: fc.boolean() }) },
+  ) as fc.Arbitrary<Step>,
+  { maxLength: 30 },
+);
+
+function factsOf({ maxSteps, approval, before, after }: Options): Partial<AgentFacts> {
+  return {
+    guards: { before, after },
+    ...(maxSteps === undefined && approval === 'none' ? {} : { holdsCalls: true }),
+    ...(maxSteps === undefined ? {} : { maxSteps }),
+    ...(approval === 'none' ? {} : { approval: approval === 'names' ? new Set(['bash']) : approval }),
+  };
+}
+
+/** A session and the outside that owes it answers. */
+class RunLife {
+  machine: Machine;
+  readonly #options: Options;
+  /** Calls started, by id; calls a person allowed. */
+  readonly started = new Map<string, number>();
+  readonly allowed = new Set<string>();
+  /** Calls that were told to need a person. */
+  readonly asked = new Set<string>();
+  readonly #answered = new Set<Effect>();
+  #seen = 0;
+  #calls = 0;
+
+  constructor(chosen: Options) {
+    this.#options = chosen;
+    this.machine = startedSession({ agent: factsOf(chosen), isGated: chosen.isGated, sent: 'go' });
+    this.#note();
+  }
+
+  get owed(): readonly Effect[] {
+    return this.machine.effects.filter((effect) => isQuestion(effect) && !this.#answered.has(effect));
+  }
+
+  step(step: Step): void {
+    switch (step.do) {
+      case 'send':
+        this.machine.send('more');
+        break;
+      case 'resume':
+      case 'interrupt':
+        this.machine.input({ type: step.do });
+        break;
+      case 'gate':
+        this.machine.world.isGated = !this.machine.world.isGated;
+        break;
+      case 'crash':
+        this.machine = reopened(this.machine);
+        this.#seen = 0;
+        break;
+      case 'approve':
+        this.#approve(step.which, step.allow);
+        break;
+      case 'next': {
+        const { owed } = this;
+        const effect = owed[step.which % Math.max(1, owed.length)];
+        if (effect !== undefined) this.#reply(effect, step.calls, step.word);
+      }
+    }
+    this.#note();
+  }
+
+  /** Everything owed is given, persons allow, suspended runs go on, until nothing is left to do. */
+  settle(): void {
+    for (let count = 0; count < 500; count += 1) {
+      const [effect] = this.owed;
+      const { state } = this.machine;
+      if (effect !== undefined) this.#reply(effect, 0, 0);
+      else if ((state.approvals?.waiting.length ?? 0) > 0) this.#approve(0, true);
+      else if (state.suspended !== undefined) this.machine.input({ type: 'resume' });
+      else return;
+      this.#note();
+    }
+    throw new Error(`not settled: ${this.machine.state.state}`);
+  }
+
+  #approve(which: number, allow: boolean): void {
+    const waiting = this.machine.state.approvals?.waiting ?? [];
+    const callId = waiting[which % Math.max(1, waiting.length)] ?? 'nobody';
+    if (allow && waiting.includes(callId)) this.allowed.add(callId);
+    this.machine.input({ type: 'approve', callId, allow });
+  }
+
+  #reply(effect: Effect, calls: number, word: number): void {
+    const { machine } = this;
+    this.#answered.add(effect);
+    if (effect.type === 'callModel') {
+      if (machine.halfStep !== effect.halfStep) return;
+      if (word === 5) machine.fail(FATAL);
+      else machine.answer(this.#content(calls), word === 4 && calls === 0 ? { stop: 'pause_turn' } : {});
+    } else if (effect.type === 'runTool') {
+      machine.finish(effect.callId);
+    } else if (effect.type === 'consult') {
+      const { at, halfStep } = effect;
+      const approve = effect.asksApproval ? [...machine.state.openCalls.keys()].slice(0, word) : [];
+      const interrupt = effect.tellsListeners && word === 3 ? { interrupt: { reason: 'stop' } } : {};
+      if (word === 5) machine.input({ type: 'consulted', at, halfStep, error: FATAL });
+      else machine.input({ type: 'consulted', at, halfStep, word: { approve, ...interrupt } });
+    } else if (effect.type === 'guardBefore') {
+      const { halfStep } = effect;
+      if (word === 5) machine.input({ type: 'guardFailed', halfStep, error: FATAL });
+      else if (word === 4) machine.input({ type: 'guardedBefore', halfStep, word: { verdict: 'block', reason: 'no' } });
+      else machine.input({ type: 'guardedBefore', halfStep, word: { verdict: 'pass' } });
+    } else if (effect.type === 'guardAfter') {
+      const { answer } = effect;
+      if (word === 4) machine.input({ type: 'guardedAfter', answer, word: { verdict: 'block', reason: 'no' } });
+      else machine.input({ type: 'guardedAfter', answer, word: { verdict: 'pass' } });
+    }
+  }
+
+  #content(calls: number): readonly unknown[] {
+    const uses = Array.from({ length: calls }, () => {
+      this.#calls += 1;
+      return call(`c${this.#calls}`, this.#calls % 2 === 0 ? 'bash' : 'read_file');
+    });
+    return [text('words'), ...uses];
+  }
+
+  #note(): void {
+    const { effects } = this.machine;
+    for (const id of this.machine.state.approvals?.waiting ?? []) this.asked.add(id);
+    for (; this.#seen < effects.length; this.#seen += 1) {
+      const effect = effects[this.#seen];
+      if (effect?.type !== 'runTool') continue;
+      if (effect.name === 'bash') this.started.set(effect.callId, (this.started.get(effect.callId) ?? 0) + 1);
+      if (this.asked.has(effect.callId)) expect(this.allowed, 'ran without its person').toContain(effect.callId);
+      if (this.#options.approval === 'names' && effect.name === 'bash') {
+        expect(this.allowed, 'ran without its person').toContain(effect.callId);
+      }
+    }
+  }
+}
+
+function isQuestion(effect: Effect): boolean {
+  return ['callModel', 'runTool', 'consult', 'guardBefore', 'guardAfter'].includes(effect.type);
+}
+
+function checkRunLoop(life: RunLife): void {
+  const { state } = life.machine;
+  expect(state.current !== undefined, 'S3').toBe(state.state === 'awaiting');
+  expect(state.turn !== undefined, 'S3').toBe(state.state !== 'idle');
+  if (state.openCalls.size > 0) expect(state.state === 'executing' || state.suspended !== undefined, 'S4').toBe(true);
+  if (state.held !== undefined) expect(state.state).toBe('executing');
+  if (state.suspended !== undefined) expect(state.state).toBe('idle');
+  const waiting = state.approvals?.waiting ?? [];
+  for (const id of waiting) expect(state.openCalls.has(id), 'waits and is not open').toBe(true);
+  for (const [id, count] of life.started) expect(count, `${id} may happen once`).toBe(1);
+  expect(refolded(life.machine).state).toEqual(state);
+  expect(throughSnapshot(life.machine)).toEqual(state);
+}
+
+describe('any run in which others have a say', () => {
+  it('S3, S4, A7, I7: holds its invariants after every step, and ends', { timeout: 120_000 }, () => {
+    fc.assert(
+      fc.property(options, steps, (chosen, all) => {
+        const life = new RunLife(chosen);
+        for (const step of all) {
+          life.step(step);
+          checkRunLoop(life);
+        }
+        life.settle();
+        checkRunLoop(life);
+        const { state, seen } = life.machine;
+        expect(state.state).toBe('idle');
+        expect(state.openCalls.size).toBe(0);
+        expect(state.mailbox).toEqual([]);
+        const accepted = seen.events.filter(
+          ({ body }) => body.type === 'pending.created' && body.pending.type === 'user_message',
+        );
+        const settled = seen.settled.map(({ id }) => id);
+        expect(new Set(settled).size, 'settled twice').toBe(settled.length);
+        expect(settled.length, 'a receipt hangs').toBe(accepted.length);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

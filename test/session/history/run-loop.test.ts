@@ -1,0 +1,467 @@
+/**
+ * The run loop at message boundaries: held answers, suspended runs, the step limit. Method: the pure core is driven input by
+ * input; what a crash leaves is the log folded again, at each of its turns.
+ */
+import { describe, expect, it } from 'vitest';
+import { isRunnable, isRunning, isWaiting } from '../../../actors/session-actor.ts';
+import { applyAll } from '../../../src/session/apply.ts';
+import { explain } from '../../../src/session/explain.ts';
+import type { Effect } from '../../../src/session/inputs.ts';
+import type { SessionRecord } from '../../../src/session/records.ts';
+import { boundaryMessages } from '../../../src/session/run-loop-state.ts';
+import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
+import {
+  brief,
+  call,
+  type Machine,
+  startedSession,
+  text,
+  USAGE,
+  type WorldOptions,
+} from '../../support/session-kit.ts';
+
+const OUTSIDE = { now: 0, isAgentDefined: true, isQueued: false };
+
+function gatedSession(options: WorldOptions = {}): Machine {
+  return startedSession({ ...options, isGated: true, sent: 'go' });
+}
+
+/** Answers the last question of a machine: `interrupt` missing lets it pass. */
+function say(machine: Machine, interrupt?: { readonly reason: string | null }, approve: readonly string[] = []): void {
+  const { held } = machine.state;
+  if (held === undefined) throw new Error('nothing is held');
+  const { at, halfStep } = held;
+  machine.input({
+    type: 'consulted',
+    at,
+    halfStep,
+    word: interrupt === undefined ? { approve } : { interrupt, approve },
+  });
+}
+
+function ran(machine: Machine): readonly string[] {
+  return machine.allOf('runTool').map((effect) => effect.callId);
+}
+
+function calls(effects: readonly Effect[]): number {
+  return effects.filter((effect) => effect.type === 'callModel').length;
+}
+
+describe('a message boundary that is waited for', () => {
+  it('an answer with calls is stored, told, and starts nothing until it was answered', () => {
+    const machine = gatedSession();
+    machine.answer([text('I look.'), call('a', 'bash'), call('b', 'read_file')]);
+    expect(machine.last).toEqual([
+      { type: 'consult', at: 'answer', halfStep: 1, tellsListeners: true, asksApproval: false },
+    ]);
+    expect(machine.state.state).toBe('executing');
+    expect(machine.events('tool.started')).toEqual([]);
+    expect(boundaryMessages(machine.state)).toMatchObject([
+      { role: 'assistant', content: 'I look.', toolCalls: [{ callId: 'a' }, { callId: 'b' }] },
+    ]);
+    expect(explain(machine.state, OUTSIDE).reason).toBe('waiting_for_listener');
+    say(machine);
+    expect(ran(machine)).toEqual(['a', 'b']);
+    expect(machine.events('tool.started').map(({ toolUseId }) => toolUseId)).toEqual(['a', 'b']);
+  });
+
+  it('results become messages first; the model is called with them, and what else waits, once that was answered', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash'), call('b', 'bash')]);
+    say(machine);
+    machine.send('also this');
+    machine.finish('b', 'second');
+    expect(machine.effect('consult')).toBeUndefined();
+    machine.finish('a', 'first');
+    expect(machine.last).toMatchObject([{ type: 'consult', at: 'results' }]);
+    expect(boundaryMessages(machine.state)).toMatchObject([
+      { role: 'tool', toolCallId: 'b', content: 'second' },
+      { role: 'tool', toolCallId: 'a', content: 'first' },
+    ]);
+    expect(machine.waiting).toEqual(['also this']);
+    expect(calls(machine.last)).toBe(0);
+    say(machine);
+    expect(calls(machine.last)).toBe(1);
+    expect(machine.log.at(-1)).toBe('user_message also this');
+  });
+
+  it('a final text is a boundary too, and the turn ends when it was answered', () => {
+    const machine = gatedSession();
+    machine.answer('done');
+    expect(machine.events('turn.finished')).toEqual([]);
+    say(machine);
+    expect(machine.events('turn.finished')).toEqual([
+      { type: 'turn.finished', turn: 'turn-1', reason: 'end_turn', usage: USAGE },
+    ]);
+    expect(machine.state).toMatchObject({ state: 'idle', held: undefined });
+  });
+
+  it('a paused answer goes on when it was answered', () => {
+    const machine = gatedSession();
+    machine.answer('half', { stop: 'pause_turn' });
+    say(machine);
+    expect(machine.last).toEqual([{ type: 'callModel', halfStep: 2, attempt: 1 }]);
+    machine.answer(' and half');
+    say(machine);
+    expect(machine.seen.settled[0]?.receipt).toMatchObject({ status: 'answered', text: 'half and half' });
+  });
+
+  it('what is held takes no wake, and an answer to another boundary is stale', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash')]);
+    machine.input({ type: 'wake' });
+    expect(machine.last).toEqual([]);
+    machine.input({ type: 'consulted', at: 'answer', halfStep: 7, word: { approve: [] } });
+    expect(machine.last).toEqual([{ type: 'stale', what: 'boundary' }]);
+    machine.input({ type: 'consulted', at: 'results', halfStep: 1, word: { approve: [] } });
+    expect(machine.last).toEqual([{ type: 'stale', what: 'boundary' }]);
+    expect(ran(machine)).toEqual([]);
+  });
+
+  it('a listener that throws fails the turn: the message stays, its calls are answered and did not run', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash')]);
+    const error = { name: 'ConfigError', code: 'config', message: 'a listener threw: no' } as const;
+    machine.input({ type: 'consulted', at: 'answer', halfStep: 1, error });
+    expect(machine.seen.settled[0]?.receipt).toMatchObject({ status: 'failed', error });
+    expect(machine.log).toEqual([
+      'user_message go',
+      'tool_call Calling bash',
+      'tool_response Not executed: the turn failed (a listener threw: no).',
+    ]);
+    expect(ran(machine)).toEqual([]);
+    expect(machine.state).toMatchObject({ state: 'idle', held: undefined });
+    expect(machine.state.openCalls.size).toBe(0);
+  });
+
+  it('an interrupt from outside ends what is held: each call is answered, and none ran', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash')]);
+    machine.input({ type: 'interrupt' });
+    expect(machine.state).toMatchObject({ state: 'idle', held: undefined, suspended: undefined });
+    expect(machine.state.openCalls.size).toBe(0);
+    expect(machine.events('turn.finished')[0]).toMatchObject({ reason: 'cancelled', outcome: 'interrupted' });
+  });
+
+  it('after a crash a held answer whose listeners are gone starts its calls, as they never ran', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash'), call('b', 'read_file')]);
+    machine.world.isGated = false;
+    const again = reopened(machine);
+    expect(again.lastOf('runTool').map(({ callId, mode }) => [callId, mode])).toEqual([
+      ['a', 'run'],
+      ['b', 'run'],
+    ]);
+    expect(again.events('session.recovered')).toEqual([]);
+  });
+
+  it('after a crash listeners that are there are asked again', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash')]);
+    expect(reopened(machine).last).toEqual(machine.last);
+    say(machine);
+    machine.finish('a');
+    expect(reopened(machine).last).toMatchObject([{ type: 'consult', at: 'results' }]);
+  });
+
+  it('a session nobody waits for writes and tells what it did before', () => {
+    const machine = startedSession({ sent: 'go' });
+    machine.answer([call('a', 'bash')]);
+    expect(machine.records.at(-1)).not.toHaveProperty('held');
+    expect(machine.records.map(({ type }) => type)).not.toContain('proceeded');
+  });
+});
+
+describe('a run that a listener stops', () => {
+  it('H27: at an answer: no tool ran, the outcome is interrupted with its reason and the text', () => {
+    const machine = gatedSession();
+    machine.answer([text('I look.'), call('a', 'bash')]);
+    say(machine, { reason: 'wait for me' });
+    expect(ran(machine)).toEqual([]);
+    expect(machine.seen.settled).toEqual([
+      {
+        id: 1,
+        receipt: { status: 'suspended', turn: 1, reason: 'interrupted', detail: 'wait for me', text: 'I look.' },
+      },
+    ]);
+    expect(machine.events('turn.finished')).toEqual([
+      { type: 'turn.finished', turn: 'turn-1', reason: 'interrupted', usage: USAGE, outcome: 'interrupted' },
+    ]);
+    expect(machine.state).toMatchObject({ state: 'idle', suspended: { reason: 'interrupted', detail: 'wait for me' } });
+    expect([...machine.state.openCalls.keys()]).toEqual(['a']);
+    expect(isRunning(machine.state)).toBe(false);
+    expect(isRunnable(machine.state)).toBe(false);
+    expect(explain(machine.state, OUTSIDE)).toMatchObject({ reason: 'suspended' });
+  });
+
+  it('without a reason, and without a text, both are told as such', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash')]);
+    say(machine, { reason: null });
+    expect(machine.seen.settled[0]?.receipt).toMatchObject({ detail: null, text: '' });
+  });
+
+  it('at the results: all that finished stay, and are not run again', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash'), call('b', 'bash')]);
+    say(machine);
+    machine.finish('a', 'one');
+    machine.finish('b', 'two');
+    say(machine, { reason: 'enough' });
+    expect(machine.log.slice(-2)).toEqual(['tool_response one', 'tool_response two']);
+    expect(machine.state.openCalls.size).toBe(0);
+    machine.input({ type: 'resume' });
+    expect(ran(machine)).toEqual(['a', 'b']);
+    expect(calls(machine.last)).toBe(1);
+    machine.answer('done');
+    say(machine);
+    expect(machine.state.state).toBe('idle');
+  });
+
+  it('H28: a message makes it go on: the missing call runs once, its result before the message', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash'), call('b', 'bash')]);
+    say(machine, { reason: 'stop' });
+    machine.world.isGated = false;
+    const before = machine.effects.length;
+    machine.send('go on');
+    expect(calls(machine.effects.slice(before))).toBe(0);
+    expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['a', 'b']);
+    machine.finish('b', 'two');
+    machine.finish('a', 'one');
+    expect(calls(machine.last)).toBe(1);
+    expect(machine.log.slice(-3)).toEqual(['tool_response two', 'tool_response one', 'user_message go on']);
+    machine.answer('done');
+    expect(machine.seen.settled.at(-1)?.receipt).toMatchObject({ status: 'answered', turn: 2, text: 'done' });
+    expect(ran(machine)).toEqual(['a', 'b']);
+  });
+
+  it('H28: resume goes on without a message, and its calls are not told to the listeners again', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash')]);
+    say(machine, { reason: 'stop' });
+    machine.input({ type: 'resume' });
+    expect(ran(machine)).toEqual(['a']);
+    expect(machine.state).toMatchObject({ state: 'executing', suspended: undefined, turn: { id: 2, entries: [] } });
+    machine.finish('a');
+    expect(machine.last).toMatchObject([{ type: 'consult', at: 'results' }]);
+  });
+
+  it('a call that was not to be run is answered with the reason when the run goes on', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash'), call('b', 'bash')], { stop: 'max_tokens' });
+    say(machine, { reason: 'stop' });
+    machine.input({ type: 'resume' });
+    expect(ran(machine)).toEqual(['a']);
+    expect(machine.state.mailbox).toMatchObject([{ toolUseId: 'b', success: false }]);
+  });
+
+  it('a message that waited already goes on with it', () => {
+    const machine = gatedSession();
+    machine.send('later');
+    machine.answer([call('a', 'bash')]);
+    say(machine, { reason: 'stop' });
+    expect(ran(machine)).toEqual(['a']);
+    expect(machine.state.state).toBe('executing');
+  });
+
+  it('the words of a child wait: only a user makes it go on', () => {
+    const machine = gatedSession();
+    machine.spawn({ task: 'look', name: 'scout' });
+    machine.answer([call('a', 'bash')]);
+    say(machine, { reason: 'stop' });
+    machine.input({ type: 'subagentSaid', child: 's:1', content: 'seen' });
+    expect(machine.state.suspended).toBeDefined();
+    expect(isWaiting(machine.state)).toBe(false);
+    machine.send('go on');
+    expect(machine.state.suspended).toBeUndefined();
+  });
+
+  it('where no call is pending a message has a turn as any other', () => {
+    const machine = gatedSession();
+    machine.answer('a text');
+    say(machine, { reason: 'stop' });
+    expect(machine.seen.settled[0]?.receipt).toMatchObject({ status: 'suspended', text: 'a text' });
+    machine.send('next');
+    expect(machine.state).toMatchObject({ state: 'awaiting', suspended: undefined, turn: { id: 2 } });
+    expect(machine.log.at(-1)).toBe('user_message next');
+  });
+
+  it('a paused session stays as it is until resume, which lifts both', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash')]);
+    say(machine, { reason: 'stop' });
+    machine.input({ type: 'pause' });
+    machine.send('wait');
+    expect(ran(machine)).toEqual([]);
+    machine.input({ type: 'resume' });
+    expect(ran(machine)).toEqual(['a']);
+    expect(machine.state).toMatchObject({ paused: false, suspended: undefined });
+  });
+
+  it('resume is refused while the session may not start', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash')]);
+    say(machine, { reason: 'stop' });
+    machine.world.admits = false;
+    machine.input({ type: 'resume' });
+    expect(machine.effect('refused')?.error).toMatchObject({ code: 'limit', retryable: true });
+    expect(machine.state.suspended).toBeDefined();
+  });
+
+  it('results put there by an edit end it: nothing is pending any more', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash'), call('b', 'bash')]);
+    say(machine, { reason: 'stop' });
+    const answer = (id: string) =>
+      ({ id: `r-${id}`, createdAt: 0, role: 'tool', content: 'given', toolCallId: id, name: 'bash' }) as const;
+    const edit = (id: string) => ({ type: 'edited', operation: 'settle', added: [{ message: answer(id) }] }) as const;
+    const again = edited(machine, edit('a'));
+    expect(again.suspended).toBeDefined();
+    expect([...again.openCalls.keys()]).toEqual(['b']);
+    const done = edited(machine, edit('a'), edit('b'));
+    expect(done.suspended).toBeUndefined();
+    expect(done.openCalls.size).toBe(0);
+  });
+
+  it('S4, A7, I5: a crash behind any record turn leads to the same end, and no call runs more often than its effect allows', () => {
+    const machine = gatedSession();
+    machine.answer([call('a', 'bash'), call('p', 'read_file')]);
+    say(machine, { reason: 'stop' });
+    machine.world.isGated = false;
+    machine.send('go on');
+    machine.finish('a', 'one');
+    machine.finish('p', 'two');
+    machine.answer('done');
+    const whole = machine.log;
+    for (let turns = 3; turns <= machine.turns.length; turns += 1) {
+      const before = refolded(machine, turns).records.some(({ type }) => type === 'continued');
+      const again = reopened(machine, turns);
+      drive(again);
+      const started = again.allOf('runTool').map(({ callId }) => callId);
+      // `once`: where it may have begun before the crash it is not begun again.
+      expect(started.filter((id) => id === 'a').length, `after ${turns}`).toBe(before ? 0 : 1);
+      expect(again.state.state).toBe('idle');
+      expect(again.state.openCalls.size).toBe(0);
+      expect(again.log.filter((line) => line.startsWith('tool_response')).length, `after ${turns}`).toBe(2);
+      if (again.log.includes('user_message go on')) expect(again.log.length).toBe(whole.length);
+      expect(refolded(again).state).toEqual(again.state);
+      expect(throughSnapshot(again)).toEqual(again.state);
+    }
+  });
+});
+
+describe('the step limit', () => {
+  const limited = (maxSteps: number): WorldOptions => ({ agent: { maxSteps, holdsCalls: true } });
+
+  it('H29: a limit of one with calls is max_steps, calls pending; a text on the limit completes', () => {
+    const machine = startedSession({ ...limited(1), sent: 'go' });
+    machine.answer([text('I look.'), call('a', 'bash')]);
+    expect(ran(machine)).toEqual([]);
+    expect(machine.seen.settled[0]?.receipt).toEqual({
+      status: 'suspended',
+      turn: 1,
+      reason: 'max_steps',
+      text: 'I look.',
+    });
+    expect(machine.events('turn.finished')[0]).toMatchObject({ reason: 'max_steps', outcome: 'max_steps' });
+    expect([...machine.state.openCalls.keys()]).toEqual(['a']);
+
+    const other = startedSession({ ...limited(1), sent: 'go' });
+    other.answer('done');
+    expect(other.seen.settled[0]?.receipt).toMatchObject({ status: 'answered', text: 'done' });
+    expect(other.events('turn.finished')[0]).not.toHaveProperty('outcome');
+  });
+
+  it('below the limit calls start in the turn of their answer, with one record more', () => {
+    const machine = startedSession({ ...limited(2), sent: 'go' });
+    const outcome = machine.answer([call('a', 'bash')]);
+    expect(outcome.records.map(({ type }) => type)).toEqual(['responded', 'proceeded']);
+    expect(ran(machine)).toEqual(['a']);
+  });
+
+  it('H30: the next message of a user has the whole limit again', () => {
+    const machine = startedSession({ ...limited(2), sent: 'go' });
+    machine.answer([call('a', 'bash')]);
+    machine.finish('a');
+    machine.answer([call('b', 'bash')]);
+    expect(machine.state.suspended?.reason).toBe('max_steps');
+    machine.send('more');
+    machine.finish('b');
+    machine.answer([call('c', 'bash')]);
+    expect(machine.state.suspended).toBeUndefined();
+    machine.finish('c');
+    machine.answer([call('d', 'bash')]);
+    expect(machine.state.suspended?.reason).toBe('max_steps');
+    expect(ran(machine)).toEqual(['a', 'b', 'c']);
+  });
+
+  it('H30: a bare resume goes on with the old one: pending calls, one answer, and it stops again', () => {
+    const machine = startedSession({ ...limited(1), sent: 'go' });
+    machine.answer([call('a', 'bash')]);
+    machine.input({ type: 'resume' });
+    machine.finish('a');
+    machine.answer([call('b', 'bash')]);
+    expect(machine.state.suspended?.reason).toBe('max_steps');
+    expect(ran(machine)).toEqual(['a']);
+    machine.input({ type: 'resume' });
+    machine.finish('b');
+    machine.answer('done');
+    expect(machine.state).toMatchObject({ state: 'idle', suspended: undefined });
+  });
+
+  it('a listener that stops the run at the limit is the reason that is told', () => {
+    const machine = startedSession({ ...limited(1), isGated: true, sent: 'go' });
+    machine.answer([call('a', 'bash')]);
+    say(machine, { reason: 'mine' });
+    expect(machine.state.suspended).toEqual({ reason: 'interrupted', detail: 'mine' });
+  });
+
+  it('the limit is looked at after the listeners were told', () => {
+    const machine = startedSession({ ...limited(1), isGated: true, sent: 'go' });
+    machine.answer([call('a', 'bash')]);
+    expect(machine.effect('consult')).toMatchObject({ tellsListeners: true, asksApproval: false });
+    say(machine);
+    expect(machine.state.suspended).toEqual({ reason: 'max_steps' });
+  });
+});
+
+describe('the outcome of a turn', () => {
+  it.each([
+    ['end_turn', undefined],
+    ['stop_sequence', undefined],
+    ['max_tokens', 'length'],
+    ['refusal', 'content_filter'],
+    ['model_context_window_exceeded', 'context_window'],
+    ['something_new', 'other'],
+  ])('stop %s is %s', (stop, outcome) => {
+    const machine = startedSession({ sent: 'go' });
+    machine.answer('text', { stop });
+    const [finished] = machine.events('turn.finished');
+    expect(finished?.reason).toBe(stop);
+    expect(finished?.outcome).toBe(outcome);
+  });
+});
+
+/** The state of a session after some more records. */
+function edited(machine: Machine, ...records: readonly SessionRecord[]): Machine['state'] {
+  return applyAll(refolded(machine).state, records, machine.world.now);
+}
+
+/** Lets everything that is out come back until nothing is. */
+function drive(machine: Machine): void {
+  let seen = 0;
+  for (let step = 0; step < 50; step += 1) {
+    const effect = machine.effects[seen];
+    if (effect === undefined) {
+      if (machine.state.suspended === undefined) return;
+      machine.input({ type: 'resume' });
+      continue;
+    }
+    seen += 1;
+    if (effect.type === 'runTool') machine.finish(effect.callId, `again ${effect.callId}`);
+    else if (effect.type === 'callModel' && machine.halfStep === effect.halfStep) machine.answer('done');
+    else if (effect.type === 'consult') say(machine);
+  }
+  throw new Error(`it goes on and on: ${machine.state.messages.map(brief).join('; ')}`);
+}

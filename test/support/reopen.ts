@@ -1,0 +1,23 @@
+/** A session of a test after its process died: folded from the text of its log, at any turn of it. */
+
+import { decodeTurn, encodeTurn, type RecordTurn } from '../../src/session/records.ts';
+import { restoreState, snapshotState } from '../../src/session/state.ts';
+import { Machine } from './session-kit.ts';
+
+/** The session as a crash behind its first `turns` turns leaves it, told to recover; default all of them. */
+export function reopened(machine: Machine, turns: number = machine.turns.length): Machine {
+  const again = refolded(machine, turns);
+  again.input({ type: 'recover' });
+  return again;
+}
+
+/** The same without recovery. */
+export function refolded(machine: Machine, turns: number = machine.turns.length): Machine {
+  const read: readonly RecordTurn[] = machine.turns.slice(0, turns).map((turn) => decodeTurn(encodeTurn(turn)));
+  return Machine.replayed(machine.world, machine.state.id, read);
+}
+
+/** The state as a snapshot has it: what a head of the journal keeps. */
+export function throughSnapshot(machine: Machine): Machine['state'] {
+  return restoreState(snapshotState(machine.state));
+}
