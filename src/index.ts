@@ -23,8 +23,10 @@ export {
   TroupeError,
   TurnFailedError,
 } from './base/errors.ts';
+export type { Goal, GoalStatus, SubGoal } from './base/goals.ts';
 export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserContent } from './base/messages.ts';
 export type { Settings, SettingsInput } from './base/settings.ts';
+export type { Definition } from './definitions/definition.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
 export type { Durability } from './journal/journal.ts';
 export { type AnthropicOptions, anthropic } from './models/anthropic.ts';
@@ -49,6 +51,7 @@ export {
 export { Child, type ChildExit } from './runtime/child.ts';
 export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
 export { type ChildResult, Family } from './runtime/family.ts';
+export { Goals } from './runtime/goals.ts';
 export { open } from './runtime/open.ts';
 export type { GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';
 export type { SessionSummary } from './runtime/protocol.ts';

@@ -8,7 +8,7 @@
  *  W2 within an epoch `sealed` only grows, at its end (A8).
  */
 import type { SessionState } from '../session/state.ts';
-import { type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
+import { prefixOf, type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
 
 /** What a model call is made of. */
 export interface RenderedWindow {
@@ -80,6 +80,8 @@ export class RequestWindow {
     let end = messages.length;
     while (end > start && (messages[end - 1]?.seq ?? 0) > through) end -= 1;
     const slice = start === 0 && end === messages.length ? messages : messages.slice(start, end);
-    return renderMessages(slice, this.#options, this.#sealed.length === 0, state.thoughtFloor);
+    const isStart = this.#sealed.length === 0;
+    const prefix = isStart ? prefixOf(state) : undefined;
+    return renderMessages(slice, this.#options, isStart, state.thoughtFloor, prefix);
   }
 }

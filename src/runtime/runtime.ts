@@ -4,6 +4,7 @@
 import { CLOSE_DEADLINE_MS } from '../base/bounds.ts';
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../base/errors.ts';
 import { checkSessionId, shardOf } from '../base/ids.ts';
+import type { DefinitionSource } from '../definitions/definition.ts';
 import type { SessionEvent, SessionStateName } from '../events/event.ts';
 import type { Durability } from '../journal/journal.ts';
 import { Child } from './child.ts';
@@ -52,6 +53,10 @@ export interface RuntimeParts {
   readonly agentNames: ReadonlySet<string>;
   readonly defaultAgent: string;
   readonly degraded: () => TroupeError | undefined;
+  /** Skills and workflows, where directories of them were given. */
+  readonly definitions?: DefinitionSource | undefined;
+  /** The search over all sessions, where an agent has it: told what is deleted. */
+  readonly search?: { forget(sessions: readonly string[]): void } | undefined;
   /** Lets the data directory go. */
   readonly release: () => Promise<void>;
 }
@@ -88,6 +93,7 @@ export class Runtime {
       hub: this.#parts.hub,
       remove: (session) => this.sessions.delete(session),
       kin: KIN,
+      definitions: this.#parts.definitions,
     });
   }
 
@@ -119,6 +125,7 @@ export class Runtime {
     delete: async (id) => {
       const deleted = await this.#linkOf(checkSessionId(id)).call('sessions.delete', { session: id }, true);
       for (const session of deleted) this.#parts.hub.end(session);
+      this.#parts.search?.forget(deleted);
       return deleted.length > 0;
     },
   };

@@ -6,7 +6,14 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
 import type { Draft } from '../base/draft.ts';
-import { CancelledError, ContentError, describeValue, errorFromShape, TroupeError } from '../base/errors.ts';
+import {
+  CancelledError,
+  ConfigError,
+  ContentError,
+  describeValue,
+  errorFromShape,
+  TroupeError,
+} from '../base/errors.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 import {
   type ContentBlock,
@@ -17,6 +24,7 @@ import {
   type UserContent,
 } from '../base/messages.ts';
 import { parseOption } from '../base/settings.ts';
+import type { Definition, DefinitionSource } from '../definitions/definition.ts';
 import type { SessionEvent } from '../events/event.ts';
 import type { ModelRequest } from '../models/provider.ts';
 import type { Explanation } from '../session/explain.ts';
@@ -24,6 +32,7 @@ import type { Child } from './child.ts';
 import type { EventHub, EventOptions } from './event-hub.ts';
 import type { Family } from './family.ts';
 import type { Follower } from './followed-receipts.ts';
+import { Goals } from './goals.ts';
 import type { SessionSnapshot, ShardMethods, SpawnItem } from './protocol.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
@@ -70,6 +79,8 @@ export interface SessionParts {
   readonly link: ShardLink;
   readonly hub: EventHub;
   readonly remove: (id: string) => Promise<boolean>;
+  /** Skills and workflows; missing: no directory of them was given. */
+  readonly definitions?: DefinitionSource | undefined;
   /** Makes the handles that are more than a session; injected, since they are built on this file. */
   readonly kin: {
     readonly child: (parts: SessionParts, of: { readonly name: string; readonly parent: Session }) => Child;
@@ -107,6 +118,7 @@ const spawnSchema = z.strictObject({
 export class Session {
   readonly id: string;
   readonly #parts: SessionParts;
+  #goals: Goals | undefined;
 
   constructor(parts: SessionParts) {
     this.id = parts.id;
@@ -237,6 +249,38 @@ export class Session {
       throw new TroupeError('unknown_session', `${JSON.stringify(id)} is not a child of ${JSON.stringify(this.id)}`);
     }
     return this.#parts.kin.child({ ...this.#parts, id, agent: undefined }, { name: link.name ?? '', parent: this });
+  }
+
+  /** What the session works towards. */
+  get goals(): Goals {
+    this.#goals ??= new Goals(this.#parts.link, this.address);
+    return this.#goals;
+  }
+
+  /**
+   * Puts a skill before the model with the next half-step, unless it is active: as long as its text stands in the window. Rejects
+   * with `ConfigError` for a name nobody defined, `MailboxFullError`, `LimitError`.
+   */
+  activateSkill(name: string): Promise<Definition> {
+    return this.#activate('skill', name);
+  }
+
+  /** The same for a workflow; the newest is the active one. Main sessions only. */
+  activateWorkflow(name: string): Promise<Definition> {
+    return this.#activate('workflow', name);
+  }
+
+  async #activate(kind: 'skill' | 'workflow', name: string): Promise<Definition> {
+    const definition = this.#parts.definitions?.[kind](name);
+    if (definition === undefined) {
+      throw new ConfigError(`Unknown ${kind}: ${typeof name === 'string' ? name : describeValue(name)}`, {
+        data: { key: kind },
+      });
+    }
+    const { content } = definition;
+    // Made again it changes nothing: what is active stays so.
+    await this.#parts.link.call('session.activate', { ...this.address, kind, name: definition.name, content }, true);
+    return definition;
   }
 
   /** The messages a model is shown now. */

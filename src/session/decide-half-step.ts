@@ -3,7 +3,7 @@ import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
 import { failureDecision } from './decide-answer.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
-import { planEviction } from './eviction.ts';
+import { planEviction, windowBudget } from './eviction.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import { hasActive, mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
 import { promote } from './promotion.ts';
@@ -92,8 +92,15 @@ function openingRecords(state: SessionState, selection: Selection, environment: 
   if (state.fingerprint === fingerprint && below === undefined) return NO_RECORDS;
   const records: SessionRecord[] = [];
   if (state.fingerprint !== fingerprint) records.push({ type: 'epoch', fingerprint });
-  if (below !== undefined) records.push({ type: 'evicted', below });
+  if (below !== undefined) records.push(eviction(state, environment, below));
   return records;
+}
+
+function eviction(state: SessionState, { agent, settings }: Environment, below: number): SessionRecord {
+  if (state.goals === undefined && (state.goal === undefined || state.goal.completed))
+    return { type: 'evicted', below };
+  const pinTokens = agent.tokenBudget - windowBudget(agent.tokenBudget, settings.mneme.pinnedBudgetFraction);
+  return { type: 'evicted', below, pinTokens };
 }
 
 /** Tokens of what a selection is about to put into the log. */

@@ -5,6 +5,7 @@
  * Each input is one step; a step that leads to another of the same session says so with an `again` effect, and `turn.ts`
  * runs both in one batch. That is how the contract's orders (release, then effect C) stay visible as data.
  */
+import { decideActivation } from './activation.ts';
 import { decideAnswer, decideModelFailure, decideRetryDue } from './decide-answer.ts';
 import {
   decideBirth,
@@ -14,6 +15,7 @@ import {
   decideSpawn,
   decideSubagentSaid,
 } from './decide-children.ts';
+import { decideGoal } from './decide-goals.ts';
 import { decideClaim, decideSystem, decideSystemFailure } from './decide-half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
 import { decideRecovery } from './decide-recovery.ts';
@@ -76,6 +78,10 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideEscalation(state, input, environment);
     case 'parentSaid':
       return decideParentSaid(state, input.content);
+    case 'goal':
+      return decideGoal(state, input.change, environment);
+    case 'activate':
+      return decideActivation(state, input, environment);
     case 'pause':
       return decidePause(state);
     case 'resume':

@@ -4,7 +4,7 @@
  */
 import { addUsage, NO_USAGE, textOf, type Usage } from '../../base/messages.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
-import { renderMessages } from '../../context/render.ts';
+import { prefixOf, renderMessages } from '../../context/render.ts';
 import type { EventBody } from '../../events/event.ts';
 import { answerText } from '../../session/answer.ts';
 import { apply, type Observer } from '../../session/apply.ts';
@@ -124,7 +124,9 @@ class Teller {
 
   #messages(): ReturnType<typeof renderMessages> {
     // Every agent of the simulator has tools and none thinks by hand, so deliveries are phantom pairs.
-    return renderMessages(this.#story.state.messages, { timestamps: false, deliveriesAsText: false });
+    const { state } = this.#story;
+    const options = { timestamps: false, deliveriesAsText: false };
+    return renderMessages(state.messages, options, true, 0, prefixOf(state));
   }
 
   #noteRequest(halfStep: number): void {

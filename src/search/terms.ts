@@ -1,0 +1,33 @@
+/** Texts as terms: folded, without marks, stemmed. Pure but for a bounded memory of stems. */
+import { SEARCH_STEMS_MAX, SEARCH_TERM_CHARACTERS_MAX, SEARCH_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
+import { stem } from './stem.ts';
+
+const WORD = /[\p{L}\p{N}]+/gu;
+const MARK = /\p{M}+/gu;
+const ASCII = /^[\u0000-\u007f]*$/u;
+
+/** The same words come again and again: their stems are kept until there are many. */
+const stems = new Map<string, string>();
+
+/** The terms of a text in order, of its beginning where it is long. */
+export function termsOf(text: string): readonly string[] {
+  const terms: string[] = [];
+  for (const [word] of folded(text.slice(0, SEARCH_TEXT_CHARACTERS_MAX)).matchAll(WORD)) {
+    terms.push(termOf(word.slice(0, SEARCH_TERM_CHARACTERS_MAX)));
+  }
+  return terms;
+}
+
+/** Lower case, letters without their marks. */
+function folded(text: string): string {
+  return ASCII.test(text) ? text.toLowerCase() : text.normalize('NFKD').replace(MARK, '').toLowerCase();
+}
+
+function termOf(word: string): string {
+  const known = stems.get(word);
+  if (known !== undefined) return known;
+  if (stems.size >= SEARCH_STEMS_MAX) stems.clear();
+  const term = stem(word);
+  stems.set(word, term);
+  return term;
+}
