@@ -119,7 +119,7 @@ export class SearchIndex {
     const scores = new Map<number, number>();
     for (const alternative of query) {
       for (const [document, score] of this.#scores(alternative)) {
-        scores.set(document, Math.max(score, scores.get(document) ?? 0));
+        scores.set(document, score + (scores.get(document) ?? 0));
       }
     }
     const best = new Best(SEARCH_CANDIDATES_MAX);

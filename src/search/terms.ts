@@ -4,7 +4,7 @@ import { stem } from './stem.ts';
 
 const WORD = /[\p{L}\p{N}]+/gu;
 const MARK = /\p{M}+/gu;
-const ASCII = /^[\u0000-\u007f]*$/u;
+const ASCII = /^\p{ASCII}*$/u;
 
 /** The same words come again and again: their stems are kept until there are many. */
 const stems = new Map<string, string>();

@@ -60,7 +60,7 @@ describe('skills and workflows', () => {
           }
         }
       }),
-      { numRuns: 200 },
+      { numRuns: 40 },
     );
   });
 });

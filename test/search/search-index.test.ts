@@ -45,7 +45,9 @@ describe('ranking', () => {
     index.add('s', { seq: 2, at: NOW, text: 'the budget word' });
     index.add('s', { seq: 3, at: NOW, text: 'word' });
     expect(look(index, 'budget')).toEqual(['s#2', 's#1']);
-    expect(look(index, 'budget OR word')[0]).toBe('s#2');
+    for (let seq = 4; seq < 40; seq += 1) index.add('s', { seq, at: NOW, text: 'common filler' });
+    index.add('s', { seq: 40, at: NOW, text: 'rare filler' });
+    expect(look(index, 'common OR rare')[0]).toBe('s#40');
   });
 
   it('age holds back', () => {

@@ -59,10 +59,11 @@ it('other scripts and numbers are terms as they are', () => {
 
 it('any text gives terms without marks, blanks or case, and the same ones again (property)', () => {
   fc.assert(
-    fc.property(fc.string({ unit: 'binary' }), (text) => {
+    fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
       const terms = termsOf(text);
       expect(termsOf(text)).toEqual(terms);
       for (const term of terms) expect(term).toMatch(/^[\p{L}\p{N}]+$/u);
     }),
+    { numRuns: 40 },
   );
 });
