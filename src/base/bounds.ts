@@ -56,6 +56,8 @@ export const SEARCH_NEAR_TERMS = 10;
 export const SEARCH_PAGE_ENTRIES = 2_048;
 /** Messages fetched in one step of that. */
 export const SEARCH_PAGE_MESSAGES = 4_096;
+/** Messages indexed in one turn of the host's loop: about five milliseconds. */
+export const SEARCH_SLICE_MESSAGES = 128;
 /** Characters shown of a message that was found (contract §6.9). */
 export const SEARCH_SNIPPET_CHARACTERS = 300;
 /** Messages shown before and behind the one that is looked at (contract §11.2). */

@@ -8,7 +8,8 @@
  *  R2 what is told was read just now: an index that is behind an edit or a deletion finds less, never what is gone;
  *  R3 one catching up at a time, searches that come meanwhile share it.
  */
-import { SEARCH_PAGE_MESSAGES, SEARCH_SNIPPET_CHARACTERS } from '../base/bounds.ts';
+import { SEARCH_PAGE_MESSAGES, SEARCH_SLICE_MESSAGES, SEARCH_SNIPPET_CHARACTERS } from '../base/bounds.ts';
+import { soon } from '../base/clock.ts';
 import { wellFormed } from '../base/json.ts';
 import { matches, parseQuery } from '../search/query.ts';
 import { SearchIndex } from '../search/search-index.ts';
@@ -142,11 +143,19 @@ export class MessageSearch {
     }
     for (;;) {
       const page = await link.call('search.texts', { session, after: known.seq, limit: SEARCH_PAGE_MESSAGES }, true);
-      // Deleted while it was read: nothing of it is to be found.
-      if (this.#known.get(session) !== known) return;
-      for (const message of page.messages) this.#index.add(session, message);
+      for (const [index, message] of page.messages.entries()) {
+        // The host's loop turns in between: what is indexed at once is a few milliseconds.
+        if (index % SEARCH_SLICE_MESSAGES === SEARCH_SLICE_MESSAGES - 1) await nextTurn();
+        // Deleted while it was read: nothing of it is to be found.
+        if (this.#known.get(session) !== known) return;
+        this.#index.add(session, message);
+      }
       known.seq = Math.max(known.seq, page.last);
       if (page.isComplete) return;
     }
   }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => soon(resolve));
 }

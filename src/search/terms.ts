@@ -6,6 +6,9 @@ const WORD = /[\p{L}\p{N}]+/gu;
 const MARK = /\p{M}+/gu;
 const ASCII = /^\p{ASCII}*$/u;
 
+/** Characters from which the engine keeps a part of a text as a view of it. */
+const SLICED_CHARACTERS_MIN = 13;
+
 /** The same words come again and again: their stems are kept until there are many. */
 const stems = new Map<string, string>();
 
@@ -27,7 +30,13 @@ function termOf(word: string): string {
   const known = stems.get(word);
   if (known !== undefined) return known;
   if (stems.size >= SEARCH_STEMS_MAX) stems.clear();
-  const term = stem(word);
-  stems.set(word, term);
+  const own = copied(word);
+  const term = stem(own);
+  stems.set(own, term);
   return term;
+}
+
+/** A longer part of a text holds all of it in memory: what is kept must be a text of its own. */
+function copied(word: string): string {
+  return word.length < SLICED_CHARACTERS_MIN ? word : Buffer.from(word).toString();
 }
