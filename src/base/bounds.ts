@@ -36,8 +36,8 @@ export const LIMIT_DEFAULTS: Limits = Object.freeze({
 export const MODEL_ATTEMPTS_MAX = 5;
 /** Continuations of one paused assistant turn (`pause_turn`); a server tool that never ends must not loop for ever. */
 export const PAUSE_CONTINUATIONS_MAX = 6;
-/** Messages a search index holds: about 300 MB of them; beyond it the oldest cannot be found by search any more. */
-export const SEARCH_DOCUMENTS_MAX = 4_000_000;
+/** Messages a search index holds: about 150 MB of them; beyond it the oldest cannot be found by search any more. */
+export const SEARCH_DOCUMENTS_MAX = 1_000_000;
 /** Messages read to see whether they match, for one search: the best by their terms. */
 export const SEARCH_CANDIDATES_MAX = 200;
 /** Characters of a message that are indexed: what is searched for in a longer one stands at its beginning, or in another. */
