@@ -21,6 +21,8 @@ const ranks = new Map([
   ['src/context', 2],
   ['src/models', 2],
   ['src/tools', 2],
+  ['src/definitions', 2],
+  ['src/search', 2],
   ['actors', 3],
   ['src/runtime', 4],
   ['src/index.ts', 5],
@@ -46,6 +48,7 @@ const packageOwners = new Map([
   ['comlink', 'src/threads/'],
   ['@anthropic-ai/sdk', 'src/models/anthropic'],
   ['lmdb', 'src/journal/'],
+  ['yaml', 'src/definitions/'],
 ]);
 
 /** Folders without I/O, and the packages they may use. */

@@ -25,6 +25,7 @@ export {
   TroupeError,
   TurnFailedError,
 } from './base/errors.ts';
+export type { Goal, GoalStatus, SubGoal } from './base/goals.ts';
 export type {
   AssistantMessage,
   HistoryCall,
@@ -37,6 +38,7 @@ export type {
 export { sanitise } from './base/json.ts';
 export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserContent } from './base/messages.ts';
 export type { Settings, SettingsInput } from './base/settings.ts';
+export type { Definition } from './definitions/definition.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
 export type { Durability } from './journal/journal.ts';
 export { type AnthropicOptions, anthropic } from './models/anthropic.ts';
@@ -63,6 +65,7 @@ export type { CompressOptions } from './runtime/compression-handle.ts';
 export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
 export { type ChildResult, Family } from './runtime/family.ts';
 export type { ForkOptions } from './runtime/fork.ts';
+export { Goals } from './runtime/goals.ts';
 export type {
   AfterGuardrail,
   ApprovalCall,

@@ -51,6 +51,58 @@ export const FORK_DEPTH_MAX = 16;
 export const MODEL_ATTEMPTS_MAX = 5;
 /** Continuations of one paused assistant turn (`pause_turn`); a server tool that never ends must not loop for ever. */
 export const PAUSE_CONTINUATIONS_MAX = 6;
+/** Messages a search index holds: about 150 MB of them; beyond it the oldest cannot be found by search any more. */
+export const SEARCH_DOCUMENTS_MAX = 1_000_000;
+/** Messages read to see whether they match, for one search: the best by their terms. */
+export const SEARCH_CANDIDATES_MAX = 200;
+/** Characters of a message that are indexed: what is searched for in a longer one stands at its beginning, or in another. */
+export const SEARCH_TEXT_CHARACTERS_MAX = 65_536;
+/** Characters of one term; what is longer is no word. */
+export const SEARCH_TERM_CHARACTERS_MAX = 64;
+/** Stems remembered, of the words met last: more than a language has in daily use. */
+export const SEARCH_STEMS_MAX = 65_536;
+/** Characters of one query that are read. */
+export const SEARCH_QUERY_CHARACTERS_MAX = 1_000;
+/** Words and phrases of one query that are read. */
+export const SEARCH_UNITS_MAX = 32;
+/** Terms between two words that stand near each other. */
+export const SEARCH_NEAR_TERMS = 10;
+/** Entries of the log looked at in one step of an index catching up: a few milliseconds of the session thread. */
+export const SEARCH_PAGE_ENTRIES = 2_048;
+/** Messages fetched in one step of that. */
+export const SEARCH_PAGE_MESSAGES = 4_096;
+/** Messages indexed in one turn of the host's loop: about five milliseconds. */
+export const SEARCH_SLICE_MESSAGES = 128;
+/** Characters shown of a message that was found (contract §6.9). */
+export const SEARCH_SNIPPET_CHARACTERS = 300;
+/** Messages shown before and behind the one that is looked at (contract §11.2). */
+export const VIEW_MESSAGES_AROUND = 10;
+/** Characters shown of a tool call's input. */
+export const VIEW_INPUT_CHARACTERS = 200;
+/** Directories of one kind of definitions: a built-in one, a team's, a user's. */
+export const DEFINITION_DIRECTORIES_MAX = 16;
+/** UTF-8 bytes of a definition file: a fifth of a usual window at most. */
+export const DEFINITION_BYTES_MAX: number = 96 * 1024;
+/** Definition files read of one directory; a model is told of them all. */
+export const DEFINITION_FILES_MAX = 1_000;
+/** Characters of a definition's description: one is read for each definition there is. */
+export const DEFINITION_DESCRIPTION_CHARACTERS_MAX = 2_000;
+/** Tools one specialist may name. */
+export const DEFINITION_TOOLS_MAX = 128;
+/** Milliseconds for which changes of definition files are gathered: an editor writes a file in several steps. */
+export const DEFINITIONS_SETTLE_MS = 200;
+/** Goals of one session that may be open: they are all shown before a window from which something has left. */
+export const GOALS_ACTIVE_MAX = 64;
+/** Goals one session remembers; beyond it the oldest completed one is forgotten from memory, not from the log. */
+export const GOALS_MAX = 256;
+/** Characters of a goal's description: a sentence or a paragraph, not a document. */
+export const GOAL_DESCRIPTION_CHARACTERS_MAX = 1_000;
+/** Characters of a goal shown before the window: a task may be longer, and its beginning says what it is. */
+export const PREFIX_GOAL_CHARACTERS_MAX = 1_000;
+/** Messages pinned in one session: more do not fit the part of the window that is kept for them. */
+export const PINS_MAX = 1_000;
+/** Characters shown of a pinned message (contract §1.6). */
+export const PIN_TEXT_CHARACTERS_MAX = 200;
 /** Tokens counted for the call half of a phantom pair (contract §3.5). */
 export const PHANTOM_CALL_TOKENS = 50;
 /** UTF-8 bytes counted as one token (contract §6.1). */

@@ -33,6 +33,8 @@ export interface Settings {
     readonly timestamps: boolean;
   };
   readonly mneme: { readonly evictionFraction: number; readonly pinnedBudgetFraction: number };
+  /** Results of one search; how much a year of age holds a message back. */
+  readonly recall: { readonly maxResults: number; readonly recencyDecay: number };
   readonly subagents: { readonly maxActive: number };
   readonly recovery: {
     readonly resumeAwaiting: boolean;
@@ -99,6 +101,9 @@ const schema = z.strictObject({
       evictionFraction: fraction.default(0.33),
       pinnedBudgetFraction: z.number().min(0).lt(1).default(0.05),
     })
+    .prefault({}),
+  recall: z
+    .strictObject({ maxResults: positive.default(5), recencyDecay: z.number().min(0).default(0.3) })
     .prefault({}),
   subagents: z.strictObject({ maxActive: positive.default(8) }).prefault({}),
   recovery: z

@@ -3,7 +3,7 @@
  * and never stored; what stands before it is what the conversation's own requests begin with, byte for byte. Pure.
  */
 import type { CompactionCall, LoggedMessage, SessionState } from '../session/state.ts';
-import { type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
+import { type RenderedMessage, type RenderOptions, renderSession } from './render.ts';
 
 /** Asks for the summary. */
 export const COMPACTION_INSTRUCTION: string = [
@@ -40,5 +40,5 @@ export function compactionMessages(
   const end = compaction.tail === undefined ? -1 : state.messages.findIndex(({ seq }) => seq === compaction.tail);
   const messages = end === -1 ? state.messages : state.messages.slice(0, end);
   const asked = [...messages, instructionMessage(state, compaction, messages.at(-1))];
-  return renderMessages(asked, options, true, state.thoughtFloor);
+  return renderSession(state, options, asked);
 }

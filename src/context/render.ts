@@ -10,7 +10,7 @@
  */
 import type { ContentBlock, DocumentBlock, ImageBlock, TextBlock, ToolResultBlock } from '../base/messages.ts';
 import { textOf } from '../base/messages.ts';
-import type { LoggedMessage } from '../session/state.ts';
+import type { LoggedMessage, SessionState } from '../session/state.ts';
 
 /** One message of a request; the shape of the Messages API. */
 export interface RenderedMessage {
@@ -53,12 +53,48 @@ export function renderMessages(
   options: RenderOptions,
   isStart = true,
   thoughtFloor = 0,
+  prefix?: ContextPrefix,
 ): readonly RenderedMessage[] {
   const responses = new Responses(messages);
   const request = new RequestDraft();
+  if (prefix !== undefined) renderPrefix(prefix, options, request);
   const staleBelow = options.bindsThinking === true ? thoughtFloor : 0;
   for (const message of messages) renderMessage(message, responses, options, request, staleBelow);
   return request.finish(isStart);
+}
+
+/** The open goals and pinned messages, shown before a window from which something has left (§6.7). */
+export interface ContextPrefix {
+  readonly session: string;
+  readonly text: string;
+}
+
+/** The prefix as a delivery: a call that nobody made, and what it answers. */
+function renderPrefix({ session, text }: ContextPrefix, options: RenderOptions, request: RequestDraft): void {
+  if (options.deliveriesAsText) {
+    request.add('user', `[from_melete_goal] ${text}`);
+    return;
+  }
+  const id = `goal_snapshot_${session.replace(/[^a-zA-Z0-9_-]/gu, '_')}`;
+  request.add('assistant', [{ type: 'tool_use', id, name: 'from_melete_goal', input: {} }]);
+  request.add('user', [{ type: 'tool_result', tool_use_id: id, content: text }]);
+}
+
+/** What stands before the window of a session now; `undefined` as long as everything is in the window. */
+export function prefixOf(state: {
+  readonly id: string;
+  readonly prefix: string | undefined;
+}): ContextPrefix | undefined {
+  return state.prefix === undefined ? undefined : { session: state.id, text: state.prefix };
+}
+
+/** A whole request of a session: its window, or other messages in that place. */
+export function renderSession(
+  state: SessionState,
+  options: RenderOptions,
+  messages: readonly LoggedMessage[] = state.messages,
+): readonly RenderedMessage[] {
+  return renderMessages(messages, options, true, state.thoughtFloor, prefixOf(state));
 }
 
 /** Messages that are searched for a response one by one; of more an index is made. */

@@ -11,7 +11,7 @@ import type { TransientMessage } from '../session/history/edit-request.ts';
 import { messagesShown } from '../session/history/transient.ts';
 import type { CompactionCall, LoggedMessage, SessionState } from '../session/state.ts';
 import { compactionMessages, instructionMessage } from './compaction-request.ts';
-import { type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
+import { prefixOf, type RenderedMessage, type RenderOptions, renderMessages, renderSession } from './render.ts';
 
 /** What a model call is made of. */
 export interface RenderedWindow {
@@ -107,11 +107,14 @@ export class RequestWindow {
     let end = messages.length;
     while (end > start && (messages[end - 1]?.seq ?? 0) > through) end -= 1;
     const slice = start === 0 && end === messages.length ? messages : messages.slice(start, end);
+    const isStart = this.#sealed.length === 0;
+    const prefix = isStart ? prefixOf(state) : undefined;
     return renderMessages(
       extend === undefined ? slice : extend(slice),
       this.#options,
-      this.#sealed.length === 0,
+      isStart,
       state.thoughtFloor,
+      prefix,
     );
   }
 }
@@ -122,6 +125,6 @@ export function wholeWindow(
   transients: readonly TransientMessage[],
   options: RenderOptions,
 ): RenderedWindow {
-  const all = renderMessages(messagesShown(state, transients), options, true, state.thoughtFloor);
+  const all = renderSession(state, options, messagesShown(state, transients));
   return { epoch: state.epoch, keep: 0, append: all, all: () => all };
 }

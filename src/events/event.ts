@@ -3,6 +3,7 @@
  * total order per session without gaps, and can be replayed. One without is ephemeral: seen live or not at all.
  */
 import type { ErrorShape } from '../base/errors.ts';
+import type { Goal } from '../base/goals.ts';
 import type { Message, Pending, Usage } from '../base/messages.ts';
 
 /** The states of a session (contract §2). */
@@ -82,6 +83,9 @@ export type EventBody =
       readonly children: readonly { readonly id: string; readonly name: string; readonly state: string }[];
     }
   | { readonly type: 'subagent.evicted'; readonly child: string }
+  | { readonly type: 'goals.updated'; readonly goals: readonly Goal[] }
+  | { readonly type: 'skills.updated'; readonly skills: readonly string[] }
+  | { readonly type: 'workflow.updated'; readonly workflow: string | null }
   | { readonly type: 'eviction'; readonly below: number }
   | { readonly type: 'session.name'; readonly name: string }
   | {

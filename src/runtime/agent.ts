@@ -7,6 +7,7 @@ import { isAgentName } from '../base/ids.ts';
 import { type CompressionSettings, parseOption } from '../base/settings.ts';
 import type { Thinking } from '../models/provider.ts';
 import { isRuntimeTool } from '../tools/built-in/runtime-tools.ts';
+import { isNamedTool } from '../tools/named-tool.ts';
 import type { AnyTool } from '../tools/tool.ts';
 import { describeTool } from '../tools/tool-schema.ts';
 import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
@@ -191,6 +192,7 @@ function spawnGrant(definition: Agent): SpawnGrant {
 
 function toolSource(agentName: string, tool: AnyTool | URL): ToolSource {
   if (tool instanceof URL) return { kind: 'module', url: tool.href };
+  if (isNamedTool(tool)) return { kind: 'named', name: tool.name };
   try {
     return { kind: 'value', description: describeTool(tool) };
   } catch (error) {
@@ -203,7 +205,7 @@ function toolSource(agentName: string, tool: AnyTool | URL): ToolSource {
 export function toolValues(definition: Agent): ReadonlyMap<string, AnyTool> {
   const values = new Map<string, AnyTool>();
   for (const tool of definition.tools ?? []) {
-    if (!(tool instanceof URL) && !isRuntimeTool(tool)) values.set(tool.name, tool);
+    if (!(tool instanceof URL) && !isRuntimeTool(tool) && !isNamedTool(tool)) values.set(tool.name, tool);
   }
   return values;
 }

@@ -4,14 +4,19 @@
  */
 import type { TroupeError } from '../base/errors.ts';
 import { shardOf } from '../base/ids.ts';
+import type { DefinitionSource } from '../definitions/definition.ts';
 import { shardDirectory } from '../journal/store-manifest.ts';
 import { shareOfLimits } from '../models/governor-limits.ts';
 import { isModelProvider } from '../models/provider-check.ts';
+import { isMemoryTool, type MessageMemory, withMemory } from '../tools/built-in/memory-tools.ts';
+import type { AnyTool } from '../tools/tool.ts';
 import { agentSource, toolValues } from './agent.ts';
 import { EventHub } from './event-hub.ts';
 import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
 import type { HostValues, SystemFunction } from './host-services.ts';
 import { MessageCallbacks } from './message-callbacks.ts';
+import { createMessageMemory } from './message-memory.ts';
+import { MessageSearch } from './message-search.ts';
 import { createCounterMemory } from './metrics.ts';
 import type { CheckedOptions } from './options.ts';
 import type { LogLine, ProviderPlan, ShardPlan } from './protocol.ts';
@@ -40,7 +45,12 @@ export type LinkPorts = Pick<LinkParts, 'startShard' | 'shardPorts'>;
  * Starts the shards of `place` and gives the runtime over them. Rejects with what keeps a shard from starting; none is left
  * then, and the place is still the caller's.
  */
-export async function assembleRuntime(checked: CheckedOptions, place: Place, ports: LinkPorts = {}): Promise<Runtime> {
+export async function assembleRuntime(
+  checked: CheckedOptions,
+  place: Place,
+  ports: LinkPorts = {},
+  definitions?: DefinitionSource,
+): Promise<Runtime> {
   const links: ShardLink[] = [];
   const hub = new EventHub({
     linkOf: (session) => linkAt(links, shardOf(session, links.length)),
@@ -51,6 +61,8 @@ export async function assembleRuntime(checked: CheckedOptions, place: Place, por
     listen: (session, on) => linkAt(links, shardOf(session, links.length)).listen(session, on),
     log: (line) => log(checked, line),
   });
+  const search = searchOf(checked, links);
+  const values = hostValues(checked, links, search);
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
   const counters: SharedArrayBuffer[] = [];
@@ -61,7 +73,7 @@ export async function assembleRuntime(checked: CheckedOptions, place: Place, por
       new ShardLink({
         ...ports,
         plan: shardPlan(checked, place, { index, agents, counters: memory }),
-        values: hostValues(checked),
+        values,
         isThread: checked.threads.sessions > 0,
         clock: checked.clock,
         random: checked.random,
@@ -89,6 +101,8 @@ export async function assembleRuntime(checked: CheckedOptions, place: Place, por
     defaultAgent: checked.agents[0]?.name ?? 'default',
     degraded: () => [...degraded.values()][0],
     release: place.release,
+    definitions,
+    search,
     info: {
       version: VERSION,
       node: process.version,
@@ -139,7 +153,39 @@ function providerPlan(checked: CheckedOptions): ProviderPlan {
   return isModelProvider(provider) ? { kind: 'host', name: provider.name } : { kind: 'data', data: provider };
 }
 
-function hostValues(checked: CheckedOptions): HostValues {
+/** The search, where an agent may use it. */
+function searchOf(checked: CheckedOptions, links: readonly ShardLink[]): MessageSearch | undefined {
+  if (!checked.agents.some((each) => each.tools?.some(isMemoryTool) === true)) return undefined;
+  return new MessageSearch({
+    links: () => links,
+    linkOf: (session) => linkAt(links, shardOf(session, links.length)),
+    now: () => checked.clock.now(),
+    decay: checked.settings.recall.recencyDecay,
+  });
+}
+
+/** An agent's tool values; those that read messages do so in this runtime. */
+function boundTools(
+  values: ReadonlyMap<string, AnyTool>,
+  memory: MessageMemory | undefined,
+): ReadonlyMap<string, AnyTool> {
+  if (memory === undefined) return values;
+  return new Map([...values].map(([name, tool]) => [name, isMemoryTool(tool) ? withMemory(tool, memory) : tool]));
+}
+
+function hostValues(
+  checked: CheckedOptions,
+  links: readonly ShardLink[],
+  search: MessageSearch | undefined,
+): HostValues {
+  const memory =
+    search === undefined
+      ? undefined
+      : createMessageMemory({
+          search,
+          linkOf: (session) => linkAt(links, shardOf(session, links.length)),
+          resultsMax: checked.settings.recall.maxResults,
+        });
   const systems = new Map<string, SystemFunction>();
   const approvals = new Map<string, ApprovalPredicate>();
   const guardrails = new Map<string, Guardrails>();
@@ -150,7 +196,7 @@ function hostValues(checked: CheckedOptions): HostValues {
   }
   return {
     provider: isModelProvider(checked.provider) ? checked.provider : undefined,
-    tools: new Map(checked.agents.map((each) => [each.name, toolValues(each)])),
+    tools: new Map(checked.agents.map((each) => [each.name, boundTools(toolValues(each), memory)])),
     systems,
     decisions: { approvals, guardrails },
   };

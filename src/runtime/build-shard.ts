@@ -24,7 +24,7 @@ import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
 import { createToolPool } from '../tools/threaded-pool.ts';
 import type { RegisteredTool } from '../tools/tool-registry.ts';
 import { Counters } from './metrics.ts';
-import type { AgentSource, RemoteServices, ShardPlan } from './protocol.ts';
+import type { AgentSource, LogLine, RemoteServices, ShardPlan } from './protocol.ts';
 import { Shard, type ShardHost } from './shard.ts';
 import { troubleLine } from './trouble-line.ts';
 
@@ -79,7 +79,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       surroundings.host.log({ level: 'warn', message: `late error of tool ${JSON.stringify(toolName)}: ${message}` }),
   });
   try {
-    const definitions = await describeAgents(plan.agents, toolPool);
+    const definitions = await describeAgents(plan.agents, toolPool, (line) => surroundings.host.log(line));
     const catalog = new AgentCatalog(definitions, plan.settings, plan.limits);
     journal = await (ports.openJournal ?? openJournal)({
       durability: plan.durability,
@@ -137,7 +137,11 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
 }
 
 /** Finds every agent's tools; a module is loaded once, in a tool thread. */
-async function describeAgents(sources: readonly AgentSource[], pool: ToolPool): Promise<readonly AgentDefinition[]> {
+async function describeAgents(
+  sources: readonly AgentSource[],
+  pool: ToolPool,
+  tell: (line: LogLine) => void,
+): Promise<readonly AgentDefinition[]> {
   const urls = new Set(
     sources.flatMap(({ tools }) => tools.flatMap((tool) => (tool.kind === 'module' ? [tool.url] : []))),
   );
@@ -149,13 +153,22 @@ async function describeAgents(sources: readonly AgentSource[], pool: ToolPool): 
       found.map(({ exportName, description }) => ({ description, place: { kind: 'thread', url, exportName } })),
     );
   }
-  return sources.map(({ plan, tools }) => ({
+  const byName = new Map([...modules.values()].flat().map((tool) => [tool.description.name.toLowerCase(), tool]));
+  const hasAll = ({ plan, tools }: AgentSource): boolean => {
+    const unknown = tools.find((tool) => tool.kind === 'named' && !byName.has(tool.name));
+    if (unknown?.kind !== 'named') return true;
+    const message = `a specialist is left out: ${plan.name} names ${unknown.name}, a tool nobody has`;
+    tell({ level: 'warn', message });
+    return false;
+  };
+  return sources.filter(hasAll).map(({ plan, tools }) => ({
     plan,
-    tools: tools.flatMap((tool): readonly RegisteredTool[] =>
-      tool.kind === 'module'
-        ? (modules.get(tool.url) ?? [])
-        : [{ description: tool.description, place: { kind: 'host', agent: plan.name } }],
-    ),
+    tools: tools.flatMap((tool): readonly RegisteredTool[] => {
+      if (tool.kind === 'module') return modules.get(tool.url) ?? [];
+      if (tool.kind === 'value') return [{ description: tool.description, place: { kind: 'host', agent: plan.name } }];
+      const named = byName.get(tool.name);
+      return named === undefined ? [] : [named];
+    }),
   }));
 }
 

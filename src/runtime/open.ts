@@ -21,7 +21,10 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
   const checked = checkOptions(options);
   const place = await openPlace(directory, Math.max(1, checked.threads.sessions));
   try {
-    return await assembleRuntime(checked, place);
+    if (checked.definitions === undefined) return await assembleRuntime(checked, place);
+    // Loaded by those who use it: the YAML parser is half as large as the rest.
+    const { openWithDefinitions } = await import('./open-definitions.ts');
+    return await openWithDefinitions(checked, checked.definitions, place);
   } catch (error) {
     await place.release();
     throw error;

@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { LIMIT_DEFAULTS, type Limits, SHARDS_MAX } from '../base/bounds.ts';
+import { DEFINITION_DIRECTORIES_MAX, LIMIT_DEFAULTS, type Limits, SHARDS_MAX } from '../base/bounds.ts';
 import { type Clock, type Ids, type Random, randomNumber, systemClock } from '../base/clock.ts';
 import { parseOption, parseSettings, type Settings, type SettingsInput } from '../base/settings.ts';
 import type { Durability } from '../journal/journal.ts';
@@ -38,11 +38,23 @@ export interface OpenOptions {
   readonly settings?: SettingsInput;
   readonly limits?: Partial<Limits>;
   readonly governor?: GovernorOptions;
+  /** Directories of Markdown files with front matter; of two that define a name, the later one counts. Read again when they change. */
+  readonly skills?: string | readonly string[];
+  readonly workflows?: string | readonly string[];
+  /** The same for agents: they join `agents`. Read at `open` only. */
+  readonly specialists?: string | readonly string[];
   readonly logger?: Logger;
   /** For tests: with a clock, ids or random of your own, sessions and models run on the host thread unless told otherwise. */
   readonly clock?: Clock;
   readonly ids?: Ids;
   readonly random?: Random;
+}
+
+/** Directories of definition files, in order. */
+export interface DefinitionDirectories {
+  readonly skills: readonly string[];
+  readonly workflows: readonly string[];
+  readonly specialists: readonly string[];
 }
 
 /** Options with every default filled in. */
@@ -54,6 +66,8 @@ export interface CheckedOptions {
   readonly settings: Settings;
   readonly limits: Limits;
   readonly governor: GovernorLimits | undefined;
+  /** Undefined: none is given. */
+  readonly definitions: DefinitionDirectories | undefined;
   /** Never throws. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
@@ -72,6 +86,9 @@ const hasMethods =
   (...names: readonly string[]) =>
   (value: unknown): boolean =>
     typeof value === 'object' && value !== null && names.every((name) => isFunction(Reflect.get(value, name)));
+
+const path = z.string().min(1);
+const paths = z.union([path.transform((only) => [only]), z.array(path).max(DEFINITION_DIRECTORIES_MAX)]).optional();
 
 const schema = z.strictObject({
   provider: z
@@ -105,6 +122,9 @@ const schema = z.strictObject({
       outputTokensPerMinute: bound.optional(),
     })
     .optional(),
+  skills: paths,
+  workflows: paths,
+  specialists: paths,
   logger: z.custom<Logger>(hasMethods('info', 'warn', 'error', 'debug'), 'must be a pino logger').optional(),
   clock: z
     .custom<Clock>(
@@ -133,10 +153,22 @@ export function checkOptions(options: unknown): CheckedOptions {
     settings: parseSettings(given.settings),
     limits: { ...LIMIT_DEFAULTS, ...definedMembers(given.limits ?? {}) },
     governor: given.governor === undefined ? undefined : definedMembers(given.governor),
+    definitions: directoriesOf(given),
     logger: given.logger === undefined ? undefined : guarded(given.logger),
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,
   };
+}
+
+function directoriesOf({
+  skills = [],
+  workflows = [],
+  specialists = [],
+}: {
+  readonly [Key in keyof DefinitionDirectories]?: readonly string[] | undefined;
+}): DefinitionDirectories | undefined {
+  if (skills.length + workflows.length + specialists.length === 0) return undefined;
+  return { skills, workflows, specialists };
 }
 
 function providerOf(given: OpenOptions['provider']): ModelProvider | ProviderData {

@@ -3,6 +3,7 @@
 import type { AgentPlan } from '../../actors/agent-catalog.ts';
 import type { Limits } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
+import type { Goal, GoalChange } from '../base/goals.ts';
 import type { HistoryMessage } from '../base/history-message.ts';
 import type { ContentBlock, Deliver, Message, Pending, Usage } from '../base/messages.ts';
 import type { Settings } from '../base/settings.ts';
@@ -21,10 +22,14 @@ import type { ReceiptState } from '../session/state.ts';
 import type { HostRunner } from '../tools/host-tools.ts';
 import type { ToolDescription } from '../tools/tool.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
+import type { WrittenPage } from './search-pages.ts';
+import type { SearchableText } from './searchable.ts';
 
 /** Where an agent's tool comes from. */
 export type ToolSource =
   | { readonly kind: 'module'; readonly url: string }
+  /** A tool of another agent, by its name in lower case. */
+  | { readonly kind: 'named'; readonly name: string }
   | { readonly kind: 'value'; readonly description: ToolDescription };
 
 /** An agent with its tools still to be found. */
@@ -66,6 +71,9 @@ export interface SessionSnapshot {
   readonly mailbox: number;
   readonly seq: number;
   readonly children: readonly { readonly id: string; readonly name: string; readonly exited?: string }[];
+  /** Skills and workflow that are active; left out where there are none. */
+  readonly skills?: readonly string[];
+  readonly workflow?: string;
   readonly usage: Usage;
 }
 
@@ -160,6 +168,16 @@ export interface ShardMethods {
   'session.spawn': { request: OfSession & { readonly items: readonly SpawnItem[] }; answer: readonly SpawnAnswer[] };
   'session.viewport': { request: OfSession; answer: readonly Message[] };
   'session.request': { request: OfSession; answer: ModelRequest };
+  'session.goals': { request: OfSession; answer: readonly Goal[] };
+  'session.goal': {
+    request: OfSession & { readonly change: Exclude<GoalChange, { action: 'attach' }> };
+    answer: Goal;
+  };
+  'session.attach': { request: OfSession & { readonly change: GoalChange }; answer: { readonly links: number } };
+  'session.activate': {
+    request: OfSession & { readonly kind: 'skill' | 'workflow'; readonly name: string; readonly content: string };
+    answer: { readonly activated: boolean };
+  };
   'session.pause': { request: OfSession; answer: undefined };
   'session.resume': { request: OfSession; answer: undefined };
   'tasks.start': { request: OfSession & { readonly title?: string }; answer: number };
@@ -205,6 +223,19 @@ export interface ShardMethods {
   };
   'child.wait': { request: OfSession; answer: ChildEnd };
   'child.link': { request: OfSession; answer: { readonly parent?: string; readonly name?: string } };
+  /** For an index of all messages: what was written, what can be found of it, where a window begins. */
+  'search.written': { request: { readonly after: number }; answer: WrittenPage };
+  'search.texts': {
+    request: OfSession & { readonly after: number; readonly limit: number };
+    answer: {
+      readonly messages: readonly SearchableText[];
+      /** Seq of the last message looked at, 0 where there was none. */
+      readonly last: number;
+      readonly isComplete: boolean;
+      readonly name?: string;
+    };
+  };
+  'search.floor': { request: OfSession; answer: number };
   'sessions.list': {
     request: {
       readonly parent?: string | null;

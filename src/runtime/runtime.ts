@@ -4,6 +4,7 @@
 import { CLOSE_DEADLINE_MS } from '../base/bounds.ts';
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../base/errors.ts';
 import { checkSessionId, shardOf } from '../base/ids.ts';
+import type { DefinitionSource } from '../definitions/definition.ts';
 import type { SessionEvent, SessionStateName } from '../events/event.ts';
 import type { Durability } from '../journal/journal.ts';
 import { Child } from './child.ts';
@@ -54,6 +55,10 @@ export interface RuntimeParts {
   readonly agentNames: ReadonlySet<string>;
   readonly defaultAgent: string;
   readonly degraded: () => TroupeError | undefined;
+  /** Skills and workflows, where directories of them were given. */
+  readonly definitions?: DefinitionSource | undefined;
+  /** The search over all sessions, where an agent has it: told what is deleted. */
+  readonly search?: { forget(sessions: readonly string[]): void } | undefined;
   /** Lets the data directory go. */
   readonly release: () => Promise<void>;
 }
@@ -96,6 +101,7 @@ export class Runtime {
       remove: (session) => this.sessions.delete(session),
       sibling: (other) => this.#partsOf(other, undefined),
       kin: KIN,
+      definitions: this.#parts.definitions,
     };
   }
 
@@ -130,6 +136,7 @@ export class Runtime {
         this.#parts.hub.end(session);
         this.#parts.callbacks.forget(session);
       }
+      this.#parts.search?.forget(deleted);
       return deleted.length > 0;
     },
   };

@@ -8,6 +8,7 @@ import { APPROVAL_REASON_CHARACTERS_MAX, KEY_CHARACTERS_MAX } from '../base/boun
 import type { Draft } from '../base/draft.ts';
 import {
   CancelledError,
+  ConfigError,
   ContentError,
   describeValue,
   errorFromShape,
@@ -24,6 +25,7 @@ import {
   type UserContent,
 } from '../base/messages.ts';
 import { parseOption } from '../base/settings.ts';
+import type { Definition, DefinitionSource } from '../definitions/definition.ts';
 import type { SessionEvent } from '../events/event.ts';
 import type { ModelRequest } from '../models/provider.ts';
 import type { Explanation } from '../session/explain.ts';
@@ -32,6 +34,7 @@ import type { EventHub, EventOptions } from './event-hub.ts';
 import type { Family } from './family.ts';
 import type { Follower } from './followed-receipts.ts';
 import { type ForkOptions, makeFork } from './fork.ts';
+import { Goals } from './goals.ts';
 import { History } from './history.ts';
 import type { MessageCallback, MessageCallbacks } from './message-callbacks.ts';
 import type { SessionSnapshot, ShardMethods, SpawnItem } from './protocol.ts';
@@ -93,6 +96,8 @@ export interface SessionParts {
   readonly remove: (id: string) => Promise<boolean>;
   /** What the handle of another session is made of, which must exist when it is used. */
   readonly sibling: (id: string) => SessionParts;
+  /** Skills and workflows; missing: no directory of them was given. */
+  readonly definitions?: DefinitionSource | undefined;
   /** Makes the handles that are more than a session; injected, since they are built on this file. */
   readonly kin: {
     readonly child: (parts: SessionParts, of: { readonly name: string; readonly parent: Session }) => Child;
@@ -137,6 +142,7 @@ export class Session {
   readonly id: string;
   readonly #parts: SessionParts;
   #history: History | undefined;
+  #goals: Goals | undefined;
 
   constructor(parts: SessionParts) {
     this.id = parts.id;
@@ -332,6 +338,38 @@ export class Session {
       },
       { once: true },
     );
+  }
+
+  /** What the session works towards. */
+  get goals(): Goals {
+    this.#goals ??= new Goals(this.#parts.link, this.address);
+    return this.#goals;
+  }
+
+  /**
+   * Puts a skill before the model with the next half-step, unless it is active: as long as its text stands in the window. Rejects
+   * with `ConfigError` for a name nobody defined, `MailboxFullError`, `LimitError`.
+   */
+  activateSkill(name: string): Promise<Definition> {
+    return this.#activate('skill', name);
+  }
+
+  /** The same for a workflow; the newest is the active one. Main sessions only. */
+  activateWorkflow(name: string): Promise<Definition> {
+    return this.#activate('workflow', name);
+  }
+
+  async #activate(kind: 'skill' | 'workflow', name: string): Promise<Definition> {
+    const definition = this.#parts.definitions?.[kind](name);
+    if (definition === undefined) {
+      throw new ConfigError(`Unknown ${kind}: ${typeof name === 'string' ? name : describeValue(name)}`, {
+        data: { key: kind },
+      });
+    }
+    const { content } = definition;
+    // Made again it changes nothing: what is active stays so.
+    await this.#parts.link.call('session.activate', { ...this.address, kind, name: definition.name, content }, true);
+    return definition;
   }
 
   /** The messages a model is shown now. */

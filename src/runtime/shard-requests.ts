@@ -4,11 +4,12 @@ import type { SessionActor } from '../../actors/session-actor.ts';
 import type { Draft } from '../base/draft.ts';
 import { asError, CancelledError, errorShape, TroupeError } from '../base/errors.ts';
 import type { Message, Pending } from '../base/messages.ts';
-import { renderMessages } from '../context/render.ts';
+import { renderSession } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
 import type { CompressAnswer } from '../session/decide-compression.ts';
 import { viewport } from '../session/eviction.ts';
 import { type Explanation, explain } from '../session/explain.ts';
+import { goalsOf } from '../session/goals.ts';
 import { everyMessage } from '../session/history/branch.ts';
 import { answerQuery } from '../session/history/history-query.ts';
 import { messagesShown } from '../session/history/transient.ts';
@@ -28,6 +29,8 @@ import { archivedChunks, chunkMessages, compressionEnd } from './archived-chunks
 import { serveForks } from './fork-requests.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
+import { writtenAfter } from './search-pages.ts';
+import { searchableText } from './searchable.ts';
 import { foldLog, replayEvents } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
 import { settle } from './shard-door.ts';
@@ -60,6 +63,18 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   });
   handle('session.viewport', (request) => requests.viewport(request.session));
   handle('session.request', (request) => requests.request(request));
+  handle('session.goals', (request) =>
+    requests.read(
+      request.session,
+      (actor) => goalsOf(actor.state),
+      () => [],
+    ),
+  );
+  handle('session.goal', (request) => requests.change(request, { type: 'goal', change: request.change }));
+  handle('session.attach', (request) => requests.change(request, { type: 'goal', change: request.change }));
+  handle('session.activate', ({ session, agent, kind, name, content }) =>
+    requests.change({ session, ...(agent === undefined ? {} : { agent }) }, { type: 'activate', kind, name, content }),
+  );
   handle('session.pause', (request) => requests.pause(request));
   handle('session.resume', (request) => requests.resume(request));
   handle('session.compress', (request) => requests.compress(request));
@@ -87,6 +102,15 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('receipt.wait', (request) => requests.receiptWait(request));
   handle('child.wait', (request) => requests.childWait(request));
   handle('child.link', (request) => requests.read(request.session, linkOf, () => ({})));
+  handle('search.written', (request) => requests.written(request));
+  handle('search.texts', (request) => requests.texts(request));
+  handle('search.floor', (request) =>
+    requests.read(
+      request.session,
+      (actor) => actor.state.floor,
+      () => 1,
+    ),
+  );
   handle('sessions.list', (request) => requests.list(request));
   handle('sessions.get', (request) =>
     requests.read(
@@ -278,6 +302,23 @@ class ShardRequests {
     );
   }
 
+  /** Told with what is durable, as all that is read. */
+  written(request: Request<'search.written'>): Promise<Answer<'search.written'>> {
+    return this.#told(() => writtenAfter(this.#shard.parts.journal, request.after));
+  }
+
+  async texts(request: Request<'search.texts'>): Promise<Answer<'search.texts'>> {
+    const { session, after, limit } = request;
+    const messages = await this.messages({ session, after, limit });
+    const name = this.#shard.inMemory(session)?.state.name;
+    return {
+      messages: messages.flatMap((message) => searchableText(message) ?? []),
+      last: messages.at(-1)?.seq ?? 0,
+      isComplete: messages.length < limit,
+      ...(name === undefined ? {} : { name }),
+    };
+  }
+
   recall(request: Request<'session.recall'>): Promise<boolean> {
     const { session, pendingId } = request;
     if (this.#shard.find(session) === undefined) return Promise.resolve(false);
@@ -303,6 +344,12 @@ class ShardRequests {
       ...(input === undefined ? {} : { input }),
     };
     return settle((reply) => this.#shard.submit(session, [decision], reply));
+  }
+
+  /** One input of a session, which is made if need be; what it answers with. */
+  change<T>(request: { readonly session: string; readonly agent?: string }, input: Input): Promise<T> {
+    this.#checkIntake();
+    return settle((reply) => this.#shard.submit(request.session, [input], reply, request.agent));
   }
 
   pause(request: Request<'session.pause'>): Promise<undefined> {
@@ -334,7 +381,7 @@ class ShardRequests {
       }
       return {
         ...agent.header(state),
-        messages: renderMessages(shown, agent.renderOptions, true, state.thoughtFloor),
+        messages: renderSession(state, agent.renderOptions, shown),
       };
     };
     return this.read(
@@ -534,6 +581,8 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
       name,
       ...(exited === undefined ? {} : { exited }),
     })),
+    ...(state.active === undefined || state.active.skills.length === 0 ? {} : { skills: state.active.skills }),
+    ...(state.active?.workflow == null ? {} : { workflow: state.active.workflow }),
     usage: state.usage,
   };
 }

@@ -1,6 +1,6 @@
 /** The shard's door for tasks: starting, undoing and switching them, and what there is of them. */
 import { TroupeError } from '../base/errors.ts';
-import { renderMessages } from '../context/render.ts';
+import { renderSession } from '../context/render.ts';
 import type { TaskMove } from '../session/history/decide-tasks.ts';
 import { taskHistory } from '../session/history/task-view.ts';
 import { childrenOf } from '../session/history/tasks.ts';
@@ -51,7 +51,7 @@ export function serveHistoryTasks(shard: Shard, reads: SessionReads, handle: Han
         if (agent === undefined) {
           throw new TroupeError('unknown_agent', `agent ${JSON.stringify(actor.state.agent)} is not defined`);
         }
-        return renderMessages(actor.state.messages, agent.renderOptions, true, actor.state.thoughtFloor);
+        return renderSession(actor.state, agent.renderOptions);
       },
       () => [],
     ),

@@ -16,6 +16,7 @@ import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf, type Usage } from '../base/messages.ts';
 import type { EventBody, SessionStateName } from '../events/event.ts';
+import { activeDefinitions, sameSkills } from './activation.ts';
 import { answerText } from './answer.ts';
 import {
   decideCall,
@@ -26,6 +27,17 @@ import {
   startHeldCalls,
   suspensionOf,
 } from './apply-run-loop.ts';
+import {
+  applyGoal,
+  completeTask,
+  completeTaskGoal,
+  type GoalRecord,
+  goalsOf,
+  prefixText,
+  rememberPins,
+  repinTask,
+  unpin,
+} from './goals.ts';
 import { applyCompaction, noteFailedCompaction } from './history/apply-compaction.ts';
 import { applyEdit, type EditOutcome } from './history/apply-edit.ts';
 import { showBranch } from './history/branch.ts';
@@ -121,7 +133,7 @@ export class Fold {
         return;
       case 'evicted':
         if (this.#state.keepsAll) return;
-        return this.#evicted(record.below);
+        return this.#evicted(record.below, record.pinTokens);
       case 'responded':
         return this.#responded(record);
       case 'retried':
@@ -134,11 +146,15 @@ export class Fold {
       case 'closed':
         return this.#closed(record);
       case 'dropped':
-        return this.#discard(record.id, 'dropped', record.reason);
+        this.#discard(record.id, 'dropped', record.reason);
+        if (this.#state.active !== undefined) this.#tellActive();
+        return;
       case 'recalled':
         return this.#discard(record.id, 'recalled', 'recalled');
       case 'poisoned':
-        return this.#poisoned(record);
+        this.#poisoned(record);
+        if (this.#state.active !== undefined) this.#tellActive();
+        return;
       case 'interrupted':
         this.#state.interruptRequested = true;
         if (this.#counts()) this.#tell({ type: 'interrupt.acknowledged' });
@@ -153,6 +169,11 @@ export class Fold {
         return this.#childExited(record);
       case 'goalCompleted':
         return this.#goalCompleted();
+      case 'goalCreated':
+      case 'goalUpdated':
+      case 'goalDone':
+      case 'pinned':
+        return this.#goalChanged(record);
       case 'exited': {
         const { type: _type, ...exit } = record;
         // The first exit is the one a handle's `reply()` gives; a child woken again later has answered already.
@@ -184,7 +205,9 @@ export class Fold {
       case 'refined':
         return this.#refined(record);
       case 'edited':
-        return this.#edited(record);
+        this.#edited(record);
+        if (this.#state.active !== undefined) this.#tellActive();
+        return;
       case 'taskStarted':
         addTask(this.#state.tasks, record.id, record.parent, record.title);
         return this.#activate({ task: record.id, cause: 'start' });
@@ -290,6 +313,7 @@ export class Fold {
         ...(entry.ms === undefined ? {} : { ms: entry.ms }),
       });
     }
+    if (waiting.kind === 'background') this.#tellActive();
     if (entry.key !== undefined) {
       state.keys.set(entry.key, { id: record.id, fingerprint: entry.fingerprint ?? '', seq: state.eventSeq });
       forgetOldest(state.keys, KEYS_REMEMBERED_MAX);
@@ -419,10 +443,12 @@ export class Fold {
   #openEpoch(): void {
     this.#state.epoch += 1;
     this.#state.sealedSeq = 0;
+    if (this.#state.goals !== undefined) this.#state.prefix = prefixText(this.#state);
   }
 
-  #evicted(below: number): void {
+  #evicted(below: number, pinTokens?: number): void {
     const state = this.#state;
+    if (pinTokens !== undefined) rememberPins(state, pinTokens);
     // By its number where it is there: after an edit a message may stand before others of a lower seq.
     const named = state.messages.findIndex((message) => message.seq === below);
     const first = named === -1 ? state.messages.findIndex((message) => message.seq >= below) : named;
@@ -440,6 +466,18 @@ export class Fold {
     this.#openEpoch();
     if (this.#counts()) this.#tell({ type: 'eviction', below });
     this.#hideChildren();
+    if (state.active !== undefined) this.#tellActive();
+  }
+
+  /** Tells skills and workflow where they are others than those told last. */
+  #tellActive(): void {
+    const state = this.#state;
+    const before = state.active;
+    const active = activeDefinitions(state);
+    const { skills, workflow } = active;
+    state.active = skills.length === 0 && workflow === null ? undefined : active;
+    if (!sameSkills(before?.skills ?? [], skills) && this.#counts()) this.#tell({ type: 'skills.updated', skills });
+    if ((before?.workflow ?? null) !== workflow && this.#counts()) this.#tell({ type: 'workflow.updated', workflow });
   }
 
   /** A child whose spawn and words have all left the window is no longer listed for its parent (§7.7). */
@@ -727,6 +765,7 @@ export class Fold {
     const index = state.messages.findIndex((message) => message.seq === seq);
     if (index === -1) return;
     const [removed] = state.messages.splice(index, 1);
+    if (state.goals !== undefined) unpin(state, [seq]);
     state.tokens -= removed?.tokens ?? 0;
     const next = state.messages[index];
     // The border of the answered request stays where it was (A8).
@@ -807,6 +846,7 @@ export class Fold {
     // What a suspended run left open is left behind with the rest.
     state.suspended = undefined;
     state.openCalls.clear();
+    repinTask(state, state.nextMessageSeq);
     this.#evicted(state.nextMessageSeq);
     const task = state.goal?.description ?? '';
     this.#append({ type: 'user_message', content: task, tokens: estimateContent(task), pinned: true });
@@ -814,15 +854,22 @@ export class Fold {
 
   #goalCompleted(): void {
     const state = this.#state;
-    if (state.goal !== undefined) state.goal = { ...state.goal, completed: true };
-    state.messages = state.messages.map((message) => {
-      if (message.pinned === undefined) return message;
-      const { pinned: _pinned, ...released } = message;
-      return released;
-    });
+    completeTask(state);
+    const told = completeTaskGoal(state, this.#at);
     if (state.turn !== undefined) state.turn.marked = true;
     // The task section leaves the system prompt (§7.4): the prefix changes, so a new epoch opens.
     this.#openEpoch();
+    if (told) this.#tellGoals();
+  }
+
+  #goalChanged(record: GoalRecord): void {
+    const { opensEpoch, told } = applyGoal(this.#state, record, this.#at);
+    if (opensEpoch) this.#openEpoch();
+    if (told) this.#tellGoals();
+  }
+
+  #tellGoals(): void {
+    if (this.#counts()) this.#tell({ type: 'goals.updated', goals: goalsOf(this.#state) });
   }
 
   /** Another task becomes active (B4): what it does not show leaves the conversation, what it does comes back, as one event. */
@@ -866,6 +913,7 @@ export class Fold {
       this.#place(draft),
     );
     if (pending > 0) settleSuspension(state, added);
+    if (state.goals !== undefined) unpin(state, record.removed ?? []);
     if (opensEpoch) {
       this.#openEpoch();
       // What was thought in the round that is still open was thought about what is sent with it again (R20).

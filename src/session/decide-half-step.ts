@@ -8,7 +8,7 @@ import { rollbackRecords } from './decide-rollback.ts';
 import { continueForUser, gatherResults } from './decide-run-loop.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
-import { planEviction } from './eviction.ts';
+import { planEviction, windowBudget } from './eviction.ts';
 import { chunkCard } from './history/chunk-card.ts';
 import type { CompressionFacts, Environment, Input } from './inputs.ts';
 import { hasActive, mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
@@ -133,9 +133,17 @@ function openingRecords(state: SessionState, selection: Selection, environment: 
   if (state.fingerprint === fingerprint && below === undefined && card === undefined) return NO_RECORDS;
   const records: SessionRecord[] = [];
   if (state.fingerprint !== fingerprint) records.push({ type: 'epoch', fingerprint });
-  if (below !== undefined) records.push({ type: 'evicted', below });
+  if (below !== undefined) records.push(eviction(state, environment, below));
   if (card !== undefined) records.push(card);
   return records;
+}
+
+function eviction(state: SessionState, { agent, settings }: Environment, below: number): SessionRecord {
+  if (state.goals === undefined && (state.goal === undefined || state.goal.completed)) {
+    return { type: 'evicted', below };
+  }
+  const pinTokens = agent.tokenBudget - windowBudget(agent.tokenBudget, settings.mneme.pinnedBudgetFraction);
+  return { type: 'evicted', below, pinTokens };
 }
 
 /** A conversation that is compressed is not cut, unless compressing it failed. */

@@ -5,6 +5,7 @@
  * Each input is one step; a step that leads to another of the same session says so with an `again` effect, and `turn.ts`
  * runs both in one batch. That is how the contract's orders (release, then effect C) stay visible as data.
  */
+import { decideActivation } from './activation.ts';
 import { decideAnswer, decideModelFailure, decideRetryDue } from './decide-answer.ts';
 import { decideApproval } from './decide-approval.ts';
 import {
@@ -16,6 +17,7 @@ import {
   decideSubagentSaid,
 } from './decide-children.ts';
 import { decideCompress } from './decide-compression.ts';
+import { decideGoal } from './decide-goals.ts';
 import { decideGuardedAfter, decideGuardedBefore, decideGuardFailure } from './decide-guardrails.ts';
 import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } from './decide-half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
@@ -83,6 +85,10 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideEscalation(state, input, environment);
     case 'parentSaid':
       return decideParentSaid(state, input.content);
+    case 'goal':
+      return decideGoal(state, input.change, environment);
+    case 'activate':
+      return decideActivation(state, input, environment);
     case 'pause':
       return decidePause(state);
     case 'resume':

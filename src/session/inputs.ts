@@ -2,6 +2,7 @@
 
 import type { Limits } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
+import type { GoalChange } from '../base/goals.ts';
 import type { AssistantMessage, HistoryMessage } from '../base/history-message.ts';
 import type { Usage } from '../base/messages.ts';
 import type { CompressionSettings, Settings } from '../base/settings.ts';
@@ -159,6 +160,14 @@ export type Input =
   /** A child failed beyond what restarts may mend: the failure is the parent's own. */
   | { readonly type: 'escalated'; readonly child: string; readonly error: ErrorShape }
   | { readonly type: 'born'; readonly seed: ChildSeed }
+  | { readonly type: 'goal'; readonly change: GoalChange }
+  /** The text of a skill or a workflow is to be put before the model. */
+  | {
+      readonly type: 'activate';
+      readonly kind: 'skill' | 'workflow';
+      readonly name: string;
+      readonly content: string;
+    }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
   | { readonly type: 'recover' }

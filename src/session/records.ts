@@ -64,7 +64,8 @@ export type SessionRecord =
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
   | { readonly type: 'epoch'; readonly fingerprint: string }
   | { readonly type: 'system'; readonly epoch: number; readonly text: string }
-  | { readonly type: 'evicted'; readonly below: number }
+  /** `pinTokens`: what pinned messages among them may have of the window; where there are goals. */
+  | { readonly type: 'evicted'; readonly below: number; readonly pinTokens?: number }
   | {
       readonly type: 'responded';
       readonly halfStep: number;
@@ -122,6 +123,14 @@ export type SessionRecord =
       readonly error?: ErrorShape;
     }
   | { readonly type: 'goalCompleted'; readonly result: string }
+  | { readonly type: 'goalCreated'; readonly id: number; readonly description: string; readonly parentId?: number }
+  | { readonly type: 'goalUpdated'; readonly id: number; readonly description: string }
+  | { readonly type: 'goalDone'; readonly id: number }
+  | {
+      readonly type: 'pinned';
+      readonly messages: readonly { readonly seq: number; readonly text: string }[];
+      readonly goals: readonly number[];
+    }
   | {
       readonly type: 'exited';
       readonly reason: 'completed' | 'failed' | 'cancelled';

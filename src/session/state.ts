@@ -19,6 +19,8 @@ import type { HistoryMessage } from '../base/history-message.ts';
 import type { ContentBlock, Message, Pending, Usage } from '../base/messages.ts';
 import { NO_USAGE } from '../base/messages.ts';
 import type { SessionStateName } from '../events/event.ts';
+import type { ActiveDefinitions } from './activation.ts';
+import type { GoalBook } from './goal-book.ts';
 import type { ForkOrigin } from './history/fork-seed.ts';
 import { noTasks, plainTasks, restoreTasks, type Tasks } from './history/tasks.ts';
 import type { OverflowRecovery, Replies } from './records.ts';
@@ -269,6 +271,12 @@ export interface SessionState {
   hiddenChildren: Set<string>;
   childKeys: Map<string, { readonly child: string; readonly fingerprint: string }>;
   goal: { readonly description: string; completed: boolean } | undefined;
+  /** All goals and pins, once there are others than the task, or the task has left the window. */
+  goals: GoalBook | undefined;
+  /** Skills and workflow, where there are some: as they were told last. */
+  active: ActiveDefinitions | undefined;
+  /** Goals and pins as this epoch shows them before the window. */
+  prefix: string | undefined;
   exit:
     | { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape }
     | undefined;
@@ -340,6 +348,9 @@ export function emptyState(id: string): SessionState {
     hiddenChildren: new Set(),
     childKeys: new Map(),
     goal: undefined,
+    goals: undefined,
+    prefix: undefined,
+    active: undefined,
     exit: undefined,
     restartAt: undefined,
     restartWaitMs: undefined,

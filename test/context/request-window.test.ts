@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type RenderedMessage, type RenderOptions, renderMessages } from '../../src/context/render.ts';
+import { prefixOf, type RenderedMessage, type RenderOptions, renderMessages } from '../../src/context/render.ts';
 import { RequestWindow } from '../../src/context/request-window.ts';
 import { call, executingSession, FATAL, startedSession, text, transientError } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';
@@ -118,7 +118,7 @@ describe('the request window', () => {
           called: ({ state }) => {
             const next = window.next(state);
             mirror.take(next);
-            const whole = renderMessages(state.messages, rendering);
+            const whole = renderMessages(state.messages, rendering, true, 0, prefixOf(state));
             expect(mirror.messages).toEqual(whole);
             expect(next.all()).toEqual(whole);
             expect(next.epoch).toBe(state.epoch);
@@ -139,7 +139,9 @@ describe('the request window', () => {
         let window = new RequestWindow(rendering);
         new Life(options, {
           stepped: ({ state }) => {
-            expect(window.next(state).all()).toEqual(renderMessages(state.messages, rendering));
+            expect(window.next(state).all()).toEqual(
+              renderMessages(state.messages, rendering, true, 0, prefixOf(state)),
+            );
           },
           reloaded: () => {
             window = new RequestWindow(rendering);
@@ -158,7 +160,9 @@ describe('the request window', () => {
         let answered: { readonly turn: number; readonly epoch: number; readonly messages: readonly string[] }[] = [];
         let issued: { readonly turn: number; readonly halfStep: number; readonly messages: readonly string[] }[] = [];
         const request = (life: Life): readonly string[] =>
-          renderMessages(life.state.messages, rendering).map((message) => JSON.stringify(message));
+          renderMessages(life.state.messages, rendering, true, 0, prefixOf(life.state)).map((message) =>
+            JSON.stringify(message),
+          );
         new Life(options, {
           called: (life, { halfStep }) => {
             const messages = request(life);

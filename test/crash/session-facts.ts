@@ -5,7 +5,7 @@
 
 import { textOf } from '../../src/base/messages.ts';
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
-import { renderMessages } from '../../src/context/render.ts';
+import { prefixOf, renderMessages } from '../../src/context/render.ts';
 import type { EventBody } from '../../src/events/event.ts';
 import { answerText } from '../../src/session/answer.ts';
 import { apply, type Observer } from '../../src/session/apply.ts';
@@ -68,7 +68,7 @@ export function gatherFacts(id: string, turns: Iterable<RecordTurn>): SessionFac
 
 /** The messages of the request as the state stands; every agent of the workload has tools. */
 function requestMessages(state: SessionState): ReturnType<typeof renderMessages> {
-  return renderMessages(state.messages, { timestamps: false, deliveriesAsText: false });
+  return renderMessages(state.messages, { timestamps: false, deliveriesAsText: false }, true, 0, prefixOf(state));
 }
 
 /** Folds a session's log as it grows: each turn once, over all lives. */

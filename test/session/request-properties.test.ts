@@ -6,7 +6,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
-import { type RenderedMessage, renderMessages } from '../../src/context/render.ts';
+import { prefixOf, type RenderedMessage, renderMessages } from '../../src/context/render.ts';
 import { systemPrompt } from '../../src/context/system-prompt.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
 import { encodeRequest } from '../../src/models/request-body.ts';
@@ -24,7 +24,7 @@ const tools: NonNullable<ModelRequest['tools']> = Object.keys(TOOLS).map((name) 
 
 function messagesOf(state: SessionState, life: LifeOptions): readonly RenderedMessage[] {
   // Manual thinking forbids phantom pairs (R22): deliveries are text for the whole epoch.
-  return renderMessages(state.messages, { timestamps: false, deliveriesAsText: life.thinks });
+  return renderMessages(state.messages, { timestamps: false, deliveriesAsText: life.thinks }, true, 0, prefixOf(state));
 }
 
 /** The request as the provider is given it, its messages last, as the API reads them. */

@@ -5,7 +5,7 @@
 import { addUsage, NO_USAGE, textOf, type Usage } from '../../base/messages.ts';
 import { compactionMessages } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
-import { type RenderOptions, renderMessages } from '../../context/render.ts';
+import { type RenderOptions, renderSession } from '../../context/render.ts';
 import type { EventBody } from '../../events/event.ts';
 import { answerText } from '../../session/answer.ts';
 import { apply, type Observer } from '../../session/apply.ts';
@@ -126,8 +126,8 @@ class Teller {
     return { ...this.#story, usage: this.#usage };
   }
 
-  #messages(): ReturnType<typeof renderMessages> {
-    return renderMessages(this.#story.state.messages, RENDERING);
+  #messages(): ReturnType<typeof renderSession> {
+    return renderSession(this.#story.state, RENDERING);
   }
 
   #noteRequest(halfStep: number): void {

@@ -5,6 +5,13 @@
 import { workerUrl } from '../../threads/worker-url.ts';
 
 export { type BashInput, type BashOptions, type BashTool, bash, bashTool } from './bash.ts';
+export {
+  type MemoryTool,
+  type SearchMessagesInput,
+  search_messages,
+  type ViewMessagesInput,
+  view_messages,
+} from './memory-tools.ts';
 export { type ReadFileInput, type ReadFileOptions, read_file, readFile } from './read-file.ts';
 export { mark_goal_completed, type RuntimeTool, spawn_specialist, spawn_subagent } from './runtime-tools.ts';
 export { type ThinkInput, type ThinkingOptions, think, thinking } from './think.ts';

@@ -1,0 +1,115 @@
+/**
+ * Reads directories of definition files. What is wrong with a file is told, and the file left out: it never keeps the others,
+ * or `open`, from going on.
+ */
+import type { Dirent } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DEFINITION_BYTES_MAX, DEFINITION_FILES_MAX } from '../base/bounds.ts';
+import { asError } from '../base/errors.ts';
+import { wellFormed } from '../base/json.ts';
+
+/** Told of a file that is left out, and why. Must not throw. */
+export type Warn = (message: string, path: string) => void;
+
+/** Where the definitions of one kind are. */
+export interface DefinitionPlace {
+  /** In order: what a later one names as well is taken from there. */
+  readonly directories: readonly string[];
+  /** A folder with a file of this name is a definition too. */
+  readonly folderFile?: string;
+}
+
+/** What was read. */
+export interface DefinitionsRead<T> {
+  readonly byName: ReadonlyMap<string, T>;
+}
+
+/**
+ * Reads all definitions of a kind. A directory that cannot be read is told as a file is. `entering` is called for each directory
+ * before it is looked into: those given, and the folders in them that may hold a definition.
+ */
+export async function readDefinitions<T extends { readonly name: string }>(
+  place: DefinitionPlace,
+  parse: (text: string) => T,
+  warn: Warn,
+  entering: (path: string) => void = () => undefined,
+): Promise<DefinitionsRead<T>> {
+  const byName = new Map<string, T>();
+  for (const directory of place.directories) {
+    entering(directory);
+    const inDirectory = new Map<string, string>();
+    for (const path of await pathsOf(directory, place.folderFile, entering, warn)) {
+      const definition = await readOne(path, parse, warn);
+      if (definition === undefined) continue;
+      const first = inDirectory.get(definition.name);
+      if (first !== undefined) {
+        warn(`another file defines ${JSON.stringify(definition.name)}: ${first}`, path);
+        continue;
+      }
+      inDirectory.set(definition.name, path);
+      byName.set(definition.name, definition);
+    }
+  }
+  return { byName };
+}
+
+/** Paths of what may be definitions, by name, bounded. */
+async function pathsOf(
+  directory: string,
+  folderFile: string | undefined,
+  entering: (path: string) => void,
+  warn: Warn,
+): Promise<readonly string[]> {
+  let entries: readonly Dirent[];
+  try {
+    entries = await readdir(directory, { withFileTypes: true });
+  } catch (error) {
+    warn(`the directory cannot be read: ${asError(error).message}`, directory);
+    return [];
+  }
+  const paths: string[] = [];
+  const sorted = [...entries].sort((a, b) => (a.name < b.name ? -1 : 1));
+  for (const entry of sorted) {
+    const path = join(directory, entry.name);
+    if (entry.name.startsWith('.')) continue;
+    if (entry.isDirectory()) {
+      if (folderFile === undefined) continue;
+      entering(path);
+      if (await isFile(join(path, folderFile))) paths.push(join(path, folderFile));
+    } else if (entry.name.toLowerCase().endsWith('.md')) {
+      paths.push(path);
+    }
+    if (paths.length === DEFINITION_FILES_MAX) {
+      warn(`only the first ${DEFINITION_FILES_MAX} definitions are read`, directory);
+      break;
+    }
+  }
+  return paths;
+}
+
+async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isFile();
+  } catch {
+    // Nothing is there: the folder is not a definition.
+    return false;
+  }
+}
+
+async function readOne<T>(path: string, parse: (text: string) => T, warn: Warn): Promise<T | undefined> {
+  try {
+    const { size, isFile: isPlain } = await statOf(path);
+    if (!isPlain) throw new Error('it is not a file');
+    if (size > DEFINITION_BYTES_MAX) throw new Error(`it has ${size} bytes, more than ${DEFINITION_BYTES_MAX}`);
+    return parse(wellFormed(await readFile(path, 'utf8')));
+  } catch (error) {
+    warn(`a definition is left out: ${asError(error).message}`, path);
+    return undefined;
+  }
+}
+
+async function statOf(path: string): Promise<{ readonly size: number; readonly isFile: boolean }> {
+  const found = await stat(path);
+  return { size: found.size, isFile: found.isFile() };
+}

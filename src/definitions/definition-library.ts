@@ -1,0 +1,143 @@
+/**
+ * The definitions of a runtime: read when it opens, and again when their files change.
+ *
+ * Owns: what was read last, the watches on the directories. Does not own: the files; who has a skill active, which is the
+ * session's business and keeps the text it was given. Belongs to the host thread.
+ *  D1 a reader sees one whole reading, never half of one;
+ *  D2 changes are gathered for `DEFINITIONS_SETTLE_MS`, and one reading is under way at a time;
+ *  D3 after `close` nothing is read and nothing is watched.
+ */
+import { type FSWatcher, watch } from 'node:fs';
+import { DEFINITIONS_SETTLE_MS } from '../base/bounds.ts';
+import type { Clock } from '../base/clock.ts';
+import { asError } from '../base/errors.ts';
+import { type Definition, type DefinitionSource, parseDefinition } from './definition.ts';
+import { type DefinitionPlace, type DefinitionsRead, readDefinitions, type Warn } from './definition-files.ts';
+
+/** The file that makes a folder a skill. */
+export const SKILL_FILE = 'SKILL.md';
+
+/** What a library reads, and on what it stands. */
+export interface LibraryOptions {
+  readonly skills: readonly string[];
+  readonly workflows: readonly string[];
+  readonly clock: Clock;
+  readonly warn: Warn;
+  /** Told after each reading that followed a change. Must not throw. */
+  readonly onChange?: () => void;
+}
+
+/** See the head of the file. */
+export class DefinitionLibrary implements DefinitionSource {
+  readonly #options: LibraryOptions;
+  readonly #places: { readonly skills: DefinitionPlace; readonly workflows: DefinitionPlace };
+  readonly #watchers = new Map<string, FSWatcher>();
+  #skills: DefinitionsRead<Definition> = NOTHING_READ;
+  #workflows: DefinitionsRead<Definition> = NOTHING_READ;
+  #timer: unknown;
+  #isReading = false;
+  #isClosed = false;
+
+  private constructor(options: LibraryOptions) {
+    this.#options = options;
+    this.#places = {
+      skills: { directories: options.skills, folderFile: SKILL_FILE },
+      workflows: { directories: options.workflows },
+    };
+  }
+
+  /** Reads everything once and watches from then on. */
+  static async open(options: LibraryOptions): Promise<DefinitionLibrary> {
+    const library = new DefinitionLibrary(options);
+    await library.#read();
+    return library;
+  }
+
+  /** Names, ascending. */
+  get skillNames(): readonly string[] {
+    return [...this.#skills.byName.keys()].sort();
+  }
+
+  get workflowNames(): readonly string[] {
+    return [...this.#workflows.byName.keys()].sort();
+  }
+
+  skill(name: string): Definition | undefined {
+    return this.#skills.byName.get(name);
+  }
+
+  workflow(name: string): Definition | undefined {
+    return this.#workflows.byName.get(name);
+  }
+
+  /** Ends the watches. Safe to call again. */
+  close(): void {
+    this.#isClosed = true;
+    this.#options.clock.clearTimer(this.#timer);
+    for (const watcher of this.#watchers.values()) watcher.close();
+    this.#watchers.clear();
+  }
+
+  async #read(): Promise<void> {
+    const { warn } = this.#options;
+    const entered = new Set<string>();
+    // Watched before it is looked into: what changes while this reads is read again.
+    const entering = (path: string): void => {
+      entered.add(path);
+      this.#watch(path);
+    };
+    const [skills, workflows] = await Promise.all([
+      readDefinitions(this.#places.skills, parseDefinition, warn, entering),
+      readDefinitions(this.#places.workflows, parseDefinition, warn, entering),
+    ]);
+    if (this.#isClosed) return;
+    this.#skills = skills;
+    this.#workflows = workflows;
+    for (const [path, watcher] of this.#watchers) {
+      if (entered.has(path)) continue;
+      watcher.close();
+      this.#watchers.delete(path);
+    }
+  }
+
+  #watch(path: string): void {
+    if (this.#isClosed || this.#watchers.has(path)) return;
+    const lost = (error: unknown): void => {
+      this.#watchers.get(path)?.close();
+      this.#watchers.delete(path);
+      this.#options.warn(`changes are not followed: ${asError(error).message}`, path);
+    };
+    try {
+      const watcher = watch(path, { persistent: false }, () => this.#changed());
+      watcher.on('error', lost);
+      this.#watchers.set(path, watcher);
+    } catch (error) {
+      lost(error);
+    }
+  }
+
+  #changed(): void {
+    if (this.#isClosed || this.#timer !== undefined) return;
+    this.#timer = this.#options.clock.setTimer(() => {
+      this.#timer = undefined;
+      void this.#readAgain();
+    }, DEFINITIONS_SETTLE_MS);
+  }
+
+  async #readAgain(): Promise<void> {
+    if (this.#isClosed) return;
+    if (this.#isReading) {
+      this.#changed();
+      return;
+    }
+    this.#isReading = true;
+    try {
+      await this.#read();
+    } finally {
+      this.#isReading = false;
+    }
+    if (!this.#isClosed) this.#options.onChange?.();
+  }
+}
+
+const NOTHING_READ: DefinitionsRead<Definition> = { byName: new Map() };

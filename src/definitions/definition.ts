@@ -1,0 +1,83 @@
+/** What a definition file says: skills, workflows, specialists (contract §1.7). Plain data, checked. */
+import { z } from 'zod';
+import { DEFINITION_DESCRIPTION_CHARACTERS_MAX, DEFINITION_TOOLS_MAX } from '../base/bounds.ts';
+import { isAgentName } from '../base/ids.ts';
+import { parseFrontMatter } from './front-matter.ts';
+
+/** A skill or a workflow: what it is called, what it is for, and its text. */
+export interface Definition {
+  readonly name: string;
+  readonly description: string;
+  readonly content: string;
+}
+
+/** An agent by a file: what others may spawn by its name. */
+export interface SpecialistDefinition {
+  readonly name: string;
+  readonly description: string;
+  /** Lower case, each once; none: no tools. */
+  readonly tools: readonly string[];
+  readonly prompt: string;
+  readonly model?: string;
+  readonly color?: string;
+  /** Model calls of one turn. */
+  readonly maxTurns?: number;
+}
+
+/** Finds definitions by name, as the files stand now. */
+export interface DefinitionSource {
+  skill(name: string): Definition | undefined;
+  workflow(name: string): Definition | undefined;
+}
+
+/** Names of skills and workflows. */
+const NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/u;
+
+const description = z.string().trim().min(1).max(DEFINITION_DESCRIPTION_CHARACTERS_MAX);
+const definitionSchema = z.looseObject({
+  name: z.string().regex(NAME, 'must be lower-case letters, digits, hyphens or underscores, at most 64'),
+  description,
+});
+const toolsSchema = z
+  .union([z.string().transform((list) => list.split(',')), z.array(z.string())])
+  .transform((names) => [...new Set(names.map((name) => name.trim().toLowerCase()).filter((name) => name !== ''))])
+  .refine((names) => names.length <= DEFINITION_TOOLS_MAX, `must name at most ${DEFINITION_TOOLS_MAX} tools`);
+const specialistSchema = z.looseObject({
+  name: z.string().refine(isAgentName, 'must be letters, digits, dots, hyphens or underscores, at most 64'),
+  description,
+  tools: toolsSchema.nullish(),
+  model: z.string().min(1).nullish(),
+  color: z.string().nullish(),
+  maxTurns: z.number().int().positive().nullish(),
+});
+
+/** A skill or workflow by its text. Throws an Error that says what is wrong with it. */
+export function parseDefinition(text: string): Definition {
+  const { data, body } = parseFrontMatter(text);
+  const { name, description: about } = checked(definitionSchema, data);
+  if (body === '') throw new Error('it has no text below its front matter');
+  return { name, description: about, content: body };
+}
+
+/** A specialist by its text. Throws an Error that says what is wrong with it. */
+export function parseSpecialist(text: string): SpecialistDefinition {
+  const { data, body } = parseFrontMatter(text);
+  const { name, description: about, tools, model, color, maxTurns } = checked(specialistSchema, data);
+  if (body === '') throw new Error('it has no prompt below its front matter');
+  return {
+    name,
+    description: about,
+    tools: tools ?? [],
+    prompt: body,
+    ...(model == null ? {} : { model }),
+    ...(color == null ? {} : { color }),
+    ...(maxTurns == null ? {} : { maxTurns }),
+  };
+}
+
+function checked<T>(schema: z.ZodType<T>, data: unknown): T {
+  const result = schema.safeParse(data);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  throw new Error(`${issue?.path.map(String).join('.') || 'front matter'}: ${issue?.message ?? 'invalid'}`);
+}

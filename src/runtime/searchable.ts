@@ -1,0 +1,42 @@
+/** What of a message can be found: conversation and thoughts, not what tools were asked and answered (contract §6.9). Pure. */
+import { SEARCH_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
+import { isRecord } from '../base/json.ts';
+import { type Message, textOf } from '../base/messages.ts';
+
+/** A message as a search sees it. `kind` is what a reader is told it is. */
+export interface SearchableText {
+  readonly seq: number;
+  readonly at: number;
+  readonly kind: 'human' | 'anima' | 'system' | 'thought';
+  readonly text: string;
+}
+
+/** The text of a message that can be found, or `undefined`. */
+export function searchableText(message: Message): SearchableText | undefined {
+  const kind = kindOf(message);
+  if (kind === undefined) return undefined;
+  const text = kind === 'thought' ? thoughtOf(message) : textOf(message.content);
+  if (text.trim() === '') return undefined;
+  return { seq: message.seq, at: message.at, kind, text: text.slice(0, SEARCH_TEXT_CHARACTERS_MAX) };
+}
+
+function kindOf({ type, toolName }: Message): SearchableText['kind'] | undefined {
+  switch (type) {
+    case 'user_message':
+      return 'human';
+    case 'agent_message':
+      return 'anima';
+    case 'system_message':
+      return 'system';
+    case 'tool_call':
+      return toolName === 'think' ? 'thought' : undefined;
+    case 'tool_response':
+      return undefined;
+  }
+}
+
+/** What a call of `think` thinks; empty where it does not say. */
+export function thoughtOf({ input }: Message): string {
+  const thoughts = isRecord(input) ? input['thoughts'] : undefined;
+  return typeof thoughts === 'string' ? thoughts : '';
+}

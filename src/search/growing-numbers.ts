@@ -1,0 +1,30 @@
+/** A list of integers of 32 bits that grows: four bytes each, where an array of numbers takes eight. */
+
+const LENGTH_AT_FIRST = 256;
+
+/** See the head of the file. */
+export class GrowingNumbers {
+  #numbers = new Uint32Array(LENGTH_AT_FIRST);
+  length = 0;
+
+  /** Puts a number at the end; returns its index. */
+  push(value: number): number {
+    if (this.length === this.#numbers.length) {
+      const larger = new Uint32Array(Math.ceil(this.length * 1.5));
+      larger.set(this.#numbers);
+      this.#numbers = larger;
+    }
+    this.#numbers[this.length] = value;
+    this.length += 1;
+    return this.length - 1;
+  }
+
+  /** 0 where there is none. */
+  at(index: number): number {
+    return this.#numbers[index] ?? 0;
+  }
+
+  set(index: number, value: number): void {
+    this.#numbers[index] = value;
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * In which documents a term stands, and how often: numbers of seven bits a byte, each document as its distance from the one
+ * before. About two bytes a document.
+ */
+
+const BYTES_AT_FIRST = 8;
+/** Bits of a byte that are the number's; the eighth says that more follows. */
+const MORE = 0x80;
+
+/** Documents ascending. See the head of the file. */
+export class PostingList {
+  #bytes = new Uint8Array(BYTES_AT_FIRST);
+  #length = 0;
+  #last = 0;
+  /** Documents in the list. */
+  count = 0;
+
+  /** Bytes held. */
+  get capacity(): number {
+    return this.#bytes.length;
+  }
+
+  /** Puts a document behind all others. */
+  add(document: number, times: number): void {
+    this.#put(document - this.#last);
+    this.#put(times);
+    this.#last = document;
+    this.count += 1;
+  }
+
+  /** Calls `visit` for each document. */
+  each(visit: (document: number, times: number) => void): void {
+    const bytes = this.#bytes;
+    let at = 0;
+    let document = 0;
+    const next = (): number => {
+      let value = 0;
+      let factor = 1;
+      for (;;) {
+        const byte = bytes[at] ?? 0;
+        at += 1;
+        // Not shifted: a document's number may take all of 32 bits.
+        value += (byte & (MORE - 1)) * factor;
+        if (byte < MORE) return value;
+        factor *= MORE;
+      }
+    };
+    while (at < this.#length) {
+      document += next();
+      visit(document, next());
+    }
+  }
+
+  #put(value: number): void {
+    let rest = value;
+    for (;;) {
+      if (this.#length === this.#bytes.length) this.#grow();
+      if (rest < MORE) {
+        this.#bytes[this.#length] = rest;
+        this.#length += 1;
+        return;
+      }
+      this.#bytes[this.#length] = (rest % MORE) + MORE;
+      this.#length += 1;
+      rest = Math.floor(rest / MORE);
+    }
+  }
+
+  #grow(): void {
+    const larger = new Uint8Array(Math.ceil(this.#bytes.length * 1.5));
+    larger.set(this.#bytes);
+    this.#bytes = larger;
+  }
+}

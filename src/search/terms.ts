@@ -1,0 +1,42 @@
+/** Texts as terms: folded, without marks, stemmed. Pure but for a bounded memory of stems. */
+import { SEARCH_STEMS_MAX, SEARCH_TERM_CHARACTERS_MAX, SEARCH_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
+import { stem } from './stem.ts';
+
+const WORD = /[\p{L}\p{N}]+/gu;
+const MARK = /\p{M}+/gu;
+const ASCII = /^\p{ASCII}*$/u;
+
+/** Characters from which the engine keeps a part of a text as a view of it. */
+const SLICED_CHARACTERS_MIN = 13;
+
+/** The same words come again and again: their stems are kept until there are many. */
+const stems = new Map<string, string>();
+
+/** The terms of a text in order, of its beginning where it is long. */
+export function termsOf(text: string): readonly string[] {
+  const terms: string[] = [];
+  for (const [word] of folded(text.slice(0, SEARCH_TEXT_CHARACTERS_MAX)).matchAll(WORD)) {
+    terms.push(termOf(word.slice(0, SEARCH_TERM_CHARACTERS_MAX)));
+  }
+  return terms;
+}
+
+/** Lower case, letters without their marks. */
+function folded(text: string): string {
+  return ASCII.test(text) ? text.toLowerCase() : text.normalize('NFKD').replace(MARK, '').toLowerCase();
+}
+
+function termOf(word: string): string {
+  const known = stems.get(word);
+  if (known !== undefined) return known;
+  if (stems.size >= SEARCH_STEMS_MAX) stems.clear();
+  const own = copied(word);
+  const term = stem(own);
+  stems.set(own, term);
+  return term;
+}
+
+/** A longer part of a text holds all of it in memory: what is kept must be a text of its own. */
+function copied(word: string): string {
+  return word.length < SLICED_CHARACTERS_MIN ? word : Buffer.from(word).toString();
+}

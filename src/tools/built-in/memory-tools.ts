@@ -1,0 +1,80 @@
+/**
+ * `search_messages` and `view_messages`: what was said in any session of the store (contract §11.2). Not granted by default: an
+ * agent that has them reads the conversations of all others.
+ */
+import { z } from 'zod';
+import { type Tool, type ToolContext, tool } from '../tool.ts';
+
+const MEMORY_TOOL: unique symbol = Symbol('troupe.memory-tool');
+
+/** What the tools read: the runtime they run in. Both resolve with the text for the model. */
+export interface MessageMemory {
+  /** What fits a query, for a session: but for what its own window shows. */
+  search(query: string, session: string): Promise<string>;
+  /** A message by `<session>#<seq>`, with those around it. Rejects for one that is not there. */
+  view(messageId: string): Promise<string>;
+}
+
+/** A tool that reads what its runtime remembers. */
+export interface MemoryTool<Input = unknown> extends Tool<Input> {
+  readonly [MEMORY_TOOL]: (memory: MessageMemory) => Tool<Input>;
+}
+
+/** True for the tools of this file. */
+export function isMemoryTool(value: unknown): value is MemoryTool {
+  return typeof value === 'object' && value !== null && MEMORY_TOOL in value;
+}
+
+/** The tool, reading this memory. */
+export function withMemory(given: MemoryTool, memory: MessageMemory): Tool {
+  return given[MEMORY_TOOL](memory);
+}
+
+function memoryTool<Input>(
+  options: Pick<Tool<Input>, 'name' | 'description'> & { readonly input: z.ZodType<Input> },
+  read: (memory: MessageMemory, input: Input, context: ToolContext) => Promise<unknown>,
+): MemoryTool<Input> {
+  const { name, description, input } = options;
+  const over = (run: (given: Input, context: ToolContext) => unknown): Tool<Input> =>
+    tool<Input>({ name, description, input, effect: 'pure', run });
+  const unbound = over(() => {
+    throw new Error(`${name} reads the sessions of a runtime and is run by one`);
+  });
+  return {
+    ...unbound,
+    [MEMORY_TOOL]: (memory) => over((given, context) => read(memory, given, context)),
+  };
+}
+
+/** What the model sends to look for something. */
+export interface SearchMessagesInput {
+  readonly query: string;
+}
+
+/** What it sends to look at something. */
+export interface ViewMessagesInput {
+  readonly message_id: string;
+}
+
+/** Finds messages of all sessions by their words. */
+export const search_messages: MemoryTool<SearchMessagesInput> = memoryTool(
+  {
+    name: 'search_messages',
+    description:
+      'Search what was said in all conversations. Words are found in any form; "quoted words" are found in a row; AND, OR, NOT and NEAR join. Gives message ids for view_messages.',
+    input: z.object({ query: z.string().describe('Words to look for') }),
+  },
+  async (memory, { query }, { session }) =>
+    query.trim() === '' ? { error: 'Query cannot be blank' } : memory.search(query, session),
+);
+
+/** Shows a message with what was said before and after it. */
+export const view_messages: MemoryTool<ViewMessagesInput> = memoryTool(
+  {
+    name: 'view_messages',
+    description: 'Show a message of any conversation with those before and after it.',
+    input: z.object({ message_id: z.string().describe('The id, as search_messages gives it: <session>#<number>') }),
+  },
+  async (memory, { message_id }) =>
+    message_id.trim() === '' ? { error: 'Message id cannot be blank' } : memory.view(message_id),
+);

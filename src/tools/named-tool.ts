@@ -1,0 +1,27 @@
+/** A tool that is only a name: one of the tools of the other agents, found once those are known. */
+import type { Tool } from './tool.ts';
+
+const NAMED_TOOL: unique symbol = Symbol('troupe.named-tool');
+
+/** See the head of the file. */
+export interface NamedTool extends Tool {
+  readonly [NAMED_TOOL]: true;
+}
+
+/** True for what `namedTool` made. */
+export function isNamedTool(value: unknown): value is NamedTool {
+  return typeof value === 'object' && value !== null && NAMED_TOOL in value;
+}
+
+/** The tool of this name, whichever agent has it; names are compared without case. */
+export function namedTool(name: string): NamedTool {
+  return {
+    [NAMED_TOOL]: true,
+    name,
+    description: name,
+    input: { type: 'object' },
+    run: () => {
+      throw new Error(`${name} is only a name and cannot be run`);
+    },
+  };
+}

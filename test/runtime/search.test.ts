@@ -1,0 +1,115 @@
+/**
+ * Goal: the two tools find and show what was said in any session of the store, but for what the asking session has before it;
+ * what is edited or deleted is not found, and a crash loses nothing.
+ */
+import { describe, expect, test } from 'vitest';
+import { agent, type Runtime } from '../../src/index.ts';
+import { scripted } from '../../src/testing/index.ts';
+import { search_messages, think, view_messages } from '../../src/tools/built-in/index.ts';
+import { MATRIX, runtimeKit, type TestOptions } from '../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+
+/** A model that calls the tool its user names (`name {json}`), and says what came of it; else it says `noted`. */
+const provider = scripted(({ messages }) => {
+  const content = messages.at(-1)?.content;
+  const [block] = Array.isArray(content) ? content : [];
+  if (block?.type === 'tool_result') return `got: ${String(block.content)}`;
+  const said = typeof content === 'string' ? content : block?.type === 'text' ? block.text : '';
+  const call = /^(search_messages|view_messages|think) (\{.*\})$/su.exec(said);
+  return call === null ? 'noted' : { toolUse: { name: call[1] ?? '', input: JSON.parse(call[2] ?? '{}') } };
+});
+
+function open(options: Partial<TestOptions> = {}): Promise<Runtime> {
+  const agents = [agent({ name: 'main', tools: [search_messages, view_messages, think] })];
+  return kit.open({ provider, agents, ...options });
+}
+
+async function call(runtime: Runtime, name: string, input: object, from = 'asker'): Promise<string> {
+  return (await runtime.session(from).ask(`${name} ${JSON.stringify(input)}`)).replace('got: ', '');
+}
+
+const search = (runtime: Runtime, query: string, from = 'asker'): Promise<string> =>
+  call(runtime, 'search_messages', { query }, from);
+
+describe.each(MATRIX)('threads %o', (threads) => {
+  test('F101: messages and thoughts of other sessions are found, the own window and what tools answered are not', async () => {
+    const runtime = await open({ threads });
+    await runtime.session('a').ask('The elephants live in Prague');
+    await runtime.session('b').ask('think {"thoughts":"maybe an elephant knows"}');
+    await runtime.session('asker').ask('elephant elephant elephant');
+    const found = await search(runtime, 'elephants');
+    expect(found).toContain('Found 3 results for "elephants":');
+    expect(found).toContain('[message a#1, session "Session #a", human]\n...The elephants live in Prague...');
+    expect(found).toContain('[message b#2, session "Session #b", thought]\n...maybe an elephant knows...');
+    expect(await search(runtime, 'noted Prague')).toBe('No results found for "noted Prague".');
+    expect(found).toContain('[message b#1, session "Session #b", human]');
+    expect(await search(runtime, 'Prague NOT elephants')).toContain('No results');
+  });
+
+  test('a message is shown among its neighbours, with what tools did in short', async () => {
+    const runtime = await open({ threads });
+    for (let count = 1; count <= 8; count += 1) await runtime.session('a').ask(`word ${count}`);
+    await runtime.session('a').ask('think {"thoughts":"hm"}');
+    const shown = await call(runtime, 'view_messages', { message_id: 'a#15' });
+    expect(shown).toContain('Session "Session #a" (a)');
+    expect(shown).toContain('FULL CONTEXT (messages 5..20)');
+    expect(shown).toContain('→ message 15 User: word 8');
+    expect(shown).toContain('  message 16 Assistant: noted');
+    expect(shown).toContain('message 18 Think: hm');
+    expect(shown).toMatch(/message 19 ToolResult: \[ok\] /u);
+  });
+});
+
+test('what is wrong is told to the model', async () => {
+  const runtime = await open();
+  expect(await search(runtime, ' ')).toContain('Query cannot be blank');
+  expect(await call(runtime, 'view_messages', { message_id: 'nobody#1' })).toContain('there is no message nobody#1');
+  expect(await call(runtime, 'view_messages', { message_id: '7' })).toContain('<session>#<number>');
+});
+
+test.each(['sub-agents', 'agents:foo', '"unbalanced', 'AND OR NOT', 'NEAR(', '*', '-'])(
+  'F102: the query %j never fails',
+  async (query) => {
+    const runtime = await open();
+    await runtime.session('a').ask('foo agents');
+    expect(await search(runtime, query)).toMatch(/^(Found|No results)/u);
+  },
+);
+
+test('what is new is found with the next search, what was deleted is not, nor what stands there since', async () => {
+  const runtime = await open();
+  await runtime.session('a').ask('zebra one');
+  expect(await search(runtime, 'zebra')).toContain('Found 1 result ');
+  await runtime.session('a').ask('zebra two');
+  expect(await search(runtime, 'zebra')).toContain('Found 2 results');
+  await runtime.sessions.delete('a');
+  expect(await search(runtime, 'zebra')).toContain('No results');
+  await runtime.session('a').ask('giraffe');
+  expect(await search(runtime, 'zebra')).toContain('No results');
+  expect(await search(runtime, 'giraffe')).toContain('[message a#1,');
+});
+
+test('F101: what has left the own window is found', async () => {
+  const runtime = await open({ settings: { llm: { tokenBudget: 2_000 } } });
+  const asker = runtime.session('asker');
+  await asker.ask('the walrus sleeps');
+  expect(await search(runtime, 'walrus')).toContain('No results');
+  for (let count = 0; count < 20; count += 1) await asker.ask(`filler ${'x'.repeat(500)}`);
+  expect(await search(runtime, 'walrus')).toContain('[message asker#1,');
+});
+
+test('A10: after a crash everything is found as before', async () => {
+  const directory = await kit.directory();
+  const first = await open({ directory });
+  for (const name of ['a', 'b', 'c']) await first.session(name).ask(`penguin of ${name}`);
+  const before = await search(first, 'penguin', 'x');
+  const again = await open({ directory: await kit.crashed(directory) });
+  expect((await search(again, 'penguin', 'x')).split('\n').sort()).toEqual(before.split('\n').sort());
+});
+
+test('results are bounded and the number is a setting', async () => {
+  const runtime = await open({ settings: { recall: { maxResults: 2 } } });
+  for (let count = 0; count < 5; count += 1) await runtime.session(`s${count}`).ask('lemur');
+  expect(await search(runtime, 'lemur')).toContain('Found 2 results');
+});
