@@ -2,15 +2,16 @@
  * A runtime put together from checked options and a place: counters, links, event hub, handles. What `open` does once it
  * holds a directory; a simulator does it over ports of its own.
  */
-import type { TroupeError } from '../base/errors.ts';
+import { asError, type TroupeError } from '../base/errors.ts';
 import { shardOf } from '../base/ids.ts';
 import { shardDirectory } from '../journal/store-manifest.ts';
 import { shareOfLimits } from '../models/governor-limits.ts';
 import { isModelProvider } from '../models/provider-check.ts';
 import { agentSource, toolValues } from './agent.ts';
+import { Diagnostics } from './diagnostics.ts';
 import { EventHub } from './event-hub.ts';
 import type { HostValues, SystemFunction } from './host-services.ts';
-import { createCounterMemory } from './metrics.ts';
+import { createCounterMemory, readCounters } from './metrics.ts';
 import type { CheckedOptions } from './options.ts';
 import type { LogLine, ProviderPlan, ShardPlan } from './protocol.ts';
 import { createRuntime, type Runtime } from './runtime.ts';
@@ -72,10 +73,21 @@ export async function assembleRuntime(checked: CheckedOptions, place: Place, por
       }),
     );
   }
+  const diagnostics = new Diagnostics({
+    events: (options) => hub.all(options),
+    lookUp: (session) =>
+      linkAt(links, shardOf(session, links.length)).call('sessions.get', { session }, true),
+    modelOf: modelNames(checked),
+    provider: providerName(checked),
+    commits: () => readCounters(counters),
+    now: () => checked.clock.now(),
+    failed: (error) => log(checked, { level: 'warn', message: `diagnostics: ${asError(error).message}` }),
+  });
   await startAll(links);
   return createRuntime({
     links,
     hub,
+    diagnostics,
     counters,
     agentNames: new Set(checked.agents.map((each) => each.name)),
     defaultAgent: checked.agents[0]?.name ?? 'default',
@@ -129,6 +141,20 @@ function linkAt(links: readonly ShardLink[], index: number): ShardLink {
 function providerPlan(checked: CheckedOptions): ProviderPlan {
   const { provider } = checked;
   return isModelProvider(provider) ? { kind: 'host', name: provider.name } : { kind: 'data', data: provider };
+}
+
+function providerName({ provider }: CheckedOptions): string {
+  return isModelProvider(provider) ? provider.name : provider.kind;
+}
+
+/** The model of an agent by its name, as the agent catalog of a shard decides it. */
+function modelNames({ agents, settings }: CheckedOptions): (agent: string, isChild: boolean) => string | undefined {
+  const { model, subagentModel } = settings.llm;
+  const names = new Map(agents.map((each) => [each.name, each.model ?? model]));
+  return (agent, isChild) => {
+    const own = names.get(agent);
+    return own !== undefined && isChild ? (subagentModel ?? own) : own;
+  };
 }
 
 function hostValues(checked: CheckedOptions): HostValues {
