@@ -105,7 +105,7 @@ export type SpawnDiagnostics = OfSession & { readonly child: string; readonly na
 /** An entry of a mailbox, from its acceptance until it leaves. */
 export type MailboxDiagnostics = OfSession & { readonly pendingId: number; readonly type: PendingType } & (
     | { readonly phase: 'start' }
-    | { readonly phase: 'end'; readonly waitMs: number; readonly reason: 'promoted' | 'recalled' | 'dropped' }
+    | { readonly phase: 'end'; readonly waitMs: number; readonly reason: 'promoted' | 'recalled' | 'dropped' | 'unseen' }
   );
 
 /** Flushes since the last message of this channel; told where a turn ends, one message for many flushes. */

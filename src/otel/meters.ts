@@ -85,7 +85,8 @@ export class MeterTeller {
   mailbox(message: MailboxDiagnostics): void {
     const attributes = { [ATTRIBUTE.entryType]: message.type };
     this.#depth.add(message.phase === 'start' ? 1 : -1, attributes);
-    if (message.phase === 'end') this.#histograms.mailboxWait.record(message.waitMs / MS_PER_SECOND, attributes);
+    if (message.phase === 'start' || message.reason === 'unseen') return;
+    this.#histograms.mailboxWait.record(message.waitMs / MS_PER_SECOND, attributes);
   }
 
   commit({ flushes, turns }: CommitDiagnostics): void {

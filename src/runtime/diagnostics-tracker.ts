@@ -141,8 +141,10 @@ export class DiagnosticsTracker {
         this.#endTurn(session, event.at, { reason: 'failed', turn: event.turn, error: event.error });
         break;
       case 'child.spawned':
+        this.#spawned(session, event);
+        break;
       case 'child.exited':
-        this.#child(session, event);
+        this.#exited(session, event);
         break;
       default:
         break;
@@ -157,7 +159,10 @@ export class DiagnosticsTracker {
   }
 
   #left(session: Followed, event: EventOf<'pending.removed'>): void {
-    const { pendingId, reason, at } = event;
+    this.#leave(session, event.pendingId, event.reason, event.at);
+  }
+
+  #leave(session: Followed, pendingId: number, reason: EventOf<'pending.removed'>['reason'] | 'unseen', at: number): void {
     const entry = session.pending.get(pendingId);
     if (!session.pending.delete(pendingId) || entry === undefined || !isSubscribed('mailbox')) return;
     publishDiagnostics('mailbox', {
@@ -322,17 +327,20 @@ export class DiagnosticsTracker {
     this.#turnEnded(at);
   }
 
-  #child(session: Followed, event: EventOf<'child.spawned' | 'child.exited'>): void {
-    const { child, name, at } = event;
-    const isStart = event.type === 'child.spawned';
-    if (isStart) session.children.add(child);
-    else if (!session.children.delete(child)) return;
+  #spawned(session: Followed, { child, name, at }: EventOf<'child.spawned'>): void {
+    session.children.add(child);
     if (!isSubscribed('spawn')) return;
-    const base = { ...this.#of(session.facts, at), child, ...(name === undefined ? {} : { name }) };
-    publishDiagnostics(
-      'spawn',
-      isStart ? { ...base, phase: 'start' } : { ...base, phase: 'end', reason: event.reason },
-    );
+    const named = name === undefined ? {} : { name };
+    publishDiagnostics('spawn', { ...this.#of(session.facts, at), ...named, child, phase: 'start' });
+  }
+
+  #exited(
+    session: Followed,
+    { child, name, reason, at }: Pick<EventOf<'child.exited'>, 'child' | 'name' | 'reason' | 'at'>,
+  ): void {
+    if (!session.children.delete(child) || !isSubscribed('spawn')) return;
+    const named = name === undefined ? {} : { name };
+    publishDiagnostics('spawn', { ...this.#of(session.facts, at), ...named, child, phase: 'end', reason });
   }
 
   #loseOldest(at: number): void {
@@ -344,6 +352,8 @@ export class DiagnosticsTracker {
 
   #lose(session: Followed, at: number): void {
     this.#endTurn(session, at, { reason: 'unseen' });
+    for (const id of [...session.pending.keys()]) this.#leave(session, id, 'unseen', at);
+    for (const child of [...session.children]) this.#exited(session, { child, reason: 'unseen', at });
     this.#sessions.delete(session.facts.session);
   }
 
