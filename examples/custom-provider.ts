@@ -15,7 +15,8 @@ const wordCounter: ModelProvider = {
       throw new ModelError('model_overloaded', 'warming up', { retryable: true, retryAfterMs: 1 });
     }
     const last = request.messages.at(-1)?.content ?? '';
-    const words = typeof last === 'string' ? last : last.map((block) => (block.type === 'text' ? block.text : '')).join(' ');
+    const words =
+      typeof last === 'string' ? last : last.map((block) => (block.type === 'text' ? block.text : '')).join(' ');
     const text = `${words.split(/\s+/).filter((word) => word !== '').length} words`;
     for (const piece of text.split(/(?<= )/)) onDelta({ type: 'text', text: piece });
     return {

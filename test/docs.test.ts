@@ -15,7 +15,9 @@ const pages = readdirSync(docs).filter((name) => name.endsWith('.md'));
 const texts = new Map(pages.map((page) => [page, readFileSync(join(docs, page), 'utf8')]));
 
 function blocks(text: string, language: string): readonly string[] {
-  return [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'))].map((match) => match[1] ?? '');
+  return [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(
+    (match) => match[1] ?? '',
+  );
 }
 
 const programs = new Map(
@@ -46,7 +48,10 @@ describe('a page shows what its program prints', () => {
 it('no page holds a block that nobody runs', () => {
   for (const [page, text] of texts) {
     const languages = [...text.matchAll(/^```(\w+)$/gm)].map((match) => match[1]);
-    expect(languages.filter((language) => language !== 'ts' && language !== 'text'), page).toEqual([]);
+    expect(
+      languages.filter((language) => language !== 'ts' && language !== 'text'),
+      page,
+    ).toEqual([]);
   }
 });
 
@@ -54,7 +59,8 @@ it('links lead to files that are there, and llms.txt names every page', () => {
   const index = readFileSync(join(docs, 'llms.txt'), 'utf8');
   for (const [page, text] of [...texts, ['llms.txt', index] as const]) {
     for (const [, target = ''] of text.matchAll(/\]\(([^)#]+)\)/g)) {
-      if (!/^https?:/.test(target)) expect(existsSync(join(dirname(join(docs, page)), target)), `${page}: ${target}`).toBe(true);
+      if (!/^https?:/.test(target))
+        expect(existsSync(join(dirname(join(docs, page)), target)), `${page}: ${target}`).toBe(true);
     }
   }
   for (const page of pages) expect(index, page).toContain(`(${page})`);

@@ -57,7 +57,8 @@ export function agUiInput(body: unknown): AgUiInput {
   if (typeof message.content !== 'string' && !parts.success) {
     throw new ContentError('the content of a run request must be text');
   }
-  const content = typeof message.content === 'string' ? message.content : parts.data?.map(({ text }) => text).join('\n');
+  const content =
+    typeof message.content === 'string' ? message.content : parts.data?.map(({ text }) => text).join('\n');
   return { threadId, runId, content: content ?? '', key: message.id };
 }
 

@@ -43,9 +43,7 @@ const partSchema = z.union([
 ]);
 const bodySchema = z.looseObject({
   id: z.string().optional(),
-  messages: z
-    .array(z.looseObject({ id: z.string().optional(), role: z.string(), parts: z.array(partSchema) }))
-    .min(1),
+  messages: z.array(z.looseObject({ id: z.string().optional(), role: z.string(), parts: z.array(partSchema) })).min(1),
 });
 
 /**
@@ -95,7 +93,10 @@ export async function uiMessageChunks(
   return tell(readTurn(session, receipt, options.signal), options.messageId ?? receipt.id);
 }
 
-async function* tell(pieces: AsyncGenerator<Piece, undefined>, messageId: string): AsyncGenerator<UiMessageChunk, undefined> {
+async function* tell(
+  pieces: AsyncGenerator<Piece, undefined>,
+  messageId: string,
+): AsyncGenerator<UiMessageChunk, undefined> {
   const teller = new ChunkTeller();
   yield { type: 'start', messageId };
   for await (const piece of pieces) yield* teller.take(piece);

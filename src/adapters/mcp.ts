@@ -137,7 +137,11 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
 }
 
 /** The answer, or undefined when it takes too long. Rejects with `CancelledError` when the client cancels. */
-async function withinTime(answer: Promise<string>, timeoutMs: number, signal: AbortSignal): Promise<string | undefined> {
+async function withinTime(
+  answer: Promise<string>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   const timeout = AbortSignal.timeout(timeoutMs);
   try {
     return await orAborted(answer, AbortSignal.any([timeout, signal]));

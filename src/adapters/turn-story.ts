@@ -140,7 +140,11 @@ export class TurnStory {
     return [{ type: 'break' }, { type: 'text', delta: text }, { type: 'break' }];
   }
 
-  #result({ toolUseId, content, success = true }: Pick<Pending, 'toolUseId' | 'content' | 'success'>): readonly Piece[] {
+  #result({
+    toolUseId,
+    content,
+    success = true,
+  }: Pick<Pending, 'toolUseId' | 'content' | 'success'>): readonly Piece[] {
     const name = toolUseId === undefined ? undefined : this.#calls.get(toolUseId);
     if (toolUseId === undefined || name === undefined || this.#answered.has(toolUseId)) return [];
     this.#answered.add(toolUseId);

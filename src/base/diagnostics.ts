@@ -10,14 +10,14 @@ import type { ErrorShape } from './errors.ts';
 import type { ContentBlock, Message, PendingType, Usage } from './messages.ts';
 
 /** Names of the channels, for `diagnostics_channel.subscribe(name, listener)`. */
-export const DIAGNOSTICS_CHANNELS = Object.freeze({
+export const DIAGNOSTICS_CHANNELS = {
   turn: 'troupe:turn',
   modelCall: 'troupe:model-call',
   tool: 'troupe:tool',
   spawn: 'troupe:spawn',
   mailbox: 'troupe:mailbox',
   commit: 'troupe:commit',
-} as const);
+} as const;
 
 /** What every message holds. */
 interface OfRuntime {
@@ -105,7 +105,11 @@ export type SpawnDiagnostics = OfSession & { readonly child: string; readonly na
 /** An entry of a mailbox, from its acceptance until it leaves. */
 export type MailboxDiagnostics = OfSession & { readonly pendingId: number; readonly type: PendingType } & (
     | { readonly phase: 'start' }
-    | { readonly phase: 'end'; readonly waitMs: number; readonly reason: 'promoted' | 'recalled' | 'dropped' | 'unseen' }
+    | {
+        readonly phase: 'end';
+        readonly waitMs: number;
+        readonly reason: 'promoted' | 'recalled' | 'dropped' | 'unseen';
+      }
   );
 
 /** Flushes since the last message of this channel; told where a turn ends, one message for many flushes. */

@@ -7,7 +7,15 @@ import { DATA_OPTION, dataDirectory, JSON_OPTION, requireStore, shownPath } from
 import { paintFor, type StopSignal, type Surroundings } from './surroundings.ts';
 import { printableJson } from './text-layout.ts';
 import { directorySource, serverSource, type TopSample, type TopSource } from './top-source.ts';
-import { inOrder, TOP_FRAME_LINES, TOP_ORDERS, type TopHead, type TopOrder, type TopRow, topLines } from './top-texts.ts';
+import {
+  inOrder,
+  TOP_FRAME_LINES,
+  TOP_ORDERS,
+  type TopHead,
+  type TopOrder,
+  type TopRow,
+  topLines,
+} from './top-texts.ts';
 
 const HOME_AND_CLEAR = '\u001b[H\u001b[J';
 const HIDE_CURSOR = '\u001b[?25l';
@@ -84,7 +92,12 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   return stopped === undefined ? EXIT.ok : EXIT[stopped];
 }
 
-async function watch(wanted: Wanted, { stdout, environment }: Surroundings, stop: AbortSignal, isDrawn: boolean): Promise<void> {
+async function watch(
+  wanted: Wanted,
+  { stdout, environment }: Surroundings,
+  stop: AbortSignal,
+  isDrawn: boolean,
+): Promise<void> {
   const { source, order, isJson, isOnce, intervalMs } = wanted;
   const paint = paintFor(stdout, environment);
   let before: Before | undefined;
@@ -95,7 +108,8 @@ async function watch(wanted: Wanted, { stdout, environment }: Surroundings, stop
     const rows = inOrder(withRates(sample, events, before), order).slice(0, limit);
     const head = headOf(source, sample, before);
     before = { sample, events };
-    if (isJson) stdout.write(`${printableJson({ ...head, at: sample.at, counters: sample.counters, sessions: rows })}\n`);
+    if (isJson)
+      stdout.write(`${printableJson({ ...head, at: sample.at, counters: sample.counters, sessions: rows })}\n`);
     else {
       const lines = topLines(head, sample, rows, { columns: stdout.columns, paint });
       stdout.write(`${isDrawn ? HOME_AND_CLEAR : ''}${lines.join('\n')}\n`);
@@ -109,7 +123,8 @@ async function watch(wanted: Wanted, { stdout, environment }: Surroundings, stop
 
 async function wantedOf(given: Arguments, surroundings: Surroundings): Promise<Wanted> {
   const url = given.text('url');
-  if (url !== undefined && given.text('data') !== undefined) throw new UsageError('--url and --data exclude each other');
+  if (url !== undefined && given.text('data') !== undefined)
+    throw new UsageError('--url and --data exclude each other');
   const order = TOP_ORDERS.find((each) => each === (given.text('sort') ?? TOP_ORDERS[0]));
   if (order === undefined) throw new UsageError(`--sort must be one of ${TOP_ORDERS.join(', ')}`);
   const isJson = given.flag('json');
@@ -134,20 +149,31 @@ async function sourceOf(url: string | undefined, given: Arguments, surroundings:
     look: () =>
       source.look().catch((error: unknown) => {
         if (!(error instanceof StoreLockedError)) throw error;
-        throw new StoreLockedError(`${error.message}; look at its server with --url`, { cause: error, data: error.data });
+        throw new StoreLockedError(`${error.message}; look at its server with --url`, {
+          cause: error,
+          data: error.data,
+        });
       }),
   };
 }
 
 /** Durable events of the sessions that may be shown. One that went meanwhile is left out. */
-async function eventsOf(source: TopSource, rows: readonly TopRow[], limit: number): Promise<ReadonlyMap<string, number>> {
+async function eventsOf(
+  source: TopSource,
+  rows: readonly TopRow[],
+  limit: number,
+): Promise<ReadonlyMap<string, number>> {
   const found = await Promise.all(
     rows.slice(0, limit).map(async ({ id }) => [id, await source.events(id).catch(() => undefined)] as const),
   );
   return new Map(found.flatMap(([id, events]) => (events === undefined ? [] : [[id, events] as const])));
 }
 
-function withRates(sample: TopSample, events: ReadonlyMap<string, number>, before: Before | undefined): readonly TopRow[] {
+function withRates(
+  sample: TopSample,
+  events: ReadonlyMap<string, number>,
+  before: Before | undefined,
+): readonly TopRow[] {
   const seconds = before === undefined ? 0 : (sample.at - before.sample.at) / MS_PER_SECOND;
   return sample.sessions.map((session) => {
     const now = events.get(session.id);

@@ -16,10 +16,10 @@ export const STABILITY_VARIABLE = 'OTEL_SEMCONV_STABILITY_OPT_IN';
 export const LATEST_EXPERIMENTAL = 'gen_ai_latest_experimental';
 
 /** `gen_ai.operation.name`, also the first word of a span's name. */
-export const OPERATION = Object.freeze({ agent: 'invoke_agent', chat: 'chat', tool: 'execute_tool' } as const);
+export const OPERATION = { agent: 'invoke_agent', chat: 'chat', tool: 'execute_tool' } as const;
 
 /** Names of attributes. */
-export const ATTRIBUTE = Object.freeze({
+export const ATTRIBUTE = {
   operation: 'gen_ai.operation.name',
   provider: 'gen_ai.provider.name',
   /** What `provider` was called up to version 1.36. */
@@ -49,14 +49,12 @@ export const ATTRIBUTE = Object.freeze({
   /** What an entry waited for: its type. */
   entryType: 'actor.mailbox.entry.type',
   pool: 'pool.name',
-} as const);
+} as const;
 
 const SECONDS_OF_CALLS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const SECONDS_OF_TURNS = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6];
 const CALLS_OF_TURNS = [1, 2, 4, 8, 16, 32, 64, 128];
-const TOKENS = [
-  1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 67_108_864,
-];
+const TOKENS = [1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 67_108_864];
 const SECONDS_OF_WAITS = [0.001, 0.002, 0.005, ...SECONDS_OF_CALLS];
 
 /** A histogram: its name, UCUM unit and bucket boundaries. */
@@ -67,8 +65,20 @@ export interface HistogramName {
   readonly buckets: readonly number[];
 }
 
+/** What the histograms are told apart by. */
+export type HistogramKey =
+  | 'tokens'
+  | 'chatDuration'
+  | 'firstChunk'
+  | 'agentDuration'
+  | 'agentCalls'
+  | 'agentTools'
+  | 'toolDuration'
+  | 'mailboxWait'
+  | 'turnDuration';
+
 /** The histograms. */
-export const HISTOGRAM = Object.freeze({
+export const HISTOGRAM: Readonly<Record<HistogramKey, HistogramName>> = {
   tokens: {
     name: 'gen_ai.client.token.usage',
     unit: '{token}',
@@ -123,17 +133,17 @@ export const HISTOGRAM = Object.freeze({
     description: 'Time from idle to idle.',
     buckets: SECONDS_OF_TURNS,
   },
-} as const satisfies Readonly<Record<string, HistogramName>>);
+};
 
 /** The other instruments, by name. */
-export const INSTRUMENT = Object.freeze({
+export const INSTRUMENT = {
   mailboxDepth: 'actor.mailbox.depth',
   restarts: 'actor.restarts',
   sessions: 'actor.sessions',
   flushes: 'store.commits',
   commitTurns: 'store.commit.turns',
   queueDepth: 'pool.queue.depth',
-} as const);
+} as const;
 
 /**
  * True when the attribute names of version 1.36 are wanted beside the newest ones: unless the user asked for the newest alone.

@@ -4,7 +4,15 @@
  * Owns: the instruments, and the callback that reads the counters. Does not own: the meter, the export. No attribute names a
  * session: a metric has as many series as there are agents, models and tools.
  */
-import type { Attributes, BatchObservableCallback, Counter, Histogram, Meter, Observable, UpDownCounter } from '@opentelemetry/api';
+import type {
+  Attributes,
+  BatchObservableCallback,
+  Counter,
+  Histogram,
+  Meter,
+  Observable,
+  UpDownCounter,
+} from '@opentelemetry/api';
 import type {
   CommitDiagnostics,
   MailboxDiagnostics,
@@ -14,10 +22,10 @@ import type {
   TurnDiagnostics,
 } from '../base/diagnostics.ts';
 import type { RuntimeMetrics } from '../runtime/runtime.ts';
-import { ATTRIBUTE, HISTOGRAM, type HistogramName, INSTRUMENT, OPERATION } from './conventions.ts';
+import { ATTRIBUTE, HISTOGRAM, type HistogramKey, INSTRUMENT, OPERATION } from './conventions.ts';
 import { failureOf, inputTokensOf } from './spans.ts';
 
-type Histograms = Readonly<Record<keyof typeof HISTOGRAM, Histogram>>;
+type Histograms = Readonly<Record<HistogramKey, Histogram>>;
 
 const MS_PER_SECOND = 1_000;
 
@@ -101,7 +109,7 @@ export class MeterTeller {
 }
 
 function histogramsOf(meter: Meter): Histograms {
-  const made = Object.entries(HISTOGRAM).map(([key, { name, unit, description, buckets }]: [string, HistogramName]) => [
+  const made = Object.entries(HISTOGRAM).map(([key, { name, unit, description, buckets }]) => [
     key,
     meter.createHistogram(name, { unit, description, advice: { explicitBucketBoundaries: [...buckets] } }),
   ]);

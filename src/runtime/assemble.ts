@@ -75,8 +75,7 @@ export async function assembleRuntime(checked: CheckedOptions, place: Place, por
   }
   const diagnostics = new Diagnostics({
     events: (options) => hub.all(options),
-    lookUp: (session) =>
-      linkAt(links, shardOf(session, links.length)).call('sessions.get', { session }, true),
+    lookUp: (session) => linkAt(links, shardOf(session, links.length)).call('sessions.get', { session }, true),
     modelOf: modelNames(checked),
     provider: providerName(checked),
     commits: () => readCounters(counters),

@@ -113,7 +113,7 @@ export class DiagnosticsTracker {
         this.#entered(session, event);
         break;
       case 'message.created':
-        this.#logged(session, event);
+        this.#logged(session, event.message, event.at);
         break;
       case 'text.delta':
       case 'thinking.delta': {
@@ -162,7 +162,12 @@ export class DiagnosticsTracker {
     this.#leave(session, event.pendingId, event.reason, event.at);
   }
 
-  #leave(session: Followed, pendingId: number, reason: EventOf<'pending.removed'>['reason'] | 'unseen', at: number): void {
+  #leave(
+    session: Followed,
+    pendingId: number,
+    reason: EventOf<'pending.removed'>['reason'] | 'unseen',
+    at: number,
+  ): void {
     const entry = session.pending.get(pendingId);
     if (!session.pending.delete(pendingId) || entry === undefined || !isSubscribed('mailbox')) return;
     publishDiagnostics('mailbox', {
@@ -188,7 +193,7 @@ export class DiagnosticsTracker {
     if (session.next?.attempt === 1) this.#openCall(session, at);
   }
 
-  #logged(session: Followed, { message, at }: EventOf<'message.created'>): void {
+  #logged(session: Followed, message: Message, at: number): void {
     if (message.type === 'user_message') {
       if (session.messages.length < DIAGNOSED_MESSAGES_MAX) session.messages.push(message);
       return;

@@ -32,7 +32,10 @@ async function eventsOf(response: Response): Promise<readonly AgUiEvent[]> {
   });
 }
 
-async function runOf(options: OpenOptions, content: string): Promise<{ readonly runtime: Runtime; readonly events: readonly AgUiEvent[] }> {
+async function runOf(
+  options: OpenOptions,
+  content: string,
+): Promise<{ readonly runtime: Runtime; readonly events: readonly AgUiEvent[] }> {
   const runtime = await kit.open(options);
   return { runtime, events: await eventsOf(await agUiResponse(runtime.session('s'), content)) };
 }
@@ -40,7 +43,13 @@ async function runOf(options: OpenOptions, content: string): Promise<{ readonly 
 /** What the protocol wants: the run first and last, steps, messages and calls closed inside it. */
 function checkNesting(events: readonly AgUiEvent[]): void {
   const open = new Set<string>();
-  const pairs = ['STEP_STARTED STEP_FINISHED stepName', 'TEXT_MESSAGE_START TEXT_MESSAGE_END messageId', 'REASONING_START REASONING_END messageId', 'REASONING_MESSAGE_START REASONING_MESSAGE_END messageId', 'TOOL_CALL_START TOOL_CALL_END toolCallId'];
+  const pairs = [
+    'STEP_STARTED STEP_FINISHED stepName',
+    'TEXT_MESSAGE_START TEXT_MESSAGE_END messageId',
+    'REASONING_START REASONING_END messageId',
+    'REASONING_MESSAGE_START REASONING_MESSAGE_END messageId',
+    'TOOL_CALL_START TOOL_CALL_END toolCallId',
+  ];
   for (const event of events) {
     for (const pair of pairs) {
       const [start = '', end = '', key = ''] = pair.split(' ');
@@ -62,18 +71,28 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
       {
         threads,
         agents: [calculator],
-        provider: scripted([{ thinking: 'hm', text: 'I add.', toolUse: { name: 'add', input: { a: 1, b: 2 } } }, 'Three.']),
+        provider: scripted([
+          { thinking: 'hm', text: 'I add.', toolUse: { name: 'add', input: { a: 1, b: 2 } } },
+          'Three.',
+        ]),
       },
       '1 + 2?',
     );
     checkNesting(events);
-    const text = (type: string): string => events.filter((event) => event.type === type).map(({ delta }) => delta).join('');
+    const text = (type: string): string =>
+      events
+        .filter((event) => event.type === type)
+        .map(({ delta }) => delta)
+        .join('');
     expect(text('TEXT_MESSAGE_CONTENT')).toBe('I add.Three.');
     expect(text('REASONING_MESSAGE_CONTENT')).toBe('hm');
     expect(JSON.parse(text('TOOL_CALL_ARGS'))).toEqual({ a: 1, b: 2 });
     const call = events.find(({ type }) => type === 'TOOL_CALL_START');
     expect(call).toMatchObject({ toolCallName: 'add' });
-    expect(events.find(({ type }) => type === 'TOOL_CALL_RESULT')).toMatchObject({ toolCallId: call?.['toolCallId'], content: '3' });
+    expect(events.find(({ type }) => type === 'TOOL_CALL_RESULT')).toMatchObject({
+      toolCallId: call?.['toolCallId'],
+      content: '3',
+    });
     expect(events.filter(({ type }) => type === 'STEP_STARTED')).toHaveLength(2);
     expect(events[0]).toMatchObject({ threadId: 's' });
     expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED', threadId: 's', runId: events[0]?.['runId'] });

@@ -95,7 +95,11 @@ test('a tool that fails is shown as failed', async () => {
   });
   const message = await lastOf(await send('-1 + 2?'));
   expect(message.parts).toContainEqual(
-    expect.objectContaining({ type: 'dynamic-tool', state: 'output-error', errorText: expect.stringContaining('too small') }),
+    expect.objectContaining({
+      type: 'dynamic-tool',
+      state: 'output-error',
+      errorText: expect.stringContaining('too small'),
+    }),
   );
 });
 
@@ -148,8 +152,18 @@ test.each([
   ['no object', 'x'],
   ['no messages', { messages: [] }],
   ['an assistant’s message', { messages: [{ role: 'assistant', parts: [] }] }],
-  ['a file by address', { messages: [{ role: 'user', parts: [{ type: 'file', mediaType: 'image/png', url: 'http://x' }] }] }],
-  ['a program', { messages: [{ role: 'user', parts: [{ type: 'file', mediaType: 'text/x-sh', url: 'data:text/x-sh;base64,AA==' }] }] }],
+  [
+    'a file by address',
+    { messages: [{ role: 'user', parts: [{ type: 'file', mediaType: 'image/png', url: 'http://x' }] }] },
+  ],
+  [
+    'a program',
+    {
+      messages: [
+        { role: 'user', parts: [{ type: 'file', mediaType: 'text/x-sh', url: 'data:text/x-sh;base64,AA==' }] },
+      ],
+    },
+  ],
 ])('a request body with %s is a ContentError', (_name, body) => {
   expect(() => chatInput(body)).toThrow(expect.objectContaining({ code: 'content' }));
 });

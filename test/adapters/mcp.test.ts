@@ -24,7 +24,11 @@ interface Told {
 async function connected(
   options: OpenOptions,
   given: McpOptions = {},
-): Promise<{ readonly runtime: Runtime; readonly client: Client; call(name: string, input: object, signal?: AbortSignal): Promise<Told> }> {
+): Promise<{
+  readonly runtime: Runtime;
+  readonly client: Client;
+  call(name: string, input: object, signal?: AbortSignal): Promise<Told>;
+}> {
   const runtime = await kit.open(options);
   const [near, far] = InMemoryTransport.createLinkedPair();
   await mcpServer(runtime, given).connect(far);
@@ -35,7 +39,11 @@ async function connected(
 }
 
 async function callTool(client: Client, name: string, input: object, signal?: AbortSignal): Promise<Told> {
-  const result = await client.callTool({ name, arguments: { ...input } }, undefined, signal === undefined ? {} : { signal });
+  const result = await client.callTool(
+    { name, arguments: { ...input } },
+    undefined,
+    signal === undefined ? {} : { signal },
+  );
   const content = result.content as readonly { readonly text?: string }[];
   return {
     text: content.map(({ text }) => text).join('\n'),
@@ -56,11 +64,19 @@ test('lists its three tools, with schemas that name what they take', async () =>
 test('send answers, once for one key; read tells the conversation', async () => {
   const { call } = await connected({ provider: repeating });
   const first = await call('send', { session: 'a', content: 'hello', key: 'k' });
-  expect(first).toMatchObject({ text: 'you said hello', isError: false, structured: { session: 'a', duplicate: false } });
+  expect(first).toMatchObject({
+    text: 'you said hello',
+    isError: false,
+    structured: { session: 'a', duplicate: false },
+  });
   const again = await call('send', { session: 'a', content: 'hello', key: 'k' });
   expect(again.structured).toMatchObject({ duplicate: true, answer: 'you said hello' });
   const read = await call('read', { session: 'a' });
-  expect(read.text.split('\n')).toEqual(['idle, 0 waiting', '#1 user_message: hello', '#2 agent_message: you said hello']);
+  expect(read.text.split('\n')).toEqual([
+    'idle, 0 waiting',
+    '#1 user_message: hello',
+    '#2 agent_message: you said hello',
+  ]);
   expect((await call('read', { session: 'a', after: 1 })).structured).toMatchObject({ messages: [{ seq: 2 }] });
 });
 

@@ -36,7 +36,12 @@ function texts(...bodies: readonly EventBody[]): readonly string[] {
 }
 
 test('C1: what another turn says before the promotion is not told', () => {
-  const pieces = story(delta('of another'), message({ type: 'agent_message', content: 'of another' }), promoted, finished);
+  const pieces = story(
+    delta('of another'),
+    message({ type: 'agent_message', content: 'of another' }),
+    promoted,
+    finished,
+  );
   expect(pieces.map(({ type }) => type)).toEqual(['step', 'end']);
 });
 
@@ -56,7 +61,10 @@ describe('C2: the text is whole', () => {
 
   test('what a failed attempt said is not taken for the start of the next answer', () => {
     const retry: EventBody = { type: 'llm.retry', attempt: 1, waitMs: 5, status: 529 };
-    expect(texts(promoted, awaiting, delta('on'), retry, delta('one two three'), whole)).toEqual(['on', 'one two three']);
+    expect(texts(promoted, awaiting, delta('on'), retry, delta('one two three'), whole)).toEqual([
+      'on',
+      'one two three',
+    ]);
   });
 });
 
@@ -65,7 +73,16 @@ describe('C3', () => {
   const source = { type: 'tool', name: 'add' } as const;
   const response: EventBody = {
     type: 'pending.created',
-    pending: { id: 2, type: 'tool_response', kind: 'active', content: '3', at: 0, source, toolUseId: 'a', success: true },
+    pending: {
+      id: 2,
+      type: 'tool_response',
+      kind: 'active',
+      content: '3',
+      at: 0,
+      source,
+      toolUseId: 'a',
+      success: true,
+    },
   };
   const logged = message({ type: 'tool_response', content: '3', toolUseId: 'a', toolName: 'add', source });
 

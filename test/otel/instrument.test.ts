@@ -3,8 +3,18 @@
  * out as the conventions have them.
  */
 import { SpanKind, SpanStatusCode } from '@opentelemetry/api';
-import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
-import { BasicTracerProvider, InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base';
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics';
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+} from '@opentelemetry/sdk-trace-base';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { agent, type OpenOptions, type Runtime, tool } from '../../src/index.ts';
@@ -122,7 +132,10 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
   test('the turn of a child is below the turn of its parent that spawned it', async () => {
     const script = {
       rules: [
-        { when: { text: 'ask around', call: 0 }, reply: { toolUse: { name: 'spawn_subagent', input: { task: 'look', name: 'scout' } } } },
+        {
+          when: { text: 'ask around', call: 0 },
+          reply: { toolUse: { name: 'spawn_subagent', input: { task: 'look', name: 'scout' } } },
+        },
       ],
       otherwise: 'ok',
     };
@@ -133,11 +146,17 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
     });
     await runtime.session('root').ask('ask around');
     await runtime.drain();
-    await eventually(() => spans().some((span) => span.attributes['gen_ai.conversation.id'] === 'root:1' && span.name.startsWith('invoke_agent')));
+    await eventually(() =>
+      spans().some(
+        (span) => span.attributes['gen_ai.conversation.id'] === 'root:1' && span.name.startsWith('invoke_agent'),
+      ),
+    );
     const first = spans()
       .filter((span) => span.attributes['gen_ai.conversation.id'] === 'root' && span.name === 'invoke_agent lead')
       .at(0);
-    const child = spans().find((span) => span.attributes['gen_ai.conversation.id'] === 'root:1' && span.name === 'invoke_agent lead');
+    const child = spans().find(
+      (span) => span.attributes['gen_ai.conversation.id'] === 'root:1' && span.name === 'invoke_agent lead',
+    );
     expect(child?.parentSpanContext?.spanId).toBe(first?.spanContext().spanId);
     expect(child?.spanContext().traceId).toBe(first?.spanContext().traceId);
   });
@@ -165,10 +184,18 @@ describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
     ]);
     expect(found.get('gen_ai.invoke_agent.inference_calls')?.points[0]?.value).toMatchObject({ count: 1, sum: 2 });
     expect(found.get('gen_ai.invoke_agent.tool_calls')?.points[0]?.value).toMatchObject({ count: 1, sum: 1 });
-    expect(found.get('gen_ai.execute_tool.duration')?.points[0]?.attributes).toMatchObject({ 'gen_ai.tool.name': 'add' });
+    expect(found.get('gen_ai.execute_tool.duration')?.points[0]?.attributes).toMatchObject({
+      'gen_ai.tool.name': 'add',
+    });
     expect(found.get('actor.mailbox.wait')?.points).toHaveLength(2);
     for (const { value } of found.get('actor.mailbox.depth')?.points ?? []) expect(value).toBe(0);
-    for (const name of ['gen_ai.invoke_agent.duration', 'actor.turn.duration', 'actor.restarts', 'actor.sessions', 'pool.queue.depth']) {
+    for (const name of [
+      'gen_ai.invoke_agent.duration',
+      'actor.turn.duration',
+      'actor.restarts',
+      'actor.sessions',
+      'pool.queue.depth',
+    ]) {
       expect(found.get(name)?.points.length, name).toBeGreaterThan(0);
     }
     for (const { points } of found.values()) {

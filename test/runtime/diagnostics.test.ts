@@ -13,7 +13,9 @@ import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { eventually, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
 
-type Heard = { [N in DiagnosticsName]: { readonly channel: N; readonly message: DiagnosticsMessages[N] } }[DiagnosticsName];
+type Heard = {
+  [N in DiagnosticsName]: { readonly channel: N; readonly message: DiagnosticsMessages[N] };
+}[DiagnosticsName];
 
 const kit = runtimeKit();
 const stops: (() => void)[] = [];
@@ -160,7 +162,11 @@ describe('the tracker', () => {
   const facts = { session: 's', provider: 'test' };
   const usage = { input_tokens: 1, output_tokens: 1 };
 
-  function track(): { readonly heard: Heard[]; readonly tracker: DiagnosticsTracker; tell(...bodies: EventBody[]): void } {
+  function track(): {
+    readonly heard: Heard[];
+    readonly tracker: DiagnosticsTracker;
+    tell(...bodies: EventBody[]): void;
+  } {
     const heard = listen();
     const tracker = new DiagnosticsTracker({}, () => undefined);
     let seq = 0;

@@ -16,7 +16,10 @@ const loader = join(root, 'test/loader/register.mjs');
 export interface Programs {
   readonly directory: string;
   /** Runs one to its end and gives what it printed. Rejects when it fails, with what it said. */
-  run(name: string, options?: { readonly args?: readonly string[]; readonly environment?: Environment }): Promise<string>;
+  run(
+    name: string,
+    options?: { readonly args?: readonly string[]; readonly environment?: Environment },
+  ): Promise<string>;
   /** Starts one. The caller ends it. */
   start(name: string, environment?: Environment): ChildProcess;
   remove(): Promise<void>;
