@@ -353,8 +353,10 @@ export const DIAGNOSED_WAITING_MAX = 1_024;
 export const DIAGNOSED_MESSAGES_MAX = 100;
 /** UTF-16 units of one content attribute of a span: exporters refuse spans of many megabytes. */
 export const SPAN_CONTENT_CHARACTERS_MAX: number = 32 * 1024;
-/** Characters of a bearer token, key or other secret from which on it is cut out of log lines: shorter ones are words. */
-export const SECRET_CHARACTERS_MIN = 8;
+/** Levels of nested data a log line tells of: an error's data has two. */
+export const LOGGED_DEPTH_MAX = 6;
+/** Sessions whose loggers are kept: those that had something to say lately. */
+export const SESSION_LOGGERS_MAX = 1_024;
 /** Milliseconds between two looks of `troupe top`: twice what a person reads at. */
 export const TOP_INTERVAL_MS = 1_000;
 /** Sessions `troupe top` asks for and shows at most; more fit no screen. */

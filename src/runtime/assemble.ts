@@ -13,8 +13,9 @@ import { EventHub } from './event-hub.ts';
 import type { HostValues, SystemFunction } from './host-services.ts';
 import { createCounterMemory, readCounters } from './metrics.ts';
 import type { CheckedOptions } from './options.ts';
-import type { LogLine, ProviderPlan, ShardPlan } from './protocol.ts';
+import type { ProviderPlan, ShardPlan } from './protocol.ts';
 import { createRuntime, type Runtime } from './runtime.ts';
+import { SessionLogs } from './session-logs.ts';
 import { type LinkParts, ShardLink } from './shard-link.ts';
 import { VERSION } from './version.ts';
 
@@ -41,6 +42,7 @@ export type LinkPorts = Pick<LinkParts, 'startShard' | 'shardPorts'>;
  */
 export async function assembleRuntime(checked: CheckedOptions, place: Place, ports: LinkPorts = {}): Promise<Runtime> {
   const links: ShardLink[] = [];
+  const logs = new SessionLogs(checked.logger, checked.provider);
   const hub = new EventHub({
     linkOf: (session) => linkAt(links, shardOf(session, links.length)),
     links: () => links,
@@ -66,7 +68,7 @@ export async function assembleRuntime(checked: CheckedOptions, place: Place, por
             if (error === undefined) degraded.delete(index);
             else degraded.set(index, error);
           },
-          log: (line) => log(checked, line),
+          log: (line) => logs.write(line),
           remind: (event) => hub.remind(event),
           lost: (error) => hub.fail((session) => shardOf(session, place.shards) === index, error),
         },
@@ -80,7 +82,7 @@ export async function assembleRuntime(checked: CheckedOptions, place: Place, por
     provider: providerName(checked),
     commits: () => readCounters(counters),
     now: () => checked.clock.now(),
-    failed: (error) => log(checked, { level: 'warn', message: `diagnostics: ${asError(error).message}` }),
+    failed: (error) => logs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
   });
   await startAll(links);
   return createRuntime({
@@ -164,9 +166,4 @@ function hostValues(checked: CheckedOptions): HostValues {
     tools: new Map(checked.agents.map((each) => [each.name, toolValues(each)])),
     systems,
   };
-}
-
-function log(checked: CheckedOptions, line: LogLine): void {
-  const { level, message, ...fields } = line;
-  checked.logger?.[level](fields, message);
 }
