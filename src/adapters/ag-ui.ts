@@ -6,11 +6,12 @@
  */
 import { z } from 'zod';
 import { ContentError } from '../base/errors.ts';
+import type { Usage } from '../base/messages.ts';
 import type { Session } from '../index.ts';
-import { eventStream, receiptOf, STREAM_HEADERS, type TurnSource } from './answer-stream.ts';
-import { type Piece, readTurn } from './turn-story.ts';
+import type { Piece } from './turn-story.ts';
+import { eventStream, followTurn, STREAM_HEADERS, type Teller, type TurnSource, TurnStream } from './turn-stream.ts';
 
-export type { TurnSource } from './answer-stream.ts';
+export type { TurnSource, TurnStream } from './turn-stream.ts';
 
 /** How a run is told. */
 export interface AgUiOptions {
@@ -68,38 +69,28 @@ export function agUiInput(body: unknown): AgUiInput {
  */
 export async function agUiResponse(session: Session, source: TurnSource, options: AgUiOptions = {}): Promise<Response> {
   const events = await agUiEvents(session, source, options);
-  const body = eventStream(toText(events), (error) => [JSON.stringify({ type: 'RUN_ERROR', message: error.message })]);
+  const body = eventStream(events, {
+    last: [],
+    fail: (error) => [JSON.stringify({ type: 'RUN_ERROR', message: error.message })],
+  });
   return new Response(body, { headers: { ...STREAM_HEADERS, ...options.headers } });
 }
 
-/** The same run as events, for a transport of one's own. Rejects as `session.send` does. */
+/** The same run as events, for a transport of one's own; `return` stops the reading. Rejects as `session.send` does. */
 export async function agUiEvents(
   session: Session,
   source: TurnSource,
   options: AgUiOptions = {},
-): Promise<AsyncGenerator<AgUiEvent, undefined>> {
-  const receipt = await receiptOf(session, source);
-  const run = { threadId: options.threadId ?? session.id, runId: options.runId ?? receipt.id };
-  return tell(readTurn(session, receipt, options.signal), run);
-}
-
-async function* tell(
-  pieces: AsyncGenerator<Piece, undefined>,
-  run: { readonly threadId: string; readonly runId: string },
-): AsyncGenerator<AgUiEvent, undefined> {
-  const teller = new RunTeller(run);
-  yield { type: 'RUN_STARTED', ...run };
-  for await (const piece of pieces) yield* teller.take(piece);
-  return undefined;
-}
-
-async function* toText(events: AsyncGenerator<AgUiEvent, undefined>): AsyncGenerator<string, undefined> {
-  for await (const event of events) yield JSON.stringify(event);
-  return undefined;
+): Promise<TurnStream<AgUiEvent>> {
+  const { signal } = options;
+  const reading = await followTurn(session, source, signal);
+  const run = { threadId: options.threadId ?? session.id, runId: options.runId ?? reading.receipt.id };
+  const first = { type: 'RUN_STARTED', ...run };
+  return new TurnStream<AgUiEvent>(reading, { first, teller: new RunTeller(run), signal });
 }
 
 /** Opens and closes what the protocol wants opened and closed. */
-class RunTeller {
+class RunTeller implements Teller<AgUiEvent> {
   readonly #run: { readonly threadId: string; readonly runId: string };
   #open: { readonly kind: 'text' | 'thinking'; readonly messageId: string } | undefined;
   #step: string | undefined;
@@ -177,8 +168,23 @@ class RunTeller {
   }
 
   #ending({ how, reason, turn, usage, error }: Extract<Piece, { type: 'end' }>): AgUiEvent {
-    if (how === 'finished') return { type: 'RUN_FINISHED', ...this.#run, result: { turn, reason, usage } };
     if (how === 'failed') return { type: 'RUN_ERROR', message: error?.message ?? reason, code: error?.code ?? reason };
-    return { type: 'RUN_ERROR', message: `the turn was cancelled: ${reason}`, code: 'cancelled' };
+    return {
+      type: 'RUN_FINISHED',
+      ...this.#run,
+      outcome: { type: how === 'cancelled' ? 'cancelled' : 'success' },
+      result: { turn, reason },
+      ...(usage === undefined ? {} : { usage: [tokensOf(usage)] }),
+    };
   }
+}
+
+/** A usage in the protocol's accounting: what was read from a cache or written to one is a part of the input. */
+function tokensOf(usage: Usage): Readonly<Record<string, number>> {
+  const { cache_read_input_tokens: cachedInputTokens = 0, cache_creation_input_tokens: cacheWriteInputTokens = 0 } =
+    usage;
+  const inputTokens = usage.input_tokens + cachedInputTokens + cacheWriteInputTokens;
+  const outputTokens = usage.output_tokens;
+  const totalTokens = inputTokens + outputTokens;
+  return { inputTokens, outputTokens, totalTokens, cachedInputTokens, cacheWriteInputTokens };
 }

@@ -8,10 +8,10 @@ import { z } from 'zod';
 import { ContentError } from '../base/errors.ts';
 import type { ContentBlock, UserContent } from '../base/messages.ts';
 import type { Session } from '../index.ts';
-import { eventStream, receiptOf, STREAM_HEADERS, type TurnSource } from './answer-stream.ts';
-import { type Piece, readTurn } from './turn-story.ts';
+import type { Piece } from './turn-story.ts';
+import { eventStream, followTurn, STREAM_HEADERS, type Teller, type TurnSource, TurnStream } from './turn-stream.ts';
 
-export type { TurnSource } from './answer-stream.ts';
+export type { TurnSource, TurnStream } from './turn-stream.ts';
 
 /** How a turn is streamed. */
 export interface UiStreamOptions {
@@ -74,43 +74,29 @@ export async function uiMessageResponse(
   options: UiStreamOptions = {},
 ): Promise<Response> {
   const chunks = await uiMessageChunks(session, source, options);
-  const body = eventStream(toText(chunks), (error) => [
-    JSON.stringify({ type: 'error', errorText: error.message }),
-    '[DONE]',
-  ]);
+  const body = eventStream(chunks, {
+    last: ['[DONE]'],
+    fail: (error) => [JSON.stringify({ type: 'error', errorText: error.message }), '[DONE]'],
+  });
   return new Response(body, {
     headers: { ...STREAM_HEADERS, 'x-vercel-ai-ui-message-stream': 'v1', ...options.headers },
   });
 }
 
-/** The same turn as chunks, for a transport of one's own. Rejects as `session.send` does. */
+/** The same turn as chunks, for a transport of one's own; `return` stops the reading. Rejects as `session.send` does. */
 export async function uiMessageChunks(
   session: Session,
   source: TurnSource,
   options: UiStreamOptions = {},
-): Promise<AsyncGenerator<UiMessageChunk, undefined>> {
-  const receipt = await receiptOf(session, source);
-  return tell(readTurn(session, receipt, options.signal), options.messageId ?? receipt.id);
-}
-
-async function* tell(
-  pieces: AsyncGenerator<Piece, undefined>,
-  messageId: string,
-): AsyncGenerator<UiMessageChunk, undefined> {
-  const teller = new ChunkTeller();
-  yield { type: 'start', messageId };
-  for await (const piece of pieces) yield* teller.take(piece);
-  return undefined;
-}
-
-async function* toText(chunks: AsyncGenerator<UiMessageChunk, undefined>): AsyncGenerator<string, undefined> {
-  for await (const chunk of chunks) yield JSON.stringify(chunk);
-  yield '[DONE]';
-  return undefined;
+): Promise<TurnStream<UiMessageChunk>> {
+  const { signal } = options;
+  const reading = await followTurn(session, source, signal);
+  const first = { type: 'start', messageId: options.messageId ?? reading.receipt.id };
+  return new TurnStream<UiMessageChunk>(reading, { first, teller: new ChunkTeller(), signal });
 }
 
 /** Opens and closes the parts the protocol wants opened and closed. */
-class ChunkTeller {
+class ChunkTeller implements Teller<UiMessageChunk> {
   #open: { readonly kind: 'text' | 'reasoning'; readonly id: string } | undefined;
   #isStepOpen = false;
   #parts = 0;

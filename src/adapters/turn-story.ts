@@ -1,16 +1,16 @@
 /**
  * The turn that consumes one message, told in the few words a chat window needs. Made from a session's events; the adapters put
- * these words into their protocols. Pure but for `readTurn`.
+ * these words into their protocols. Pure.
  *
  * Owns: what of the current answer was told already. Does not own: the session, the reader of its events.
  *  C1 Nothing is told before the message is promoted: until then the session may be busy with another one's answer.
- *  C2 The text of an answer is told whole: what its deltas did not bring, its durable message brings.
+ *  C2 The text of an answer is told whole: what its deltas did not bring, its durable message brings. Deltas of a model call that
+ *     began before the reading are left out, as their beginning was not seen.
  *  C3 A call is told before its result, and each once. The last piece is an `end`, and it is the only one.
  */
 import type { ErrorShape } from '../base/errors.ts';
 import { type Message, type Pending, textOf, type Usage } from '../base/messages.ts';
 import type { SessionEvent } from '../events/event.ts';
-import type { Receipt, Session } from '../index.ts';
 
 /** One piece of the story. */
 export type Piece =
@@ -41,6 +41,9 @@ export type Piece =
 /** See the head of the file. */
 export class TurnStory {
   readonly #pendingId: number;
+  readonly #readFrom: number;
+  /** The model call under way began after the reading did. */
+  #isWhole = false;
   #isPromoted = false;
   #isOver = false;
   /** Text told of the current answer. */
@@ -48,9 +51,15 @@ export class TurnStory {
   readonly #calls = new Map<string, string>();
   readonly #answered = new Set<string>();
 
-  /** `pendingId`: that of the receipt of the message. */
-  constructor(pendingId: number) {
+  /** `pendingId`: that of the receipt of the message. `readFrom`: the newest event there was when live events began to flow. */
+  constructor(pendingId: number, readFrom = 0) {
     this.#pendingId = pendingId;
+    this.#readFrom = readFrom;
+  }
+
+  /** The end was told. */
+  get isOver(): boolean {
+    return this.#isOver;
   }
 
   /** What the next event adds. Events come in the order of the session, none twice. */
@@ -59,18 +68,20 @@ export class TurnStory {
     if (!this.#isPromoted) return this.#await(event);
     switch (event.type) {
       case 'session.state':
-        return event.state === 'awaiting' && event.phase === undefined ? this.#step() : [];
+        return event.state === 'awaiting' && event.phase === undefined ? this.#step(event) : [];
       case 'text.delta':
+        if (!this.#isWhole || event.text === '') return [];
         this.#told += event.text;
-        return event.text === '' ? [] : [{ type: 'text', delta: event.text }];
+        return [{ type: 'text', delta: event.text }];
       case 'thinking.delta':
-        return event.text === '' ? [] : [{ type: 'thinking', delta: event.text }];
+        return !this.#isWhole || event.text === '' ? [] : [{ type: 'thinking', delta: event.text }];
       case 'message.created':
         return this.#logged(event.message);
       case 'pending.created':
         return this.#result(event.pending);
       case 'llm.retry': {
         this.#told = '';
+        this.#began(event);
         const { attempt, waitMs, status } = event;
         return [{ type: 'break' }, note('retry', { attempt, waitMs, ...(status === undefined ? {} : { status }) })];
       }
@@ -104,11 +115,18 @@ export class TurnStory {
     if (event.type !== 'pending.removed' || event.pendingId !== this.#pendingId) return [];
     if (event.reason !== 'promoted') return this.#end({ type: 'end', how: 'cancelled', reason: event.reason });
     this.#isPromoted = true;
+    this.#began(event);
     return [{ type: 'step' }];
   }
 
-  #step(): readonly Piece[] {
+  /** A model call began with this event. */
+  #began({ seq }: SessionEvent): void {
+    this.#isWhole = seq === undefined || seq > this.#readFrom;
+  }
+
+  #step(event: SessionEvent): readonly Piece[] {
     this.#told = '';
+    this.#began(event);
     return [{ type: 'break' }, { type: 'step' }];
   }
 
@@ -155,23 +173,6 @@ export class TurnStory {
     this.#isOver = true;
     return [{ type: 'break' }, end];
   }
-}
-
-/**
- * The story of the turn that consumes a receipt's message, from its promotion to its end. Ending the iteration, or the signal, only
- * stops the reading: the session goes on. Fails where the events fail.
- */
-export async function* readTurn(
-  session: Session,
-  receipt: Receipt,
-  signal?: AbortSignal,
-): AsyncGenerator<Piece, undefined> {
-  const story = new TurnStory(receipt.pendingId);
-  for await (const event of session.events({ until: receipt, ...(signal === undefined ? {} : { signal }) })) {
-    yield* story.take(event);
-  }
-  if (signal?.aborted !== true) yield* story.finish();
-  return undefined;
 }
 
 function note(name: string, data: Readonly<Record<string, unknown>>): Piece {

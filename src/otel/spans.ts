@@ -16,6 +16,7 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api';
+import { DIAGNOSED_SESSIONS_MAX } from '../base/bounds.ts';
 import type {
   ModelCallDiagnostics,
   SessionFacts,
@@ -24,6 +25,7 @@ import type {
   TurnDiagnostics,
 } from '../base/diagnostics.ts';
 import type { Usage } from '../base/messages.ts';
+import { RecentMap } from '../models/recent-map.ts';
 import { inputMessages, outputMessages, toolArguments, toolResult } from './content.ts';
 import { ATTRIBUTE, OPERATION } from './conventions.ts';
 
@@ -44,8 +46,8 @@ export class SpanTeller {
   readonly #calls = new Map<string, Span>();
   /** Open tool calls, by session and call. */
   readonly #tools = new Map<string, Span>();
-  /** Where the turns of a child belong, by child, until its exit. */
-  readonly #births = new Map<string, Context>();
+  /** Where the turns of a child belong, by child: it may have one after its exit, and be told of later than its parent. */
+  readonly #births = new RecentMap<Context>(DIAGNOSED_SESSIONS_MAX);
 
   constructor(options: SpanOptions) {
     this.#options = options;
@@ -132,19 +134,16 @@ export class SpanTeller {
   }
 
   spawn({ session, child, phase }: SpawnDiagnostics): void {
-    if (phase === 'end') {
-      this.#births.delete(child);
-      return;
-    }
+    if (phase === 'end') return;
     const above = this.#turns.get(session)?.context ?? this.#births.get(session);
-    if (above !== undefined) this.#births.set(child, above);
+    if (above !== undefined) this.#births.put(child, above);
   }
 
   /** Ends what is open: nothing more will be told. */
   stop(): void {
     for (const span of [...this.#tools.values(), ...this.#calls.values()]) span.end();
     for (const { span } of this.#turns.values()) span.end();
-    for (const open of [this.#tools, this.#calls, this.#turns, this.#births]) open.clear();
+    for (const open of [this.#tools, this.#calls, this.#turns]) open.clear();
   }
 
   #start(name: string, kind: SpanKind, at: number, above: Context, attributes: Attributes): Span {

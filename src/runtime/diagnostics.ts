@@ -4,8 +4,8 @@
  * Owns: its reader of all events, what is known of the sessions it reads of. Does not own: what is under way in them (the
  * tracker), the channels. Host thread.
  *  H1 Without a subscriber nothing is watched: a look costs six property reads.
- *  H2 An event waits until the agent of its session is known; events of one session keep their order, and a parent is asked for
- *     before its child, as it is told of before.
+ *  H2 An event waits until the agent of its session is known: events of one session keep their order, and a birth is told before
+ *     what the child does. Other orders between two sessions are as loose as a look-up takes.
  *  H3 What falls behind loses events, which ends what was under way in their sessions as `unseen`; nobody is held up.
  */
 import { DIAGNOSED_LOOKUPS_MAX, DIAGNOSED_SESSIONS_MAX, DIAGNOSED_WAITING_MAX } from '../base/bounds.ts';

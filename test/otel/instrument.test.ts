@@ -21,7 +21,7 @@ import { agent, type OpenOptions, type Runtime, tool } from '../../src/index.ts'
 import { type Instrumentation, type InstrumentOptions, instrument } from '../../src/otel/index.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
-import { eventually, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
+import { eventually, gatedModel, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 const open: Instrumentation[] = [];
@@ -254,21 +254,20 @@ test('gen_ai_latest_experimental leaves the former names out', async () => {
 });
 
 test('stop ends what is open and tells no more; another runtime is not told of', async () => {
-  const never = scripted(() => new Promise<never>(() => undefined)) as never;
-  const { runtime, spans, instrumentation } = await watched({ provider: never });
+  const model = gatedModel();
+  const { runtime, spans, metrics, instrumentation } = await watched({ provider: model.provider });
   const other = await kit.open({ provider: scripted(() => 'ok') as never });
   await other.session('other').ask('hi');
-  await runtime.session('s').send('hi');
-  await eventually(async () => (await runtime.session('s').state()).state === 'awaiting');
-  await eventually(() => runtime.metrics().modelCallsRunning === 1);
-  await new Promise<void>((resolve) => {
-    setImmediate(resolve);
-  });
+  const receipt = await runtime.session('s').send('hi');
+  const call = await model.next();
+  // The entry left the mailbox, so the turn and its call have begun.
+  await eventually(async () => (await metrics()).get('actor.mailbox.wait')?.points.length === 1);
+  expect(spans()).toEqual([]);
   instrumentation.stop();
   instrumentation.stop();
-  for (const { attributes } of spans()) expect(attributes['gen_ai.conversation.id']).toBe('s');
-  const before = spans().length;
-  await runtime.session('s').interrupt();
+  expect(spans().map(({ attributes }) => attributes['gen_ai.conversation.id'])).toEqual(['s', 's']);
+  call.answer('late');
+  await receipt.answer();
   await other.session('other').ask('again');
-  expect(spans()).toHaveLength(before);
+  expect(spans()).toHaveLength(2);
 });
