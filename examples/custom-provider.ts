@@ -30,8 +30,10 @@ const wordCounter: ModelProvider = {
 await using runtime = await open(':memory:', { provider: wordCounter, agents: [agent({ name: 'counter' })] });
 const session = runtime.session('s');
 const receipt = await session.send('one two three');
+let streamed = '';
 for await (const event of session.events({ until: receipt })) {
   if (event.type === 'llm.retry') console.log(`attempt ${event.attempt} failed, the next in ${event.waitMs} ms`);
-  if (event.type === 'text.delta') console.log(event.text.trim());
+  if (event.type === 'text.delta') streamed += event.text;
 }
-console.log(await receipt.answer());
+console.log('streamed:', streamed);
+console.log('answered:', await receipt.answer());

@@ -1,6 +1,6 @@
 /**
- * A service of one's own around a runtime: `POST /chat/<session>` with a text, answered by a stream of the text as it comes. A request may be
- * repeated with the same `Idempotency-Key`; a client that goes away cancels nothing.
+ * A service of one's own around a runtime: `POST /chat/<session>` with a text, answered by what the model says, half-step by half-step. A
+ * request may be repeated with the same `Idempotency-Key` and gets the same answer; a client that goes away cancels nothing.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -33,7 +33,9 @@ async function chat(id: string, request: IncomingMessage, response: ServerRespon
   const gone = new AbortController();
   response.once('close', () => gone.abort());
   for await (const event of session.events({ until: receipt, signal: gone.signal })) {
-    if (event.type === 'text.delta') response.write(event.text);
+    // Durable, so that a request that comes again is told the same; `text.delta` would be sooner, and only live.
+    if (event.type !== 'message.created' || event.message.type !== 'agent_message') continue;
+    if (typeof event.message.content === 'string') response.write(event.message.content);
   }
   response.end();
 }
