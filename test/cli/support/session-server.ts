@@ -1,5 +1,5 @@
-/** The routes of the HTTP interface that `troupe top` asks, over a runtime, on the loopback address. Gone with the test. */
-import { createServer } from 'node:http';
+/** The routes of the HTTP interface that `troupe top` and `troupe tail` ask, over a runtime, on the loopback address. Gone with the test. */
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import type { Runtime } from '../../../src/index.ts';
@@ -26,8 +26,22 @@ export async function sessionServer(runtime: Runtime, token?: string): Promise<S
     if (found === undefined) return [404, { title: 'Not found', detail: 'no such session' }];
     return [200, { ...found, ...(await runtime.session(id).state()) }];
   };
+  const stream = async (id: string, after: number, response: ServerResponse): Promise<void> => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(': here\n\n');
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    for await (const event of runtime.session(id).events({ after, signal: gone.signal })) {
+      response.write(`id: ${event.seq ?? ''}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+    }
+    response.end();
+  };
   const server = createServer((request, response) => {
     asked.push(request.url ?? '');
+    const [, id, after] = /^\/sessions\/([^/]+)\/events\?after=(\d+)/.exec(request.url ?? '') ?? [];
+    if (id !== undefined && token === undefined) {
+      void stream(decodeURIComponent(id), Number(after), response);
+      return;
+    }
     const isAllowed = token === undefined || request.headers.authorization === `Bearer ${token}`;
     const answering = isAllowed
       ? answer(request.url ?? '/')
