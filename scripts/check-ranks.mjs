@@ -27,11 +27,13 @@ const ranks = new Map([
   ['src/runtime', 4],
   ['src/index.ts', 5],
   ['src/server', 6],
+  ['src/otel', 6],
+  ['src/adapters', 6],
   ['src/cli', 6],
 ]);
 /** Outside the order: imports what it likes below the doors; only tests and the command line import it. */
 const testing = 'src/testing';
-const doors = new Set(['src/server', 'src/cli']);
+const doors = new Set(['src/server', 'src/otel', 'src/adapters', 'src/cli']);
 
 /** Imports between folders of one rank. The events are the words in which a session's derivation tells what happened. */
 const sameRankAllowed = [
@@ -49,6 +51,8 @@ const packageOwners = new Map([
   ['@anthropic-ai/sdk', 'src/models/anthropic'],
   ['lmdb', 'src/journal/'],
   ['yaml', 'src/definitions/'],
+  ['@opentelemetry/api', 'src/otel/'],
+  ['@modelcontextprotocol/sdk', 'src/adapters/mcp'],
 ]);
 
 /** Folders without I/O, and the packages they may use. */

@@ -446,3 +446,31 @@ export const GUARDRAILS_MAX = 32;
 export const WAITING_LISTENERS_MAX = 1_024;
 /** Characters of the reason a person gives for a denial: the model reads it. */
 export const APPROVAL_REASON_CHARACTERS_MAX = 10_000;
+/** Sessions in which something is under way that diagnostics follow: as many as readers of events there may be. */
+export const DIAGNOSED_SESSIONS_MAX = 65_536;
+/** Sessions whose agent diagnostics ask for at once, and events that wait for the answers; beyond, the reader waits. */
+export const DIAGNOSED_LOOKUPS_MAX = 256;
+/** Events of one session that wait for its agent to be known: a session has told a dozen by then. */
+export const DIAGNOSED_WAITING_MAX = 1_024;
+/** Messages of one turn, or of one answer, that diagnostics name: what consumes more tells of the first ones. */
+export const DIAGNOSED_MESSAGES_MAX = 100;
+/** UTF-16 units of one content attribute of a span: exporters refuse spans of many megabytes. */
+export const SPAN_CONTENT_CHARACTERS_MAX: number = 32 * 1024;
+/** Levels of nested data a log line tells of: an error's data has two. */
+export const LOGGED_DEPTH_MAX = 6;
+/** Sessions whose loggers are kept: those that had something to say lately. */
+export const SESSION_LOGGERS_MAX = 1_024;
+/** Milliseconds between two looks of `troupe top`: twice what a person reads at. */
+export const TOP_INTERVAL_MS = 1_000;
+/** Sessions `troupe top` asks for and shows at most; more fit no screen. */
+export const TOP_SESSIONS_MAX = 1_000;
+/** Bytes of one answer of a server that `troupe top` reads. */
+export const TOP_ANSWER_BYTES_MAX: number = 16 * 1024 * 1024;
+/** Milliseconds `troupe top` waits for a server. */
+export const TOP_TIMEOUT_MS = 10_000;
+/** Messages one page of an export reads. */
+export const EXPORT_PAGE_MESSAGES = 1_000;
+/** Milliseconds an agent's answer may take until the `send` tool of the MCP server returns a receipt in its place. */
+export const MCP_ANSWER_MS_DEFAULT = 300_000;
+/** Messages the `read` tool of the MCP server returns at most. */
+export const MCP_MESSAGES_MAX = 200;

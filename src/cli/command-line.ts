@@ -5,6 +5,7 @@ import { nearest, readArguments } from './arguments.ts';
 import { benchCommand } from './bench-command.ts';
 import { type Command, EXIT, UsageError } from './command.ts';
 import { doctorCommand } from './doctor-command.ts';
+import { exportCommand } from './export-command.ts';
 import { commandHelp, programHelp } from './help.ts';
 import { inspectCommand } from './inspect-command.ts';
 import { runCommand } from './run-command.ts';
@@ -13,12 +14,15 @@ import { simCommand } from './sim-command.ts';
 import { paintFor, type Surroundings } from './surroundings.ts';
 import { tailCommand } from './tail-command.ts';
 import { printable, printableJson } from './text-layout.ts';
+import { topCommand } from './top-command.ts';
 
 const COMMANDS: readonly Command[] = [
   runCommand,
   inspectCommand,
   tailCommand,
   sendCommand,
+  topCommand,
+  exportCommand,
   doctorCommand,
   benchCommand,
   simCommand,

@@ -2,7 +2,7 @@
  * A runtime put together from checked options and a place: counters, links, event hub, handles. What `open` does once it
  * holds a directory; a simulator does it over ports of its own.
  */
-import type { TroupeError } from '../base/errors.ts';
+import { asError, type TroupeError } from '../base/errors.ts';
 import { shardOf } from '../base/ids.ts';
 import type { DefinitionSource } from '../definitions/definition.ts';
 import { shardDirectory } from '../journal/store-manifest.ts';
@@ -11,16 +11,18 @@ import { isModelProvider } from '../models/provider-check.ts';
 import { isMemoryTool, type MessageMemory, withMemory } from '../tools/built-in/memory-tools.ts';
 import type { AnyTool } from '../tools/tool.ts';
 import { agentSource, toolValues } from './agent.ts';
+import { Diagnostics } from './diagnostics.ts';
 import { EventHub } from './event-hub.ts';
 import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
 import type { HostValues, SystemFunction } from './host-services.ts';
 import { MessageCallbacks } from './message-callbacks.ts';
 import { createMessageMemory } from './message-memory.ts';
 import { MessageSearch } from './message-search.ts';
-import { createCounterMemory } from './metrics.ts';
+import { createCounterMemory, readCounters } from './metrics.ts';
 import type { CheckedOptions } from './options.ts';
-import type { LogLine, ProviderPlan, ShardPlan } from './protocol.ts';
+import type { ProviderPlan, ShardPlan } from './protocol.ts';
 import { createRuntime, type Runtime } from './runtime.ts';
+import { SessionLogs } from './session-logs.ts';
 import { type LinkParts, ShardLink } from './shard-link.ts';
 import { VERSION } from './version.ts';
 
@@ -52,6 +54,7 @@ export async function assembleRuntime(
   definitions?: DefinitionSource,
 ): Promise<Runtime> {
   const links: ShardLink[] = [];
+  const logs = new SessionLogs(checked.logger, checked.provider);
   const hub = new EventHub({
     linkOf: (session) => linkAt(links, shardOf(session, links.length)),
     links: () => links,
@@ -59,7 +62,7 @@ export async function assembleRuntime(
   });
   const callbacks = new MessageCallbacks({
     listen: (session, on) => linkAt(links, shardOf(session, links.length)).listen(session, on),
-    log: (line) => log(checked, line),
+    log: (line) => logs.write(line),
   });
   const search = searchOf(checked, links);
   const values = hostValues(checked, links, search);
@@ -83,7 +86,7 @@ export async function assembleRuntime(
             if (error === undefined) degraded.delete(index);
             else degraded.set(index, error);
           },
-          log: (line) => log(checked, line),
+          log: (line) => logs.write(line),
           said: (note) => callbacks.said(note),
           remind: (event) => hub.remind(event),
           lost: (error) => hub.fail((session) => shardOf(session, place.shards) === index, error),
@@ -91,11 +94,21 @@ export async function assembleRuntime(
       }),
     );
   }
+  const diagnostics = new Diagnostics({
+    events: (options) => hub.all(options),
+    lookUp: (session) => linkAt(links, shardOf(session, links.length)).call('sessions.get', { session }, true),
+    modelOf: modelNames(checked),
+    provider: providerName(checked),
+    commits: () => readCounters(counters),
+    now: () => checked.clock.now(),
+    failed: (error) => logs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
+  });
   await startAll(links);
   return createRuntime({
     links,
     hub,
     callbacks,
+    diagnostics,
     counters,
     agentNames: new Set(checked.agents.map((each) => each.name)),
     defaultAgent: checked.agents[0]?.name ?? 'default',
@@ -153,6 +166,20 @@ function providerPlan(checked: CheckedOptions): ProviderPlan {
   return isModelProvider(provider) ? { kind: 'host', name: provider.name } : { kind: 'data', data: provider };
 }
 
+function providerName({ provider }: CheckedOptions): string {
+  return isModelProvider(provider) ? provider.name : provider.kind;
+}
+
+/** The model of an agent by its name, as the agent catalog of a shard decides it. */
+function modelNames({ agents, settings }: CheckedOptions): (agent: string, isChild: boolean) => string | undefined {
+  const { model, subagentModel } = settings.llm;
+  const names = new Map(agents.map((each) => [each.name, each.model ?? model]));
+  return (agent, isChild) => {
+    const own = names.get(agent);
+    return own !== undefined && isChild ? (subagentModel ?? own) : own;
+  };
+}
+
 /** The search, where an agent may use it. */
 function searchOf(checked: CheckedOptions, links: readonly ShardLink[]): MessageSearch | undefined {
   if (!checked.agents.some((each) => each.tools?.some(isMemoryTool) === true)) return undefined;
@@ -200,9 +227,4 @@ function hostValues(
     systems,
     decisions: { approvals, guardrails },
   };
-}
-
-function log(checked: CheckedOptions, line: LogLine): void {
-  const { level, message, ...fields } = line;
-  checked.logger?.[level](fields, message);
 }

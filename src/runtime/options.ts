@@ -75,9 +75,11 @@ export interface CheckedOptions {
 }
 
 /** What the runtime asks of a logger. */
-export type GuardedLogger = Readonly<
-  Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>
->;
+export interface GuardedLogger
+  extends Readonly<Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>> {
+  /** A logger whose lines all hold these fields; undefined where the logger has no children. */
+  readonly child: (fields: object) => GuardedLogger | undefined;
+}
 
 const count = z.number().int().min(0).max(SHARDS_MAX);
 const bound = z.number().int().positive();
@@ -179,7 +181,7 @@ function providerOf(given: OpenOptions['provider']): ModelProvider | ProviderDat
 /** A logger that fails must not take a turn, or the host, along: what it throws is dropped with the line (F65). */
 function guarded(logger: Logger): GuardedLogger {
   const tell =
-    (level: keyof GuardedLogger) =>
+    (level: 'debug' | 'info' | 'warn' | 'error') =>
     (fields: object, message: string): void => {
       try {
         logger[level](fields, message);
@@ -187,7 +189,15 @@ function guarded(logger: Logger): GuardedLogger {
         // Nobody is left to tell.
       }
     };
-  return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error') };
+  const child = (fields: object): GuardedLogger | undefined => {
+    try {
+      return typeof logger.child === 'function' ? guarded(logger.child(fields)) : undefined;
+    } catch {
+      // Its lines name the session themselves then.
+      return undefined;
+    }
+  };
+  return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error'), child };
 }
 
 /** The members that have a value: one given as `undefined` keeps its default. */

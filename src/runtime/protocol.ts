@@ -272,6 +272,8 @@ export interface LogLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
   readonly session?: string;
+  /** Agent of the session, where it is known. */
+  readonly agent?: string;
   readonly error?: ErrorShape;
   /** Milliseconds of what the line is about. */
   readonly ms?: number;

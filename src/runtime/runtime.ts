@@ -8,6 +8,7 @@ import type { DefinitionSource } from '../definitions/definition.ts';
 import type { SessionEvent, SessionStateName } from '../events/event.ts';
 import type { Durability } from '../journal/journal.ts';
 import { Child } from './child.ts';
+import type { Diagnostics } from './diagnostics.ts';
 import type { AllEventOptions, EventHub } from './event-hub.ts';
 import { Family } from './family.ts';
 import type { MessageCallbacks } from './message-callbacks.ts';
@@ -50,6 +51,7 @@ export interface RuntimeParts {
   readonly links: readonly ShardLink[];
   readonly hub: EventHub;
   readonly callbacks: MessageCallbacks;
+  readonly diagnostics: Diagnostics;
   readonly info: RuntimeInfo;
   readonly counters: readonly SharedArrayBuffer[];
   readonly agentNames: ReadonlySet<string>;
@@ -85,6 +87,7 @@ export class Runtime {
    */
   session(id: string, agent?: string): Session {
     checkSessionId(id);
+    this.#parts.diagnostics.look();
     if (agent !== undefined && !this.#parts.agentNames.has(agent)) {
       throw new ConfigError(`no agent is named ${describeValue(agent)}`, { code: 'unknown_agent', data: { agent } });
     }
@@ -208,9 +211,16 @@ export const killSessionThread: (runtime: Runtime, index: number) => Promise<voi
 
 const linksOf = new WeakMap<Runtime, readonly ShardLink[]>();
 
+/** Publishes diagnostics of this runtime from now on, where somebody listens: for one who subscribed after `open`. */
+export const publishDiagnosticsOf: (runtime: Runtime) => void = (runtime) => diagnosticsOf.get(runtime)?.look();
+
+const diagnosticsOf = new WeakMap<Runtime, Diagnostics>();
+
 /** A runtime over these parts; remembers its links for `killSessionThread`. */
 export function createRuntime(parts: RuntimeParts): Runtime {
   const runtime = new Runtime(parts);
   linksOf.set(runtime, parts.links);
+  diagnosticsOf.set(runtime, parts.diagnostics);
+  parts.diagnostics.begin(runtime);
   return runtime;
 }

@@ -801,7 +801,12 @@ export class Shard {
     for (const actor of touched) {
       this.#drop(actor);
       this.#checkpointer.dropped(actor);
-      this.#logThrown('a session turn failed; the session is read again from its log', thrown, actor.id);
+      this.#logThrown(
+        'a session turn failed; the session is read again from its log',
+        thrown,
+        actor.id,
+        actor.state.agent,
+      );
       const key = this.parts.journal.keyOf(actor.id);
       if (key === undefined) continue;
       this.#interrupted.add(key);
@@ -815,9 +820,10 @@ export class Shard {
     this.#checkDrained();
   }
 
-  #logThrown(message: string, thrown: unknown, session?: string): void {
+  #logThrown(message: string, thrown: unknown, session?: string, agent?: string): void {
     const error = errorShape(thrown);
-    this.parts.host.log({ level: 'error', message, error, ...(session === undefined ? {} : { session }) });
+    const of = { ...(session === undefined ? {} : { session }), ...(agent === undefined ? {} : { agent }) };
+    this.parts.host.log({ level: 'error', message, error, ...of });
   }
 
   /** Forgets an actor whose state is not that of the log. What runs for it is given up. */

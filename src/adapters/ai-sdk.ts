@@ -1,0 +1,173 @@
+/**
+ * Subpath `troupe/ai-sdk`: a turn as a UI message stream of the Vercel AI SDK, as `useChat` and `readUIMessageStream` read it.
+ *
+ * Source of the protocol: the AI SDK's documentation, "Stream Protocols", data stream protocol of version 5 and later. Tools are told as
+ * dynamic ones, since a client need not know them; what is beside the conversation comes as `data-<name>` parts.
+ */
+import { z } from 'zod';
+import { ContentError } from '../base/errors.ts';
+import type { ContentBlock, UserContent } from '../base/messages.ts';
+import type { Session } from '../index.ts';
+import type { Piece } from './turn-story.ts';
+import { eventStream, followTurn, STREAM_HEADERS, type Teller, type TurnSource, TurnStream } from './turn-stream.ts';
+
+export type { TurnSource, TurnStream } from './turn-stream.ts';
+
+/** How a turn is streamed. */
+export interface UiStreamOptions {
+  /** Stops the reading, never the session. */
+  readonly signal?: AbortSignal;
+  /** Id of the assistant's message in the client; default: the receipt's. */
+  readonly messageId?: string;
+  /** Headers to add. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** One chunk of the protocol. */
+export type UiMessageChunk = { readonly type: string } & Readonly<Record<string, unknown>>;
+
+/** What a `useChat` request asks for. */
+export interface ChatInput {
+  /** Id of the chat in the client: a session's id, if the service wants it so. */
+  readonly id: string | undefined;
+  readonly content: UserContent;
+  /** Id of the user's message: a key that makes a repeated request harmless. */
+  readonly key: string | undefined;
+}
+
+const DATA_URL = /^data:([^;,]+);base64,(.*)$/s;
+const partSchema = z.union([
+  z.looseObject({ type: z.literal('text'), text: z.string() }),
+  z.looseObject({ type: z.literal('file'), mediaType: z.string(), url: z.string() }),
+  z.looseObject({ type: z.string() }),
+]);
+const bodySchema = z.looseObject({
+  id: z.string().optional(),
+  messages: z.array(z.looseObject({ id: z.string().optional(), role: z.string(), parts: z.array(partSchema) })).min(1),
+});
+
+/**
+ * The newest user message of a `useChat` request body. Throws `ContentError` for a body of another form, for a conversation that does
+ * not end with the user, and for a file that is no image or PDF in a data URL.
+ */
+export function chatInput(body: unknown): ChatInput {
+  const parsed = bodySchema.safeParse(body);
+  if (!parsed.success) throw new ContentError(`not a chat request: ${z.prettifyError(parsed.error)}`);
+  const message = parsed.data.messages.at(-1);
+  if (message?.role !== 'user') throw new ContentError('the last message of a chat request must be the user’s');
+  const blocks = message.parts.flatMap((part): readonly ContentBlock[] => {
+    if (part.type === 'text') return [{ type: 'text', text: String(part['text']) }];
+    return part.type === 'file' ? [fileBlock(String(part['mediaType']), String(part['url']))] : [];
+  });
+  const [first] = blocks;
+  const content = blocks.length === 1 && first?.type === 'text' ? first.text : blocks;
+  return { id: parsed.data.id, content, key: message.id };
+}
+
+/**
+ * Answers a request with the turn that consumes `source`. A client that goes away cancels nothing; what failed is told in the stream.
+ * Rejects as `session.send` does, where there is something to be sent.
+ */
+export async function uiMessageResponse(
+  session: Session,
+  source: TurnSource,
+  options: UiStreamOptions = {},
+): Promise<Response> {
+  const chunks = await uiMessageChunks(session, source, options);
+  const body = eventStream(chunks, {
+    last: ['[DONE]'],
+    fail: (error) => [JSON.stringify({ type: 'error', errorText: error.message }), '[DONE]'],
+  });
+  return new Response(body, {
+    headers: { ...STREAM_HEADERS, 'x-vercel-ai-ui-message-stream': 'v1', ...options.headers },
+  });
+}
+
+/** The same turn as chunks, for a transport of one's own; `return` stops the reading. Rejects as `session.send` does. */
+export async function uiMessageChunks(
+  session: Session,
+  source: TurnSource,
+  options: UiStreamOptions = {},
+): Promise<TurnStream<UiMessageChunk>> {
+  const { signal } = options;
+  const reading = await followTurn(session, source, signal);
+  const first = { type: 'start', messageId: options.messageId ?? reading.receipt.id };
+  return new TurnStream<UiMessageChunk>(reading, { first, teller: new ChunkTeller(), signal });
+}
+
+/** Opens and closes the parts the protocol wants opened and closed. */
+class ChunkTeller implements Teller<UiMessageChunk> {
+  #open: { readonly kind: 'text' | 'reasoning'; readonly id: string } | undefined;
+  #isStepOpen = false;
+  #parts = 0;
+
+  take(piece: Piece): readonly UiMessageChunk[] {
+    switch (piece.type) {
+      case 'step': {
+        const ended = this.#endStep();
+        this.#isStepOpen = true;
+        return [...ended, { type: 'start-step' }];
+      }
+      case 'text':
+        return this.#delta('text', piece.delta);
+      case 'thinking':
+        return this.#delta('reasoning', piece.delta);
+      case 'break':
+        return this.#endPart();
+      case 'call': {
+        const call = { toolCallId: piece.id, toolName: piece.name, dynamic: true };
+        return [
+          { type: 'tool-input-start', ...call },
+          { type: 'tool-input-available', ...call, input: piece.input },
+        ];
+      }
+      case 'result':
+        return [
+          piece.success
+            ? { type: 'tool-output-available', toolCallId: piece.id, output: piece.text, dynamic: true }
+            : { type: 'tool-output-error', toolCallId: piece.id, errorText: piece.text, dynamic: true },
+        ];
+      case 'note':
+        return [{ type: `data-${piece.name}`, data: piece.data }];
+      case 'end':
+        return [...this.#endStep(), ...ending(piece)];
+    }
+  }
+
+  #delta(kind: 'text' | 'reasoning', delta: string): readonly UiMessageChunk[] {
+    if (this.#open?.kind === kind) return [{ type: `${kind}-delta`, id: this.#open.id, delta }];
+    const ended = this.#endPart();
+    this.#parts += 1;
+    const id = `${kind}-${this.#parts}`;
+    this.#open = { kind, id };
+    return [...ended, { type: `${kind}-start`, id }, { type: `${kind}-delta`, id, delta }];
+  }
+
+  #endPart(): readonly UiMessageChunk[] {
+    const open = this.#open;
+    this.#open = undefined;
+    return open === undefined ? [] : [{ type: `${open.kind}-end`, id: open.id }];
+  }
+
+  #endStep(): readonly UiMessageChunk[] {
+    const ended = this.#endPart();
+    if (!this.#isStepOpen) return ended;
+    this.#isStepOpen = false;
+    return [...ended, { type: 'finish-step' }];
+  }
+}
+
+function ending({ how, turn, usage, error, reason }: Extract<Piece, { type: 'end' }>): readonly UiMessageChunk[] {
+  if (how === 'cancelled') return [{ type: 'abort' }];
+  if (how === 'failed') return [{ type: 'error', errorText: error?.message ?? reason }];
+  return [{ type: 'finish', messageMetadata: { turn, reason, usage } }];
+}
+
+function fileBlock(mediaType: string, url: string): ContentBlock {
+  const [, type, data] = DATA_URL.exec(url) ?? [];
+  if (type === undefined || data === undefined) throw new ContentError('a file of a chat request must be a data URL');
+  const source = { type: 'base64', media_type: mediaType, data };
+  if (mediaType.startsWith('image/')) return { type: 'image', source };
+  if (mediaType === 'application/pdf') return { type: 'document', source };
+  throw new ContentError(`a file of a chat request must be an image or a PDF, got ${JSON.stringify(mediaType)}`);
+}

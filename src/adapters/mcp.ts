@@ -1,0 +1,171 @@
+/**
+ * Subpath `troupe/mcp`: a runtime as an MCP server, so that other agents can use its sessions: `send`, `spawn` and `read`.
+ *
+ * Source of the protocol: https://modelcontextprotocol.io, through its official SDK (`@modelcontextprotocol/sdk`, a peer dependency).
+ * Connect the server to a transport of that SDK.
+ */
+import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
+import { MCP_ANSWER_MS_DEFAULT, MCP_MESSAGES_MAX } from '../base/bounds.ts';
+import { CancelledError, errorShape, InvalidNameError } from '../base/errors.ts';
+import { type Message, textOf } from '../base/messages.ts';
+import type { Receipt, Runtime } from '../index.ts';
+import { orAborted } from '../runtime/session.ts';
+import { VERSION } from '../runtime/version.ts';
+
+/** What other agents may do, and how long they wait. */
+export interface McpOptions {
+  /** Name of the server; default `troupe`. */
+  readonly name?: string;
+  /** Which sessions may be used, by their root's id or their own; default: all. */
+  readonly allows?: (session: string) => boolean;
+  /** Milliseconds `send` and `spawn` wait for an answer until they return without it; default five minutes. */
+  readonly answerTimeoutMs?: number;
+}
+
+const session = z.string().describe('Id of the session');
+const key = z.string().optional().describe('Idempotency key: the same key and content is accepted once');
+const wait = z.boolean().optional().describe('False: return once it is durable, without the answer. Default true');
+
+/**
+ * An MCP server over `runtime`. It owns nothing: closing it leaves the runtime open, and a client that cancels a call stops waiting for
+ * the answer, which the session still gives.
+ */
+export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer {
+  const { name = 'troupe', allows = () => true, answerTimeoutMs = MCP_ANSWER_MS_DEFAULT } = options;
+  const server = new McpServer({ name, version: VERSION });
+  const open = (id: string, agent?: string): ReturnType<Runtime['session']> => {
+    if (!allows(id)) throw new InvalidNameError(`session ${JSON.stringify(id)} may not be used from here`);
+    return runtime.session(id, agent);
+  };
+  const answerOf = (answer: Promise<string>, signal: AbortSignal): Promise<string | undefined> =>
+    withinTime(answer, answerTimeoutMs, signal);
+
+  server.registerTool(
+    'send',
+    {
+      title: 'Send a message to a session',
+      description:
+        'Sends a message to an agent session, made if it does not exist, and returns its answer. A busy session is no error: the message joins its running turn.',
+      inputSchema: {
+        session,
+        content: z.string().describe('What to say'),
+        agent: z.string().optional().describe('What a new session is made of; default: the first agent of the service'),
+        deliver: z
+          .enum(['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject'])
+          .optional()
+          .describe('How it meets a busy session; default ride'),
+        key,
+        wait,
+      },
+    },
+    (given, { signal }) =>
+      told(async () => {
+        const receipt: Receipt = await open(given.session, given.agent).send(given.content, {
+          ...(given.key === undefined ? {} : { key: given.key }),
+          ...(given.deliver === undefined ? {} : { deliver: given.deliver }),
+        });
+        const answer = given.wait === false ? undefined : await answerOf(receipt.answer(), signal);
+        const facts = { session: given.session, receipt: receipt.id, duplicate: receipt.duplicate };
+        return result(answer ?? `accepted as ${receipt.id}; read the session for the answer`, {
+          ...facts,
+          ...(answer === undefined ? {} : { answer }),
+        });
+      }),
+  );
+
+  server.registerTool(
+    'spawn',
+    {
+      title: 'Spawn a sub-agent',
+      description: 'Starts a child of a session with a task of its own, and returns its reply.',
+      inputSchema: {
+        session: session.describe('Id of the parent'),
+        task: z.string().describe('What the child is to do'),
+        agent: z.string().optional().describe('What the child is made of; default: the agent of its parent'),
+        name: z.string().optional().describe('Nickname, unique among its siblings'),
+        key,
+        wait,
+      },
+    },
+    (given, { signal }) =>
+      told(async () => {
+        const { session: parent, task, agent, name: nickname, key: itemKey } = given;
+        const child = await open(parent).spawn(
+          { task, ...(agent === undefined ? {} : { agent }), ...(nickname === undefined ? {} : { name: nickname }) },
+          itemKey === undefined ? {} : { key: itemKey },
+        );
+        const reply = given.wait === false ? undefined : await answerOf(child.reply(), signal);
+        return result(reply ?? `spawned ${child.id} (${child.name}); read it for the reply`, {
+          session: parent,
+          child: child.id,
+          name: child.name,
+          ...(reply === undefined ? {} : { reply }),
+        });
+      }),
+  );
+
+  server.registerTool(
+    'read',
+    {
+      title: 'Read a session',
+      description: 'State and messages of a session, oldest first; `after` goes on behind the last message seen.',
+      inputSchema: {
+        session,
+        after: z.number().int().min(0).optional().describe('Messages after this number; default: from the first one'),
+        limit: z.number().int().min(1).max(MCP_MESSAGES_MAX).optional().describe(`Default ${MCP_MESSAGES_MAX}`),
+      },
+      annotations: { readOnlyHint: true },
+    },
+    (given) =>
+      told(async () => {
+        const { after = 0, limit = MCP_MESSAGES_MAX } = given;
+        const found = open(given.session);
+        const messages = await found.messages({ after, limit });
+        const { state, mailbox } = await found.state();
+        const lines = messages.map(line);
+        return result([`${state}, ${mailbox} waiting`, ...lines].join('\n'), {
+          session: given.session,
+          state,
+          mailbox,
+          messages: messages.map(({ seq, type, content }) => ({ seq, type, text: textOf(content) })),
+        });
+      }),
+  );
+  return server;
+}
+
+/** The answer, or undefined when it takes too long. Rejects with `CancelledError` when the client cancels. */
+async function withinTime(
+  answer: Promise<string>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  try {
+    return await orAborted(answer, AbortSignal.any([timeout, signal]));
+  } catch (error) {
+    if (error instanceof CancelledError && timeout.aborted && error.cause === timeout.reason) return undefined;
+    throw error;
+  }
+}
+
+/** A failure as the protocol wants it: a result the model can read. */
+async function told(run: () => Promise<CallToolResult>): Promise<CallToolResult> {
+  try {
+    return await run();
+  } catch (thrown) {
+    const { code, message, retryable } = errorShape(thrown);
+    const text = `${code}: ${message}${retryable === true ? ' (may be tried again)' : ''}`;
+    return { content: [{ type: 'text', text }], isError: true };
+  }
+}
+
+function result(text: string, structured: Record<string, unknown>): CallToolResult {
+  return { content: [{ type: 'text', text }], structuredContent: structured };
+}
+
+function line({ seq, type, content, toolName }: Message): string {
+  return `#${seq} ${type}${toolName === undefined ? '' : ` ${toolName}`}: ${textOf(content)}`;
+}

@@ -1,0 +1,180 @@
+/**
+ * The turn that consumes one message, told in the few words a chat window needs. Made from a session's events; the adapters put
+ * these words into their protocols. Pure.
+ *
+ * Owns: what of the current answer was told already. Does not own: the session, the reader of its events.
+ *  C1 Nothing is told before the message is promoted: until then the session may be busy with another one's answer.
+ *  C2 The text of an answer is told whole: what its deltas did not bring, its durable message brings. Deltas of a model call that
+ *     began before the reading are left out, as their beginning was not seen.
+ *  C3 A call is told before its result, and each once. The last piece is an `end`, and it is the only one.
+ */
+import type { ErrorShape } from '../base/errors.ts';
+import { type Message, type Pending, textOf, type Usage } from '../base/messages.ts';
+import type { SessionEvent } from '../events/event.ts';
+
+/** One piece of the story. */
+export type Piece =
+  /** A half-step begins: the model is asked, and the tools it calls are run. */
+  | { readonly type: 'step' }
+  | { readonly type: 'text' | 'thinking'; readonly delta: string }
+  /** What follows is no longer the same text. */
+  | { readonly type: 'break' }
+  | { readonly type: 'call'; readonly id: string; readonly name: string; readonly input: unknown }
+  | {
+      readonly type: 'result';
+      readonly id: string;
+      readonly name: string;
+      readonly text: string;
+      readonly success: boolean;
+    }
+  /** Something beside the conversation: `retry`, `child`, `delivery`, `progress`, `approval`, `gap`. */
+  | { readonly type: 'note'; readonly name: string; readonly data: Readonly<Record<string, unknown>> }
+  | {
+      readonly type: 'end';
+      readonly how: 'finished' | 'cancelled' | 'failed';
+      readonly turn?: string;
+      readonly reason: string;
+      readonly usage?: Usage;
+      readonly error?: ErrorShape;
+    };
+
+/** See the head of the file. */
+export class TurnStory {
+  readonly #pendingId: number;
+  readonly #readFrom: number;
+  /** The model call under way began after the reading did. */
+  #isWhole = false;
+  #isPromoted = false;
+  #isOver = false;
+  /** Text told of the current answer. */
+  #told = '';
+  readonly #calls = new Map<string, string>();
+  readonly #answered = new Set<string>();
+
+  /** `pendingId`: that of the receipt of the message. `readFrom`: the newest event there was when live events began to flow. */
+  constructor(pendingId: number, readFrom = 0) {
+    this.#pendingId = pendingId;
+    this.#readFrom = readFrom;
+  }
+
+  /** The end was told. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** What the next event adds. Events come in the order of the session, none twice. */
+  take(event: SessionEvent): readonly Piece[] {
+    if (this.#isOver) return [];
+    if (!this.#isPromoted) return this.#await(event);
+    switch (event.type) {
+      case 'session.state':
+        return event.state === 'awaiting' && event.phase === undefined ? this.#step(event) : [];
+      case 'text.delta':
+        if (!this.#isWhole || event.text === '') return [];
+        this.#told += event.text;
+        return [{ type: 'text', delta: event.text }];
+      case 'thinking.delta':
+        return !this.#isWhole || event.text === '' ? [] : [{ type: 'thinking', delta: event.text }];
+      case 'message.created':
+        return this.#logged(event.message);
+      case 'pending.created':
+        return this.#result(event.pending);
+      case 'llm.retry': {
+        this.#told = '';
+        this.#began(event);
+        const { attempt, waitMs, status } = event;
+        return [{ type: 'break' }, note('retry', { attempt, waitMs, ...(status === undefined ? {} : { status }) })];
+      }
+      case 'tool.progress':
+        return [note('progress', { toolUseId: event.toolUseId, data: event.data })];
+      case 'child.spawned':
+        return [note('child', { child: event.child, name: event.name ?? '', state: 'spawned' })];
+      case 'child.exited':
+        return [note('child', { child: event.child, name: event.name ?? '', state: event.reason })];
+      case 'gap':
+        return [note('gap', { from: event.from, to: event.to })];
+      case 'turn.finished': {
+        const { turn, reason, usage } = event;
+        return this.#end({ type: 'end', how: reason === 'cancelled' ? 'cancelled' : 'finished', turn, reason, usage });
+      }
+      case 'turn.failed': {
+        const { turn, error } = event;
+        return this.#end({ type: 'end', how: 'failed', turn, reason: error.code, error });
+      }
+      default:
+        return [];
+    }
+  }
+
+  /** The events ended. An `end` if none was told: the session was deleted, or the runtime closed. */
+  finish(): readonly Piece[] {
+    return this.#isOver ? [] : this.#end({ type: 'end', how: 'cancelled', reason: 'closed' });
+  }
+
+  #await(event: SessionEvent): readonly Piece[] {
+    if (event.type !== 'pending.removed' || event.pendingId !== this.#pendingId) return [];
+    if (event.reason !== 'promoted') return this.#end({ type: 'end', how: 'cancelled', reason: event.reason });
+    this.#isPromoted = true;
+    this.#began(event);
+    return [{ type: 'step' }];
+  }
+
+  /** A model call began with this event. */
+  #began({ seq }: SessionEvent): void {
+    this.#isWhole = seq === undefined || seq > this.#readFrom;
+  }
+
+  #step(event: SessionEvent): readonly Piece[] {
+    this.#told = '';
+    this.#began(event);
+    return [{ type: 'break' }, { type: 'step' }];
+  }
+
+  #logged(message: Message): readonly Piece[] {
+    const { type, source, toolUseId } = message;
+    if (type === 'agent_message') return this.#rest(textOf(message.content));
+    if (toolUseId === undefined) return [];
+    if (source !== undefined && source.type !== 'tool') {
+      if (type !== 'tool_response') return [];
+      return [note('delivery', { from: source.type, name: source.name ?? '', text: textOf(message.content) })];
+    }
+    if (type === 'tool_call') {
+      const name = message.toolName ?? '';
+      this.#calls.set(toolUseId, name);
+      return [{ type: 'break' }, { type: 'call', id: toolUseId, name, input: message.input ?? {} }];
+    }
+    return this.#result({ toolUseId, content: message.content, success: message.success ?? true });
+  }
+
+  /** What the deltas did not bring of an answer's text (C2). */
+  #rest(text: string): readonly Piece[] {
+    const told = this.#told;
+    this.#told = '';
+    if (text.startsWith(told)) {
+      const delta = text.slice(told.length);
+      return delta === '' ? [{ type: 'break' }] : [{ type: 'text', delta }, { type: 'break' }];
+    }
+    // Something in the middle was missed: the whole text follows as one of its own.
+    return [{ type: 'break' }, { type: 'text', delta: text }, { type: 'break' }];
+  }
+
+  #result({
+    toolUseId,
+    content,
+    success = true,
+  }: Pick<Pending, 'toolUseId' | 'content' | 'success'>): readonly Piece[] {
+    const name = toolUseId === undefined ? undefined : this.#calls.get(toolUseId);
+    if (toolUseId === undefined || name === undefined || this.#answered.has(toolUseId)) return [];
+    this.#answered.add(toolUseId);
+    return [{ type: 'result', id: toolUseId, name, text: textOf(content), success }];
+  }
+
+  #end(end: Extract<Piece, { readonly type: 'end' }>): readonly Piece[] {
+    this.#isOver = true;
+    return [{ type: 'break' }, end];
+  }
+}
+
+function note(name: string, data: Readonly<Record<string, unknown>>): Piece {
+  return { type: 'note', name, data };
+}

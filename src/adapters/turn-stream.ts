@@ -1,0 +1,172 @@
+/**
+ * What the adapters that answer a browser share: a turn followed from its message on, in a protocol's own words.
+ *
+ * Owns: one reader of a session's events. Does not own: the session, the turn.
+ *  D1 The events are read before the message is sent, so that no delta of its answer is missed.
+ *  D2 The reader is closed with the stream: at the end of the turn, by `return`, by the signal, by a failure.
+ *  D3 Closing it cancels nothing: the session goes on.
+ */
+import { asError } from '../base/errors.ts';
+import type { UserContent } from '../base/messages.ts';
+import type { SessionEvent } from '../events/event.ts';
+import { Receipt, type SendOptions, type Session } from '../index.ts';
+import { type Piece, TurnStory } from './turn-story.ts';
+
+/** What an adapter follows: a message that was accepted, or one to be sent. */
+export type TurnSource = Receipt | UserContent | ({ readonly content: UserContent } & SendOptions);
+
+/** Puts the story of a turn into the words of a protocol. */
+export interface Teller<T> {
+  take(piece: Piece): readonly T[];
+}
+
+/** A turn that is being read. */
+interface Reading {
+  readonly receipt: Receipt;
+  readonly events: AsyncIterableIterator<SessionEvent>;
+  /** Newest event when live events began to flow. */
+  readonly readFrom: number;
+}
+
+/** The words of a protocol, one by one. `return` stops the reading. */
+export class TurnStream<T> implements AsyncIterableIterator<T, undefined> {
+  readonly receipt: Receipt;
+  readonly #events: AsyncIterableIterator<SessionEvent>;
+  readonly #story: TurnStory;
+  readonly #teller: Teller<T>;
+  readonly #signal: AbortSignal | undefined;
+  #waiting: T[];
+  #isOver = false;
+
+  constructor(
+    { receipt, events, readFrom }: Reading,
+    parts: { readonly first: T; readonly teller: Teller<T>; readonly signal: AbortSignal | undefined },
+  ) {
+    this.receipt = receipt;
+    this.#events = events;
+    this.#story = new TurnStory(receipt.pendingId, readFrom);
+    this.#teller = parts.teller;
+    this.#signal = parts.signal;
+    this.#waiting = [parts.first];
+  }
+
+  /** The next word. Rejects, once, where the events cannot be read. */
+  async next(): Promise<IteratorResult<T, undefined>> {
+    for (;;) {
+      const word = this.#waiting.shift();
+      if (word !== undefined) return { done: false, value: word };
+      if (this.#isOver) return { done: true, value: undefined };
+      await this.#read();
+    }
+  }
+
+  async return(): Promise<IteratorResult<T, undefined>> {
+    this.#isOver = true;
+    this.#waiting = [];
+    await this.#events.return?.();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async #read(): Promise<void> {
+    try {
+      const { done, value } = await this.#events.next();
+      if (this.#isOver) return;
+      const isEnd = done === true;
+      if (isEnd && this.#signal?.aborted === true) {
+        this.#isOver = true;
+        return;
+      }
+      const pieces = isEnd ? this.#story.finish() : this.#story.take(value);
+      for (const piece of pieces) this.#waiting.push(...this.#teller.take(piece));
+      if (!this.#story.isOver) return;
+      this.#isOver = true;
+      await this.#events.return?.();
+    } catch (error) {
+      this.#isOver = true;
+      throw error;
+    }
+  }
+}
+
+/** Reads from a receipt on, or sends and reads. Rejects as `session.send` does; nothing is read then. */
+export async function followTurn(session: Session, source: TurnSource, signal?: AbortSignal): Promise<Reading> {
+  if (source instanceof Receipt) return followReceipt(session, source, signal);
+  const { content, options } = messageOf(source);
+  const { seq: after } = await session.state();
+  const events = session.events({ after, ...(signal === undefined ? {} : { signal }) });
+  try {
+    const { seq: readFrom } = await session.state();
+    const receipt = await session.send(content, options);
+    if (receipt.seq > after) return { receipt, events, readFrom };
+    // Accepted before: its turn may have begun, or be over.
+    await events.return?.();
+    return await followReceipt(session, receipt, signal);
+  } catch (error) {
+    await events.return?.();
+    throw error;
+  }
+}
+
+async function followReceipt(session: Session, receipt: Receipt, signal: AbortSignal | undefined): Promise<Reading> {
+  const events = session.events({
+    after: Math.max(0, receipt.seq - 1),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  try {
+    const { seq: readFrom } = await session.state();
+    return { receipt, events, readFrom };
+  } catch (error) {
+    await events.return?.();
+    throw error;
+  }
+}
+
+function messageOf(source: Exclude<TurnSource, Receipt>): {
+  readonly content: UserContent;
+  readonly options: SendOptions;
+} {
+  if (typeof source === 'string' || !('content' in source)) return { content: source, options: {} };
+  const { content, ...options } = source;
+  return { content, options };
+}
+
+/** Server-sent events of a protocol's words. `last`: texts behind them; `fail`: in their place when the reading fails. */
+export function eventStream<T>(
+  words: TurnStream<T>,
+  ends: { readonly last: readonly string[]; readonly fail: (error: Error) => readonly string[] },
+): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const end = (texts: readonly string[]): void => {
+        for (const text of texts) controller.enqueue(encoder.encode(sse(text)));
+        controller.close();
+      };
+      try {
+        const { done, value } = await words.next();
+        if (done === true) end(ends.last);
+        else controller.enqueue(encoder.encode(sse(JSON.stringify(value))));
+      } catch (thrown) {
+        end(ends.fail(asError(thrown)));
+      }
+    },
+    async cancel() {
+      await words.return();
+    },
+  });
+}
+
+/** Headers of every such answer. */
+export const STREAM_HEADERS: Readonly<Record<string, string>> = Object.freeze({
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
+});
+
+function sse(data: string): string {
+  return `data: ${data}\n\n`;
+}

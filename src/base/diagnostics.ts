@@ -1,0 +1,164 @@
+/**
+ * What the runtime publishes through `node:diagnostics_channel`, on the host thread: the names of the channels and the shape of
+ * each message. Without a subscriber nothing is watched and nothing is built.
+ *
+ * An operation has two messages, `start` and `end`, that name the same thing; an operation whose start was not seen has none. A
+ * message is plain data but for `runtime`, and must not be changed: its parts belong to the runtime's own events.
+ */
+import { type Channel, channel } from 'node:diagnostics_channel';
+import type { ErrorShape } from './errors.ts';
+import type { ContentBlock, Message, PendingType, Usage } from './messages.ts';
+
+/** Names of the channels, for `diagnostics_channel.subscribe(name, listener)`. */
+export const DIAGNOSTICS_CHANNELS = {
+  turn: 'troupe:turn',
+  modelCall: 'troupe:model-call',
+  tool: 'troupe:tool',
+  spawn: 'troupe:spawn',
+  mailbox: 'troupe:mailbox',
+  commit: 'troupe:commit',
+} as const;
+
+/** What every message holds. */
+interface OfRuntime {
+  /** The `Runtime` it is about, for a process that has more than one. */
+  readonly runtime: object;
+  /** Epoch ms at which it happened, by the clock of the runtime. */
+  readonly at: number;
+}
+
+/** What is known of a session; the optional parts are missing where it was deleted before it could be asked. */
+export interface SessionFacts {
+  readonly session: string;
+  readonly agent?: string;
+  readonly parent?: string;
+  /** What the agent's requests name. */
+  readonly model?: string;
+  /** Name of the model provider: `anthropic`, `scripted`, `module`, or what a provider value calls itself. */
+  readonly provider: string;
+}
+
+interface OfSession extends OfRuntime, SessionFacts {}
+
+/** A turn: from idle to idle. */
+export type TurnDiagnostics = OfSession &
+  (
+    | { readonly phase: 'start' }
+    | {
+        readonly phase: 'end';
+        readonly ms: number;
+        /** Name of the turn in events; missing when its end was not seen. */
+        readonly turn?: string;
+        /** The stop reason of its last answer, `cancelled`, `failed`, or `unseen` when events were lost. */
+        readonly reason: string;
+        readonly usage?: Usage;
+        readonly error?: ErrorShape;
+        readonly modelCalls: number;
+        readonly toolCalls: number;
+        /** The users' messages it consumed, oldest first. */
+        readonly messages: readonly Message[];
+      }
+  );
+
+/** One attempt of a model call. */
+export type ModelCallDiagnostics = OfSession &
+  (
+    | { readonly phase: 'start'; readonly attempt: number }
+    | {
+        readonly phase: 'end';
+        readonly attempt: number;
+        readonly ms: number;
+        /** Milliseconds until the first text or thought; missing when the answer was not streamed. */
+        readonly firstChunkMs?: number;
+        readonly usage?: Usage;
+        /** Why the model stopped, or `cancelled`; missing when the attempt failed. */
+        readonly stop?: string;
+        /** HTTP status of a failed attempt. */
+        readonly status?: number;
+        /** It failed and is not tried again. */
+        readonly error?: ErrorShape;
+        /** It failed and is tried again after so many milliseconds. */
+        readonly retryAfterMs?: number;
+        /** The messages of the answer. */
+        readonly answer: readonly Message[];
+      }
+  );
+
+/** One tool call, from its start to its durable result. */
+export type ToolDiagnostics = OfSession & { readonly toolUseId: string; readonly toolName: string } & (
+    | { readonly phase: 'start'; readonly input?: unknown }
+    | {
+        readonly phase: 'end';
+        /** What the tool took, where it was measured; else from its start to its result. */
+        readonly ms: number;
+        readonly success: boolean;
+        readonly result?: string | readonly ContentBlock[];
+      }
+  );
+
+/** A child, from its birth to its exit. `session` is the parent. */
+export type SpawnDiagnostics = OfSession & { readonly child: string; readonly name?: string } & (
+    | { readonly phase: 'start' }
+    | { readonly phase: 'end'; readonly reason: string }
+  );
+
+/** An entry of a mailbox, from its acceptance until it leaves. */
+export type MailboxDiagnostics = OfSession & { readonly pendingId: number; readonly type: PendingType } & (
+    | { readonly phase: 'start' }
+    | {
+        readonly phase: 'end';
+        readonly waitMs: number;
+        readonly reason: 'promoted' | 'recalled' | 'dropped' | 'unseen';
+      }
+  );
+
+/** Flushes since the last message of this channel; told where a turn ends, one message for many flushes. */
+export interface CommitDiagnostics extends OfRuntime {
+  readonly flushes: number;
+  /** Turns of actors those flushes made durable. */
+  readonly turns: number;
+}
+
+/** The message of each channel. */
+export interface DiagnosticsMessages {
+  readonly turn: TurnDiagnostics;
+  readonly modelCall: ModelCallDiagnostics;
+  readonly tool: ToolDiagnostics;
+  readonly spawn: SpawnDiagnostics;
+  readonly mailbox: MailboxDiagnostics;
+  readonly commit: CommitDiagnostics;
+}
+
+/** A channel's short name. */
+export type DiagnosticsName = keyof DiagnosticsMessages;
+
+const CHANNELS: Readonly<Record<DiagnosticsName, Channel>> = Object.freeze({
+  turn: channel(DIAGNOSTICS_CHANNELS.turn),
+  modelCall: channel(DIAGNOSTICS_CHANNELS.modelCall),
+  tool: channel(DIAGNOSTICS_CHANNELS.tool),
+  spawn: channel(DIAGNOSTICS_CHANNELS.spawn),
+  mailbox: channel(DIAGNOSTICS_CHANNELS.mailbox),
+  commit: channel(DIAGNOSTICS_CHANNELS.commit),
+});
+
+/** True when somebody subscribed to this channel in this thread. */
+export function isSubscribed(name: DiagnosticsName): boolean {
+  return CHANNELS[name].hasSubscribers;
+}
+
+/** True when somebody subscribed to any channel in this thread. Costs six property reads. */
+export function isDiagnosed(): boolean {
+  return (
+    CHANNELS.turn.hasSubscribers ||
+    CHANNELS.modelCall.hasSubscribers ||
+    CHANNELS.tool.hasSubscribers ||
+    CHANNELS.spawn.hasSubscribers ||
+    CHANNELS.mailbox.hasSubscribers ||
+    CHANNELS.commit.hasSubscribers
+  );
+}
+
+/** Publishes a message. What a subscriber throws becomes an uncaught exception of its own, as Node has it: nothing here fails. */
+export function publishDiagnostics<N extends DiagnosticsName>(name: N, message: DiagnosticsMessages[N]): void {
+  CHANNELS[name].publish(message);
+}

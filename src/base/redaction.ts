@@ -1,0 +1,47 @@
+/** Secrets cut out of what is logged: by the name of a field, by the look of a value, and by what is known to be one. Pure. */
+import { LOGGED_DEPTH_MAX } from './bounds.ts';
+import { isRecord } from './json.ts';
+
+/** What stands in the place of a secret. */
+export const REDACTED = '[redacted]';
+
+/** Fields whose value is a secret whatever it looks like; compared without case, hyphens and underscores. */
+const SECRET_FIELDS: ReadonlySet<string> = new Set([
+  ...['apikey', 'xapikey', 'authtoken', 'authorization', 'proxyauthorization', 'password', 'secret', 'cookie'],
+  ...['setcookie', 'accesstoken', 'refreshtoken', 'clientsecret', 'privatekey'],
+]);
+/** Values that look like keys: vendors' prefixed keys, bearer and basic credentials, signed tokens, a key in an address. */
+const SECRET_LOOKS: readonly RegExp[] = [
+  /\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}/g,
+  /\b(?:gh[pousr]_|github_pat_|xox[abprs]-|AKIA|AIza)[A-Za-z0-9_-]{12,}/g,
+  /\b(?<=(?:Bearer|Basic) )[A-Za-z0-9._~+/=-]{8,}/gi,
+  /\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*/g,
+  /(?<=[?&](?:api[_-]?key|access[_-]?token|token|key)=)[^&\s"']+/gi,
+];
+
+/** A text without secrets. `secrets`: texts known to be some, the longest first. */
+export function redactText(text: string, secrets: readonly string[]): string {
+  let redacted = text;
+  for (const secret of secrets) if (secret !== '') redacted = redacted.replaceAll(secret, REDACTED);
+  for (const look of SECRET_LOOKS) redacted = redacted.replace(look, REDACTED);
+  return redacted;
+}
+
+/** A copy of plain data without secrets, keys of objects included. What is nested too deep is left out. */
+export function redactData(value: unknown, secrets: readonly string[], depth = 0): unknown {
+  if (typeof value === 'string') return redactText(value, secrets);
+  if (typeof value !== 'object' || value === null) return value;
+  if (depth >= LOGGED_DEPTH_MAX) return '[deeper]';
+  if (Array.isArray(value)) return value.map((item) => redactData(item, secrets, depth + 1));
+  if (!isRecord(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [
+      redactText(name, secrets),
+      isSecretField(name) && item !== undefined && item !== null ? REDACTED : redactData(item, secrets, depth + 1),
+    ]),
+  );
+}
+
+function isSecretField(name: string): boolean {
+  return SECRET_FIELDS.has(name.replace(/[-_]/g, '').toLowerCase());
+}

@@ -1,0 +1,98 @@
+/** `troupe export`: the messages of a session, one JSON object a line, from the log. Starts nothing. */
+import { randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
+import { access, rename, rm, writeFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { EXPORT_PAGE_MESSAGES } from '../base/bounds.ts';
+import type { Message } from '../base/messages.ts';
+import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { unknownSession } from './inspect-command.ts';
+import { DATA_OPTION, dataDirectory, requireStore, shownPath } from './store-directory.ts';
+import { readStore, type StoredSessions } from './stored-sessions.ts';
+import type { Surroundings } from './surroundings.ts';
+import { counted, printableJson } from './text-layout.ts';
+
+/** See the head of the file. */
+export const exportCommand: Command = {
+  name: 'export',
+  summary: 'Write the messages of a session as JSON lines',
+  positionals: [{ name: 'session', required: true, help: 'Session whose messages to write' }],
+  options: {
+    data: DATA_OPTION,
+    out: { kind: 'text', value: 'FILE', help: 'File to make (default: stdout)' },
+    force: { kind: 'flag', help: 'Replace a file that is there' },
+    json: { kind: 'flag', help: 'With --out: print one JSON object about what was written' },
+  },
+  details: [
+    'A line is a message as `session.messages()` tells it, oldest first, those that have left the window included. A file appears whole or not at all.',
+    'Reads the log only. Refuses while a process has the directory open.',
+  ],
+  run,
+};
+
+async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
+  const data = dataDirectory(given, surroundings);
+  await requireStore(data);
+  const { stdout } = surroundings;
+  const id = given.positional('session') ?? '';
+  const out = given.text('out');
+  if (out === undefined && given.flag('force')) throw new UsageError('--force is for --out');
+  const file = out === undefined ? undefined : resolve(surroundings.directory, out);
+  if (file !== undefined && !given.flag('force')) await requireFree(file, out ?? '');
+  const messages = await readStore(data, (sessions) => {
+    if (sessions.session(id) === undefined) throw unknownSession(id, data, surroundings);
+    return messagesOf(sessions, id);
+  });
+  const lines = messages.map((message) => `${printableJson(message)}\n`);
+  if (file === undefined) {
+    for (const line of lines) stdout.write(line);
+    return EXIT.ok;
+  }
+  await writeWhole(file, lines.join(''));
+  const shown = shownPath(file, surroundings);
+  stdout.write(
+    given.flag('json')
+      ? `${printableJson({ session: id, messages: messages.length, file })}\n`
+      : `${counted(messages.length, 'message')} of ${id} written to ${shown}\n`,
+  );
+  return EXIT.ok;
+}
+
+/** All messages the log has of a session: what its durable events made, changed and removed. */
+function messagesOf(sessions: StoredSessions, id: string): readonly Message[] {
+  const found = new Map<number, Message>();
+  let after = 0;
+  for (;;) {
+    const events = sessions.events(id, { after, limit: EXPORT_PAGE_MESSAGES });
+    for (const event of events) {
+      if (event.type === 'message.created' || event.type === 'message.updated') {
+        found.set(event.message.seq, event.message);
+      } else if (event.type === 'message.removed') found.delete(event.messageSeq);
+    }
+    const last = events.at(-1)?.seq ?? after;
+    if (last <= after) return [...found.values()].sort((a, b) => a.seq - b.seq);
+    after = last;
+  }
+}
+
+async function requireFree(file: string, given: string): Promise<void> {
+  const isThere = await access(file, constants.F_OK).then(
+    () => true,
+    () => false,
+  );
+  if (isThere) throw new UsageError(`--out ${given} is there already; --force replaces it`);
+}
+
+/** Beside it first, then in its place: nobody finds half of it. */
+async function writeWhole(file: string, text: string): Promise<void> {
+  const part = `${file}.${randomUUID().slice(0, 8)}.part`;
+  try {
+    await writeFile(part, text, { flag: 'wx' });
+    await rename(part, file);
+  } catch (error) {
+    await rm(part, { force: true });
+    throw new UsageError(`--out ${file} cannot be written: ${error instanceof Error ? error.message : String(error)}`, {
+      cause: error,
+    });
+  }
+}

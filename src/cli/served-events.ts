@@ -1,0 +1,89 @@
+/** The durable events of a session as a running server tells them (`GET /sessions/:id/events`). */
+import { z } from 'zod';
+import { TOP_ANSWER_BYTES_MAX, TOP_TIMEOUT_MS } from '../base/bounds.ts';
+import type { SessionEvent } from '../events/event.ts';
+import { UsageError } from './command.ts';
+
+/** What is read of a session. */
+export interface ServedEvents {
+  readonly url: string;
+  readonly token: string | undefined;
+  readonly session: string;
+  /** Events after this number. */
+  readonly after: number;
+  /** Aborted: the iteration ends. */
+  readonly signal: AbortSignal;
+}
+
+const eventSchema = z.looseObject({
+  session: z.string(),
+  at: z.number(),
+  seq: z.number().int().optional(),
+  type: z.string(),
+});
+const snapshotSchema = z.looseObject({ seq: z.number().int() });
+
+/** Durable events the session has now. Throws `UsageError` for an address that is none and a session that is not there. */
+export async function servedSeq(wanted: ServedEvents): Promise<number> {
+  const response = await ask(wanted, '', 'application/json', AbortSignal.timeout(TOP_TIMEOUT_MS));
+  const parsed = snapshotSchema.safeParse(await response.json());
+  if (!parsed.success) throw new Error(`${wanted.url} answered something unexpected; is it a troupe server?`);
+  return parsed.data.seq;
+}
+
+/** Events in their order, until the server ends the stream or the signal fires. Rejects for a stream that is none. */
+export async function* servedEvents(wanted: ServedEvents): AsyncGenerator<SessionEvent, undefined> {
+  const { after, signal } = wanted;
+  try {
+    const path = `/events?after=${after}&mode=debug&deltas=false`;
+    const response = await ask(wanted, path, 'text/event-stream', signal);
+    const decoder = new TextDecoder();
+    let text = '';
+    for await (const piece of response.body ?? []) {
+      text += decoder.decode(piece as Uint8Array, { stream: true });
+      const blocks = text.split('\n\n');
+      text = blocks.pop() ?? '';
+      if (text.length > TOP_ANSWER_BYTES_MAX) throw new Error(`an event of ${wanted.url} is too long`);
+      for (const block of blocks) {
+        const event = eventOf(block);
+        if (event?.seq !== undefined) yield event;
+      }
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+  return undefined;
+}
+
+/** The event of one block; undefined for a comment, which is how a server shows that it lives. */
+function eventOf(block: string): SessionEvent | undefined {
+  const data = block
+    .split('\n')
+    .flatMap((line) => (line.startsWith('data:') ? [line.slice('data:'.length).trimStart()] : []))
+    .join('\n');
+  if (data === '') return undefined;
+  const parsed = eventSchema.safeParse(JSON.parse(data));
+  if (!parsed.success) throw new Error('the server told something that is no event of a session');
+  return parsed.data as SessionEvent;
+}
+
+async function ask(
+  { url, token, session }: ServedEvents,
+  rest: string,
+  accept: string,
+  signal: AbortSignal,
+): Promise<Response> {
+  const isAddress = URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
+  if (!isAddress) throw new UsageError(`--url must be an http or https address, got ${JSON.stringify(url)}`);
+  const base = url.endsWith('/') ? url : `${url}/`;
+  const response = await fetch(`${base}sessions/${encodeURIComponent(session)}${rest}`, {
+    headers: { accept, ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) },
+    signal,
+  }).catch((cause: unknown) => {
+    throw new Error(`${url} does not answer`, { cause });
+  });
+  if (response.ok) return response;
+  await response.body?.cancel();
+  if (response.status === 404) throw new UsageError(`<session> ${JSON.stringify(session)} is not at ${url}`);
+  throw new Error(`${url} answered ${response.status}`);
+}

@@ -1,0 +1,80 @@
+/**
+ * Subpath `troupe/otel`: traces and metrics of a runtime, by the GenAI conventions of OpenTelemetry. Needs `@opentelemetry/api`, and
+ * for anything to be exported an SDK of the embedder's choice.
+ */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { type MeterProvider, metrics, type TracerProvider, trace } from '@opentelemetry/api';
+import { DIAGNOSTICS_CHANNELS, type DiagnosticsMessages, type DiagnosticsName } from '../base/diagnostics.ts';
+import type { Runtime } from '../index.ts';
+import { publishDiagnosticsOf } from '../runtime/runtime.ts';
+import { VERSION } from '../runtime/version.ts';
+import { SCOPE, STABILITY_VARIABLE, wantsFormerNames } from './conventions.ts';
+import { MeterTeller } from './meters.ts';
+import { SpanTeller } from './spans.ts';
+
+export { CONVENTIONS_COMMIT } from './conventions.ts';
+
+/** How a runtime is instrumented. */
+export interface InstrumentOptions {
+  /** Default: the global one. */
+  readonly tracerProvider?: TracerProvider;
+  /** Default: the global one. */
+  readonly meterProvider?: MeterProvider;
+  /** Messages, tool inputs and tool results as attributes of spans. Default false: they may hold what must not leave. */
+  readonly captureContent?: boolean;
+}
+
+/** An instrumentation that is on. */
+export interface Instrumentation {
+  /** Ends the spans that are open and listens no more. Safe to call again. */
+  stop(): void;
+}
+
+/**
+ * Tells traces and metrics of what `runtime` does from now on, until `stop`. Call it right behind `open`: a turn that is under way
+ * is told from its next half-step on. Runs on the host thread, on the events the runtime tells there.
+ *
+ * `OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental` leaves out the attribute names of version 1.36 (`gen_ai.system`),
+ * which are set beside the newest ones otherwise.
+ */
+export function instrument(runtime: Runtime, options: InstrumentOptions = {}): Instrumentation {
+  const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;
+  const spans = new SpanTeller({
+    tracer: tracerProvider.getTracer(SCOPE, VERSION),
+    hasContent: options.captureContent === true,
+    hasFormerNames: wantsFormerNames(process.env[STABILITY_VARIABLE]),
+  });
+  const meters = new MeterTeller(meterProvider.getMeter(SCOPE, VERSION), () => runtime.metrics());
+  const stops: (() => void)[] = [];
+  const listen = <N extends DiagnosticsName>(name: N, take: (message: DiagnosticsMessages[N]) => void): void => {
+    const listener = (published: unknown): void => {
+      const message = published as DiagnosticsMessages[N];
+      if (message.runtime === runtime) take(message);
+    };
+    subscribe(DIAGNOSTICS_CHANNELS[name], listener);
+    stops.push(() => unsubscribe(DIAGNOSTICS_CHANNELS[name], listener));
+  };
+  listen('turn', (message) => {
+    meters.turn(message);
+    spans.turn(message);
+  });
+  listen('modelCall', (message) => {
+    meters.modelCall(message);
+    spans.modelCall(message);
+  });
+  listen('tool', (message) => {
+    meters.tool(message);
+    spans.tool(message);
+  });
+  listen('spawn', (message) => spans.spawn(message));
+  listen('mailbox', (message) => meters.mailbox(message));
+  listen('commit', (message) => meters.commit(message));
+  publishDiagnosticsOf(runtime);
+  return {
+    stop: () => {
+      for (const stop of stops.splice(0)) stop();
+      spans.stop();
+      meters.stop();
+    },
+  };
+}

@@ -1,0 +1,390 @@
+/**
+ * From the events of sessions to the operations they are parts of: turns, model calls, tools, children, waits in a mailbox.
+ *
+ * Owns: what is under way in the sessions whose events it was given. Does not own: where events come from, who listens.
+ *  G1 An end is told after its start, once. Of a turn that had begun before the first event seen, only what follows its next
+ *     half-step is told.
+ *  G2 A hole in a session's durable events ends what is under way in it as `unseen`.
+ *  G3 A session in which nothing is under way is not held; of too many, the one held longest is let go.
+ */
+import { DIAGNOSED_MESSAGES_MAX, DIAGNOSED_SESSIONS_MAX } from '../base/bounds.ts';
+import { isSubscribed, publishDiagnostics, type SessionFacts } from '../base/diagnostics.ts';
+import type { ErrorShape } from '../base/errors.ts';
+import type { Message, Pending, Usage } from '../base/messages.ts';
+import type { SessionEvent } from '../events/event.ts';
+
+type EventOf<T extends SessionEvent['type']> = Extract<SessionEvent, { readonly type: T }>;
+
+interface Turn {
+  readonly at: number;
+  modelCalls: number;
+  toolCalls: number;
+  readonly messages: readonly Message[];
+}
+
+interface Call {
+  readonly at: number;
+  readonly attempt: number;
+  firstChunkAt?: number;
+}
+
+interface OpenTool {
+  readonly at: number;
+  readonly toolName: string;
+}
+
+/** What is under way in one session. */
+interface Followed {
+  facts: SessionFacts;
+  /** Newest durable event seen. */
+  seq: number;
+  turn: Turn | undefined;
+  call: Call | undefined;
+  /** The attempt that starts next, and when; it has no event of its own. */
+  next: { readonly at: number; readonly attempt: number } | undefined;
+  /** The answer of `call`, until it is known why the model stopped. */
+  answer: Message[];
+  answeredAt: number;
+  usage: Usage | undefined;
+  /** Inputs of calls the model asked for, until they start. */
+  readonly inputs: Map<string, unknown>;
+  readonly tools: Map<string, OpenTool>;
+  readonly pending: Map<number, Pending>;
+  readonly children: Set<string>;
+  /** Users' messages the next turn, or this one, consumes. */
+  messages: Message[];
+}
+
+/** See the head of the file. Host thread; publishes synchronously. */
+export class DiagnosticsTracker {
+  readonly #runtime: object;
+  readonly #sessions = new Map<string, Followed>();
+  readonly #turnEnded: (at: number) => void;
+
+  /** `turnEnded`: called behind each end of a turn. */
+  constructor(runtime: object, turnEnded: (at: number) => void) {
+    this.#runtime = runtime;
+    this.#turnEnded = turnEnded;
+  }
+
+  /** Sessions in which something is under way. */
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  /** Takes the next event of a session. Never throws. */
+  take(event: SessionEvent, facts: SessionFacts): void {
+    let session = this.#sessions.get(event.session);
+    if (event.type === 'gap') {
+      if (session !== undefined) this.#lose(session, event.at);
+      return;
+    }
+    if (session === undefined) {
+      session = followed(facts);
+      this.#sessions.set(event.session, session);
+    } else if (event.seq !== undefined && session.seq > 0) {
+      if (event.seq <= session.seq) return;
+      if (event.seq > session.seq + 1) {
+        this.#lose(session, event.at);
+        session = followed(facts);
+        this.#sessions.set(event.session, session);
+      }
+    }
+    if (event.seq !== undefined) session.seq = event.seq;
+    this.#follow(session, event);
+    if (isQuiet(session)) this.#sessions.delete(event.session);
+    else if (this.#sessions.size > DIAGNOSED_SESSIONS_MAX) this.#loseOldest(event.at);
+  }
+
+  /** Nothing more will be seen: what is under way ends as `unseen`. */
+  end(at: number): void {
+    for (const session of this.#sessions.values()) this.#lose(session, at);
+  }
+
+  #follow(session: Followed, event: SessionEvent): void {
+    switch (event.type) {
+      case 'pending.created':
+        this.#accepted(session, event);
+        break;
+      case 'pending.removed':
+        this.#left(session, event);
+        break;
+      case 'session.state':
+        this.#entered(session, event);
+        break;
+      case 'message.created':
+        this.#logged(session, event.message, event.at);
+        break;
+      case 'text.delta':
+      case 'thinking.delta': {
+        const call = this.#openCall(session, event.at);
+        if (call !== undefined) call.firstChunkAt ??= event.at;
+        break;
+      }
+      case 'llm.retry': {
+        this.#openCall(session, event.at);
+        const { attempt, waitMs, status } = event;
+        this.#endCall(session, event.at, { retryAfterMs: waitMs, ...(status === undefined ? {} : { status }) });
+        session.next = { at: event.at + waitMs, attempt: attempt + 1 };
+        break;
+      }
+      case 'tool.started':
+        this.#toolStarted(session, event);
+        break;
+      case 'tool.finished':
+        this.#toolFinished(session, event);
+        break;
+      case 'turn.finished':
+        this.#endTurn(session, event.at, { reason: event.reason, turn: event.turn, usage: event.usage });
+        break;
+      case 'turn.failed':
+        this.#endTurn(session, event.at, { reason: 'failed', turn: event.turn, error: event.error });
+        break;
+      case 'child.spawned':
+        this.#spawned(session, event);
+        break;
+      case 'child.exited':
+        this.#exited(session, event);
+        break;
+      default:
+        break;
+    }
+  }
+
+  #accepted(session: Followed, event: EventOf<'pending.created'>): void {
+    const { id, type } = event.pending;
+    session.pending.set(id, event.pending);
+    if (!isSubscribed('mailbox')) return;
+    publishDiagnostics('mailbox', { ...this.#of(session.facts, event.at), pendingId: id, type, phase: 'start' });
+  }
+
+  #left(session: Followed, event: EventOf<'pending.removed'>): void {
+    this.#leave(session, event.pendingId, event.reason, event.at);
+  }
+
+  #leave(
+    session: Followed,
+    pendingId: number,
+    reason: EventOf<'pending.removed'>['reason'] | 'unseen',
+    at: number,
+  ): void {
+    const entry = session.pending.get(pendingId);
+    if (!session.pending.delete(pendingId) || entry === undefined || !isSubscribed('mailbox')) return;
+    publishDiagnostics('mailbox', {
+      ...this.#of(session.facts, at),
+      pendingId,
+      type: entry.type,
+      phase: 'end',
+      waitMs: at - entry.at,
+      reason,
+    });
+  }
+
+  #entered(session: Followed, { state, phase, at }: EventOf<'session.state'>): void {
+    if (phase !== undefined) return;
+    if (state === 'executing') this.#endCall(session, at, { stop: 'tool_use' });
+    if (state !== 'awaiting') return;
+    if (session.turn === undefined) {
+      session.turn = { at, modelCalls: 0, toolCalls: 0, messages: session.messages };
+      if (isSubscribed('turn')) publishDiagnostics('turn', { ...this.#of(session.facts, at), phase: 'start' });
+    }
+    // Told again after `resume`, a state begins nothing.
+    if (session.call === undefined) session.next ??= { at, attempt: 1 };
+    if (session.next?.attempt === 1) this.#openCall(session, at);
+  }
+
+  #logged(session: Followed, message: Message, at: number): void {
+    if (message.type === 'user_message') {
+      if (session.messages.length < DIAGNOSED_MESSAGES_MAX) session.messages.push(message);
+      return;
+    }
+    const isAnswer = message.type === 'agent_message' || (message.type === 'tool_call' && message.source === undefined);
+    if (!isAnswer || session.turn === undefined) return;
+    if (message.toolUseId !== undefined) session.inputs.set(message.toolUseId, message.input);
+    if (message.usage !== undefined) {
+      this.#openCall(session, at);
+      session.usage = message.usage;
+      session.answeredAt = at;
+    }
+    if (session.call !== undefined && session.answer.length < DIAGNOSED_MESSAGES_MAX) session.answer.push(message);
+  }
+
+  /** The attempt under way, begun if it has not been; undefined outside a turn that is followed. */
+  #openCall(session: Followed, at: number): Call | undefined {
+    // Something of a call behind an answer, without a change of state between: the answer paused the turn.
+    if (session.call !== undefined && session.answer.length > 0) {
+      this.#endCall(session, session.answeredAt, { stop: 'pause_turn' });
+      session.next = { at: session.answeredAt, attempt: 1 };
+    }
+    const { turn, next } = session;
+    if (session.call !== undefined || turn === undefined || next === undefined) return session.call;
+    session.next = undefined;
+    const call: Call = { at: Math.min(next.at, at), attempt: next.attempt };
+    session.call = call;
+    turn.modelCalls += 1;
+    if (isSubscribed('modelCall')) {
+      const { attempt } = call;
+      publishDiagnostics('modelCall', { ...this.#of(session.facts, call.at), phase: 'start', attempt });
+    }
+    return call;
+  }
+
+  #endCall(
+    session: Followed,
+    at: number,
+    how: {
+      readonly stop?: string;
+      readonly status?: number;
+      readonly error?: ErrorShape;
+      readonly retryAfterMs?: number;
+    },
+  ): void {
+    const { call, usage, answer } = session;
+    if (call === undefined) return;
+    const endedAt = answer.length > 0 ? session.answeredAt : at;
+    session.call = undefined;
+    session.answer = [];
+    session.usage = undefined;
+    if (!isSubscribed('modelCall')) return;
+    const { attempt, firstChunkAt } = call;
+    publishDiagnostics('modelCall', {
+      ...this.#of(session.facts, endedAt),
+      ...how,
+      ...(usage === undefined ? {} : { usage }),
+      ...(firstChunkAt === undefined ? {} : { firstChunkMs: firstChunkAt - call.at }),
+      phase: 'end',
+      attempt,
+      ms: endedAt - call.at,
+      answer,
+    });
+  }
+
+  #toolStarted(session: Followed, { toolUseId, toolName, at }: EventOf<'tool.started'>): void {
+    const input = session.inputs.get(toolUseId);
+    session.inputs.delete(toolUseId);
+    if (session.turn === undefined) return;
+    session.turn.toolCalls += 1;
+    session.tools.set(toolUseId, { at, toolName });
+    if (!isSubscribed('tool')) return;
+    publishDiagnostics('tool', { ...this.#of(session.facts, at), toolUseId, toolName, phase: 'start', input });
+  }
+
+  #toolFinished(session: Followed, event: EventOf<'tool.finished'>): void {
+    const { toolUseId, success, at, ms } = event;
+    const content = this.#resultOf(session, toolUseId);
+    this.#endTool(session, toolUseId, { at, success, ...(ms === undefined ? {} : { ms }), ...content });
+  }
+
+  /** The result is the newest tool response that waits: the event of its acceptance comes right before. */
+  #resultOf(session: Followed, toolUseId: string): { readonly result?: Pending['content'] } {
+    for (const entry of session.pending.values()) {
+      if (entry.toolUseId === toolUseId) return { result: entry.content };
+    }
+    return {};
+  }
+
+  #endTool(
+    session: Followed,
+    toolUseId: string,
+    how: {
+      readonly at: number;
+      readonly success: boolean;
+      readonly ms?: number;
+      readonly result?: Pending['content'];
+    },
+  ): void {
+    const tool = session.tools.get(toolUseId);
+    if (!session.tools.delete(toolUseId) || tool === undefined || !isSubscribed('tool')) return;
+    const { at, success, ms = at - tool.at, result } = how;
+    publishDiagnostics('tool', {
+      ...this.#of(session.facts, at),
+      ...(result === undefined ? {} : { result }),
+      toolUseId,
+      toolName: tool.toolName,
+      phase: 'end',
+      ms,
+      success,
+    });
+  }
+
+  #endTurn(
+    session: Followed,
+    at: number,
+    how: { readonly reason: string; readonly turn?: string; readonly usage?: Usage; readonly error?: ErrorShape },
+  ): void {
+    const { turn } = session;
+    const { error, reason } = how;
+    // An attempt that waits for its time has not begun, and will not.
+    if (session.next !== undefined && session.next.at > at) session.next = undefined;
+    if (session.call === undefined) this.#openCall(session, at);
+    this.#endCall(session, at, error === undefined || session.answer.length > 0 ? { stop: reason } : { error });
+    for (const id of [...session.tools.keys()]) this.#endTool(session, id, { at, success: false });
+    session.turn = undefined;
+    session.next = undefined;
+    session.messages = [];
+    session.inputs.clear();
+    if (turn === undefined) return;
+    if (isSubscribed('turn')) {
+      const { modelCalls, toolCalls, messages } = turn;
+      const counts = { modelCalls, toolCalls, messages } as const;
+      publishDiagnostics('turn', { ...this.#of(session.facts, at), ...how, ...counts, phase: 'end', ms: at - turn.at });
+    }
+    this.#turnEnded(at);
+  }
+
+  #spawned(session: Followed, { child, name, at }: EventOf<'child.spawned'>): void {
+    session.children.add(child);
+    if (!isSubscribed('spawn')) return;
+    const named = name === undefined ? {} : { name };
+    publishDiagnostics('spawn', { ...this.#of(session.facts, at), ...named, child, phase: 'start' });
+  }
+
+  #exited(
+    session: Followed,
+    { child, name, reason, at }: Pick<EventOf<'child.exited'>, 'child' | 'name' | 'reason' | 'at'>,
+  ): void {
+    if (!session.children.delete(child) || !isSubscribed('spawn')) return;
+    const named = name === undefined ? {} : { name };
+    publishDiagnostics('spawn', { ...this.#of(session.facts, at), ...named, child, phase: 'end', reason });
+  }
+
+  #loseOldest(at: number): void {
+    for (const session of this.#sessions.values()) {
+      this.#lose(session, at);
+      return;
+    }
+  }
+
+  #lose(session: Followed, at: number): void {
+    this.#endTurn(session, at, { reason: 'unseen' });
+    for (const id of [...session.pending.keys()]) this.#leave(session, id, 'unseen', at);
+    for (const child of [...session.children]) this.#exited(session, { child, reason: 'unseen', at });
+    this.#sessions.delete(session.facts.session);
+  }
+
+  #of(facts: SessionFacts, at: number): SessionFacts & { readonly runtime: object; readonly at: number } {
+    return { runtime: this.#runtime, at, ...facts };
+  }
+}
+
+function followed(facts: SessionFacts): Followed {
+  return {
+    facts,
+    seq: 0,
+    turn: undefined,
+    call: undefined,
+    next: undefined,
+    answer: [],
+    answeredAt: 0,
+    usage: undefined,
+    inputs: new Map(),
+    tools: new Map(),
+    pending: new Map(),
+    children: new Set(),
+    messages: [],
+  };
+}
+
+function isQuiet({ turn, pending, children, messages }: Followed): boolean {
+  return turn === undefined && pending.size === 0 && children.size === 0 && messages.length === 0;
+}

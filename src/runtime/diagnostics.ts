@@ -1,0 +1,161 @@
+/**
+ * Reads the events of all sessions while somebody listens on a channel of `base/diagnostics.ts`, and has them published there.
+ *
+ * Owns: its reader of all events, what is known of the sessions it reads of. Does not own: what is under way in them (the
+ * tracker), the channels. Host thread.
+ *  H1 Without a subscriber nothing is watched: a look costs six property reads.
+ *  H2 An event waits until the agent of its session is known: events of one session keep their order, and a birth is told before
+ *     what the child does. Other orders between two sessions are as loose as a look-up takes.
+ *  H3 What falls behind loses events, which ends what was under way in their sessions as `unseen`; nobody is held up.
+ */
+import { DIAGNOSED_LOOKUPS_MAX, DIAGNOSED_SESSIONS_MAX, DIAGNOSED_WAITING_MAX } from '../base/bounds.ts';
+import { isDiagnosed, isSubscribed, publishDiagnostics, type SessionFacts } from '../base/diagnostics.ts';
+import type { SessionEvent } from '../events/event.ts';
+import { RecentMap } from '../models/recent-map.ts';
+import { DiagnosticsTracker } from './diagnostics-tracker.ts';
+import type { AllEventOptions } from './event-hub.ts';
+import type { SessionSummary } from './protocol.ts';
+
+/** What diagnostics stand on. */
+export interface DiagnosticsParts {
+  /** Reads the events of all sessions. */
+  readonly events: (options: AllEventOptions) => AsyncIterableIterator<SessionEvent>;
+  /** Undefined for a session that is gone. May reject. */
+  readonly lookUp: (session: string) => Promise<SessionSummary | undefined>;
+  /** The model an agent's requests name; undefined for an agent that is not defined. */
+  readonly modelOf: (agent: string, isChild: boolean) => string | undefined;
+  readonly provider: string;
+  readonly commits: () => { readonly flushes: number; readonly journalTurns: number };
+  readonly now: () => number;
+  readonly failed: (error: unknown) => void;
+}
+
+interface LookUp {
+  readonly waiting: SessionEvent[];
+  readonly done: Promise<void>;
+}
+
+/** See the head of the file. */
+export class Diagnostics {
+  readonly #parts: DiagnosticsParts;
+  readonly #facts = new RecentMap<SessionFacts>(DIAGNOSED_SESSIONS_MAX);
+  readonly #lookUps = new Map<string, LookUp>();
+  #runtime: object = this;
+  #isReading = false;
+  #isClosed = false;
+  #told = { flushes: 0, journalTurns: 0 };
+
+  constructor(parts: DiagnosticsParts) {
+    this.#parts = parts;
+  }
+
+  /** Names the runtime in the messages; reads at once where somebody listens already. */
+  begin(runtime: object): void {
+    this.#runtime = runtime;
+    this.look();
+  }
+
+  /** Begins to read where somebody listens and nobody reads. Never throws. */
+  look(): void {
+    if (this.#isReading || this.#isClosed || !isDiagnosed()) return;
+    this.#isReading = true;
+    void this.#read();
+  }
+
+  async #read(): Promise<void> {
+    const tracker = new DiagnosticsTracker(this.#runtime, (at) => this.#tellCommits(at));
+    const { flushes, journalTurns } = this.#parts.commits();
+    this.#told = { flushes, journalTurns };
+    let isWanted = true;
+    let isRetried = false;
+    try {
+      const events = this.#parts.events({
+        // Taken where it is seen: what needs no waiting costs no turn of the loop.
+        filter: (event) => {
+          isWanted = isDiagnosed();
+          isRetried = true;
+          return !isWanted || !this.#take(event, tracker);
+        },
+      });
+      for await (const event of events) {
+        if (!isWanted) break;
+        while (!this.#take(event, tracker)) await this.#oneKnown(event.session);
+      }
+      // Ended by itself: the runtime is closed.
+      if (isWanted) this.#isClosed = true;
+    } catch (error) {
+      this.#parts.failed(error);
+    }
+    await Promise.all([...this.#lookUps.values()].map(({ done }) => done));
+    tracker.end(this.#parts.now());
+    this.#isReading = false;
+    // Somebody may have come meanwhile, or the reader fell behind. One that read nothing waits for the next look.
+    if (isRetried) this.look();
+  }
+
+  /** False when the event cannot be taken yet. */
+  #take(event: SessionEvent, tracker: DiagnosticsTracker): boolean {
+    const { session } = event;
+    const facts = this.#facts.get(session);
+    const lookUp = this.#lookUps.get(session);
+    if (lookUp !== undefined) {
+      if (lookUp.waiting.length >= DIAGNOSED_WAITING_MAX) return false;
+      lookUp.waiting.push(event);
+      return true;
+    }
+    if (facts !== undefined) {
+      tracker.take(event, facts);
+      return true;
+    }
+    if (this.#lookUps.size >= DIAGNOSED_LOOKUPS_MAX) return false;
+    const waiting = [event];
+    this.#lookUps.set(session, { waiting, done: this.#learn(session, waiting, tracker) });
+    return true;
+  }
+
+  async #learn(session: string, waiting: readonly SessionEvent[], tracker: DiagnosticsTracker): Promise<void> {
+    const { lookUp, modelOf, provider } = this.#parts;
+    // A session that cannot be asked for is gone, or the runtime closes: its messages say less.
+    const found = await lookUp(session).catch(() => undefined);
+    const facts = found === undefined ? { session, provider } : factsOf(found, provider, modelOf);
+    if (found !== undefined) this.#facts.put(session, facts);
+    this.#lookUps.delete(session);
+    for (const event of waiting) tracker.take(event, facts);
+  }
+
+  /** Resolves when the session is known, or, where too many are asked for, another one. */
+  async #oneKnown(session: string): Promise<void> {
+    const own = this.#lookUps.get(session);
+    if (own !== undefined) return own.done;
+    for (const { done } of this.#lookUps.values()) return done;
+  }
+
+  #tellCommits(at: number): void {
+    if (!isSubscribed('commit')) return;
+    const { flushes, journalTurns } = this.#parts.commits();
+    const before = this.#told;
+    if (flushes === before.flushes) return;
+    this.#told = { flushes, journalTurns };
+    publishDiagnostics('commit', {
+      runtime: this.#runtime,
+      at,
+      flushes: flushes - before.flushes,
+      turns: journalTurns - before.journalTurns,
+    });
+  }
+}
+
+function factsOf(
+  { id, agent, parent }: SessionSummary,
+  provider: string,
+  modelOf: DiagnosticsParts['modelOf'],
+): SessionFacts {
+  const model = modelOf(agent, parent !== undefined);
+  return {
+    session: id,
+    agent,
+    provider,
+    ...(parent === undefined ? {} : { parent }),
+    ...(model === undefined ? {} : { model }),
+  };
+}

@@ -1,0 +1,150 @@
+/**
+ * Goal: a turn as an AG-UI run. Method: real runtimes with a scripted model; each event is parsed by the schemas of `@ag-ui/core`, and what
+ * is opened must be closed before the run ends.
+ */
+import { EventSchema } from '@ag-ui/core/schemas';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { type AgUiEvent, agUiEvents, agUiInput, agUiResponse } from '../../src/adapters/ag-ui.ts';
+import { agent, type OpenOptions, type Runtime, type Session, tool } from '../../src/index.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import { eventually, gatedModel, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+const add = tool({
+  name: 'add',
+  description: 'Adds.',
+  input: z.object({ a: z.number(), b: z.number() }),
+  effect: 'pure',
+  run: ({ a, b }) => a + b,
+});
+const calculator = agent({ name: 'calculator', tools: [add] });
+
+/** The events of one response, each as the protocol's schema reads it. */
+async function eventsOf(response: Response): Promise<readonly AgUiEvent[]> {
+  const lines = (await response.text()).split('\n\n').filter((text) => text !== '');
+  return lines.map((text) => {
+    expect(text.startsWith('data: ')).toBe(true);
+    const sent = JSON.parse(text.slice('data: '.length)) as AgUiEvent;
+    // Nothing is dropped or filled in on the way.
+    expect(EventSchema.parse(sent)).toMatchObject(sent);
+    return sent;
+  });
+}
+
+async function runOf(
+  options: OpenOptions,
+  content: string,
+): Promise<{ readonly runtime: Runtime; readonly events: readonly AgUiEvent[] }> {
+  const runtime = await kit.open(options);
+  return { runtime, events: await eventsOf(await agUiResponse(runtime.session('s'), content)) };
+}
+
+/** What the protocol wants: the run first and last, steps, messages and calls closed inside it. */
+function checkNesting(events: readonly AgUiEvent[]): void {
+  const open = new Set<string>();
+  const pairs = [
+    'STEP_STARTED STEP_FINISHED stepName',
+    'TEXT_MESSAGE_START TEXT_MESSAGE_END messageId',
+    'REASONING_START REASONING_END messageId',
+    'REASONING_MESSAGE_START REASONING_MESSAGE_END messageId',
+    'TOOL_CALL_START TOOL_CALL_END toolCallId',
+  ];
+  for (const event of events) {
+    for (const pair of pairs) {
+      const [start = '', end = '', key = ''] = pair.split(' ');
+      const name = `${start} ${String(event[key])}`;
+      if (event.type === start) expect(open.has(name) ? name : undefined).toBeUndefined();
+      if (event.type === start) open.add(name);
+      if (event.type === end) expect(open.delete(name), name).toBe(true);
+    }
+  }
+  expect([...open]).toEqual([]);
+  expect(events[0]?.type).toBe('RUN_STARTED');
+  const ends = events.filter(({ type }) => type === 'RUN_FINISHED' || type === 'RUN_ERROR');
+  expect(ends).toEqual([events.at(-1)]);
+}
+
+describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
+  test('text, thinking, a tool and its result are one run', async () => {
+    const { events } = await runOf(
+      {
+        threads,
+        agents: [calculator],
+        provider: scripted([
+          { thinking: 'hm', text: 'I add.', toolUse: { name: 'add', input: { a: 1, b: 2 } } },
+          'Three.',
+        ]),
+      },
+      '1 + 2?',
+    );
+    checkNesting(events);
+    const text = (type: string): string =>
+      events
+        .filter((event) => event.type === type)
+        .map(({ delta }) => delta)
+        .join('');
+    expect(text('TEXT_MESSAGE_CONTENT')).toBe('I add.Three.');
+    expect(text('REASONING_MESSAGE_CONTENT')).toBe('hm');
+    expect(JSON.parse(text('TOOL_CALL_ARGS'))).toEqual({ a: 1, b: 2 });
+    const call = events.find(({ type }) => type === 'TOOL_CALL_START');
+    expect(call).toMatchObject({ toolCallName: 'add' });
+    expect(events.find(({ type }) => type === 'TOOL_CALL_RESULT')).toMatchObject({
+      toolCallId: call?.['toolCallId'],
+      content: '3',
+    });
+    expect(events.filter(({ type }) => type === 'STEP_STARTED')).toHaveLength(2);
+    expect(events[0]).toMatchObject({ threadId: 's' });
+    expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED', threadId: 's', runId: events[0]?.['runId'] });
+  });
+});
+
+test('a turn that fails is a RUN_ERROR with its code', async () => {
+  const { events } = await runOf({ provider: scripted([{ error: { status: 400, message: 'bad request' } }]) }, 'hi');
+  checkNesting(events);
+  expect(events.at(-1)).toMatchObject({ type: 'RUN_ERROR', code: 'model_invalid_request' });
+});
+
+test('a call that is tried again is told beside the conversation', async () => {
+  const provider = scripted([{ error: { status: 529, retryAfterMs: 1 } }, 'ok']);
+  const { events } = await runOf({ provider }, 'hi');
+  checkNesting(events);
+  expect(events).toContainEqual(expect.objectContaining({ type: 'CUSTOM', name: 'troupe.retry' }));
+});
+
+test('an interrupted turn ends the run; a client that goes away does not', async () => {
+  const model = gatedModel();
+  const runtime = await kit.open({ provider: model.provider });
+  const session: Session = runtime.session('s');
+  const response = await agUiResponse(session, 'hi', { threadId: 't', runId: 'r' });
+  await model.next();
+  await session.interrupt();
+  const events = await eventsOf(response);
+  checkNesting(events);
+  expect(events[0]).toEqual({ type: 'RUN_STARTED', threadId: 't', runId: 'r' });
+  expect(events.at(-1)).toMatchObject({ type: 'RUN_FINISHED', outcome: { type: 'cancelled' } });
+
+  const left = await agUiResponse(session, 'again');
+  const call = await model.next();
+  await left.body?.cancel();
+  call.answer('still here');
+  await eventually(async () => (await session.messages()).at(-1)?.content === 'still here');
+});
+
+test('what keeps a message from being sent rejects before anything is streamed', async () => {
+  const runtime = await kit.open({ provider: scripted(['ok']) });
+  await expect(agUiEvents(runtime.session('s'), ' ')).rejects.toMatchObject({ code: 'content' });
+});
+
+test('the newest user message of a run request is its input', () => {
+  const messages = [
+    { id: 'a', role: 'user', content: 'first' },
+    { id: 'b', role: 'assistant', content: 'yes' },
+    { id: 'c', role: 'user', content: [{ type: 'text', text: 'second' }] },
+  ];
+  const body = { threadId: 't', runId: 'r', state: {}, messages, tools: [], context: [], forwardedProps: {} };
+  expect(agUiInput(body)).toEqual({ threadId: 't', runId: 'r', content: 'second', key: 'c' });
+  for (const bad of [undefined, { ...body, runId: '' }, { ...body, messages: messages.slice(0, 2) }]) {
+    expect(() => agUiInput(bad)).toThrow(expect.objectContaining({ code: 'content' }));
+  }
+});

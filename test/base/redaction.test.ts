@@ -1,0 +1,67 @@
+/** Goal: what looks like a secret, or is known as one, is in no text that is logged; what is none stays readable. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { REDACTED, redactData, redactText } from '../../src/base/redaction.ts';
+
+describe('texts', () => {
+  test.each([
+    ['an Anthropic key', 'key sk-ant-api03-abcDEF123456_-xyz is bad', 'key [redacted] is bad'],
+    ['a bearer token', 'Authorization: Bearer abcdef123456', 'Authorization: Bearer [redacted]'],
+    ['a token of GitHub', 'with ghp_abcdefghijkl123456', 'with [redacted]'],
+    ['a signed token', 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl', '[redacted]'],
+    ['a key in an address', 'GET http://x/v1?api_key=abc123&a=1', 'GET http://x/v1?api_key=[redacted]&a=1'],
+  ])('%s is cut out', (_name, text, expected) => {
+    expect(redactText(text, [])).toBe(expected);
+  });
+
+  test.each([
+    'the task-force asked for more',
+    'risk-assessment of the desk-bound',
+    'a bearer of bad news',
+    'token limit reached',
+  ])('%j stays', (text) => {
+    expect(redactText(text, [])).toBe(text);
+  });
+
+  test('a known secret is in no text, wherever it stands', () => {
+    fc.assert(
+      fc.property(fc.string({ minLength: 6 }), fc.string(), fc.string(), (secret, before, after) => {
+        fc.pre(!REDACTED.includes(secret) && !(before + REDACTED + after).includes(secret));
+        expect(redactText(`${before}${secret}${after}`, [secret])).not.toContain(secret);
+      }),
+    );
+  });
+});
+
+describe('data', () => {
+  test('fields with the name of a secret are cut out whatever they hold, however they are written', () => {
+    const data = {
+      apiKey: 'a',
+      api_key: 'b',
+      'X-Api-Key': 'c',
+      headers: { Authorization: 'd' },
+      list: [{ authToken: 5 }],
+    };
+    expect(redactData(data, [])).toEqual({
+      apiKey: REDACTED,
+      api_key: REDACTED,
+      'X-Api-Key': REDACTED,
+      headers: { Authorization: REDACTED },
+      list: [{ authToken: REDACTED }],
+    });
+  });
+
+  test('other values stay, the given data is not changed, and what is nested without end is cut', () => {
+    const data = { ms: 5, ok: true, none: null, tokens: 7, error: { name: 'E', code: 'internal' } };
+    const copy = structuredClone(data);
+    expect(redactData(data, ['secret'])).toEqual(copy);
+    expect(data).toEqual(copy);
+    let deep: unknown = 'bottom secret';
+    for (let level = 0; level < 1_000; level += 1) deep = { deep };
+    expect(JSON.stringify(redactData(deep, ['secret']))).toContain('[deeper]');
+  });
+
+  test('a secret in a name is cut out as well', () => {
+    expect(JSON.stringify(redactData({ 'my-secret-value': 1 }, ['my-secret-value']))).not.toContain('my-secret-value');
+  });
+});

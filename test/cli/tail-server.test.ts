@@ -1,0 +1,63 @@
+/** Goal: `tail --url` prints what a running server tells of a session: what there is, and with --follow what comes. */
+import { expect, test } from 'vitest';
+import { runCommandLine } from '../../src/cli/command-line.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import { eventually, history, runtimeKit } from '../support/runtime-kit.ts';
+import { sessionServer } from './support/session-server.ts';
+import { command, testSurroundings } from './support/surroundings.ts';
+
+const kit = runtimeKit();
+
+test('prints the durable events there are, from a number on, and ends', async () => {
+  const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'ok' }) });
+  const { url } = await sessionServer(runtime);
+  await runtime.session('s').ask('hi');
+  const events = await history(runtime.session('s'));
+  const all = await command(['tail', 's', '--url', url, '--after', '0', '--json'], '/');
+  expect(all.code, all.stderr).toBe(0);
+  const parsed = all.stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as unknown);
+  expect(parsed).toEqual(events);
+  const two = await command(['tail', 's', '--url', url, '--after', '2', '--limit', '2'], '/');
+  expect(two.stdout.split('\n').map((line) => Number(line.slice(0, 6)))).toEqual([3, 4, 0]);
+  expect(await command(['tail', 's', '--url', url, '--after', String(events.length)], '/')).toMatchObject({
+    code: 0,
+    stdout: '',
+  });
+});
+
+test('--follow goes on with what happens until it is stopped', async () => {
+  const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'ok' }) });
+  const { url } = await sessionServer(runtime);
+  await runtime.session('s').ask('hi');
+  const surroundings = testSurroundings('/');
+  const running = runCommandLine(['tail', 's', '--url', url, '--follow', '--json'], surroundings);
+  const text = surroundings.stdout.text;
+  await eventually(() => text().includes('turn.finished'));
+  await runtime.session('s').ask('and again');
+  await eventually(() => text().includes('and again') && text().includes('turn-2'));
+  surroundings.signal('SIGINT');
+  expect(await running).toBe(130);
+  expect(surroundings.handlers()).toBe(0);
+  const seqs = text()
+    .trimEnd()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { readonly seq: number }).seq);
+  expect(seqs).toEqual(seqs.map((_, index) => index + 1));
+});
+
+test('names what cannot be', async () => {
+  const runtime = await kit.open({ provider: scripted({ rules: [], otherwise: 'ok' }) });
+  const { url } = await sessionServer(runtime);
+  for (const line of [
+    ['nobody', '--url', url],
+    ['s', '--follow'],
+    ['s', '--url', url, '--data', '.'],
+    ['s', '--url', 'x'],
+  ]) {
+    expect((await command(['tail', ...line], '/')).code, line.join(' ')).toBe(2);
+  }
+  expect((await command(['tail', 's', '--url', 'http://127.0.0.1:1'], '/')).code).toBe(1);
+});

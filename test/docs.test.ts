@@ -1,0 +1,99 @@
+/**
+ * Goal: what the pages of `docs/` show is true. Method: the TypeScript blocks of a page are one program, compiled against the built package and
+ * run; its output is what the page's text blocks say, in order. Links lead somewhere, and every error code is told of.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ErrorCode } from '../src/index.ts';
+import { compilePrograms, type Programs } from './support/package-programs.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const docs = join(root, 'docs');
+const pages = readdirSync(docs).filter((name) => name.endsWith('.md'));
+const texts = new Map(pages.map((page) => [page, readFileSync(join(docs, page), 'utf8')]));
+
+function blocks(text: string, language: string): readonly string[] {
+  return [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(
+    (match) => match[1] ?? '',
+  );
+}
+
+const programs = new Map(
+  [...texts].flatMap(([page, text]) => {
+    const code = blocks(text, 'ts');
+    return code.length === 0 ? [] : [[page.replace('.md', ''), code.join('\n')] as const];
+  }),
+);
+let compiled: Programs;
+
+beforeAll(async () => {
+  compiled = await compilePrograms(Object.fromEntries(programs));
+}, 60_000);
+afterAll(() => compiled?.remove());
+
+describe('a page shows what its program prints', () => {
+  it.each([...programs.keys()])(
+    '%s',
+    async (name) => {
+      const expected = blocks(texts.get(`${name}.md`) ?? '', 'text').join('');
+      expect(expected).not.toBe('');
+      expect(await compiled.run(name)).toBe(expected);
+    },
+    60_000,
+  );
+});
+
+it('no page holds a block that nobody runs', () => {
+  for (const [page, text] of texts) {
+    const languages = [...text.matchAll(/^```(\w+)$/gm)].map((match) => match[1]);
+    expect(
+      languages.filter((language) => language !== 'ts' && language !== 'text'),
+      page,
+    ).toEqual([]);
+  }
+});
+
+it('links lead to files that are there, and llms.txt names every page', () => {
+  const index = readFileSync(join(docs, 'llms.txt'), 'utf8');
+  for (const [page, text] of [...texts, ['llms.txt', index] as const]) {
+    for (const [, target = ''] of text.matchAll(/\]\(([^)#]+)\)/g)) {
+      if (!/^https?:/.test(target))
+        expect(existsSync(join(dirname(join(docs, page)), target)), `${page}: ${target}`).toBe(true);
+    }
+  }
+  for (const page of pages) expect(index, page).toContain(`(${page})`);
+});
+
+it('operations tells of every error code', () => {
+  // The compiler sees to it that none is missing here, and none is too many.
+  const codes: Readonly<Record<ErrorCode, true>> = {
+    config: true,
+    unknown_agent: true,
+    unknown_session: true,
+    invalid_name: true,
+    content: true,
+    session_busy: true,
+    key_reused: true,
+    mailbox_full: true,
+    limit: true,
+    store_locked: true,
+    store_corrupt: true,
+    store_full: true,
+    store_version: true,
+    turn_failed: true,
+    cancelled: true,
+    timeout: true,
+    model_authentication: true,
+    model_rate_limited: true,
+    model_overloaded: true,
+    model_invalid_request: true,
+    model_protocol: true,
+    model_timeout: true,
+    model_connection: true,
+    internal: true,
+  };
+  const told = [...(texts.get('operations.md') ?? '').matchAll(/^\| `(\w+)` \|/gm)].map((match) => match[1]);
+  expect(told.toSorted()).toEqual(Object.keys(codes).toSorted());
+});

@@ -1,0 +1,62 @@
+/** Goal: each program of `examples/` runs as it stands. Method: compiled against the built package, run without a key, and asked for its answer. */
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Session } from '../src/index.ts';
+import { compilePrograms, type Programs } from './support/package-programs.ts';
+
+const canApprove = 'approve' in Session.prototype;
+const names = ['http-service', 'many-agents', 'custom-provider', ...(canApprove ? ['approval'] : [])];
+let compiled: Programs;
+
+beforeAll(async () => {
+  const text = (name: string): string =>
+    readFileSync(fileURLToPath(new URL(`../examples/${name}.ts`, import.meta.url)), 'utf8');
+  compiled = await compilePrograms(Object.fromEntries(names.map((name) => [name, text(name)])));
+}, 60_000);
+afterAll(() => compiled?.remove());
+
+it('http-service: streams the answer, once for one key, and ends when it is asked to', async () => {
+  const service = compiled.start('http-service');
+  const ended = once(service, 'exit');
+  try {
+    const [line] = (await once(service.stdout?.setEncoding('utf8') ?? service, 'data')) as [string];
+    const url = line.trim();
+    const ask = async (): Promise<readonly [string, string | null]> => {
+      const headers = { 'idempotency-key': 'k' };
+      const response = await fetch(`${url}/chat/one`, { method: 'POST', headers, body: 'hello' });
+      return [await response.text(), response.headers.get('x-receipt')];
+    };
+    expect(await ask()).toEqual(['You said: hello', 'one/1']);
+    expect(await ask()).toEqual(['You said: hello', 'one/1']);
+    const blank = await fetch(`${url}/chat/one`, { method: 'POST', body: ' ' });
+    expect([blank.status, await blank.text()]).toEqual([400, 'content\n']);
+    expect((await fetch(url)).status).toBe(404);
+  } finally {
+    service.kill('SIGTERM');
+  }
+  expect(await ended).toEqual([0, null]);
+}, 60_000);
+
+it('many-agents: every sub-agent answers', async () => {
+  expect(await compiled.run('many-agents')).toBe('1000 of 1000 sub-agents answered\n');
+}, 60_000);
+
+it('custom-provider: streams, and is tried again', async () => {
+  expect((await compiled.run('custom-provider')).trim().split('\n').slice(1)).toEqual([
+    'streamed: 3 words',
+    'answered: 3 words',
+  ]);
+}, 60_000);
+
+it.skipIf(!canApprove)(
+  'approval: what a person allows is done, what is denied is not',
+  async () => {
+    const lines = (await compiled.run('approval')).trim().split('\n');
+    expect(lines.slice(0, 2).toSorted()).toEqual(['Ada, 20 euros: allowed', 'Bob, 2000 euros: denied']);
+    expect(lines.slice(2).join('\n')).toContain('paid 20 euros to Ada (keyed)');
+    expect(lines.slice(2).join('\n')).not.toContain('to Bob');
+  },
+  60_000,
+);
