@@ -88,6 +88,7 @@ export async function assembleRuntime(checked: CheckedOptions, place: Place, por
       durability: checked.durability,
       threads: { ...checked.threads, sessions: checked.threads.sessions === 0 ? 0 : place.shards },
       shards: place.shards,
+      defaultViewMode: checked.settings.session.defaultViewMode,
     },
   });
 }

@@ -5,6 +5,7 @@ import { CLOSE_DEADLINE_MS } from '../base/bounds.ts';
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../base/errors.ts';
 import { checkSessionId, shardOf } from '../base/ids.ts';
 import type { SessionEvent, SessionStateName } from '../events/event.ts';
+import type { ViewMode } from '../events/rendered.ts';
 import type { Durability } from '../journal/journal.ts';
 import { Child } from './child.ts';
 import type { AllEventOptions, EventHub } from './event-hub.ts';
@@ -33,6 +34,8 @@ export interface RuntimeInfo {
   readonly durability: Durability;
   readonly threads: { readonly sessions: number; readonly models: number; readonly tools: number };
   readonly shards: number;
+  /** `settings.session.defaultViewMode`: what a reader is shown who does not say. */
+  readonly defaultViewMode: ViewMode;
 }
 
 /** Counters since `open`, summed over session threads. */
