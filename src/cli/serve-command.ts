@@ -29,7 +29,11 @@ export const serveCommand: Command = {
     },
     host: { kind: 'text', value: 'ADDRESS', help: 'Address to listen at (default: 127.0.0.1); others need a token' },
     token: { kind: 'text', value: 'TOKEN', help: `Asked for with every request; better given in ${TOKEN_VARIABLE}` },
-    agents: { kind: 'text', value: 'MODULE', help: 'Module whose default export is the agents, or the options of open()' },
+    agents: {
+      kind: 'text',
+      value: 'MODULE',
+      help: 'Module whose default export is the agents, or the options of open()',
+    },
     json: { kind: 'flag', help: 'Print one JSON object with the address once it listens' },
   },
   details: [

@@ -6,8 +6,8 @@ const MORE = '...';
 const CUT = '\n[...truncated...]\n';
 /** UTF-16 units of a text cut in the middle, the mark of the cut included. */
 export const MIDDLE_CHARACTERS_MAX = 500;
-/** Levels of a value written as indented text; what lies deeper is written as JSON on one line. */
-const DEPTH_MAX = 6;
+/** Levels of a value written out; nobody reads what lies deeper. */
+const DEPTH_MAX = 32;
 const INDENT = '  ';
 
 /** The first `count` lines, and a line of dots when there are more. */
@@ -46,7 +46,7 @@ export function compactText(value: unknown): string {
 
 function linesOf(value: unknown, depth: number): readonly string[] {
   if (isSimple(value)) return [simpleText(value)];
-  if (depth >= DEPTH_MAX) return [JSON.stringify(value) ?? ''];
+  if (depth >= DEPTH_MAX) return [MORE];
   if (Array.isArray(value)) {
     if (value.every(isSimple)) return [`[${value.map(simpleText).join(', ')}]`];
     return value.flatMap((item) => {

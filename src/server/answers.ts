@@ -103,11 +103,10 @@ export const metrics: z.ZodType = z.looseObject({
   halfSteps: z.number(),
   turns: z.number(),
   restarts: z.number(),
-  host: z.strictObject({
-    loopDelayMs: z.strictObject({ mean: z.number(), p99: z.number(), max: z.number() }),
-    memoryBytes: z.number(),
-    eventStreams: z.number(),
-  }),
+  loopDelayMs: z.number().describe('How late the loop of the host thread is, on average'),
+  loopDelayP99Ms: z.number(),
+  memoryBytes: z.number().describe('Resident memory of the process'),
+  eventStreams: z.number(),
 });
 
 /** A failure (RFC 9457). */

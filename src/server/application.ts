@@ -6,6 +6,7 @@
  *  Z3  Every answer says that it is what its type says, and is kept by nobody, unless it is a file of the page.
  */
 import { Hono } from 'hono';
+import type { Runtime } from '../index.ts';
 import { type Door, Guard } from './guard.ts';
 import { HostWatch } from './host-watch.ts';
 import { openApiDocument } from './open-api.ts';
@@ -13,7 +14,6 @@ import type { CheckedHandlerOptions } from './options.ts';
 import { HttpProblem, problemResponse } from './problem.ts';
 import type { Route, ServerParts } from './route.ts';
 import { ROUTES } from './route-table.ts';
-import type { Runtime } from '../index.ts';
 import { StreamRegistry } from './stream-registry.ts';
 
 /** What answers requests; of the Fetch kind. */
@@ -88,9 +88,13 @@ function routerOf(server: ServerParts, guard: Guard, failed: (error: unknown) =>
   }
   // Looked at last: the path is known, the method is not one of its own.
   for (const [path, allow] of methodsOf(ROUTES)) {
-    router.all(path, () => failed(new HttpProblem('method_not_allowed', `the methods here are ${allow}`, { allow })));
+    router.all(path, () =>
+      failed(new HttpProblem('method_not_allowed', `the methods here are ${allow}`, { headers: { allow } })),
+    );
   }
-  router.notFound(() => failed(new HttpProblem('not_found', 'nothing is at this path; /openapi.json has all there are')));
+  router.notFound(() =>
+    failed(new HttpProblem('not_found', 'nothing is at this path; /openapi.json has all there are')),
+  );
   router.onError((error) => failed(error));
   return router;
 }

@@ -93,7 +93,11 @@ const receipt = route({
     token,
   }),
   answers: [
-    { status: 200, description: 'Where the message is, and with wait=answer what was answered', schema: answers.receiptStatus },
+    {
+      status: 200,
+      description: 'Where the message is, and with wait=answer what was answered',
+      schema: answers.receiptStatus,
+    },
     UNKNOWN,
     problemAnswer(409, 'wait=answer: it was withdrawn, or its turn interrupted'),
     problemAnswer(502, 'wait=answer: its turn failed'),
@@ -112,7 +116,8 @@ const events = route({
   method: 'GET',
   path: '/sessions/:id/events',
   door: 'stream',
-  summary: 'Events of a session as server-sent events: those there are, then those that come. `id` is the sequence number',
+  summary:
+    'Events of a session as server-sent events: those there are, then those that come. `id` is the sequence number',
   query: z.strictObject({
     after: wholeNumber.optional().describe('Events after this number; a Last-Event-ID header wins'),
     mode: viewMode.optional(),
@@ -142,7 +147,8 @@ const allEvents = route({
   async handle({ query, server: { runtime, streams } }) {
     const { session: prefix } = query;
     const mode = query.mode ?? runtime.info().defaultViewMode;
-    const filter = prefix === undefined ? {} : { filter: (event: { session: string }) => event.session.startsWith(prefix) };
+    const filter =
+      prefix === undefined ? {} : { filter: (event: { session: string }) => event.session.startsWith(prefix) };
     return streams.answer(() => runtime.events({ mode, ...filter }));
   },
 });

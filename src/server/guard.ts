@@ -43,7 +43,7 @@ export class Guard {
     const given = bearer ?? (door === 'stream' ? query : null);
     if (given !== null && timingSafeEqual(digest(given), this.#token)) return;
     throw new HttpProblem('unauthorized', 'the token of the server is needed: Authorization: Bearer <token>', {
-      'www-authenticate': 'Bearer realm="troupe"',
+      headers: { 'www-authenticate': 'Bearer realm="troupe"' },
     });
   }
 

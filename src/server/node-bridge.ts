@@ -54,17 +54,19 @@ export function nodeListener(handler: FetchHandler, onError: (error: unknown) =>
 /** Throws `HttpProblem` for what no `Request` can be made of. */
 function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
   const { method = 'GET', url = '/' } = incoming;
-  if (FORBIDDEN_METHODS.has(method)) throw new HttpProblem('method_not_allowed', `${method} is for proxies`, { allow: 'GET' });
+  if (FORBIDDEN_METHODS.has(method))
+    throw new HttpProblem('method_not_allowed', `${method} is for proxies`, { headers: { allow: 'GET' } });
+  const address = addressOf(incoming, url);
   const body = bodyOf(incoming);
   try {
-    return new Request(addressOf(incoming, url), {
+    return new Request(address, {
       method,
       headers: headersOf(incoming),
       signal,
       ...(body === undefined ? {} : { body, duplex: 'half' }),
     });
   } catch (error) {
-    throw new HttpProblem('bad_request', 'this is no request', {}, error);
+    throw new HttpProblem('bad_request', 'this is no request', { cause: error });
   }
 }
 

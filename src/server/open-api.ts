@@ -26,7 +26,9 @@ export function openApiDocument(routes: readonly Route[], version: string): stri
     security: [{ bearer: [] }, {}],
     paths,
     components: {
-      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: 'Where the server was given a token' } },
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer', description: 'Where the server was given a token' },
+      },
     },
   });
 }

@@ -84,7 +84,8 @@ const page = route({
 export const pageRoutes: readonly Route[] = [toPage('/'), toPage('/observer'), page];
 
 function missing(path: string): HttpProblem {
-  const why = path === INDEX ? 'the observer page is not built: run `npm run build`' : 'the observer page has no such file';
+  const why =
+    path === INDEX ? 'the observer page is not built: run `npm run build`' : 'the observer page has no such file';
   return new HttpProblem('not_found', why);
 }
 
@@ -115,7 +116,8 @@ async function fileIn(directory: string, path: string): Promise<Uint8Array<Array
   } catch (error) {
     // Not there, or a folder: for the asker the same.
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EISDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG') return undefined;
+    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EISDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG')
+      return undefined;
     throw error;
   }
 }

@@ -75,10 +75,14 @@ export class HttpProblem extends Error {
   readonly code: HttpCode;
   readonly headers: Readonly<Record<string, string>>;
 
-  constructor(code: HttpCode, detail: string, headers: Readonly<Record<string, string>> = {}, cause?: unknown) {
-    super(detail, cause === undefined ? undefined : { cause });
+  constructor(
+    code: HttpCode,
+    detail: string,
+    more: { readonly headers?: Readonly<Record<string, string>>; readonly cause?: unknown } = {},
+  ) {
+    super(detail, more.cause === undefined ? undefined : { cause: more.cause });
     this.code = code;
-    this.headers = headers;
+    this.headers = more.headers ?? {};
   }
 }
 

@@ -3,7 +3,9 @@ import type { RuntimeInfo, RuntimeMetrics } from '../index.ts';
 
 /** Figures of the process and of the server itself. */
 export interface HostMetrics {
-  readonly loopDelayMs: { readonly mean: number; readonly p99: number; readonly max: number };
+  /** How late the loop of the host thread is, on average. */
+  readonly loopDelayMs: number;
+  readonly loopDelayP99Ms: number;
   /** Resident memory of the process. */
   readonly memoryBytes: number;
   /** Event streams open. */
@@ -43,8 +45,8 @@ export function prometheusText(metrics: RuntimeMetrics, host: HostMetrics, info:
   for (const [figure, family] of Object.entries(FAMILIES)) families.push(sample(family, metrics[figure as Figure]));
   families.push(
     sample(['troupe_store_degraded', 'gauge', 'The store refuses writes.'], metrics.degraded === undefined ? 0 : 1),
-    sample(['troupe_loop_delay_mean_seconds', 'gauge', 'Delay of the host loop, mean.'], host.loopDelayMs.mean / 1_000),
-    sample(['troupe_loop_delay_p99_seconds', 'gauge', 'Delay of the host loop, p99.'], host.loopDelayMs.p99 / 1_000),
+    sample(['troupe_loop_delay_mean_seconds', 'gauge', 'Delay of the host loop, mean.'], host.loopDelayMs / 1_000),
+    sample(['troupe_loop_delay_p99_seconds', 'gauge', 'Delay of the host loop, p99.'], host.loopDelayP99Ms / 1_000),
     sample(['troupe_process_memory_bytes', 'gauge', 'Resident memory of the process.'], host.memoryBytes),
     sample(['troupe_http_event_streams', 'gauge', 'Event streams open.'], host.eventStreams),
     sample(['troupe_info', 'gauge', 'What is running.'], 1, {

@@ -7,7 +7,9 @@ import type { ViewMode } from '../index.ts';
 export const token: z.ZodType<string | undefined> = z.string().optional();
 
 /** A query with nothing in it. */
-export const noQuery: z.ZodType<{ readonly token?: string | undefined }> = z.strictObject({ token: z.string().optional() });
+export const noQuery: z.ZodType<{ readonly token?: string | undefined }> = z.strictObject({
+  token: z.string().optional(),
+});
 
 /** A body with nothing in it. */
 export const noBody: z.ZodType<Record<never, never>> = z.strictObject({});

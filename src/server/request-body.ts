@@ -12,7 +12,9 @@ export async function readBody<T>(request: Request, schema: z.ZodType<T>): Promi
   const bytes = await readBytes(request);
   if (bytes.length === 0) return checked(schema, {}, 'the body');
   if (kind !== 'application/json') {
-    throw new HttpProblem('unsupported_media_type', 'the body must be application/json', { accept: 'application/json' });
+    throw new HttpProblem('unsupported_media_type', 'the body must be application/json', {
+      headers: { accept: 'application/json' },
+    });
   }
   return checked(schema, parse(bytes), 'the body');
 }
@@ -31,7 +33,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
   const reader = request.body.getReader();
   for (;;) {
     const { done, value } = await reader.read().catch((error: unknown) => {
-      throw new HttpProblem('bad_request', 'the body ended early', {}, error);
+      throw new HttpProblem('bad_request', 'the body ended early', { cause: error });
     });
     if (done) return Buffer.concat(pieces, size);
     size += value.length;
@@ -52,7 +54,7 @@ function parse(bytes: Uint8Array): unknown {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
     // Neither parser says what is wrong without showing the body.
-    throw new HttpProblem('bad_request', 'the body is not JSON in UTF-8', {}, error);
+    throw new HttpProblem('bad_request', 'the body is not JSON in UTF-8', { cause: error });
   }
 }
 

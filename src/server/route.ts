@@ -54,9 +54,7 @@ export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 
   readonly door?: Door;
   readonly query: z.ZodType<Query>;
   readonly body?: z.ZodType<Body>;
-  readonly handle: (
-    call: Call & { readonly query: Query; readonly body: Body },
-  ) => Response | Promise<Response>;
+  readonly handle: (call: Call & { readonly query: Query; readonly body: Body }) => Response | Promise<Response>;
 }
 
 /** The route of a specification. */

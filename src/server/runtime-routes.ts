@@ -1,7 +1,7 @@
 /** Routes of the runtime itself: what it is, how it does, what the interface has. */
 import * as answers from './answers.ts';
-import { noQuery } from './query-parts.ts';
 import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts';
+import { noQuery } from './query-parts.ts';
 import { json, type Route, route } from './route.ts';
 
 const info = route({
@@ -19,8 +19,7 @@ const metricsJson = route({
   summary: 'Counters since the runtime was opened, and how its host does',
   query: noQuery,
   answers: [{ status: 200, description: 'The counters', schema: answers.metrics }],
-  handle: ({ server: { runtime, watch, streams } }) =>
-    json({ ...runtime.metrics(), host: watch.metrics(streams.size) }),
+  handle: ({ server: { runtime, watch, streams } }) => json({ ...runtime.metrics(), ...watch.metrics(streams.size) }),
 });
 
 const metrics = route({

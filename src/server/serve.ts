@@ -15,7 +15,7 @@ import { ConfigError, type Runtime } from '../index.ts';
 import { createApplication } from './application.ts';
 import { inUrl, isWildcard } from './hosts.ts';
 import { nodeListener } from './node-bridge.ts';
-import { checkServeOptions, type CheckedServeOptions, type ServeOptions } from './options.ts';
+import { type CheckedServeOptions, checkServeOptions, type ServeOptions } from './options.ts';
 
 /** A running server. */
 export interface RunningServer {
@@ -117,7 +117,9 @@ function listen(server: Server, { host, port }: CheckedServeOptions): Promise<vo
   return new Promise((resolve, reject) => {
     const onError = (error: unknown): void => {
       const { message } = asError(error);
-      reject(new ConfigError(`cannot listen at ${inUrl(host)}:${port}: ${message}`, { cause: error, data: { host, port } }));
+      reject(
+        new ConfigError(`cannot listen at ${inUrl(host)}:${port}: ${message}`, { cause: error, data: { host, port } }),
+      );
     };
     server.once('error', onError);
     server.listen({ host, port }, () => {

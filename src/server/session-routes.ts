@@ -143,7 +143,9 @@ const spawn = route({
     const parent = await known(runtime, part('id'));
     const { task, ...options } = body;
     const child = await runtime.session(parent).spawn({ task, ...given(options) });
-    return json({ id: child.id, name: child.name, parent }, 201, { location: `/sessions/${encodeURIComponent(child.id)}` });
+    return json({ id: child.id, name: child.name, parent }, 201, {
+      location: `/sessions/${encodeURIComponent(child.id)}`,
+    });
   },
 });
 

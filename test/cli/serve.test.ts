@@ -12,7 +12,10 @@ test('serves, says where, and stops at a signal', async () => {
   const surroundings = testSurroundings(directory);
   const ended = runCommandLine(['serve', 'data', '--port', '0', '--json'], surroundings);
   await eventually(() => surroundings.stdout.text().includes('\n'));
-  const { url, directory: data } = JSON.parse(surroundings.stdout.text()) as { readonly url: string; readonly directory: string };
+  const { url, directory: data } = JSON.parse(surroundings.stdout.text()) as {
+    readonly url: string;
+    readonly directory: string;
+  };
   expect(data).toBe(join(directory, 'data'));
   expect(surroundings.stderr.text()).toContain('ANTHROPIC_API_KEY');
   const made = await fetch(`${url}/sessions`, {

@@ -11,7 +11,10 @@ interface Operation {
   readonly operationId: string;
   readonly summary: string;
   readonly parameters: readonly { readonly name: string; readonly in: string }[];
-  readonly requestBody?: { readonly required: boolean; readonly content: Readonly<Record<string, { readonly schema: object }>> };
+  readonly requestBody?: {
+    readonly required: boolean;
+    readonly content: Readonly<Record<string, { readonly schema: object }>>;
+  };
   readonly responses: Readonly<Record<string, { readonly description: string }>>;
 }
 interface Document {
@@ -91,7 +94,9 @@ function parse(text: string): ReadonlyMap<string, Family> {
       expect(families.has(current)).toBe(false);
       families.set(current, { type: comment[3] ?? '', help: help.text, samples: [] });
     } else {
-      const sample = /^([a-zA-Z_:][a-zA-Z0-9_:]*)((?:\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)+\})?) (\S+)$/.exec(line);
+      const sample = /^([a-zA-Z_:][a-zA-Z0-9_:]*)((?:\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)+\})?) (\S+)$/.exec(
+        line,
+      );
       if (sample === null) throw new Error(`not a sample: ${line}`);
       const value = Number(sample[3]);
       expect(Number.isFinite(value)).toBe(true);
@@ -126,7 +131,7 @@ describe('/metrics', () => {
     const runtime = await kit.open({ provider: echo });
     const { degraded: _degraded, ...figures } = runtime.metrics();
     const distinct = Object.fromEntries(Object.keys(figures).map((name, index) => [name, 1_000 + index]));
-    const host = { loopDelayMs: { mean: 1, p99: 2, max: 3 }, memoryBytes: 4, eventStreams: 5 };
+    const host = { loopDelayMs: 1, loopDelayP99Ms: 2, memoryBytes: 4, eventStreams: 5 };
     const info = { ...runtime.info(), version: 'a"b\\c\nd' };
     const families = parse(prometheusText({ ...runtime.metrics(), ...distinct, degraded: 'full' }, host, info));
     const values = [...families.values()].flatMap(({ samples }) => samples.map(({ value }) => value));

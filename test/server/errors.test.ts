@@ -3,13 +3,7 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { SERVER_BODY_BYTES_MAX } from '../../src/base/bounds.ts';
-import {
-  type ErrorCode,
-  LimitError,
-  MailboxFullError,
-  ModelError,
-  TroupeError,
-} from '../../src/index.ts';
+import { type ErrorCode, LimitError, MailboxFullError, ModelError, TroupeError } from '../../src/index.ts';
 import * as answers from '../../src/server/answers.ts';
 import { HttpProblem, PROBLEM_CODES, problemOf, problemResponse } from '../../src/server/problem.ts';
 import { gatedModel } from '../support/runtime-kit.ts';
@@ -21,7 +15,11 @@ const nobody = (): void => undefined;
 /** Status and code; checks that the answer is a problem. */
 function told({ status, headers, body }: Answer): readonly unknown[] {
   expect(headers.get('content-type')).toBe('application/problem+json');
-  const problem = answers.problem.parse(body) as { readonly status: number; readonly code: string; readonly type: string };
+  const problem = answers.problem.parse(body) as {
+    readonly status: number;
+    readonly code: string;
+    readonly type: string;
+  };
   expect(problem.status).toBe(status);
   expect(problem.type).toBe(`urn:troupe:problem:${problem.code}`);
   return [status, problem.code];
@@ -41,17 +39,25 @@ describe('requests', () => {
     expect([options.status, options.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST']);
   });
 
-  test.each(['GET /sessions/nope', 'GET /sessions/nope/messages', 'GET /sessions/nope/pending', 'GET /sessions/nope/viewport',
-    'GET /sessions/nope/request', 'GET /sessions/nope/explain', 'GET /sessions/nope/events', 'GET /sessions/nope/receipts/1',
-    'POST /sessions/nope/interrupt', 'POST /sessions/nope/pause', 'POST /sessions/nope/resume', 'DELETE /sessions/nope'])(
-    'F139: %s: no such session, and none is made',
-    async (line) => {
-      const { get } = await kit.serve();
-      const [method = '', path = ''] = line.split(' ');
-      expect(told(await get(path, { method }))).toEqual([404, 'unknown_session']);
-      expect((await get('/sessions')).body).toEqual({ sessions: [] });
-    },
-  );
+  test.each([
+    'GET /sessions/nope',
+    'GET /sessions/nope/messages',
+    'GET /sessions/nope/pending',
+    'GET /sessions/nope/viewport',
+    'GET /sessions/nope/request',
+    'GET /sessions/nope/explain',
+    'GET /sessions/nope/events',
+    'GET /sessions/nope/receipts/1',
+    'POST /sessions/nope/interrupt',
+    'POST /sessions/nope/pause',
+    'POST /sessions/nope/resume',
+    'DELETE /sessions/nope',
+  ])('F139: %s: no such session, and none is made', async (line) => {
+    const { get } = await kit.serve();
+    const [method = '', path = ''] = line.split(' ');
+    expect(told(await get(path, { method }))).toEqual([404, 'unknown_session']);
+    expect((await get('/sessions')).body).toEqual({ sessions: [] });
+  });
 
   test('a body must be JSON, say so, have the form asked for, and not be too large', async () => {
     const { post, get } = await kit.serve();
@@ -64,17 +70,38 @@ describe('requests', () => {
     const json = 'application/json';
     expect(told(await send('{"content":', json))).toEqual([400, 'bad_request']);
     expect(told(await send(new Uint8Array([0x22, 0xff, 0x22]), json))).toEqual([400, 'bad_request']);
-    expect(told(await send('content=Hi', 'application/x-www-form-urlencoded'))).toEqual([415, 'unsupported_media_type']);
+    expect(told(await send('content=Hi', 'application/x-www-form-urlencoded'))).toEqual([
+      415,
+      'unsupported_media_type',
+    ]);
     expect(told(await send('{"content":"Hi"}', 'text/plain'))).toEqual([415, 'unsupported_media_type']);
     expect(told(await send(new TextEncoder().encode('{"content":"Hi"}')))).toEqual([415, 'unsupported_media_type']);
     expect(told(await post('/sessions/s/messages'))).toEqual([400, 'bad_request']);
-    for (const body of [null, 1, [], {}, { content: 5 }, { content: 'Hi', extra: 1 }, { content: 'Hi', deliver: 'now' }, { content: [1] }]) {
+    for (const body of [
+      null,
+      1,
+      [],
+      {},
+      { content: 5 },
+      { content: 'Hi', extra: 1 },
+      { content: 'Hi', deliver: 'now' },
+      { content: [1] },
+    ]) {
       expect(told(await post('/sessions/s/messages', body))).toEqual([400, 'bad_request']);
     }
-    for (const content of [' ', [], [{ type: 'text', text: ' ' }], [{ type: 'tool_use', id: 'a' }], [{ type: 'text' }]]) {
+    for (const content of [
+      ' ',
+      [],
+      [{ type: 'text', text: ' ' }],
+      [{ type: 'tool_use', id: 'a' }],
+      [{ type: 'text' }],
+    ]) {
       expect(told(await post('/sessions/s/messages', { content }))).toEqual([400, 'content']);
     }
-    expect(told(await send(JSON.stringify({ content: 'x'.repeat(SERVER_BODY_BYTES_MAX) }), json))).toEqual([413, 'body_too_large']);
+    expect(told(await send(JSON.stringify({ content: 'x'.repeat(SERVER_BODY_BYTES_MAX) }), json))).toEqual([
+      413,
+      'body_too_large',
+    ]);
     expect(told(await post('/sessions/s/messages', { content: 'x'.repeat(5_000_000) }))).toEqual([413, 'limit']);
     expect((await get('/sessions')).body).toEqual({ sessions: [] });
     expect((await send('{"content":"Hi"}', 'application/json; charset=utf-8')).status).toBe(202);
@@ -83,7 +110,10 @@ describe('requests', () => {
   test('a body of no declared length is refused as soon as it is too large', async () => {
     const { url } = await kit.serve();
     const status = await new Promise<number | undefined>((resolve, reject) => {
-      const asked = request(`${url}/sessions/s/messages`, { method: 'POST', headers: { 'content-type': 'application/json' } });
+      const asked = request(`${url}/sessions/s/messages`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+      });
       asked.on('response', (response) => resolve(response.statusCode));
       asked.on('error', reject);
       for (let sent = 0; sent <= SERVER_BODY_BYTES_MAX; sent += 1_048_576) asked.write(Buffer.alloc(1_048_576, 0x20));
@@ -96,7 +126,9 @@ describe('requests', () => {
     const { url, get, errors } = await kit.serve();
     const { port } = new URL(url);
     const socket = connect(Number(port), '127.0.0.1');
-    socket.write('POST /sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{"id"');
+    socket.write(
+      'POST /sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{"id"',
+    );
     await new Promise((resolve) => socket.once('connect', resolve));
     socket.destroy();
     expect((await get('/sessions')).body).toEqual({ sessions: [] });
@@ -133,7 +165,10 @@ describe('requests', () => {
     await post('/sessions/s/messages', { content: 'Hi', key: 'k' });
     await model.next();
     expect(told(await post('/sessions/s/messages', { content: 'Other', key: 'k' }))).toEqual([409, 'key_reused']);
-    expect(told(await post('/sessions/s/messages', { content: 'Now', deliver: 'reject' }))).toEqual([409, 'session_busy']);
+    expect(told(await post('/sessions/s/messages', { content: 'Now', deliver: 'reject' }))).toEqual([
+      409,
+      'session_busy',
+    ]);
     await post('/sessions/s/messages', { content: 'Waits' });
     const full = await post('/sessions/s/messages', { content: 'Too many' });
     expect(told(full)).toEqual([429, 'mailbox_full']);
@@ -163,8 +198,12 @@ describe('requests', () => {
         socket.on('error', reject);
       });
     expect(await raw('nonsense\r\n\r\n')).toBe('HTTP/1.1 400 Bad Request');
-    expect(await raw(`GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431 /);
-    expect(await raw('GET http://evil.example/sessions HTTP/1.1\r\nhost: localhost\r\n\r\n')).toBe('HTTP/1.1 400 Bad Request');
+    expect(await raw(`GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`)).toMatch(
+      /^HTTP\/1.1 431 /,
+    );
+    expect(await raw('GET http://evil.example/sessions HTTP/1.1\r\nhost: localhost\r\n\r\n')).toBe(
+      'HTTP/1.1 400 Bad Request',
+    );
     expect(await raw('GET //evil.example/sessions HTTP/1.1\r\nhost: localhost\r\n\r\n')).toBe('HTTP/1.1 404 Not Found');
     expect(await raw('TRACE / HTTP/1.1\r\nhost: localhost\r\n\r\n')).toBe('HTTP/1.1 405 Method Not Allowed');
     expect(await raw('GET /sessions HTTP/1.1\r\n\r\n')).toBe('HTTP/1.1 400 Bad Request');
@@ -177,7 +216,9 @@ describe('the table', () => {
   test('each code has a status that is a failure, and a title', () => {
     for (const code of PROBLEM_CODES) {
       const isOurs = codes.some((known) => known === code);
-      const problem = problemOf(isOurs ? new TroupeError(code as ErrorCode, 'why') : new HttpProblem('bad_request', 'why'));
+      const problem = problemOf(
+        isOurs ? new TroupeError(code as ErrorCode, 'why') : new HttpProblem('bad_request', 'why'),
+      );
       expect(problem.status).toBeGreaterThanOrEqual(400);
       expect(problem.title).not.toBe('');
     }
@@ -202,7 +243,8 @@ describe('the table', () => {
   });
 
   test('one limit is not the other', () => {
-    const status = (limit: string, retryable: boolean): number => problemOf(new LimitError('x', { retryable, data: { limit } })).status;
+    const status = (limit: string, retryable: boolean): number =>
+      problemOf(new LimitError('x', { retryable, data: { limit } })).status;
     expect(status('messageBytes', false)).toBe(413);
     expect(status('children', false)).toBe(422);
     expect(status('subscribers', true)).toBe(503);

@@ -18,7 +18,10 @@ import { echo, serverKit } from './support.ts';
 
 const kit = serverKit();
 const note = tool({ name: 'note', description: 'Notes.', input: z.object({}), run: () => 'noted' });
-const noting = scripted({ rules: [{ when: { result: true }, reply: 'Done.' }], otherwise: { text: 'Noting.', toolUse: { name: 'note' } } });
+const noting = scripted({
+  rules: [{ when: { result: true }, reply: 'Done.' }],
+  otherwise: { text: 'Noting.', toolUse: { name: 'note' } },
+});
 
 /** Reads until a durable event of this number. */
 async function until(reader: EventReader, seq: number): Promise<readonly SessionEvent[]> {
@@ -43,7 +46,11 @@ describe('a session’s stream', () => {
     expect([reader.status, reader.headers['content-type']]).toEqual([200, 'text/event-stream; charset=utf-8']);
     const first = await reader.next();
     expect(first).toMatchObject({ id: '1', type: 'pending.created' });
-    expect(JSON.parse(first?.data ?? '')).toMatchObject({ session: 's', seq: 1, rendered: { role: 'user', content: 'Hi' } });
+    expect(JSON.parse(first?.data ?? '')).toMatchObject({
+      session: 's',
+      seq: 1,
+      rendered: { role: 'user', content: 'Hi' },
+    });
     const { seq } = await session.state();
     const rest = await until(reader, seq);
     await post('/sessions/s/messages', { content: 'More' });
@@ -91,7 +98,9 @@ describe('a session’s stream', () => {
     expect(await rendered('')).toEqual(verbose);
     const inProcess: SessionEvent[] = [];
     for await (const event of session.events({ mode: 'basic', until: seq, deltas: false })) inProcess.push(event);
-    expect(inProcess.flatMap(({ rendered: shown }) => (shown === undefined ? [] : [shown.role]))).toEqual(await rendered('&mode=basic'));
+    expect(inProcess.flatMap(({ rendered: shown }) => (shown === undefined ? [] : [shown.role]))).toEqual(
+      await rendered('&mode=basic'),
+    );
     expect(() => session.events({ mode: 'loud' as 'basic' })).toThrow('"mode"');
   });
 
@@ -127,43 +136,50 @@ describe('a session’s stream', () => {
 });
 
 describe('what breaks', () => {
-  test.each([1, 2, 3, 4])('connections killed at any point, servers restarted: no event is lost, none is told twice (seed %i)', async (seed) => {
-    const random = new SeededRandom(seed);
-    const directory = await kit.directory();
-    const options = { directory, agents: [agent({ name: 'a', tools: [note] })], provider: noting };
-    let served = await kit.serve(options);
-    const seen: SessionEvent[] = [];
-    let last = 0;
-    for (let round = 0; round < 12; round += 1) {
-      const sending = served.post('/sessions/s/messages', { content: `Message ${round}`, deliver: 'turn' });
-      if (round === 0) await sending;
-      const reader = await readEvents(`${served.url}/sessions/s/events?mode=debug`, { 'last-event-id': String(last) });
-      const wanted = last + random.between(1, 25);
-      await sending;
-      await served.runtime.drain();
-      const { seq } = await served.runtime.session('s').state();
-      for (const event of await until(reader, Math.min(wanted, seq))) {
-        if (event.seq === undefined) continue;
-        seen.push(event);
-        last = event.seq;
+  test.each([1, 2, 3, 4])(
+    'connections killed at any point, servers restarted: no event is lost, none is told twice (seed %i)',
+    async (seed) => {
+      const random = new SeededRandom(seed);
+      const directory = await kit.directory();
+      const options = { directory, agents: [agent({ name: 'a', tools: [note] })], provider: noting };
+      let served = await kit.serve(options);
+      const seen: SessionEvent[] = [];
+      let last = 0;
+      for (let round = 0; round < 12; round += 1) {
+        const sending = served.post('/sessions/s/messages', { content: `Message ${round}`, deliver: 'turn' });
+        if (round === 0) await sending;
+        const reader = await readEvents(`${served.url}/sessions/s/events?mode=debug`, {
+          'last-event-id': String(last),
+        });
+        const wanted = last + random.between(1, 25);
+        await sending;
+        await served.runtime.drain();
+        const { seq } = await served.runtime.session('s').state();
+        for (const event of await until(reader, Math.min(wanted, seq))) {
+          if (event.seq === undefined) continue;
+          seen.push(event);
+          last = event.seq;
+        }
+        reader.kill();
+        if (random.chance(0.3)) {
+          await served.server.close({ deadlineMs: 0 });
+          await served.runtime.close();
+          served = await kit.serve(options);
+        }
       }
-      reader.kill();
-      if (random.chance(0.3)) {
-        await served.server.close({ deadlineMs: 0 });
-        await served.runtime.close();
-        served = await kit.serve(options);
+      const session = served.runtime.session('s');
+      const { seq } = await session.state();
+      if (last < seq) {
+        const reader = await readEvents(`${served.url}/sessions/s/events?mode=debug`, {
+          'last-event-id': String(last),
+        });
+        seen.push(...(await until(reader, seq)).filter((event) => event.seq !== undefined));
+        reader.kill();
       }
-    }
-    const session = served.runtime.session('s');
-    const { seq } = await session.state();
-    if (last < seq) {
-      const reader = await readEvents(`${served.url}/sessions/s/events?mode=debug`, { 'last-event-id': String(last) });
-      seen.push(...(await until(reader, seq)).filter((event) => event.seq !== undefined));
-      reader.kill();
-    }
-    expect(seen.map((event) => event.seq)).toEqual(Array.from({ length: seq }, (_, index) => index + 1));
-    expect(seen.map(plain)).toEqual(await history(session));
-  });
+      expect(seen.map((event) => event.seq)).toEqual(Array.from({ length: seq }, (_, index) => index + 1));
+      expect(seen.map(plain)).toEqual(await history(session));
+    },
+  );
 
   test('F64: a reader that stalls is told of a gap and gets what it missed from the log; nobody waits for it', async () => {
     const { url, post, runtime, get } = await kit.serve();
@@ -175,7 +191,7 @@ describe('what breaks', () => {
     const content = 'x'.repeat(2 * 1024 * 1024);
     const count = 20;
     for (let index = 0; index < count; index += 1) await runtime.session('s').send(`${index} ${content}`);
-    expect((await get('/metrics.json')).body).toMatchObject({ host: { eventStreams: 1 } });
+    expect((await get('/metrics.json')).body).toMatchObject({ eventStreams: 1 });
     const events = await until(reader, before + count);
     expect(events.filter(({ type }) => type === 'gap')).toHaveLength(1);
     expect(events.filter(({ type }) => type !== 'gap').map(({ seq }) => seq)).toEqual(
@@ -188,7 +204,8 @@ describe('what breaks', () => {
     const { url, post, get } = await kit.serve();
     await post('/sessions', { id: 's' });
     const readers = await Promise.all([readEvents(`${url}/sessions/s/events`), readEvents(`${url}/events`)]);
-    const open = async (): Promise<unknown> => ((await get('/metrics.json')).body as { host: { eventStreams: number } }).host.eventStreams;
+    const open = async (): Promise<unknown> =>
+      ((await get('/metrics.json')).body as { eventStreams: number }).eventStreams;
     expect(await open()).toBe(2);
     for (const reader of readers) reader.kill();
     await eventually(async () => (await open()) === 0);

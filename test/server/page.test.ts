@@ -46,8 +46,20 @@ test('the page and its files, each of its type, behind a strict policy', async (
 test('F72: no path leads out of the directory: not up, not by a link, not to hidden files or folders', async () => {
   const observerDirectory = await pageDirectory();
   const { get, url } = await kit.serve({}, { observerDirectory });
-  for (const path of ['link.txt', '.hidden', 'assets', 'assets/', 'nothing.js', '..%2fsecret.txt', '%2e%2e/secret.txt', 'a%00.js',
-    'assets//index-a1B2.js', `${'a'.repeat(3_000)}`, 'C:/x', 'assets\\index-a1B2.js']) {
+  for (const path of [
+    'link.txt',
+    '.hidden',
+    'assets',
+    'assets/',
+    'nothing.js',
+    '..%2fsecret.txt',
+    '%2e%2e/secret.txt',
+    'a%00.js',
+    'assets//index-a1B2.js',
+    `${'a'.repeat(3_000)}`,
+    'C:/x',
+    'assets\\index-a1B2.js',
+  ]) {
     const { status, body } = await get(`/observer/${path}`);
     expect([path, status]).toEqual([path, 404]);
     expect(JSON.stringify(body)).not.toContain('canary');

@@ -5,15 +5,47 @@ import { handler } from '../../src/server/index.ts';
 import { echo, serverKit } from './support.ts';
 
 const kit = serverKit();
-const POSTS = ['/sessions', ...['messages', 'interrupt', 'pause', 'resume', 'recall', 'approve', 'children'].map((name) => `/sessions/s/${name}`)];
+const POSTS = [
+  '/sessions',
+  ...['messages', 'interrupt', 'pause', 'resume', 'recall', 'approve', 'children'].map((name) => `/sessions/s/${name}`),
+];
 const GETS = ['', '/messages', '/pending', '/request', '/viewport', '/explain', '/receipts/1', '/events'];
 
-const names = ['id', 'agent', 'content', 'key', 'deliver', 'reason', 'task', 'name', 'tools', 'pendingId', 'callId', 'allow', 'input',
-  '__proto__', 'constructor', 'toJSON'];
+const names = [
+  'id',
+  'agent',
+  'content',
+  'key',
+  'deliver',
+  'reason',
+  'task',
+  'name',
+  'tools',
+  'pendingId',
+  'callId',
+  'allow',
+  'input',
+  '__proto__',
+  'constructor',
+  'toJSON',
+];
 const member = fc.oneof(
   fc.jsonValue({ maxDepth: 3 }),
-  fc.constantFrom<unknown>('s', '', ' ', '\ud800', '../x', 'x'.repeat(300), 0, -1, 1e308, [{ type: 'text', text: 'x' }], [{ type: 'image' }],
-    [{ type: 'text', text: '\u0000' }], 'interrupt'),
+  fc.constantFrom<unknown>(
+    's',
+    '',
+    ' ',
+    '\ud800',
+    '../x',
+    'x'.repeat(300),
+    0,
+    -1,
+    1e308,
+    [{ type: 'text', text: 'x' }],
+    [{ type: 'image' }],
+    [{ type: 'text', text: '\u0000' }],
+    'interrupt',
+  ),
 );
 const object = fc.dictionary(fc.constantFrom(...names), member).map((value) => JSON.stringify(value));
 const deep = fc.integer({ min: 1, max: 20_000 }).map((depth) => `{"content":${'['.repeat(depth)}${']'.repeat(depth)}}`);
@@ -46,7 +78,11 @@ test('T5: any address is answered, and never by 500', async () => {
   await runtime.session('s').ask('Hi');
   const part = fc.oneof(fc.constantFrom('s', '%', '%ff', '..', '%2f', 's%2F1', '%00', 'observer'), fc.string());
   await fc.assert(
-    fc.asyncProperty(part, fc.constantFrom(...GETS), fc.string(), fc.dictionary(fc.constantFrom('after', 'limit', 'mode', 'wait', 'x'), fc.string()),
+    fc.asyncProperty(
+      part,
+      fc.constantFrom(...GETS),
+      fc.string(),
+      fc.dictionary(fc.constantFrom('after', 'limit', 'mode', 'wait', 'x'), fc.string()),
       async (id, rest, tail, query) => {
         let url: URL;
         try {
@@ -58,7 +94,8 @@ test('T5: any address is answered, and never by 500', async () => {
         const response = await answer(new Request(url));
         await response.body?.cancel();
         expect([response.status, errors]).toEqual([expect.toSatisfy((status) => status !== 500), []]);
-      }),
+      },
+    ),
     { numRuns: 400 },
   );
 });

@@ -26,7 +26,11 @@ describe('F74: where it listens', () => {
     async (host) => {
       const runtime = await kit.open({ provider: echo });
       const error = await failure(serve(runtime, { port: 0, host }));
-      expect(error).toMatchObject({ name: 'ConfigError', code: 'config', message: expect.stringContaining('serve.token') });
+      expect(error).toMatchObject({
+        name: 'ConfigError',
+        code: 'config',
+        message: expect.stringContaining('serve.token'),
+      });
     },
   );
 
@@ -44,7 +48,10 @@ describe('F74: where it listens', () => {
   test('an address that is in use, or is none, is refused by name', async () => {
     const { url, runtime } = await kit.serve();
     const port = Number(new URL(url).port);
-    expect(await failure(serve(runtime, { port }))).toMatchObject({ code: 'config', message: expect.stringContaining(String(port)) });
+    expect(await failure(serve(runtime, { port }))).toMatchObject({
+      code: 'config',
+      message: expect.stringContaining(String(port)),
+    });
     expect(await failure(serve(runtime, { port: 65_536 }))).toMatchObject({ code: 'config' });
     expect(await failure(serve(runtime, {} as { port: number }))).toMatchObject({ code: 'config' });
   });
@@ -57,8 +64,17 @@ describe('F74: who is asked, and from where', () => {
     for (const host of [`127.0.0.1:${port}`, 'localhost', `localhost:${port}`, '[::1]', '127.0.0.5', 'LOCALHOST']) {
       expect([host, await ask(`${url}/sessions`, { host })]).toEqual([host, 200]);
     }
-    for (const host of ['evil.example', `evil.example:${port}`, '127.0.0.1.evil.example', 'localhost.evil.example', '10.0.0.1',
-      'user@localhost', '[::2]', 'localhost:99999999', '0.0.0.0']) {
+    for (const host of [
+      'evil.example',
+      `evil.example:${port}`,
+      '127.0.0.1.evil.example',
+      'localhost.evil.example',
+      '10.0.0.1',
+      'user@localhost',
+      '[::2]',
+      'localhost:99999999',
+      '0.0.0.0',
+    ]) {
       const status = await ask(`${url}/sessions`, { host });
       expect([host, status === 400 || status === 403]).toEqual([host, true]);
     }
@@ -68,7 +84,14 @@ describe('F74: who is asked, and from where', () => {
     const { url } = await kit.serve();
     const { host } = new URL(url);
     expect(await ask(`${url}/sessions`, { origin: url })).toBe(200);
-    for (const origin of ['http://evil.example', 'null', 'http://localhost', `http://${host}.evil.example`, 'nonsense', '']) {
+    for (const origin of [
+      'http://evil.example',
+      'null',
+      'http://localhost',
+      `http://${host}.evil.example`,
+      'nonsense',
+      '',
+    ]) {
       expect([origin, await ask(`${url}/sessions/s/interrupt`, { origin }, 'POST')]).toEqual([origin, 403]);
       expect([origin, await ask(`${url}/sessions`, { origin })]).toEqual([origin, 403]);
     }
@@ -95,14 +118,29 @@ describe('F74: the token', () => {
     const paths = ['/sessions', '/sessions/s', '/events', '/metrics', '/metrics.json', '/info', '/openapi.json'];
     for (const path of paths) {
       const refused = await get(path);
-      expect([path, refused.status, refused.headers.get('www-authenticate')]).toEqual([path, 401, 'Bearer realm="troupe"']);
+      expect([path, refused.status, refused.headers.get('www-authenticate')]).toEqual([
+        path,
+        401,
+        'Bearer realm="troupe"',
+      ]);
       expect(refused.body).toMatchObject({ code: 'unauthorized' });
     }
     expect((await get('/healthz')).status).toBe(200);
     expect((await get('/')).status).toBe(302);
-    const wrong = ['Bearer', 'Bearer x', `Bearer ${TOKEN}x`, `Bearer ${TOKEN.slice(1)}`, `Basic ${TOKEN}`, TOKEN, `Bearer ${TOKEN} x`];
+    const wrong = [
+      'Bearer',
+      'Bearer x',
+      `Bearer ${TOKEN}x`,
+      `Bearer ${TOKEN.slice(1)}`,
+      `Basic ${TOKEN}`,
+      TOKEN,
+      `Bearer ${TOKEN} x`,
+    ];
     for (const authorization of wrong) {
-      expect([authorization, (await get('/info', { headers: { authorization } })).status]).toEqual([authorization, 401]);
+      expect([authorization, (await get('/info', { headers: { authorization } })).status]).toEqual([
+        authorization,
+        401,
+      ]);
     }
     for (const authorization of [`Bearer ${TOKEN}`, `bearer ${TOKEN}`]) {
       expect((await get('/info', { headers: { authorization } })).status).toBe(200);
@@ -142,7 +180,12 @@ describe('F74: the token', () => {
 
 test('every answer says that it is what its type says, and is kept by nobody', async () => {
   const { get, post } = await kit.serve();
-  const given = [await get('/sessions'), await get('/nothing'), await post('/sessions', { id: 's' }), await get('/metrics')];
+  const given = [
+    await get('/sessions'),
+    await get('/nothing'),
+    await post('/sessions', { id: 's' }),
+    await get('/metrics'),
+  ];
   for (const { headers } of given) {
     expect(headers.get('x-content-type-options')).toBe('nosniff');
     expect(headers.get('cache-control')).toBe('no-store');

@@ -1,12 +1,13 @@
 /** Goal: a server closes in order: no connection more, streams ended, running requests answered up to the deadline. */
+
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { nodeListener } from '../../src/server/index.ts';
 import { manualClock } from '../../src/testing/index.ts';
 import { readEvents } from '../support/event-reader.ts';
 import { deferred, eventually, gatedModel } from '../support/runtime-kit.ts';
 import { serverKit } from './support.ts';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 
 const kit = serverKit();
 
@@ -100,7 +101,12 @@ test('a handler that breaks off in the middle cuts its answer, so that nobody ta
         pull: (controller) => controller.error(new Error('broken')),
       }),
     );
-  const server = createServer(nodeListener(async () => broken(), (error) => errors.push(error)));
+  const server = createServer(
+    nodeListener(
+      async () => broken(),
+      (error) => errors.push(error),
+    ),
+  );
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   try {
     const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);

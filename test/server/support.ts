@@ -1,12 +1,12 @@
 /** Servers for tests: each over a runtime of its own, closed after the test that asked for it. */
 import { afterEach } from 'vitest';
-import type { Runtime } from '../../src/index.ts';
+import type { ProviderData, Runtime } from '../../src/index.ts';
 import { type RunningServer, type ServeOptions, serve } from '../../src/server/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { type RuntimeKit, runtimeKit, type TestOptions } from '../support/runtime-kit.ts';
 
 /** Answers `to <what was said>`. */
-export const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
+export const echo: ProviderData = scripted({ rules: [], otherwise: 'to {{text}}' });
 
 /** An answer, read. */
 export interface Answer {

@@ -31,10 +31,7 @@ export interface EventReader {
 }
 
 /** Opens a stream. Resolves with whatever the server answers. */
-export async function readEvents(
-  url: string,
-  headers: Readonly<Record<string, string>> = {},
-): Promise<EventReader> {
+export async function readEvents(url: string, headers: Readonly<Record<string, string>> = {}): Promise<EventReader> {
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     const asked = request(url, { headers: { accept: 'text/event-stream', ...headers }, agent: false }, resolve);
     asked.on('error', reject);
