@@ -37,7 +37,7 @@ const send = route({
     const { content: said, ...options } = body;
     // Blocks are checked one by one where they are taken: here they are only known to be objects.
     const receipt = await runtime.session(part('id')).send(said as string | readonly ContentBlock[], given(options));
-    return json(receiptOf(receipt), 202, { location: locationOf(receipt) });
+    return json(receiptOf(receipt), 202, { location: `receipts/${receipt.pendingId}` });
   },
 });
 
@@ -158,10 +158,6 @@ export const conversationRoutes: readonly Route[] = [send, messages, pending, re
 
 function receiptOf({ id, session, seq, pendingId, duplicate }: Receipt): object {
   return { id, session, seq, pendingId, duplicate };
-}
-
-function locationOf({ session, pendingId }: Receipt): string {
-  return `/sessions/${encodeURIComponent(session)}/receipts/${pendingId}`;
 }
 
 /** Where an event source wants to go on; anything but a number is not of this server, and is no place to go on from. */

@@ -10,7 +10,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
 import type { FetchHandler } from './application.ts';
-import { HttpProblem, problemResponse } from './problem.ts';
+import { HttpProblem, problemResponse, unreadable } from './problem.ts';
 
 /** Answers one request of `node:http`. Resolves when the exchange is over; never rejects. */
 export type NodeListener = (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void>;
@@ -66,7 +66,7 @@ function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
       ...(body === undefined ? {} : { body, duplex: 'half' }),
     });
   } catch (error) {
-    throw new HttpProblem('bad_request', 'this is no request', { cause: error });
+    throw unreadable('this is no request', error);
   }
 }
 

@@ -44,7 +44,8 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-const toPage = (path: string): Route =>
+/** `location` is seen from the path: below whatever path of a service this is mounted at. */
+const toPage = (path: string, location: string): Route =>
   route({
     method: 'GET',
     path,
@@ -52,7 +53,7 @@ const toPage = (path: string): Route =>
     summary: 'The observer page is at /observer/',
     query: anyQuery,
     answers: [{ status: 302, description: 'To the page' }],
-    handle: () => new Response(null, { status: 302, headers: { location: PAGE } }),
+    handle: () => new Response(null, { status: 302, headers: { location } }),
   });
 
 const page = route({
@@ -81,7 +82,7 @@ const page = route({
 });
 
 /** See the head of the file. */
-export const pageRoutes: readonly Route[] = [toPage('/'), toPage('/observer'), page];
+export const pageRoutes: readonly Route[] = [toPage('/', PAGE), toPage('/observer', 'observer/'), page];
 
 function missing(path: string): HttpProblem {
   const why =

@@ -86,6 +86,11 @@ export class HttpProblem extends Error {
   }
 }
 
+/** The refusal of what cannot be read as a request. */
+export function unreadable(detail: string, cause: unknown): HttpProblem {
+  return new HttpProblem('bad_request', detail, { cause });
+}
+
 /** The answer to a request that failed with `thrown`; `onInternal` hears of what the client is not told. Never throws. */
 export function problemResponse(thrown: unknown, onInternal: (error: unknown) => void): Response {
   const problem = problemOf(thrown);

@@ -1,7 +1,7 @@
 /** A request's body, read within a bound and checked. What cannot be read is an `HttpProblem`, never a failure of ours. */
 import type { z } from 'zod';
 import { SERVER_BODY_BYTES_MAX } from '../base/bounds.ts';
-import { HttpProblem } from './problem.ts';
+import { HttpProblem, unreadable } from './problem.ts';
 
 /** Characters told of what is wrong with a value: a name from outside may stand in it. */
 const MESSAGE_CHARACTERS_MAX = 300;
@@ -33,7 +33,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
   const reader = request.body.getReader();
   for (;;) {
     const { done, value } = await reader.read().catch((error: unknown) => {
-      throw new HttpProblem('bad_request', 'the body ended early', { cause: error });
+      throw unreadable('the body ended early', error);
     });
     if (done) return Buffer.concat(pieces, size);
     size += value.length;
@@ -54,7 +54,7 @@ function parse(bytes: Uint8Array): unknown {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
     // Neither parser says what is wrong without showing the body.
-    throw new HttpProblem('bad_request', 'the body is not JSON in UTF-8', { cause: error });
+    throw unreadable('the body is not JSON in UTF-8', error);
   }
 }
 

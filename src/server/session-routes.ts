@@ -53,7 +53,8 @@ const create = route({
     const isNew = (await runtime.sessions.get(body.id)) === undefined;
     // Nothing is held back in a session that was not there: this makes it, and starts nothing.
     if (isNew) await session.resume();
-    const headers = { location: `/sessions/${encodeURIComponent(body.id)}` };
+    // Seen from the path that was asked: this may be mounted below another.
+    const headers = { location: `sessions/${encodeURIComponent(body.id)}` };
     return json(await whole(runtime, body.id), isNew ? 201 : 200, headers);
   },
 });
@@ -144,7 +145,7 @@ const spawn = route({
     const { task, ...options } = body;
     const child = await runtime.session(parent).spawn({ task, ...given(options) });
     return json({ id: child.id, name: child.name, parent }, 201, {
-      location: `/sessions/${encodeURIComponent(child.id)}`,
+      location: `../${encodeURIComponent(child.id)}`,
     });
   },
 });

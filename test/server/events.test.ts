@@ -151,16 +151,21 @@ describe('what breaks', () => {
         const reader = await readEvents(`${served.url}/sessions/s/events?mode=debug`, {
           'last-event-id': String(last),
         });
-        const wanted = last + random.between(1, 25);
-        await sending;
-        await served.runtime.drain();
+        // Killed in the middle of the turn, as soon as that many came (a turn tells of more); or when all is over.
+        const isLive = random.chance(0.5);
+        if (!isLive) {
+          await sending;
+          await served.runtime.drain();
+        }
         const { seq } = await served.runtime.session('s').state();
-        for (const event of await until(reader, Math.min(wanted, seq))) {
+        const wanted = isLive ? last + random.between(1, 10) : Math.min(last + random.between(1, 25), seq);
+        for (const event of await until(reader, wanted)) {
           if (event.seq === undefined) continue;
           seen.push(event);
           last = event.seq;
         }
         reader.kill();
+        await sending;
         if (random.chance(0.3)) {
           await served.server.close({ deadlineMs: 0 });
           await served.runtime.close();
@@ -168,6 +173,7 @@ describe('what breaks', () => {
         }
       }
       const session = served.runtime.session('s');
+      await served.runtime.drain();
       const { seq } = await session.state();
       if (last < seq) {
         const reader = await readEvents(`${served.url}/sessions/s/events?mode=debug`, {

@@ -5,7 +5,7 @@ import { agent, tool } from '../../src/index.ts';
 import * as answers from '../../src/server/answers.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { gatedModel } from '../support/runtime-kit.ts';
-import { echo, serverKit } from './support.ts';
+import { type Answer, echo, serverKit } from './support.ts';
 
 const kit = serverKit();
 
@@ -14,11 +14,16 @@ function as<T = Record<string, unknown>>(schema: z.ZodType, body: unknown): T {
   return schema.parse(body) as T;
 }
 
+/** Where an answer points to, seen from the address that was asked. */
+function pointed(answer: Answer, asked: string): string {
+  return new URL(answer.headers.get('location') ?? '', asked).href;
+}
+
 describe('sessions', () => {
   test('made once: 201, then 200; listed and read', async () => {
-    const { post, get } = await kit.serve({ agents: [agent({ name: 'a' }), agent({ name: 'b' })] });
+    const { url, post, get } = await kit.serve({ agents: [agent({ name: 'a' }), agent({ name: 'b' })] });
     const made = await post('/sessions', { id: 'user:42', agent: 'b' });
-    expect([made.status, made.headers.get('location')]).toEqual([201, '/sessions/user%3A42']);
+    expect([made.status, pointed(made, `${url}/sessions`)]).toEqual([201, `${url}/sessions/user%3A42`]);
     expect(as(answers.session, made.body)).toMatchObject({ id: 'user:42', agent: 'b', state: 'idle', mailbox: 0 });
     const again = await post('/sessions', { id: 'user:42', agent: 'a' });
     expect(again.status).toBe(200);
@@ -38,14 +43,14 @@ describe('sessions', () => {
   });
 
   test('F138: the list comes in pages, by id; children by their parent, roots by none; sizes are bounded', async () => {
-    const { post, get, runtime } = await kit.serve();
+    const { url, post, get, runtime } = await kit.serve();
     for (const id of ['c', 'a', 'b']) await post('/sessions', { id });
     const first = as(answers.sessionList, (await get('/sessions?limit=2')).body);
     expect(first).toMatchObject({ sessions: [{ id: 'a' }, { id: 'b' }], next: 'b' });
     const second = as(answers.sessionList, (await get(`/sessions?limit=2&after=${first['next']}`)).body);
     expect(second).toEqual({ sessions: [expect.objectContaining({ id: 'c' })] });
     const child = await post('/sessions/a/children', { task: 'Help', name: 'helper', replies: 'handle' });
-    expect(child.status).toBe(201);
+    expect([child.status, pointed(child, `${url}/sessions/a/children`)]).toEqual([201, `${url}/sessions/a%3A1`]);
     expect(as(answers.child, child.body)).toEqual({ id: 'a:1', name: 'helper', parent: 'a' });
     await runtime.drain();
     expect((await get('/sessions?parent=a')).body).toMatchObject({ sessions: [{ id: 'a:1', parent: 'a' }] });
@@ -70,13 +75,13 @@ describe('sessions', () => {
 describe('conversation', () => {
   test('F136: what is sent is in the mailbox first, and never written to the log by the way', async () => {
     const model = gatedModel();
-    const { post, get, runtime } = await kit.serve({ provider: model.provider });
+    const { url, post, get, runtime } = await kit.serve({ provider: model.provider });
     await post('/sessions', { id: 's' });
     await post('/sessions/s/pause');
     const sent = await post('/sessions/s/messages', { content: 'Hi', bounceBack: true, from: 'web' });
     expect(sent.status).toBe(202);
     expect(as(answers.receipt, sent.body)).toMatchObject({ id: 's/1', session: 's', pendingId: 1, duplicate: false });
-    expect(sent.headers.get('location')).toBe('/sessions/s/receipts/1');
+    expect(pointed(sent, `${url}/sessions/s/messages`)).toBe(`${url}/sessions/s/receipts/1`);
     expect((await get('/sessions/s/messages')).body).toEqual({ messages: [] });
     const waits = as<z.infer<typeof pendingShape>>(answers.pendingList, (await get('/sessions/s/pending')).body);
     expect(waits.pending).toMatchObject([{ id: 1, type: 'user_message', content: 'Hi', source: { name: 'web' } }]);

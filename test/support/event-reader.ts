@@ -43,20 +43,23 @@ export async function readEvents(url: string, headers: Readonly<Record<string, s
   const pieces: AsyncIterator<string> = response[Symbol.asyncIterator]();
   const comments: string[] = [];
   let lastEventId = '';
-  let text = '';
+  let rest = '';
 
-  /** A line without its end; undefined at the end of the stream. */
+  /** A line without its end; undefined at the end of the stream. Each piece is looked through once, however long the line. */
   const nextLine = async (): Promise<string | undefined> => {
+    const line: string[] = [];
     for (;;) {
-      const end = text.indexOf('\n');
+      const end = rest.indexOf('\n');
       if (end !== -1) {
-        const line = text.slice(0, end);
-        text = text.slice(end + 1);
-        return line.endsWith('\r') ? line.slice(0, -1) : line;
+        line.push(rest.slice(0, end));
+        rest = rest.slice(end + 1);
+        return line.join('').replace(/\r$/, '');
       }
+      line.push(rest);
+      rest = '';
       const piece = await pieces.next();
       if (piece.done === true) return undefined;
-      text += piece.value;
+      rest = piece.value;
     }
   };
 
