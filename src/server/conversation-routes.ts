@@ -1,7 +1,7 @@
 /** Routes of a session's conversation: what is sent to it, what it said, what waits, what happens. */
 import { z } from 'zod';
-import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
-import { CancelledError, type ContentBlock, type Receipt } from '../index.ts';
+import { KEY_CHARACTERS_MAX, SERVER_PAGE_CHARACTERS_MAX } from '../base/bounds.ts';
+import { CancelledError, type ContentBlock, type Message, type Receipt, type SessionEvent } from '../index.ts';
 import * as answers from './answers.ts';
 import { key, noQuery, pageSize, sizeOf, token, viewMode, wholeNumber } from './query-parts.ts';
 import { given, json, type Route, type RouteAnswer, route } from './route.ts';
@@ -11,6 +11,7 @@ const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
 /** The media type of server-sent events. */
 const EVENT_STREAM = 'text/event-stream';
 
+const deltas = z.enum(['true', 'false']).describe('false: no text.delta and thinking.delta');
 /** What is in a block is checked by the session. */
 const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
 
@@ -44,7 +45,7 @@ const send = route({
 const messages = route({
   method: 'GET',
   path: '/sessions/:id/messages',
-  summary: 'Messages of the log, oldest first',
+  summary: 'Messages of the log, oldest first; fewer than asked for where they are large',
   query: z.strictObject({
     after: wholeNumber.optional().describe('Messages after this number'),
     limit: pageSize.optional(),
@@ -55,8 +56,8 @@ const messages = route({
     const id = await known(runtime, part('id'));
     const limit = sizeOf(query.limit);
     const found = await runtime.session(id).messages({ after: Number(query.after ?? 0), limit: limit + 1 });
-    const page = found.slice(0, limit);
-    return json({ messages: page, ...(found.length > limit ? { next: page.at(-1)?.seq } : {}) });
+    const page = fitting(found.slice(0, limit));
+    return json({ messages: page, ...(found.length > page.length ? { next: page.at(-1)?.seq } : {}) });
   },
 });
 
@@ -121,7 +122,7 @@ const events = route({
   query: z.strictObject({
     after: wholeNumber.optional().describe('Events after this number; a Last-Event-ID header wins'),
     mode: viewMode.optional(),
-    deltas: z.enum(['true', 'false']).optional().describe('false: no text.delta and thinking.delta'),
+    deltas: deltas.optional(),
     token,
   }),
   answers: [{ status: 200, description: 'The stream', mediaType: EVENT_STREAM }, UNKNOWN],
@@ -141,20 +142,32 @@ const allEvents = route({
   query: z.strictObject({
     session: z.string().max(128).optional().describe('Sessions whose id begins with this'),
     mode: viewMode.optional(),
+    deltas: deltas.optional(),
     token,
   }),
   answers: [{ status: 200, description: 'The stream', mediaType: EVENT_STREAM }],
   async handle({ query, server: { runtime, streams } }) {
-    const { session: prefix } = query;
+    const { session: prefix = '' } = query;
     const mode = query.mode ?? runtime.info().defaultViewMode;
-    const filter =
-      prefix === undefined ? {} : { filter: (event: { session: string }) => event.session.startsWith(prefix) };
-    return streams.answer(() => runtime.events({ mode, ...filter }));
+    const wantsDeltas = query.deltas !== 'false';
+    const filter = ({ session, type }: SessionEvent): boolean =>
+      session.startsWith(prefix) && (wantsDeltas || (type !== 'text.delta' && type !== 'thinking.delta'));
+    return streams.answer(() => runtime.events({ mode, filter }));
   },
 });
 
 /** See the head of the file. */
 export const conversationRoutes: readonly Route[] = [send, messages, pending, recall, receipt, events, allEvents];
+
+/** As many as one answer may hold; at least one, so that who reads on gets on. */
+function fitting(found: readonly Message[]): readonly Message[] {
+  let characters = 0;
+  const end = found.findIndex((each, index) => {
+    characters += JSON.stringify(each).length;
+    return index > 0 && characters > SERVER_PAGE_CHARACTERS_MAX;
+  });
+  return end === -1 ? found : found.slice(0, end);
+}
 
 function receiptOf({ id, session, seq, pendingId, duplicate }: Receipt): object {
   return { id, session, seq, pendingId, duplicate };

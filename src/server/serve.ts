@@ -55,8 +55,10 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
   server.maxConnections = SERVER_CONNECTIONS_MAX;
   server.on('clientError', refuse);
   server.on('checkContinue', (incoming, outgoing: ServerResponse) => {
-    // A body that is too large by its own account is refused before it is sent.
+    // A body that is too large by its own account is refused before it is sent. Whether it still comes nobody can know then: what
+    // follows on the connection could not be told from it.
     if (Number(incoming.headers['content-length'] ?? 0) <= SERVER_BODY_BYTES_MAX) outgoing.writeContinue();
+    else outgoing.shouldKeepAlive = false;
     server.emit('request', incoming, outgoing);
   });
   await listen(server, checked);

@@ -123,6 +123,29 @@ describe('requests', () => {
     expect(status).toBe(413);
   });
 
+  test('a body that is announced is asked for, or refused before it is sent', async () => {
+    const { url } = await kit.serve();
+    const announce = (length: number): Promise<readonly unknown[]> =>
+      new Promise((resolve, reject) => {
+        const headers = { 'content-type': 'application/json', 'content-length': length, expect: '100-continue' };
+        const asked = request(`${url}/sessions`, { method: 'POST', headers });
+        let isAskedFor = false;
+        asked.on('continue', () => {
+          isAskedFor = true;
+          asked.end(`{"id":"s"}${' '.repeat(length - 10)}`);
+        });
+        asked.on('response', (response) => {
+          response.resume();
+          resolve([isAskedFor, response.statusCode, response.headers.connection]);
+          if (!isAskedFor) asked.destroy();
+        });
+        asked.on('error', reject);
+        asked.flushHeaders();
+      });
+    expect(await announce(20)).toEqual([true, 201, 'keep-alive']);
+    expect(await announce(SERVER_BODY_BYTES_MAX + 1)).toEqual([false, 413, 'close']);
+  });
+
   test('a body that breaks off is nobody’s failure', async () => {
     const { url, get, errors } = await kit.serve();
     const { port } = new URL(url);

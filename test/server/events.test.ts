@@ -283,7 +283,15 @@ describe('the stream of all sessions', () => {
       readEvents(`${url}/events?mode=debug&session=b`),
       readEvents(`${url}/sessions/a/events?mode=debug&after=0`),
     ]);
+    const quiet = await readEvents(`${url}/events?mode=debug&deltas=false`);
     for (const id of ['a', 'b', 'b:x', 'c']) await runtime.session(id).ask('Hi');
+    const types = new Set<string>();
+    for (let event = await quiet.nextEvent(); event !== undefined; event = await quiet.nextEvent()) {
+      types.add(event.type);
+      if (event.session === 'c' && event.type === 'turn.finished') break;
+    }
+    quiet.kill();
+    expect([types.has('message.created'), types.has('text.delta')]).toEqual([true, false]);
     const sessions = async (reader: EventReader, last: string): Promise<readonly string[]> => {
       const seen = new Set<string>();
       for (let event = await reader.nextEvent(); event !== undefined; event = await reader.nextEvent()) {

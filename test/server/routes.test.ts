@@ -114,6 +114,24 @@ describe('conversation', () => {
     });
   });
 
+  test('a page of large messages is shorter; whoever reads on gets them all', async () => {
+    const { get, runtime } = await kit.serve({ provider: scripted(['.', '.', '.', '.']) });
+    for (let index = 0; index < 4; index += 1) await runtime.session('s').ask('x'.repeat(3_000_000));
+    const found: number[] = [];
+    let pages = 0;
+    for (let after = 0; pages < 10; pages += 1) {
+      const page = (await get(`/sessions/s/messages?after=${after}`)).body as {
+        messages: { seq: number }[];
+        next?: number;
+      };
+      found.push(...page.messages.map(({ seq }) => seq));
+      if (page.next === undefined) break;
+      after = page.next;
+    }
+    expect(found).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(pages).toBe(1);
+  });
+
   test('a receipt: by number or by its whole id; it waits for the answer, and tells of a turn that failed', async () => {
     const provider = scripted(['Hello.', { error: { status: 400, message: 'no' } }]);
     const { post, get } = await kit.serve({ provider });

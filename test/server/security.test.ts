@@ -20,7 +20,7 @@ function ask(url: string, headers: Readonly<Record<string, string>>, method = 'G
   });
 }
 
-describe('F74: where it listens', () => {
+describe('where it listens', () => {
   test.each(['0.0.0.0', '::', '192.168.1.4', 'example.com', '10.0.0.1'])(
     'F74: %s is refused without a token',
     async (host) => {
@@ -57,7 +57,7 @@ describe('F74: where it listens', () => {
   });
 });
 
-describe('F74: who is asked, and from where', () => {
+describe('who is asked, and from where', () => {
   test('F74: a name that is not ours is refused, whatever it was pointed at', async () => {
     const { url } = await kit.serve();
     const { port } = new URL(url);
@@ -112,7 +112,7 @@ describe('F74: who is asked, and from where', () => {
   });
 });
 
-describe('F74: the token', () => {
+describe('the token', () => {
   test('F74: asked for everywhere but at the page and the probe', async () => {
     const { url, get } = await kit.serve({}, { token: TOKEN });
     const paths = ['/sessions', '/sessions/s', '/events', '/metrics', '/metrics.json', '/info', '/openapi.json'];
