@@ -49,9 +49,9 @@ export function eventStream({ events, clock, onClose, onError }: EventStreamPart
   const finish = (): void => {
     if (isOver) return;
     isOver = true;
-    clock.clearTimer(timer);
-    // What waits for the next event is told that there is none; readers of the hub never fail at this.
+    // Readers of the hub never fail at this; an iteration of another kind may be slow to end, and is not waited for.
     events.return?.().catch(onError);
+    wake();
     onClose();
   };
   const take = (arrival: Arrival): void => {
@@ -70,7 +70,7 @@ export function eventStream({ events, clock, onClose, onError }: EventStreamPart
   /** The next event; undefined when none came for so long that the client is to be told that this is alive. */
   const arrival = async (): Promise<Arrival | undefined> => {
     ask();
-    if (arrived === undefined) {
+    if (arrived === undefined && !isOver) {
       await new Promise<void>((resolve) => {
         wake = resolve;
         timer = clock.setTimer(resolve, SERVER_HEARTBEAT_MS);
@@ -89,6 +89,7 @@ export function eventStream({ events, clock, onClose, onError }: EventStreamPart
       async pull(controller) {
         const found = await arrival();
         if (isCancelled) return;
+        if (isOver) return controller.close();
         if (found === undefined) return controller.enqueue(HEARTBEAT);
         if ('result' in found && found.result.done !== true) {
           return controller.enqueue(encoder.encode(eventText(found.result.value)));

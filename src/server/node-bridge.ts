@@ -132,9 +132,11 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
   const cancel = (): void => void reader?.cancel().catch(() => undefined);
   gone.addEventListener('abort', cancel, { once: true });
   try {
-    outgoing.writeHead(response.status, [...response.headers].flat());
+    outgoing.statusCode = response.status;
+    for (const [name, value] of response.headers) outgoing.setHeader(name, value);
     if (reader === undefined) return void outgoing.end();
-    outgoing.flushHeaders();
+    // Who waits for a stream is to know at once that there is one; an answer of known length leaves with its head.
+    if (!response.headers.has('content-length')) outgoing.flushHeaders();
     for (;;) {
       const { done, value } = await reader.read();
       if (done || gone.aborted) break;

@@ -73,6 +73,7 @@ const page = route({
     return new Response(body, {
       headers: {
         'content-type': type,
+        'content-length': String(body.length),
         'content-security-policy': CONTENT_SECURITY_POLICY,
         'cache-control': 'no-cache',
         'referrer-policy': 'no-referrer',

@@ -97,9 +97,13 @@ export function problemResponse(thrown: unknown, onInternal: (error: unknown) =>
   if (problem.code === 'internal') onInternal(thrown);
   const headers = new Headers(thrown instanceof HttpProblem ? thrown.headers : {});
   headers.set('content-type', 'application/problem+json');
+  headers.set('x-content-type-options', 'nosniff');
+  headers.set('cache-control', 'no-store');
   const retryAfterMs = retryAfterOf(thrown, problem);
   if (retryAfterMs !== undefined) headers.set('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));
-  return new Response(JSON.stringify(problem), { status: problem.status, headers });
+  const body = JSON.stringify(problem);
+  headers.set('content-length', String(Buffer.byteLength(body)));
+  return new Response(body, { status: problem.status, headers });
 }
 
 /** What a client is told of `thrown`. */

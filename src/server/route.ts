@@ -79,7 +79,18 @@ export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Ro
 
 /** An answer of JSON. */
 export function json(value: unknown, status = 200, headers: Readonly<Record<string, string>> = {}): Response {
-  return new Response(JSON.stringify(value), { status, headers: { ...headers, 'content-type': 'application/json' } });
+  return text(JSON.stringify(value), 'application/json', { status, headers });
+}
+
+/** An answer of text, all of it at hand. */
+export function text(
+  body: string,
+  type: string,
+  init: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
+): Response {
+  const length = String(Buffer.byteLength(body));
+  const headers = { ...init.headers, 'content-type': type, 'content-length': length };
+  return new Response(body, { status: init.status ?? 200, headers });
 }
 
 /** The members that have a value: what was not given keeps its default. */

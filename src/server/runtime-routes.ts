@@ -2,7 +2,7 @@
 import * as answers from './answers.ts';
 import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts';
 import { noQuery } from './query-parts.ts';
-import { json, type Route, route } from './route.ts';
+import { json, type Route, route, text } from './route.ts';
 
 const info = route({
   method: 'GET',
@@ -29,9 +29,7 @@ const metrics = route({
   query: noQuery,
   answers: [{ status: 200, description: 'The counters', mediaType: PROMETHEUS_TYPE }],
   handle: ({ server: { runtime, watch, streams } }) =>
-    new Response(prometheusText(runtime.metrics(), watch.metrics(streams.size), runtime.info()), {
-      headers: { 'content-type': PROMETHEUS_TYPE },
-    }),
+    text(prometheusText(runtime.metrics(), watch.metrics(streams.size), runtime.info()), PROMETHEUS_TYPE),
 });
 
 const health = route({
@@ -57,7 +55,7 @@ const document = route({
   summary: 'This interface as an OpenAPI document',
   query: noQuery,
   answers: [{ status: 200, description: 'OpenAPI 3.1' }],
-  handle: ({ server }) => new Response(server.document(), { headers: { 'content-type': 'application/json' } }),
+  handle: ({ server }) => text(server.document(), 'application/json'),
 });
 
 /** See the head of the file. */

@@ -232,6 +232,28 @@ describe('what breaks', () => {
     await next.body?.cancel();
   });
 
+  test('a stream ends when the server says so, also one whose source does not; its timer goes with it', async () => {
+    const runtime = await kit.open({ provider: echo });
+    const silent = Object.create(runtime, {
+      events: {
+        value: async function* () {
+          await new Promise(() => undefined);
+        },
+      },
+      info: { value: () => runtime.info() },
+    }) as typeof runtime;
+    const clock = manualClock();
+    const application = createApplication(silent, checkHandlerOptions({ clock }));
+    const response = await application.fetch(new Request('http://localhost/events'));
+    const text = response.text();
+    await eventually(() => clock.pending === 1);
+    application.end();
+    expect(await text).toBe(': open\nretry: 1000\n\n');
+    expect(clock.pending).toBe(0);
+    const refused = await application.fetch(new Request('http://localhost/events'));
+    expect([refused.status, await refused.json()]).toMatchObject([503, { code: 'cancelled' }]);
+  });
+
   test('a stream that fails says why, and ends', async () => {
     const runtime = await kit.open({ provider: echo });
     const failing = Object.create(runtime, {
