@@ -26,6 +26,8 @@ export interface RunningServer {
    * connection. The runtime is left open. Safe to call again.
    */
   close(options?: { readonly deadlineMs?: number }): Promise<void>;
+  /** `close()`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /**
@@ -65,12 +67,14 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
   server.on('error', checked.onError);
   const { port } = server.address() as AddressInfo;
   let closing: Promise<void> | undefined;
+  const closeOnce = ({ deadlineMs = SERVER_CLOSE_MS }: { readonly deadlineMs?: number } = {}): Promise<void> => {
+    closing ??= close(server, open, () => application.end(), { deadlineMs, clock: checked.clock });
+    return closing;
+  };
   return {
     url: `http://${inUrl(reachable(checked.host))}:${port}`,
-    close: ({ deadlineMs = SERVER_CLOSE_MS } = {}) => {
-      closing ??= close(server, open, () => application.end(), { deadlineMs, clock: checked.clock });
-      return closing;
-    },
+    close: closeOnce,
+    [Symbol.asyncDispose]: () => closeOnce(),
   };
 }
 

@@ -7,13 +7,14 @@ import { z } from 'zod';
 import { SERVER_HEARTBEAT_MS } from '../../src/base/bounds.ts';
 import { agent, type SessionEvent, tool } from '../../src/index.ts';
 import { createApplication } from '../../src/server/application.ts';
+import { eventStream } from '../../src/server/event-stream.ts';
 import { serve } from '../../src/server/index.ts';
 import { checkHandlerOptions } from '../../src/server/options.ts';
 import { manualClock } from '../../src/testing/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { SeededRandom } from '../../src/testing/simulation/seeded-random.ts';
 import { type EventReader, readEvents } from '../support/event-reader.ts';
-import { eventually, history } from '../support/runtime-kit.ts';
+import { deferred, eventually, history } from '../support/runtime-kit.ts';
 import { echo, serverKit } from './support.ts';
 
 const kit = serverKit();
@@ -276,10 +277,11 @@ describe('what breaks', () => {
   });
 });
 
-test('a quiet stream says that it lives, and sets no more than one timer', async () => {
+test('a quiet stream says that it lives, sets no more than one timer, and loses nothing by it', async () => {
   const clock = manualClock();
-  const { url, post } = await kit.serve({}, { clock });
+  const { url, post, runtime } = await kit.serve({}, { clock });
   await post('/sessions', { id: 's' });
+  const { seq: before } = await runtime.session('s').state();
   const reader = await readEvents(`${url}/sessions/s/events?mode=debug`);
   expect(await reader.nextComment()).toBe('open');
   for (let beat = 0; beat < 3; beat += 1) {
@@ -290,10 +292,42 @@ test('a quiet stream says that it lives, and sets no more than one timer', async
     expect(await reader.nextComment()).toBe('alive');
   }
   await eventually(() => clock.pending === 1);
-  await post('/sessions/s/messages', { content: 'Hi' });
-  expect((await reader.next())?.type).toBe('pending.created');
+  await runtime.session('s').ask('Hi');
+  const { seq } = await runtime.session('s').state();
+  const told = (await until(reader, seq)).flatMap((event) => event.seq ?? []);
+  expect(told).toEqual(Array.from({ length: seq - before }, (_, index) => before + 1 + index));
   reader.kill();
   await eventually(() => clock.pending === 0);
+});
+
+test('an event is asked for once, however many heartbeats its coming takes', async () => {
+  const clock = manualClock();
+  let asked = 0;
+  const coming = deferred<IteratorResult<SessionEvent, undefined>>();
+  const events: AsyncIterableIterator<SessionEvent> = {
+    next: () => {
+      asked += 1;
+      return asked === 1 ? coming.promise : Promise.resolve({ done: true, value: undefined });
+    },
+    return: async () => ({ done: true, value: undefined }),
+    [Symbol.asyncIterator]: () => events,
+  };
+  const nobody = (): void => undefined;
+  const reader = eventStream({ events, clock, onClose: nobody, onError: nobody }).body.getReader();
+  const read = async (): Promise<string> => new TextDecoder().decode((await reader.read()).value);
+  expect(await read()).toContain(': open');
+  for (let beat = 0; beat < 3; beat += 1) {
+    await eventually(() => clock.pending === 1);
+    await clock.advance(SERVER_HEARTBEAT_MS);
+    expect(await read()).toBe(': alive\n\n');
+  }
+  expect(asked).toBe(1);
+  coming.resolve({ done: false, value: { session: 's', at: 0, seq: 1, type: 'interrupt.acknowledged' } });
+  expect(await read()).toBe(
+    'id: 1\nevent: interrupt.acknowledged\ndata: {"session":"s","at":0,"seq":1,"type":"interrupt.acknowledged"}\n\n',
+  );
+  expect((await reader.read()).done).toBe(true);
+  expect(clock.pending).toBe(0);
 });
 
 describe('the stream of all sessions', () => {

@@ -28,6 +28,7 @@ test('what is being answered is answered; then nobody is let in', async () => {
   await closing;
   await expect(fetch(`${url}/healthz`)).rejects.toThrow();
   await expect(server.close()).resolves.toBeUndefined();
+  await expect(server[Symbol.asyncDispose]()).resolves.toBeUndefined();
 });
 
 test('who is not answered by the deadline is cut off', async () => {
