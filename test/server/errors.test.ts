@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { SERVER_BODY_BYTES_MAX } from '../../src/base/bounds.ts';
 import { type ErrorCode, LimitError, MailboxFullError, ModelError, TroupeError } from '../../src/index.ts';
 import * as answers from '../../src/server/answers.ts';
-import { HttpProblem, PROBLEM_CODES, problemOf, problemResponse } from '../../src/server/problem.ts';
+import { type HttpCode, HttpProblem, PROBLEM_CODES, problemOf, problemResponse } from '../../src/server/problem.ts';
 import { gatedModel } from '../support/runtime-kit.ts';
 import { type Answer, posted, serverKit } from './support.ts';
 
@@ -235,17 +235,29 @@ describe('requests', () => {
 });
 
 describe('the table', () => {
-  const codes: readonly ErrorCode[] = ['config', 'store_full', 'turn_failed', 'timeout', 'model_connection'];
+  const ofHttp: readonly HttpCode[] = [
+    'bad_request',
+    'unauthorized',
+    'forbidden',
+    'not_found',
+    'method_not_allowed',
+    'body_too_large',
+    'unsupported_media_type',
+    'not_implemented',
+  ];
 
   test('each code has a status that is a failure, and a title', () => {
     for (const code of PROBLEM_CODES) {
-      const isOurs = codes.some((known) => known === code);
-      const problem = problemOf(
-        isOurs ? new TroupeError(code as ErrorCode, 'why') : new HttpProblem('bad_request', 'why'),
-      );
-      expect(problem.status).toBeGreaterThanOrEqual(400);
+      const isOfHttp = ofHttp.some((known) => known === code);
+      const thrown = isOfHttp ? new HttpProblem(code as HttpCode, 'why') : new TroupeError(code as ErrorCode, 'why');
+      const problem = problemOf(thrown);
+      expect(problem.code).toBe(code);
+      expect([code, problem.status >= 400 && problem.status < 600]).toEqual([code, true]);
       expect(problem.title).not.toBe('');
     }
+    expect(PROBLEM_CODES).toEqual(expect.arrayContaining([...ofHttp]));
+    const newer = new TroupeError('from_tomorrow' as ErrorCode, 'why', { retryable: true });
+    expect(problemOf(newer)).toMatchObject({ status: 500, code: 'internal', detail: 'why', retryable: true });
     expect(problemOf(new TroupeError('store_full', 'full', { retryable: true }))).toEqual({
       type: 'urn:troupe:problem:store_full',
       title: 'The store takes no more',
