@@ -40,6 +40,7 @@ export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserConten
 export type { Settings, SettingsInput } from './base/settings.ts';
 export type { Definition } from './definitions/definition.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
+export type { Rendered, RenderedRole, ViewMode } from './events/rendered.ts';
 export type { Durability } from './journal/journal.ts';
 export { type AnthropicOptions, anthropic } from './models/anthropic.ts';
 export type {

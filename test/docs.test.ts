@@ -93,6 +93,15 @@ it('operations tells of every error code', () => {
     model_timeout: true,
     model_connection: true,
     internal: true,
+    callback_required: true,
+    lookup_key_required: true,
+    lookup_key_ambiguous: true,
+    message_not_found: true,
+    tool_message_not_removable: true,
+    files_require_prompt: true,
+    invalid_index: true,
+    invalid_task: true,
+    invalid_argument: true,
   };
   const told = [...(texts.get('operations.md') ?? '').matchAll(/^\| `(\w+)` \|/gm)].map((match) => match[1]);
   expect(told.toSorted()).toEqual(Object.keys(codes).toSorted());

@@ -474,3 +474,37 @@ export const EXPORT_PAGE_MESSAGES = 1_000;
 export const MCP_ANSWER_MS_DEFAULT = 300_000;
 /** Messages the `read` tool of the MCP server returns at most. */
 export const MCP_MESSAGES_MAX = 200;
+/** UTF-8 bytes of one HTTP request body: the largest message, twice, since JSON may escape what it carries. */
+export const SERVER_BODY_BYTES_MAX: number = 8 * 1024 * 1024;
+/** UTF-8 bytes of a refused body that are read and thrown away, so that a client that is still writing reads its answer. */
+export const SERVER_DISCARD_BYTES_MAX: number = 32 * 1024 * 1024;
+/** Connections one server has at once: a few for each of a thousand readers; the next is closed at once. */
+export const SERVER_CONNECTIONS_MAX = 4_096;
+/** Event streams one server has at once; each may have `SUBSCRIBER_CHARACTERS_MAX` waiting in the worst case. */
+export const SERVER_STREAMS_MAX = 1_024;
+/** Milliseconds a client that is refused for too many streams is told to wait. */
+export const SERVER_FULL_RETRY_MS = 5_000;
+/** Milliseconds of silence after which an event stream says that it lives: below the minute of common proxies. */
+export const SERVER_HEARTBEAT_MS = 15_000;
+/** Milliseconds after which a client's event source asks again when its stream ended. */
+export const SERVER_RECONNECT_MS = 1_000;
+/** Bytes of one request's headers: twice what a browser with cookies sends. */
+export const SERVER_HEADER_BYTES_MAX: number = 16 * 1024;
+/** Milliseconds a client has for the headers of a request. */
+export const SERVER_HEADERS_MS_MAX = 10_000;
+/** Milliseconds a client has for a whole request: 8 MB over a slow line. */
+export const SERVER_REQUEST_MS_MAX = 60_000;
+/** Milliseconds a quiet connection is kept for the next request. */
+export const SERVER_KEEP_ALIVE_MS = 5_000;
+/** Milliseconds a closing server waits for the requests it is answering. */
+export const SERVER_CLOSE_MS = 5_000;
+/** Sessions or messages one page of a list has unless asked otherwise. */
+export const SERVER_PAGE_DEFAULT = 100;
+/** Sessions or messages one page of a list has at most: a thousand messages of the usual size are a megabyte. */
+export const SERVER_PAGE_MAX = 1_000;
+/** UTF-16 units of JSON of one page of messages, beside its first: an answer is made whole before it is sent. */
+export const SERVER_PAGE_CHARACTERS_MAX: number = 8 * 1024 * 1024;
+/** Bytes of one file of the observer page; a larger one does not belong there. */
+export const SERVER_FILE_BYTES_MAX: number = 4 * 1024 * 1024;
+/** Port `troupe serve` listens at unless told otherwise. */
+export const SERVE_PORT_DEFAULT = 4_111;

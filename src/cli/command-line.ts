@@ -10,6 +10,7 @@ import { commandHelp, programHelp } from './help.ts';
 import { inspectCommand } from './inspect-command.ts';
 import { runCommand } from './run-command.ts';
 import { sendCommand } from './send-command.ts';
+import { serveCommand } from './serve-command.ts';
 import { simCommand } from './sim-command.ts';
 import { paintFor, type Surroundings } from './surroundings.ts';
 import { tailCommand } from './tail-command.ts';
@@ -23,6 +24,7 @@ const COMMANDS: readonly Command[] = [
   sendCommand,
   topCommand,
   exportCommand,
+  serveCommand,
   doctorCommand,
   benchCommand,
   simCommand,

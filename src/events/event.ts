@@ -5,6 +5,7 @@
 import type { ErrorShape } from '../base/errors.ts';
 import type { Goal } from '../base/goals.ts';
 import type { Message, Pending, Usage } from '../base/messages.ts';
+import type { Rendered } from './rendered.ts';
 
 /** The states of a session (contract §2). */
 export type SessionStateName = 'idle' | 'awaiting' | 'executing';
@@ -95,5 +96,13 @@ export type EventBody =
     }
   | { readonly type: 'gap'; readonly from: number; readonly to: number };
 
-/** One event of a session. `at`: epoch ms. `seq`: durable events only, from 1, one total order per session. */
-export type SessionEvent = { readonly session: string; readonly at: number; readonly seq?: number } & EventBody;
+/**
+ * One event of a session. `at`: epoch ms. `seq`: durable events only, from 1, one total order per session. `rendered`: what a
+ * message or an entry looks like in the mode the reader asked for.
+ */
+export type SessionEvent = {
+  readonly session: string;
+  readonly at: number;
+  readonly seq?: number;
+  readonly rendered?: Rendered;
+} & EventBody;

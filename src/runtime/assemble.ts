@@ -123,6 +123,7 @@ export async function assembleRuntime(
       durability: checked.durability,
       threads: { ...checked.threads, sessions: checked.threads.sessions === 0 ? 0 : place.shards },
       shards: place.shards,
+      defaultViewMode: checked.settings.session.defaultViewMode,
     },
   });
 }

@@ -6,6 +6,8 @@
  */
 import type { SessionEvent } from '../events/event.ts';
 import { FanOut } from '../events/fan-out.ts';
+import type { ViewMode } from '../events/rendered.ts';
+import { checkViewMode, viewEvent } from '../events/view-modes.ts';
 import type { Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
 
@@ -20,14 +22,23 @@ export interface EventOptions {
   readonly until?: Receipt | number | ((event: SessionEvent) => boolean);
   /** False: no text and thinking deltas. */
   readonly deltas?: boolean;
+  /**
+   * How much to see: an event of a message or a mailbox entry carries `rendered` where the mode shows it; live reasoning and
+   * progress are left out of `basic`. Default: every event, without `rendered`.
+   */
+  readonly mode?: ViewMode;
   readonly signal?: AbortSignal;
 }
 
 /** How to read the events of all sessions: live only. */
 export interface AllEventOptions {
   readonly filter?: (event: SessionEvent) => boolean;
+  /** As for one session. */
+  readonly mode?: ViewMode;
   readonly signal?: AbortSignal;
 }
+
+type View = (event: SessionEvent) => SessionEvent | undefined;
 
 /** See the head of the file. */
 export class EventHub {
@@ -59,7 +70,10 @@ export class EventHub {
     this.#fanOut.publish(events);
   }
 
-  /** A reader of one session: replays, then goes live, without gap or duplicate. Throws `LimitError` for too many readers. */
+  /**
+   * A reader of one session: replays, then goes live, without gap or duplicate. Throws `LimitError` for too many readers,
+   * `ConfigError` for a mode that is none.
+   */
   session(session: string, options: EventOptions): AsyncIterableIterator<SessionEvent> {
     const link = this.#linkOf(session);
     return this.#fanOut.subscribe(session, {
@@ -68,15 +82,18 @@ export class EventHub {
       replay: async (fromSeq, limit) =>
         (await link.call('session.events', { session, after: fromSeq - 1, limit }, true)).events,
       ...(options.until === undefined ? {} : { until: untilOf(options.until) }),
+      ...(options.mode === undefined ? {} : { view: viewOf(options.mode) }),
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
   }
 
-  /** A reader of all sessions, live. Throws `LimitError` for too many readers. */
+  /** A reader of all sessions, live. Throws `LimitError` for too many readers, `ConfigError` for a mode that is none. */
   all(options: AllEventOptions): AsyncIterableIterator<SessionEvent> {
-    const { filter, signal } = options;
+    const { filter, mode, signal } = options;
+    const show: View = mode === undefined ? (event) => event : viewOf(mode);
+    const view: View = filter === undefined ? show : (event) => (filter(event) ? show(event) : undefined);
     return this.#fanOut.subscribeAll({
-      ...(filter === undefined ? {} : { view: (event: SessionEvent) => (filter(event) ? event : undefined) }),
+      ...(filter === undefined && mode === undefined ? {} : { view }),
       ...(signal === undefined ? {} : { signal }),
     });
   }
@@ -105,6 +122,11 @@ export class EventHub {
     if (session === undefined) this.#fanOut.close(error);
     else this.#fanOut.end(session, error);
   }
+}
+
+function viewOf(mode: ViewMode): View {
+  const checked = checkViewMode(mode);
+  return (event) => viewEvent(event, checked);
 }
 
 function defaultAfter(until: EventOptions['until']): number {

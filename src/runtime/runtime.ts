@@ -6,6 +6,7 @@ import { CancelledError, ConfigError, describeValue, type TroupeError } from '..
 import { checkSessionId, shardOf } from '../base/ids.ts';
 import type { DefinitionSource } from '../definitions/definition.ts';
 import type { SessionEvent, SessionStateName } from '../events/event.ts';
+import type { ViewMode } from '../events/rendered.ts';
 import type { Durability } from '../journal/journal.ts';
 import { Child } from './child.ts';
 import type { Diagnostics } from './diagnostics.ts';
@@ -36,6 +37,8 @@ export interface RuntimeInfo {
   readonly durability: Durability;
   readonly threads: { readonly sessions: number; readonly models: number; readonly tools: number };
   readonly shards: number;
+  /** `settings.session.defaultViewMode`: what a reader is shown who does not say. */
+  readonly defaultViewMode: ViewMode;
 }
 
 /** Counters since `open`, summed over session threads. */

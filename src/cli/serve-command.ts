@@ -1,0 +1,107 @@
+/** `troupe serve`: the sessions of a data directory over HTTP, until a signal comes. */
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { SERVE_PORT_DEFAULT, STOP_DEADLINE_MS } from '../base/bounds.ts';
+import { asError, describeValue } from '../base/errors.ts';
+import { type Agent, anthropic, ConfigError, type OpenOptions, open } from '../index.ts';
+import { type RunningServer, serve } from '../server/index.ts';
+import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { hasCredentials } from './review-agents.ts';
+import { DEFAULT_DATA, prepareDataDirectory, shownPath } from './store-directory.ts';
+import type { StopSignal, Surroundings } from './surroundings.ts';
+import { printable, printableJson } from './text-layout.ts';
+
+/** Where a token is looked for that is not to stand in a list of processes. */
+const TOKEN_VARIABLE = 'TROUPE_TOKEN';
+
+/** See the head of the file. */
+export const serveCommand: Command = {
+  name: 'serve',
+  summary: 'Serve a data directory over HTTP',
+  positionals: [{ name: 'dir', required: false, help: `Data directory, made if need be (default: ${DEFAULT_DATA})` }],
+  options: {
+    port: {
+      kind: 'count',
+      value: 'PORT',
+      min: 0,
+      max: 65_535,
+      help: `Port to listen at; 0: any free one (default: ${SERVE_PORT_DEFAULT})`,
+    },
+    host: { kind: 'text', value: 'ADDRESS', help: 'Address to listen at (default: 127.0.0.1); others need a token' },
+    token: { kind: 'text', value: 'TOKEN', help: `Asked for with every request; better given in ${TOKEN_VARIABLE}` },
+    agents: {
+      kind: 'text',
+      value: 'MODULE',
+      help: 'Module whose default export is the agents, or the options of open()',
+    },
+    json: { kind: 'flag', help: 'Print one JSON object with the address once it listens' },
+  },
+  details: [
+    'POST /sessions, POST /sessions/:id/messages, GET /sessions/:id/events and the rest are in GET /openapi.json; the observer page is at /observer/, figures for Prometheus at /metrics.',
+    'Without --agents there is one agent, answered by Claude with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN. Sessions of agents that are not given are shown, and wait.',
+    'Opening a data directory goes on with everything of its agents that was interrupted. A signal ends the event streams, answers what is being answered, and closes the directory.',
+  ],
+  run,
+};
+
+async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
+  const { stdout, stderr, environment, directory } = surroundings;
+  const data = resolve(directory, given.positional('dir') ?? DEFAULT_DATA);
+  const module = given.text('agents');
+  const options = module === undefined ? { provider: anthropic() } : await optionsOf(module, directory);
+  if (module === undefined && !hasCredentials(environment)) {
+    stderr.write('Without ANTHROPIC_API_KEY sessions can be looked at; messages to them will find no model.\n');
+  }
+  await prepareDataDirectory(data);
+  let stop: (signal: StopSignal) => void = () => undefined;
+  const stopped = new Promise<StopSignal>((resolve) => {
+    stop = resolve;
+  });
+  const forget = surroundings.onStop((signal) => {
+    // The next signal ends the process as ever.
+    forget();
+    stop(signal);
+  });
+  const runtime = await open(data, options);
+  let server: RunningServer | undefined;
+  try {
+    const token = given.text('token') ?? environment[TOKEN_VARIABLE];
+    const host = given.text('host');
+    server = await serve(runtime, {
+      port: given.count('port') ?? SERVE_PORT_DEFAULT,
+      onError: (error) => stderr.write(`${printable(asError(error).stack ?? '')}\n`),
+      ...(host === undefined ? {} : { host }),
+      ...(token === undefined || token === '' ? {} : { token }),
+    });
+    stdout.write(
+      given.flag('json')
+        ? `${printableJson({ url: server.url, directory: data })}\n`
+        : `Serving ${printable(shownPath(data, surroundings))} at ${server.url}\nObserver: ${server.url}/observer/\n`,
+    );
+    return EXIT[await stopped];
+  } finally {
+    forget();
+    await server?.close({ deadlineMs: STOP_DEADLINE_MS });
+    await runtime.close({ deadlineMs: STOP_DEADLINE_MS });
+  }
+}
+
+/** What `open` is given: a module's default export, which is agents, or options. */
+async function optionsOf(path: string, directory: string): Promise<OpenOptions> {
+  const found = await load(path, directory);
+  if (Array.isArray(found)) return { agents: found as readonly Agent[] };
+  if (typeof found === 'object' && found !== null) return found;
+  throw new ConfigError(
+    `--agents ${path}: the default export must be an array of agents, or options of open(), got ${describeValue(found)}`,
+  );
+}
+
+async function load(path: string, directory: string): Promise<unknown> {
+  const url = path.startsWith('file:') ? path : pathToFileURL(resolve(directory, path)).href;
+  try {
+    const module: unknown = await import(url);
+    return Reflect.get(module as object, 'default');
+  } catch (error) {
+    throw new UsageError(`--agents ${path} cannot be loaded: ${asError(error).message}`, { cause: error });
+  }
+}

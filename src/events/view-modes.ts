@@ -1,0 +1,198 @@
+/**
+ * How the events of a session are shown in the modes `basic`, `verbose` and `debug`: the rendering table (contract §10.5), one
+ * function a row, and which other events a mode leaves out. Pure.
+ *
+ *  V1  What a mode shows, every more talkative mode shows too.
+ *  V2  No mode leaves a durable event out: they are numbered without holes.
+ *  V3  A row that is null in a mode is an event without `rendered`.
+ */
+import { ConfigError, describeValue } from '../base/errors.ts';
+import { type ContentBlock, type Message, type Pending, textOf } from '../base/messages.ts';
+import type { EventBody, SessionEvent } from './event.ts';
+import { type Rendered, VIEW_MODES, type ViewMode } from './rendered.ts';
+import { compactText, firstLines } from './shortening.ts';
+
+/** Lines of a result shown in verbose. */
+const RESULT_LINES = 3;
+/** Lines of a call's input shown in verbose. */
+const PREVIEW_LINES = 2;
+/** The tool a model reasons with. */
+const THINK = 'think';
+
+/** A mode from outside. Throws `ConfigError` for anything that is none. */
+export function checkViewMode(mode: unknown): ViewMode {
+  const known = VIEW_MODES.find((each) => each === mode);
+  if (known !== undefined) return known;
+  throw new ConfigError(
+    `option "mode": must be ${VIEW_MODES.map((each) => JSON.stringify(each)).join(', ')}; got ${describeValue(mode)}`,
+    { data: { key: 'mode' } },
+  );
+}
+
+/**
+ * An event as a mode shows it: with `rendered` where it tells of a message or an entry that the mode shows. Undefined where it is
+ * left out: durable events never are, so that their numbers have no holes in any mode.
+ */
+export function viewEvent(event: SessionEvent, mode: ViewMode): SessionEvent | undefined {
+  switch (event.type) {
+    case 'message.created':
+    case 'message.updated': {
+      const rendered = renderMessage(event.message, mode);
+      return rendered === null ? event : { ...event, rendered };
+    }
+    case 'pending.created': {
+      const rendered = renderPending(event.pending, mode);
+      return rendered === null ? event : { ...event, rendered };
+    }
+    default:
+      return isShown(event, mode) ? event : undefined;
+  }
+}
+
+/** Events that are neither a message nor an entry: a basic reader is spared live reasoning and progress. */
+function isShown(event: EventBody, mode: ViewMode): boolean {
+  if (mode !== 'basic') return true;
+  return event.type !== 'thinking.delta' && event.type !== 'tool.progress';
+}
+
+/** A message as a mode shows it; null: not at all. Throws for a type that has no row. */
+export function renderMessage(message: Message, mode: ViewMode): Rendered | null {
+  switch (message.type) {
+    case 'user_message':
+      return spoken('user', message, mode);
+    case 'agent_message':
+      return spoken('assistant', message, mode);
+    case 'system_message':
+      if (mode === 'basic') return null;
+      return { role: 'system', content: shownText(message.content), timestamp: message.at };
+    case 'tool_call':
+      return message.toolName === THINK ? thought(message, mode) : call(message, mode);
+    case 'tool_response':
+      return response(message, mode);
+    default:
+      throw noRow(message.type);
+  }
+}
+
+/** A mailbox entry as a mode shows it; null: not at all. Throws for a type that has no row. */
+export function renderPending(pending: Pending, mode: ViewMode): Rendered | null {
+  const full = shownText(pending.content);
+  if (pending.type === 'user_message') return { role: 'user', content: full, status: 'pending' };
+  if (mode === 'basic') return null;
+  const waiting = { content: mode === 'debug' ? full : firstLines(full, RESULT_LINES), status: 'pending' } as const;
+  const source = pending.source.name ?? '';
+  switch (pending.type) {
+    case 'tool_response':
+      return {
+        role: 'tool_response',
+        tool: source,
+        success: pending.success ?? true,
+        tool_use_id: pending.toolUseId ?? '',
+        ...waiting,
+      };
+    case 'subagent':
+      return { role: 'pending_subagent', source, ...waiting };
+    case 'from_mneme':
+      return { role: 'pending_mneme', ...waiting };
+    case 'from_melete_skill':
+      return { role: 'pending_melete', kind: 'skill', source, ...waiting };
+    case 'from_melete_workflow':
+      return { role: 'pending_melete', kind: 'workflow', source, ...waiting };
+    case 'from_melete_goal':
+      return { role: 'pending_melete', kind: 'goal', source, ...waiting };
+    default:
+      throw noRow(pending.type);
+  }
+}
+
+/** A content as a person reads it: its text, with a word in the place of what is not text. */
+export function shownText(content: string | readonly ContentBlock[]): string {
+  if (typeof content === 'string') return content;
+  if (content.every((block) => block.type === 'text')) return textOf(content);
+  const parts: string[] = [];
+  for (const block of content) {
+    if (block.type === 'text') parts.push(block.text);
+    else if (block.type === 'image' || block.type === 'document') parts.push(`[${block.type}]`);
+  }
+  return parts.join('\n');
+}
+
+/** What a model thought, and whether the user may read it. */
+export function thoughtOf(message: Message): { readonly content: string; readonly visibility: 'inner' | 'aloud' } {
+  const content = memberOf(message.input, 'thoughts') ?? '';
+  return { content, visibility: memberOf(message.input, 'visibility') === 'aloud' ? 'aloud' : 'inner' };
+}
+
+/** True for the call, and for the result, of the tool a model reasons with. */
+export function isThought(message: Message): boolean {
+  return message.toolName === THINK && (message.type === 'tool_call' || message.type === 'tool_response');
+}
+
+function spoken(role: 'user' | 'assistant', message: Message, mode: ViewMode): Rendered {
+  const basic = { role, content: shownText(message.content) };
+  if (mode === 'basic') return basic;
+  const verbose = { ...basic, timestamp: message.at };
+  return mode === 'verbose' ? verbose : { ...verbose, tokens: message.tokens };
+}
+
+function thought(message: Message, mode: ViewMode): Rendered | null {
+  const { content, visibility } = thoughtOf(message);
+  if (mode === 'basic') return visibility === 'aloud' ? { role: 'think', content, visibility } : null;
+  const verbose = { role: 'think', content, visibility, timestamp: message.at } as const;
+  return mode === 'verbose' ? verbose : { ...verbose, tool_use_id: message.toolUseId ?? '' };
+}
+
+function call(message: Message, mode: ViewMode): Rendered | null {
+  if (mode === 'basic') return null;
+  const tool = message.toolName ?? '';
+  const shown = { role: 'tool_call', tool, timestamp: message.at } as const;
+  if (mode === 'verbose') return { ...shown, input: previewOf(tool, message.input) };
+  return { ...shown, input: wholeInput(tool, message.input), tool_use_id: message.toolUseId ?? '' };
+}
+
+function response(message: Message, mode: ViewMode): Rendered | null {
+  if (mode === 'basic' || (mode === 'verbose' && isThought(message))) return null;
+  const content = shownText(message.content);
+  const shown = {
+    role: 'tool_response',
+    tool: message.toolName ?? '',
+    success: message.success ?? true,
+    timestamp: message.at,
+  } as const;
+  if (mode === 'verbose') return { ...shown, content: firstLines(content, RESULT_LINES) };
+  return { ...shown, content, tool_use_id: message.toolUseId ?? '', tokens: message.tokens };
+}
+
+/** What a call is about, in a line or two. */
+function previewOf(tool: string, input: unknown): string {
+  switch (tool) {
+    case 'bash':
+      return `$ ${memberOf(input, 'command') ?? ''}`;
+    case 'web_get':
+      return `GET ${memberOf(input, 'url') ?? ''}`;
+    case 'read_file':
+    case 'edit_file':
+    case 'write_file':
+      return memberOf(input, 'path') ?? '';
+    default:
+      return firstLines(compactText(input ?? {}), PREVIEW_LINES);
+  }
+}
+
+/** The whole input; a file that is written with its own lines. */
+function wholeInput(tool: string, input: unknown): string {
+  const content = tool === 'write_file' ? memberOf(input, 'content') : undefined;
+  if (content !== undefined && content !== '') return `${memberOf(input, 'path') ?? ''}\n${content}`;
+  return compactText(input ?? {});
+}
+
+/** A member of a model's input, where it is a string: a model may send anything. */
+function memberOf(input: unknown, name: string): string | undefined {
+  if (typeof input !== 'object' || input === null || !Object.hasOwn(input, name)) return undefined;
+  const value: unknown = Reflect.get(input, name);
+  return typeof value === 'string' ? value : undefined;
+}
+
+function noRow(type: never): Error {
+  return new Error(`nothing says how ${describeValue(type)} is shown`);
+}

@@ -1,0 +1,120 @@
+/** What the answers of the HTTP interface have. The document at `/openapi.json` is made from these, and the tests check by them. */
+import { z } from 'zod';
+
+const stateName = z.enum(['idle', 'awaiting', 'executing']);
+const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
+const usage = z.looseObject({ input_tokens: z.number(), output_tokens: z.number() });
+const anyObject = z.looseObject({});
+
+const summaryShape = {
+  id: z.string(),
+  agent: z.string(),
+  parent: z.string().optional(),
+  name: z.string().optional(),
+  state: stateName,
+  mailbox: z.number(),
+  updatedAt: z.number().describe('Epoch ms'),
+};
+/** A session in a list. */
+export const summary: z.ZodType = z.looseObject(summaryShape);
+
+/** A session with its state. */
+export const session: z.ZodType = z.looseObject({
+  ...summaryShape,
+  phase: z.string().optional(),
+  blocked: anyObject.optional(),
+  seq: z.number().describe('Number of the newest event'),
+  children: z.array(z.looseObject({ id: z.string(), name: z.string(), exited: z.string().optional() })),
+  usage,
+});
+
+/** A page of sessions; `next` is the `after` of the page that follows. */
+export const sessionList: z.ZodType = z.strictObject({ sessions: z.array(summary), next: z.string().optional() });
+
+/** A message of a log. */
+export const message: z.ZodType = z.looseObject({
+  seq: z.number(),
+  type: z.string(),
+  content,
+  at: z.number().describe('Epoch ms'),
+  tokens: z.number(),
+});
+
+/** A page of messages. */
+export const messageList: z.ZodType = z.strictObject({ messages: z.array(message), next: z.number().optional() });
+/** The messages a model is shown now. */
+export const viewport: z.ZodType = z.strictObject({ messages: z.array(message) });
+
+/** The mailbox in drain order. */
+export const pendingList: z.ZodType = z.strictObject({
+  pending: z.array(z.looseObject({ id: z.number(), type: z.string(), kind: z.string(), content, at: z.number() })),
+});
+
+/** The receipt of an accepted message. */
+export const receipt: z.ZodType = z.strictObject({
+  id: z.string(),
+  session: z.string(),
+  seq: z.number(),
+  pendingId: z.number(),
+  duplicate: z.boolean(),
+});
+
+/** What became of a message. */
+export const receiptStatus: z.ZodType = z.strictObject({
+  id: z.string(),
+  session: z.string(),
+  seq: z.number(),
+  pendingId: z.number(),
+  status: z.enum(['accepted', 'promoted', 'answered', 'dropped']),
+  reason: z.string().optional(),
+  answer: z.string().optional(),
+});
+
+/** The whole request body. */
+export const modelRequest: z.ZodType = z.looseObject({ messages: z.array(anyObject), context: anyObject.optional() });
+/** Why a session is not running: exactly one reason. */
+export const explanation: z.ZodType = z.strictObject({ reason: z.string(), detail: z.string() });
+/** Whether the session was running. */
+export const interrupted: z.ZodType = z.strictObject({ interrupted: z.boolean() });
+/** Whether the session starts half-steps. */
+export const paused: z.ZodType = z.strictObject({ paused: z.boolean() });
+/** Whether the entry was withdrawn. */
+export const recalled: z.ZodType = z.strictObject({ recalled: z.boolean() });
+/** What was decided. */
+export const approved: z.ZodType = z.strictObject({ callId: z.string(), allow: z.boolean() });
+/** A child that was spawned. */
+export const child: z.ZodType = z.strictObject({ id: z.string(), name: z.string(), parent: z.string() });
+/** Whether the store takes writes. */
+export const health: z.ZodType = z.strictObject({ status: z.enum(['ok', 'degraded']) });
+
+/** What a runtime is. */
+export const info: z.ZodType = z.looseObject({
+  version: z.string(),
+  node: z.string(),
+  directory: z.string(),
+  durability: z.string(),
+  threads: anyObject,
+  shards: z.number(),
+  defaultViewMode: z.enum(['basic', 'verbose', 'debug']),
+});
+
+/** Counters since the runtime was opened, and the host. */
+export const metrics: z.ZodType = z.looseObject({
+  halfSteps: z.number(),
+  turns: z.number(),
+  restarts: z.number(),
+  loopDelayMs: z.number().describe('How late the loop of the host thread is, on average'),
+  loopDelayP99Ms: z.number(),
+  memoryBytes: z.number().describe('Resident memory of the process'),
+  eventStreams: z.number(),
+});
+
+/** A failure (RFC 9457). */
+export const problem: z.ZodType = z.strictObject({
+  type: z.string(),
+  title: z.string(),
+  status: z.number(),
+  detail: z.string(),
+  code: z.string(),
+  retryable: z.boolean(),
+});

@@ -1,0 +1,119 @@
+/**
+ * The interface as one function from a request to its answer.
+ *
+ *  Z1  Every failure is an answer: a request never rejects.
+ *  Z2  The guard looks at the sender before a route is looked for, and at the token before anything of the request is read.
+ *  Z3  Every answer says that it is what its type says, and is kept by nobody, unless it is a file of the page.
+ */
+import { Hono } from 'hono';
+import type { Runtime } from '../index.ts';
+import { type Door, Guard } from './guard.ts';
+import { HostWatch } from './host-watch.ts';
+import { openApiDocument } from './open-api.ts';
+import type { CheckedHandlerOptions } from './options.ts';
+import { HttpProblem, problemResponse } from './problem.ts';
+import type { Route, ServerParts } from './route.ts';
+import { ROUTES } from './route-table.ts';
+import { StreamRegistry } from './stream-registry.ts';
+
+/** What answers requests; of the Fetch kind. */
+export type FetchHandler = (request: Request) => Promise<Response>;
+
+/** See the head of the file. */
+export interface Application {
+  readonly fetch: FetchHandler;
+  /** Routes as the router has them: `GET /sessions`. */
+  readonly routes: readonly string[];
+  /** Ends the event streams; requests for new ones are refused. */
+  end(): void;
+}
+
+/** The interface to a runtime. `streamsMax`: for tests. */
+export function createApplication(runtime: Runtime, options: CheckedHandlerOptions, streamsMax?: number): Application {
+  const guard = new Guard(options);
+  let document: string | undefined;
+  const server: ServerParts = {
+    runtime,
+    options,
+    streams: new StreamRegistry(options, streamsMax),
+    watch: new HostWatch(),
+    document: () => {
+      document ??= openApiDocument(ROUTES, runtime.info().version);
+      return document;
+    },
+  };
+  const failed = (error: unknown): Response => problemResponse(error, options.onError);
+  const router = routerOf(server, guard, failed);
+  const dispatch = async (request: Request): Promise<Response> => {
+    try {
+      guard.checkSender(request);
+      return await router.fetch(request);
+    } catch (error) {
+      return failed(error);
+    }
+  };
+  return {
+    fetch: async (request) => {
+      const isHead = request.method === 'HEAD';
+      const response = await dispatch(isHead ? new Request(request, { method: 'GET' }) : request);
+      response.headers.set('x-content-type-options', 'nosniff');
+      response.headers.set('cross-origin-resource-policy', 'same-origin');
+      if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store');
+      if (!isHead) return response;
+      // What nobody will read must not stay open: an event stream has a place.
+      await response.body?.cancel();
+      return new Response(null, response);
+    },
+    routes: router.routes.filter(({ method }) => method !== 'ALL').map(({ method, path }) => `${method} ${path}`),
+    end: () => {
+      server.streams.end();
+      server.watch.stop();
+    },
+  };
+}
+
+function routerOf(server: ServerParts, guard: Guard, failed: (error: unknown) => Response): Hono {
+  const router = new Hono();
+  for (const route of ROUTES) {
+    router.on(route.method, route.path, async (context) => {
+      const request = context.req.raw;
+      try {
+        admit(guard, request, route.door);
+        const part = (name: string): string => (name === '*' ? rest(request, route) : (context.req.param(name) ?? ''));
+        return await route.answer({ request, part, server });
+      } catch (error) {
+        return failed(error);
+      }
+    });
+  }
+  // Looked at last: the path is known, the method is not one of its own.
+  for (const [path, allow] of methodsOf(ROUTES)) {
+    router.all(path, () =>
+      failed(new HttpProblem('method_not_allowed', `the methods here are ${allow}`, { headers: { allow } })),
+    );
+  }
+  router.notFound(() =>
+    failed(new HttpProblem('not_found', 'nothing is at this path; /openapi.json has all there are')),
+  );
+  router.onError((error) => failed(error));
+  return router;
+}
+
+function admit(guard: Guard, request: Request, door: Door): void {
+  guard.checkToken(request, door, new URL(request.url).searchParams.get('token'));
+}
+
+/** What a `*` stands for, as it was written. */
+function rest(request: Request, route: Route): string {
+  return new URL(request.url).pathname.slice(route.path.length - 1);
+}
+
+function methodsOf(routes: readonly Route[]): ReadonlyMap<string, string> {
+  const methods = new Map<string, string[]>();
+  for (const { method, path } of routes) {
+    const known = methods.get(path) ?? [];
+    known.push(...(method === 'GET' ? ['GET', 'HEAD'] : [method]));
+    methods.set(path, known);
+  }
+  return new Map([...methods].map(([path, known]) => [path, known.join(', ')]));
+}

@@ -1,0 +1,192 @@
+/** Routes of a session's conversation: what is sent to it, what it said, what waits, what happens. */
+import { z } from 'zod';
+import { KEY_CHARACTERS_MAX, SERVER_PAGE_CHARACTERS_MAX } from '../base/bounds.ts';
+import { CancelledError, type ContentBlock, type Message, type Receipt, type SessionEvent } from '../index.ts';
+import * as answers from './answers.ts';
+import { key, noQuery, pageSize, sizeOf, token, viewMode, wholeNumber } from './query-parts.ts';
+import { given, json, type Route, type RouteAnswer, route } from './route.ts';
+import { known, problemAnswer } from './session-routes.ts';
+
+const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
+/** The media type of server-sent events. */
+const EVENT_STREAM = 'text/event-stream';
+
+const deltas = z.enum(['true', 'false']).describe('false: no text.delta and thinking.delta');
+/** What is in a block is checked by the session. */
+const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
+
+const send = route({
+  method: 'POST',
+  path: '/sessions/:id/messages',
+  summary: 'Put a message into the mailbox; a session that is not there is made of the first agent',
+  query: noQuery,
+  body: z.strictObject({
+    content,
+    key: key.optional(),
+    deliver: z.enum(['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject']).optional(),
+    bounceBack: z.boolean().optional().describe('On failure the message leaves the log and comes back in an event'),
+    from: z.string().min(1).max(KEY_CHARACTERS_MAX).optional().describe('Who sends, for the record'),
+  }),
+  answers: [
+    { status: 202, description: 'It is on disk', schema: answers.receipt },
+    problemAnswer(400, 'Not a message'),
+    problemAnswer(409, 'The session is busy (deliver: reject), or the key was used for another message'),
+    problemAnswer(413, 'The message is too large'),
+    problemAnswer(429, 'The mailbox is full; Retry-After says when to come again'),
+  ],
+  async handle({ part, body, server: { runtime } }) {
+    const { content: said, ...options } = body;
+    // Blocks are checked one by one where they are taken: here they are only known to be objects.
+    const receipt = await runtime.session(part('id')).send(said as string | readonly ContentBlock[], given(options));
+    return json(receiptOf(receipt), 202, { location: `receipts/${receipt.pendingId}` });
+  },
+});
+
+const messages = route({
+  method: 'GET',
+  path: '/sessions/:id/messages',
+  summary: 'Messages of the log, oldest first; fewer than asked for where they are large',
+  query: z.strictObject({
+    after: wholeNumber.optional().describe('Messages after this number'),
+    limit: pageSize.optional(),
+    token,
+  }),
+  answers: [{ status: 200, description: 'A page of messages', schema: answers.messageList }, UNKNOWN],
+  async handle({ part, query, server: { runtime } }) {
+    const id = await known(runtime, part('id'));
+    const limit = sizeOf(query.limit);
+    const found = await runtime.session(id).messages({ after: Number(query.after ?? 0), limit: limit + 1 });
+    const page = fitting(found.slice(0, limit));
+    return json({ messages: page, ...(found.length > page.length ? { next: page.at(-1)?.seq } : {}) });
+  },
+});
+
+const pending = route({
+  method: 'GET',
+  path: '/sessions/:id/pending',
+  summary: 'The mailbox in drain order',
+  query: noQuery,
+  answers: [{ status: 200, description: 'What waits', schema: answers.pendingList }, UNKNOWN],
+  async handle({ part, server: { runtime } }) {
+    return json({ pending: await runtime.session(await known(runtime, part('id'))).pending() });
+  },
+});
+
+const recall = route({
+  method: 'POST',
+  path: '/sessions/:id/recall',
+  summary: 'Withdraw a message that was not promoted yet',
+  query: noQuery,
+  body: z.strictObject({ pendingId: z.number().int().positive() }),
+  answers: [{ status: 200, description: 'Whether it was withdrawn', schema: answers.recalled }, UNKNOWN],
+  async handle({ part, body, server: { runtime } }) {
+    const id = await known(runtime, part('id'));
+    return json({ recalled: await runtime.session(id).recall(body.pendingId) });
+  },
+});
+
+const receipt = route({
+  method: 'GET',
+  path: '/sessions/:id/receipts/:receipt',
+  summary: 'What became of a message; by the number of its entry, or by the whole id of the receipt',
+  query: z.strictObject({
+    wait: z.literal('answer').optional().describe('Answers when the turn that consumed the message has ended'),
+    token,
+  }),
+  answers: [
+    {
+      status: 200,
+      description: 'Where the message is, and with wait=answer what was answered',
+      schema: answers.receiptStatus,
+    },
+    UNKNOWN,
+    problemAnswer(409, 'wait=answer: it was withdrawn, or its turn interrupted'),
+    problemAnswer(502, 'wait=answer: its turn failed'),
+  ],
+  async handle({ part, query, request, server: { runtime } }) {
+    const id = await known(runtime, part('id'));
+    const name = part('receipt');
+    const found = await runtime.session(id).receipt(name.includes('/') ? name : `${id}/${name}`);
+    const answer = query.wait === undefined ? undefined : await untilGone(found.answer(), request);
+    const { id: receiptId, session, seq, pendingId } = found;
+    return json({ id: receiptId, session, seq, pendingId, ...(await found.status()), ...given({ answer }) });
+  },
+});
+
+const events = route({
+  method: 'GET',
+  path: '/sessions/:id/events',
+  door: 'stream',
+  summary:
+    'Events of a session as server-sent events: those there are, then those that come. `id` is the sequence number',
+  query: z.strictObject({
+    after: wholeNumber.optional().describe('Events after this number; a Last-Event-ID header wins'),
+    mode: viewMode.optional(),
+    deltas: deltas.optional(),
+    token,
+  }),
+  answers: [{ status: 200, description: 'The stream', mediaType: EVENT_STREAM }, UNKNOWN],
+  async handle({ part, query, request, server: { runtime, streams } }) {
+    const session = runtime.session(await known(runtime, part('id')));
+    const after = Number(lastEventId(request) ?? query.after ?? 0);
+    const mode = query.mode ?? runtime.info().defaultViewMode;
+    return streams.answer(() => session.events({ after, mode, deltas: query.deltas !== 'false' }));
+  },
+});
+
+const allEvents = route({
+  method: 'GET',
+  path: '/events',
+  door: 'stream',
+  summary: 'Events of all sessions as server-sent events, from now on',
+  query: z.strictObject({
+    session: z.string().max(128).optional().describe('Sessions whose id begins with this'),
+    mode: viewMode.optional(),
+    deltas: deltas.optional(),
+    token,
+  }),
+  answers: [{ status: 200, description: 'The stream', mediaType: EVENT_STREAM }],
+  async handle({ query, server: { runtime, streams } }) {
+    const { session: prefix = '' } = query;
+    const mode = query.mode ?? runtime.info().defaultViewMode;
+    const wantsDeltas = query.deltas !== 'false';
+    const filter = ({ session, type }: SessionEvent): boolean =>
+      session.startsWith(prefix) && (wantsDeltas || (type !== 'text.delta' && type !== 'thinking.delta'));
+    return streams.answer(() => runtime.events({ mode, filter }));
+  },
+});
+
+/** See the head of the file. */
+export const conversationRoutes: readonly Route[] = [send, messages, pending, recall, receipt, events, allEvents];
+
+/** As many as one answer may hold; at least one, so that who reads on gets on. */
+function fitting(found: readonly Message[]): readonly Message[] {
+  let characters = 0;
+  const end = found.findIndex((each, index) => {
+    characters += JSON.stringify(each).length;
+    return index > 0 && characters > SERVER_PAGE_CHARACTERS_MAX;
+  });
+  return end === -1 ? found : found.slice(0, end);
+}
+
+function receiptOf({ id, session, seq, pendingId, duplicate }: Receipt): object {
+  return { id, session, seq, pendingId, duplicate };
+}
+
+/** Where an event source wants to go on; anything but a number is not of this server, and is no place to go on from. */
+function lastEventId(request: Request): string | undefined {
+  const id = request.headers.get('last-event-id');
+  return id !== null && /^\d{1,15}$/.test(id) ? id : undefined;
+}
+
+/** The promise, or a rejection as soon as the client has gone: then nobody is to be told. */
+function untilGone<T>(promise: Promise<T>, request: Request): Promise<T> {
+  // The request is held on to: its signal lives no longer than itself.
+  const { signal } = request;
+  return new Promise<T>((resolve, reject) => {
+    const onAbort = (): void => reject(new CancelledError('the client has gone'));
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}

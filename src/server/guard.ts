@@ -1,0 +1,70 @@
+/**
+ * Who may ask. Looked at before anything else is done with a request:
+ *
+ *  G1  The `Host` is one of ours: a page of another origin, whose name was pointed here, names its own (DNS rebinding).
+ *  G2  An `Origin`, which browsers send with whatever changes something, is the host that was asked.
+ *  G3  Where there is a token, it is asked for everywhere but at open doors; it is compared in constant time and never shown.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { isIP } from 'node:net';
+import { isLoopback, isNamed, parseAuthority } from './hosts.ts';
+import type { CheckedHandlerOptions } from './options.ts';
+import { HttpProblem } from './problem.ts';
+
+/** How a door is guarded: `token` asks for it, `stream` also takes it from the query, `open` asks for none. */
+export type Door = 'token' | 'stream' | 'open';
+
+/** Checks requests of one server. */
+export class Guard {
+  readonly #hosts: readonly string[];
+  readonly #takesAddresses: boolean;
+  readonly #token: Buffer | undefined;
+
+  constructor({ token, hosts, takesAddresses }: CheckedHandlerOptions) {
+    this.#hosts = hosts;
+    this.#takesAddresses = takesAddresses;
+    this.#token = token === undefined ? undefined : digest(token);
+  }
+
+  /** G1, G2. Throws `HttpProblem` (403). */
+  checkSender(request: Request): void {
+    const host = request.headers.get('host') ?? new URL(request.url).host;
+    if (!this.#isOurs(host)) throw new HttpProblem('forbidden', 'the Host of the request is not one of this server');
+    const origin = request.headers.get('origin');
+    if (origin !== null && authorityOf(origin) !== host.toLowerCase()) {
+      throw new HttpProblem('forbidden', 'the Origin of the request is not this server');
+    }
+  }
+
+  /** G3. Throws `HttpProblem` (401). `query` is the token of the address. */
+  checkToken(request: Request, door: Door, query: string | null): void {
+    if (this.#token === undefined || door === 'open') return;
+    const bearer = /^Bearer +(\S+) *$/i.exec(request.headers.get('authorization') ?? '')?.[1];
+    const given = bearer ?? (door === 'stream' ? query : null);
+    if (given !== null && timingSafeEqual(digest(given), this.#token)) return;
+    throw new HttpProblem('unauthorized', 'the token of the server is needed: Authorization: Bearer <token>', {
+      headers: { 'www-authenticate': 'Bearer realm="troupe"' },
+    });
+  }
+
+  #isOurs(authority: string): boolean {
+    const name = parseAuthority(authority)?.name;
+    if (name === undefined) return false;
+    return isLoopback(name) || (this.#takesAddresses && isIP(name) !== 0) || isNamed(authority, this.#hosts);
+  }
+}
+
+/** Host and port of an origin, as a `Host` header has them; undefined for `null` and for what is no origin. */
+function authorityOf(origin: string): string | undefined {
+  try {
+    const { host } = new URL(origin);
+    return host === '' ? undefined : host;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Of one length whatever was given, as the comparison needs it. */
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}

@@ -1,0 +1,38 @@
+/** Names and addresses a service is reached by. Pure. */
+import { isIP } from 'node:net';
+
+/** True for an address only this machine can reach. */
+export function isLoopback(host: string): boolean {
+  const name = host.toLowerCase();
+  if (name === 'localhost') return true;
+  if (isIP(name) === 4) return name.startsWith('127.');
+  return isIP(name) === 6 && (name === '::1' || name === '0:0:0:0:0:0:0:1' || name.startsWith('::ffff:127.'));
+}
+
+/** True for the addresses that mean all of a machine's. */
+export function isWildcard(host: string): boolean {
+  return host === '0.0.0.0' || host === '::' || host === '0:0:0:0:0:0:0:0';
+}
+
+/** Host and port of a `Host` header, an authority of a URL: lower case, brackets off; undefined for what is none. */
+export function parseAuthority(authority: string): { readonly name: string; readonly port: string } | undefined {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?$/.exec(authority);
+  const name = match?.[1] ?? match?.[2];
+  if (name === undefined || (match?.[1] !== undefined && isIP(name) !== 6)) return undefined;
+  return { name: name.toLowerCase(), port: match?.[3] ?? '' };
+}
+
+/** True when a host header names one of `hosts`, which have a port or stand for any. */
+export function isNamed(authority: string, hosts: readonly string[]): boolean {
+  const asked = parseAuthority(authority);
+  if (asked === undefined) return false;
+  return hosts.some((host) => {
+    const known = isIP(host) === 6 ? { name: host.toLowerCase(), port: '' } : parseAuthority(host);
+    return known !== undefined && known.name === asked.name && (known.port === '' || known.port === asked.port);
+  });
+}
+
+/** An address as it stands in a URL. */
+export function inUrl(host: string): string {
+  return isIP(host) === 6 ? `[${host}]` : host;
+}

@@ -1,0 +1,27 @@
+/** Subpath `troupe/server`: a runtime over HTTP, as a server of its own or as a part of yours. */
+import type { Runtime } from '../index.ts';
+import { createApplication, type FetchHandler } from './application.ts';
+import { checkHandlerOptions, type HandlerOptions } from './options.ts';
+
+export type { FetchHandler } from './application.ts';
+export { type FastifyLike, type FastifyReplyLike, type FastifyRequestLike, fastifyPlugin } from './mounts.ts';
+export { type NodeListener, nodeListener } from './node-bridge.ts';
+export type { HandlerOptions, ServeOptions } from './options.ts';
+export type { HttpCode, Problem, ProblemCode } from './problem.ts';
+export { type RunningServer, serve } from './serve.ts';
+
+/**
+ * A runtime as one function from a `Request` to its `Response`, for any framework that speaks those. Throws `ConfigError` for a bad
+ * option; the function itself never rejects.
+ *
+ * ```ts
+ * app.mount('/agents', handler(runtime));                             // Hono
+ * app.use('/agents', nodeListener(handler(runtime)));                 // Express, connect
+ * await app.register(fastifyPlugin(handler(runtime)), { prefix: '/agents' }); // Fastify
+ * ```
+ *
+ * Without `hosts` it answers requests to loopback names only.
+ */
+export function handler(runtime: Runtime, options: HandlerOptions = {}): FetchHandler {
+  return createApplication(runtime, checkHandlerOptions(options)).fetch;
+}

@@ -1,0 +1,175 @@
+/**
+ * Between `node:http` and a handler of the Fetch kind.
+ *
+ * Owns: one exchange at a time of each connection. Does not own: the server, what is answered.
+ *
+ *  J1  What is sent waits for the socket: a piece of an answer is taken when the one before it left.
+ *  J2  When the client goes, the request's signal fires and the answer's body is cancelled.
+ *  J3  A body that nobody read is thrown away within a bound, and the connection with it beyond.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
+import type { FetchHandler } from './application.ts';
+import { HttpProblem, problemResponse, unreadable } from './problem.ts';
+
+/** Answers one request of `node:http`. Resolves when the exchange is over; never rejects. */
+export type NodeListener = (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void>;
+
+/** Methods a `Request` may not have. */
+const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK']);
+
+/**
+ * A listener that answers with `handler`: for `node:http`, and for whatever hands on its requests and responses, such as Express
+ * (`app.use('/agents', nodeListener(handler(runtime)))`). `onError` hears of failures of the handler itself and of broken answers.
+ */
+export function nodeListener(handler: FetchHandler, onError: (error: unknown) => void = () => undefined): NodeListener {
+  // Held until their answers have left: a request's signal lives no longer than the request.
+  const underWay = new Set<Request>();
+  const answerTo = async (incoming: IncomingMessage, signal: AbortSignal): Promise<Response> => {
+    let request: Request | undefined;
+    try {
+      request = toRequest(incoming, signal);
+      underWay.add(request);
+      return await handler(request);
+    } catch (error) {
+      return problemResponse(error, onError);
+    } finally {
+      if (request !== undefined) underWay.delete(request);
+    }
+  };
+  return async (incoming, outgoing) => {
+    const gone = new AbortController();
+    outgoing.once('close', () => gone.abort());
+    try {
+      await send(await answerTo(incoming, gone.signal), outgoing, gone.signal);
+    } catch (error) {
+      // What broke in the middle cannot be made good: the client must see that it is not whole.
+      if (!gone.signal.aborted) onError(error);
+      outgoing.destroy();
+    }
+    discardRest(incoming);
+  };
+}
+
+/** Throws `HttpProblem` for what no `Request` can be made of. */
+function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
+  const { method = 'GET', url = '/' } = incoming;
+  if (FORBIDDEN_METHODS.has(method))
+    throw new HttpProblem('method_not_allowed', `${method} is for proxies`, { headers: { allow: 'GET' } });
+  const address = addressOf(incoming, url);
+  const body = bodyOf(incoming);
+  try {
+    return new Request(address, {
+      method,
+      headers: headersOf(incoming),
+      signal,
+      ...(body === undefined ? {} : { body, duplex: 'half' }),
+    });
+  } catch (error) {
+    throw unreadable('this is no request', error);
+  }
+}
+
+/** The path is put behind the host as it came: read as an address of its own, `//name/` would be another host. */
+function addressOf(incoming: IncomingMessage, url: string): string {
+  if (!url.startsWith('/')) throw new HttpProblem('bad_request', 'the target of the request must be a path');
+  const isSecure = 'encrypted' in incoming.socket && incoming.socket.encrypted === true;
+  return `${isSecure ? 'https' : 'http'}://${incoming.headers.host ?? 'localhost'}${url}`;
+}
+
+function headersOf({ rawHeaders }: IncomingMessage): Headers {
+  const headers = new Headers();
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    headers.append(rawHeaders[index] ?? '', rawHeaders[index + 1] ?? '');
+  }
+  return headers;
+}
+
+/** The body as it comes in, or as a framework has read it already; undefined where there is none. */
+function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> | string | undefined {
+  const { method, headers } = incoming;
+  if (method === 'GET' || method === 'HEAD') return undefined;
+  if (headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0') return undefined;
+  if (!incoming.readableEnded) return incomingStream(incoming);
+  const parsed: unknown = Reflect.get(incoming, 'body');
+  return typeof parsed === 'string' ? parsed : parsed === undefined ? undefined : JSON.stringify(parsed);
+}
+
+/** Reads from the socket as fast as it is read from. */
+function incomingStream(incoming: IncomingMessage): ReadableStream<Uint8Array> {
+  let isOver = false;
+  return new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        const end = (error?: Error): void => {
+          if (isOver) return;
+          isOver = true;
+          if (error === undefined) controller.close();
+          else controller.error(error);
+        };
+        incoming.on('data', (piece: Buffer) => {
+          if (isOver) return;
+          controller.enqueue(piece);
+          if ((controller.desiredSize ?? 0) <= 0) incoming.pause();
+        });
+        incoming.once('end', () => end());
+        incoming.once('error', end);
+        incoming.once('close', () => end(new Error('the connection closed in the middle of the body')));
+        incoming.pause();
+      },
+      pull: () => void incoming.resume(),
+      cancel: () => {
+        isOver = true;
+      },
+    },
+    { highWaterMark: 1 },
+  );
+}
+
+async function send(response: Response, outgoing: ServerResponse, gone: AbortSignal): Promise<void> {
+  const reader = response.body?.getReader();
+  if (gone.aborted) return reader?.cancel();
+  const cancel = (): void => void reader?.cancel().catch(() => undefined);
+  gone.addEventListener('abort', cancel, { once: true });
+  try {
+    outgoing.statusCode = response.status;
+    for (const [name, value] of response.headers) outgoing.setHeader(name, value);
+    if (reader === undefined) return void outgoing.end();
+    // Who waits for a stream is to know at once that there is one; an answer of known length leaves with its head.
+    if (!response.headers.has('content-length')) outgoing.flushHeaders();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || gone.aborted) break;
+      if (!outgoing.write(value)) await drained(outgoing, gone);
+    }
+    outgoing.end();
+  } finally {
+    gone.removeEventListener('abort', cancel);
+  }
+}
+
+function drained(outgoing: ServerResponse, gone: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      outgoing.off('drain', done);
+      gone.removeEventListener('abort', done);
+      resolve();
+    };
+    if (gone.aborted) return resolve();
+    outgoing.on('drain', done);
+    gone.addEventListener('abort', done);
+  });
+}
+
+/** J3. A client that is still writing would not read its answer, and the next request could not be told from the rest. */
+function discardRest(incoming: IncomingMessage): void {
+  if (incoming.complete || incoming.destroyed) return;
+  let left = SERVER_DISCARD_BYTES_MAX;
+  // Whoever listened gathered it for a reader that will not come.
+  incoming.removeAllListeners('data');
+  incoming.on('data', (piece: Buffer) => {
+    left -= piece.length;
+    if (left < 0) incoming.destroy();
+  });
+  incoming.resume();
+}

@@ -1,0 +1,114 @@
+/** What the server takes, checked at its door. */
+import { z } from 'zod';
+import { type Clock, systemClock } from '../base/clock.ts';
+import { ConfigError } from '../base/errors.ts';
+import { parseOption } from '../base/settings.ts';
+import { isLoopback, isWildcard } from './hosts.ts';
+
+/** Options of `handler`. */
+export interface HandlerOptions {
+  /** Asked for with every request but those for `/healthz` and the observer page. Default: none. */
+  readonly token?: string;
+  /**
+   * Names the service is reached by, beside loopback ones, with or without a port (`'agents.example.com'`). A request whose `Host`
+   * is another is refused: a page from elsewhere may have had its name pointed here.
+   */
+  readonly hosts?: readonly string[];
+  /** Told of each failure that is answered as an internal error. Must not throw. Default: nobody is told. */
+  readonly onError?: (error: unknown) => void;
+  /** Where the observer page lies. Default: beside the built package. */
+  readonly observerDirectory?: string;
+  /** For tests: the time of heartbeats. */
+  readonly clock?: Clock;
+}
+
+/** Options of `serve`. */
+export interface ServeOptions extends HandlerOptions {
+  /** 0: any free one, told in `url`. */
+  readonly port: number;
+  /** Address to listen at; default `127.0.0.1`. Any but a loopback one needs a `token`. */
+  readonly host?: string;
+}
+
+/** Handler options with defaults filled in. */
+export interface CheckedHandlerOptions {
+  readonly token: string | undefined;
+  readonly hosts: readonly string[];
+  /** Any address as `Host`: one cannot be pointed elsewhere, only a name can. */
+  readonly takesAddresses: boolean;
+  readonly onError: (error: unknown) => void;
+  readonly observerDirectory: string | undefined;
+  readonly clock: Clock;
+}
+
+/** Server options with defaults filled in. */
+export interface CheckedServeOptions extends CheckedHandlerOptions {
+  readonly port: number;
+  readonly host: string;
+}
+
+const HOST_DEFAULT = '127.0.0.1';
+/** A token travels in a header: visible ASCII. */
+const TOKEN = /^[\x21-\x7e]{1,1024}$/;
+const isFunction = (value: unknown): boolean => typeof value === 'function';
+
+const handlerMembers = {
+  token: z.string().regex(TOKEN, 'must be 1 to 1024 visible ASCII characters without blanks').optional(),
+  hosts: z.array(z.string().min(1)).optional(),
+  onError: z.custom<(error: unknown) => void>(isFunction, 'must be a function').optional(),
+  observerDirectory: z.string().min(1).optional(),
+  clock: z
+    .custom<Clock>((value) => typeof value === 'object' && value !== null && 'setTimer' in value, 'must be a clock')
+    .optional(),
+};
+const handlerSchema = z.strictObject(handlerMembers);
+const serveSchema = z.strictObject({
+  ...handlerMembers,
+  port: z.number().int().min(0).max(65_535),
+  host: z.string().min(1).optional(),
+});
+
+/** Throws `ConfigError` naming the option; never shows the token. */
+export function checkHandlerOptions(options: unknown): CheckedHandlerOptions {
+  return withDefaults(parseOption(handlerSchema, 'handler', hideToken(options, 'handler')));
+}
+
+/** Throws `ConfigError` naming the option, and for an address that others can reach without a token. */
+export function checkServeOptions(options: unknown): CheckedServeOptions {
+  const given = parseOption(serveSchema, 'serve', hideToken(options, 'serve'));
+  const host = bare(given.host ?? HOST_DEFAULT);
+  if (!isLoopback(host) && given.token === undefined) {
+    throw new ConfigError(
+      `option "serve.host": ${JSON.stringify(host)} can be reached from other machines, which needs option "serve.token"`,
+      { data: { key: 'serve.token' } },
+    );
+  }
+  const { hosts, ...rest } = withDefaults(given);
+  return { ...rest, host, port: given.port, hosts: [...hosts, host], takesAddresses: isWildcard(host) };
+}
+
+/** A bad token is refused here: the general check shows the value it refuses. */
+function hideToken(options: unknown, name: string): unknown {
+  if (typeof options !== 'object' || options === null) return options ?? {};
+  const token: unknown = Reflect.get(options, 'token');
+  if (token === undefined || (typeof token === 'string' && TOKEN.test(token))) return options;
+  throw new ConfigError(`option "${name}.token" must be 1 to 1024 visible ASCII characters without blanks`, {
+    data: { key: `${name}.token` },
+  });
+}
+
+function withDefaults(given: z.infer<typeof handlerSchema>): CheckedHandlerOptions {
+  return {
+    token: given.token,
+    hosts: given.hosts ?? [],
+    takesAddresses: false,
+    onError: given.onError ?? ((): void => undefined),
+    observerDirectory: given.observerDirectory,
+    clock: given.clock ?? systemClock,
+  };
+}
+
+/** `[::1]` as `::1`. */
+function bare(host: string): string {
+  return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host;
+}

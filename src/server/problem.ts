@@ -1,0 +1,148 @@
+/**
+ * Failures as `application/problem+json` (RFC 9457): one table from codes to statuses. What a client is told is the message of an
+ * error of ours, which is written for users; of any other error it is told nothing but that there was one.
+ */
+import { GOVERNOR_BACKOFF_MS, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
+import { type ErrorCode, TroupeError } from '../index.ts';
+
+/** Codes of what only HTTP can refuse. */
+export type HttpCode =
+  | 'bad_request'
+  | 'unauthorized'
+  | 'forbidden'
+  | 'not_found'
+  | 'method_not_allowed'
+  | 'body_too_large'
+  | 'unsupported_media_type'
+  | 'not_implemented';
+
+/** The code of a problem. */
+export type ProblemCode = ErrorCode | HttpCode;
+
+/** What a client is told of a failure. */
+export interface Problem {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  readonly detail: string;
+  readonly code: ProblemCode;
+  /** The same request may succeed later, unchanged. */
+  readonly retryable: boolean;
+}
+
+/** Status and title of each code. */
+const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: string]>> = {
+  config: [400, 'A value is not of the form asked for'],
+  unknown_agent: [400, 'No such agent'],
+  unknown_session: [404, 'No such session'],
+  invalid_name: [400, 'Not a name'],
+  content: [400, 'Not a message'],
+  session_busy: [409, 'The session is busy'],
+  key_reused: [409, 'The key was used for another message'],
+  mailbox_full: [429, 'The mailbox is full'],
+  limit: [422, 'A limit was reached'],
+  store_locked: [503, 'The store is in use'],
+  store_corrupt: [500, 'The store is damaged'],
+  store_full: [507, 'The store takes no more'],
+  store_version: [500, 'The store is of a newer version'],
+  turn_failed: [502, 'The turn failed'],
+  cancelled: [503, 'Cancelled'],
+  timeout: [504, 'Too late'],
+  model_authentication: [502, 'The model refused the credentials'],
+  model_rate_limited: [429, 'The model is asked too often'],
+  model_overloaded: [503, 'The model is overloaded'],
+  model_invalid_request: [502, 'The model refused the request'],
+  model_protocol: [502, 'The model answered nonsense'],
+  model_timeout: [504, 'The model did not answer in time'],
+  model_connection: [502, 'The model cannot be reached'],
+  callback_required: [400, 'A function is missing'],
+  lookup_key_required: [400, 'Neither an id nor a call id was given'],
+  lookup_key_ambiguous: [400, 'Both an id and a call id were given'],
+  message_not_found: [404, 'The history has no such message'],
+  tool_message_not_removable: [409, 'A result leaves with its call, never alone'],
+  files_require_prompt: [400, 'Files need a word to go with them'],
+  invalid_index: [400, 'No such place'],
+  invalid_task: [400, 'No such task'],
+  invalid_argument: [400, 'An argument cannot be used'],
+  internal: [500, 'Internal error'],
+  bad_request: [400, 'Not a request'],
+  unauthorized: [401, 'A token is needed'],
+  forbidden: [403, 'Not from there'],
+  not_found: [404, 'Nothing is here'],
+  method_not_allowed: [405, 'Not this method'],
+  body_too_large: [413, 'The body is too large'],
+  unsupported_media_type: [415, 'Not this kind of body'],
+  not_implemented: [501, 'Not in this version'],
+};
+
+/** All codes there are, in the order of the table. */
+export const PROBLEM_CODES: readonly ProblemCode[] = Object.freeze(Object.keys(TABLE) as ProblemCode[]);
+
+/** A request that cannot be answered; thrown on the way to its answer. */
+export class HttpProblem extends Error {
+  override readonly name: string = 'HttpProblem';
+  readonly code: HttpCode;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    code: HttpCode,
+    detail: string,
+    more: { readonly headers?: Readonly<Record<string, string>>; readonly cause?: unknown } = {},
+  ) {
+    super(detail, more.cause === undefined ? undefined : { cause: more.cause });
+    this.code = code;
+    this.headers = more.headers ?? {};
+  }
+}
+
+/** The refusal of what cannot be read as a request. */
+export function unreadable(detail: string, cause: unknown): HttpProblem {
+  return new HttpProblem('bad_request', detail, { cause });
+}
+
+/** The answer to a request that failed with `thrown`; `onInternal` hears of what the client is not told. Never throws. */
+export function problemResponse(thrown: unknown, onInternal: (error: unknown) => void): Response {
+  const problem = problemOf(thrown);
+  if (problem.code === 'internal') onInternal(thrown);
+  const headers = new Headers(thrown instanceof HttpProblem ? thrown.headers : {});
+  headers.set('content-type', 'application/problem+json');
+  headers.set('x-content-type-options', 'nosniff');
+  headers.set('cache-control', 'no-store');
+  const retryAfterMs = retryAfterOf(thrown, problem);
+  if (retryAfterMs !== undefined) headers.set('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1_000))));
+  const body = JSON.stringify(problem);
+  headers.set('content-length', String(Buffer.byteLength(body)));
+  return new Response(body, { status: problem.status, headers });
+}
+
+/** What a client is told of `thrown`. */
+export function problemOf(thrown: unknown): Problem {
+  if (thrown instanceof HttpProblem) return problem(thrown.code, thrown.message, false);
+  if (!(thrown instanceof TroupeError) || thrown.code === 'internal') {
+    return problem('internal', 'The request failed inside the server, which knows more', false);
+  }
+  // A code of a newer library than this table is one more failure of the server's own making.
+  if (!Object.hasOwn(TABLE, thrown.code)) return problem('internal', thrown.message, thrown.retryable);
+  return problem(thrown.code, thrown.message, thrown.retryable, statusOf(thrown));
+}
+
+function problem(code: ProblemCode, detail: string, retryable: boolean, status: number = TABLE[code][0]): Problem {
+  return { type: `urn:troupe:problem:${code}`, title: TABLE[code][1], status, detail, code, retryable };
+}
+
+/** Where one code means several things, the error says which. */
+function statusOf({ code, retryable, data }: TroupeError): number {
+  if (code === 'limit' && data['limit'] === 'messageBytes') return 413;
+  if (code === 'limit' && retryable) return 503;
+  // The message was withdrawn or its turn interrupted, unlike a server that stops.
+  if (code === 'cancelled' && ('turn' in data || 'reason' in data)) return 409;
+  return TABLE[code][0];
+}
+
+/** Milliseconds a client should wait; undefined where waiting is no advice. */
+function retryAfterOf(thrown: unknown, { code, status }: Problem): number | undefined {
+  const asked = thrown instanceof TroupeError ? thrown.data['retryAfterMs'] : undefined;
+  if (typeof asked === 'number' && Number.isFinite(asked)) return asked;
+  if (code === 'model_rate_limited' || code === 'model_overloaded') return GOVERNOR_BACKOFF_MS;
+  return status === 429 || (code === 'limit' && status === 503) ? SERVER_FULL_RETRY_MS : undefined;
+}

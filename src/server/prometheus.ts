@@ -1,0 +1,69 @@
+/** Metrics in the text format Prometheus reads (version 0.0.4). Pure. */
+import type { RuntimeInfo, RuntimeMetrics } from '../index.ts';
+
+/** Figures of the process and of the server itself. */
+export interface HostMetrics {
+  /** How late the loop of the host thread is, on average. */
+  readonly loopDelayMs: number;
+  readonly loopDelayP99Ms: number;
+  /** Resident memory of the process. */
+  readonly memoryBytes: number;
+  /** Event streams open. */
+  readonly eventStreams: number;
+}
+
+type Kind = 'counter' | 'gauge';
+type Family = readonly [name: string, kind: Kind, help: string];
+/** Metrics of the runtime that are numbers. */
+type Figure = Exclude<keyof RuntimeMetrics, 'degraded'>;
+
+/** The media type of the format. */
+export const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+
+const FAMILIES: Readonly<Record<Figure, Family>> = {
+  turns: ['troupe_actor_turns_total', 'counter', 'Actor turns committed.'],
+  halfSteps: ['troupe_half_steps_total', 'counter', 'Half-steps: claims that led to a model call.'],
+  modelCalls: ['troupe_model_calls_total', 'counter', 'Model calls started, attempts included.'],
+  toolCalls: ['troupe_tool_calls_total', 'counter', 'Tool calls started.'],
+  accepted: ['troupe_accepted_messages_total', 'counter', 'Mailbox entries accepted.'],
+  staleCompletions: ['troupe_stale_completions_total', 'counter', 'Completions dropped as no longer current.'],
+  sessionsHot: ['troupe_sessions_in_memory', 'gauge', 'Sessions in memory.'],
+  sessionsLive: ['troupe_sessions_live', 'gauge', 'Sessions in a turn.'],
+  sessionsQueued: ['troupe_sessions_queued', 'gauge', 'Sessions that wait for a place among the live ones.'],
+  modelCallsRunning: ['troupe_model_calls_running', 'gauge', 'Model calls in flight.'],
+  modelCallsWaiting: ['troupe_model_calls_waiting', 'gauge', 'Model calls held back by rates or a common pause.'],
+  toolCallsRunning: ['troupe_tool_calls_running', 'gauge', 'Tool calls in flight.'],
+  flushes: ['troupe_journal_flushes_total', 'counter', 'Group commits flushed.'],
+  journalTurns: ['troupe_journal_turns_total', 'counter', 'Turns written to the journal.'],
+  stalls: ['troupe_session_thread_stalls_total', 'counter', 'Times a session thread stood still for a second or more.'],
+  restarts: ['troupe_session_thread_restarts_total', 'counter', 'Session threads that died and were replaced.'],
+};
+
+/** All metrics as one text: a family each with its help and its type. */
+export function prometheusText(metrics: RuntimeMetrics, host: HostMetrics, info: RuntimeInfo): string {
+  const families: string[] = [];
+  for (const [figure, family] of Object.entries(FAMILIES)) families.push(sample(family, metrics[figure as Figure]));
+  families.push(
+    sample(['troupe_store_degraded', 'gauge', 'The store refuses writes.'], metrics.degraded === undefined ? 0 : 1),
+    sample(['troupe_loop_delay_mean_seconds', 'gauge', 'Delay of the host loop, mean.'], host.loopDelayMs / 1_000),
+    sample(['troupe_loop_delay_p99_seconds', 'gauge', 'Delay of the host loop, p99.'], host.loopDelayP99Ms / 1_000),
+    sample(['troupe_process_memory_bytes', 'gauge', 'Resident memory of the process.'], host.memoryBytes),
+    sample(['troupe_http_event_streams', 'gauge', 'Event streams open.'], host.eventStreams),
+    sample(['troupe_info', 'gauge', 'What is running.'], 1, {
+      version: info.version,
+      node: info.node,
+      durability: info.durability,
+    }),
+  );
+  return families.join('');
+}
+
+function sample([name, kind, help]: Family, value: number, labels: Readonly<Record<string, string>> = {}): string {
+  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text)}"`);
+  const braces = pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
+  return `# HELP ${name} ${help}\n# TYPE ${name} ${kind}\n${name}${braces} ${value}\n`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+}

@@ -1,0 +1,42 @@
+/** What the queries and bodies of several routes have. */
+import { z } from 'zod';
+import { KEY_CHARACTERS_MAX, SERVER_PAGE_DEFAULT, SERVER_PAGE_MAX } from '../base/bounds.ts';
+import type { ViewMode } from '../index.ts';
+
+/** Taken from every query, looked at by the guard: an event source cannot send a header. */
+export const token: z.ZodType<string | undefined> = z.string().optional();
+
+/** A query with nothing in it. */
+export const noQuery: z.ZodType<{ readonly token?: string | undefined }> = z.strictObject({
+  token: z.string().optional(),
+});
+
+/** A body with nothing in it. */
+export const noBody: z.ZodType<Record<never, never>> = z.strictObject({});
+
+/** A whole number; in a query a number is a text. */
+export const wholeNumber: z.ZodType<string> = z.string().regex(/^\d{1,15}$/, 'must be a whole number');
+
+/** How many of a list. */
+export const pageSize: z.ZodType<string> = z
+  .string()
+  .regex(/^\d{1,5}$/, 'must be a whole number')
+  .refine((text) => Number(text) >= 1 && Number(text) <= SERVER_PAGE_MAX, `must be from 1 to ${SERVER_PAGE_MAX}`)
+  .describe(`1 to ${SERVER_PAGE_MAX}, default ${SERVER_PAGE_DEFAULT}`);
+
+/** How much to see. */
+export const viewMode: z.ZodType<ViewMode> = z
+  .enum(['basic', 'verbose', 'debug'])
+  .describe('Default: settings.session.defaultViewMode');
+
+/** An idempotency key. */
+export const key: z.ZodType<string> = z
+  .string()
+  .min(1)
+  .max(KEY_CHARACTERS_MAX)
+  .describe('Idempotency: the same key and content are taken once');
+
+/** The page size asked for, or the default. */
+export function sizeOf(limit: string | undefined): number {
+  return limit === undefined ? SERVER_PAGE_DEFAULT : Number(limit);
+}

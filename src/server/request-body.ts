@@ -1,0 +1,69 @@
+/** A request's body, read within a bound and checked. What cannot be read is an `HttpProblem`, never a failure of ours. */
+import type { z } from 'zod';
+import { SERVER_BODY_BYTES_MAX } from '../base/bounds.ts';
+import { HttpProblem, unreadable } from './problem.ts';
+
+/** Characters told of what is wrong with a value: a name from outside may stand in it. */
+const MESSAGE_CHARACTERS_MAX = 300;
+
+/** The body as `schema` has it; `{}` where there is none. Throws `HttpProblem` (400, 413, 415). */
+export async function readBody<T>(request: Request, schema: z.ZodType<T>): Promise<T> {
+  const kind = request.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase();
+  const bytes = await readBytes(request);
+  if (bytes.length === 0) return checked(schema, {}, 'the body');
+  if (kind !== 'application/json') {
+    throw new HttpProblem('unsupported_media_type', 'the body must be application/json', {
+      headers: { accept: 'application/json' },
+    });
+  }
+  return checked(schema, parse(bytes), 'the body');
+}
+
+/** The query as `schema` has it, from its last value for each name. Throws `HttpProblem` (400). */
+export function readQuery<T>(parameters: URLSearchParams, schema: z.ZodType<T>): T {
+  return checked(schema, Object.fromEntries(parameters), 'the query');
+}
+
+async function readBytes(request: Request): Promise<Uint8Array> {
+  if (Number(request.headers.get('content-length') ?? 0) > SERVER_BODY_BYTES_MAX) throw tooLarge();
+  if (request.body === null) return new Uint8Array();
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  if (request.bodyUsed) throw new HttpProblem('bad_request', 'the body was read by somebody else before');
+  const reader = request.body.getReader();
+  for (;;) {
+    const { done, value } = await reader.read().catch((error: unknown) => {
+      throw unreadable('the body ended early', error);
+    });
+    if (done) return Buffer.concat(pieces, size);
+    size += value.length;
+    if (size > SERVER_BODY_BYTES_MAX) {
+      await reader.cancel();
+      throw tooLarge();
+    }
+    pieces.push(value);
+  }
+}
+
+function tooLarge(): HttpProblem {
+  return new HttpProblem('body_too_large', `the body may have ${SERVER_BODY_BYTES_MAX} bytes`);
+}
+
+function parse(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (error) {
+    // Neither parser says what is wrong without showing the body.
+    throw unreadable('the body is not JSON in UTF-8', error);
+  }
+}
+
+function checked<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  const path = issue?.path.map(String).join('.') ?? '';
+  const where = path === '' ? what : `${JSON.stringify(path.slice(0, 100))} of ${what}`;
+  const why = issue?.message.slice(0, MESSAGE_CHARACTERS_MAX) ?? 'not of the form asked for';
+  throw new HttpProblem('bad_request', `${where}: ${why}`);
+}

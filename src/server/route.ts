@@ -1,0 +1,100 @@
+/** What a route is: method, path, what it takes and answers, all in one place, from which it is served, checked and documented. */
+import type { z } from 'zod';
+import type { Runtime } from '../index.ts';
+import type { Door } from './guard.ts';
+import type { HostWatch } from './host-watch.ts';
+import type { CheckedHandlerOptions } from './options.ts';
+import { readBody, readQuery } from './request-body.ts';
+import type { StreamRegistry } from './stream-registry.ts';
+
+/** What every route stands on. */
+export interface ServerParts {
+  readonly runtime: Runtime;
+  readonly options: CheckedHandlerOptions;
+  readonly streams: StreamRegistry;
+  readonly watch: HostWatch;
+  /** The document of all routes, as JSON. */
+  readonly document: () => string;
+}
+
+/** One request on its way through a route. */
+export interface Call {
+  readonly request: Request;
+  /** A part of the path, decoded. */
+  readonly part: (name: string) => string;
+  readonly server: ServerParts;
+}
+
+/** One answer a route may give. */
+export interface RouteAnswer {
+  readonly status: number;
+  readonly description: string;
+  /** Missing: no body, or one that is not JSON. */
+  readonly schema?: z.ZodType;
+  /** Missing: `application/json`. */
+  readonly mediaType?: string;
+}
+
+/** See the head of the file. `path` has its parts as `:name`, and `*` for whatever is left. */
+export interface Route {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly path: string;
+  readonly door: Door;
+  readonly summary: string;
+  readonly query: z.ZodType;
+  readonly body: z.ZodType | undefined;
+  readonly answers: readonly RouteAnswer[];
+  /** Rejects with what went wrong. */
+  readonly answer: (call: Call) => Promise<Response>;
+}
+
+/** A route as it is written: `handle` is given the query and the body, checked. */
+export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 'summary' | 'answers'> {
+  /** Default: `token`. */
+  readonly door?: Door;
+  readonly query: z.ZodType<Query>;
+  readonly body?: z.ZodType<Body>;
+  readonly handle: (call: Call & { readonly query: Query; readonly body: Body }) => Response | Promise<Response>;
+}
+
+/** The route of a specification. */
+export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Route {
+  const { method, path, summary, answers, door, query, body, handle } = spec;
+  return {
+    method,
+    path,
+    door: door ?? 'token',
+    summary,
+    query,
+    body,
+    answers,
+    async answer(call) {
+      const asked = readQuery(new URL(call.request.url).searchParams, query);
+      // A route without a body reads none: its handler cannot name one.
+      const given = body === undefined ? (undefined as Body) : await readBody(call.request, body);
+      return handle({ ...call, query: asked, body: given });
+    },
+  };
+}
+
+/** An answer of JSON. */
+export function json(value: unknown, status = 200, headers: Readonly<Record<string, string>> = {}): Response {
+  return text(JSON.stringify(value), 'application/json', { status, headers });
+}
+
+/** An answer of text, all of it at hand. */
+export function text(
+  body: string,
+  type: string,
+  init: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
+): Response {
+  const length = String(Buffer.byteLength(body));
+  const headers = { ...init.headers, 'content-type': type, 'content-length': length };
+  return new Response(body, { status: init.status ?? 200, headers });
+}
+
+/** The members that have a value: what was not given keeps its default. */
+export function given<T extends object>(value: T): { readonly [Key in keyof T]?: Exclude<T[Key], undefined> } {
+  const members = Object.entries(value).filter(([, member]) => member !== undefined);
+  return Object.fromEntries(members) as { readonly [Key in keyof T]?: Exclude<T[Key], undefined> };
+}

@@ -1,0 +1,62 @@
+/** Routes of the runtime itself: what it is, how it does, what the interface has. */
+import * as answers from './answers.ts';
+import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts';
+import { noQuery } from './query-parts.ts';
+import { json, type Route, route, text } from './route.ts';
+
+const info = route({
+  method: 'GET',
+  path: '/info',
+  summary: 'Versions, threads, durability, directory',
+  query: noQuery,
+  answers: [{ status: 200, description: 'What the runtime is', schema: answers.info }],
+  handle: ({ server }) => json(server.runtime.info()),
+});
+
+const metricsJson = route({
+  method: 'GET',
+  path: '/metrics.json',
+  summary: 'Counters since the runtime was opened, and how its host does',
+  query: noQuery,
+  answers: [{ status: 200, description: 'The counters', schema: answers.metrics }],
+  handle: ({ server: { runtime, watch, streams } }) => json({ ...runtime.metrics(), ...watch.metrics(streams.size) }),
+});
+
+const metrics = route({
+  method: 'GET',
+  path: '/metrics',
+  summary: 'The same for Prometheus',
+  query: noQuery,
+  answers: [{ status: 200, description: 'The counters', mediaType: PROMETHEUS_TYPE }],
+  handle: ({ server: { runtime, watch, streams } }) =>
+    text(prometheusText(runtime.metrics(), watch.metrics(streams.size), runtime.info()), PROMETHEUS_TYPE),
+});
+
+const health = route({
+  method: 'GET',
+  path: '/healthz',
+  door: 'open',
+  summary: 'Whether the store takes writes; asks for no token',
+  query: noQuery,
+  answers: [
+    { status: 200, description: 'It does', schema: answers.health },
+    { status: 503, description: 'It does not; reads go on', schema: answers.health },
+  ],
+  handle({ server }) {
+    const isDegraded = server.runtime.metrics().degraded !== undefined;
+    // Not why: a probe has no token, and a reason may name paths.
+    return json({ status: isDegraded ? 'degraded' : 'ok' }, isDegraded ? 503 : 200);
+  },
+});
+
+const document = route({
+  method: 'GET',
+  path: '/openapi.json',
+  summary: 'This interface as an OpenAPI document',
+  query: noQuery,
+  answers: [{ status: 200, description: 'OpenAPI 3.1' }],
+  handle: ({ server }) => text(server.document(), 'application/json'),
+});
+
+/** See the head of the file. */
+export const runtimeRoutes: readonly Route[] = [info, metricsJson, metrics, health, document];

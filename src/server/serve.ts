@@ -1,0 +1,150 @@
+/** A server of its own: `serve` listens, answers, and closes in order. */
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import {
+  SERVER_BODY_BYTES_MAX,
+  SERVER_CLOSE_MS,
+  SERVER_CONNECTIONS_MAX,
+  SERVER_HEADER_BYTES_MAX,
+  SERVER_HEADERS_MS_MAX,
+  SERVER_KEEP_ALIVE_MS,
+  SERVER_REQUEST_MS_MAX,
+} from '../base/bounds.ts';
+import { asError } from '../base/errors.ts';
+import { ConfigError, type Runtime } from '../index.ts';
+import { createApplication } from './application.ts';
+import { inUrl, isWildcard } from './hosts.ts';
+import { nodeListener } from './node-bridge.ts';
+import { type CheckedServeOptions, checkServeOptions, type ServeOptions } from './options.ts';
+
+/** A running server. */
+export interface RunningServer {
+  /** `http://127.0.0.1:4111`, without a slash at the end. */
+  readonly url: string;
+  /**
+   * Takes no more connections, ends the event streams, waits up to `deadlineMs` for the requests being answered, and closes every
+   * connection. The runtime is left open. Safe to call again.
+   */
+  close(options?: { readonly deadlineMs?: number }): Promise<void>;
+  /** `close()`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * Serves a runtime over HTTP. Resolves once it listens. Rejects with `ConfigError` for a bad option, an address others can reach
+ * without a token, and an address that cannot be listened at.
+ */
+export async function serve(runtime: Runtime, options: ServeOptions): Promise<RunningServer> {
+  const checked = checkServeOptions(options);
+  const application = createApplication(runtime, checked);
+  const listener = nodeListener(application.fetch, checked.onError);
+  const open = new OpenExchanges();
+  const server = createServer(
+    {
+      headersTimeout: SERVER_HEADERS_MS_MAX,
+      requestTimeout: SERVER_REQUEST_MS_MAX,
+      keepAliveTimeout: SERVER_KEEP_ALIVE_MS,
+      maxHeaderSize: SERVER_HEADER_BYTES_MAX,
+      // Events are small and must not wait for each other.
+      noDelay: true,
+    },
+    (incoming, outgoing) => {
+      open.add(outgoing);
+      // Never rejects.
+      void listener(incoming, outgoing);
+    },
+  );
+  server.maxConnections = SERVER_CONNECTIONS_MAX;
+  server.on('clientError', refuse);
+  server.on('checkContinue', (incoming, outgoing: ServerResponse) => {
+    // A body that is too large by its own account is refused before it is sent. Whether it still comes nobody can know then: what
+    // follows on the connection could not be told from it.
+    if (Number(incoming.headers['content-length'] ?? 0) <= SERVER_BODY_BYTES_MAX) outgoing.writeContinue();
+    else outgoing.shouldKeepAlive = false;
+    server.emit('request', incoming, outgoing);
+  });
+  await listen(server, checked);
+  server.on('error', checked.onError);
+  const { port } = server.address() as AddressInfo;
+  let closing: Promise<void> | undefined;
+  const closeOnce = ({ deadlineMs = SERVER_CLOSE_MS }: { readonly deadlineMs?: number } = {}): Promise<void> => {
+    closing ??= close(server, open, () => application.end(), { deadlineMs, clock: checked.clock });
+    return closing;
+  };
+  return {
+    url: `http://${inUrl(reachable(checked.host))}:${port}`,
+    close: closeOnce,
+    [Symbol.asyncDispose]: () => closeOnce(),
+  };
+}
+
+/** Answers on their way, each until its connection is done with it. */
+class OpenExchanges {
+  readonly #answers = new Set<ServerResponse>();
+  #whenNone: (() => void) | undefined;
+
+  add(answer: ServerResponse): void {
+    this.#answers.add(answer);
+    answer.once('close', () => {
+      this.#answers.delete(answer);
+      if (this.#answers.size === 0) this.#whenNone?.();
+    });
+  }
+
+  /** Tells the clients that their connections end with these answers; calls `done` when all have left. */
+  finish(done: () => void): void {
+    for (const answer of this.#answers) if (!answer.headersSent) answer.setHeader('connection', 'close');
+    if (this.#answers.size === 0) done();
+    else this.#whenNone = done;
+  }
+}
+
+async function close(
+  server: Server,
+  open: OpenExchanges,
+  endStreams: () => void,
+  { deadlineMs, clock }: { readonly deadlineMs: number; readonly clock: CheckedServeOptions['clock'] },
+): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  endStreams();
+  await new Promise<void>((resolve) => {
+    const timer = clock.setTimer(resolve, deadlineMs);
+    open.finish(() => {
+      clock.clearTimer(timer);
+      resolve();
+    });
+  });
+  server.closeAllConnections();
+  await closed;
+}
+
+function listen(server: Server, { host, port }: CheckedServeOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: unknown): void => {
+      const { message } = asError(error);
+      reject(
+        new ConfigError(`cannot listen at ${inUrl(host)}:${port}: ${message}`, { cause: error, data: { host, port } }),
+      );
+    };
+    server.once('error', onError);
+    server.listen({ host, port }, () => {
+      server.off('error', onError);
+      resolve();
+    });
+  });
+}
+
+/** What is no HTTP is answered as far as it can be, and let go. */
+function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
+  const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? '408 Request Timeout' : status;
+  socket.end(`HTTP/1.1 ${late}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+}
+
+/** An address a client can use, for one that means all of them. */
+function reachable(host: string): string {
+  if (!isWildcard(host)) return host;
+  return host === '0.0.0.0' ? '127.0.0.1' : '::1';
+}

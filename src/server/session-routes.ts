@@ -1,0 +1,256 @@
+/** Routes of sessions as a whole: made, listed, read, told what to do, deleted. */
+import { z } from 'zod';
+import { type Runtime, type SessionSummary, TroupeError } from '../index.ts';
+import * as answers from './answers.ts';
+import { debugContext } from './debug-context.ts';
+import { HttpProblem } from './problem.ts';
+import { key, noBody, noQuery, pageSize, sizeOf, token, viewMode } from './query-parts.ts';
+import { given, json, type Route, type RouteAnswer, route } from './route.ts';
+
+const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
+
+const list = route({
+  method: 'GET',
+  path: '/sessions',
+  summary: 'Sessions by id, ascending',
+  query: z.strictObject({
+    after: z.string().optional().describe('Ids after this one'),
+    limit: pageSize.optional(),
+    parent: z.string().optional().describe('Children of this session; empty: sessions without a parent'),
+    state: z.enum(['idle', 'awaiting', 'executing']).optional(),
+    token,
+  }),
+  answers: [{ status: 200, description: 'A page of sessions', schema: answers.sessionList }],
+  async handle({ query, server }) {
+    const { after, state, parent } = query;
+    const limit = sizeOf(query.limit);
+    const found = await server.runtime.sessions.list({
+      ...given({ after, state }),
+      ...(parent === undefined ? {} : { parent: parent === '' ? null : parent }),
+      limit: limit + 1,
+    });
+    const sessions = found.slice(0, limit);
+    return json({ sessions, ...(found.length > limit ? { next: sessions.at(-1)?.id } : {}) });
+  },
+});
+
+const create = route({
+  method: 'POST',
+  path: '/sessions',
+  summary: 'Make a session, unless it exists',
+  query: noQuery,
+  body: z.strictObject({
+    id: z.string().describe('^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$'),
+    agent: z.string().optional().describe('What a new session is made of; default: the first agent'),
+  }),
+  answers: [
+    { status: 201, description: 'Made', schema: answers.session },
+    { status: 200, description: 'It was there; its agent stays what it is', schema: answers.session },
+    problemAnswer(400, 'Not an id, or no such agent'),
+  ],
+  async handle({ body, server: { runtime } }) {
+    const session = runtime.session(body.id, body.agent);
+    const isNew = (await runtime.sessions.get(body.id)) === undefined;
+    // Nothing is held back in a session that was not there: this makes it, and starts nothing.
+    if (isNew) await session.resume();
+    // Seen from the path that was asked: this may be mounted below another.
+    const headers = { location: `sessions/${encodeURIComponent(body.id)}` };
+    return json(await whole(runtime, body.id), isNew ? 201 : 200, headers);
+  },
+});
+
+const read = route({
+  method: 'GET',
+  path: '/sessions/:id',
+  summary: 'One session and its state',
+  query: noQuery,
+  answers: [{ status: 200, description: 'The session', schema: answers.session }, UNKNOWN],
+  handle: async ({ part, server }) => json(await whole(server.runtime, part('id'))),
+});
+
+const remove = route({
+  method: 'DELETE',
+  path: '/sessions/:id',
+  summary: 'Delete a session and its descendants',
+  query: noQuery,
+  answers: [{ status: 204, description: 'Deleted' }, UNKNOWN],
+  async handle({ part, server }) {
+    const id = part('id');
+    if (!(await server.runtime.sessions.delete(id))) throw unknownSession(id);
+    return new Response(null, { status: 204 });
+  },
+});
+
+const interrupt = route({
+  method: 'POST',
+  path: '/sessions/:id/interrupt',
+  summary: 'Cancel the model call, the running tools and the working children',
+  query: noQuery,
+  body: z.strictObject({ reason: z.string().max(1_000).optional() }),
+  answers: [{ status: 200, description: 'Whether it was running', schema: answers.interrupted }, UNKNOWN],
+  async handle({ part, body, server: { runtime } }) {
+    const id = await known(runtime, part('id'));
+    return json({ interrupted: await runtime.session(id).interrupt(body.reason) });
+  },
+});
+
+const pause = route({
+  method: 'POST',
+  path: '/sessions/:id/pause',
+  summary: 'Start no half-step until resumed; what runs goes on',
+  query: noQuery,
+  body: noBody,
+  answers: [{ status: 200, description: 'Paused', schema: answers.paused }, UNKNOWN],
+  async handle({ part, server: { runtime } }) {
+    await runtime.session(await known(runtime, part('id'))).pause();
+    return json({ paused: true });
+  },
+});
+
+const resume = route({
+  method: 'POST',
+  path: '/sessions/:id/resume',
+  summary: 'Lift a pause, and the stop after refused credentials',
+  query: noQuery,
+  body: noBody,
+  answers: [{ status: 200, description: 'Not paused', schema: answers.paused }, UNKNOWN],
+  async handle({ part, server: { runtime } }) {
+    await runtime.session(await known(runtime, part('id'))).resume();
+    return json({ paused: false });
+  },
+});
+
+const spawn = route({
+  method: 'POST',
+  path: '/sessions/:id/children',
+  summary: 'Spawn a sub-agent',
+  query: noQuery,
+  body: z.strictObject({
+    task: z.string(),
+    agent: z.string().optional(),
+    specialist: z.string().optional(),
+    name: z.string().optional(),
+    tools: z.array(z.string()).optional(),
+    replies: z.enum(['mailbox', 'handle']).optional(),
+    key: key.optional(),
+  }),
+  answers: [
+    { status: 201, description: 'Child, first message and link are on disk', schema: answers.child },
+    UNKNOWN,
+    problemAnswer(400, 'A blank task, an unknown agent or tool, not a name'),
+    problemAnswer(422, 'Too deep, or too many children'),
+  ],
+  async handle({ part, body, server: { runtime } }) {
+    const parent = await known(runtime, part('id'));
+    const { task, ...options } = body;
+    const child = await runtime.session(parent).spawn({ task, ...given(options) });
+    return json({ id: child.id, name: child.name, parent }, 201, {
+      location: `../${encodeURIComponent(child.id)}`,
+    });
+  },
+});
+
+const approve = route({
+  method: 'POST',
+  path: '/sessions/:id/approve',
+  summary: 'Decide a tool call that waits for a person',
+  query: noQuery,
+  body: z.strictObject({
+    callId: z.string().min(1).max(256),
+    allow: z.boolean(),
+    reason: z.string().max(10_000).optional(),
+    input: z.record(z.string(), z.unknown()).optional().describe('Replaces what the model asked with'),
+  }),
+  answers: [
+    { status: 200, description: 'Decided', schema: answers.approved },
+    UNKNOWN,
+    problemAnswer(501, 'This version has no approvals'),
+  ],
+  async handle({ part, body, server: { runtime } }) {
+    const session = runtime.session(await known(runtime, part('id')));
+    const method: unknown = Reflect.get(session, 'approve');
+    if (typeof method !== 'function') throw new HttpProblem('not_implemented', 'this version has no approvals');
+    const { callId, allow, reason, input } = body;
+    await Reflect.apply(method, session, [callId, { allow, ...given({ reason, input }) }]);
+    return json({ callId, allow });
+  },
+});
+
+const explain = route({
+  method: 'GET',
+  path: '/sessions/:id/explain',
+  summary: 'Why the session is not running: exactly one reason',
+  query: noQuery,
+  answers: [{ status: 200, description: 'The reason', schema: answers.explanation }, UNKNOWN],
+  async handle({ part, server: { runtime } }) {
+    return json(await runtime.session(await known(runtime, part('id'))).explain());
+  },
+});
+
+const viewport = route({
+  method: 'GET',
+  path: '/sessions/:id/viewport',
+  summary: 'The messages a model is shown now',
+  query: noQuery,
+  answers: [{ status: 200, description: 'The messages', schema: answers.viewport }, UNKNOWN],
+  async handle({ part, server: { runtime } }) {
+    return json({ messages: await runtime.session(await known(runtime, part('id'))).viewport() });
+  },
+});
+
+const request = route({
+  method: 'GET',
+  path: '/sessions/:id/request',
+  summary: 'The whole request body a model is sent now, byte-stable',
+  query: z.strictObject({
+    mode: viewMode.optional().describe('debug: with the system prompt as an entry of its own, in `context`'),
+    token,
+  }),
+  answers: [{ status: 200, description: 'The request', schema: answers.modelRequest }, UNKNOWN],
+  async handle({ part, query, server: { runtime } }) {
+    const body = await runtime.session(await known(runtime, part('id'))).request();
+    const context = query.mode === 'debug' ? debugContext(body) : undefined;
+    return json(context === undefined ? body : { ...body, context });
+  },
+});
+
+/** See the head of the file. */
+export const sessionRoutes: readonly Route[] = [
+  list,
+  create,
+  read,
+  remove,
+  interrupt,
+  pause,
+  resume,
+  spawn,
+  approve,
+  explain,
+  viewport,
+  request,
+];
+
+/** The id, if there is such a session. Rejects with `unknown_session`, or `InvalidNameError`. */
+export async function known(runtime: Runtime, id: string): Promise<string> {
+  return (await summaryOf(runtime, id)).id;
+}
+
+/** A failure a route may answer with. */
+export function problemAnswer(status: number, description: string): RouteAnswer {
+  return { status, description, schema: answers.problem, mediaType: 'application/problem+json' };
+}
+
+async function whole(runtime: Runtime, id: string): Promise<object> {
+  const summary = await summaryOf(runtime, id);
+  return { ...summary, ...(await runtime.session(id).state()) };
+}
+
+async function summaryOf(runtime: Runtime, id: string): Promise<SessionSummary> {
+  const summary = await runtime.sessions.get(id);
+  if (summary === undefined) throw unknownSession(id);
+  return summary;
+}
+
+function unknownSession(id: string): TroupeError {
+  return new TroupeError('unknown_session', `there is no session ${JSON.stringify(id)}`, { data: { session: id } });
+}

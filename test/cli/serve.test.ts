@@ -1,0 +1,66 @@
+/** Goal: `troupe serve` serves a directory until it is told to stop, and refuses what it cannot serve. Run in place. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { runCommandLine } from '../../src/cli/command-line.ts';
+import { eventually } from '../support/runtime-kit.ts';
+import { emptyDirectory } from './support/program.ts';
+import { command, testSurroundings } from './support/surroundings.ts';
+
+test('serves, says where, and stops at a signal', async () => {
+  const directory = await emptyDirectory();
+  const surroundings = testSurroundings(directory);
+  const ended = runCommandLine(['serve', 'data', '--port', '0', '--json'], surroundings);
+  await eventually(() => surroundings.stdout.text().includes('\n'));
+  const { url, directory: data } = JSON.parse(surroundings.stdout.text()) as {
+    readonly url: string;
+    readonly directory: string;
+  };
+  expect(data).toBe(join(directory, 'data'));
+  expect(surroundings.stderr.text()).toContain('ANTHROPIC_API_KEY');
+  const made = await fetch(`${url}/sessions`, {
+    method: 'POST',
+    body: JSON.stringify({ id: 's' }),
+    headers: { 'content-type': 'application/json' },
+  });
+  expect(made.status).toBe(201);
+  surroundings.signal('SIGTERM');
+  expect(await ended).toBe(143);
+  expect(surroundings.handlers()).toBe(0);
+  await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+});
+
+test('the agents of a module; a token from the environment, which is not shown', async () => {
+  const directory = await emptyDirectory();
+  const agents = new URL('../../src/index.ts', import.meta.url).href;
+  const testing = new URL('../../src/testing/scripted.ts', import.meta.url).href;
+  await writeFile(
+    join(directory, 'agents.mjs'),
+    `import { agent } from ${JSON.stringify(agents)};
+     import { scripted } from ${JSON.stringify(testing)};
+     export default { agents: [agent({ name: 'clerk' })], provider: scripted(['Hello.']) };`,
+  );
+  const surroundings = testSurroundings(directory, { environment: { TROUPE_TOKEN: 'canary-token-1' } });
+  const ended = runCommandLine(['serve', '--port', '0', '--agents', 'agents.mjs'], surroundings);
+  await eventually(() => surroundings.stdout.text().includes('Observer'));
+  const url = /at (http:\S+)/.exec(surroundings.stdout.text())?.[1] ?? '';
+  expect((await fetch(`${url}/info`)).status).toBe(401);
+  const headers = { authorization: 'Bearer canary-token-1', 'content-type': 'application/json' };
+  const made = await fetch(`${url}/sessions`, { method: 'POST', headers, body: '{"id":"s"}' });
+  expect(await made.json()).toMatchObject({ agent: 'clerk' });
+  surroundings.signal('SIGINT');
+  expect(await ended).toBe(130);
+  expect(surroundings.stdout.text() + surroundings.stderr.text()).not.toContain('canary-token');
+});
+
+test('refused: an open address without a token, a module that is none, a port that is none', async () => {
+  const directory = await emptyDirectory();
+  await writeFile(join(directory, 'number.mjs'), 'export default 5;');
+  const open = await command(['serve', '--port', '0', '--host', '0.0.0.0'], directory);
+  expect([open.code, open.stderr]).toEqual([1, expect.stringContaining('serve.token')]);
+  const missing = await command(['serve', '--agents', 'nothing.mjs'], directory);
+  expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining('--agents nothing.mjs')]);
+  const number = await command(['serve', '--agents', 'number.mjs'], directory);
+  expect([number.code, number.stderr]).toEqual([1, expect.stringContaining('number 5')]);
+  expect((await command(['serve', '--port', '70000'], directory)).code).toBe(2);
+});

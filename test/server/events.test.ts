@@ -1,0 +1,374 @@
+/**
+ * Goal: a reader over HTTP sees what a reader in the process sees: each event once, in order, whatever breaks in between. Method: a
+ * reader of its own that a test can stall or kill; seeded places to break at.
+ */
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { SERVER_HEARTBEAT_MS } from '../../src/base/bounds.ts';
+import { agent, type SessionEvent, tool } from '../../src/index.ts';
+import { createApplication } from '../../src/server/application.ts';
+import { eventStream } from '../../src/server/event-stream.ts';
+import { serve } from '../../src/server/index.ts';
+import { checkHandlerOptions } from '../../src/server/options.ts';
+import { manualClock } from '../../src/testing/index.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import { SeededRandom } from '../../src/testing/simulation/seeded-random.ts';
+import { type EventReader, readEvents } from '../support/event-reader.ts';
+import { deferred, eventually, history } from '../support/runtime-kit.ts';
+import { echo, serverKit } from './support.ts';
+
+const kit = serverKit();
+const note = tool({ name: 'note', description: 'Notes.', input: z.object({}), run: () => 'noted' });
+const noting = scripted({
+  rules: [{ when: { result: true }, reply: 'Done.' }],
+  otherwise: { text: 'Noting.', toolUse: { name: 'note' } },
+});
+
+/** Reads until a durable event of this number. */
+async function until(reader: EventReader, seq: number): Promise<readonly SessionEvent[]> {
+  const events: SessionEvent[] = [];
+  for (let event = await reader.nextEvent(); event !== undefined; event = await reader.nextEvent()) {
+    events.push(event);
+    if (event.seq !== undefined && event.seq >= seq) break;
+  }
+  return events;
+}
+
+const plain = ({ rendered: _rendered, ...event }: SessionEvent): unknown => event;
+const durable = (events: readonly SessionEvent[]): readonly unknown[] =>
+  events.filter(({ seq }) => seq !== undefined).map(plain);
+
+describe('a session’s stream', () => {
+  test('F135: tells what there is, then what comes; id is the number, event the type, data the event', async () => {
+    const { url, post, runtime } = await kit.serve({ agents: [agent({ name: 'a', tools: [note] })], provider: noting });
+    const session = runtime.session('s');
+    await session.ask('Hi');
+    const reader = await readEvents(`${url}/sessions/s/events?mode=debug`);
+    expect([reader.status, reader.headers['content-type']]).toEqual([200, 'text/event-stream; charset=utf-8']);
+    const first = await reader.next();
+    expect(first).toMatchObject({ id: '1', type: 'pending.created' });
+    expect(JSON.parse(first?.data ?? '')).toMatchObject({
+      session: 's',
+      seq: 1,
+      rendered: { role: 'user', content: 'Hi' },
+    });
+    const { seq } = await session.state();
+    const rest = await until(reader, seq);
+    await post('/sessions/s/messages', { content: 'More' });
+    await runtime.drain();
+    const later = await until(reader, (await session.state()).seq);
+    expect([1, ...durable([...rest, ...later]).map((event) => (event as SessionEvent).seq)]).toEqual(
+      Array.from({ length: (await session.state()).seq }, (_, index) => index + 1),
+    );
+    expect(durable([...rest, ...later])).toEqual((await history(session)).slice(1));
+    expect(later.map(({ type }) => type)).toContain('text.delta');
+    reader.kill();
+  });
+
+  test('after and Last-Event-ID say where to go on; the header wins; a strange one is no place', async () => {
+    const { url, runtime } = await kit.serve();
+    await runtime.session('s').ask('Hi');
+    const firstOf = async (path: string, headers: Readonly<Record<string, string>> = {}): Promise<unknown> => {
+      const reader = await readEvents(`${url}${path}`, headers);
+      const event = await reader.nextEvent();
+      reader.kill();
+      return event?.seq;
+    };
+    expect(await firstOf('/sessions/s/events?mode=debug&after=3')).toBe(4);
+    expect(await firstOf('/sessions/s/events?mode=debug&after=3', { 'last-event-id': '5' })).toBe(6);
+    expect(await firstOf('/sessions/s/events?mode=debug&after=3', { 'last-event-id': '' })).toBe(4);
+    expect(await firstOf('/sessions/s/events?mode=debug', { 'last-event-id': '1; drop' })).toBe(1);
+  });
+
+  test('F137: the mode decides what is told; without one the setting does', async () => {
+    const agents = [agent({ name: 'a', tools: [note] })];
+    const settings = { session: { defaultViewMode: 'verbose' } } as const;
+    const { url, runtime } = await kit.serve({ agents, provider: noting, settings });
+    const session = runtime.session('s');
+    await session.ask('Hi');
+    const { seq } = await session.state();
+    const rendered = async (query: string): Promise<readonly (string | undefined)[]> => {
+      const reader = await readEvents(`${url}/sessions/s/events?deltas=false${query}`);
+      const events = await until(reader, seq);
+      reader.kill();
+      return events.flatMap(({ rendered: shown }) => (shown === undefined ? [] : [shown.role]));
+    };
+    expect(await rendered('&mode=basic')).toEqual(['user', 'user', 'assistant', 'assistant']);
+    const verbose = ['user', 'user', 'assistant', 'tool_call', 'tool_response', 'tool_response', 'assistant'];
+    expect(await rendered('&mode=verbose')).toEqual(verbose);
+    expect(await rendered('')).toEqual(verbose);
+    const inProcess: SessionEvent[] = [];
+    for await (const event of session.events({ mode: 'basic', until: seq, deltas: false })) inProcess.push(event);
+    expect(inProcess.flatMap(({ rendered: shown }) => (shown === undefined ? [] : [shown.role]))).toEqual(
+      await rendered('&mode=basic'),
+    );
+    expect(() => session.events({ mode: 'loud' as 'basic' })).toThrow('"mode"');
+  });
+
+  test('deltas can be left out', async () => {
+    const { url, post, runtime } = await kit.serve();
+    await post('/sessions', { id: 's' });
+    const reader = await readEvents(`${url}/sessions/s/events?mode=debug&deltas=false`);
+    await eventually(() => reader.status === 200);
+    await runtime.session('s').ask('Hi');
+    const events = await until(reader, (await runtime.session('s').state()).seq);
+    expect(events.map(({ type }) => type)).not.toContain('text.delta');
+    reader.kill();
+  });
+
+  test('ends when the session is deleted, when the runtime closes, and when the server does', async () => {
+    const { url, post, runtime, server } = await kit.serve();
+    for (const id of ['a', 'b']) await post('/sessions', { id });
+    const end = async (reader: EventReader): Promise<void> => {
+      for (let event = await reader.next(); event !== undefined; event = await reader.next());
+    };
+    const deleted = await readEvents(`${url}/sessions/a/events`);
+    await runtime.sessions.delete('a');
+    await end(deleted);
+    const closed = await readEvents(`${url}/sessions/b/events`);
+    await server.close();
+    await end(closed);
+    const again = await serve(runtime, { port: 0 });
+    const open = await readEvents(`${again.url}/events`);
+    await runtime.close();
+    await end(open);
+    await again.close();
+  });
+});
+
+describe('what breaks', () => {
+  test.each([1, 2, 3, 4])(
+    'connections killed at any point, servers restarted: no event is lost, none is told twice (seed %i)',
+    async (seed) => {
+      const random = new SeededRandom(seed);
+      const directory = await kit.directory();
+      const options = { directory, agents: [agent({ name: 'a', tools: [note] })], provider: noting };
+      let served = await kit.serve(options);
+      const seen: SessionEvent[] = [];
+      let last = 0;
+      for (let round = 0; round < 12; round += 1) {
+        const sending = served.post('/sessions/s/messages', { content: `Message ${round}`, deliver: 'turn' });
+        if (round === 0) await sending;
+        const reader = await readEvents(`${served.url}/sessions/s/events?mode=debug`, {
+          'last-event-id': String(last),
+        });
+        // Killed in the middle of the turn, as soon as that many came (a turn tells of more); or when all is over.
+        const isLive = random.chance(0.5);
+        if (!isLive) {
+          await sending;
+          await served.runtime.drain();
+        }
+        const { seq } = await served.runtime.session('s').state();
+        const wanted = isLive ? last + random.between(1, 10) : Math.min(last + random.between(1, 25), seq);
+        for (const event of await until(reader, wanted)) {
+          if (event.seq === undefined) continue;
+          seen.push(event);
+          last = event.seq;
+        }
+        reader.kill();
+        await sending;
+        if (random.chance(0.3)) {
+          await served.server.close({ deadlineMs: 0 });
+          await served.runtime.close();
+          served = await kit.serve(options);
+        }
+      }
+      const session = served.runtime.session('s');
+      await served.runtime.drain();
+      const { seq } = await session.state();
+      if (last < seq) {
+        const reader = await readEvents(`${served.url}/sessions/s/events?mode=debug`, {
+          'last-event-id': String(last),
+        });
+        seen.push(...(await until(reader, seq)).filter((event) => event.seq !== undefined));
+        reader.kill();
+      }
+      expect(seen.map((event) => event.seq)).toEqual(Array.from({ length: seq }, (_, index) => index + 1));
+      expect(seen.map(plain)).toEqual(await history(session));
+    },
+  );
+
+  test('F64: a reader that stalls is told of a gap and gets what it missed from the log; nobody waits for it', async () => {
+    const { url, post, runtime, get } = await kit.serve();
+    await post('/sessions', { id: 's' });
+    await post('/sessions/s/pause');
+    const { seq: before } = await runtime.session('s').state();
+    const reader = await readEvents(`${url}/sessions/s/events?mode=debug&after=${before}`);
+    // Twice what one reader may have waiting, far more than sockets hold.
+    const content = 'x'.repeat(2 * 1024 * 1024);
+    const count = 20;
+    for (let index = 0; index < count; index += 1) await runtime.session('s').send(`${index} ${content}`);
+    expect((await get('/metrics.json')).body).toMatchObject({ eventStreams: 1 });
+    const events = await until(reader, before + count);
+    expect(events.filter(({ type }) => type === 'gap')).toHaveLength(1);
+    expect(events.filter(({ type }) => type !== 'gap').map(({ seq }) => seq)).toEqual(
+      Array.from({ length: count }, (_, index) => before + 1 + index),
+    );
+    reader.kill();
+  });
+
+  test('a reader that goes leaves nothing behind: no stream, no watch', async () => {
+    const { url, post, get } = await kit.serve();
+    await post('/sessions', { id: 's' });
+    const readers = await Promise.all([readEvents(`${url}/sessions/s/events`), readEvents(`${url}/events`)]);
+    const open = async (): Promise<unknown> =>
+      ((await get('/metrics.json')).body as { eventStreams: number }).eventStreams;
+    expect(await open()).toBe(2);
+    for (const reader of readers) reader.kill();
+    await eventually(async () => (await open()) === 0);
+  });
+
+  test('one stream too many is refused by name, until another ends', async () => {
+    const runtime = await kit.open({ provider: echo });
+    const { fetch } = createApplication(runtime, checkHandlerOptions({}), 1);
+    const open = (): Promise<Response> => fetch(new Request('http://localhost/events'));
+    const first = await open();
+    expect(first.status).toBe(200);
+    const refused = await open();
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5']);
+    expect(await refused.json()).toMatchObject({ code: 'limit', retryable: true });
+    await first.body?.cancel();
+    const next = await open();
+    expect(next.status).toBe(200);
+    await next.body?.cancel();
+  });
+
+  test('a stream ends when the server says so, also one whose source does not; its timer goes with it', async () => {
+    const runtime = await kit.open({ provider: echo });
+    const silent = Object.create(runtime, {
+      events: {
+        value: async function* () {
+          await new Promise(() => undefined);
+        },
+      },
+      info: { value: () => runtime.info() },
+    }) as typeof runtime;
+    const clock = manualClock();
+    const application = createApplication(silent, checkHandlerOptions({ clock }));
+    const response = await application.fetch(new Request('http://localhost/events'));
+    const text = response.text();
+    await eventually(() => clock.pending === 1);
+    application.end();
+    expect(await text).toBe(': open\nretry: 1000\n\n');
+    expect(clock.pending).toBe(0);
+    const refused = await application.fetch(new Request('http://localhost/events'));
+    expect([refused.status, await refused.json()]).toMatchObject([503, { code: 'cancelled' }]);
+  });
+
+  test('a stream that fails says why, and ends', async () => {
+    const runtime = await kit.open({ provider: echo });
+    const failing = Object.create(runtime, {
+      events: {
+        value: async function* () {
+          yield { session: 's', at: 0, type: 'interrupt.acknowledged' };
+          throw new Error('hunter2');
+        },
+      },
+      info: { value: () => runtime.info() },
+    }) as typeof runtime;
+    const errors: unknown[] = [];
+    const options = checkHandlerOptions({ onError: (error: unknown) => errors.push(error) });
+    const response = await createApplication(failing, options).fetch(new Request('http://localhost/events'));
+    const text = await response.text();
+    expect(text).toContain('event: interrupt.acknowledged\n');
+    expect(text).toContain('event: problem\ndata: {"type":"urn:troupe:problem:internal"');
+    expect(text).not.toContain('hunter2');
+    expect(errors).toMatchObject([{ message: 'hunter2' }]);
+  });
+});
+
+test('a quiet stream says that it lives, sets no more than one timer, and loses nothing by it', async () => {
+  const clock = manualClock();
+  const { url, post, runtime } = await kit.serve({}, { clock });
+  await post('/sessions', { id: 's' });
+  const { seq: before } = await runtime.session('s').state();
+  const reader = await readEvents(`${url}/sessions/s/events?mode=debug`);
+  expect(await reader.nextComment()).toBe('open');
+  for (let beat = 0; beat < 3; beat += 1) {
+    await eventually(() => clock.pending === 1);
+    await clock.advance(SERVER_HEARTBEAT_MS - 1);
+    expect(reader.comments).toHaveLength(beat + 1);
+    await clock.advance(1);
+    expect(await reader.nextComment()).toBe('alive');
+  }
+  await eventually(() => clock.pending === 1);
+  await runtime.session('s').ask('Hi');
+  const { seq } = await runtime.session('s').state();
+  const told = (await until(reader, seq)).flatMap((event) => event.seq ?? []);
+  expect(told).toEqual(Array.from({ length: seq - before }, (_, index) => before + 1 + index));
+  reader.kill();
+  await eventually(() => clock.pending === 0);
+});
+
+test('an event is asked for once, however many heartbeats its coming takes', async () => {
+  const clock = manualClock();
+  let asked = 0;
+  const coming = deferred<IteratorResult<SessionEvent, undefined>>();
+  const events: AsyncIterableIterator<SessionEvent> = {
+    next: () => {
+      asked += 1;
+      return asked === 1 ? coming.promise : Promise.resolve({ done: true, value: undefined });
+    },
+    return: async () => ({ done: true, value: undefined }),
+    [Symbol.asyncIterator]: () => events,
+  };
+  const nobody = (): void => undefined;
+  const reader = eventStream({ events, clock, onClose: nobody, onError: nobody }).body.getReader();
+  const read = async (): Promise<string> => new TextDecoder().decode((await reader.read()).value);
+  expect(await read()).toContain(': open');
+  for (let beat = 0; beat < 3; beat += 1) {
+    await eventually(() => clock.pending === 1);
+    await clock.advance(SERVER_HEARTBEAT_MS);
+    expect(await read()).toBe(': alive\n\n');
+  }
+  expect(asked).toBe(1);
+  coming.resolve({ done: false, value: { session: 's', at: 0, seq: 1, type: 'interrupt.acknowledged' } });
+  expect(await read()).toBe(
+    'id: 1\nevent: interrupt.acknowledged\ndata: {"session":"s","at":0,"seq":1,"type":"interrupt.acknowledged"}\n\n',
+  );
+  expect((await reader.read()).done).toBe(true);
+  expect(clock.pending).toBe(0);
+});
+
+describe('the stream of all sessions', () => {
+  test('F143: is live, and can be narrowed to a family; a session’s own stream tells of no other', async () => {
+    const { url, post, runtime } = await kit.serve();
+    await post('/sessions', { id: 'a' });
+    const [all, family, own] = await Promise.all([
+      readEvents(`${url}/events?mode=debug`),
+      readEvents(`${url}/events?mode=debug&session=b`),
+      readEvents(`${url}/sessions/a/events?mode=debug&after=0`),
+    ]);
+    const quiet = await readEvents(`${url}/events?mode=debug&deltas=false`);
+    for (const id of ['a', 'b', 'b:x', 'c']) await runtime.session(id).ask('Hi');
+    const types = new Set<string>();
+    for (let event = await quiet.nextEvent(); event !== undefined; event = await quiet.nextEvent()) {
+      types.add(event.type);
+      if (event.session === 'c' && event.type === 'turn.finished') break;
+    }
+    quiet.kill();
+    expect([types.has('message.created'), types.has('text.delta')]).toEqual([true, false]);
+    const sessions = async (reader: EventReader, last: string): Promise<readonly string[]> => {
+      const seen = new Set<string>();
+      for (let event = await reader.nextEvent(); event !== undefined; event = await reader.nextEvent()) {
+        seen.add(event.session);
+        if (event.session === last && event.type === 'turn.finished') break;
+      }
+      reader.kill();
+      return [...seen];
+    };
+    expect(await sessions(all, 'c')).toEqual(['a', 'b', 'b:x', 'c']);
+    expect(await sessions(family, 'b:x')).toEqual(['b', 'b:x']);
+    expect(await sessions(own, 'a')).toEqual(['a']);
+  });
+
+  test('F139: a stream is not disturbed by somebody asking for a session that is not there', async () => {
+    const { url, post, get, runtime } = await kit.serve();
+    await post('/sessions', { id: 's' });
+    const reader = await readEvents(`${url}/sessions/s/events?mode=debug`);
+    expect((await get('/sessions/nope/events')).status).toBe(404);
+    await runtime.session('s').ask('Hi');
+    expect((await reader.next())?.type).toBe('pending.created');
+    reader.kill();
+  });
+});

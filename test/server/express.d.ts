@@ -1,0 +1,19 @@
+/** What is used of Express, which brings no types of its own. */
+declare module 'express' {
+  import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+
+  interface Response extends ServerResponse {
+    send(body: string): Response;
+  }
+  type Handler = (request: IncomingMessage, response: Response, next: (error?: unknown) => void) => unknown;
+  interface Application extends RequestListener {
+    get(path: string, handler: Handler): Application;
+    use(handler: Handler): Application;
+    use(path: string, handler: Handler): Application;
+  }
+  function express(): Application;
+  namespace express {
+    function json(): Handler;
+  }
+  export = express;
+}

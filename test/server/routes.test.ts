@@ -1,0 +1,281 @@
+/** Goal: each route does what it says, over real HTTP, and answers in the shape that is documented. */
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { agent, tool } from '../../src/index.ts';
+import * as answers from '../../src/server/answers.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import { gatedModel } from '../support/runtime-kit.ts';
+import { type Answer, echo, serverKit } from './support.ts';
+
+const kit = serverKit();
+
+/** The body, checked by the schema the route is documented with. */
+function as<T = Record<string, unknown>>(schema: z.ZodType, body: unknown): T {
+  return schema.parse(body) as T;
+}
+
+/** Where an answer points to, seen from the address that was asked. */
+function pointed(answer: Answer, asked: string): string {
+  return new URL(answer.headers.get('location') ?? '', asked).href;
+}
+
+describe('sessions', () => {
+  test('made once: 201, then 200; listed and read', async () => {
+    const { url, post, get } = await kit.serve({ agents: [agent({ name: 'a' }), agent({ name: 'b' })] });
+    const made = await post('/sessions', { id: 'user:42', agent: 'b' });
+    expect([made.status, pointed(made, `${url}/sessions`)]).toEqual([201, `${url}/sessions/user%3A42`]);
+    expect(as(answers.session, made.body)).toMatchObject({ id: 'user:42', agent: 'b', state: 'idle', mailbox: 0 });
+    const again = await post('/sessions', { id: 'user:42', agent: 'a' });
+    expect(again.status).toBe(200);
+    expect(as(answers.session, again.body)).toMatchObject({ agent: 'b' });
+    const read = await get('/sessions/user%3A42');
+    expect(as(answers.session, read.body)).toMatchObject({ id: 'user:42', children: [], seq: expect.any(Number) });
+    expect(as(answers.sessionList, (await get('/sessions')).body)).toMatchObject({ sessions: [{ id: 'user:42' }] });
+  });
+
+  test('a paused session stays paused when it is asked for again', async () => {
+    const { post, get } = await kit.serve();
+    await post('/sessions', { id: 's' });
+    expect((await post('/sessions/s/pause')).body).toEqual({ paused: true });
+    expect((await post('/sessions', { id: 's' })).status).toBe(200);
+    expect((await get('/sessions/s')).body).toMatchObject({ phase: 'paused' });
+    expect((await post('/sessions/s/resume', {})).body).toEqual({ paused: false });
+  });
+
+  test('F138: the list comes in pages, by id; children by their parent, roots by none; sizes are bounded', async () => {
+    const { url, post, get, runtime } = await kit.serve();
+    for (const id of ['c', 'a', 'b']) await post('/sessions', { id });
+    const first = as(answers.sessionList, (await get('/sessions?limit=2')).body);
+    expect(first).toMatchObject({ sessions: [{ id: 'a' }, { id: 'b' }], next: 'b' });
+    const second = as(answers.sessionList, (await get(`/sessions?limit=2&after=${first['next']}`)).body);
+    expect(second).toEqual({ sessions: [expect.objectContaining({ id: 'c' })] });
+    const child = await post('/sessions/a/children', { task: 'Help', name: 'helper', replies: 'handle' });
+    expect([child.status, pointed(child, `${url}/sessions/a/children`)]).toEqual([201, `${url}/sessions/a%3A1`]);
+    expect(as(answers.child, child.body)).toEqual({ id: 'a:1', name: 'helper', parent: 'a' });
+    await runtime.drain();
+    expect((await get('/sessions?parent=a')).body).toMatchObject({ sessions: [{ id: 'a:1', parent: 'a' }] });
+    expect((await get('/sessions?parent=')).body).toMatchObject({ sessions: [{ id: 'a' }, { id: 'b' }, { id: 'c' }] });
+    expect((await get('/sessions?state=executing')).body).toEqual({ sessions: [] });
+    for (const limit of ['0', '1001', '-1', 'ten', '1e2'])
+      expect((await get(`/sessions?limit=${limit}`)).status).toBe(400);
+  });
+
+  test('deleted with its descendants; then it is gone', async () => {
+    const { url, post, get, runtime } = await kit.serve();
+    await post('/sessions/s/messages', { content: 'Hi' });
+    await post('/sessions/s/children', { task: 'Help' });
+    await runtime.drain();
+    const deleted = await fetch(`${url}/sessions/s`, { method: 'DELETE' });
+    expect([deleted.status, await deleted.text()]).toEqual([204, '']);
+    expect((await get('/sessions')).body).toEqual({ sessions: [] });
+    expect((await fetch(`${url}/sessions/s`, { method: 'DELETE' })).status).toBe(404);
+  });
+});
+
+describe('conversation', () => {
+  test('F136: what is sent is in the mailbox first, and never written to the log by the way', async () => {
+    const model = gatedModel();
+    const { url, post, get, runtime } = await kit.serve({ provider: model.provider });
+    await post('/sessions', { id: 's' });
+    await post('/sessions/s/pause');
+    const sent = await post('/sessions/s/messages', { content: 'Hi', bounceBack: true, from: 'web' });
+    expect(sent.status).toBe(202);
+    expect(as(answers.receipt, sent.body)).toMatchObject({ id: 's/1', session: 's', pendingId: 1, duplicate: false });
+    expect(pointed(sent, `${url}/sessions/s/messages`)).toBe(`${url}/sessions/s/receipts/1`);
+    expect((await get('/sessions/s/messages')).body).toEqual({ messages: [] });
+    const waits = as<z.infer<typeof pendingShape>>(answers.pendingList, (await get('/sessions/s/pending')).body);
+    expect(waits.pending).toMatchObject([{ id: 1, type: 'user_message', content: 'Hi', source: { name: 'web' } }]);
+    await post('/sessions/s/resume');
+    (await model.next()).answer('Hello.');
+    await runtime.drain();
+    expect((await get('/sessions/s/pending')).body).toEqual({ pending: [] });
+    const log = as(answers.messageList, (await get('/sessions/s/messages')).body);
+    expect(log).toMatchObject({
+      messages: [
+        { seq: 1, content: 'Hi' },
+        { seq: 2, content: 'Hello.' },
+      ],
+    });
+  });
+
+  test('the same key is taken once; messages come in pages', async () => {
+    const { post, get, runtime } = await kit.serve();
+    const first = await post('/sessions/s/messages', { content: 'Hi', key: 'k1' });
+    const again = await post('/sessions/s/messages', { content: 'Hi', key: 'k1' });
+    expect(again.body).toMatchObject({ id: (first.body as { id: string }).id, duplicate: true });
+    await runtime.drain();
+    await post('/sessions/s/messages', { content: [{ type: 'text', text: 'More' }], deliver: 'turn' });
+    await runtime.drain();
+    const page = (await get('/sessions/s/messages?limit=3')).body;
+    expect(page).toMatchObject({ messages: [{ seq: 1 }, { seq: 2 }, { seq: 3 }], next: 3 });
+    const rest = (await get('/sessions/s/messages?limit=3&after=3')).body;
+    expect(as(answers.messageList, rest)).toEqual({
+      messages: [expect.objectContaining({ seq: 4, content: 'to More' })],
+    });
+  });
+
+  test('a page of large messages is shorter; whoever reads on gets them all', async () => {
+    const { get, runtime } = await kit.serve({ provider: scripted(['.', '.', '.', '.']) });
+    for (let index = 0; index < 4; index += 1) await runtime.session('s').ask('x'.repeat(3_000_000));
+    const found: number[] = [];
+    let pages = 0;
+    for (let after = 0; pages < 10; pages += 1) {
+      const page = (await get(`/sessions/s/messages?after=${after}`)).body as {
+        messages: { seq: number }[];
+        next?: number;
+      };
+      found.push(...page.messages.map(({ seq }) => seq));
+      if (page.next === undefined) break;
+      after = page.next;
+    }
+    expect(found).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(pages).toBe(1);
+  });
+
+  test('a receipt: by number or by its whole id; it waits for the answer, and tells of a turn that failed', async () => {
+    const provider = scripted(['Hello.', { error: { status: 400, message: 'no' } }]);
+    const { post, get } = await kit.serve({ provider });
+    await post('/sessions/s/messages', { content: 'Hi' });
+    const answered = await get('/sessions/s/receipts/1?wait=answer');
+    expect(as(answers.receiptStatus, answered.body)).toMatchObject({ id: 's/1', status: 'answered', answer: 'Hello.' });
+    const status = await get(`/sessions/s/receipts/${encodeURIComponent('s/1')}`);
+    expect(as(answers.receiptStatus, status.body)).toMatchObject({ status: 'answered', pendingId: 1 });
+    await post('/sessions/s/messages', { content: 'Again' });
+    expect(await get('/sessions/s/receipts/2?wait=answer')).toMatchObject({
+      status: 502,
+      body: { code: 'turn_failed', retryable: false },
+    });
+    expect((await get('/sessions/s/receipts/9')).status).toBe(404);
+    expect((await get('/sessions/s/receipts/x')).status).toBe(400);
+    expect((await get('/sessions/s/receipts/1?wait=for-ever')).status).toBe(400);
+  });
+
+  test('who stops waiting for an answer holds nothing, and the turn goes on', async () => {
+    const model = gatedModel();
+    const { url, post, get } = await kit.serve({ provider: model.provider });
+    await post('/sessions/s/messages', { content: 'Hi' });
+    const call = await model.next();
+    const gone = new AbortController();
+    const waiting = fetch(`${url}/sessions/s/receipts/1?wait=answer`, { signal: gone.signal });
+    gone.abort();
+    await expect(waiting).rejects.toThrow(/abort/i);
+    call.answer('Hello.');
+    expect((await get('/sessions/s/receipts/1?wait=answer')).body).toMatchObject({ answer: 'Hello.' });
+  });
+
+  test('withdrawn, and interrupted', async () => {
+    const model = gatedModel();
+    const { post, get } = await kit.serve({ provider: model.provider });
+    await post('/sessions/s/messages', { content: 'Hi' });
+    await model.next();
+    await post('/sessions/s/messages', { content: 'Later', deliver: 'turn' });
+    expect((await post('/sessions/s/recall', { pendingId: 2 })).body).toEqual({ recalled: true });
+    expect((await post('/sessions/s/recall', { pendingId: 2 })).body).toEqual({ recalled: false });
+    expect((await get('/sessions/s/receipts/2?wait=answer')).status).toBe(409);
+    expect((await post('/sessions/s/interrupt', { reason: 'enough' })).body).toEqual({ interrupted: true });
+    expect(await get('/sessions/s/receipts/1?wait=answer')).toMatchObject({ status: 409, body: { code: 'cancelled' } });
+    expect((await post('/sessions/s/interrupt')).body).toEqual({ interrupted: false });
+  });
+
+  test('what the model sees, and why nothing runs', async () => {
+    const note = tool({
+      name: 'note',
+      description: 'Notes.',
+      input: z.object({ text: z.string() }),
+      run: () => 'noted',
+    });
+    const agents = [agent({ name: 'a', system: 'Be brief.', tools: [note] })];
+    const { post, get, runtime } = await kit.serve({ agents, provider: echo });
+    await post('/sessions/s/messages', { content: 'Hi' });
+    await runtime.drain();
+    expect(as(answers.viewport, (await get('/sessions/s/viewport')).body)).toMatchObject({
+      messages: [{ seq: 1 }, { seq: 2 }],
+    });
+    const request = await get('/sessions/s/request');
+    expect(JSON.stringify(request.body)).toBe(JSON.stringify(await runtime.session('s').request()));
+    expect(as(answers.modelRequest, request.body)).toMatchObject({ system: 'Be brief.' });
+    const explained = as(answers.explanation, (await get('/sessions/s/explain')).body);
+    expect(explained).toMatchObject({ reason: 'nothing_waits' });
+  });
+
+  test('F141: the system prompt as entry 0, only in debug; its tokens count the tools', async () => {
+    const note = tool({
+      name: 'note',
+      description: 'Notes.',
+      input: z.object({ text: z.string() }),
+      run: () => 'noted',
+    });
+    const agents = [
+      agent({ name: 'a', system: 'Be brief.', tools: [note] }),
+      agent({ name: 'plain', system: 'Be brief.' }),
+    ];
+    const { post, get } = await kit.serve({ agents });
+    await post('/sessions', { id: 's' });
+    await post('/sessions', { id: 'p', agent: 'plain' });
+    const context = async (path: string): Promise<unknown> => ((await get(path)).body as { context?: unknown }).context;
+    expect(await context('/sessions/s/request')).toBeUndefined();
+    expect(await context('/sessions/s/request?mode=verbose')).toBeUndefined();
+    const plain = await context('/sessions/p/request?mode=debug');
+    expect(plain).toEqual({
+      id: 0,
+      type: 'system_prompt',
+      rendered: { role: 'system_prompt', content: 'Be brief.', tokens: 3, estimated: true },
+    });
+    const { tools } = (await get('/sessions/s/request')).body as { tools: unknown };
+    expect(await context('/sessions/s/request?mode=debug')).toMatchObject({
+      rendered: { tools, tokens: Math.ceil(('Be brief.'.length + JSON.stringify(tools).length) / 4) },
+    });
+  });
+
+  test('approvals are refused by name where the session has none, and handed on where it has', async () => {
+    const { post, runtime } = await kit.serve();
+    await post('/sessions', { id: 's' });
+    const session = runtime.session('s');
+    const prototype: object = Object.getPrototypeOf(session);
+    const own = Object.getOwnPropertyDescriptor(prototype, 'approve');
+    Reflect.deleteProperty(prototype, 'approve');
+    try {
+      const decision = { callId: 'c1', allow: false, reason: 'No.' };
+      expect(await post('/sessions/s/approve', decision)).toMatchObject({
+        status: 501,
+        body: { code: 'not_implemented' },
+      });
+      const decided: unknown[] = [];
+      Object.defineProperty(prototype, 'approve', {
+        configurable: true,
+        value(this: { readonly id: string }, ...given: readonly unknown[]) {
+          decided.push(this.id, ...given);
+        },
+      });
+      expect((await post('/sessions/s/approve', decision)).body).toEqual({ callId: 'c1', allow: false });
+      expect(decided).toEqual(['s', 'c1', { allow: false, reason: 'No.' }]);
+    } finally {
+      Reflect.deleteProperty(prototype, 'approve');
+      if (own !== undefined) Object.defineProperty(prototype, 'approve', own);
+    }
+  });
+});
+
+const pendingShape = z.object({ pending: z.array(z.unknown()) });
+
+describe('the runtime', () => {
+  test('says what it is and how it does', async () => {
+    const { post, get, runtime } = await kit.serve({ settings: { session: { defaultViewMode: 'verbose' } } });
+    await post('/sessions/s/messages', { content: 'Hi' });
+    await runtime.drain();
+    expect(as(answers.info, (await get('/info')).body)).toEqual({ ...runtime.info(), defaultViewMode: 'verbose' });
+    const metrics = as(answers.metrics, (await get('/metrics.json')).body);
+    expect(metrics).toMatchObject({ halfSteps: 1, accepted: 1, eventStreams: 0 });
+    expect((await get('/healthz')).body).toEqual({ status: 'ok' });
+  });
+
+  test('HEAD is GET without a body, and opens no stream', async () => {
+    const { url, post, get } = await kit.serve();
+    await post('/sessions', { id: 's' });
+    for (const path of ['/sessions/s', '/sessions/s/events', '/events', '/openapi.json']) {
+      const response = await fetch(`${url}${path}`, { method: 'HEAD' });
+      expect([path, response.status, await response.text()]).toEqual([path, 200, '']);
+    }
+    expect((await get('/metrics.json')).body).toMatchObject({ eventStreams: 0 });
+  });
+});

@@ -1,0 +1,194 @@
+/** Goal: who may not ask is refused (F74): other names, other pages, no token; and no secret is told. Over real HTTP. */
+import { request } from 'node:http';
+import { describe, expect, test } from 'vitest';
+import { handler, serve } from '../../src/server/index.ts';
+import { failure } from '../support/runtime-kit.ts';
+import { echo, serverKit } from './support.ts';
+
+const kit = serverKit();
+const TOKEN = 'canary-4711-token-of-the-server';
+
+/** Status of a request whose `Host` a client chose; `fetch` does not let one. */
+function ask(url: string, headers: Readonly<Record<string, string>>, method = 'GET'): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const asked = request(url, { headers, method, agent: false }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    });
+    asked.on('error', reject);
+    asked.end();
+  });
+}
+
+describe('where it listens', () => {
+  test.each(['0.0.0.0', '::', '192.168.1.4', 'example.com', '10.0.0.1'])(
+    'F74: %s is refused without a token',
+    async (host) => {
+      const runtime = await kit.open({ provider: echo });
+      const error = await failure(serve(runtime, { port: 0, host }));
+      expect(error).toMatchObject({
+        name: 'ConfigError',
+        code: 'config',
+        message: expect.stringContaining('serve.token'),
+      });
+    },
+  );
+
+  test('F74: on loopback by default; on all addresses with a token', async () => {
+    const local = await kit.serve();
+    expect(local.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    const open = await kit.serve({}, { host: '0.0.0.0', token: TOKEN });
+    expect(open.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    expect((await open.get('/info')).status).toBe(401);
+    const authorization = `Bearer ${TOKEN}`;
+    expect(await ask(`${open.url}/info`, { authorization, host: '192.168.1.4:80' })).toBe(200);
+    expect(await ask(`${open.url}/info`, { authorization, host: 'rebound.example' })).toBe(403);
+  });
+
+  test('an address that is in use, or is none, is refused by name', async () => {
+    const { url, runtime } = await kit.serve();
+    const port = Number(new URL(url).port);
+    expect(await failure(serve(runtime, { port }))).toMatchObject({
+      code: 'config',
+      message: expect.stringContaining(String(port)),
+    });
+    expect(await failure(serve(runtime, { port: 65_536 }))).toMatchObject({ code: 'config' });
+    expect(await failure(serve(runtime, {} as { port: number }))).toMatchObject({ code: 'config' });
+  });
+});
+
+describe('who is asked, and from where', () => {
+  test('F74: a name that is not ours is refused, whatever it was pointed at', async () => {
+    const { url } = await kit.serve();
+    const { port } = new URL(url);
+    for (const host of [`127.0.0.1:${port}`, 'localhost', `localhost:${port}`, '[::1]', '127.0.0.5', 'LOCALHOST']) {
+      expect([host, await ask(`${url}/sessions`, { host })]).toEqual([host, 200]);
+    }
+    for (const host of [
+      'evil.example',
+      `evil.example:${port}`,
+      '127.0.0.1.evil.example',
+      'localhost.evil.example',
+      '10.0.0.1',
+      'user@localhost',
+      '[::2]',
+      'localhost:99999999',
+      '0.0.0.0',
+    ]) {
+      const status = await ask(`${url}/sessions`, { host });
+      expect([host, status === 400 || status === 403]).toEqual([host, true]);
+    }
+  });
+
+  test('F74: a page of another origin is refused, also one that has no origin to name', async () => {
+    const { url } = await kit.serve();
+    const { host } = new URL(url);
+    expect(await ask(`${url}/sessions`, { origin: url })).toBe(200);
+    for (const origin of [
+      'http://evil.example',
+      'null',
+      'http://localhost',
+      `http://${host}.evil.example`,
+      'nonsense',
+      '',
+    ]) {
+      expect([origin, await ask(`${url}/sessions/s/interrupt`, { origin }, 'POST')]).toEqual([origin, 403]);
+      expect([origin, await ask(`${url}/sessions`, { origin })]).toEqual([origin, 403]);
+    }
+  });
+
+  test('F74: a handler is reached by loopback names, and by those it is given', async () => {
+    const runtime = await kit.open({ provider: echo });
+    const status = async (fetch: ReturnType<typeof handler>, url: string): Promise<number> =>
+      (await fetch(new Request(url))).status;
+    const plain = handler(runtime);
+    expect(await status(plain, 'http://localhost/sessions')).toBe(200);
+    expect(await status(plain, 'http://agents.example/sessions')).toBe(403);
+    const named = handler(runtime, { hosts: ['agents.example', 'other.example:8443'] });
+    expect(await status(named, 'https://agents.example/sessions')).toBe(200);
+    expect(await status(named, 'https://agents.example:444/sessions')).toBe(200);
+    expect(await status(named, 'https://other.example:8443/sessions')).toBe(200);
+    expect(await status(named, 'https://other.example/sessions')).toBe(403);
+  });
+});
+
+describe('the token', () => {
+  test('F74: asked for everywhere but at the page and the probe', async () => {
+    const { url, get } = await kit.serve({}, { token: TOKEN });
+    const paths = ['/sessions', '/sessions/s', '/events', '/metrics', '/metrics.json', '/info', '/openapi.json'];
+    for (const path of paths) {
+      const refused = await get(path);
+      expect([path, refused.status, refused.headers.get('www-authenticate')]).toEqual([
+        path,
+        401,
+        'Bearer realm="troupe"',
+      ]);
+      expect(refused.body).toMatchObject({ code: 'unauthorized' });
+    }
+    expect((await get('/healthz')).status).toBe(200);
+    expect((await get('/')).status).toBe(302);
+    const wrong = [
+      'Bearer',
+      'Bearer x',
+      `Bearer ${TOKEN}x`,
+      `Bearer ${TOKEN.slice(1)}`,
+      `Basic ${TOKEN}`,
+      TOKEN,
+      `Bearer ${TOKEN} x`,
+    ];
+    for (const authorization of wrong) {
+      expect([authorization, (await get('/info', { headers: { authorization } })).status]).toEqual([
+        authorization,
+        401,
+      ]);
+    }
+    for (const authorization of [`Bearer ${TOKEN}`, `bearer ${TOKEN}`]) {
+      expect((await get('/info', { headers: { authorization } })).status).toBe(200);
+    }
+    // In an address it is for event sources, which cannot send headers, and for nothing else: addresses are written to logs.
+    expect((await get(`/info?token=${TOKEN}`)).status).toBe(401);
+    const stream = await fetch(`${url}/events?token=${TOKEN}`);
+    expect(stream.status).toBe(200);
+    await stream.body?.cancel();
+    expect((await get('/events?token=wrong')).status).toBe(401);
+  });
+
+  test('F70, F74: it is in no answer and no error, nor is what was tried', async () => {
+    const { url, errors } = await kit.serve({}, { token: TOKEN });
+    const tries = [
+      fetch(`${url}/info?token=${TOKEN}`),
+      fetch(`${url}/nothing?token=${TOKEN}`, { headers: { authorization: `Bearer ${TOKEN}` } }),
+      fetch(`${url}/openapi.json`, { headers: { authorization: `Bearer ${TOKEN}` } }),
+      fetch(`${url}/sessions?limit=x&token=${TOKEN}`, { headers: { authorization: `Bearer ${TOKEN}` } }),
+      fetch(`${url}/events?mode=x&token=${TOKEN}`),
+      fetch(`${url}/sessions`, { headers: { authorization: `Bearer ${TOKEN}-guess` } }),
+    ];
+    for (const response of await Promise.all(tries)) {
+      const all = JSON.stringify([...response.headers]) + (await response.text());
+      expect(all).not.toContain('canary-4711');
+    }
+    expect(JSON.stringify(errors)).not.toContain('canary-4711');
+    const runtime = await kit.open({ provider: echo });
+    for (const token of [`${TOKEN} with blanks`, `${TOKEN}\n`, 5, '']) {
+      const error = await failure(serve(runtime, { port: 0, token: token as string }));
+      expect(error).toMatchObject({ code: 'config', message: expect.stringContaining('serve.token') });
+      expect(error.message).not.toContain('canary-4711');
+      expect(() => handler(runtime, { token: token as string })).toThrow('handler.token');
+    }
+  });
+});
+
+test('every answer says that it is what its type says, and is kept by nobody', async () => {
+  const { get, post } = await kit.serve();
+  const given = [
+    await get('/sessions'),
+    await get('/nothing'),
+    await post('/sessions', { id: 's' }),
+    await get('/metrics'),
+  ];
+  for (const { headers } of given) {
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('cache-control')).toBe('no-store');
+    expect(headers.get('access-control-allow-origin')).toBeNull();
+  }
+});
