@@ -2,15 +2,24 @@
 // Method: every class of the house through structured clone; then what a hostile or foreign error may look like.
 import { describe, expect, test } from 'vitest';
 import * as errors from '../../src/base/errors.ts';
-import { ConfigError, MailboxFullError, ModelError, TroupeError } from '../../src/base/errors.ts';
+import { ConfigError, InvalidArgumentError, MailboxFullError, ModelError, TroupeError } from '../../src/base/errors.ts';
 import { decodeError, encodeError } from '../../src/threads/error-codec.ts';
 
 const crossed = (thrown: unknown): Error => decodeError(structuredClone(encodeError(thrown)));
 
+/** Classes whose code is told first; they have tests of their own. */
+const CODED: ReadonlySet<string> = new Set(['ModelError', 'InvalidArgumentError']);
+
 describe('errors of the house', () => {
   const classes = Object.entries(errors).filter(
-    ([name, value]) => typeof value === 'function' && value.prototype instanceof TroupeError && name !== 'ModelError',
+    ([name, value]) => typeof value === 'function' && value.prototype instanceof TroupeError && !CODED.has(name),
   );
+
+  test('an argument that cannot be used keeps its code', () => {
+    const decoded = crossed(new InvalidArgumentError('message_not_found', 'why', { data: { id: 'm1' } }));
+    expect(decoded).toBeInstanceOf(InvalidArgumentError);
+    expect(decoded).toMatchObject({ code: 'message_not_found', message: 'why', data: { id: 'm1' } });
+  });
 
   test('the list of classes is not empty', () => expect(classes.length).toBeGreaterThan(10));
 

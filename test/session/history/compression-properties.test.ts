@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compactionMessages } from '../../../src/context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
-import { type RenderedMessage, renderMessages } from '../../../src/context/render.ts';
+import { type RenderedMessage, renderSession } from '../../../src/context/render.ts';
 import { RequestWindow } from '../../../src/context/request-window.ts';
 import { applyAll } from '../../../src/session/apply.ts';
 import { emptyState, restoreState, type SessionState, snapshotState } from '../../../src/session/state.ts';
@@ -111,7 +111,7 @@ describe('a life in which the conversation is compressed again and again', () =>
             const rendering = renderOptions(options);
             const messages =
               compaction === undefined
-                ? renderMessages(state.messages, rendering)
+                ? renderSession(state, rendering)
                 : compactionMessages(state, compaction, rendering);
             expectLegal(messages, options);
             expect(messages.at(-1)?.role === 'user' || state.turn?.pauses !== 0).toBe(true);
@@ -154,7 +154,7 @@ describe('a life in which the conversation is compressed again and again', () =>
             } = compaction === undefined ? window.next(state) : window.forSummary(state, compaction);
             const expected =
               compaction === undefined
-                ? renderMessages(state.messages, rendering, true, state.thoughtFloor)
+                ? renderSession(state, rendering)
                 : compactionMessages(state, compaction, rendering);
             expect(whole()).toEqual(expected);
             const isHeld = keep > 0 && mirror.epoch === epoch && mirror.messages.length >= keep;
