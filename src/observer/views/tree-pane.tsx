@@ -1,0 +1,246 @@
+/** The sessions as a tree: filter, order, and as many rows as fit. */
+import type { JSX } from 'preact';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { FILTER_CHARACTERS_MAX } from '../bounds.ts';
+import type { TreeOrder, TreeRow, TreeSubset } from '../model/tree-rows.ts';
+import { scrollTo, virtualWindow } from '../model/virtual-window.ts';
+import { countOf } from '../model/wording.ts';
+import type { Observer } from '../state/observer.ts';
+import { SessionRow } from './session-row.tsx';
+import { NARROW, useFrame, useMedia, useNow } from './virtual-frame.ts';
+
+const SUBSETS: readonly { readonly subset: TreeSubset; readonly word: string }[] = [
+  { subset: 'all', word: 'All' },
+  { subset: 'busy', word: 'Working' },
+  { subset: 'waiting', word: 'Waiting' },
+  { subset: 'trouble', word: 'Trouble' },
+];
+const ORDERS: readonly { readonly order: TreeOrder; readonly word: string; readonly title: string }[] = [
+  { order: 'id', word: 'Session', title: 'Order by name' },
+  { order: 'mailbox', word: 'Mail', title: 'Order by the entries that wait in the mailbox' },
+  { order: 'tokens', word: 'Tokens', title: 'Order by tokens' },
+  { order: 'age', word: 'Age', title: 'Order by the last change' },
+];
+
+/** See the head of the file. */
+export function TreePane(props: { readonly observer: Observer; readonly onChoose: (id: string) => void }): JSX.Element {
+  const { observer } = props;
+  const view = observer.view.value;
+  // Read so that the counts are drawn anew with each change.
+  const version = observer.version.value;
+  const counts = observer.tree.counts();
+  const list = observer.list.value;
+  return (
+    <nav class="tree-pane" aria-label="Sessions" data-version={version}>
+      <div class="tree-tools">
+        <label class="unseen" for="tree-filter">
+          Filter sessions by id, name or agent
+        </label>
+        <input
+          id="tree-filter"
+          type="search"
+          placeholder="Filter by id, name, agent  ( / )"
+          maxLength={FILTER_CHARACTERS_MAX}
+          value={view.filter}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => observer.show({ filter: event.currentTarget.value })}
+        />
+        <fieldset class="choice">
+          <legend class="unseen">Which sessions</legend>
+          {SUBSETS.map(({ subset, word }) => (
+            <button
+              key={subset}
+              type="button"
+              aria-pressed={view.subset === subset}
+              onClick={() => observer.show({ subset })}
+            >
+              {word}
+            </button>
+          ))}
+        </fieldset>
+      </div>
+      <div class="tree-head">
+        {ORDERS.map(({ order, word, title }) => {
+          const isOrder = view.order === order;
+          return (
+            <button
+              key={order}
+              type="button"
+              class={`column column-${order}`}
+              title={title}
+              aria-pressed={isOrder}
+              onClick={() => observer.show({ order, isReversed: isOrder && !view.isReversed })}
+            >
+              {word}
+              <span class="arrow" aria-hidden="true">
+                {isOrder ? (view.isReversed ? '↑' : '↓') : ''}
+              </span>
+            </button>
+          );
+        })}
+      </div>
+      <Rows observer={observer} onChoose={props.onChoose} />
+      <p class="tree-foot" role="status">
+        {list.kind === 'loading' ? `Reading sessions… ${list.count.toLocaleString('en')}` : countOf(counts.all, 'session')}
+        {list.kind !== 'loading' && counts.all > 0
+          ? ` · ${counts.awaiting.toLocaleString('en')} at the model · ${counts.executing.toLocaleString('en')} at tools`
+          : ''}
+        {observer.tree.isFull ? ' · the page keeps no more' : ''}
+      </p>
+    </nav>
+  );
+}
+
+function Rows({ observer, onChoose }: { readonly observer: Observer; readonly onChoose: (id: string) => void }): JSX.Element {
+  const rows = observer.rows.value;
+  const chosen = observer.chosen.value?.id;
+  const rowPx = useMedia(NARROW) ? 48 : 30;
+  const { frame, position } = useFrame();
+  const [active, setActive] = useState<string | undefined>(undefined);
+  const mustFocus = useRef(false);
+  const now = useNow(1_000, true);
+  const drawn = virtualWindow({ count: rows.length, rowPx, ...position });
+  const found = active === undefined ? -1 : rows.findIndex((row) => row.node.id === active);
+  const activeIndex = found === -1 ? Math.max(0, rows.findIndex((row) => row.node.id === chosen)) : found;
+
+  useLayoutEffect(() => {
+    if (!mustFocus.current) return;
+    mustFocus.current = false;
+    const row = frame.current?.querySelector<HTMLElement>('[role=treeitem][tabindex="0"]');
+    row?.focus({ preventScroll: true });
+  });
+  const inView = rows.slice(drawn.first, drawn.end);
+  const lacking = inView.filter((row) => row.node.tokens === undefined).map((row) => row.node.id);
+  const lackingKey = lacking.join(' ');
+  useEffect(() => {
+    observer.details.want(lackingKey === '' ? [] : lackingKey.split(' '));
+  }, [observer, lackingKey]);
+
+  const goTo = (index: number): void => {
+    const row = rows[Math.max(0, Math.min(rows.length - 1, index))];
+    if (row === undefined) return;
+    const top = scrollTo(rows.indexOf(row), { rowPx, ...position });
+    if (top !== undefined) frame.current?.scrollTo({ top });
+    mustFocus.current = true;
+    setActive(row.node.id);
+  };
+  const choose = (row: TreeRow): void => {
+    setActive(row.node.id);
+    if (row.isOpen === false) observer.setOpen(row.node.id, true);
+    onChoose(row.node.id);
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const row = rows[activeIndex];
+    if (row === undefined) return;
+    const page = Math.max(1, Math.floor(position.framePx / rowPx) - 1);
+    const moves: Readonly<Record<string, () => void>> = {
+      ArrowDown: () => goTo(activeIndex + 1),
+      ArrowUp: () => goTo(activeIndex - 1),
+      PageDown: () => goTo(activeIndex + page),
+      PageUp: () => goTo(activeIndex - page),
+      Home: () => goTo(0),
+      End: () => goTo(rows.length - 1),
+      Enter: () => choose(row),
+      ' ': () => choose(row),
+      ArrowRight: () => {
+        if (row.isOpen === false) {
+          mustFocus.current = true;
+          observer.setOpen(row.node.id, true);
+        } else if (row.isOpen === true) goTo(activeIndex + 1);
+      },
+      ArrowLeft: () => {
+        if (row.isOpen === true) {
+          mustFocus.current = true;
+          observer.setOpen(row.node.id, false);
+        } else if (row.node.parent !== undefined) {
+          const { parent } = row.node;
+          goTo(rows.findIndex((each) => each.node === parent));
+        }
+      },
+    };
+    const move = moves[event.key];
+    if (move === undefined) return;
+    event.preventDefault();
+    move();
+  };
+  const toDraw = activeIndex < drawn.first || activeIndex >= drawn.end ? rows.slice(activeIndex, activeIndex + 1) : [];
+  const draw = (row: TreeRow, index: number): JSX.Element => (
+    <SessionRow
+      key={row.node.id}
+      row={row}
+      topPx={index * rowPx}
+      now={now}
+      isActive={index === activeIndex}
+      isChosen={row.node.id === chosen}
+      onChoose={() => choose(row)}
+      onToggle={() => observer.setOpen(row.node.id, row.isOpen !== true)}
+    />
+  );
+  return (
+    <div class="tree-frame" ref={frame}>
+      {rows.length === 0 ? <NoRows observer={observer} /> : null}
+      {/* biome-ignore lint/a11y/useFocusableInteractive: its items take the focus, one of them at a time */}
+      <div
+        class="tree"
+        role="tree"
+        aria-label="Sessions"
+        data-row-px={rowPx}
+        style={{ height: `${drawn.heightPx}px` }}
+        onKeyDown={onKeyDown}
+      >
+        {inView.map((row, index) => draw(row, drawn.first + index))}
+        {toDraw.map((row) => draw(row, activeIndex))}
+      </div>
+    </div>
+  );
+}
+
+/** What stands where there are no rows: each reason has its words. */
+function NoRows({ observer }: { readonly observer: Observer }): JSX.Element {
+  const list = observer.list.value;
+  const { filter, subset } = observer.view.value;
+  if (list.kind === 'loading') {
+    return (
+      <div class="ghost-rows" aria-hidden="true">
+        {GHOSTS.map((width, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: they are all alike, and never move
+          <div key={index} class="ghost" style={{ width }} />
+        ))}
+      </div>
+    );
+  }
+  if (list.kind === 'failed') {
+    return (
+      <div class="empty" role="alert">
+        <p class="empty-title">The sessions could not be read</p>
+        <p>{list.message}</p>
+        <button type="button" onClick={() => observer.retry()}>
+          Try again
+        </button>
+      </div>
+    );
+  }
+  if (filter !== '' || subset !== 'all') {
+    return (
+      <div class="empty">
+        <p class="empty-title">No session is like that</p>
+        <button type="button" onClick={() => observer.show({ filter: '', subset: 'all' })}>
+          Show all
+        </button>
+      </div>
+    );
+  }
+  return (
+    <div class="empty">
+      <p class="empty-title">No sessions yet</p>
+      <p>The first message makes one; it appears here at once.</p>
+      <pre>
+        <code>{"runtime.session('hello').send('Hi')"}</code>
+      </pre>
+    </div>
+  );
+}
+
+const GHOSTS: readonly string[] = ['62%', '48%', '70%', '55%', '40%', '66%', '52%', '60%'];
