@@ -20,6 +20,8 @@ export const STREAM_LINE_CHARACTERS_MAX: number = 16 * 1024 * 1024;
 export const STREAM_EVENT_CHARACTERS_MAX: number = 32 * 1024 * 1024;
 /** Milliseconds without a word, pings included, after which a stream counts as lost: three pings. */
 export const STREAM_SILENCE_MS = 45_000;
+/** Milliseconds a page must be hidden before its streams are let go: a browser has six connections to one server for all its tabs. */
+export const HIDDEN_STREAM_MS = 20_000;
 /** Milliseconds before the first new attempt of a lost stream; each one that follows waits twice as long. */
 export const RECONNECT_MS = 500;
 /** Milliseconds before an attempt at most: a server that is back is found within them. */
@@ -27,7 +29,7 @@ export const RECONNECT_MS_MAX = 10_000;
 /** Milliseconds a request may take. */
 export const REQUEST_TIMEOUT_MS = 30_000;
 /** Sessions whose details are asked for at once, for the rows in view. */
-export const DETAIL_REQUESTS_MAX = 4;
+export const DETAIL_REQUESTS_MAX = 2;
 /** Rows in view whose details are asked for, per look. */
 export const DETAIL_ROWS_MAX = 60;
 /** Milliseconds the tree must stand still before that. */

@@ -28,6 +28,8 @@ export interface SessionDetail extends ListedSession {
   readonly blocked?: string;
   readonly seq: number;
   readonly usage?: Usage;
+  /** `exited`: how a child has ended; missing: it has not. */
+  readonly children: readonly { readonly id: string; readonly exited?: string }[];
 }
 
 /** A call that waits for a person. */
@@ -131,14 +133,20 @@ export function readSessions(body: unknown): { readonly sessions: readonly Liste
 /** A session asked for by its id. */
 export function readDetail(body: unknown): SessionDetail {
   const value = recordOf(body, 'the session');
-  const { seq, phase, blocked, usage } = value;
+  const { seq, phase, blocked, usage, children } = value;
   return {
     ...readListed(value),
     seq: typeof seq === 'number' ? seq : 0,
+    children: Array.isArray(children) ? children.filter(isRecord).flatMap(readChild) : [],
     ...(PHASES.has(phase) ? { phase: phase as Phase } : {}),
     ...(isRecord(blocked) ? { blocked: String(blocked['message'] ?? blocked['code'] ?? 'blocked') } : {}),
     ...(isUsage(usage) ? { usage } : {}),
   };
+}
+
+function readChild({ id, exited }: WireRecord): SessionDetail['children'] {
+  if (typeof id !== 'string') return [];
+  return [typeof exited === 'string' ? { id, exited } : { id }];
 }
 
 function readListed(value: WireRecord): ListedSession {

@@ -119,6 +119,24 @@ test('a child waits and works as its states say; of the past the log tells only 
   ]);
 });
 
+test('a child that is born while one watches waits until it works; of one born before, its own log tells', () => {
+  const line = new TimeLine();
+  line.setLiveAfter(1);
+  for (const event of told({ type: 'child.spawned', at: 100, child: 's:1' }, { type: 'child.spawned', at: 100, child: 's:2' })) {
+    line.apply(event);
+  }
+  line.childEntered('s:2', 'awaiting', 140);
+  line.setChildHistory('s:1', [
+    { at: 100, isWorking: true },
+    { at: 130, isWorking: true },
+    { at: 150, isWorking: false },
+  ]);
+  expect(texts(line)).toEqual(['s:1 work 100-150, wait 150- open', 's:2 wait 100-140, work 140- open']);
+  line.apply({ type: 'child.exited', session: 's', at: 200, seq: 3, child: 's:1', reason: 'completed' });
+  line.setChildHistory('s:1', [{ at: 120, isWorking: true }]);
+  expect(texts(line)[0]).toBe('s:1 wait 100-120, work 120-200 done');
+});
+
 test('a call that waits for a person waits until it is answered', () => {
   const line = lineOf(
     told(
@@ -127,7 +145,7 @@ test('a call that waits for a person waits until it is answered', () => {
       { type: 'approval.required', at: 100, toolUseId: 't1', toolName: 'bash', input: {} },
     ),
   );
-  expect([texts(line), line.isMoving]).toEqual([['bash work 100-100, wait 100- open'], true]);
+  expect([texts(line), line.isMoving]).toEqual([['bash wait 100- open'], true]);
   line.apply({ type: 'tool.finished', session: 's', at: 900, seq: 9, toolUseId: 't1', toolName: 'bash', success: true, ms: 100 });
   expect(texts(line)).toEqual(['bash wait 100-800, work 800-900 done']);
 });

@@ -5,9 +5,10 @@
  * Owns: one connection at a time, the id of the last event. Does not own: what the events mean.
  *  S1  Each attempt after a loss names the last id, so that the server goes on behind it.
  *  S2  A stream that says nothing for `STREAM_SILENCE_MS` counts as lost: servers ping.
- *  S3  A refusal (4xx) ends it; a lost connection, a server's error (5xx) and one that has too much to do (408, 429) do not.
+ *  S3  A page that is hidden lets its connection go, and comes back when it is seen.
+ *  S4  A refusal (4xx) ends it; a lost connection, a server's error (5xx) and one that has too much to do (408, 429) do not.
  */
-import { RECONNECT_MS, RECONNECT_MS_MAX, STREAM_SILENCE_MS } from '../bounds.ts';
+import { HIDDEN_STREAM_MS, RECONNECT_MS, RECONNECT_MS_MAX, STREAM_SILENCE_MS } from '../bounds.ts';
 import { ApiError, refusal, unreachable } from './api.ts';
 import { type StreamEvent, StreamParser } from './stream-parser.ts';
 
@@ -51,6 +52,7 @@ export function openStream(options: StreamOptions): EventStream {
   const attempt = async (): Promise<void> => {
     const { url, headers } = options.address();
     const silence = watchSilence(ending.signal);
+    const leave = whenHidden(silence.end);
     try {
       const response = await fetch(url, {
         headers: { accept: 'text/event-stream', ...headers, ...(lastId === '' ? {} : { 'last-event-id': lastId }) },
@@ -69,6 +71,7 @@ export function openStream(options: StreamOptions): EventStream {
         parser.push(piece.value);
       }
     } finally {
+      leave();
       silence.stop();
     }
   };
@@ -76,6 +79,8 @@ export function openStream(options: StreamOptions): EventStream {
     let waitMs = RECONNECT_MS;
     tell({ kind: 'connecting' });
     while (!ending.signal.aborted) {
+      await seen(ending.signal);
+      if (ending.signal.aborted) return;
       const startedAt = Date.now();
       try {
         await attempt();
@@ -111,12 +116,47 @@ export function openStream(options: StreamOptions): EventStream {
   };
 }
 
+/** Calls `end` once the page has been hidden for a while; the function it gives stops that. */
+function whenHidden(end: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const onChange = (): void => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(end, HIDDEN_STREAM_MS);
+  };
+  document.addEventListener('visibilitychange', onChange);
+  onChange();
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener('visibilitychange', onChange);
+  };
+}
+
+/** Resolves when the page is seen, or at the end. */
+function seen(ending: AbortSignal): Promise<void> {
+  if (!document.hidden || ending.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const onChange = (): void => {
+      if (document.hidden && !ending.aborted) return;
+      document.removeEventListener('visibilitychange', onChange);
+      ending.removeEventListener('abort', onChange);
+      resolve();
+    };
+    document.addEventListener('visibilitychange', onChange);
+    ending.addEventListener('abort', onChange);
+  });
+}
+
 function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 429;
 }
 
 /** A signal that fires at the end, or after a silence. */
-function watchSilence(ending: AbortSignal): { readonly signal: AbortSignal; heard(): void; stop(): void } {
+function watchSilence(ending: AbortSignal): {
+  readonly signal: AbortSignal;
+  readonly end: () => void;
+  heard(): void;
+  stop(): void;
+} {
   const controller = new AbortController();
   const onEnd = (): void => controller.abort();
   let timer = setTimeout(onEnd, STREAM_SILENCE_MS);
@@ -124,6 +164,7 @@ function watchSilence(ending: AbortSignal): { readonly signal: AbortSignal; hear
   if (ending.aborted) controller.abort();
   return {
     signal: controller.signal,
+    end: onEnd,
     heard() {
       clearTimeout(timer);
       timer = setTimeout(onEnd, STREAM_SILENCE_MS);

@@ -150,6 +150,18 @@ export class SessionTree {
     node.phase = detail.phase;
     node.trouble = detail.blocked;
     if (detail.usage !== undefined) node.tokens = tokensOf(detail.usage);
+    for (const { id, exited } of detail.children) {
+      const child = this.#nodes.get(id);
+      if (child !== undefined && exited !== undefined) child.ended = exited;
+    }
+  }
+
+  /** What the last turn of a session ended over; undefined: over nothing. */
+  setTrouble(id: string, trouble: string | undefined): void {
+    const node = this.#nodes.get(id);
+    if (node === undefined || node.trouble === trouble) return;
+    node.trouble = trouble;
+    this.#version += 1;
   }
 
   /** Takes an event of any session. */

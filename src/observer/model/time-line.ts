@@ -56,6 +56,12 @@ export interface Turn {
   readonly tokens: number;
 }
 
+/** A child went to work, or to rest. `at`: epoch ms. */
+export interface ChildState {
+  readonly at: number;
+  readonly isWorking: boolean;
+}
+
 /** An entry that waits in the mailbox now. */
 export interface WaitingEntry {
   readonly id: number;
@@ -85,6 +91,7 @@ export class TimeLine {
   #stepCount = 0;
   #left = 0;
   #seen = 0;
+  #liveAfter = Number.POSITIVE_INFINITY;
   #version = 0;
   /** Usage of the answer under way. */
   #answerTokens = '';
@@ -132,6 +139,23 @@ export class TimeLine {
     this.#version += 1;
   }
 
+  /** Events behind this one are told as they happen: what a child does from its birth on is then told as well. */
+  setLiveAfter(seq: number): void {
+    this.#liveAfter = seq;
+  }
+
+  /** All that a child did, oldest first, in the place of what was not told. */
+  setChildHistory(child: string, states: readonly ChildState[]): void {
+    const span = this.#spans.find((each) => each.session === child);
+    const from = span?.stretches[0]?.from;
+    if (span === undefined || from === undefined) return;
+    const end = span.outcome === 'open' ? undefined : span.stretches.at(-1)?.to;
+    span.stretches.splice(0, span.stretches.length, { kind: 'wait', from, to: undefined });
+    for (const { at, isWorking } of states) turnTo(span, isWorking ? 'work' : 'wait', Math.max(at, from));
+    if (end !== undefined) endLast(span, end);
+    this.#version += 1;
+  }
+
   /** Takes an event of the session. */
   apply(event: ObservedEvent): void {
     if (event.seq !== undefined) {
@@ -163,7 +187,7 @@ export class TimeLine {
       case 'tool.finished':
         return this.#toolFinished(event, at);
       case 'child.spawned':
-        return this.#began('child', event.child, event.name ?? event.child, 'unseen', at);
+        return this.#began('child', event.child, event.name ?? event.child, this.#isLive(event.seq) ? 'wait' : 'unseen', at);
       case 'child.state':
         return this.#childEntered(event.child, event.state, at);
       case 'child.exited':
@@ -249,6 +273,10 @@ export class TimeLine {
     }
     span.note = '';
     this.#ended(`tool ${event.toolUseId}`, event.success ? 'done' : 'failed', '', at);
+  }
+
+  #isLive(seq: number | undefined): boolean {
+    return seq === undefined || seq > this.#liveAfter;
   }
 
   #childEntered(child: string, state: string, at: number): void {
@@ -349,6 +377,9 @@ function endLast(span: OpenSpan, at: number): void {
 function turnTo(span: OpenSpan, kind: StretchKind, at: number): void {
   if (span.stretches.at(-1)?.kind === kind) return;
   endLast(span, at);
+  const last = span.stretches.at(-1);
+  // One that took no time would still be drawn.
+  if (last !== undefined && last.to === last.from) span.stretches.pop();
   push(span, { kind, from: at, to: undefined });
 }
 

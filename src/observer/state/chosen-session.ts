@@ -14,6 +14,7 @@ import { nextFrame } from '../client/next-frame.ts';
 import { Conversation } from '../model/conversation.ts';
 import { type FrameBatch, frameBatch } from '../model/frame-batch.ts';
 import { TimeLine } from '../model/time-line.ts';
+import { ChildHistories } from './child-histories.ts';
 import { type ObservedEvent, type RequestReport, readEvent, type SessionDetail } from '../wire.ts';
 
 /** How the reading of a session went. */
@@ -36,6 +37,8 @@ export interface ChosenParts {
   readonly api: Api;
   /** Told of each reading. */
   readonly onDetail: (detail: SessionDetail) => void;
+  /** The last turn ended over this, or over nothing. */
+  readonly onTrouble: (trouble: string | undefined) => void;
   /** A request was refused for want of a token. */
   readonly onUnauthorised: () => void;
 }
@@ -56,6 +59,8 @@ export class ChosenSession {
   readonly replayedAfter: Signal<number> = signal(0);
   readonly conversation: Conversation = new Conversation();
   readonly timeLine: TimeLine = new TimeLine();
+  /** What children did before they were watched. */
+  readonly histories: ChildHistories;
   readonly #parts: ChosenParts;
   readonly #batch: FrameBatch<ObservedEvent>;
   #connection: EventStream | undefined;
@@ -66,6 +71,10 @@ export class ChosenSession {
   constructor(parts: ChosenParts) {
     this.id = parts.id;
     this.#parts = parts;
+    this.histories = new ChildHistories(parts.api, (child, states) => {
+      this.timeLine.setChildHistory(child, states);
+      this.version.value += 1;
+    });
     this.#batch = frameBatch<ObservedEvent>({
       itemsMax: BATCH_EVENTS_MAX,
       schedule: nextFrame,
@@ -85,6 +94,7 @@ export class ChosenSession {
       this.conversation.setSeen(detail.seq);
       this.conversation.setPending(pending);
       this.timeLine.setWaiting(pending);
+      this.timeLine.setLiveAfter(detail.seq);
       await this.#readTail(viewport.at(-1)?.seq ?? 0);
       if (this.#isClosed) return;
       this.#parts.onDetail(detail);
@@ -100,6 +110,7 @@ export class ChosenSession {
   /** Ends all that was begun. */
   close(): void {
     this.#isClosed = true;
+    this.histories.close();
     clearTimeout(this.#explainTimer);
     this.#connection?.close();
   }
@@ -211,6 +222,10 @@ export class ChosenSession {
       this.timeLine.apply(event);
     }
     this.version.value += 1;
+    const last = this.timeLine.turns.at(-1);
+    if (last !== undefined && last.to !== undefined) {
+      this.#parts.onTrouble(last.outcome === 'failed' ? last.reason : undefined);
+    }
     if (isMoved) this.explain();
   }
 

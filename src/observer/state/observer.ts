@@ -159,6 +159,11 @@ export class Observer {
         this.tree.describe(detail);
         this.#changed();
       },
+      onTrouble: (trouble) => {
+        // What stops it for good, as credentials that are refused do, is told by its state.
+        if (trouble !== undefined || this.tree.get(id)?.ended !== undefined) this.tree.setTrouble(id, trouble);
+        this.#changed();
+      },
       onUnauthorised: () => this.#stopForToken(),
     });
     this.chosen.value = chosen;
@@ -169,6 +174,14 @@ export class Observer {
   show(change: Partial<TreeView>): void {
     this.view.value = { ...this.view.value, ...change };
     this.#order();
+  }
+
+  /** Opens what is above a session, so that it has a row. */
+  reveal(id: string): void {
+    const open = new Set(this.view.value.open);
+    const before = open.size;
+    for (let above = this.tree.get(id)?.parent; above !== undefined; above = above.parent) open.add(above.id);
+    if (open.size > before) this.show({ open });
   }
 
   /** Opens or closes a row. */
@@ -267,7 +280,10 @@ export class Observer {
   }
 
   #refused(error: unknown): void {
-    if (error instanceof ApiError && error.status === 401) this.#stopForToken();
+    if (error instanceof ApiError && error.status === 401) {
+      this.#stopForToken();
+      return;
+    }
     if (this.list.value.kind !== 'ready') this.list.value = { kind: 'failed', message: messageOf(error) };
   }
 

@@ -140,7 +140,11 @@ function TalkItem(props: {
         <span class="speaker">{view.speaker}</span>
         {view.title === '' ? null : <span class="said-title">{view.title}</span>}
         {view.isFailed ? <span class="said-flag">failed</span> : null}
-        {view.isPending ? <span class="said-flag">waits in the mailbox</span> : null}
+        {view.isPending ? (
+          <span class="said-flag" title="In the mailbox">
+            waits
+          </span>
+        ) : null}
         {isWritten ? <span class="said-flag is-written">is written</span> : null}
       </div>
       <div class="said-body">
@@ -150,19 +154,19 @@ function TalkItem(props: {
             Show all {view.body.length.toLocaleString('en')} characters
           </button>
         ) : null}
-        {view.facts.length > 0 || onRecall !== undefined ? (
-          <p class="said-facts">
-            {view.facts.map((fact) => (
-              <span key={fact}>{fact}</span>
-            ))}
-            {onRecall === undefined ? null : (
-              <button type="button" class="link" onClick={onRecall}>
-                Recall
-              </button>
-            )}
-          </p>
-        ) : null}
       </div>
+      {view.facts.length > 0 || onRecall !== undefined ? (
+        <p class="said-facts">
+          {view.facts.map((fact) => (
+            <span key={fact}>{fact}</span>
+          ))}
+          {onRecall === undefined ? null : (
+            <button type="button" class="link" onClick={onRecall}>
+              Recall
+            </button>
+          )}
+        </p>
+      ) : null}
     </li>
   );
 }

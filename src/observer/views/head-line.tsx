@@ -81,7 +81,7 @@ function Figures({ figures }: { readonly figures: HeadFigures | undefined }): JS
       <div class="figure" title="By how much the host thread's loop is late">
         <dt>loop delay</dt>
         <dd>
-          <b>{value(figures?.loopDelayMs, durationText)}</b>
+          <b>{value(figures?.loopDelayMs, (ms) => (ms < 10 ? `${rateText(ms)} ms` : durationText(ms)))}</b>
         </dd>
       </div>
     </dl>
@@ -102,6 +102,13 @@ function Spark({ values }: { readonly values: readonly number[] }): JSX.Element 
   );
 }
 
+const CONNECTION_WORDS: Readonly<Record<Exclude<StreamState['kind'], 'lost'>, string>> = {
+  connecting: 'connecting',
+  live: 'live',
+  refused: 'refused',
+  closed: 'not connected',
+};
+
 /** Whether the page hears of what happens. */
 function Connection({ state, onRetry }: { readonly state: StreamState; readonly onRetry: () => void }): JSX.Element {
   const isLost = state.kind === 'lost';
@@ -117,7 +124,7 @@ function Connection({ state, onRetry }: { readonly state: StreamState; readonly 
       </button>
     );
   }
-  const word = state.kind === 'live' ? 'live' : state.kind === 'refused' ? 'refused' : 'connecting';
+  const word = CONNECTION_WORDS[state.kind];
   return (
     <span class={`connection connection-${state.kind}`} role="status">
       <span class="dot" aria-hidden="true" />

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { TEXT_CHARACTERS_MAX } from '../bounds.ts';
 import { clockText, countOf } from '../model/wording.ts';
 import type { ChosenSession } from '../state/chosen-session.ts';
-import { isRecord, type RequestReport, type RuleViolation, type WireRecord } from '../wire.ts';
+import { isRecord, type RequestReport, type WireRecord } from '../wire.ts';
 
 /** See the head of the file. */
 export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX.Element {
@@ -40,7 +40,7 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keys
     <div class="request" tabIndex={0} role="group" aria-label="Request">
       <div class="request-top">
-        <Legality violations={report.violations} />
+        <Legality report={report} />
         <button type="button" disabled={asked.kind === 'asking'} onClick={again}>
           Read again
         </button>
@@ -51,7 +51,14 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
   );
 }
 
-function Legality({ violations }: { readonly violations: readonly RuleViolation[] | undefined }): JSX.Element {
+/** A conversation that ends with the assistant is not sent like that: the next message comes first. */
+const ENDS_WITH_ASSISTANT = 'R12';
+
+function Legality({ report }: { readonly report: RequestReport }): JSX.Element {
+  const { request, violations: all } = report;
+  const sent = Array.isArray(request['messages']) ? request['messages'].filter(isRecord) : [];
+  const isAnswered = sent.at(-1)?.['role'] === 'assistant';
+  const violations = isAnswered ? all?.filter(({ rule }) => rule !== ENDS_WITH_ASSISTANT) : all;
   if (violations === undefined) {
     return <p class="legality">The server does not say whether it is legal.</p>;
   }
@@ -59,7 +66,7 @@ function Legality({ violations }: { readonly violations: readonly RuleViolation[
   if (violations.length === 0) {
     return (
       <p class="legality is-legal">
-        <b>✓ Legal</b> no rule of the Messages API is broken
+        <b>✓ Legal</b> no rule of the Messages API is broken{isAnswered ? '; it is sent with the next message' : ''}
       </p>
     );
   }

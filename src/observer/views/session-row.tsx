@@ -21,7 +21,10 @@ export function SessionRow(props: {
   const { node, level, isOpen } = row;
   const mark = markOf(node);
   const name = node.name ?? node.id;
-  const more = node.name === undefined ? node.agent : `${node.id} · ${node.agent}`;
+  // Below its parent, a child is told from its sisters by its number, and has its parent's agent unless it says so.
+  const isAlike = node.parent !== undefined && node.parent.agent === node.agent;
+  const number = node.parent === undefined ? node.id : node.id.slice(node.parent.id.length);
+  const more = [node.name === undefined ? '' : number, isAlike ? '' : node.agent].filter((part) => part !== '').join(' · ');
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the tree around it takes the keys
     <div

@@ -1,6 +1,6 @@
 /** When the session waited and when it worked: a row for each half-step, tool call and child, on one line of time. */
 import type { JSX } from 'preact';
-import { useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Span, Stretch, Turn } from '../model/time-line.ts';
 import { intervalOf, sumOf, type TimeRange, type TimeRow, timeRows } from '../model/time-line-rows.ts';
 import { durationText, type TimeScale, timeScale } from '../model/time-scale.ts';
@@ -64,7 +64,7 @@ export function TimeLineView(props: { readonly chosen: ChosenSession; readonly o
           <p>Half-steps, tool calls and children appear here as they begin.</p>
         </div>
       ) : (
-        <TimeTable rows={shown.rows} scale={scale} now={now} onSession={onSession} />
+        <TimeTable chosen={chosen} rows={shown.rows} scale={scale} now={now} onSession={onSession} />
       )}
     </div>
   );
@@ -80,15 +80,24 @@ function Missed({ chosen }: { readonly chosen: ChosenSession }): JSX.Element | n
 }
 
 function TimeTable(props: {
+  readonly chosen: ChosenSession;
   readonly rows: readonly TimeRow[];
   readonly scale: TimeScale;
   readonly now: number;
   readonly onSession: (id: string) => void;
 }): JSX.Element {
-  const { rows, scale, now, onSession } = props;
+  const { chosen, rows, scale, now, onSession } = props;
   const rowPx = useMedia(NARROW) ? 34 : 24;
   const { frame, position } = useFrame();
   const drawn = virtualWindow({ count: rows.length, rowPx, ...position });
+  const untold = rows.slice(drawn.first, drawn.end).flatMap((row) => {
+    if (row.kind !== 'span' || row.span.session === undefined) return [];
+    return row.span.stretches.some(({ kind }) => kind === 'unseen') ? [row.span.session] : [];
+  });
+  const untoldKey = untold.join(' ');
+  useEffect(() => {
+    chosen.histories.want(untoldKey === '' ? [] : untoldKey.split(' '));
+  }, [chosen, untoldKey]);
   const wasAtEnd = useRef(true);
   const element = frame.current;
   // Follows the end while one is there, as a log does.

@@ -82,8 +82,10 @@ export function TreePane(props: { readonly observer: Observer; readonly onChoose
       </div>
       <Rows observer={observer} onChoose={props.onChoose} />
       <p class="tree-foot" role="status">
-        {list.kind === 'loading' ? `Reading sessions… ${list.count.toLocaleString('en')}` : countOf(counts.all, 'session')}
-        {list.kind !== 'loading' && counts.all > 0
+        {list.kind === 'loading' ? 'Reading sessions…' : ''}
+        {list.kind === 'loading' && list.count > 0 ? ` ${list.count.toLocaleString('en')}` : ''}
+        {list.kind === 'ready' ? countOf(counts.all, 'session') : ''}
+        {list.kind === 'ready' && counts.all > 0
           ? ` · ${counts.awaiting.toLocaleString('en')} at the model · ${counts.executing.toLocaleString('en')} at tools`
           : ''}
         {observer.tree.isFull ? ' · the page keeps no more' : ''}
@@ -116,6 +118,23 @@ function Rows({ observer, onChoose }: { readonly observer: Observer; readonly on
   useEffect(() => {
     observer.details.want(lackingKey === '' ? [] : lackingKey.split(' '));
   }, [observer, lackingKey]);
+
+  // A session that was chosen elsewhere, by an address or in the time line, is brought into view, once.
+  const chosenIndex = chosen === undefined ? -1 : rows.findIndex((row) => row.node.id === chosen);
+  const revealed = useRef<string | undefined>(undefined);
+  const isKnown = chosen !== undefined && observer.tree.get(chosen) !== undefined;
+  useEffect(() => {
+    if (chosen === undefined || revealed.current === chosen || !isKnown) return;
+    observer.reveal(chosen);
+    if (chosenIndex === -1) return;
+    revealed.current = chosen;
+    setActive(chosen);
+    const element = frame.current;
+    if (element === null) return;
+    const { scrollTop, clientHeight } = element;
+    const top = scrollTo(chosenIndex, { rowPx, topPx: scrollTop, framePx: clientHeight });
+    if (top !== undefined) element.scrollTo({ top: chosenIndex * rowPx - clientHeight / 3 });
+  }, [observer, chosen, chosenIndex, isKnown, rowPx, frame]);
 
   const goTo = (index: number): void => {
     const row = rows[Math.max(0, Math.min(rows.length - 1, index))];
@@ -165,7 +184,11 @@ function Rows({ observer, onChoose }: { readonly observer: Observer; readonly on
     event.preventDefault();
     move();
   };
-  const toDraw = activeIndex < drawn.first || activeIndex >= drawn.end ? rows.slice(activeIndex, activeIndex + 1) : [];
+  // The row with the focus is drawn wherever it is, in one list with the others: it must not be made anew when it comes in view.
+  const toDraw = inView.map((row, index) => ({ row, index: drawn.first + index }));
+  const activeRow = rows[activeIndex];
+  if (activeRow !== undefined && activeIndex < drawn.first) toDraw.unshift({ row: activeRow, index: activeIndex });
+  if (activeRow !== undefined && activeIndex >= drawn.end) toDraw.push({ row: activeRow, index: activeIndex });
   const draw = (row: TreeRow, index: number): JSX.Element => (
     <SessionRow
       key={row.node.id}
@@ -190,8 +213,7 @@ function Rows({ observer, onChoose }: { readonly observer: Observer; readonly on
         style={{ height: `${drawn.heightPx}px` }}
         onKeyDown={onKeyDown}
       >
-        {inView.map((row, index) => draw(row, drawn.first + index))}
-        {toDraw.map((row) => draw(row, activeIndex))}
+        {toDraw.map(({ row, index }) => draw(row, index))}
       </div>
     </div>
   );

@@ -228,8 +228,13 @@ async function bodyOf(request: IncomingMessage): Promise<z.infer<typeof bodySche
 
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
-    response.once('drain', resolve);
-    response.once('close', resolve);
+    const done = (): void => {
+      response.off('drain', done);
+      response.off('close', done);
+      resolve();
+    };
+    response.once('drain', done);
+    response.once('close', done);
   });
 }
 
