@@ -188,7 +188,12 @@ export function readRequest(body: unknown): RequestReport {
   if (!Array.isArray(found)) return { request };
   const violations = found.map((value: unknown) => {
     const { rule, path, message, fatal } = recordOf(value, 'a violation');
-    return { rule: String(rule ?? ''), path: String(path ?? ''), message: String(message ?? ''), fatal: fatal !== false };
+    return {
+      rule: String(rule ?? ''),
+      path: String(path ?? ''),
+      message: String(message ?? ''),
+      fatal: fatal !== false,
+    };
   });
   return { request, violations };
 }

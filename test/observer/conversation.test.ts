@@ -58,7 +58,11 @@ test('C2: beyond the bound the oldest leave', () => {
   const conversation = new Conversation(100);
   for (let seq = 1; seq <= 500; seq += 1) conversation.apply(created(seq));
   expect(conversation.messages.length).toBeLessThanOrEqual(110);
-  expect([conversation.messages.at(-1)?.seq, conversation.hasEarlier, conversation.hasRoom]).toEqual([500, true, false]);
+  expect([conversation.messages.at(-1)?.seq, conversation.hasEarlier, conversation.hasRoom]).toEqual([
+    500,
+    true,
+    false,
+  ]);
 });
 
 test('C3: what streams ends with the message it becomes', () => {
@@ -75,16 +79,44 @@ test('C3: what streams ends with the message it becomes', () => {
 
 test('calls wait for a person until they are answered', () => {
   const conversation = new Conversation();
-  const approval = { type: 'approval.required', session: 's', at: 1, seq: 1, toolUseId: 't', toolName: 'bash', input: {} } as const;
+  const approval = {
+    type: 'approval.required',
+    session: 's',
+    at: 1,
+    seq: 1,
+    toolUseId: 't',
+    toolName: 'bash',
+    input: {},
+  } as const;
   conversation.apply(approval);
   expect(conversation.approvals()).toEqual([approval]);
-  conversation.apply({ type: 'tool.finished', session: 's', at: 2, seq: 2, toolUseId: 't', toolName: 'bash', success: true });
+  conversation.apply({
+    type: 'tool.finished',
+    session: 's',
+    at: 2,
+    seq: 2,
+    toolUseId: 't',
+    toolName: 'bash',
+    success: true,
+  });
   expect(conversation.approvals()).toEqual([]);
 });
 
 describe('the modes', () => {
-  const call = message(2, { type: 'tool_call', toolName: 'bash', toolUseId: 't', input: { command: 'ls' }, content: '[bash]' });
-  const answer = message(3, { type: 'tool_response', toolName: 'bash', toolUseId: 't', content: 'a\nb\nc\nd', success: false });
+  const call = message(2, {
+    type: 'tool_call',
+    toolName: 'bash',
+    toolUseId: 't',
+    input: { command: 'ls' },
+    content: '[bash]',
+  });
+  const answer = message(3, {
+    type: 'tool_response',
+    toolName: 'bash',
+    toolUseId: 't',
+    content: 'a\nb\nc\nd',
+    success: false,
+  });
   const cases: readonly Message[] = [
     message(1),
     call,
@@ -115,14 +147,31 @@ describe('the modes', () => {
       const facts = VIEW_MODES.map((mode) => viewMessage(each, mode, clock)?.facts.length ?? -1);
       expect(facts).toEqual([...facts].sort((a, b) => a - b));
     }
-    expect(viewMessage(answer, 'debug', clock)).toMatchObject({ facts: ['at 3', '#3', '3 tokens', 't'], isFailed: true });
+    expect(viewMessage(answer, 'debug', clock)).toMatchObject({
+      facts: ['at 3', '#3', '3 tokens', 't'],
+      isFailed: true,
+    });
   });
 
   test('entries of the mailbox are marked as such', () => {
-    const entry: Pending = { id: 1, type: 'subagent', kind: 'active', content: 'a\nb\nc\nd', at: 1, source: { type: 'subagent', name: 'ann' } };
+    const entry: Pending = {
+      id: 1,
+      type: 'subagent',
+      kind: 'active',
+      content: 'a\nb\nc\nd',
+      at: 1,
+      source: { type: 'subagent', name: 'ann' },
+    };
     expect(viewPending(entry, 'basic', clock)).toBeUndefined();
-    expect(viewPending(entry, 'verbose', clock)).toMatchObject({ speaker: 'sub-agent', title: 'ann', body: 'a\nb\nc\n…', isPending: true });
-    expect(viewPending({ ...entry, type: 'user_message', deliver: 'steer' }, 'basic', clock)?.facts).toEqual(['deliver steer']);
+    expect(viewPending(entry, 'verbose', clock)).toMatchObject({
+      speaker: 'sub-agent',
+      title: 'ann',
+      body: 'a\nb\nc\n…',
+      isPending: true,
+    });
+    expect(viewPending({ ...entry, type: 'user_message', deliver: 'steer' }, 'basic', clock)?.facts).toEqual([
+      'deliver steer',
+    ]);
   });
 
   test('a call is told in a line', () => {

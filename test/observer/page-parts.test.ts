@@ -9,14 +9,7 @@ import { frameBatch } from '../../src/observer/model/frame-batch.ts';
 import { MetricsHistory } from '../../src/observer/model/metrics-history.ts';
 import { scrollTo, virtualWindow } from '../../src/observer/model/virtual-window.ts';
 import { ageText, countText, markOf, rateText } from '../../src/observer/model/wording.ts';
-import {
-  readDetail,
-  readEvent,
-  readMessages,
-  readRequest,
-  readSessions,
-  WireError,
-} from '../../src/observer/wire.ts';
+import { readDetail, readEvent, readMessages, readRequest, readSessions, WireError } from '../../src/observer/wire.ts';
 
 describe('a batch', () => {
   function batchOf(itemsMax: number): { add(item: number): void; frame(): void; readonly taken: unknown[] } {
@@ -58,7 +51,11 @@ describe('a window', () => {
   });
 
   test('of a list that has shrunk is its end', () => {
-    expect(virtualWindow({ count: 5, rowPx: 30, topPx: 9_000, framePx: 600 })).toEqual({ first: 0, end: 5, heightPx: 150 });
+    expect(virtualWindow({ count: 5, rowPx: 30, topPx: 9_000, framePx: 600 })).toEqual({
+      first: 0,
+      end: 5,
+      heightPx: 150,
+    });
     expect(virtualWindow({ count: 0, rowPx: 30, topPx: 0, framePx: 600 })).toEqual({ first: 0, end: 0, heightPx: 0 });
   });
 
@@ -147,19 +144,25 @@ describe('the door', () => {
     expect(readEvent(JSON.stringify(event))).toEqual(event);
     const bad = [
       ...['{', '3', 'null', '{}'],
-      ...[{ ...event, state: 'asleep' }, { ...event, type: 'toString' }, { ...event, at: 'now' }].map((each) =>
-        JSON.stringify(each),
-      ),
-      ...[{ ...event, type: 'message.created' }, { ...event, type: 'pending.created', pending: {} }].map((each) =>
-        JSON.stringify(each),
-      ),
+      ...[
+        { ...event, state: 'asleep' },
+        { ...event, type: 'toString' },
+        { ...event, at: 'now' },
+      ].map((each) => JSON.stringify(each)),
+      ...[
+        { ...event, type: 'message.created' },
+        { ...event, type: 'pending.created', pending: {} },
+      ].map((each) => JSON.stringify(each)),
     ];
     expect(bad.map(readEvent)).toEqual(bad.map(() => undefined));
   });
 
   test('a request comes alone or in a report, with its violations or without', () => {
     const violation = { rule: 'R01', path: 'messages.0', message: 'no', fatal: true };
-    expect(readRequest({ model: 'm', violations: [violation] })).toEqual({ request: { model: 'm' }, violations: [violation] });
+    expect(readRequest({ model: 'm', violations: [violation] })).toEqual({
+      request: { model: 'm' },
+      violations: [violation],
+    });
     expect(readRequest({ request: { model: 'm' } })).toEqual({ request: { model: 'm' } });
   });
 });

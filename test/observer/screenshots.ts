@@ -49,7 +49,11 @@ async function reply(session: string, call: number): Promise<Reply> {
     const number = Number(child);
     const name = FILES[number % FILES.length] ?? 'state';
     if (call === 0) {
-      return { text: `I read src/session/${name}.ts first.`, toolUse: { name: 'read_file', input: { path: `src/session/${name}.ts` } }, delayMs: 150 + number * 35 };
+      return {
+        text: `I read src/session/${name}.ts first.`,
+        toolUse: { name: 'read_file', input: { path: `src/session/${name}.ts` } },
+        delayMs: 150 + number * 35,
+      };
     }
     return number % 5 === 4
       ? { text: 'Never finished in this run.', delayMs: 600_000 }
@@ -73,9 +77,13 @@ async function reply(session: string, call: number): Promise<Reply> {
       delayMs: 800,
     };
   }
-  if (session === 'import-invoices') return { error: { status: 400, message: 'messages.12: tool_use without tool_result' } };
+  if (session === 'import-invoices')
+    return { error: { status: 400, message: 'messages.12: tool_use without tool_result' } };
   if (session === 'support-42' && call > 0) return { text: 'Still writing.', delayMs: 600_000 };
-  return { text: 'Both keep what they acknowledge; LMDB reads without copying, SQLite asks for less care.', delayMs: 60 };
+  return {
+    text: 'Both keep what they acknowledge; LMDB reads without copying, SQLite asks for less care.',
+    delayMs: 60,
+  };
 }
 
 async function stage(): Promise<Runtime> {
@@ -83,7 +91,11 @@ async function stage(): Promise<Runtime> {
     provider: scripted((_request, { session, call }) => reply(session, call)),
     threads: { sessions: 0, models: 0, tools: 1 },
     agents: [
-      agent({ name: 'reviewer', system: 'You review changes. Name the file and the line of each finding.', tools: [readSource, shell] }),
+      agent({
+        name: 'reviewer',
+        system: 'You review changes. Name the file and the line of each finding.',
+        tools: [readSource, shell],
+      }),
       agent({ name: 'writer', system: 'Answer with sources.' }),
     ],
   });
@@ -96,14 +108,21 @@ async function stage(): Promise<Runtime> {
   await support.ask('My import stops at row 900.');
   await support.send('And now it stops at row 12.');
   await support.send('Please hurry.', { deliver: 'steer' });
-  await runtime.session('import-invoices', 'writer').ask('Go on').catch(() => undefined);
+  await runtime
+    .session('import-invoices', 'writer')
+    .ask('Go on')
+    .catch(() => undefined);
   const nightly = runtime.session('nightly-report', 'writer');
   await nightly.ask('First page');
   await nightly.pause();
   for (const page of ['Second page', 'Third page', 'Fourth page']) await nightly.send(page);
   await after(900);
   await review.spawnAll(
-    FILES.concat(FILES.map((name) => `${name}-tests`)).map((name) => ({ task: `Review src/session/${name}.ts`, name, replies: 'handle' as const })),
+    FILES.concat(FILES.map((name) => `${name}-tests`)).map((name) => ({
+      task: `Review src/session/${name}.ts`,
+      name,
+      replies: 'handle' as const,
+    })),
   );
   return runtime;
 }
@@ -119,7 +138,10 @@ const SHOTS: readonly Shot[] = [
     name: 'tree',
     prepare: async (page) => {
       await page.getByRole('button', { name: 'Age' }).click();
-      await page.getByRole('treeitem', { name: /^review/u }).locator('.twist').click();
+      await page
+        .getByRole('treeitem', { name: /^review/u })
+        .locator('.twist')
+        .click();
     },
   },
   { name: 'conversation', hash: '#/review-session-core/conversation' },
@@ -133,8 +155,16 @@ const SHOTS: readonly Shot[] = [
   { name: 'request', hash: '#/review-session-core/request' },
   { name: 'stopped', hash: '#/import-invoices/conversation' },
   { name: 'gone', hash: '#/nobody/conversation' },
-  { name: 'help', hash: '#/support-42/conversation', prepare: async (page) => await page.getByRole('button', { name: 'Keys and signs' }).click() },
-  { name: 'delete', hash: '#/support-42/conversation', prepare: async (page) => await page.getByRole('button', { name: 'Delete…' }).click() },
+  {
+    name: 'help',
+    hash: '#/support-42/conversation',
+    prepare: async (page) => await page.getByRole('button', { name: 'Keys and signs' }).click(),
+  },
+  {
+    name: 'delete',
+    hash: '#/support-42/conversation',
+    prepare: async (page) => await page.getByRole('button', { name: 'Delete…' }).click(),
+  },
   { name: 'filter', prepare: async (page) => await page.getByRole('searchbox').fill('zebra') },
 ];
 
@@ -172,25 +202,61 @@ const waiting = await observerServer(runtime, {
   override: (path) => {
     if (path === '/sessions/support-42/request') {
       const violations = [
-        { rule: 'R01', path: 'messages.3.content.0', message: 'tool_use ids were found without tool_result blocks', fatal: true },
+        {
+          rule: 'R01',
+          path: 'messages.3.content.0',
+          message: 'tool_use ids were found without tool_result blocks',
+          fatal: true,
+        },
         { rule: 'R17', path: 'messages.5', message: 'two user messages in a row are joined', fatal: false },
       ];
-      return { model: 'claude-opus-4-6', max_tokens: 4096, system: 'Answer with sources.', messages: [{ role: 'user', content: 'Hello' }], violations };
+      return {
+        model: 'claude-opus-4-6',
+        max_tokens: 4096,
+        system: 'Answer with sources.',
+        messages: [{ role: 'user', content: 'Hello' }],
+        violations,
+      };
     }
     if (path === '/sessions/support-42') {
-      return { id: 'support-42', agent: 'writer', state: 'executing', phase: 'approval', mailbox: 1, updatedAt: Date.now() + 1e9, seq: 0, usage: { input_tokens: 1200, output_tokens: 310 } };
+      return {
+        id: 'support-42',
+        agent: 'writer',
+        state: 'executing',
+        phase: 'approval',
+        mailbox: 1,
+        updatedAt: Date.now() + 1e9,
+        seq: 0,
+        usage: { input_tokens: 1200, output_tokens: 310 },
+      };
     }
     if (path === '/sessions/support-42/messages') {
       const at = Date.now() - 5_000;
       return {
         messages: [
           { seq: 1, type: 'user_message', content: 'Clean up the build, please.', at, tokens: 6 },
-          { seq: 2, type: 'agent_message', content: 'I would delete the build directory and build again.', at, tokens: 11 },
-          { seq: 3, type: 'tool_call', content: '', at, tokens: 9, toolName: 'bash', toolUseId: 'c1', input: { command: 'rm -rf dist && npm run build' } },
+          {
+            seq: 2,
+            type: 'agent_message',
+            content: 'I would delete the build directory and build again.',
+            at,
+            tokens: 11,
+          },
+          {
+            seq: 3,
+            type: 'tool_call',
+            content: '',
+            at,
+            tokens: 9,
+            toolName: 'bash',
+            toolUseId: 'c1',
+            input: { command: 'rm -rf dist && npm run build' },
+          },
         ],
       };
     }
-    if (path === '/sessions/support-42/explain') return { reason: 'waiting_for_approval', detail: '1 call waits: bash' };
+    if (path === '/sessions/support-42/explain')
+      return { reason: 'waiting_for_approval', detail: '1 call waits: bash' };
     return undefined;
   },
   metrics: () => ({ degraded: 'no space left on device' }),
@@ -215,7 +281,10 @@ await shoot(browser, broken.url, [
 ]);
 broken.isDown = true;
 await shoot(browser, broken.url, [{ name: 'failed', hash: '#/support-42/conversation' }]);
-const empty = await open(':memory:', { provider: scripted(() => 'Yes.'), threads: { sessions: 0, models: 0, tools: 1 } });
+const empty = await open(':memory:', {
+  provider: scripted(() => 'Yes.'),
+  threads: { sessions: 0, models: 0, tools: 1 },
+});
 const quiet = await observerServer(empty, { pages: pages.directory });
 await shoot(browser, quiet.url, [{ name: 'empty' }]);
 await browser.close();

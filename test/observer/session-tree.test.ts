@@ -148,8 +148,16 @@ describe('the rows', () => {
   test('places and siblings are those of what is shown', () => {
     const rows = arrange(tree.roots, { ...VIEW, open: new Set(['a']) });
     expect(rows.map(({ place, siblings, isOpen }) => [place, siblings, isOpen])).toEqual([
-      ...[[1, 3, true], [1, 3, undefined], [2, 3, undefined], [3, 3, undefined]],
-      ...[[2, 3, undefined], [3, 3, undefined]],
+      ...[
+        [1, 3, true],
+        [1, 3, undefined],
+        [2, 3, undefined],
+        [3, 3, undefined],
+      ],
+      ...[
+        [2, 3, undefined],
+        [3, 3, undefined],
+      ],
     ]);
   });
 });

@@ -94,35 +94,39 @@ test('L4: between attempts a half-step waits, and a failure is seen on it', () =
 
 test('an interrupt within the pause before an attempt ends the waiting, and the attempt never was', () => {
   const line = lineOf(
-    told(
-      state('awaiting', 100),
-      { type: 'llm.retry', at: 200, attempt: 1, waitMs: 5_000 },
-      state('idle', 300),
-      { type: 'turn.finished', at: 300, turn: 'turn-1', reason: 'cancelled', usage },
-    ),
+    told(state('awaiting', 100), { type: 'llm.retry', at: 200, attempt: 1, waitMs: 5_000 }, state('idle', 300), {
+      type: 'turn.finished',
+      at: 300,
+      turn: 'turn-1',
+      reason: 'cancelled',
+      usage,
+    }),
   );
   expect(texts(line)).toEqual(['half-step 1 work 100-200, wait 200-300 cancelled']);
 });
 
 test('a child waits and works as its states say; of the past the log tells only that it was there', () => {
   const line = lineOf(
-    told({ type: 'child.spawned', at: 100, child: 's:1', name: 'ann' }, { type: 'child.spawned', at: 100, child: 's:2' }),
+    told(
+      { type: 'child.spawned', at: 100, child: 's:1', name: 'ann' },
+      { type: 'child.spawned', at: 100, child: 's:2' },
+    ),
   );
   line.childEntered('s:1', 'awaiting', 120);
   line.childEntered('s:1', 'idle', 200);
   line.apply({ type: 'child.state', session: 's', at: 210, child: 's:1', state: 'idle' });
   line.apply({ type: 'child.exited', session: 's', at: 300, seq: 3, child: 's:1', reason: 'completed' });
   line.apply({ type: 'child.exited', session: 's', at: 310, seq: 4, child: 's:2', reason: 'failed' });
-  expect(texts(line)).toEqual([
-    'ann unseen 100-120, work 120-200, wait 200-300 done',
-    's:2 unseen 100-310 failed',
-  ]);
+  expect(texts(line)).toEqual(['ann unseen 100-120, work 120-200, wait 200-300 done', 's:2 unseen 100-310 failed']);
 });
 
 test('a child that is born while one watches waits until it works; of one born before, its own log tells', () => {
   const line = new TimeLine();
   line.setLiveAfter(1);
-  for (const event of told({ type: 'child.spawned', at: 100, child: 's:1' }, { type: 'child.spawned', at: 100, child: 's:2' })) {
+  for (const event of told(
+    { type: 'child.spawned', at: 100, child: 's:1' },
+    { type: 'child.spawned', at: 100, child: 's:2' },
+  )) {
     line.apply(event);
   }
   line.childEntered('s:2', 'awaiting', 140);
@@ -146,7 +150,16 @@ test('a call that waits for a person waits until it is answered', () => {
     ),
   );
   expect([texts(line), line.isMoving]).toEqual([['bash wait 100- open'], true]);
-  line.apply({ type: 'tool.finished', session: 's', at: 900, seq: 9, toolUseId: 't1', toolName: 'bash', success: true, ms: 100 });
+  line.apply({
+    type: 'tool.finished',
+    session: 's',
+    at: 900,
+    seq: 9,
+    toolUseId: 't1',
+    toolName: 'bash',
+    success: true,
+    ms: 100,
+  });
   expect(texts(line)).toEqual(['bash wait 100-800, work 800-900 done']);
 });
 
@@ -212,7 +225,11 @@ test('what waits in the mailbox now has a row, up to the bound', () => {
 
 test('the scale keeps the order of times, and folds the long quiet', () => {
   const clock = (at: number): string => String(at);
-  const busy = [{ from: 0, to: 1_000 }, { from: 900, to: 2_000 }, { from: 10_000_000, to: 10_001_000 }];
+  const busy = [
+    { from: 0, to: 1_000 },
+    { from: 900, to: 2_000 },
+    { from: 10_000_000, to: 10_001_000 },
+  ];
   const { place, ticks } = timeScale(busy, clock);
   const places = [0, 500, 1_000, 2_000, 5_000_000, 10_000_000, 10_000_500, 10_001_000].map(place);
   expect(places).toEqual([...places].sort((a, b) => a - b));

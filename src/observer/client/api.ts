@@ -40,7 +40,11 @@ export interface Api {
   metrics(): Promise<{ readonly counters: Readonly<Record<string, number>>; readonly degraded?: string }>;
   sessions(after: string | undefined): Promise<{ readonly sessions: readonly ListedSession[]; readonly next?: string }>;
   session(id: string): Promise<SessionDetail>;
-  messages(id: string, after: number, limit?: number): Promise<{ readonly messages: readonly Message[]; readonly isLast: boolean }>;
+  messages(
+    id: string,
+    after: number,
+    limit?: number,
+  ): Promise<{ readonly messages: readonly Message[]; readonly isLast: boolean }>;
   viewport(id: string): Promise<readonly Message[]>;
   pending(id: string): Promise<readonly Pending[]>;
   request(id: string): Promise<RequestReport>;
@@ -114,7 +118,11 @@ export function createApi(base: URL, token: () => string | undefined): Api {
 /** The error of a refused response. */
 export async function refusal(response: Response): Promise<ApiError> {
   const { code, detail } = readProblem(await jsonOf(response));
-  return new ApiError(response.status, code ?? `http_${response.status}`, detail ?? `the server answered ${response.status}`);
+  return new ApiError(
+    response.status,
+    code ?? `http_${response.status}`,
+    detail ?? `the server answered ${response.status}`,
+  );
 }
 
 /** The error of a request that met no server. */

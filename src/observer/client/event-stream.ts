@@ -105,7 +105,9 @@ export function openStream(options: StreamOptions): EventStream {
       waitMs = Math.min(RECONNECT_MS_MAX, waitMs * 2);
     }
   };
-  run().catch((error: unknown) => tell({ kind: 'refused', error: new ApiError(0, 'internal', String(error), { cause: error }) }));
+  run().catch((error: unknown) =>
+    tell({ kind: 'refused', error: new ApiError(0, 'internal', String(error), { cause: error }) }),
+  );
   return {
     close() {
       ending.abort();

@@ -54,7 +54,8 @@ export class StreamParser {
       start = LINE_END.lastIndex;
     }
     this.#rest = text.slice(start);
-    if (this.#rest.length > STREAM_LINE_CHARACTERS_MAX) throw new StreamTooLongError('a line of the stream is too long');
+    if (this.#rest.length > STREAM_LINE_CHARACTERS_MAX)
+      throw new StreamTooLongError('a line of the stream is too long');
   }
 
   #line(line: string): void {
@@ -71,7 +72,8 @@ export class StreamParser {
     else if (field === 'data') {
       this.#data.push(value);
       this.#characters += value.length;
-      if (this.#characters > STREAM_EVENT_CHARACTERS_MAX) throw new StreamTooLongError('an event of the stream is too long');
+      if (this.#characters > STREAM_EVENT_CHARACTERS_MAX)
+        throw new StreamTooLongError('an event of the stream is too long');
     }
   }
 

@@ -63,7 +63,13 @@ export function viewPending(entry: Pending, mode: ViewMode, clock: Clock): Messa
   if (entry.deliver !== undefined && entry.deliver !== 'ride') facts.push(`deliver ${entry.deliver}`);
   const text = bodyOf(entry.content, mode);
   const body = mode === 'debug' ? text : firstLines(text, 3);
-  const base = { facts, isPending: true, isCode: false, isFailed: entry.success === false, title: entry.source.name ?? '' };
+  const base = {
+    facts,
+    isPending: true,
+    isCode: false,
+    isFailed: entry.success === false,
+    title: entry.source.name ?? '',
+  };
   if (entry.type === 'user_message') return { ...base, speaker: 'user', body: text };
   if (mode === 'basic') return undefined;
   if (entry.type === 'tool_response') return { ...base, speaker: 'tool result', body, isCode: true };
@@ -94,7 +100,8 @@ function viewCall(
     return { ...base, speaker: 'thought', title: isAloud ? 'aloud' : 'inner', body };
   }
   if (mode === 'basic') return undefined;
-  const body = mode === 'verbose' ? previewOf(tool, message.input) : (JSON.stringify(message.input, undefined, 2) ?? '');
+  const body =
+    mode === 'verbose' ? previewOf(tool, message.input) : (JSON.stringify(message.input, undefined, 2) ?? '');
   return { ...base, speaker: 'tool call', title: tool, body, isCode: true };
 }
 
@@ -112,7 +119,8 @@ function viewResult(
 
 function userSide(message: Message, mode: ViewMode): { readonly speaker: Speaker; readonly title: string } {
   const { source } = message;
-  if (source === undefined || source.type === 'user') return { speaker: 'user', title: mode === 'basic' ? '' : (source?.name ?? '') };
+  if (source === undefined || source.type === 'user')
+    return { speaker: 'user', title: mode === 'basic' ? '' : (source?.name ?? '') };
   return { speaker: source.type === 'subagent' ? 'sub-agent' : 'note', title: source.name ?? source.type };
 }
 

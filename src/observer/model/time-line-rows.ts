@@ -8,7 +8,13 @@ export type TimeRange = 'turn' | 'ten' | 'all';
 
 /** One row. */
 export type TimeRow =
-  | { readonly kind: 'turn'; readonly key: string; readonly turn: Turn; readonly waitMs: number; readonly workMs: number }
+  | {
+      readonly kind: 'turn';
+      readonly key: string;
+      readonly turn: Turn;
+      readonly waitMs: number;
+      readonly workMs: number;
+    }
   | { readonly kind: 'span'; readonly key: string; readonly span: Span }
   | { readonly kind: 'entry'; readonly key: string; readonly entry: WaitingEntry };
 

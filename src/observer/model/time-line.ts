@@ -187,7 +187,13 @@ export class TimeLine {
       case 'tool.finished':
         return this.#toolFinished(event, at);
       case 'child.spawned':
-        return this.#began('child', event.child, event.name ?? event.child, this.#isLive(event.seq) ? 'wait' : 'unseen', at);
+        return this.#began(
+          'child',
+          event.child,
+          event.name ?? event.child,
+          this.#isLive(event.seq) ? 'wait' : 'unseen',
+          at,
+        );
       case 'child.state':
         return this.#childEntered(event.child, event.state, at);
       case 'child.exited':
@@ -212,7 +218,11 @@ export class TimeLine {
       if (this.#step !== undefined) return;
       this.#stepCount += 1;
       this.#answerTokens = '';
-      this.#step = this.#add({ key: `step ${this.#stepCount}`, kind: 'half-step', label: `half-step ${this.#stepCount}` }, at, 'work');
+      this.#step = this.#add(
+        { key: `step ${this.#stepCount}`, kind: 'half-step', label: `half-step ${this.#stepCount}` },
+        at,
+        'work',
+      );
       return;
     }
     const step = this.#step;
@@ -289,7 +299,12 @@ export class TimeLine {
   #began(kind: 'tool' | 'child', id: string, name: string, first: StretchKind, at: number): void {
     const key = `${kind} ${id}`;
     if (this.#open.has(key)) return;
-    const span = this.#add({ key, kind, label: name === '' ? kind : name }, at, first, kind === 'child' ? id : undefined);
+    const span = this.#add(
+      { key, kind, label: name === '' ? kind : name },
+      at,
+      first,
+      kind === 'child' ? id : undefined,
+    );
     this.#open.set(key, span);
   }
 

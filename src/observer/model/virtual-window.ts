@@ -27,7 +27,10 @@ export function virtualWindow(list: {
 }
 
 /** Where to scroll so that row `index` is seen; undefined when it is. */
-export function scrollTo(index: number, list: { readonly rowPx: number; readonly topPx: number; readonly framePx: number }): number | undefined {
+export function scrollTo(
+  index: number,
+  list: { readonly rowPx: number; readonly topPx: number; readonly framePx: number },
+): number | undefined {
   const { rowPx, topPx, framePx } = list;
   const start = index * rowPx;
   if (start < topPx) return start;

@@ -1,9 +1,20 @@
 /** Figures, times and states in words. Pure. */
-import { durationText } from './time-scale.ts';
+
 import type { SessionNode } from './session-tree.ts';
+import { durationText } from './time-scale.ts';
 
 /** How a session is, in one word, by which it is drawn as well. */
-export type Mark = 'idle' | 'model' | 'tools' | 'retrying' | 'paused' | 'approval' | 'preparing' | 'stopped' | 'ended' | 'failed';
+export type Mark =
+  | 'idle'
+  | 'model'
+  | 'tools'
+  | 'retrying'
+  | 'paused'
+  | 'approval'
+  | 'preparing'
+  | 'stopped'
+  | 'ended'
+  | 'failed';
 
 /** The word of each mark, and what it says. */
 export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly meaning: string }>> = {

@@ -14,8 +14,8 @@ import { nextFrame } from '../client/next-frame.ts';
 import { Conversation } from '../model/conversation.ts';
 import { type FrameBatch, frameBatch } from '../model/frame-batch.ts';
 import { TimeLine } from '../model/time-line.ts';
-import { ChildHistories } from './child-histories.ts';
 import { type ObservedEvent, type RequestReport, readEvent, type SessionDetail } from '../wire.ts';
+import { ChildHistories } from './child-histories.ts';
 
 /** How the reading of a session went. */
 export type ChosenStatus =

@@ -12,7 +12,13 @@ interface WaitingCall {
 }
 
 /** See the head of the file. Nothing when none waits. */
-export function Approvals({ observer, chosen }: { readonly observer: Observer; readonly chosen: ChosenSession }): JSX.Element | null {
+export function Approvals({
+  observer,
+  chosen,
+}: {
+  readonly observer: Observer;
+  readonly chosen: ChosenSession;
+}): JSX.Element | null {
   const version = chosen.version.value;
   const calls = waitingCalls(observer, chosen);
   if (calls.length === 0) return null;
@@ -67,5 +73,7 @@ function waitingCalls(observer: Observer, chosen: ChosenSession): readonly Waiti
     return told.map(({ toolUseId, toolName, input }) => ({ callId: toolUseId, tool: toolName, input }));
   }
   if (observer.tree.get(chosen.id)?.phase !== 'approval') return [];
-  return chosen.conversation.openCalls().map(({ toolUseId = '', toolName = '', input }) => ({ callId: toolUseId, tool: toolName, input }));
+  return chosen.conversation
+    .openCalls()
+    .map(({ toolUseId = '', toolName = '', input }) => ({ callId: toolUseId, tool: toolName, input }));
 }

@@ -49,8 +49,16 @@ export function ConversationView(props: {
   const isEmpty = rows.length === 0 && waiting.length === 0 && streamed.text === '' && streamed.thinking === '';
   return (
     <div class="talk-frame">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keys */}
-      <div class="talk-scroll" ref={frame} onScroll={onScroll} tabIndex={0} role="log" aria-label="Conversation" aria-live="off">
+      <div
+        class="talk-scroll"
+        ref={frame}
+        onScroll={onScroll}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keys
+        tabIndex={0}
+        role="log"
+        aria-label="Conversation"
+        aria-live="off"
+      >
         {conversation.hasEarlier ? <Earlier observer={observer} chosen={chosen} /> : null}
         {isEmpty ? <NothingSaid mode={mode} count={conversation.messages.length} /> : null}
         <ol class={`talk talk-${mode}`} data-version={version}>
@@ -64,7 +72,11 @@ export function ConversationView(props: {
             ),
           )}
           {streamed.thinking !== '' && mode !== 'basic' ? (
-            <TalkItem key="thinking" view={{ ...STREAMED, speaker: 'thought', title: 'thinking', body: streamed.thinking }} isWritten />
+            <TalkItem
+              key="thinking"
+              view={{ ...STREAMED, speaker: 'thought', title: 'thinking', body: streamed.thinking }}
+              isWritten
+            />
           ) : null}
           {streamed.text !== '' ? <TalkItem key="text" view={{ ...STREAMED, body: streamed.text }} isWritten /> : null}
           {waiting.map(({ entry, view }) => (
@@ -103,7 +115,9 @@ const STREAMED: MessageView = {
   isPending: false,
 };
 
-type Row = { readonly kind: 'message'; readonly message: Message; readonly view: MessageView } | { readonly kind: 'border' };
+type Row =
+  | { readonly kind: 'message'; readonly message: Message; readonly view: MessageView }
+  | { readonly kind: 'border' };
 
 function rowsOf(messages: readonly Message[], mode: ViewMode, evictedBelow: number): readonly Row[] {
   const rows: Row[] = [];

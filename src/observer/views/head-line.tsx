@@ -31,7 +31,12 @@ export function HeadLine(props: {
       <Figures figures={observer.figures.value} />
       <div class="head-end">
         <Connection state={observer.stream.value} onRetry={() => observer.retry()} />
-        <button type="button" class="quiet" onClick={preferences.turnTheme} title="Theme: as the system, light, dark (t)">
+        <button
+          type="button"
+          class="quiet"
+          onClick={preferences.turnTheme}
+          title="Theme: as the system, light, dark (t)"
+        >
           {THEME_WORDS[theme]}
         </button>
         <button type="button" class="quiet" onClick={onHelp} aria-label="Keys and signs" title="Keys and signs (?)">
@@ -63,7 +68,8 @@ function Figures({ figures }: { readonly figures: HeadFigures | undefined }): JS
       <div class="figure" title="Model calls that are out, and those held back by rates and limits">
         <dt>model calls</dt>
         <dd>
-          <b>{value(figures?.modelCallsRunning, countText)}</b> run · {value(figures?.modelCallsWaiting, countText)} wait
+          <b>{value(figures?.modelCallsRunning, countText)}</b> run · {value(figures?.modelCallsWaiting, countText)}{' '}
+          wait
         </dd>
       </div>
       <div class="figure" title="Tool calls that run">
@@ -93,7 +99,9 @@ function Spark({ values }: { readonly values: readonly number[] }): JSX.Element 
   const most = Math.max(1, ...values);
   const step = 72 / 59;
   const first = 60 - values.length;
-  const points = values.map((value, index) => `${((first + index) * step).toFixed(1)},${(17 - (value / most) * 15).toFixed(1)}`);
+  const points = values.map(
+    (value, index) => `${((first + index) * step).toFixed(1)},${(17 - (value / most) * 15).toFixed(1)}`,
+  );
   return (
     <svg class="spark" viewBox="0 0 72 18" width="72" height="18" aria-hidden="true" focusable="false">
       <path d="M0 17.5H72" class="spark-base" />

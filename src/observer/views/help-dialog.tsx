@@ -20,7 +20,10 @@ const KEYS: readonly (readonly [readonly string[], string])[] = [
 ];
 
 /** See the head of the file. */
-export function HelpDialog(props: { readonly info: WireRecord | undefined; readonly onClose: () => void }): JSX.Element {
+export function HelpDialog(props: {
+  readonly info: WireRecord | undefined;
+  readonly onClose: () => void;
+}): JSX.Element {
   const { info, onClose } = props;
   return (
     <Modal label="Keys and signs" onClose={onClose}>
@@ -61,9 +64,18 @@ export function HelpDialog(props: { readonly info: WireRecord | undefined; reado
 
 function aboutText(info: WireRecord): string {
   const { version, node, durability, threads } = info;
-  const parts = [`troupe ${String(version ?? '')}`, `Node ${String(node ?? '')}`, `durability ${String(durability ?? '')}`];
+  const parts = [
+    `troupe ${String(version ?? '')}`,
+    `Node ${String(node ?? '')}`,
+    `durability ${String(durability ?? '')}`,
+  ];
   if (isRecord(threads)) {
-    parts.push(Object.entries(threads).map(([kind, count]) => `${String(count)} ${kind}`).join(', ').concat(' threads'));
+    parts.push(
+      Object.entries(threads)
+        .map(([kind, count]) => `${String(count)} ${kind}`)
+        .join(', ')
+        .concat(' threads'),
+    );
   }
   return parts.join(' · ');
 }

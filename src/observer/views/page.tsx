@@ -5,8 +5,8 @@ import { VIEW_MODES } from '../model/message-view.ts';
 import type { Observer } from '../state/observer.ts';
 import type { Preferences } from '../state/preferences.ts';
 import { type Route, SESSION_VIEWS } from '../state/route.ts';
-import { HelpDialog } from './help-dialog.tsx';
 import { HeadLine } from './head-line.tsx';
+import { HelpDialog } from './help-dialog.tsx';
 import { SessionPane } from './session-pane.tsx';
 import { TokenDialog } from './token-dialog.tsx';
 import { TreePane } from './tree-pane.tsx';
@@ -41,14 +41,12 @@ export function Page(props: {
       <HeadLine observer={observer} preferences={preferences} onHelp={() => setHelpOpen(true)} />
       {degraded === undefined ? null : (
         <p class="banner banner-fail" role="alert">
-          <b>The store refuses writes.</b> {degraded}. What was acknowledged is safe; it goes on by itself once there is room.
+          <b>The store refuses writes.</b> {degraded}. What was acknowledged is safe; it goes on by itself once there is
+          room.
         </p>
       )}
       <div class="panes">
-        <TreePane
-          observer={observer}
-          onChoose={(id) => route.go({ session: id, view: route.place.value.view })}
-        />
+        <TreePane observer={observer} onChoose={(id) => route.go({ session: id, view: route.place.value.view })} />
         <main class="session-pane" aria-label="Session">
           {chosen === undefined ? (
             <NothingChosen />
@@ -97,7 +95,8 @@ function globalKeys(page: {
     '/': () => focus('#tree-filter'),
     g: () => focus('[role=treeitem][tabindex="0"]'),
     t: () => preferences.turnTheme(),
-    m: () => preferences.setMode(VIEW_MODES[(VIEW_MODES.indexOf(preferences.mode.value) + 1) % VIEW_MODES.length] ?? 'basic'),
+    m: () =>
+      preferences.setMode(VIEW_MODES[(VIEW_MODES.indexOf(preferences.mode.value) + 1) % VIEW_MODES.length] ?? 'basic'),
   };
   if (session === undefined) return keys;
   keys['c'] = () => focus('#composer-text');

@@ -37,8 +37,12 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
     );
   }
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keys
-    <div class="request" tabIndex={0} role="group" aria-label="Request">
+    <section
+      class="request"
+      aria-label="Request"
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keys
+      tabIndex={0}
+    >
       <div class="request-top">
         <Legality report={report} />
         <button type="button" disabled={asked.kind === 'asking'} onClick={again}>
@@ -47,7 +51,7 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
         <span class="small">{asked.kind === 'told' ? `as of ${clockText(asked.at)}` : 'reading…'}</span>
       </div>
       <Parts report={report} />
-    </div>
+    </section>
   );
 }
 
@@ -107,7 +111,11 @@ function Parts({ report }: { readonly report: RequestReport }): JSX.Element {
       </dl>
       <details open>
         <summary>System prompt</summary>
-        {system === undefined ? <p class="small">none</p> : <Text text={typeof system === 'string' ? system : json(system)} />}
+        {system === undefined ? (
+          <p class="small">none</p>
+        ) : (
+          <Text text={typeof system === 'string' ? system : json(system)} />
+        )}
       </details>
       <details open={toolList.length <= 3}>
         <summary>{countOf(toolList.length, 'tool')}</summary>
@@ -124,7 +132,6 @@ function Parts({ report }: { readonly report: RequestReport }): JSX.Element {
         <summary>{countOf(messageList.length, 'message')}</summary>
         <ol class="sent">
           {messageList.map((message, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: a request is a list, its messages have no names
             <li key={index}>
               <span class="sent-role">
                 {String(message['role'])}
@@ -132,7 +139,6 @@ function Parts({ report }: { readonly report: RequestReport }): JSX.Element {
               </span>
               <div class="sent-blocks">
                 {blocksOf(message).map((block, place) => (
-                  // biome-ignore lint/suspicious/noArrayIndexKey: as above
                   <Block key={place} block={block} />
                 ))}
               </div>

@@ -41,7 +41,12 @@ export function SessionPane({ observer, chosen, route, preferences }: PaneProps)
     <>
       <SessionHead observer={observer} chosen={chosen} node={node} onBack={toTree} version={version} />
       <div class="tabs">
-        <div role="tablist" aria-label="Views of the session" class="tab-list" onKeyDown={(event) => turnTab(event, route)}>
+        <div
+          role="tablist"
+          aria-label="Views of the session"
+          class="tab-list"
+          onKeyDown={(event) => turnTab(event, route)}
+        >
           {SESSION_VIEWS.map((each) => (
             <button
               key={each}
@@ -136,7 +141,11 @@ function SessionHead(props: {
           Interrupt
         </button>
         {isHeld ? (
-          <button type="button" disabled={isActing} onClick={() => act('Resumed', () => observer.api.command(chosen.id, 'resume'))}>
+          <button
+            type="button"
+            disabled={isActing}
+            onClick={() => act('Resumed', () => observer.api.command(chosen.id, 'resume'))}
+          >
             Resume
           </button>
         ) : (
@@ -159,8 +168,10 @@ function SessionHead(props: {
             <h2>Delete {node?.name ?? chosen.id}?</h2>
             <p>
               Its log, its mailbox
-              {node !== undefined && node.below > 0 ? `, and its ${countOf(node.below, 'child', 'children')} with theirs,` : ''} are
-              gone for good.
+              {node !== undefined && node.below > 0
+                ? `, and its ${countOf(node.below, 'child', 'children')} with theirs,`
+                : ''}{' '}
+              are gone for good.
             </p>
             <div class="form-end">
               {/* biome-ignore lint/a11y/noAutofocus: the harmless way out of a question is the one at hand */}
@@ -275,7 +286,8 @@ function turnTab(event: KeyboardEvent, route: Route): void {
   if (step === 0) return;
   event.preventDefault();
   const { session, view } = route.place.value;
-  const next = SESSION_VIEWS[(SESSION_VIEWS.indexOf(view) + step + SESSION_VIEWS.length) % SESSION_VIEWS.length] ?? view;
+  const next =
+    SESSION_VIEWS[(SESSION_VIEWS.indexOf(view) + step + SESSION_VIEWS.length) % SESSION_VIEWS.length] ?? view;
   route.go({ session, view: next });
   document.getElementById(`tab-${next}`)?.focus();
 }

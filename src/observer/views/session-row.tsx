@@ -24,7 +24,9 @@ export function SessionRow(props: {
   // Below its parent, a child is told from its sisters by its number, and has its parent's agent unless it says so.
   const isAlike = node.parent !== undefined && node.parent.agent === node.agent;
   const number = node.parent === undefined ? node.id : node.id.slice(node.parent.id.length);
-  const more = [node.name === undefined ? '' : number, isAlike ? '' : node.agent].filter((part) => part !== '').join(' · ');
+  const more = [node.name === undefined ? '' : number, isAlike ? '' : node.agent]
+    .filter((part) => part !== '')
+    .join(' · ');
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the tree around it takes the keys
     <div
@@ -45,8 +47,6 @@ export function SessionRow(props: {
         {isOpen === undefined ? (
           <span class="twist" aria-hidden="true" />
         ) : (
-          // biome-ignore lint/a11y/noStaticElementInteractions: for the mouse alone; the arrow keys do the same
-          // biome-ignore lint/a11y/useKeyWithClickEvents: as above
           <span
             class="twist"
             aria-hidden="true"
@@ -70,7 +70,9 @@ export function SessionRow(props: {
           </span>
         ) : null}
       </span>
-      <span class={node.mailbox > 0 ? 'cell-number has-mail' : 'cell-number'}>{node.mailbox > 0 ? countText(node.mailbox) : '·'}</span>
+      <span class={node.mailbox > 0 ? 'cell-number has-mail' : 'cell-number'}>
+        {node.mailbox > 0 ? countText(node.mailbox) : '·'}
+      </span>
       <span class="cell-number">{node.tokens === undefined ? '' : countText(node.tokens)}</span>
       <span class="cell-number cell-age">{node.updatedAt === 0 ? '' : ageText(now - node.updatedAt)}</span>
     </div>

@@ -3,7 +3,13 @@ import type { JSX } from 'preact';
 import { MARK_WORDS, type Mark } from '../model/wording.ts';
 
 /** The drawing, and the word beside it when `withWord`. */
-export function StateMark({ mark, withWord = false }: { readonly mark: Mark; readonly withWord?: boolean }): JSX.Element {
+export function StateMark({
+  mark,
+  withWord = false,
+}: {
+  readonly mark: Mark;
+  readonly withWord?: boolean;
+}): JSX.Element {
   const { word, meaning } = MARK_WORDS[mark];
   return (
     <span class={`mark mark-${mark}`} title={meaning}>

@@ -19,14 +19,16 @@ const MOVE_MS = 200;
 const CALM_MS = 1_000;
 
 /** See the head of the file. */
-export function TimeLineView(props: { readonly chosen: ChosenSession; readonly onSession: (id: string) => void }): JSX.Element {
+export function TimeLineView(props: {
+  readonly chosen: ChosenSession;
+  readonly onSession: (id: string) => void;
+}): JSX.Element {
   const { chosen, onSession } = props;
   const version = chosen.version.value;
   const { timeLine } = chosen;
   const [range, setRange] = useState<TimeRange>('ten');
   const isCalm = useMedia('(prefers-reduced-motion: reduce)');
   const now = useNow(isCalm ? CALM_MS : MOVE_MS, timeLine.isMoving);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the time line changes in place, its version tells
   const shown = useMemo(() => timeRows(timeLine, range, now), [timeLine, timeLine.version, version, range, now]);
   const scale = useMemo(() => timeScale(shown.intervals, clockText), [shown]);
   return (
@@ -35,7 +37,12 @@ export function TimeLineView(props: { readonly chosen: ChosenSession; readonly o
         <fieldset class="choice">
           <legend class="unseen">How much of the time line</legend>
           {RANGES.map((each) => (
-            <button key={each.range} type="button" aria-pressed={each.range === range} onClick={() => setRange(each.range)}>
+            <button
+              key={each.range}
+              type="button"
+              aria-pressed={each.range === range}
+              onClick={() => setRange(each.range)}
+            >
               {each.word}
             </button>
           ))}
@@ -52,9 +59,7 @@ export function TimeLineView(props: { readonly chosen: ChosenSession; readonly o
           </span>
         </p>
         <p class="time-sum" role="status">
-          {shown.rows.length === 0
-            ? ''
-            : `worked ${durationText(shown.workMs)}, waited ${durationText(shown.waitMs)}`}
+          {shown.rows.length === 0 ? '' : `worked ${durationText(shown.workMs)}, waited ${durationText(shown.waitMs)}`}
         </p>
       </div>
       <Missed chosen={chosen} />
@@ -73,7 +78,8 @@ export function TimeLineView(props: { readonly chosen: ChosenSession; readonly o
 /** What the time line does not hold. */
 function Missed({ chosen }: { readonly chosen: ChosenSession }): JSX.Element | null {
   const parts: string[] = [];
-  if (chosen.replayedAfter.value > 0) parts.push(`begins at event ${(chosen.replayedAfter.value + 1).toLocaleString('en')}`);
+  if (chosen.replayedAfter.value > 0)
+    parts.push(`begins at event ${(chosen.replayedAfter.value + 1).toLocaleString('en')}`);
   if (chosen.timeLine.left > 0) parts.push(`${countOf(chosen.timeLine.left, 'older row')} left`);
   if (chosen.missed.value > 0) parts.push(`${countOf(chosen.missed.value, 'event')} missed`);
   return parts.length === 0 ? null : <p class="time-missed">The time line {parts.join(', ')}.</p>;
@@ -88,7 +94,7 @@ function TimeTable(props: {
 }): JSX.Element {
   const { chosen, rows, scale, now, onSession } = props;
   const rowPx = useMedia(NARROW) ? 34 : 24;
-  const { frame, position } = useFrame();
+  const { frame, position } = useFrame<HTMLElement>();
   const drawn = virtualWindow({ count: rows.length, rowPx, ...position });
   const untold = rows.slice(drawn.first, drawn.end).flatMap((row) => {
     if (row.kind !== 'span' || row.span.session === undefined) return [];
@@ -111,42 +117,46 @@ function TimeTable(props: {
       <div class="time-axis" aria-hidden="true">
         <div class="time-lane">
           {scale.ticks.map((tick) => (
-            <span key={tick.place} class={tick.isBreak ? 'tick is-break' : 'tick'} style={{ left: percent(tick.place) }}>
+            <span
+              key={tick.place}
+              class={tick.isBreak ? 'tick is-break' : 'tick'}
+              style={{ left: percent(tick.place) }}
+            >
               {tick.label}
             </span>
           ))}
         </div>
       </div>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keys */}
-      <div
+      <section
         class="time-scroll"
         ref={frame}
-        tabIndex={0}
-        role="group"
         aria-label="Time line"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keys
+        tabIndex={0}
         onScroll={(event) => {
           const { scrollHeight, scrollTop, clientHeight } = event.currentTarget;
           wasAtEnd.current = scrollHeight - scrollTop - clientHeight < rowPx * 2;
         }}
       >
-        <div class="time-rows" role="list" style={{ height: `${drawn.heightPx}px` }}>
+        <div class="time-rows" style={{ height: `${drawn.heightPx}px` }}>
           <div class="time-grid" aria-hidden="true">
             {scale.ticks.map((tick) => (
               <i key={tick.place} class={tick.isBreak ? 'is-break' : ''} style={{ left: percent(tick.place) }} />
             ))}
           </div>
-          {rows.slice(drawn.first, drawn.end).map((row, index) => (
-            <div
-              key={row.key}
-              role="listitem"
-              class={`time-row time-${row.kind}`}
-              style={{ transform: `translateY(${(drawn.first + index) * rowPx}px)` }}
-            >
-              <RowContent row={row} scale={scale} now={now} onSession={onSession} />
-            </div>
-          ))}
+          <ol>
+            {rows.slice(drawn.first, drawn.end).map((row, index) => (
+              <li
+                key={row.key}
+                class={`time-row time-${row.kind}`}
+                style={{ transform: `translateY(${(drawn.first + index) * rowPx}px)` }}
+              >
+                <RowContent row={row} scale={scale} now={now} onSession={onSession} />
+              </li>
+            ))}
+          </ol>
         </div>
-      </div>
+      </section>
     </>
   );
 }
@@ -167,7 +177,13 @@ function RowContent(props: {
           <span class="time-kind">mail</span> <span class="time-name">{entry.label}</span>
         </span>
         <span class="time-lane">
-          <Bar stretch={{ kind: 'wait', from: entry.at, to: undefined }} scale={scale} now={now} isFailed={false} isOpen />
+          <Bar
+            stretch={{ kind: 'wait', from: entry.at, to: undefined }}
+            scale={scale}
+            now={now}
+            isFailed={false}
+            isOpen
+          />
         </span>
         <span class="time-value">waits {durationText(Math.max(0, now - entry.at))}</span>
       </>
@@ -199,7 +215,6 @@ function RowContent(props: {
       <span class="time-lane">
         {span.stretches.map((stretch, index) => (
           <Bar
-            // biome-ignore lint/suspicious/noArrayIndexKey: stretches are only added at the end
             key={index}
             stretch={stretch}
             scale={scale}
@@ -225,7 +240,8 @@ function TurnRow(props: {
   readonly now: number;
 }): JSX.Element {
   const { turn, waitMs, workMs, now } = props;
-  const end = turn.outcome === 'open' ? 'goes on' : turn.outcome === 'done' ? turn.reason.replaceAll('_', ' ') : turn.outcome;
+  const end =
+    turn.outcome === 'open' ? 'goes on' : turn.outcome === 'done' ? turn.reason.replaceAll('_', ' ') : turn.outcome;
   return (
     <p class="time-turn-text" title={turn.outcome === 'failed' ? turn.reason : undefined}>
       <b>Turn {turn.number}</b>

@@ -16,7 +16,9 @@ export function TokenDialog({ onToken }: { readonly onToken: (token: string) => 
         }}
       >
         <h2>The server asks for a token</h2>
-        <p>The one that <code>troupe serve --token</code> was started with. It is kept until this tab is closed.</p>
+        <p>
+          The one that <code>troupe serve --token</code> was started with. It is kept until this tab is closed.
+        </p>
         <label for="token">Token</label>
         <input
           id="token"

@@ -94,17 +94,29 @@ export function TreePane(props: { readonly observer: Observer; readonly onChoose
   );
 }
 
-function Rows({ observer, onChoose }: { readonly observer: Observer; readonly onChoose: (id: string) => void }): JSX.Element {
+function Rows({
+  observer,
+  onChoose,
+}: {
+  readonly observer: Observer;
+  readonly onChoose: (id: string) => void;
+}): JSX.Element {
   const rows = observer.rows.value;
   const chosen = observer.chosen.value?.id;
   const rowPx = useMedia(NARROW) ? 48 : 30;
-  const { frame, position } = useFrame();
+  const { frame, position } = useFrame<HTMLDivElement>();
   const [active, setActive] = useState<string | undefined>(undefined);
   const mustFocus = useRef(false);
   const now = useNow(1_000, true);
   const drawn = virtualWindow({ count: rows.length, rowPx, ...position });
   const found = active === undefined ? -1 : rows.findIndex((row) => row.node.id === active);
-  const activeIndex = found === -1 ? Math.max(0, rows.findIndex((row) => row.node.id === chosen)) : found;
+  const activeIndex =
+    found === -1
+      ? Math.max(
+          0,
+          rows.findIndex((row) => row.node.id === chosen),
+        )
+      : found;
 
   useLayoutEffect(() => {
     if (!mustFocus.current) return;
@@ -204,7 +216,6 @@ function Rows({ observer, onChoose }: { readonly observer: Observer; readonly on
   return (
     <div class="tree-frame" ref={frame}>
       {rows.length === 0 ? <NoRows observer={observer} /> : null}
-      {/* biome-ignore lint/a11y/useFocusableInteractive: its items take the focus, one of them at a time */}
       <div
         class="tree"
         role="tree"
@@ -227,7 +238,6 @@ function NoRows({ observer }: { readonly observer: Observer }): JSX.Element {
     return (
       <div class="ghost-rows" aria-hidden="true">
         {GHOSTS.map((width, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: they are all alike, and never move
           <div key={index} class="ghost" style={{ width }} />
         ))}
       </div>

@@ -8,8 +8,11 @@ export interface FramePosition {
 }
 
 /** Follows a scrolling element: give it `frame` as its ref. */
-export function useFrame(): { readonly frame: MutableRef<HTMLDivElement | null>; readonly position: FramePosition } {
-  const frame = useRef<HTMLDivElement | null>(null);
+export function useFrame<Element extends HTMLElement>(): {
+  readonly frame: MutableRef<Element | null>;
+  readonly position: FramePosition;
+} {
+  const frame = useRef<Element | null>(null);
   const [position, setPosition] = useState<FramePosition>({ topPx: 0, framePx: 800 });
   useLayoutEffect(() => {
     const element = frame.current;

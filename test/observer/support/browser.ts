@@ -22,7 +22,9 @@ const PLACES: readonly string[] = [
 export function findChromium(): string | undefined {
   const found = PLACES.find((place) => place !== '' && existsSync(place));
   if (found === undefined) {
-    process.stderr.write('observer page: no Chromium found, its tests in a browser are skipped (TROUPE_CHROMIUM names one)\n');
+    process.stderr.write(
+      'observer page: no Chromium found, its tests in a browser are skipped (TROUPE_CHROMIUM names one)\n',
+    );
   }
   return found;
 }

@@ -37,7 +37,8 @@ const TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
 };
-const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'";
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'";
 
 /** Serves `pages` (a built page) and the interface on a free port of the loopback. */
 export async function observerServer(
@@ -143,7 +144,12 @@ export async function observerServer(
         return;
       }
       const code = error instanceof TroupeError ? error.code : 'internal';
-      problem(response, code === 'session_busy' ? 409 : 400, code, error instanceof Error ? error.message : String(error));
+      problem(
+        response,
+        code === 'session_busy' ? 409 : 400,
+        code,
+        error instanceof Error ? error.message : String(error),
+      );
     });
   });
   await new Promise<void>((resolve) => {
