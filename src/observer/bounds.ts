@@ -30,6 +30,8 @@ export const RECONNECT_MS_MAX = 10_000;
 export const REQUEST_TIMEOUT_MS = 30_000;
 /** Sessions whose details are asked for at once, for the rows in view. */
 export const DETAIL_REQUESTS_MAX = 2;
+/** Children whose histories are read at once, for the rows of a time line in view. */
+export const HISTORIES_MAX = 2;
 /** Rows in view whose details are asked for, per look. */
 export const DETAIL_ROWS_MAX = 60;
 /** Milliseconds the tree must stand still before that. */

@@ -13,7 +13,7 @@ import { buildPage, findChromium, launch } from './support/browser.ts';
 import { observerServer } from './support/observer-server.ts';
 
 const directory = process.argv[2] ?? 'observer-screenshots';
-const only = process.argv[3];
+const only = process.argv[3]?.split(',');
 const SIZES = { wide: { width: 1280, height: 800 }, narrow: { width: 390, height: 844 } };
 const FILES = ['apply', 'decide', 'mailbox', 'promotion', 'eviction', 'records', 'turn', 'healing', 'answer', 'state'];
 
@@ -173,7 +173,7 @@ async function shoot(browser: Browser, url: string, shots: readonly Shot[]): Pro
     for (const colorScheme of ['light', 'dark'] as const) {
       const context = await browser.newContext({ viewport, colorScheme, reducedMotion: 'reduce' });
       for (const { name, hash = '', prepare } of shots) {
-        if (only !== undefined && !name.startsWith(only)) continue;
+        if (only?.includes(name) === false) continue;
         const page = await context.newPage();
         await page.goto(`${url}${hash}`);
         await after(1_300);

@@ -52,7 +52,11 @@ export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRow
   }
   for (const turn of turns) {
     const spans = spansOf.get(turn.number) ?? [];
-    const turnSums = sumOf(spans, now);
+    // What children do is their own work, and much of it is at the same time.
+    const turnSums = sumOf(
+      spans.filter(({ kind }) => kind !== 'child'),
+      now,
+    );
     sums.wait += turnSums.wait;
     sums.work += turnSums.work;
     rows.push({ kind: 'turn', key: `turn ${turn.number}`, turn, waitMs: turnSums.wait, workMs: turnSums.work });

@@ -32,13 +32,21 @@ const QUIET_MS_MIN = 500;
 const FOLD_WIDTH = 0.015;
 /** Blocks drawn apart; with more of them the folds would take all the line. */
 const BLOCKS_MAX = 24;
+/** Between two marks, where the line is as wide as its words want it. */
 const TICK_DISTANCE = 0.09;
 
-/** The scale of these intervals, which may overlap and come in any order. `clock` words the time of day of an instant. */
-export function timeScale(intervals: readonly Interval[], clock: (at: number) => string): TimeScale {
+/**
+ * The scale of these intervals, which may overlap and come in any order. `clock` words the time of day of an instant;
+ * `tickDistance` is the part of the width that two marks are apart at least.
+ */
+export function timeScale(
+  intervals: readonly Interval[],
+  clock: (at: number) => string,
+  tickDistance: number = TICK_DISTANCE,
+): TimeScale {
   const blocks = layOut(foldQuiet(merge(intervals)));
   if (blocks.length === 0) return { place: () => 0, ticks: [] };
-  return { place: (at) => placeOf(at, blocks), ticks: ticksOf(blocks, clock) };
+  return { place: (at) => placeOf(at, blocks), ticks: ticksOf(blocks, clock, tickDistance) };
 }
 
 /** Milliseconds in the words of a time line. */
@@ -99,15 +107,15 @@ function placeOf(at: number, blocks: readonly Block[]): number {
   return 1;
 }
 
-function ticksOf(blocks: readonly Block[], clock: (at: number) => string): readonly Tick[] {
+function ticksOf(blocks: readonly Block[], clock: (at: number) => string, distance: number): readonly Tick[] {
   const busy = blocks.reduce((sum, { from, to }) => sum + (to - from), 0);
-  const step = niceStep(busy / 5);
+  const step = niceStep(busy * Math.max(0.2, distance));
   const ticks: Tick[] = [];
   const add = (place: number, label: string, isBreak: boolean): void => {
     const last = ticks.at(-1);
-    if (last !== undefined && place - last.place < TICK_DISTANCE) return;
+    if (last !== undefined && place - last.place < distance) return;
     // The last words must not hang over the end of the line.
-    if (place > 0 && place > 1 - TICK_DISTANCE / 2) return;
+    if (place > 0 && place > 1 - distance / 2) return;
     ticks.push({ place, label, isBreak });
   };
   for (const [index, { from, to, start, width }] of blocks.entries()) {

@@ -2,10 +2,10 @@
  * When the children of a session waited and worked before anybody watched: read from their own logs, for those in view.
  *
  * Owns: what was asked. Does not own: the time line.
- *  H1  A child's history is read once, one child at a time: a browser has few connections to one server.
+ *  H1  A child's history is read once, `HISTORIES_MAX` children at a time: a browser has few connections to one server.
  *  H2  What left the view before its turn is not read.
  */
-import { DETAIL_REST_MS, DETAIL_ROWS_MAX, REQUEST_TIMEOUT_MS, SESSIONS_MAX } from '../bounds.ts';
+import { DETAIL_REST_MS, DETAIL_ROWS_MAX, HISTORIES_MAX, REQUEST_TIMEOUT_MS, SESSIONS_MAX } from '../bounds.ts';
 import type { Api } from '../client/api.ts';
 import { openStream } from '../client/event-stream.ts';
 import type { ChildState } from '../model/time-line.ts';
@@ -17,7 +17,7 @@ export class ChildHistories {
   readonly #onHistory: (child: string, states: readonly ChildState[]) => void;
   readonly #asked: Set<string> = new Set();
   #wanted: readonly string[] = [];
-  #isReading = false;
+  #reading = 0;
   #isClosed = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -40,24 +40,26 @@ export class ChildHistories {
   }
 
   #next(): void {
-    const [child, ...rest] = this.#wanted;
-    if (this.#isReading || this.#isClosed || child === undefined) return;
-    this.#wanted = rest;
-    if (this.#asked.size >= SESSIONS_MAX) this.#asked.clear();
-    this.#asked.add(child);
-    this.#isReading = true;
-    this.#read(child)
-      .then(
-        (states) => {
-          if (!this.#isClosed) this.#onHistory(child, states);
-        },
-        // One that cannot be read, as it was deleted, stays as the parent's log tells of it.
-        () => undefined,
-      )
-      .finally(() => {
-        this.#isReading = false;
-        this.#next();
-      });
+    while (this.#reading < HISTORIES_MAX && !this.#isClosed) {
+      const [child, ...rest] = this.#wanted;
+      if (child === undefined) return;
+      this.#wanted = rest;
+      if (this.#asked.size >= SESSIONS_MAX) this.#asked.clear();
+      this.#asked.add(child);
+      this.#reading += 1;
+      this.#read(child)
+        .then(
+          (states) => {
+            if (!this.#isClosed) this.#onHistory(child, states);
+          },
+          // One that cannot be read, as it was deleted, stays as the parent's log tells of it.
+          () => undefined,
+        )
+        .finally(() => {
+          this.#reading -= 1;
+          this.#next();
+        });
+    }
   }
 
   /** The states of a child up to its newest event now. */

@@ -166,13 +166,7 @@ function SessionHead(props: {
         <Modal label="Delete the session" onClose={() => setAsking(false)}>
           <div class="form">
             <h2>Delete {node?.name ?? chosen.id}?</h2>
-            <p>
-              Its log, its mailbox
-              {node !== undefined && node.below > 0
-                ? `, and its ${countOf(node.below, 'child', 'children')} with theirs,`
-                : ''}{' '}
-              are gone for good.
-            </p>
+            <p>{lossText(node)}</p>
             <div class="form-end">
               {/* biome-ignore lint/a11y/noAutofocus: the harmless way out of a question is the one at hand */}
               <button type="button" autoFocus onClick={() => setAsking(false)}>
@@ -199,6 +193,12 @@ function SessionHead(props: {
       ) : null}
     </header>
   );
+}
+
+function lossText(node: SessionNode | undefined): string {
+  const below = node?.below ?? 0;
+  if (below === 0) return 'Its log and its mailbox are gone for good.';
+  return `Its log, its mailbox and its ${countOf(below, 'child', 'children')} are gone for good.`;
 }
 
 const REASON_WORDS: Readonly<Record<string, string>> = {

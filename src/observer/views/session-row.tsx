@@ -61,8 +61,10 @@ export function SessionRow(props: {
           </span>
         )}
         <StateMark mark={mark} withWord />
-        <span class="row-name">{name}</span>
-        <span class="row-more">{more}</span>
+        <span class="row-words">
+          <span class="row-name">{name}</span>
+          <span class="row-more">{more}</span>
+        </span>
         {node.below > 0 ? (
           <span class="row-below" title={`${countOf(node.below, 'child', 'children')}, ${node.busyBelow} at work`}>
             {node.busyBelow > 0 ? `${countText(node.busyBelow)}/` : ''}

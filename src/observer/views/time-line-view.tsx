@@ -30,7 +30,8 @@ export function TimeLineView(props: {
   const isCalm = useMedia('(prefers-reduced-motion: reduce)');
   const now = useNow(isCalm ? CALM_MS : MOVE_MS, timeLine.isMoving);
   const shown = useMemo(() => timeRows(timeLine, range, now), [timeLine, timeLine.version, version, range, now]);
-  const scale = useMemo(() => timeScale(shown.intervals, clockText), [shown]);
+  const isNarrow = useMedia(NARROW);
+  const scale = useMemo(() => timeScale(shown.intervals, clockText, isNarrow ? 0.34 : 0.1), [shown, isNarrow]);
   return (
     <div class="time-frame">
       <div class="time-tools">
@@ -213,7 +214,7 @@ function RowContent(props: {
         {span.note === '' ? null : <span class="time-note">{span.note}</span>}
       </span>
       <span class="time-lane">
-        {span.stretches.map((stretch, index) => (
+        {drawnOf(span, scale, now).map((stretch, index) => (
           <Bar
             key={index}
             stretch={stretch}
@@ -230,6 +231,17 @@ function RowContent(props: {
     </>
   );
 }
+
+/** The stretches wide enough to be told apart; of a span that is all too short, the longest. */
+function drawnOf(span: Span, scale: TimeScale, now: number): readonly Stretch[] {
+  const widthOf = ({ from, to }: Stretch): number => scale.place(Math.min(to ?? now, now)) - scale.place(from);
+  const wide = span.stretches.filter((stretch) => widthOf(stretch) > NARROWEST || stretch.to === undefined);
+  if (wide.length > 0) return wide;
+  return [...span.stretches].sort((a, b) => widthOf(b) - widthOf(a)).slice(0, 1);
+}
+
+/** Part of the line's width: about two pixels. */
+const NARROWEST = 0.004;
 
 const KIND_WORDS: Readonly<Record<Span['kind'], string>> = { 'half-step': 'step', tool: 'tool', child: 'child' };
 
