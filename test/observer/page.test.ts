@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, type Runtime, tool } from '../../src/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
-import { gatedModel, runtimeKit } from '../support/runtime-kit.ts';
+import { eventually, gatedModel, runtimeKit } from '../support/runtime-kit.ts';
 import { buildPage, findChromium, launch } from './support/browser.ts';
 import { type ObserverServer, observerServer } from './support/observer-server.ts';
 
@@ -267,7 +267,30 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.getByText('live').waitFor();
     await page.getByRole('log').getByText('Are you there?').waitFor();
     expect(await page.getByRole('log').getByText('Hello').count()).toBe(1);
+    expect(server.requests.some((each) => /^GET \/sessions\/one\/events after \d+$/u.test(each))).toBe(true);
     await row(page, 'two').waitFor();
+  });
+
+  test('a page that is hidden lets its streams go, and comes back when it is seen', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    await runtime.session('one').ask('Hello');
+    const server = await serve(runtime);
+    const page = await visit('about:blank');
+    await page.clock.install();
+    await page.goto(server.url);
+    await page.getByText('live').waitFor();
+    await row(page, 'one').click();
+    await page.getByRole('log').getByText('Hello').waitFor();
+    const setHidden = (isHidden: boolean): Promise<unknown> =>
+      page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${isHidden} });
+        document.dispatchEvent(new Event('visibilitychange'));`);
+    await setHidden(true);
+    await page.clock.fastForward(30_000);
+    await eventually(() => server.streams === 0);
+    await runtime.session('one').ask('Still there?');
+    await setHidden(false);
+    await page.getByText('live').waitFor();
+    await page.getByRole('log').getByText('Still there?').waitFor();
   });
 
   test('a server that fails is an error one can try again; a session that is gone is said to be', async () => {

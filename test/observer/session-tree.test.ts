@@ -52,7 +52,7 @@ describe('T1: every session has one place', () => {
     tree.beginListing();
     tree.put(listed('b'));
     tree.apply({ type: 'session.state', session: 'c', at: 900, seq: 1, state: 'awaiting' });
-    tree.endListing(500);
+    tree.endListing();
     expect(ids(tree)).toEqual(['b', 'c']);
   });
 });

@@ -17,6 +17,7 @@ import {
   type SessionDetail,
   type WireRecord,
 } from '../wire.ts';
+import { noteServerDate } from './server-clock.ts';
 
 /** A request that was refused, or met no server. `status` 0: no answer came. */
 export class ApiError extends Error {
@@ -78,6 +79,7 @@ export function createApi(base: URL, token: () => string | undefined): Api {
     } catch (error) {
       throw unreachable(error);
     }
+    noteServerDate(response.headers.get('date'));
     return await answerOf(response);
   };
   const of = (id: string, rest = ''): string => `sessions/${encodeURIComponent(id)}${rest}`;

@@ -75,6 +75,8 @@ export class SessionTree {
   readonly #counts: Record<SessionStateName, number> = { idle: 0, awaiting: 0, executing: 0 };
   readonly #sessionsMax: number;
   #listing = 0;
+  /** Epoch ms of the newest change known when the listing began. */
+  #listingSince = 0;
   #version = 0;
   #shape = 0;
   #isFull = false;
@@ -119,12 +121,13 @@ export class SessionTree {
   /** A reading of the whole list begins: what it does not name until `endListing` is gone. */
   beginListing(): void {
     this.#listing += 1;
+    for (const { updatedAt } of this.#nodes.values()) this.#listingSince = Math.max(this.#listingSince, updatedAt);
   }
 
-  /** The listing is whole: sessions it did not name are removed, save those born after `since` (epoch ms). */
-  endListing(since: number): void {
+  /** The listing is whole: sessions it did not name are removed, save those that something was heard of meanwhile. */
+  endListing(): void {
     for (const node of [...this.#nodes.values()]) {
-      if (node.listing !== this.#listing && node.updatedAt < since) this.remove(node.id);
+      if (node.listing !== this.#listing && node.updatedAt <= this.#listingSince) this.remove(node.id);
     }
   }
 
@@ -156,8 +159,8 @@ export class SessionTree {
     }
   }
 
-  /** What the last turn of a session ended over; undefined: over nothing. */
-  setTrouble(id: string, trouble: string | undefined): void {
+  /** What the last turn of a session failed over. */
+  setTrouble(id: string, trouble: string): void {
     const node = this.#nodes.get(id);
     if (node === undefined || node.trouble === trouble) return;
     node.trouble = trouble;

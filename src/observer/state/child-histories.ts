@@ -68,7 +68,7 @@ export class ChildHistories {
     if (seq === 0) return [];
     return await new Promise((resolve, reject) => {
       const states: ChildState[] = [];
-      const path = `sessions/${encodeURIComponent(child)}/events?mode=debug&after=0`;
+      const path = `sessions/${encodeURIComponent(child)}/events?mode=debug&deltas=false&after=0`;
       const end = (): void => {
         clearTimeout(timer);
         stream.close();

@@ -37,8 +37,8 @@ export interface ChosenParts {
   readonly api: Api;
   /** Told of each reading. */
   readonly onDetail: (detail: SessionDetail) => void;
-  /** The last turn ended over this, or over nothing. */
-  readonly onTrouble: (trouble: string | undefined) => void;
+  /** The last turn failed over this. */
+  readonly onTrouble: (trouble: string) => void;
   /** A request was refused for want of a token. */
   readonly onUnauthorised: () => void;
 }
@@ -223,9 +223,7 @@ export class ChosenSession {
     }
     this.version.value += 1;
     const last = this.timeLine.turns.at(-1);
-    if (last !== undefined && last.to !== undefined) {
-      this.#parts.onTrouble(last.outcome === 'failed' ? last.reason : undefined);
-    }
+    if (last?.outcome === 'failed') this.#parts.onTrouble(last.reason);
     if (isMoved) this.explain();
   }
 

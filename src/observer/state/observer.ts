@@ -106,7 +106,7 @@ export class Observer {
     this.stop();
     this.needsToken.value = false;
     this.#connection = openStream({
-      address: () => this.api.stream('events?mode=verbose'),
+      address: () => this.api.stream('events?mode=verbose&deltas=false'),
       onEvent: ({ type, data }) => {
         if (!TREE_EVENTS.has(type)) return;
         const event = readEvent(data);
@@ -160,8 +160,7 @@ export class Observer {
         this.#changed();
       },
       onTrouble: (trouble) => {
-        // What stops it for good, as credentials that are refused do, is told by its state.
-        if (trouble !== undefined || this.tree.get(id)?.ended !== undefined) this.tree.setTrouble(id, trouble);
+        this.tree.setTrouble(id, trouble);
         this.#changed();
       },
       onUnauthorised: () => this.#stopForToken(),
@@ -264,7 +263,6 @@ export class Observer {
   }
 
   async #readList(): Promise<void> {
-    const startedAt = Date.now();
     this.tree.beginListing();
     let after: string | undefined;
     do {
@@ -274,7 +272,7 @@ export class Observer {
       if (this.list.value.kind === 'loading') this.list.value = { kind: 'loading', count: this.tree.size };
       this.#changed();
     } while (after !== undefined && !this.tree.isFull);
-    if (after === undefined) this.tree.endListing(startedAt);
+    if (after === undefined) this.tree.endListing();
     this.list.value = { kind: 'ready' };
     this.#changed();
   }

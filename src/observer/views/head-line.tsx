@@ -120,9 +120,10 @@ const CONNECTION_WORDS: Readonly<Record<Exclude<StreamState['kind'], 'lost'>, st
 /** Whether the page hears of what happens. */
 function Connection({ state, onRetry }: { readonly state: StreamState; readonly onRetry: () => void }): JSX.Element {
   const isLost = state.kind === 'lost';
-  const now = useNow(1_000, isLost);
+  // Drawn anew each second; the wait is by the browser's own clock.
+  useNow(1_000, isLost);
   if (isLost) {
-    const seconds = Math.max(0, Math.ceil((state.retryAt - now) / 1_000));
+    const seconds = Math.max(0, Math.ceil((state.retryAt - Date.now()) / 1_000));
     return (
       <button type="button" class="connection connection-lost" onClick={onRetry} title="Try again now">
         <span class="dot" aria-hidden="true" />

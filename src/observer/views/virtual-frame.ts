@@ -1,5 +1,6 @@
 /** The part of a scrolling frame that a long list draws. */
 import { type MutableRef, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { serverNow } from '../client/server-clock.ts';
 
 /** Where a frame is scrolled to, and how high it is; pixels. */
 export interface FramePosition {
@@ -47,13 +48,13 @@ export function useMedia(query: string): boolean {
   return holds;
 }
 
-/** The time, told again every `intervalMs` while `isMoving`. Epoch ms. */
+/** The time by the server's clock, told again every `intervalMs` while `isMoving`. Epoch ms. */
 export function useNow(intervalMs: number, isMoving: boolean): number {
-  const [now, setNow] = useState(() => Date.now());
+  const [now, setNow] = useState(() => serverNow());
   useLayoutEffect(() => {
-    setNow(Date.now());
+    setNow(serverNow());
     if (!isMoving) return undefined;
-    const timer = setInterval(() => setNow(Date.now()), intervalMs);
+    const timer = setInterval(() => setNow(serverNow()), intervalMs);
     return () => clearInterval(timer);
   }, [intervalMs, isMoving]);
   return now;

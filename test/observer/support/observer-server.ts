@@ -19,8 +19,10 @@ export interface ObserverServer {
   breakStreams(): void;
   /** True: every request is answered with 503. */
   isDown: boolean;
-  /** Requests so far, `METHOD path`. */
+  /** Requests so far: `METHOD path`, and ` after N` where a stream goes on behind its event N. */
   readonly requests: readonly string[];
+  /** Event streams that are open. */
+  readonly streams: number;
   close(): Promise<void>;
 }
 
@@ -37,8 +39,10 @@ const TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
 };
-const POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'";
+const POLICY = [
+  ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'"],
+  ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+].join('; ');
 
 /** Serves `pages` (a built page) and the interface on a free port of the loopback. */
 export async function observerServer(
@@ -61,7 +65,8 @@ export async function observerServer(
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const url = new URL(request.url ?? '/', 'http://localhost');
     const method = request.method ?? 'GET';
-    requests.push(`${method} ${url.pathname}`);
+    const lastId = request.headers['last-event-id'];
+    requests.push(`${method} ${url.pathname}${lastId === undefined ? '' : ` after ${String(lastId)}`}`);
     if (url.pathname.startsWith('/observer/')) return await sendPage(options.pages, url.pathname, response);
     if (state.isDown) return problem(response, 503, 'internal', 'the server is being restarted');
     if (options.token !== undefined && request.headers.authorization !== `Bearer ${options.token}`) {
@@ -163,6 +168,9 @@ export async function observerServer(
     url: `http://127.0.0.1:${port}/observer/`,
     requests,
     breakStreams,
+    get streams() {
+      return streams.size;
+    },
     get isDown() {
       return state.isDown;
     },
