@@ -200,7 +200,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.keyboard.press('Escape');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await page.keyboard.press('Escape');
-    await page.getByText('Choose a session').waitFor();
+    await page.getByRole('heading', { name: 'All sessions' }).waitFor();
     await page.keyboard.press('/');
     await page.keyboard.type('two');
     await row(page, 'one').waitFor({ state: 'detached' });

@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { OVERVIEW_MAX, overviewOf } from '../../src/observer/model/overview.ts';
 import { type SessionNode, SessionTree } from '../../src/observer/model/session-tree.ts';
 import { arrange, type TreeView } from '../../src/observer/model/tree-rows.ts';
 import type { ListedSession, ObservedEvent } from '../../src/observer/wire.ts';
@@ -160,4 +161,18 @@ describe('the rows', () => {
       ],
     ]);
   });
+});
+
+test('the overview names those that ask, those that stopped, and the deepest mailboxes, a few of each', () => {
+  const tree = new SessionTree();
+  for (let index = 1; index <= 20; index += 1) tree.put(listed(`m-${index}`, { mailbox: index }));
+  for (const id of ['early', 'late', 'broken', 'held']) tree.put(listed(id));
+  tree.apply({ type: 'approval.required', session: 'late', at: 300, toolUseId: 't', toolName: 'bash', input: {} });
+  tree.apply({ type: 'approval.required', session: 'early', at: 200, toolUseId: 't', toolName: 'bash', input: {} });
+  tree.apply({ type: 'session.state', session: 'held', at: 200, seq: 1, state: 'idle', phase: 'paused' });
+  tree.setTrouble('broken', 'no such model');
+  const { asking, stopped, waiting } = overviewOf(tree.nodes());
+  expect(asking.first.map(({ id }) => id)).toEqual(['early', 'late']);
+  expect(stopped.first.map(({ id }) => id)).toEqual(['held', 'broken']);
+  expect([waiting.count, waiting.first.length, waiting.first[0]?.id]).toEqual([20, OVERVIEW_MAX, 'm-20']);
 });

@@ -113,6 +113,11 @@ export class SessionTree {
     return { all: this.#nodes.size, ...this.#counts };
   }
 
+  /** All sessions, in the order they were heard of. */
+  nodes(): Iterable<SessionNode> {
+    return this.#nodes.values();
+  }
+
   /** The session of an id. */
   get(id: string): SessionNode | undefined {
     return this.#nodes.get(id);

@@ -14,6 +14,8 @@ export class RowDetails {
   readonly #api: Api;
   readonly #onDetail: (detail: SessionDetail) => void;
   readonly #asked: Set<string> = new Set();
+  /** What is wanted, by who wants it: the tree's rows, the overview's. */
+  readonly #views: Map<string, readonly string[]> = new Map();
   #wanted: readonly string[] = [];
   #running = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -23,9 +25,10 @@ export class RowDetails {
     this.#onDetail = onDetail;
   }
 
-  /** These rows are in view now, and lack something. */
-  want(ids: readonly string[]): void {
-    this.#wanted = ids.slice(0, DETAIL_ROWS_MAX).filter((id) => !this.#asked.has(id));
+  /** These rows are in this view now, and lack something. */
+  want(view: 'tree' | 'overview', ids: readonly string[]): void {
+    this.#views.set(view, ids.slice(0, DETAIL_ROWS_MAX));
+    this.#wanted = [...this.#views.values()].flat().filter((id) => !this.#asked.has(id));
     clearTimeout(this.#timer);
     if (this.#wanted.length > 0) this.#timer = setTimeout(() => this.#ask(), DETAIL_REST_MS);
   }

@@ -7,6 +7,7 @@ import type { Preferences } from '../state/preferences.ts';
 import { type Route, SESSION_VIEWS } from '../state/route.ts';
 import { HeadLine } from './head-line.tsx';
 import { HelpDialog } from './help-dialog.tsx';
+import { OverviewPane } from './overview-pane.tsx';
 import { SessionPane } from './session-pane.tsx';
 import { TokenDialog } from './token-dialog.tsx';
 import { TreePane } from './tree-pane.tsx';
@@ -23,6 +24,8 @@ export function Page(props: {
   const chosen = observer.chosen.value;
   const degraded = observer.degraded.value;
   const notice = observer.notice.value;
+
+  const choose = (id: string): void => route.go({ session: id, view: route.place.value.view });
 
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent): void => {
@@ -46,10 +49,10 @@ export function Page(props: {
         </p>
       )}
       <div class="panes">
-        <TreePane observer={observer} onChoose={(id) => route.go({ session: id, view: route.place.value.view })} />
+        <TreePane observer={observer} onChoose={choose} />
         <main class="session-pane" aria-label="Session">
           {chosen === undefined ? (
-            <NothingChosen />
+            <NothingChosen observer={observer} onChoose={choose} />
           ) : (
             <SessionPane key={chosen.id} observer={observer} chosen={chosen} route={route} preferences={preferences} />
           )}
@@ -69,14 +72,14 @@ export function Page(props: {
   );
 }
 
-function NothingChosen(): JSX.Element {
+function NothingChosen(props: { readonly observer: Observer; readonly onChoose: (id: string) => void }): JSX.Element {
+  // Read so that it is looked at again with each change.
+  const version = props.observer.version.value;
+  if (version > 0 && props.observer.tree.size > 0) return <OverviewPane {...props} />;
   return (
     <div class="empty empty-pane">
-      <p class="empty-title">Choose a session</p>
-      <p>Its conversation, its time line and the request it sends appear here.</p>
-      <p class="small">
-        <kbd>↑</kbd> <kbd>↓</kbd> <kbd>Enter</kbd> in the tree · <kbd>/</kbd> filters · <kbd>?</kbd> lists all keys
-      </p>
+      <p class="empty-title">Nothing is chosen</p>
+      <p>A session's conversation, its time line and the request it sends appear here.</p>
     </div>
   );
 }

@@ -128,7 +128,7 @@ function Rows({
   const lacking = inView.filter((row) => row.node.tokens === undefined).map((row) => row.node.id);
   const lackingKey = lacking.join(' ');
   useEffect(() => {
-    observer.details.want(lackingKey === '' ? [] : lackingKey.split(' '));
+    observer.details.want('tree', lackingKey === '' ? [] : lackingKey.split(' '));
   }, [observer, lackingKey]);
 
   // A session that was chosen elsewhere, by an address or in the time line, is brought into view, once.
