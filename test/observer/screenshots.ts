@@ -14,7 +14,7 @@ import { observerServer } from './support/observer-server.ts';
 
 const directory = process.argv[2] ?? 'observer-screenshots';
 const only = process.argv[3]?.split(',');
-const SIZES = { wide: { width: 1280, height: 800 }, narrow: { width: 390, height: 844 } };
+const SIZES = { wide: { width: 1280, height: 720 }, narrow: { width: 390, height: 844 } };
 const FILES = ['apply', 'decide', 'mailbox', 'promotion', 'eviction', 'records', 'turn', 'healing', 'answer', 'state'];
 
 const after = (ms: number): Promise<void> =>
