@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, type Runtime, tool } from '../../src/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
-import { eventually, gatedModel, runtimeKit } from '../support/runtime-kit.ts';
+import { deferred, eventually, gatedModel, runtimeKit } from '../support/runtime-kit.ts';
 import { buildPage, findChromium, launch } from './support/browser.ts';
 import { type ObserverServer, observerServer } from './support/observer-server.ts';
 
@@ -177,7 +177,11 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('ArrowRight');
     await page.keyboard.press('ArrowRight');
-    await page.locator('[role=treeitem]:focus', { hasText: 'helper' }).waitFor();
+    const helper = page.locator('[role=treeitem]:focus', { hasText: 'helper' });
+    await helper.waitFor();
+    const roles = ['aria-level', 'aria-posinset', 'aria-setsize', 'aria-expanded'];
+    expect(await Promise.all(roles.map((name) => helper.getAttribute(name)))).toEqual(['2', '1', '1', null]);
+    expect(await row(page, 'two').getAttribute('aria-expanded')).toBe('true');
     expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).toBe('solid');
     await page.keyboard.press('ArrowLeft');
     await page.keyboard.press('ArrowUp');
@@ -228,6 +232,27 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.goBack();
     await row(page, 'one').waitFor();
     expect(await isWide(page)).toBe(true);
+  });
+
+  test('while the sessions are read it says so, and nothing moves where motion is not wanted', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    await runtime.session('one').ask('Hello');
+    const { url } = await serve(runtime);
+    const page = await visit('about:blank');
+    await page.emulateMedia({ reducedMotion: 'reduce' });
+    const isToGoOn = deferred();
+    await page.route(/\/sessions\?/u, async (route) => {
+      await isToGoOn.promise;
+      await route.continue();
+    });
+    await page.goto(url);
+    await foot(page).getByText('Reading sessions…').waitFor();
+    const animation = "getComputedStyle(document.querySelector('.ghost')).animationName";
+    expect(await page.evaluate(animation)).toBe('none');
+    await page.emulateMedia({ reducedMotion: 'no-preference' });
+    expect(await page.evaluate(animation)).toBe('breathe');
+    isToGoOn.resolve();
+    await row(page, 'one').waitFor();
   });
 
   test('without the token it asks for one, takes no wrong one, and goes on with the right one', async () => {

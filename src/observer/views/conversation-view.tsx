@@ -41,7 +41,8 @@ export function ConversationView(props: {
     isFollowing.current = true;
     frame.current?.scrollTo({ top: frame.current.scrollHeight });
   };
-  const rows = rowsOf(conversation.messages, mode, evictedBelow);
+  const drawn = useRef<DrawnMessages>(new WeakMap());
+  const rows = rowsOf(conversation.messages, mode, evictedBelow, drawn.current);
   const waiting = conversation.pending().flatMap((entry) => {
     const view = viewPending(entry, mode, clockText);
     return view === undefined ? [] : [{ entry, view }];
@@ -62,15 +63,7 @@ export function ConversationView(props: {
         {conversation.hasEarlier ? <Earlier observer={observer} chosen={chosen} /> : null}
         {isEmpty ? <NothingSaid mode={mode} count={conversation.messages.length} /> : null}
         <ol class={`talk talk-${mode}`} data-version={version}>
-          {rows.map((row) =>
-            row.kind === 'border' ? (
-              <li key="border" class="talk-border">
-                above: no more shown to the model
-              </li>
-            ) : (
-              <TalkItem key={row.message.seq} view={row.view} isEvicted={row.message.seq < evictedBelow} />
-            ),
-          )}
+          {rows}
           {streamed.thinking !== '' && mode !== 'basic' ? (
             <TalkItem
               key="thinking"
@@ -115,23 +108,45 @@ const STREAMED: MessageView = {
   isPending: false,
 };
 
-type Row =
-  | { readonly kind: 'message'; readonly message: Message; readonly view: MessageView }
-  | { readonly kind: 'border' };
+/** Messages as they were drawn: one that has not changed is not even compared again while an answer streams below it. */
+type DrawnMessages = WeakMap<
+  Message,
+  { readonly mode: ViewMode; readonly isEvicted: boolean; readonly item: JSX.Element | undefined }
+>;
 
-function rowsOf(messages: readonly Message[], mode: ViewMode, evictedBelow: number): readonly Row[] {
-  const rows: Row[] = [];
+function rowsOf(
+  messages: readonly Message[],
+  mode: ViewMode,
+  evictedBelow: number,
+  drawn: DrawnMessages,
+): readonly JSX.Element[] {
+  const rows: JSX.Element[] = [];
   let isBordered = evictedBelow === 0 || mode === 'basic';
   for (const message of messages) {
-    const view = viewMessage(message, mode, clockText);
-    if (view === undefined) continue;
-    if (!isBordered && message.seq >= evictedBelow) {
+    const isEvicted = message.seq < evictedBelow;
+    const before = drawn.get(message);
+    const isSame = before?.mode === mode && before.isEvicted === isEvicted;
+    const item = isSame ? before.item : itemOf(message, mode, isEvicted);
+    if (!isSame) drawn.set(message, { mode, isEvicted, item });
+    if (item === undefined) continue;
+    if (!isBordered && !isEvicted) {
       isBordered = true;
-      if (rows.length > 0) rows.push({ kind: 'border' });
+      if (rows.length > 0) rows.push(BORDER);
     }
-    rows.push({ kind: 'message', message, view });
+    rows.push(item);
   }
   return rows;
+}
+
+const BORDER: JSX.Element = (
+  <li key="border" class="talk-border">
+    above: no more shown to the model
+  </li>
+);
+
+function itemOf(message: Message, mode: ViewMode, isEvicted: boolean): JSX.Element | undefined {
+  const view = viewMessage(message, mode, clockText);
+  return view === undefined ? undefined : <TalkItem key={message.seq} view={view} isEvicted={isEvicted} />;
 }
 
 function TalkItem(props: {
