@@ -165,10 +165,10 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.locator('[role=treeitem]:focus', { hasText: 's-0' }).waitFor();
   });
 
-  test('the keys lead everywhere, and the focus is seen', async () => {
+  test('the keys reach everything, and the focus is seen', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
-    await runtime.session('two').spawn({ task: 'Help', name: 'helper', replies: 'handle' });
+    await runtime.session('two').spawn({ task: 'Help', name: 'scout', replies: 'handle' });
     await runtime.drain();
     const page = await visit((await serve(runtime)).url);
     await row(page, 'two').waitFor();
@@ -177,10 +177,10 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('ArrowRight');
     await page.keyboard.press('ArrowRight');
-    const helper = page.locator('[role=treeitem]:focus', { hasText: 'helper' });
-    await helper.waitFor();
+    const scout = page.locator('[role=treeitem]:focus', { hasText: 'scout' });
+    await scout.waitFor();
     const roles = ['aria-level', 'aria-posinset', 'aria-setsize', 'aria-expanded'];
-    expect(await Promise.all(roles.map((name) => helper.getAttribute(name)))).toEqual(['2', '1', '1', null]);
+    expect(await Promise.all(roles.map((name) => scout.getAttribute(name)))).toEqual(['2', '1', '1', null]);
     expect(await row(page, 'two').getAttribute('aria-expanded')).toBe('true');
     expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).toBe('solid');
     await page.keyboard.press('ArrowLeft');

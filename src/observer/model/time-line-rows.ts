@@ -1,6 +1,7 @@
 /** The rows a time line shows: its turns with what happened in them, over the stretch of time that was chosen. Pure. */
 import { WAITING_ROWS_MAX } from '../bounds.ts';
-import type { Span, TimeLine, Turn, WaitingEntry } from './time-line.ts';
+import type { Span } from './stretches.ts';
+import type { TimeLine, Turn, WaitingEntry } from './time-line.ts';
 import type { Interval } from './time-scale.ts';
 
 /** How much of it: the last turn, the last ten, all that is in memory. */

@@ -16,7 +16,7 @@ export interface Place {
 /** The address as a signal. */
 export interface Route {
   readonly place: Signal<Place>;
-  /** Goes there; the browser's way back leads to where one was. */
+  /** Goes there; the browser's way back is where one was. */
   go(place: Place): void;
 }
 
