@@ -72,7 +72,7 @@ test('L4: a half-step waits from the message on, its tools from the answer on, t
     'half-step 2 wait 400-420, work 420-500 done',
   ]);
   expect(line.turns).toEqual([{ number: 1, from: 150, to: 500, outcome: 'done', reason: 'end_turn', tokens: 15 }]);
-  expect([line.isMoving, line.waiting()]).toEqual([false, []]);
+  expect([line.isMoving, line.waiting(), line.newestAt]).toEqual([false, [], 500]);
 });
 
 test('L4: between attempts a half-step waits, and a failure is seen on it', () => {

@@ -70,6 +70,7 @@ export class TimeLine {
   #seen = 0;
   #liveAfter = Number.POSITIVE_INFINITY;
   #version = 0;
+  #newestAt = 0;
   /** Usage of the answer under way. */
   #answerTokens = '';
 
@@ -98,6 +99,11 @@ export class TimeLine {
   /** The number of the newest durable event folded. */
   get seen(): number {
     return this.#seen;
+  }
+
+  /** The time of the newest event, epoch ms: what is drawn must not end before it. */
+  get newestAt(): number {
+    return this.#newestAt;
   }
 
   /** True while something goes on: the drawing then has to move. */
@@ -141,6 +147,7 @@ export class TimeLine {
     }
     this.#version += 1;
     const { at } = event;
+    this.#newestAt = Math.max(this.#newestAt, at);
     switch (event.type) {
       case 'pending.created':
         if (this.#waiting.size < PENDING_MAX) this.#waiting.set(event.pending.id, event.pending);

@@ -28,7 +28,7 @@ export function TimeLineView(props: {
   const { timeLine } = chosen;
   const [range, setRange] = useState<TimeRange>('ten');
   const isCalm = useMedia('(prefers-reduced-motion: reduce)');
-  const now = useNow(isCalm ? CALM_MS : MOVE_MS, timeLine.isMoving);
+  const now = Math.max(timeLine.newestAt, useNow(isCalm ? CALM_MS : MOVE_MS, timeLine.isMoving));
   const shown = useMemo(() => timeRows(timeLine, range, now), [timeLine, timeLine.version, version, range, now]);
   const isNarrow = useMedia(NARROW);
   const scale = useMemo(() => timeScale(shown.intervals, clockText, isNarrow ? 0.34 : 0.1), [shown, isNarrow]);
