@@ -3,8 +3,8 @@
  * violation as `file:line: what is wrong`, and exits 1 when there is one.
  *
  * The rules: a file imports its own folder and folders of a lower rank; some packages belong to one folder; the pure
- * folders touch nothing outside the house; nothing but the tests and the command line uses `src/testing`; no file imports
- * itself by way of others.
+ * folders touch nothing outside the house; what runs in a browser takes types of the house and nothing else of it; nothing
+ * but the tests and the command line uses `src/testing`; no file imports itself by way of others.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { builtinModules } from 'node:module';
@@ -34,6 +34,10 @@ const ranks = new Map([
 /** Outside the order: imports what it likes below the doors; only tests and the command line import it. */
 const testing = 'src/testing';
 const doors = new Set(['src/server', 'src/otel', 'src/adapters', 'src/cli']);
+/** Runs in a browser: nobody imports it, and of the house it may know these words, as types. */
+const browser = 'src/observer';
+const browserWords = new Set(['src/base', 'src/events']);
+const browserPackages = new Set(['preact', '@preact/signals']);
 
 /** Imports between folders of one rank. The events are the words in which a session's derivation tells what happened. */
 const sameRankAllowed = [
@@ -76,7 +80,7 @@ function typeScriptFiles(folder) {
   if (statSync(join(root, folder), { throwIfNoEntry: false }) === undefined) return [];
   return readdirSync(join(root, folder), { recursive: true })
     .map((name) => `${folder}/${String(name).split(sep).join('/')}`)
-    .filter((name) => name.endsWith('.ts'))
+    .filter((name) => /\.tsx?$/u.test(name))
     .sort();
 }
 
@@ -84,7 +88,7 @@ function checkFile(file) {
   const edges = [];
   graph.set(file, edges);
   const from = folderOf(file);
-  if (from !== testing && !ranks.has(from))
+  if (from !== testing && from !== browser && !ranks.has(from))
     violations.push(`${file}:1: ${from} has no rank; give it one in check-ranks`);
   for (const found of importsOf(readFileSync(join(root, file), 'utf8'))) {
     const where = `${file}:${found.line}`;
@@ -115,6 +119,9 @@ function packageOf(specifier) {
 }
 
 function checkPackage(where, file, from, name) {
+  if (from === browser && !browserPackages.has(name)) {
+    violations.push(`${where}: ${browser} runs in a browser and may not import ${name}`);
+  }
   const owner = packageOwners.get(name);
   if (owner !== undefined && !file.startsWith(owner)) {
     violations.push(`${where}: only ${owner}* imports ${name}`);
@@ -126,6 +133,11 @@ function checkPackage(where, file, from, name) {
 
 function checkFolder(where, from, to, typeOnly) {
   if (from === to) return;
+  if (from === browser) {
+    if (browserWords.has(to) && typeOnly) return;
+    violations.push(`${where}: ${browser} may import types of ${[...browserWords].join(' and ')}, nothing else`);
+    return;
+  }
   // `troupe sim` is the simulator's own door.
   if (to === testing) {
     if (from === 'src/cli') return;

@@ -14,7 +14,15 @@ const lockFile = join(root, 'package-lock.json');
 const installStamp = join(root, 'node_modules', '.troupe-lock');
 const buildStamp = join(root, 'dist', '.sources');
 /** What the emitted code depends on. */
-const buildInputs = ['src', 'actors', 'package-lock.json', 'package.json', 'tsconfig.json', 'tsconfig.build.json'];
+const buildInputs = [
+  'src',
+  'actors',
+  'package-lock.json',
+  'package.json',
+  'tsconfig.json',
+  'tsconfig.build.json',
+  'scripts/build-observer.mjs',
+];
 
 install();
 build();
@@ -45,6 +53,7 @@ function build() {
   rmSync(join(root, 'dist'), { recursive: true, force: true });
   const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
   run('tsc', process.execPath, [compiler, '-p', join(root, 'tsconfig.build.json')]);
+  run('observer page', process.execPath, [join(root, 'scripts', 'build-observer.mjs')]);
   mkdirSync(join(root, 'dist'), { recursive: true });
   writeFileSync(buildStamp, sources);
 }

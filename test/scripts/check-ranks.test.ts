@@ -49,6 +49,8 @@ test('a tree of allowed imports passes', () => {
       'src/server/serve.ts': "export * from '../index.ts';\n",
       'src/index.ts': "export * from './runtime/open.ts';\n",
       'src/cli/main.ts': "import '../server/serve.ts';\n",
+      'src/observer/main.tsx':
+        "import { render } from 'preact';\nimport type { E } from '../events/event.ts';\nrender(0 as unknown as E);\n",
       'src/testing/simulate.ts': "import '../runtime/open.ts';\nimport '../index.ts';\n",
     }),
   ).toEqual([]);
@@ -169,6 +171,30 @@ test.each([
     'src/context is pure and may not import pino',
   ],
   ['a folder without a rank', 'src/other/a.ts', '', 'src/other has no rank'],
+  [
+    'a value of the house in the browser',
+    'src/observer/a.tsx',
+    "\nimport { a } from '../base/b.ts';",
+    'src/observer may import types of src/base and src/events, nothing else',
+  ],
+  [
+    'a type of the runtime in the browser',
+    'src/observer/a.ts',
+    "\nimport type { A } from '../runtime/b.ts';",
+    'src/observer may import types of src/base and src/events, nothing else',
+  ],
+  [
+    'a builtin in the browser',
+    'src/observer/a.ts',
+    "\nimport { join } from 'node:path';",
+    'src/observer runs in a browser and may not import node:path',
+  ],
+  [
+    'the browser from the server',
+    'src/server/a.ts',
+    "\nimport '../observer/b.ts';",
+    'imports src/observer, which is not part of the library',
+  ],
 ])('refused: %s', (_name, file, text, message) => {
   const found = violations({ [file]: text });
   expect(found).toHaveLength(1);

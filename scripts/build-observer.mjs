@@ -1,0 +1,31 @@
+/**
+ * Bundles the observer page of `src/observer` into `dist/observer`, or into the directory given: one page, one script, one
+ * style sheet, one drawing, all addressed relative to the page, so that it can be served under any path. Prints nothing when
+ * all is well; exits 1 with the bundler's words when it is not. Types are checked by `tsc -p src/observer`.
+ */
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'vite';
+
+const project = join(dirname(fileURLToPath(import.meta.url)), '..');
+const target = resolve(process.argv[2] ?? join(project, 'dist', 'observer'));
+
+await build({
+  configFile: false,
+  envDir: false,
+  publicDir: false,
+  root: join(project, 'src', 'observer'),
+  base: './',
+  logLevel: 'error',
+  oxc: { jsx: { runtime: 'automatic', importSource: 'preact', development: false } },
+  build: {
+    outDir: target,
+    emptyOutDir: true,
+    target: 'es2022',
+    // A page with a strict content policy may hold nothing inline.
+    assetsInlineLimit: 0,
+    modulePreload: false,
+    reportCompressedSize: false,
+    sourcemap: false,
+  },
+});

@@ -1,0 +1,150 @@
+/** Requests to the server the page came from. Every answer is checked by `wire.ts` before anybody sees it. */
+import type { Message, Pending } from '../../base/messages.ts';
+import { LIST_PAGE_SESSIONS, MESSAGES_PAGE, REQUEST_TIMEOUT_MS } from '../bounds.ts';
+import {
+  type ListedSession,
+  type RequestReport,
+  readDetail,
+  readExplanation,
+  readMessages,
+  readMetrics,
+  readPendingList,
+  readProblem,
+  readRequest,
+  readSessions,
+  readViewport,
+  recordOf,
+  type SessionDetail,
+  type WireRecord,
+} from '../wire.ts';
+import { noteServerDate } from './server-clock.ts';
+
+/** A request that was refused, or met no server. `status` 0: no answer came. */
+export class ApiError extends Error {
+  override readonly name: string = 'ApiError';
+  readonly status: number;
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** How a message is delivered to a busy session. */
+export type Delivery = 'ride' | 'steer' | 'turn' | 'interrupt' | 'merge' | 'latest' | 'reject';
+
+/** What the page asks for and does. Every method rejects with `ApiError` or `WireError`, or as the signal says. */
+export interface Api {
+  info(): Promise<WireRecord>;
+  metrics(): Promise<{ readonly counters: Readonly<Record<string, number>>; readonly degraded?: string }>;
+  sessions(after: string | undefined): Promise<{ readonly sessions: readonly ListedSession[]; readonly next?: string }>;
+  session(id: string): Promise<SessionDetail>;
+  messages(
+    id: string,
+    after: number,
+    limit?: number,
+  ): Promise<{ readonly messages: readonly Message[]; readonly isLast: boolean }>;
+  viewport(id: string): Promise<readonly Message[]>;
+  pending(id: string): Promise<readonly Pending[]>;
+  request(id: string): Promise<RequestReport>;
+  explain(id: string): Promise<{ readonly reason: string; readonly detail: string }>;
+  send(id: string, content: string, deliver: Delivery): Promise<void>;
+  /** `interrupt`, `pause`, `resume`. */
+  command(id: string, command: 'interrupt' | 'pause' | 'resume'): Promise<void>;
+  recall(id: string, pendingId: number): Promise<void>;
+  approve(id: string, callId: string, allow: boolean, reason: string | undefined): Promise<void>;
+  remove(id: string): Promise<void>;
+  /** The address and headers of an event stream. */
+  stream(path: string): { readonly url: URL; readonly headers: Readonly<Record<string, string>> };
+}
+
+/** An API at `base`; `token` is asked for at each request. */
+export function createApi(base: URL, token: () => string | undefined): Api {
+  const headers = (): Record<string, string> => {
+    const value = token();
+    return value === undefined ? {} : { authorization: `Bearer ${value}` };
+  };
+  const call = async (method: string, path: string, body?: unknown): Promise<unknown> => {
+    const init: RequestInit = {
+      method,
+      headers: body === undefined ? headers() : { ...headers(), 'content-type': 'application/json' },
+      signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    };
+    let response: Response;
+    try {
+      response = await fetch(new URL(path, base), init);
+    } catch (error) {
+      throw unreachable(error);
+    }
+    noteServerDate(response.headers.get('date'));
+    return await answerOf(response);
+  };
+  const of = (id: string, rest = ''): string => `sessions/${encodeURIComponent(id)}${rest}`;
+  return {
+    info: async () => recordOf(await call('GET', 'info'), 'the information'),
+    metrics: async () => readMetrics(await call('GET', 'metrics.json')),
+    sessions: async (after) => {
+      const query = new URLSearchParams({ limit: String(LIST_PAGE_SESSIONS) });
+      if (after !== undefined) query.set('after', after);
+      return readSessions(await call('GET', `sessions?${query}`));
+    },
+    session: async (id) => readDetail(await call('GET', of(id))),
+    messages: async (id, after, limit = MESSAGES_PAGE) =>
+      readMessages(await call('GET', of(id, `/messages?after=${after}&limit=${limit}`))),
+    viewport: async (id) => readViewport(await call('GET', of(id, '/viewport'))),
+    pending: async (id) => readPendingList(await call('GET', of(id, '/pending'))),
+    request: async (id) => readRequest(await call('GET', of(id, '/request'))),
+    explain: async (id) => readExplanation(await call('GET', of(id, '/explain'))),
+    send: async (id, content, deliver) => {
+      await call('POST', of(id, '/messages'), { content, deliver });
+    },
+    command: async (id, command) => {
+      await call('POST', of(id, `/${command}`), {});
+    },
+    recall: async (id, pendingId) => {
+      await call('POST', of(id, '/recall'), { pendingId });
+    },
+    approve: async (id, callId, allow, reason) => {
+      await call('POST', of(id, '/approve'), { callId, allow, ...(reason === undefined ? {} : { reason }) });
+    },
+    remove: async (id) => {
+      await call('DELETE', of(id));
+    },
+    stream: (path) => ({ url: new URL(path, base), headers: headers() }),
+  };
+}
+
+/** The error of a refused response. */
+export async function refusal(response: Response): Promise<ApiError> {
+  const { code, detail } = readProblem(await jsonOf(response));
+  return new ApiError(
+    response.status,
+    code ?? `http_${response.status}`,
+    detail ?? `the server answered ${response.status}`,
+  );
+}
+
+/** The error of a request that met no server. */
+export function unreachable(cause: unknown): ApiError {
+  const isLate = cause instanceof DOMException && cause.name === 'TimeoutError';
+  const text = isLate ? 'the server did not answer in time' : 'the server cannot be reached';
+  return new ApiError(0, isLate ? 'timeout' : 'unreachable', text, { cause });
+}
+
+async function answerOf(response: Response): Promise<unknown> {
+  if (!response.ok) throw await refusal(response);
+  return response.status === 204 ? undefined : await jsonOf(response);
+}
+
+/** The body as JSON; undefined when it is none: who reads it says what is missing. */
+async function jsonOf(response: Response): Promise<unknown> {
+  const text = await response.text();
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,180 @@
+/**
+ * A stream of events that comes back: read with `fetch`, so that the token stands in a header and a refusal can be told from a
+ * lost connection, which `EventSource` cannot.
+ *
+ * Owns: one connection at a time, the id of the last event. Does not own: what the events mean.
+ *  S1  Each attempt after a loss names the last id, so that the server goes on behind it.
+ *  S2  A stream that says nothing for `STREAM_SILENCE_MS` counts as lost: servers ping.
+ *  S3  A page that is hidden lets its connection go, and comes back when it is seen.
+ *  S4  A refusal (4xx) ends it; a lost connection, a server's error (5xx) and one that has too much to do (408, 429) do not.
+ */
+import { HIDDEN_STREAM_MS, RECONNECT_MS, RECONNECT_MS_MAX, STREAM_SILENCE_MS } from '../bounds.ts';
+import { ApiError, refusal, unreachable } from './api.ts';
+import { type StreamEvent, StreamParser } from './stream-parser.ts';
+
+/** How a stream is. `retryAt`: epoch ms. */
+export type StreamState =
+  | { readonly kind: 'connecting' }
+  | { readonly kind: 'live' }
+  | { readonly kind: 'lost'; readonly retryAt: number }
+  | { readonly kind: 'refused'; readonly error: ApiError }
+  | { readonly kind: 'closed' };
+
+/** What a stream needs. */
+export interface StreamOptions {
+  /** Asked at each attempt; a token may have come in between. */
+  readonly address: () => { readonly url: URL; readonly headers: Readonly<Record<string, string>> };
+  /** Must not throw. */
+  readonly onEvent: (event: StreamEvent) => void;
+  /** Must not throw. `isBack`: live again after a loss. */
+  readonly onState: (state: StreamState, isBack: boolean) => void;
+}
+
+/** An open stream. */
+export interface EventStream {
+  /** Ends it; nothing is told after `closed`. */
+  close(): void;
+  /** Tries again now, when it waits to. */
+  retry(): void;
+}
+
+/** Opens a stream. Never throws: whatever happens is told to `onState`. */
+export function openStream(options: StreamOptions): EventStream {
+  const ending = new AbortController();
+  let lastId = '';
+  let wake: (() => void) | undefined;
+  let wasLive = false;
+  const tell = (state: StreamState): void => {
+    if (ending.signal.aborted && state.kind !== 'closed') return;
+    options.onState(state, state.kind === 'live' && wasLive);
+    if (state.kind === 'live') wasLive = true;
+  };
+  const attempt = async (): Promise<void> => {
+    const { url, headers } = options.address();
+    const silence = watchSilence(ending.signal);
+    const leave = whenHidden(silence.end);
+    try {
+      const response = await fetch(url, {
+        headers: { accept: 'text/event-stream', ...headers, ...(lastId === '' ? {} : { 'last-event-id': lastId }) },
+        cache: 'no-store',
+        signal: silence.signal,
+      });
+      if (!response.ok || response.body === null) throw await refusal(response);
+      tell({ kind: 'live' });
+      const parser = new StreamParser((event) => {
+        if (event.id !== '') lastId = event.id;
+        if (!ending.signal.aborted) options.onEvent(event);
+      });
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+        silence.heard();
+        parser.push(piece.value);
+      }
+    } finally {
+      leave();
+      silence.stop();
+    }
+  };
+  const run = async (): Promise<void> => {
+    let waitMs = RECONNECT_MS;
+    tell({ kind: 'connecting' });
+    while (!ending.signal.aborted) {
+      await seen(ending.signal);
+      if (ending.signal.aborted) return;
+      const startedAt = Date.now();
+      try {
+        await attempt();
+      } catch (thrown) {
+        const error = thrown instanceof ApiError ? thrown : unreachable(thrown);
+        if (isRefusal(error.status)) {
+          tell({ kind: 'refused', error });
+          return;
+        }
+      }
+      if (ending.signal.aborted) return;
+      // One that held for a while was a good one: the next loss is a first one.
+      if (Date.now() - startedAt > RECONNECT_MS_MAX) waitMs = RECONNECT_MS;
+      tell({ kind: 'lost', retryAt: Date.now() + waitMs });
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, waitMs);
+        wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      waitMs = Math.min(RECONNECT_MS_MAX, waitMs * 2);
+    }
+  };
+  run().catch((error: unknown) =>
+    tell({ kind: 'refused', error: new ApiError(0, 'internal', String(error), { cause: error }) }),
+  );
+  return {
+    close() {
+      ending.abort();
+      wake?.();
+      tell({ kind: 'closed' });
+    },
+    retry: () => wake?.(),
+  };
+}
+
+/** Calls `end` once the page has been hidden for a while; the function it gives stops that. */
+function whenHidden(end: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const onChange = (): void => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(end, HIDDEN_STREAM_MS);
+  };
+  document.addEventListener('visibilitychange', onChange);
+  onChange();
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener('visibilitychange', onChange);
+  };
+}
+
+/** Resolves when the page is seen, or at the end. */
+function seen(ending: AbortSignal): Promise<void> {
+  if (!document.hidden || ending.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const onChange = (): void => {
+      if (document.hidden && !ending.aborted) return;
+      document.removeEventListener('visibilitychange', onChange);
+      ending.removeEventListener('abort', onChange);
+      resolve();
+    };
+    document.addEventListener('visibilitychange', onChange);
+    ending.addEventListener('abort', onChange);
+  });
+}
+
+function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && status !== 408 && status !== 429;
+}
+
+/** A signal that fires at the end, or after a silence. */
+function watchSilence(ending: AbortSignal): {
+  readonly signal: AbortSignal;
+  readonly end: () => void;
+  heard(): void;
+  stop(): void;
+} {
+  const controller = new AbortController();
+  const onEnd = (): void => controller.abort();
+  let timer = setTimeout(onEnd, STREAM_SILENCE_MS);
+  ending.addEventListener('abort', onEnd, { once: true });
+  if (ending.aborted) controller.abort();
+  return {
+    signal: controller.signal,
+    end: onEnd,
+    heard() {
+      clearTimeout(timer);
+      timer = setTimeout(onEnd, STREAM_SILENCE_MS);
+    },
+    stop() {
+      clearTimeout(timer);
+      ending.removeEventListener('abort', onEnd);
+      controller.abort();
+    },
+  };
+}

@@ -1,0 +1,16 @@
+/** When the next frame is drawn. */
+import { HIDDEN_FLUSH_MS } from '../bounds.ts';
+
+/** Calls back once: before the next frame, or a little later where none is drawn, as in a tab that is hidden. */
+export function nextFrame(run: () => void): void {
+  let isDone = false;
+  const once = (): void => {
+    if (isDone) return;
+    isDone = true;
+    clearTimeout(timer);
+    cancelAnimationFrame(frame);
+    run();
+  };
+  const timer = setTimeout(once, HIDDEN_FLUSH_MS);
+  const frame = requestAnimationFrame(once);
+}

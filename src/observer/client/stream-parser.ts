@@ -1,0 +1,88 @@
+/**
+ * Reads server-sent events from pieces of text, wherever those are cut. Source of the format: the HTML standard, "Server-sent
+ * events".
+ *
+ * Owns: the line and the event under way; both are bounded.
+ *  P1  An event is handed on once its blank line has come, with all its data lines joined by newlines.
+ *  P2  The id that was last said is that of every event behind it.
+ */
+import { STREAM_EVENT_CHARACTERS_MAX, STREAM_LINE_CHARACTERS_MAX } from '../bounds.ts';
+
+/** One event of a stream. `type`: `message` where the server names none. */
+export interface StreamEvent {
+  readonly type: string;
+  readonly data: string;
+  readonly id: string;
+}
+
+/** A stream says more in one line, or one event, than is ever right. */
+export class StreamTooLongError extends Error {
+  override readonly name: string = 'StreamTooLongError';
+}
+
+const LINE_END = /\r\n|\n|\r/g;
+
+/** See the head of the file. */
+export class StreamParser {
+  readonly #onEvent: (event: StreamEvent) => void;
+  #rest = '';
+  #type = '';
+  #data: string[] = [];
+  #characters = 0;
+  #id = '';
+  #isBegun = false;
+
+  /** `onEvent` must not throw. */
+  constructor(onEvent: (event: StreamEvent) => void) {
+    this.#onEvent = onEvent;
+  }
+
+  /** Takes the next piece. Throws `StreamTooLongError`. */
+  push(piece: string): void {
+    let text = this.#rest + piece;
+    // What was looked at before holds no end of a line, save a carriage return at its very end.
+    LINE_END.lastIndex = Math.max(0, this.#rest.length - 1);
+    if (!this.#isBegun && text !== '') {
+      this.#isBegun = true;
+      if (text.startsWith('\uFEFF')) text = text.slice(1);
+    }
+    let start = 0;
+    for (let found = LINE_END.exec(text); found !== null; found = LINE_END.exec(text)) {
+      // A carriage return at the very end may be half of a pair: it is looked at again with the next piece.
+      if (found[0] === '\r' && LINE_END.lastIndex === text.length) break;
+      this.#line(text.slice(start, found.index));
+      start = LINE_END.lastIndex;
+    }
+    this.#rest = text.slice(start);
+    if (this.#rest.length > STREAM_LINE_CHARACTERS_MAX)
+      throw new StreamTooLongError('a line of the stream is too long');
+  }
+
+  #line(line: string): void {
+    if (line === '') {
+      this.#dispatch();
+      return;
+    }
+    const colon = line.indexOf(':');
+    if (colon === 0) return;
+    const field = colon === -1 ? line : line.slice(0, colon);
+    const value = colon === -1 ? '' : line.slice(line[colon + 1] === ' ' ? colon + 2 : colon + 1);
+    if (field === 'event') this.#type = value;
+    else if (field === 'id' && !value.includes('\0')) this.#id = value;
+    else if (field === 'data') {
+      this.#data.push(value);
+      this.#characters += value.length;
+      if (this.#characters > STREAM_EVENT_CHARACTERS_MAX)
+        throw new StreamTooLongError('an event of the stream is too long');
+    }
+  }
+
+  #dispatch(): void {
+    const data = this.#data;
+    const type = this.#type === '' ? 'message' : this.#type;
+    this.#data = [];
+    this.#type = '';
+    this.#characters = 0;
+    if (data.length > 0) this.#onEvent({ type, data: data.join('\n'), id: this.#id });
+  }
+}

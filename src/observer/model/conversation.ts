@@ -1,0 +1,188 @@
+/**
+ * The conversation of a session, folded from pages of its log and from its events.
+ *
+ * Owns: messages, the mailbox, the answer under way. Does not own: what of it a mode shows.
+ *
+ *  C1  Messages ascend by `seq`, each once, whatever comes twice.
+ *  C2  At most `MESSAGES_MAX` messages; the oldest leave when new ones come, and none is taken in before them then.
+ *  C3  What streams is the answer under way: it ends with the message it becomes, and with its turn.
+ */
+import type { Message, Pending } from '../../base/messages.ts';
+import { MESSAGES_MAX, PENDING_MAX, STREAMED_CHARACTERS_MAX } from '../bounds.ts';
+import type { ApprovalRequired, ObservedEvent } from '../wire.ts';
+
+/** An answer that is being written. */
+export interface StreamedAnswer {
+  readonly text: string;
+  readonly thinking: string;
+}
+
+const NOTHING_STREAMED: StreamedAnswer = Object.freeze({ text: '', thinking: '' });
+
+/** See the head of the file. */
+export class Conversation {
+  readonly #messagesMax: number;
+  #messages: Message[] = [];
+  readonly #pending: Map<number, Pending> = new Map();
+  readonly #approvals: Map<string, ApprovalRequired> = new Map();
+  #streamed: StreamedAnswer = NOTHING_STREAMED;
+  #evictedBelow = 0;
+  #hasEarlier = false;
+  #version = 0;
+  #seen = 0;
+
+  constructor(messagesMax: number = MESSAGES_MAX) {
+    this.#messagesMax = messagesMax;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  get messages(): readonly Message[] {
+    return this.#messages;
+  }
+
+  get streamed(): StreamedAnswer {
+    return this.#streamed;
+  }
+
+  /** Messages below this number are no more shown to the model. */
+  get evictedBelow(): number {
+    return this.#evictedBelow;
+  }
+
+  /** The log has messages before the first one here. */
+  get hasEarlier(): boolean {
+    return this.#hasEarlier;
+  }
+
+  /** True when earlier ones could still be taken in (C2). */
+  get hasRoom(): boolean {
+    return this.#messages.length < this.#messagesMax;
+  }
+
+  /** The mailbox, in the order of its numbers. */
+  pending(): readonly Pending[] {
+    return [...this.#pending.values()].sort((a, b) => a.id - b.id);
+  }
+
+  /** The calls that wait for a person. */
+  approvals(): readonly ApprovalRequired[] {
+    return [...this.#approvals.values()];
+  }
+
+  /** Calls of the conversation that have no answer yet, oldest first. */
+  openCalls(): readonly Message[] {
+    const answered = new Set<string>();
+    for (const { type, toolUseId } of this.#messages) {
+      if (type === 'tool_response' && toolUseId !== undefined) answered.add(toolUseId);
+    }
+    for (const { toolUseId } of this.#pending.values()) if (toolUseId !== undefined) answered.add(toolUseId);
+    return this.#messages.filter(
+      ({ type, toolUseId }) => type === 'tool_call' && toolUseId !== undefined && !answered.has(toolUseId),
+    );
+  }
+
+  /** Takes a page of the log. */
+  addPage(messages: readonly Message[]): void {
+    const known = new Map(this.#messages.map((message) => [message.seq, message]));
+    for (const message of messages) if (!known.has(message.seq)) known.set(message.seq, message);
+    this.#messages = [...known.values()].sort((a, b) => a.seq - b.seq);
+    this.#trim();
+    this.#hasEarlier = (this.#messages[0]?.seq ?? 1) > 1;
+    this.#version += 1;
+  }
+
+  /** The log ends, or begins, with what is here. */
+  setBegun(): void {
+    this.#hasEarlier = false;
+    this.#version += 1;
+  }
+
+  /** Takes the whole mailbox. */
+  setPending(entries: readonly Pending[]): void {
+    this.#pending.clear();
+    for (const entry of entries.slice(0, PENDING_MAX)) this.#pending.set(entry.id, entry);
+    this.#version += 1;
+  }
+
+  /** What came up to this event is in the pages and the mailbox that were read: of it only what they do not hold is taken. */
+  setSeen(seq: number): void {
+    this.#seen = Math.max(this.#seen, seq);
+  }
+
+  /** Takes an event of the session. */
+  apply(event: ObservedEvent): void {
+    const isOld = event.seq !== undefined && event.seq <= this.#seen;
+    if (event.type === 'approval.required') {
+      this.#approvals.set(event.toolUseId, event);
+      this.#version += 1;
+      return;
+    }
+    if (event.type === 'tool.finished' && this.#approvals.delete(event.toolUseId)) this.#version += 1;
+    if (event.type === 'eviction') {
+      this.#evictedBelow = Math.max(this.#evictedBelow, event.below);
+      this.#version += 1;
+      return;
+    }
+    if (isOld) return;
+    if (event.seq !== undefined) this.#seen = event.seq;
+    if (this.#take(event)) this.#version += 1;
+  }
+
+  /** True when something changed. */
+  #take(event: ObservedEvent): boolean {
+    switch (event.type) {
+      case 'message.created':
+        this.#append(event.message);
+        return true;
+      case 'message.updated':
+        this.#messages = this.#messages.map((each) => (each.seq === event.message.seq ? event.message : each));
+        return true;
+      case 'message.removed':
+        this.#messages = this.#messages.filter((each) => each.seq !== event.messageSeq);
+        return true;
+      case 'pending.created':
+        if (this.#pending.size < PENDING_MAX) this.#pending.set(event.pending.id, event.pending);
+        return true;
+      case 'pending.removed':
+        return this.#pending.delete(event.pendingId);
+      case 'text.delta':
+        return this.#stream({ text: this.#streamed.text + event.text, thinking: this.#streamed.thinking });
+      case 'thinking.delta':
+        return this.#stream({ text: this.#streamed.text, thinking: this.#streamed.thinking + event.text });
+      case 'llm.retry':
+      case 'turn.finished':
+      case 'turn.failed':
+        this.#streamed = NOTHING_STREAMED;
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  #append(message: Message): void {
+    if (message.type === 'agent_message' || message.type === 'tool_call') this.#streamed = NOTHING_STREAMED;
+    const last = this.#messages.at(-1);
+    if (last !== undefined && message.seq <= last.seq) {
+      this.addPage([message]);
+      return;
+    }
+    this.#messages.push(message);
+    this.#trim();
+  }
+
+  #stream(streamed: StreamedAnswer): boolean {
+    if (streamed.text.length + streamed.thinking.length > STREAMED_CHARACTERS_MAX) return false;
+    this.#streamed = streamed;
+    return true;
+  }
+
+  /** A tenth beyond the bound before any leaves: one for each that comes would move all the others each time. */
+  #trim(): void {
+    if (this.#messages.length <= this.#messagesMax * 1.1) return;
+    this.#messages = this.#messages.slice(-this.#messagesMax);
+    this.#hasEarlier = true;
+  }
+}

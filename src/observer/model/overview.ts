@@ -1,0 +1,44 @@
+/** What of all sessions a person should look at first. Pure. */
+import type { SessionNode } from './session-tree.ts';
+import { markOf } from './wording.ts';
+
+/** Sessions named in one list of the overview. */
+export const OVERVIEW_MAX = 6;
+
+/** Some of the sessions of a kind, and how many there are. */
+export interface OverviewList {
+  readonly first: readonly SessionNode[];
+  readonly count: number;
+}
+
+/** See the head of the file. */
+export interface Overview {
+  /** Wait for a person, longest first. */
+  readonly asking: OverviewList;
+  /** Stopped over an error or paused, newest first. */
+  readonly stopped: OverviewList;
+  /** With something in the mailbox, deepest first. */
+  readonly waiting: OverviewList;
+}
+
+/** The overview of all nodes. Takes time of the order of their number. */
+export function overviewOf(nodes: Iterable<SessionNode>): Overview {
+  const asking: SessionNode[] = [];
+  const stopped: SessionNode[] = [];
+  const waiting: SessionNode[] = [];
+  for (const node of nodes) {
+    const mark = markOf(node);
+    if (mark === 'approval') asking.push(node);
+    else if (mark === 'stopped' || mark === 'failed' || mark === 'paused') stopped.push(node);
+    if (node.mailbox > 0) waiting.push(node);
+  }
+  return {
+    asking: listOf(asking, (a, b) => a.updatedAt - b.updatedAt),
+    stopped: listOf(stopped, (a, b) => b.updatedAt - a.updatedAt),
+    waiting: listOf(waiting, (a, b) => b.mailbox - a.mailbox),
+  };
+}
+
+function listOf(nodes: SessionNode[], compare: (a: SessionNode, b: SessionNode) => number): OverviewList {
+  return { first: nodes.sort(compare).slice(0, OVERVIEW_MAX), count: nodes.length };
+}

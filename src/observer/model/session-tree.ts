@@ -1,0 +1,333 @@
+/**
+ * The sessions of a runtime as one tree, folded from lists and from events.
+ *
+ * Owns: the nodes, their links, the counts below each. Does not own: what is shown of them, and in which order.
+ *
+ *  T1  A node is in `nodes` and in exactly one list: its parent's `children`, or `roots` when it has no parent or its parent
+ *      is not known.
+ *  T2  `below` and `busyBelow` of a node are the numbers of its known descendants, and of those of them that are not idle.
+ *  T3  What an event tells is taken once: one that a list has counted already changes no depth.
+ *  T4  There are at most `SESSIONS_MAX` nodes; `isFull` says that one was left out.
+ *  T5  `version` grows with every change, `shape` with those that add, remove or move a node.
+ */
+import type { Usage } from '../../base/messages.ts';
+import type { Phase, SessionStateName } from '../../events/event.ts';
+import { SESSIONS_MAX } from '../bounds.ts';
+import type { ListedSession, ObservedEvent, SessionDetail } from '../wire.ts';
+
+/** One session. Read by the views, written here alone. */
+export interface SessionNode {
+  readonly id: string;
+  readonly parent: SessionNode | undefined;
+  readonly children: readonly SessionNode[];
+  readonly agent: string;
+  readonly name: string | undefined;
+  readonly state: SessionStateName;
+  readonly phase: Phase | undefined;
+  /** Entries that wait in the mailbox. */
+  readonly mailbox: number;
+  /** Epoch ms. */
+  readonly updatedAt: number;
+  /** Input and output tokens of all calls; undefined until they were asked for. */
+  readonly tokens: number | undefined;
+  /** Why a child has ended: `completed`, `failed`, `cancelled`. */
+  readonly ended: string | undefined;
+  /** The message of what stopped it: its last turn failed, or nothing starts until somebody resumes. */
+  readonly trouble: string | undefined;
+  readonly below: number;
+  readonly busyBelow: number;
+}
+
+/** How many sessions are in each state. */
+export interface StateCounts {
+  readonly all: number;
+  readonly idle: number;
+  readonly awaiting: number;
+  readonly executing: number;
+}
+
+interface Node extends SessionNode {
+  parent: Node | undefined;
+  readonly children: Node[];
+  agent: string;
+  name: string | undefined;
+  state: SessionStateName;
+  phase: Phase | undefined;
+  mailbox: number;
+  updatedAt: number;
+  tokens: number | undefined;
+  ended: string | undefined;
+  trouble: string | undefined;
+  below: number;
+  busyBelow: number;
+  /** Epoch ms of the newest change that a list or an answer has told; events up to it are in it. */
+  toldUntil: number;
+  /** The listing that last named it. */
+  listing: number;
+}
+
+/** See the head of the file. */
+export class SessionTree {
+  readonly #nodes: Map<string, Node> = new Map();
+  readonly #roots: Node[] = [];
+  /** Roots that were told of before their parent, by its id: the pages of a list are cut anywhere. */
+  readonly #orphans: Map<string, Node[]> = new Map();
+  readonly #counts: Record<SessionStateName, number> = { idle: 0, awaiting: 0, executing: 0 };
+  readonly #sessionsMax: number;
+  #listing = 0;
+  /** Epoch ms of the newest change known when the listing began. */
+  #listingSince = 0;
+  #version = 0;
+  #shape = 0;
+  #isFull = false;
+
+  constructor(sessionsMax: number = SESSIONS_MAX) {
+    this.#sessionsMax = sessionsMax;
+  }
+
+  /** Grows with every change. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Grows when a node is added, removed or moved. */
+  get shape(): number {
+    return this.#shape;
+  }
+
+  /** True once a session was left out. */
+  get isFull(): boolean {
+    return this.#isFull;
+  }
+
+  get roots(): readonly SessionNode[] {
+    return this.#roots;
+  }
+
+  get size(): number {
+    return this.#nodes.size;
+  }
+
+  /** How many sessions are in each state. */
+  counts(): StateCounts {
+    return { all: this.#nodes.size, ...this.#counts };
+  }
+
+  /** All sessions, in the order they were heard of. */
+  nodes(): Iterable<SessionNode> {
+    return this.#nodes.values();
+  }
+
+  /** The session of an id. */
+  get(id: string): SessionNode | undefined {
+    return this.#nodes.get(id);
+  }
+
+  /** A reading of the whole list begins: what it does not name until `endListing` is gone. */
+  beginListing(): void {
+    this.#listing += 1;
+    for (const { updatedAt } of this.#nodes.values()) this.#listingSince = Math.max(this.#listingSince, updatedAt);
+  }
+
+  /** The listing is whole: sessions it did not name are removed, save those that something was heard of meanwhile. */
+  endListing(): void {
+    for (const node of [...this.#nodes.values()]) {
+      if (node.listing !== this.#listing && node.updatedAt <= this.#listingSince) this.remove(node.id);
+    }
+  }
+
+  /** Takes a session of the list. */
+  put(listed: ListedSession): void {
+    const node = this.#nodes.get(listed.id) ?? this.#add(listed.id, listed.parent);
+    if (node === undefined) return;
+    node.listing = this.#listing;
+    node.toldUntil = listed.updatedAt;
+    node.agent = listed.agent;
+    node.name = listed.name ?? node.name;
+    node.mailbox = listed.mailbox;
+    node.updatedAt = listed.updatedAt;
+    this.#setState(node, listed.state);
+    this.#version += 1;
+  }
+
+  /** Takes a session that was asked for by its id. */
+  describe(detail: SessionDetail): void {
+    this.put(detail);
+    const node = this.#nodes.get(detail.id);
+    if (node === undefined) return;
+    node.phase = detail.phase;
+    node.trouble = detail.blocked;
+    if (detail.usage !== undefined) node.tokens = tokensOf(detail.usage);
+    for (const { id, exited } of detail.children) {
+      const child = this.#nodes.get(id);
+      if (child !== undefined && exited !== undefined) child.ended = exited;
+    }
+  }
+
+  /** What the last turn of a session failed over. */
+  setTrouble(id: string, trouble: string): void {
+    const node = this.#nodes.get(id);
+    if (node === undefined || node.trouble === trouble) return;
+    node.trouble = trouble;
+    this.#version += 1;
+  }
+
+  /** Takes an event of any session. */
+  apply(event: ObservedEvent): void {
+    const node = this.#nodes.get(event.session) ?? this.#add(event.session, parentOf(event.session));
+    if (node === undefined) return;
+    const isNews = event.at > node.toldUntil;
+    if (event.at > node.updatedAt) node.updatedAt = event.at;
+    this.#version += 1;
+    switch (event.type) {
+      case 'session.state':
+        if (event.at < node.toldUntil) return;
+        node.phase = event.phase;
+        if (event.phase === undefined && event.state !== 'idle') node.trouble = undefined;
+        this.#setState(node, event.state);
+        return;
+      case 'pending.created':
+        if (isNews) node.mailbox += 1;
+        return;
+      case 'pending.removed':
+        if (isNews) node.mailbox = Math.max(0, node.mailbox - 1);
+        return;
+      case 'turn.finished':
+        if (isNews && node.tokens !== undefined) node.tokens += tokensOf(event.usage);
+        node.trouble = undefined;
+        return;
+      case 'turn.failed':
+        node.trouble = event.error.message;
+        return;
+      case 'approval.required':
+        node.phase = 'approval';
+        return;
+      case 'session.name':
+        node.name = event.name;
+        return;
+      case 'child.spawned': {
+        const child = this.#nodes.get(event.child) ?? this.#add(event.child, event.session);
+        if (child === undefined) return;
+        child.name ??= event.name;
+        if (child.agent === '') child.agent = node.agent;
+        child.updatedAt = Math.max(child.updatedAt, event.at);
+        return;
+      }
+      case 'child.exited': {
+        const child = this.#nodes.get(event.child);
+        if (child !== undefined) child.ended = event.reason;
+        return;
+      }
+      default:
+        return;
+    }
+  }
+
+  /** Removes a session and what is below it. */
+  remove(id: string): void {
+    const node = this.#nodes.get(id);
+    if (node === undefined) return;
+    for (const child of [...node.children]) this.remove(child.id);
+    this.#nodes.delete(id);
+    this.#counts[node.state] -= 1;
+    const siblings = node.parent?.children ?? this.#roots;
+    const place = siblings.indexOf(node);
+    if (place !== -1) siblings.splice(place, 1);
+    const busy = node.state === 'idle' ? 0 : 1;
+    for (let above = node.parent; above !== undefined; above = above.parent) {
+      above.below -= 1;
+      above.busyBelow -= busy;
+    }
+    this.#changed();
+  }
+
+  /** Adds a node under its parent; one whose parent comes later is a root until then. Undefined when the tree is full (T4). */
+  #add(id: string, parentId: string | undefined): Node | undefined {
+    if (this.#nodes.size >= this.#sessionsMax) {
+      this.#isFull = true;
+      return undefined;
+    }
+    const parent = parentId === undefined ? undefined : this.#nodes.get(parentId);
+    const node: Node = {
+      id,
+      parent,
+      children: [],
+      agent: '',
+      name: undefined,
+      state: 'idle',
+      phase: undefined,
+      mailbox: 0,
+      updatedAt: 0,
+      tokens: undefined,
+      ended: undefined,
+      trouble: undefined,
+      below: 0,
+      busyBelow: 0,
+      toldUntil: 0,
+      listing: this.#listing,
+    };
+    this.#nodes.set(id, node);
+    this.#counts.idle += 1;
+    (parent?.children ?? this.#roots).push(node);
+    for (let above = parent; above !== undefined; above = above.parent) above.below += 1;
+    if (parent === undefined && parentId !== undefined) listIn(this.#orphans, parentId).push(node);
+    this.#adopt(node);
+    this.#changed();
+    return node;
+  }
+
+  /** Takes in the children that came before it. */
+  #adopt(parent: Node): void {
+    const orphans = this.#orphans.get(parent.id);
+    if (orphans === undefined) return;
+    this.#orphans.delete(parent.id);
+    for (const orphan of orphans) {
+      const place = this.#roots.indexOf(orphan);
+      if (place === -1) continue;
+      this.#roots.splice(place, 1);
+      orphan.parent = parent;
+      parent.children.push(orphan);
+      const busy = orphan.busyBelow + (orphan.state === 'idle' ? 0 : 1);
+      for (let above: Node | undefined = parent; above !== undefined; above = above.parent) {
+        above.below += 1 + orphan.below;
+        above.busyBelow += busy;
+      }
+    }
+  }
+
+  #setState(node: Node, state: SessionStateName): void {
+    const change = Number(state !== 'idle') - Number(node.state !== 'idle');
+    this.#counts[node.state] -= 1;
+    this.#counts[state] += 1;
+    node.state = state;
+    if (change === 0) return;
+    for (let above = node.parent; above !== undefined; above = above.parent) above.busyBelow += change;
+  }
+
+  #changed(): void {
+    this.#version += 1;
+    this.#shape += 1;
+  }
+}
+
+function listIn(lists: Map<string, Node[]>, key: string): Node[] {
+  const list = lists.get(key) ?? [];
+  lists.set(key, list);
+  return list;
+}
+
+/** The parent in a child's id, `<parent>:<n>`; undefined for a root's. */
+export function parentOf(id: string): string | undefined {
+  const colon = id.lastIndexOf(':');
+  return colon === -1 ? undefined : id.slice(0, colon);
+}
+
+/** All tokens of a usage. */
+export function tokensOf(usage: Usage): number {
+  return (
+    usage.input_tokens +
+    usage.output_tokens +
+    (usage.cache_creation_input_tokens ?? 0) +
+    (usage.cache_read_input_tokens ?? 0)
+  );
+}

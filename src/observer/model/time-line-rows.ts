@@ -1,0 +1,97 @@
+/** The rows a time line shows: its turns with what happened in them, over the stretch of time that was chosen. Pure. */
+import { WAITING_ROWS_MAX } from '../bounds.ts';
+import type { Span } from './stretches.ts';
+import type { TimeLine, Turn, WaitingEntry } from './time-line.ts';
+import type { Interval } from './time-scale.ts';
+
+/** How much of it: the last turn, the last ten, all that is in memory. */
+export type TimeRange = 'turn' | 'ten' | 'all';
+
+/** One row. */
+export type TimeRow =
+  | {
+      readonly kind: 'turn';
+      readonly key: string;
+      readonly turn: Turn;
+      readonly waitMs: number;
+      readonly workMs: number;
+    }
+  | { readonly kind: 'span'; readonly key: string; readonly span: Span }
+  | { readonly kind: 'entry'; readonly key: string; readonly entry: WaitingEntry };
+
+/** Rows top to bottom, and the times in which something was: what the scale is made of. */
+export interface TimeRows {
+  readonly rows: readonly TimeRow[];
+  readonly intervals: readonly Interval[];
+  /** Milliseconds in which half-steps and tools waited and worked, within the range. */
+  readonly waitMs: number;
+  readonly workMs: number;
+}
+
+const TURNS_OF: Readonly<Record<TimeRange, number>> = { turn: 1, ten: 10, all: Number.POSITIVE_INFINITY };
+
+/** The rows of a range, newest turn last. `now`: epoch ms, the end of what goes on. */
+export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRows {
+  const turns = line.turns.slice(-TURNS_OF[range]);
+  const first = turns[0];
+  const shown = new Set(turns.map((turn) => turn.number));
+  const rows: TimeRow[] = [];
+  const intervals: Interval[] = [];
+  const sums = { wait: 0, work: 0 };
+  const spansOf = groupByTurn(line.spans);
+  const show = (span: Span): void => {
+    rows.push({ kind: 'span', key: span.key, span });
+    intervals.push(intervalOf(span, now));
+  };
+  // What began between turns, as a child spawned by program does; of a shorter range, what reaches into it.
+  for (const span of spansOf.get(0) ?? []) {
+    if (range === 'all' || first === undefined || intervalOf(span, now).to >= first.from) show(span);
+  }
+  for (const [number, spans] of spansOf) {
+    if (number === 0 || shown.has(number)) continue;
+    for (const span of spans) if (range !== 'all' && span.outcome === 'open') show(span);
+  }
+  for (const turn of turns) {
+    const spans = spansOf.get(turn.number) ?? [];
+    // What children do is their own work, and much of it is at the same time.
+    const turnSums = sumOf(
+      spans.filter(({ kind }) => kind !== 'child'),
+      now,
+    );
+    sums.wait += turnSums.wait;
+    sums.work += turnSums.work;
+    rows.push({ kind: 'turn', key: `turn ${turn.number}`, turn, waitMs: turnSums.wait, workMs: turnSums.work });
+    intervals.push({ from: turn.from, to: turn.to ?? now });
+    spans.forEach(show);
+  }
+  for (const entry of line.waiting().slice(0, WAITING_ROWS_MAX)) {
+    rows.push({ kind: 'entry', key: `entry ${entry.id}`, entry });
+    intervals.push({ from: entry.at, to: now });
+  }
+  return { rows, intervals, waitMs: sums.wait, workMs: sums.work };
+}
+
+/** From the first stretch to the last, open ones to now. */
+export function intervalOf(span: Span, now: number): Interval {
+  const from = span.stretches[0]?.from ?? now;
+  return { from, to: Math.max(from, span.stretches.at(-1)?.to ?? now) };
+}
+
+/** Milliseconds a span waited and worked. */
+export function sumOf(spans: readonly Span[], now: number): { readonly wait: number; readonly work: number } {
+  const sums = { wait: 0, work: 0, unseen: 0 };
+  for (const span of spans) {
+    for (const { kind, from, to } of span.stretches) sums[kind] += Math.max(0, Math.min(to ?? now, now) - from);
+  }
+  return sums;
+}
+
+function groupByTurn(spans: readonly Span[]): ReadonlyMap<number, readonly Span[]> {
+  const groups = new Map<number, Span[]>();
+  for (const span of spans) {
+    const group = groups.get(span.turn);
+    if (group === undefined) groups.set(span.turn, [span]);
+    else group.push(span);
+  }
+  return groups;
+}

@@ -1,0 +1,366 @@
+/**
+ * What a session did when, folded from its events: for each half-step, tool call and child the stretches in which it waited
+ * and in which it worked.
+ *
+ * Owns: spans, turns, the entries that wait now. Does not own: the scale, the drawing.
+ *
+ *  L1  The stretches of a span follow each other without a hole; only the last may be open.
+ *  L2  A durable event is folded once: one whose number was seen already is ignored.
+ *  L3  At most `SPANS_MAX` spans; the oldest leave, `left` counts them. Turns leave with their last span.
+ *  L4  A half-step has waited since the oldest message it takes in was accepted, or since the last answer of its round of
+ *      tools was there; it works while its model call is out. A pause before another attempt is waiting.
+ */
+import type { Pending } from '../../base/messages.ts';
+import { PENDING_MAX, SPANS_MAX } from '../bounds.ts';
+import type { ObservedEvent } from '../wire.ts';
+import { tokensOf } from './session-tree.ts';
+import {
+  close,
+  endLast,
+  type OpenSpan,
+  type Outcome,
+  push,
+  type Span,
+  type Stretch,
+  type StretchKind,
+  turnTo,
+} from './stretches.ts';
+
+/** From the first half-step after idle to idle. `number` counts within the time line. */
+export interface Turn {
+  readonly number: number;
+  /** Epoch ms of the claim that began it. */
+  readonly from: number;
+  readonly to: number | undefined;
+  readonly outcome: Outcome;
+  /** How it ended, in the provider's or the error's words. */
+  readonly reason: string;
+  readonly tokens: number;
+}
+
+/** A child went to work, or to rest. `at`: epoch ms. */
+export interface ChildState {
+  readonly at: number;
+  readonly isWorking: boolean;
+}
+
+/** An entry that waits in the mailbox now. */
+export interface WaitingEntry {
+  readonly id: number;
+  readonly at: number;
+  readonly label: string;
+}
+
+type OpenTurn = { -readonly [Key in keyof Turn]: Turn[Key] };
+
+/** See the head of the file. */
+export class TimeLine {
+  readonly #spansMax: number;
+  #spans: OpenSpan[] = [];
+  #turns: OpenTurn[] = [];
+  /** Open spans by tool call and by child. */
+  readonly #open: Map<string, OpenSpan> = new Map();
+  readonly #waiting: Map<number, Pending> = new Map();
+  #step: OpenSpan | undefined;
+  #lastStep: OpenSpan | undefined;
+  #turn: OpenTurn | undefined;
+  #turnCount = 0;
+  #stepCount = 0;
+  #left = 0;
+  #seen = 0;
+  #liveAfter = Number.POSITIVE_INFINITY;
+  #version = 0;
+  #newestAt = 0;
+  /** Usage of the answer under way. */
+  #answerTokens = '';
+
+  constructor(spansMax: number = SPANS_MAX) {
+    this.#spansMax = spansMax;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  /** In order of their beginning. */
+  get spans(): readonly Span[] {
+    return this.#spans;
+  }
+
+  get turns(): readonly Turn[] {
+    return this.#turns;
+  }
+
+  /** Spans that have left. */
+  get left(): number {
+    return this.#left;
+  }
+
+  /** The number of the newest durable event folded. */
+  get seen(): number {
+    return this.#seen;
+  }
+
+  /** The time of the newest event, epoch ms: what is drawn must not end before it. */
+  get newestAt(): number {
+    return this.#newestAt;
+  }
+
+  /** True while something goes on: the drawing then has to move. */
+  get isMoving(): boolean {
+    return this.#step !== undefined || this.#open.size > 0 || this.#waiting.size > 0;
+  }
+
+  /** What waits in the mailbox now, oldest first. */
+  waiting(): readonly WaitingEntry[] {
+    return [...this.#waiting.values()].map((entry) => ({ id: entry.id, at: entry.at, label: labelOf(entry) }));
+  }
+
+  /** The mailbox as it stands now, for a time line that does not begin at the first event. */
+  setWaiting(entries: readonly Pending[]): void {
+    for (const entry of entries) if (this.#waiting.size < PENDING_MAX) this.#waiting.set(entry.id, entry);
+    this.#version += 1;
+  }
+
+  /** Events behind this one are told as they happen: what a child does from its birth on is then told as well. */
+  setLiveAfter(seq: number): void {
+    this.#liveAfter = seq;
+  }
+
+  /** All that a child did, oldest first, in the place of what was not told. */
+  setChildHistory(child: string, states: readonly ChildState[]): void {
+    const span = this.#spans.find((each) => each.session === child);
+    const from = span?.stretches[0]?.from;
+    if (span === undefined || from === undefined) return;
+    const end = span.outcome === 'open' ? undefined : span.stretches.at(-1)?.to;
+    span.stretches.splice(0, span.stretches.length, { kind: 'wait', from, to: undefined });
+    for (const { at, isWorking } of states) turnTo(span, isWorking ? 'work' : 'wait', Math.max(at, from));
+    if (end !== undefined) endLast(span, end);
+    this.#version += 1;
+  }
+
+  /** Takes an event of the session. */
+  apply(event: ObservedEvent): void {
+    if (event.seq !== undefined) {
+      if (event.seq <= this.#seen) return;
+      this.#seen = event.seq;
+    }
+    this.#version += 1;
+    const { at } = event;
+    this.#newestAt = Math.max(this.#newestAt, at);
+    switch (event.type) {
+      case 'pending.created':
+        if (this.#waiting.size < PENDING_MAX) this.#waiting.set(event.pending.id, event.pending);
+        return;
+      case 'pending.removed':
+        return this.#taken(event.pendingId, event.reason === 'promoted', at);
+      case 'session.state':
+        if (event.phase === 'paused' || event.phase === 'retrying') return;
+        return this.#entered(event.state, at);
+      case 'message.created':
+        if (event.message.usage !== undefined) {
+          this.#answerTokens = `${tokensOf(event.message.usage).toLocaleString('en')} tokens`;
+        }
+        return;
+      case 'llm.retry':
+        return this.#retried(event, at);
+      case 'tool.started':
+        return this.#began('tool', event.toolUseId, event.toolName, 'work', at);
+      case 'approval.required':
+        return this.#waitsForPerson(event.toolUseId, event.toolName, at);
+      case 'tool.finished':
+        return this.#toolFinished(event, at);
+      case 'child.spawned':
+        return this.#began(
+          'child',
+          event.child,
+          event.name ?? event.child,
+          this.#isLive(event.seq) ? 'wait' : 'unseen',
+          at,
+        );
+      case 'child.state':
+        return this.#childEntered(event.child, event.state, at);
+      case 'child.exited':
+        return this.#ended(`child ${event.child}`, outcomeOf(event.reason), event.reason, at);
+      case 'turn.finished':
+        return this.#turnEnded(outcomeOf(event.reason), event.reason, tokensOf(event.usage), at);
+      case 'turn.failed':
+        return this.#turnEnded('failed', event.error.message, 0, at);
+      default:
+        return;
+    }
+  }
+
+  /** A child went from one state to another: told by its own events, to a page that hears those. */
+  childEntered(child: string, state: string, at: number): void {
+    this.#childEntered(child, state, at);
+  }
+
+  #entered(state: 'idle' | 'awaiting' | 'executing', at: number): void {
+    if (state === 'awaiting') {
+      this.#turn ??= this.#turnBegan(at);
+      if (this.#step !== undefined) return;
+      this.#stepCount += 1;
+      this.#answerTokens = '';
+      this.#step = this.#add(
+        { key: `step ${this.#stepCount}`, kind: 'half-step', label: `half-step ${this.#stepCount}` },
+        at,
+        'work',
+      );
+      return;
+    }
+    const step = this.#step;
+    if (step === undefined) return;
+    this.#step = undefined;
+    this.#lastStep = step;
+    close(step, at, 'done');
+    step.note = joined(this.#answerTokens, step.note);
+  }
+
+  /** An entry left the mailbox; one that was promoted tells since when its half-step had something to do (L4). */
+  #taken(id: number, isPromoted: boolean, at: number): void {
+    const entry = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    const step = this.#step;
+    if (entry === undefined || !isPromoted || step === undefined) return;
+    const work = step.stretches.at(-1);
+    const wait = step.stretches.length > 1 ? step.stretches[0] : undefined;
+    // Only what is promoted by the claim itself; a half-step that goes on takes in nothing.
+    if (work === undefined || work.from !== at) return;
+    const isAnswer = entry.type === 'tool_response';
+    const from = wait === undefined || (isAnswer ? entry.at > wait.from : entry.at < wait.from) ? entry.at : wait.from;
+    if (from >= at) return;
+    step.stretches.splice(0, step.stretches.length, { kind: 'wait', from, to: at }, work);
+  }
+
+  #retried(event: { readonly attempt: number; readonly waitMs: number; readonly status?: number }, at: number): void {
+    const step = this.#step;
+    if (step === undefined) return;
+    endLast(step, at);
+    push(step, { kind: 'wait', from: at, to: at + event.waitMs });
+    push(step, { kind: 'work', from: at + event.waitMs, to: undefined });
+    const status = event.status === undefined ? '' : ` (${event.status})`;
+    step.note = `attempt ${event.attempt} failed${status}`;
+  }
+
+  #waitsForPerson(callId: string, name: string, at: number): void {
+    const key = `tool ${callId}`;
+    if (!this.#open.has(key)) this.#began('tool', callId, name, 'wait', at);
+    const span = this.#open.get(key);
+    if (span === undefined) return;
+    turnTo(span, 'wait', at);
+    span.note = 'waits for a person';
+  }
+
+  #toolFinished(
+    event: { readonly toolUseId: string; readonly success: boolean; readonly ms?: number },
+    at: number,
+  ): void {
+    const span = this.#open.get(`tool ${event.toolUseId}`);
+    if (span === undefined) return;
+    const from = span.stretches[0]?.from ?? at;
+    // What the call itself took is known now; the rest of the time it stood in line, or waited for a person.
+    if (event.ms !== undefined) {
+      const begun = Math.min(at, Math.max(from, at - event.ms));
+      const stretches: Stretch[] = begun > from ? [{ kind: 'wait', from, to: begun }] : [];
+      span.stretches.splice(0, span.stretches.length, ...stretches, { kind: 'work', from: begun, to: at });
+    }
+    span.note = '';
+    this.#ended(`tool ${event.toolUseId}`, event.success ? 'done' : 'failed', '', at);
+  }
+
+  #isLive(seq: number | undefined): boolean {
+    return seq === undefined || seq > this.#liveAfter;
+  }
+
+  #childEntered(child: string, state: string, at: number): void {
+    const span = this.#open.get(`child ${child}`);
+    if (span === undefined) return;
+    this.#version += 1;
+    turnTo(span, state === 'idle' ? 'wait' : 'work', at);
+  }
+
+  #began(kind: 'tool' | 'child', id: string, name: string, first: StretchKind, at: number): void {
+    const key = `${kind} ${id}`;
+    if (this.#open.has(key)) return;
+    const span = this.#add(
+      { key, kind, label: name === '' ? kind : name },
+      at,
+      first,
+      kind === 'child' ? id : undefined,
+    );
+    this.#open.set(key, span);
+  }
+
+  #ended(key: string, outcome: Outcome, note: string, at: number): void {
+    const span = this.#open.get(key);
+    if (span === undefined) return;
+    this.#open.delete(key);
+    close(span, at, outcome);
+    span.note = joined(span.note, note);
+  }
+
+  #turnBegan(at: number): OpenTurn {
+    this.#turnCount += 1;
+    const turn: OpenTurn = { number: this.#turnCount, from: at, to: undefined, outcome: 'open', reason: '', tokens: 0 };
+    this.#turns.push(turn);
+    return turn;
+  }
+
+  #turnEnded(outcome: Outcome, reason: string, tokens: number, at: number): void {
+    const turn = this.#turn;
+    this.#turn = undefined;
+    for (const key of [...this.#open.keys()]) {
+      if (key.startsWith('tool ')) this.#ended(key, outcome === 'done' ? 'done' : 'cancelled', '', at);
+    }
+    if (turn === undefined) return;
+    Object.assign(turn, { to: at, outcome, reason, tokens });
+    const last = this.#lastStep;
+    if (outcome !== 'done' && last !== undefined && last.turn === turn.number) last.outcome = outcome;
+  }
+
+  #add(
+    what: Pick<Span, 'key' | 'kind' | 'label'>,
+    at: number,
+    first: StretchKind,
+    session: string | undefined = undefined,
+  ): OpenSpan {
+    const span: OpenSpan = {
+      ...what,
+      session,
+      turn: this.#turn?.number ?? 0,
+      stretches: [{ kind: first, from: at, to: undefined }],
+      outcome: 'open',
+      note: '',
+    };
+    this.#spans.push(span);
+    if (this.#spans.length > this.#spansMax) this.#forget();
+    return span;
+  }
+
+  /** A tenth at once: one for each that comes would move all the others each time (L3). */
+  #forget(): void {
+    const count = Math.max(1, Math.floor(this.#spansMax / 10));
+    const gone = new Set(this.#spans.slice(0, count));
+    this.#spans = this.#spans.slice(count);
+    this.#left += count;
+    for (const [key, span] of this.#open) if (gone.has(span)) this.#open.delete(key);
+    const first = this.#spans.find((span) => span.turn !== 0)?.turn ?? 0;
+    this.#turns = this.#turns.filter((turn) => turn.number >= first);
+  }
+}
+
+function labelOf(entry: Pending): string {
+  const { name, type } = entry.source;
+  if (entry.type === 'user_message') return 'message';
+  return name === undefined ? type : `${type} ${name}`;
+}
+
+function outcomeOf(reason: string): Outcome {
+  if (reason === 'cancelled') return 'cancelled';
+  return reason === 'failed' ? 'failed' : 'done';
+}
+
+function joined(first: string, second: string): string {
+  return [first, second].filter((text) => text !== '').join(' · ');
+}

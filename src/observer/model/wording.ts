@@ -1,0 +1,80 @@
+/** Figures, times and states in words. Pure. */
+
+import type { SessionNode } from './session-tree.ts';
+import { durationText } from './time-scale.ts';
+
+/** How a session is, in one word, by which it is drawn as well. */
+export type Mark =
+  | 'idle'
+  | 'model'
+  | 'tools'
+  | 'retrying'
+  | 'paused'
+  | 'approval'
+  | 'preparing'
+  | 'stopped'
+  | 'ended'
+  | 'failed';
+
+/** The word of each mark, and what it says. */
+export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly meaning: string }>> = {
+  idle: { word: 'idle', meaning: 'nothing to do' },
+  model: { word: 'model', meaning: 'a model call is out' },
+  tools: { word: 'tools', meaning: 'tools run' },
+  retrying: { word: 'retry', meaning: 'a model call failed and is made again' },
+  paused: { word: 'paused', meaning: 'starts nothing until it is resumed' },
+  approval: { word: 'asks', meaning: 'a tool call waits for a person' },
+  preparing: { word: 'prepares', meaning: 'its next half-step is prepared' },
+  stopped: { word: 'stopped', meaning: 'stopped over an error' },
+  ended: { word: 'ended', meaning: 'has done what it was started for' },
+  failed: { word: 'failed', meaning: 'has failed' },
+};
+
+/** The mark of a session. What a person must do comes first, then what it does, then how it ended. */
+export function markOf(node: Pick<SessionNode, 'state' | 'phase' | 'trouble' | 'ended'>): Mark {
+  const { state, phase, trouble, ended } = node;
+  if (phase === 'approval' || phase === 'paused') return phase;
+  if (phase === 'retrying' && state === 'awaiting') return phase;
+  if (state === 'awaiting') return 'model';
+  if (state === 'executing') return 'tools';
+  if (phase === 'preparing') return phase;
+  if (ended === 'failed') return 'failed';
+  if (trouble !== undefined) return 'stopped';
+  return ended === undefined ? 'idle' : 'ended';
+}
+
+/** Counts in few characters: 950, 1.2k, 34k, 5.6M. */
+export function countText(count: number): string {
+  if (count < 1_000) return String(Math.round(count));
+  if (count < 9_950) return `${(count / 1_000).toFixed(1)}k`;
+  if (count < 999_500) return `${Math.round(count / 1_000)}k`;
+  return `${(count / 1_000_000).toFixed(1)}M`;
+}
+
+/** A rate with as many digits as can be read. */
+export function rateText(rate: number): string {
+  if (rate < 10) return rate.toFixed(1).replace(/\.0$/u, '');
+  return Math.round(rate).toLocaleString('en');
+}
+
+/** Time since, in one unit: 3s, 12m, 5h, 8d. */
+export function ageText(ms: number): string {
+  const seconds = Math.max(0, ms) / 1_000;
+  if (seconds < 60) return `${Math.floor(seconds)}s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3_600)}h`;
+  return `${Math.floor(seconds / 86_400)}d`;
+}
+
+/** The local time of day of an instant. */
+export function clockText(at: number): string {
+  const date = new Date(at);
+  return [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => String(part).padStart(2, '0')).join(':');
+}
+
+/** `3 calls`, `1 call`. */
+export function countOf(count: number, one: string, many: string = `${one}s`): string {
+  return `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
+}
+
+export { durationText };

@@ -1,0 +1,97 @@
+/**
+ * When the children of a session waited and worked before anybody watched: read from their own logs, for those in view.
+ *
+ * Owns: what was asked. Does not own: the time line.
+ *  H1  A child's history is read once, `HISTORIES_MAX` children at a time: a browser has few connections to one server.
+ *  H2  What left the view before its turn is not read.
+ */
+import { DETAIL_REST_MS, DETAIL_ROWS_MAX, HISTORIES_MAX, REQUEST_TIMEOUT_MS, SESSIONS_MAX } from '../bounds.ts';
+import type { Api } from '../client/api.ts';
+import { openStream } from '../client/event-stream.ts';
+import type { ChildState } from '../model/time-line.ts';
+import { readEvent } from '../wire.ts';
+
+/** See the head of the file. */
+export class ChildHistories {
+  readonly #api: Api;
+  readonly #onHistory: (child: string, states: readonly ChildState[]) => void;
+  readonly #asked: Set<string> = new Set();
+  #wanted: readonly string[] = [];
+  #reading = 0;
+  #isClosed = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(api: Api, onHistory: (child: string, states: readonly ChildState[]) => void) {
+    this.#api = api;
+    this.#onHistory = onHistory;
+  }
+
+  /** These children are in view now, and something of them is not told. */
+  want(children: readonly string[]): void {
+    this.#wanted = children.slice(0, DETAIL_ROWS_MAX).filter((id) => !this.#asked.has(id));
+    clearTimeout(this.#timer);
+    if (this.#wanted.length > 0) this.#timer = setTimeout(() => this.#next(), DETAIL_REST_MS);
+  }
+
+  /** Nothing is told after this. */
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+  }
+
+  #next(): void {
+    while (this.#reading < HISTORIES_MAX && !this.#isClosed) {
+      const [child, ...rest] = this.#wanted;
+      if (child === undefined) return;
+      this.#wanted = rest;
+      if (this.#asked.size >= SESSIONS_MAX) this.#asked.clear();
+      this.#asked.add(child);
+      this.#reading += 1;
+      this.#read(child)
+        .then(
+          (states) => {
+            if (!this.#isClosed) this.#onHistory(child, states);
+          },
+          // One that cannot be read, as it was deleted, stays as the parent's log tells of it.
+          () => undefined,
+        )
+        .finally(() => {
+          this.#reading -= 1;
+          this.#next();
+        });
+    }
+  }
+
+  /** The states of a child up to its newest event now. */
+  async #read(child: string): Promise<readonly ChildState[]> {
+    const { seq } = await this.#api.session(child);
+    if (seq === 0) return [];
+    return await new Promise((resolve, reject) => {
+      const states: ChildState[] = [];
+      const path = `sessions/${encodeURIComponent(child)}/events?mode=debug&deltas=false&after=0`;
+      const end = (): void => {
+        clearTimeout(timer);
+        stream.close();
+      };
+      const stream = openStream({
+        address: () => this.#api.stream(path),
+        onEvent: ({ data }) => {
+          const event = readEvent(data);
+          if (event?.type === 'session.state') states.push({ at: event.at, isWorking: event.state !== 'idle' });
+          if (event?.seq === undefined || event.seq < seq) return;
+          end();
+          resolve(states);
+        },
+        onState: (state) => {
+          if (state.kind !== 'refused' && state.kind !== 'lost') return;
+          end();
+          reject(new Error('the history of a child was cut off'));
+        },
+      });
+      const timer = setTimeout(() => {
+        end();
+        reject(new Error('the history of a child did not come in time'));
+      }, REQUEST_TIMEOUT_MS);
+    });
+  }
+}

@@ -1,0 +1,241 @@
+/**
+ * The session that is looked at: its conversation, its time line, why it waits, its request.
+ *
+ * Owns: one event stream of the session and what is folded from it. Does not own: the tree, other sessions.
+ *  C1  Nothing is told after `close`.
+ *  C2  What is read and what is streamed overlap: the stream begins before the newest event that the reading knew.
+ *  C3  Questions of one kind are asked one at a time, `ASK_INTERVAL_MS` apart.
+ */
+import { type Signal, signal } from '@preact/signals';
+import { ASK_INTERVAL_MS, BATCH_EVENTS_MAX, MESSAGES_PAGE, REPLAY_EVENTS_MAX } from '../bounds.ts';
+import { type Api, ApiError } from '../client/api.ts';
+import { type EventStream, openStream, type StreamState } from '../client/event-stream.ts';
+import { nextFrame } from '../client/next-frame.ts';
+import { Conversation } from '../model/conversation.ts';
+import { type FrameBatch, frameBatch } from '../model/frame-batch.ts';
+import { TimeLine } from '../model/time-line.ts';
+import { type ObservedEvent, type RequestReport, readEvent, type SessionDetail } from '../wire.ts';
+import { ChildHistories } from './child-histories.ts';
+
+/** How the reading of a session went. */
+export type ChosenStatus =
+  | { readonly kind: 'loading' }
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'failed'; readonly message: string };
+
+/** What was asked for, and what came of it. */
+export type Asked<T> =
+  | { readonly kind: 'not asked' }
+  | { readonly kind: 'asking'; readonly last: T | undefined }
+  | { readonly kind: 'told'; readonly value: T; readonly at: number }
+  | { readonly kind: 'failed'; readonly message: string };
+
+/** What the chosen session needs of the page. */
+export interface ChosenParts {
+  readonly id: string;
+  readonly api: Api;
+  /** Told of each reading. */
+  readonly onDetail: (detail: SessionDetail) => void;
+  /** The last turn failed over this. */
+  readonly onTrouble: (trouble: string) => void;
+  /** A request was refused for want of a token. */
+  readonly onUnauthorised: () => void;
+}
+
+/** See the head of the file. */
+export class ChosenSession {
+  readonly id: string;
+  readonly status: Signal<ChosenStatus> = signal<ChosenStatus>({ kind: 'loading' });
+  readonly stream: Signal<StreamState> = signal<StreamState>({ kind: 'connecting' });
+  readonly explanation: Signal<{ readonly reason: string; readonly detail: string } | undefined> = signal(undefined);
+  readonly request: Signal<Asked<RequestReport>> = signal<Asked<RequestReport>>({ kind: 'not asked' });
+  readonly isLoadingEarlier: Signal<boolean> = signal(false);
+  /** Grows with what is folded. */
+  readonly version: Signal<number> = signal(0);
+  /** Events that the server had no more, or gave up. */
+  readonly missed: Signal<number> = signal(0);
+  /** The first event the time line could be built from is behind this one. */
+  readonly replayedAfter: Signal<number> = signal(0);
+  readonly conversation: Conversation = new Conversation();
+  readonly timeLine: TimeLine = new TimeLine();
+  /** What children did before they were watched. */
+  readonly histories: ChildHistories;
+  readonly #parts: ChosenParts;
+  readonly #batch: FrameBatch<ObservedEvent>;
+  #connection: EventStream | undefined;
+  #isClosed = false;
+  #explainTimer: ReturnType<typeof setTimeout> | undefined;
+  #explainAgain = false;
+
+  constructor(parts: ChosenParts) {
+    this.id = parts.id;
+    this.#parts = parts;
+    this.histories = new ChildHistories(parts.api, (child, states) => {
+      this.timeLine.setChildHistory(child, states);
+      this.version.value += 1;
+    });
+    this.#batch = frameBatch<ObservedEvent>({
+      itemsMax: BATCH_EVENTS_MAX,
+      schedule: nextFrame,
+      take: (events, lost) => this.#take(events, lost),
+    });
+  }
+
+  /** Reads the session and opens its stream. Never rejects: what fails is told by `status`. */
+  async open(): Promise<void> {
+    const { api, id } = this.#parts;
+    this.#connection?.close();
+    this.status.value = { kind: 'loading' };
+    try {
+      const detail = await api.session(id);
+      const [viewport, pending] = await Promise.all([api.viewport(id), api.pending(id)]);
+      if (this.#isClosed) return;
+      this.conversation.setSeen(detail.seq);
+      this.conversation.setPending(pending);
+      this.timeLine.setWaiting(pending);
+      this.timeLine.setLiveAfter(detail.seq);
+      await this.#readTail(viewport.at(-1)?.seq ?? 0);
+      if (this.#isClosed) return;
+      this.#parts.onDetail(detail);
+      this.version.value += 1;
+      this.status.value = { kind: 'ready' };
+      this.#listen(Math.max(0, detail.seq - REPLAY_EVENTS_MAX));
+      this.explain();
+    } catch (thrown) {
+      this.#failed(thrown);
+    }
+  }
+
+  /** Ends all that was begun. */
+  close(): void {
+    this.#isClosed = true;
+    this.histories.close();
+    clearTimeout(this.#explainTimer);
+    this.#connection?.close();
+  }
+
+  /** Reads the session again, after a failure. */
+  retryOpen(): void {
+    this.open().catch((error: unknown) => this.#failed(error));
+  }
+
+  /** Tries the stream again now. */
+  retry(): void {
+    this.#connection?.retry();
+  }
+
+  /** Asks why the session is not running, soon. */
+  explain(): void {
+    if (this.#explainTimer !== undefined) {
+      this.#explainAgain = true;
+      return;
+    }
+    this.#explainTimer = setTimeout(() => {
+      this.#explainTimer = undefined;
+      if (this.#explainAgain) this.explain();
+    }, ASK_INTERVAL_MS);
+    this.#explainAgain = false;
+    this.#parts.api.explain(this.id).then(
+      (explanation) => {
+        if (!this.#isClosed) this.explanation.value = explanation;
+      },
+      (error: unknown) => {
+        if (!this.#isClosed) this.explanation.value = { reason: 'unknown', detail: messageOf(error) };
+      },
+    );
+  }
+
+  /** Asks for the request as it would be sent now. */
+  async askRequest(): Promise<void> {
+    const before = this.request.value;
+    if (before.kind === 'asking') return;
+    this.request.value = { kind: 'asking', last: before.kind === 'told' ? before.value : undefined };
+    try {
+      const value = await this.#parts.api.request(this.id);
+      if (!this.#isClosed) this.request.value = { kind: 'told', value, at: Date.now() };
+    } catch (error) {
+      if (!this.#isClosed) this.request.value = { kind: 'failed', message: messageOf(error) };
+    }
+  }
+
+  /** Reads the page before the first message. Rejects as the request does. */
+  async readEarlier(): Promise<void> {
+    const first = this.conversation.messages[0]?.seq ?? 1;
+    if (this.isLoadingEarlier.value || first <= 1) return;
+    this.isLoadingEarlier.value = true;
+    try {
+      const after = Math.max(0, first - 1 - MESSAGES_PAGE);
+      const { messages } = await this.#parts.api.messages(this.id, after, first - 1 - after);
+      this.conversation.addPage(messages.filter((message) => message.seq < first));
+      if (after === 0) this.conversation.setBegun();
+      this.version.value += 1;
+    } finally {
+      this.isLoadingEarlier.value = false;
+    }
+  }
+
+  /** A child's state, as its own events tell it. */
+  childEntered(child: string, state: string, at: number): void {
+    this.timeLine.childEntered(child, state, at);
+  }
+
+  /** From a page before the newest message the model is shown, to the end of the log. */
+  async #readTail(newest: number): Promise<void> {
+    let after = Math.max(0, newest - MESSAGES_PAGE);
+    const isBegun = after === 0;
+    for (;;) {
+      const { messages, isLast } = await this.#parts.api.messages(this.id, after);
+      this.conversation.addPage(messages);
+      const last = messages.at(-1)?.seq;
+      if (isLast || last === undefined || this.#isClosed) break;
+      after = last;
+    }
+    if (isBegun && this.conversation.messages.length < MESSAGES_PAGE) this.conversation.setBegun();
+  }
+
+  #listen(after: number): void {
+    this.replayedAfter.value = after;
+    const path = `sessions/${encodeURIComponent(this.id)}/events?mode=debug&after=${after}`;
+    this.#connection = openStream({
+      address: () => this.#parts.api.stream(path),
+      onEvent: ({ data }) => {
+        const event = readEvent(data);
+        if (event !== undefined) this.#batch.add(event);
+      },
+      onState: (state) => {
+        if (this.#isClosed) return;
+        if (state.kind === 'refused') this.#failed(state.error);
+        this.stream.value = state;
+      },
+    });
+  }
+
+  #take(events: readonly ObservedEvent[], lost: number): void {
+    if (this.#isClosed) return;
+    if (lost > 0) this.missed.value += lost;
+    let isMoved = false;
+    for (const event of events) {
+      if (event.type === 'gap') this.missed.value += Math.max(0, event.to - event.from + 1);
+      if (event.type === 'session.state' || event.type === 'approval.required') isMoved = true;
+      this.conversation.apply(event);
+      this.timeLine.apply(event);
+    }
+    this.version.value += 1;
+    const last = this.timeLine.turns.at(-1);
+    if (last?.outcome === 'failed') this.#parts.onTrouble(last.reason);
+    if (isMoved) this.explain();
+  }
+
+  #failed(thrown: unknown): void {
+    if (this.#isClosed) return;
+    if (thrown instanceof ApiError && thrown.status === 401) this.#parts.onUnauthorised();
+    const isGone = thrown instanceof ApiError && thrown.status === 404;
+    this.status.value = isGone ? { kind: 'gone' } : { kind: 'failed', message: messageOf(thrown) };
+  }
+}
+
+/** What an error says. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,56 @@
+/** What the address says is looked at: `#/<session>/<view>`. */
+import { type Signal, signal } from '@preact/signals';
+
+/** The views of a session. */
+export type SessionView = 'conversation' | 'time' | 'request';
+
+/** The views in order. */
+export const SESSION_VIEWS: readonly SessionView[] = ['conversation', 'time', 'request'];
+
+/** What is looked at. */
+export interface Place {
+  readonly session: string | undefined;
+  readonly view: SessionView;
+}
+
+/** The address as a signal. */
+export interface Route {
+  readonly place: Signal<Place>;
+  /** Goes there; the browser's way back is where one was. */
+  go(place: Place): void;
+}
+
+/** The route of this page. */
+export function createRoute(): Route {
+  const place = signal<Place>(readPlace(location.hash));
+  addEventListener('hashchange', () => {
+    place.value = readPlace(location.hash);
+  });
+  return {
+    place,
+    go(next) {
+      const hash = hashOf(next);
+      if (hash === location.hash || (hash === '#/' && location.hash === '')) return;
+      // Another view of the same session is no place to come back to.
+      if (next.session === place.value.session) history.replaceState(null, '', hash);
+      else history.pushState(null, '', hash);
+      place.value = next;
+    },
+  };
+}
+
+/** A place from an address; one that cannot be read is the start. */
+export function readPlace(hash: string): Place {
+  const [, session = '', view] = /^#\/([^/]*)(?:\/(\w+))?$/u.exec(hash) ?? [];
+  const known = SESSION_VIEWS.find((each) => each === view) ?? 'conversation';
+  try {
+    return { session: session === '' ? undefined : decodeURIComponent(session), view: known };
+  } catch {
+    return { session: undefined, view: known };
+  }
+}
+
+/** The address of a place. */
+export function hashOf({ session, view }: Place): string {
+  return session === undefined ? '#/' : `#/${encodeURIComponent(session)}/${view}`;
+}

@@ -1,0 +1,54 @@
+/**
+ * What the list does not say of a session (its tokens, its phase), asked for the rows somebody is looking at.
+ *
+ * Owns: what was asked. Does not own: the rows.
+ *  D1  A session is asked once, `DETAIL_REQUESTS_MAX` at a time; its events tell the rest.
+ *  D2  What left the view before its turn is not asked.
+ */
+import { DETAIL_REQUESTS_MAX, DETAIL_REST_MS, DETAIL_ROWS_MAX, SESSIONS_MAX } from '../bounds.ts';
+import type { Api } from '../client/api.ts';
+import type { SessionDetail } from '../wire.ts';
+
+/** See the head of the file. */
+export class RowDetails {
+  readonly #api: Api;
+  readonly #onDetail: (detail: SessionDetail) => void;
+  readonly #asked: Set<string> = new Set();
+  /** What is wanted, by who wants it: the tree's rows, the overview's. */
+  readonly #views: Map<string, readonly string[]> = new Map();
+  #wanted: readonly string[] = [];
+  #running = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(api: Api, onDetail: (detail: SessionDetail) => void) {
+    this.#api = api;
+    this.#onDetail = onDetail;
+  }
+
+  /** These rows are in this view now, and lack something. */
+  want(view: 'tree' | 'overview', ids: readonly string[]): void {
+    this.#views.set(view, ids.slice(0, DETAIL_ROWS_MAX));
+    this.#wanted = [...this.#views.values()].flat().filter((id) => !this.#asked.has(id));
+    clearTimeout(this.#timer);
+    if (this.#wanted.length > 0) this.#timer = setTimeout(() => this.#ask(), DETAIL_REST_MS);
+  }
+
+  #ask(): void {
+    while (this.#running < DETAIL_REQUESTS_MAX) {
+      const [id, ...rest] = this.#wanted;
+      if (id === undefined) return;
+      this.#wanted = rest;
+      if (this.#asked.size >= SESSIONS_MAX) this.#asked.clear();
+      this.#asked.add(id);
+      this.#running += 1;
+      this.#api
+        .session(id)
+        // One that is refused is left as the list has it; the list itself tells of a server that is gone.
+        .then(this.#onDetail, () => undefined)
+        .finally(() => {
+          this.#running -= 1;
+          this.#ask();
+        });
+    }
+  }
+}

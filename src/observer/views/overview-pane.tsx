@@ -1,0 +1,107 @@
+/** What stands where no session is chosen: how many there are of each kind, and those to look at first. */
+import type { JSX } from 'preact';
+import { useEffect, useMemo } from 'preact/hooks';
+import { type OverviewList, overviewOf } from '../model/overview.ts';
+import { ageText, countText, markOf } from '../model/wording.ts';
+import type { Observer } from '../state/observer.ts';
+import { StateMark } from './state-mark.tsx';
+import { useNow } from './virtual-frame.ts';
+
+interface OverviewProps {
+  readonly observer: Observer;
+  readonly onChoose: (id: string) => void;
+}
+
+/** See the head of the file. */
+export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element {
+  // Told with the rows, a few times a second, and not with each frame.
+  const rows = observer.rows.value;
+  const now = useNow(1_000, true);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the tree changes in place, its rows tell
+  const { asking, stopped, waiting } = useMemo(() => overviewOf(observer.tree.nodes()), [observer, rows]);
+  // The list does not say whether they are paused.
+  const lackingKey = waiting.first
+    .filter((node) => node.tokens === undefined)
+    .map((node) => node.id)
+    .join(' ');
+  useEffect(() => {
+    observer.details.want('overview', lackingKey === '' ? [] : lackingKey.split(' '));
+  }, [observer, lackingKey]);
+  const counts = observer.tree.counts();
+  return (
+    <div class="overview">
+      <h2>All sessions</h2>
+      <dl class="overview-counts">
+        <Count word="idle" count={counts.idle} />
+        <Count word="at the model" count={counts.awaiting} />
+        <Count word="at tools" count={counts.executing} />
+        <Count word="with mail" count={waiting.count} />
+      </dl>
+      <List
+        title="Wait for a person"
+        list={asking}
+        onChoose={onChoose}
+        value={(node) => ageText(now - node.updatedAt)}
+        text={() => 'a tool call is to be allowed or denied'}
+      />
+      <List
+        title="Stopped or paused"
+        list={stopped}
+        onChoose={onChoose}
+        value={(node) => ageText(now - node.updatedAt)}
+        text={(node) => node.trouble ?? ''}
+      />
+      <List
+        title="Deepest mailboxes"
+        list={waiting}
+        onChoose={onChoose}
+        value={(node) => countText(node.mailbox)}
+        text={(node) => node.agent}
+      />
+      <p class="small">
+        <kbd>↑</kbd> <kbd>↓</kbd> <kbd>Enter</kbd> in the tree · <kbd>/</kbd> filters · <kbd>?</kbd> lists all keys
+      </p>
+    </div>
+  );
+}
+
+function Count({ word, count }: { readonly word: string; readonly count: number }): JSX.Element {
+  return (
+    <div>
+      <dt>{word}</dt>
+      <dd>{count.toLocaleString('en')}</dd>
+    </div>
+  );
+}
+
+type Node = OverviewList['first'][number];
+
+function List(props: {
+  readonly title: string;
+  readonly list: OverviewList;
+  readonly onChoose: (id: string) => void;
+  readonly value: (node: Node) => string;
+  readonly text: (node: Node) => string;
+}): JSX.Element | null {
+  const { title, list, onChoose, value, text } = props;
+  if (list.count === 0) return null;
+  return (
+    <section aria-label={title}>
+      <h3>
+        {title} <span class="small">{list.count.toLocaleString('en')}</span>
+      </h3>
+      <ul>
+        {list.first.map((node) => (
+          <li key={node.id}>
+            <StateMark mark={markOf(node)} withWord />
+            <button type="button" class="link" onClick={() => onChoose(node.id)}>
+              {node.name ?? node.id}
+            </button>
+            <span class="overview-text">{text(node)}</span>
+            <span class="overview-value">{value(node)}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

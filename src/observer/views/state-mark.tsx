@@ -1,0 +1,55 @@
+/** The drawing of a session's state: each has a shape of its own, so that none is told by colour alone. */
+import type { JSX } from 'preact';
+import { MARK_WORDS, type Mark } from '../model/wording.ts';
+
+/** The drawing, and the word beside it when `withWord`. */
+export function StateMark({
+  mark,
+  withWord = false,
+}: {
+  readonly mark: Mark;
+  readonly withWord?: boolean;
+}): JSX.Element {
+  const { word, meaning } = MARK_WORDS[mark];
+  return (
+    <span class={`mark mark-${mark}`} title={meaning}>
+      <svg viewBox="0 0 12 12" width="12" height="12" aria-hidden="true" focusable="false">
+        {SHAPES[mark]}
+      </svg>
+      {withWord ? <span class="mark-word">{word}</span> : <span class="unseen">{word}</span>}
+    </span>
+  );
+}
+
+const SHAPES: Readonly<Record<Mark, JSX.Element>> = {
+  idle: <circle cx="6" cy="6" r="3.6" class="stroke" />,
+  model: (
+    <>
+      <circle cx="6" cy="6" r="4.2" class="stroke" />
+      <path d="M6 1.8a4.2 4.2 0 0 1 0 8.4z" class="fill" />
+    </>
+  ),
+  tools: <path d="M6 1l5 5-5 5-5-5z" class="fill" />,
+  retrying: (
+    <>
+      <path d="M9.9 4.4A4.2 4.2 0 1 0 10.2 6.6" class="stroke" />
+      <path d="M10.9 1.6v3.4H7.5z" class="fill" />
+    </>
+  ),
+  paused: <path d="M3 2h2v8H3zM7 2h2v8H7z" class="fill" />,
+  approval: (
+    <>
+      <path d="M1.2 1.6h9.6v6.6H6.6L4 10.8V8.2H1.2z" class="stroke" />
+      <path d="M5.4 3h1.2v2.6H5.4zM5.4 6.2h1.2v1H5.4z" class="fill" />
+    </>
+  ),
+  preparing: <circle cx="6" cy="6" r="4.2" class="stroke dotted" />,
+  stopped: (
+    <>
+      <path d="M6 1.2l5.2 9.4H.8z" class="stroke" />
+      <path d="M5.4 4.6h1.2v3H5.4zM5.4 8.3h1.2v1.1H5.4z" class="fill" />
+    </>
+  ),
+  ended: <path d="M2 6.4l2.8 2.8L10 3.2" class="stroke" />,
+  failed: <path d="M2.6 2.6l6.8 6.8M9.4 2.6L2.6 9.4" class="stroke" />,
+};

@@ -1,0 +1,183 @@
+/**
+ * Goal: the conversation holds each message once, whatever comes twice, and each mode shows what the one before it shows.
+ * Method: a real session, read by pages and by events; messages of every kind by hand.
+ */
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { agent, type Message, type Pending, tool } from '../../src/index.ts';
+import { Conversation } from '../../src/observer/model/conversation.ts';
+import { previewOf, VIEW_MODES, viewMessage, viewPending } from '../../src/observer/model/message-view.ts';
+import type { ObservedEvent } from '../../src/observer/wire.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import { history, runtimeKit, uniqueName } from '../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+const clock = (at: number): string => `at ${at}`;
+
+const message = (seq: number, change: Partial<Message> = {}): Message => ({
+  seq,
+  type: 'user_message',
+  content: `text ${seq}`,
+  at: seq,
+  tokens: 3,
+  ...change,
+});
+const created = (seq: number, number: number = seq): ObservedEvent => ({
+  type: 'message.created',
+  session: 's',
+  at: seq,
+  seq: number,
+  message: message(seq),
+});
+
+test('C1: pages and events of a real session overlap, and each message is there once', async () => {
+  const look = tool({ name: 'look', description: 'Looks.', input: z.object({}), run: () => 'seen' });
+  const provider = scripted([{ text: 'Let me see.', toolUse: { name: 'look', input: {} } }, 'Done.']);
+  const runtime = await kit.open({ provider, agents: [agent({ name: 'a', tools: [look] })] });
+  const session = runtime.session(uniqueName());
+  await session.ask('one');
+  const messages = await session.messages();
+  const events = await history(session);
+  const conversation = new Conversation();
+  conversation.addPage(messages.slice(0, 3));
+  for (const event of [...events, ...events]) conversation.apply(event);
+  expect(conversation.messages).toEqual(messages);
+  expect(conversation.pending()).toEqual([]);
+  expect(conversation.openCalls()).toEqual([]);
+});
+
+test('C1: earlier pages are put before, and the log is known to begin', () => {
+  const conversation = new Conversation();
+  conversation.addPage([message(5), message(6)]);
+  expect(conversation.hasEarlier).toBe(true);
+  conversation.addPage([1, 2, 3, 4, 5].map((seq) => message(seq)));
+  expect([conversation.messages.map(({ seq }) => seq), conversation.hasEarlier]).toEqual([[1, 2, 3, 4, 5, 6], false]);
+});
+
+test('C2: beyond the bound the oldest leave', () => {
+  const conversation = new Conversation(100);
+  for (let seq = 1; seq <= 500; seq += 1) conversation.apply(created(seq));
+  expect(conversation.messages.length).toBeLessThanOrEqual(110);
+  expect([conversation.messages.at(-1)?.seq, conversation.hasEarlier, conversation.hasRoom]).toEqual([
+    500,
+    true,
+    false,
+  ]);
+});
+
+test('C3: what streams ends with the message it becomes', () => {
+  const conversation = new Conversation();
+  conversation.apply({ type: 'text.delta', session: 's', at: 1, text: 'Hel', turn: 't' });
+  conversation.apply({ type: 'text.delta', session: 's', at: 1, text: 'lo', turn: 't' });
+  expect(conversation.streamed.text).toBe('Hello');
+  conversation.apply({
+    ...created(1),
+    message: message(1, { type: 'agent_message' }),
+  } as ObservedEvent);
+  expect(conversation.streamed.text).toBe('');
+});
+
+test('calls wait for a person until they are answered', () => {
+  const conversation = new Conversation();
+  const approval = {
+    type: 'approval.required',
+    session: 's',
+    at: 1,
+    seq: 1,
+    toolUseId: 't',
+    toolName: 'bash',
+    input: {},
+  } as const;
+  conversation.apply(approval);
+  expect(conversation.approvals()).toEqual([approval]);
+  conversation.apply({
+    type: 'tool.finished',
+    session: 's',
+    at: 2,
+    seq: 2,
+    toolUseId: 't',
+    toolName: 'bash',
+    success: true,
+  });
+  expect(conversation.approvals()).toEqual([]);
+});
+
+describe('the modes', () => {
+  const call = message(2, {
+    type: 'tool_call',
+    toolName: 'bash',
+    toolUseId: 't',
+    input: { command: 'ls' },
+    content: '[bash]',
+  });
+  const answer = message(3, {
+    type: 'tool_response',
+    toolName: 'bash',
+    toolUseId: 't',
+    content: 'a\nb\nc\nd',
+    success: false,
+  });
+  const cases: readonly Message[] = [
+    message(1),
+    call,
+    answer,
+    message(4, { type: 'agent_message', content: [{ type: 'thinking', thinking: 'hm', signature: 'x' }] }),
+    message(5, { type: 'system_message', content: 'noted' }),
+    message(6, { source: { type: 'subagent', name: 'ann' } }),
+    message(7, { type: 'tool_call', toolName: 'think', input: { thoughts: 'aloud!', visibility: 'aloud' } }),
+    message(8, { type: 'tool_call', toolName: 'think', input: { thoughts: 'within' } }),
+  ];
+  const shown = (mode: (typeof VIEW_MODES)[number]): readonly (string | undefined)[] =>
+    cases.map((each) => viewMessage(each, mode, clock)?.body);
+
+  test('show the talk, what was done, and all of it', () => {
+    expect(shown('basic')).toEqual([
+      ...['text 1', undefined, undefined, undefined],
+      ...[undefined, 'text 6', 'aloud!', undefined],
+    ]);
+    expect(shown('verbose')).toEqual([
+      ...['text 1', '$ ls', 'a\nb\nc\n…', '[thinking]\nhm'],
+      ...['noted', 'text 6', 'aloud!', 'within'],
+    ]);
+    expect(shown('debug').slice(1, 3)).toEqual(['{\n  "command": "ls"\n}', 'a\nb\nc\nd']);
+  });
+
+  test('each shows what the one before it shows, and at least its small print', () => {
+    for (const each of cases) {
+      const facts = VIEW_MODES.map((mode) => viewMessage(each, mode, clock)?.facts.length ?? -1);
+      expect(facts).toEqual([...facts].sort((a, b) => a - b));
+    }
+    expect(viewMessage(answer, 'debug', clock)).toMatchObject({
+      facts: ['at 3', '#3', '3 tokens', 't'],
+      isFailed: true,
+    });
+  });
+
+  test('entries of the mailbox are marked as such', () => {
+    const entry: Pending = {
+      id: 1,
+      type: 'subagent',
+      kind: 'active',
+      content: 'a\nb\nc\nd',
+      at: 1,
+      source: { type: 'subagent', name: 'ann' },
+    };
+    expect(viewPending(entry, 'basic', clock)).toBeUndefined();
+    expect(viewPending(entry, 'verbose', clock)).toMatchObject({
+      speaker: 'sub-agent',
+      title: 'ann',
+      body: 'a\nb\nc\n…',
+      isPending: true,
+    });
+    expect(viewPending({ ...entry, type: 'user_message', deliver: 'steer' }, 'basic', clock)?.facts).toEqual([
+      'deliver steer',
+    ]);
+  });
+
+  test('a call is told in a line', () => {
+    expect(previewOf('web_get', { url: 'http://x' })).toBe('GET http://x');
+    expect(previewOf('read_file', { path: 'a.ts', lines: 3 })).toBe('a.ts');
+    expect(previewOf('add', { a: 1, b: [2] })).toBe('a: 1, b: [2]');
+    expect(previewOf('add', {})).toBe('(no input)');
+  });
+});

@@ -1,0 +1,442 @@
+/**
+ * Goal: the page as a person meets it: a run watched from its start to its end, each state, the keys, both widths, what can be
+ * done with a session.
+ * Method: the built page in a headless Chromium, served under a strict content policy over a real runtime with a scripted
+ * model. The tests wait for what is seen, and never for a time. Where there is no Chromium they are skipped.
+ */
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { agent, type Runtime, tool } from '../../src/index.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import { deferred, eventually, gatedModel, runtimeKit } from '../support/runtime-kit.ts';
+import { buildPage, findChromium, launch } from './support/browser.ts';
+import { type ObserverServer, observerServer } from './support/observer-server.ts';
+
+const WIDE = { width: 1280, height: 800 };
+const NARROW = { width: 390, height: 844 };
+const CHILDREN = 1_000;
+/** Until something is seen, and until a test is over: far more than either takes on a machine that does other things too. */
+const SEEN_MS = 60_000;
+const TEST_MS = 120_000;
+
+const kit = runtimeKit();
+const chromium = findChromium();
+
+describe.skipIf(chromium === undefined)('the observer page in a browser', { timeout: TEST_MS }, () => {
+  let browser: Browser;
+  let pages: Awaited<ReturnType<typeof buildPage>>;
+  const closing: (() => Promise<void>)[] = [];
+  const troubles: string[] = [];
+
+  beforeAll(async () => {
+    pages = await buildPage();
+    browser = await launch(chromium ?? '');
+  }, TEST_MS);
+  afterAll(async () => {
+    await browser.close();
+    await pages.remove();
+  });
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+    // Anything the page throws, and anything its content policy refuses.
+    expect(troubles.splice(0)).toEqual([]);
+  });
+
+  type ServerOptions = Omit<Parameters<typeof observerServer>[1], 'pages'>;
+
+  async function serve(runtime: Runtime, options: ServerOptions = {}): Promise<ObserverServer> {
+    const server = await observerServer(runtime, { pages: pages.directory, ...options });
+    closing.push(() => server.close());
+    return server;
+  }
+
+  async function visit(url: string, viewport = WIDE): Promise<Page> {
+    const context: BrowserContext = await browser.newContext({ viewport });
+    closing.push(() => context.close());
+    // Shorter than the test's own, so that it is told what was waited for.
+    context.setDefaultTimeout(SEEN_MS);
+    const page = await context.newPage();
+    page.on('pageerror', (error) => troubles.push(String(error)));
+    page.on('console', (message) => {
+      // A refused request is told there as well; those are what some tests are about.
+      if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+        troubles.push(message.text());
+    });
+    await page.goto(url);
+    return page;
+  }
+
+  const foot = (page: Page) => page.locator('.tree-foot');
+  const row = (page: Page, name: string) => page.getByRole('treeitem', { name: new RegExp(`^${name}, `) });
+  const isWide = (page: Page): Promise<boolean> =>
+    page.evaluate('document.documentElement.scrollWidth <= innerWidth') as Promise<boolean>;
+
+  test('a run of 1,000 sub-agents is watched from its start to its end', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Read it.'), agents: [agent({ name: 'reviewer' })] });
+    const page = await visit((await serve(runtime)).url);
+    await page.getByText('No sessions yet').waitFor();
+    const session = runtime.session('review');
+    const family = await session.spawnAll(
+      Array.from({ length: CHILDREN }, (_, index) => ({
+        task: `Read file ${index}`,
+        name: `reader-${index}`,
+        replies: 'handle' as const,
+      })),
+    );
+    await family.settled();
+    await session.ask('How many?');
+    await foot(page)
+      .getByText(`${(CHILDREN + 1).toLocaleString('en')} sessions · 0 at the model · 0 at tools`)
+      .waitFor();
+    await row(page, 'review').getByText('1.0k').waitFor();
+    await row(page, 'review').click();
+    await row(page, 'reader-0').getByText('ended').waitFor();
+    // As many rows as fit, and a few more.
+    expect(await page.getByRole('treeitem').count()).toBeLessThan(60);
+    await page.getByRole('log').getByText('Read it.').waitFor();
+    await page.getByRole('tab', { name: 'Time line' }).click();
+    await page.getByRole('button', { name: 'All', exact: true }).last().click();
+    await page.getByRole('button', { name: `reader-${CHILDREN - 1}` }).waitFor();
+    expect(await page.locator('.time-row').count()).toBeLessThan(80);
+    await page.getByRole('button', { name: `reader-${CHILDREN - 1}` }).click();
+    await page.getByRole('heading', { name: `reader-${CHILDREN - 1}` }).waitFor();
+  });
+
+  test('a running turn is seen: it waits for the model, its tool runs, it is steered, and it ends', async () => {
+    const model = gatedModel();
+    let finish: (() => void) | undefined;
+    const look = tool({
+      name: 'look',
+      description: 'Looks.',
+      input: z.object({}),
+      run: () =>
+        new Promise<string>((resolve) => {
+          finish = () => resolve('seen');
+        }),
+    });
+    const runtime = await kit.open({ provider: model.provider, agents: [agent({ name: 'a', tools: [look] })] });
+    await runtime.session('s').send('Look.');
+    const page = await visit((await serve(runtime)).url);
+    const first = await model.next();
+    await row(page, 's').click();
+    await page.getByText('Waits for the model').waitFor();
+    first.answer({ text: 'Let me see.', toolUse: { name: 'look', input: {} } });
+    await page.getByText('Waits for tools').waitFor();
+    await page.getByLabel('Message', { exact: true }).fill('Be quick');
+    await page.getByLabel('How it meets a busy session').selectOption('steer');
+    await page.keyboard.press('Control+Enter');
+    await page.locator('.said.is-pending', { hasText: 'Be quick' }).waitFor();
+    await page.getByRole('tab', { name: 'Time line' }).click();
+    await page.locator('.time-row', { hasText: 'look' }).locator('.bar-work.is-open').waitFor();
+    await page.locator('.time-row', { hasText: 'mail' }).waitFor();
+    finish?.();
+    (await model.next()).answer('Done.');
+    await page.locator('.time-turn-text', { hasText: 'end turn' }).waitFor();
+    expect(await page.locator('.bar.is-open').count()).toBe(0);
+    await page.getByRole('tab', { name: 'Conversation' }).click();
+    await page.getByRole('log').getByText('Done.').waitFor();
+  });
+
+  test('ten thousand sessions are listed, searched and ordered, and only those in view are drawn', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    const sessions = Array.from({ length: 10_000 }, (_, index) => ({
+      id: `s-${index}`,
+      agent: index % 2 === 0 ? 'writer' : 'reader',
+      state: 'idle',
+      mailbox: index === 7_000 ? 9 : 0,
+      updatedAt: index,
+    }));
+    const override = (path: string): unknown => (path === '/sessions' ? { sessions } : undefined);
+    const page = await visit((await serve(runtime, { override })).url);
+    await foot(page).getByText('10,000 sessions').waitFor();
+    expect(await page.getByRole('treeitem').count()).toBeLessThan(60);
+    await page.getByRole('button', { name: 'Mail' }).click();
+    await page.getByRole('treeitem').first().getByText('s-7000').waitFor();
+    await page.getByRole('searchbox').fill('s-1234');
+    await row(page, 's-1234').waitFor();
+    expect(await page.getByRole('treeitem').count()).toBe(1);
+    await page.getByRole('searchbox').fill('');
+    await page.getByRole('button', { name: 'Session', exact: true }).click();
+    await page.getByRole('treeitem').first().focus();
+    await page.keyboard.press('End');
+    await page.locator('[role=treeitem]:focus', { hasText: 's-9999' }).waitFor();
+    await page.keyboard.press('Home');
+    await page.locator('[role=treeitem]:focus', { hasText: 's-0' }).waitFor();
+  });
+
+  test('the keys reach everything, and the focus is seen', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    await runtime.session('one').ask('Hello');
+    await runtime.session('two').spawn({ task: 'Help', name: 'scout', replies: 'handle' });
+    await runtime.drain();
+    const page = await visit((await serve(runtime)).url);
+    await row(page, 'two').waitFor();
+    await page.keyboard.press('g');
+    await page.locator('[role=treeitem]:focus').waitFor();
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('ArrowRight');
+    const scout = page.locator('[role=treeitem]:focus', { hasText: 'scout' });
+    await scout.waitFor();
+    const roles = ['aria-level', 'aria-posinset', 'aria-setsize', 'aria-expanded'];
+    expect(await Promise.all(roles.map((name) => scout.getAttribute(name)))).toEqual(['2', '1', '1', null]);
+    expect(await row(page, 'two').getAttribute('aria-expanded')).toBe('true');
+    expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).toBe('solid');
+    await page.keyboard.press('ArrowLeft');
+    await page.keyboard.press('ArrowUp');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'one' }).waitFor();
+    await page.keyboard.press('2');
+    await page.getByRole('tab', { name: 'Time line', selected: true }).waitFor();
+    await page.keyboard.press('3');
+    await page.getByText('Legal').waitFor();
+    await page.keyboard.press('1');
+    await page.keyboard.press('m');
+    await page.getByRole('button', { name: 'debug', pressed: true }).waitFor();
+    await page.keyboard.press('c');
+    await page.keyboard.type('More, please?');
+    await page.keyboard.press('Control+Enter');
+    await page.getByRole('log').getByText('More, please?').waitFor();
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keys and signs' }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await page.keyboard.press('Escape');
+    await page.getByRole('heading', { name: 'All sessions' }).waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type('two');
+    await row(page, 'one').waitFor({ state: 'detached' });
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Shift+Tab');
+    await page.locator('#tree-filter:focus').waitFor();
+  });
+
+  test('a narrow page shows one pane at a time, and nothing hangs over its edge', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'A fairly long answer, '.repeat(20)) });
+    await runtime.session('one').ask('Hello');
+    const page = await visit((await serve(runtime)).url, NARROW);
+    await row(page, 'one').click();
+    await page.getByRole('heading', { name: 'one' }).waitFor();
+    await page.getByRole('tree').waitFor({ state: 'hidden' });
+    for (const view of ['Time line', 'Request', 'Conversation']) {
+      await page.getByRole('tab', { name: view }).click();
+      await page.getByRole('tab', { name: view, selected: true }).waitFor();
+      expect(await isWide(page)).toBe(true);
+    }
+    await page.getByRole('button', { name: 'Back to the sessions' }).click();
+    await page.getByRole('tree').waitFor();
+    await page.getByRole('heading', { name: 'one' }).waitFor({ state: 'detached' });
+    await row(page, 'one').click();
+    await page.goBack();
+    await row(page, 'one').waitFor();
+    expect(await isWide(page)).toBe(true);
+  });
+
+  test('while the sessions are read it says so, and nothing moves where motion is not wanted', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    await runtime.session('one').ask('Hello');
+    const { url } = await serve(runtime);
+    const page = await visit('about:blank');
+    await page.emulateMedia({ reducedMotion: 'reduce' });
+    const isToGoOn = deferred();
+    await page.route(/\/sessions\?/u, async (route) => {
+      await isToGoOn.promise;
+      await route.continue();
+    });
+    await page.goto(url);
+    await foot(page).getByText('Reading sessions…').waitFor();
+    const animation = "getComputedStyle(document.querySelector('.ghost')).animationName";
+    expect(await page.evaluate(animation)).toBe('none');
+    await page.emulateMedia({ reducedMotion: 'no-preference' });
+    expect(await page.evaluate(animation)).toBe('breathe');
+    isToGoOn.resolve();
+    await row(page, 'one').waitFor();
+  });
+
+  test('without the token it asks for one, takes no wrong one, and goes on with the right one', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    await runtime.session('one').ask('Hello');
+    const server = await serve(runtime, { token: 'open sesame' });
+    const page = await visit(server.url);
+    const dialog = page.getByRole('dialog', { name: 'The server asks for a token' });
+    await dialog.getByLabel('Token').fill('wrong');
+    await dialog.getByRole('button', { name: 'Connect' }).click();
+    await dialog.getByLabel('Token').fill('open sesame');
+    await dialog.getByRole('button', { name: 'Connect' }).click();
+    await row(page, 'one').waitFor();
+    await dialog.waitFor({ state: 'detached' });
+    await page.reload();
+    await row(page, 'one').waitFor();
+    const given = await visit(`${server.url}#token=open%20sesame`);
+    await row(given, 'one').waitFor();
+    expect(given.url()).not.toContain('sesame');
+  });
+
+  test('a lost connection is said, and what happened meanwhile is there when it is back', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    const session = runtime.session('one');
+    await session.ask('Hello');
+    const server = await serve(runtime);
+    const page = await visit(server.url);
+    await row(page, 'one').click();
+    await page.getByRole('log').getByText('Hello').waitFor();
+    await page.getByText('live').waitFor();
+    server.isDown = true;
+    server.breakStreams();
+    await page.getByText('disconnected').waitFor();
+    await session.ask('Are you there?');
+    await runtime.session('two').ask('Me too');
+    server.isDown = false;
+    await page.getByText('live').waitFor();
+    await page.getByRole('log').getByText('Are you there?').waitFor();
+    expect(await page.getByRole('log').getByText('Hello').count()).toBe(1);
+    expect(server.requests.some((each) => /^GET \/sessions\/one\/events after \d+$/u.test(each))).toBe(true);
+    await row(page, 'two').waitFor();
+  });
+
+  test('a page that is hidden lets its streams go, and comes back when it is seen', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    await runtime.session('one').ask('Hello');
+    const server = await serve(runtime);
+    const page = await visit('about:blank');
+    await page.clock.install();
+    await page.goto(server.url);
+    await page.getByText('live').waitFor();
+    await row(page, 'one').click();
+    await page.getByRole('log').getByText('Hello').waitFor();
+    const setHidden = (isHidden: boolean): Promise<unknown> =>
+      page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${isHidden} });
+        document.dispatchEvent(new Event('visibilitychange'));`);
+    await setHidden(true);
+    await page.clock.fastForward(30_000);
+    await eventually(() => server.streams === 0);
+    await runtime.session('one').ask('Still there?');
+    await setHidden(false);
+    await page.getByText('live').waitFor();
+    await page.getByRole('log').getByText('Still there?').waitFor();
+  });
+
+  test('a server that fails is an error one can try again; a session that is gone is said to be', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    await runtime.session('one').ask('Hello');
+    const server = await serve(runtime);
+    server.isDown = true;
+    const page = await visit(`${server.url}#/nobody/conversation`);
+    await page.getByText('The sessions could not be read').waitFor();
+    await page.getByText('The session could not be read').waitFor();
+    server.isDown = false;
+    await page.getByRole('button', { name: 'Try again' }).last().click();
+    await page.getByText('There is no such session').waitFor();
+    await page.getByRole('button', { name: 'Try again' }).first().click();
+    await row(page, 'one').waitFor();
+  });
+
+  test('a session is paused, resumed, interrupted; a waiting message is recalled; deleting asks first', async () => {
+    const model = gatedModel();
+    const runtime = await kit.open({ provider: model.provider });
+    const session = runtime.session('one');
+    await session.send('Hello');
+    const page = await visit((await serve(runtime)).url);
+    await model.next();
+    await row(page, 'one').click();
+    await page.getByRole('button', { name: 'Interrupt' }).click();
+    await page.getByText('Nothing waits').waitFor();
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('button', { name: 'Resume' }).waitFor();
+    await session.send('Later');
+    const waiting = page.locator('.said.is-pending', { hasText: 'Later' });
+    await waiting.getByRole('button', { name: 'Recall' }).click();
+    await waiting.waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await page.getByRole('button', { name: 'Pause' }).waitFor();
+    await page.getByRole('button', { name: 'Delete…' }).click();
+    await page.getByRole('button', { name: 'Keep' }).click();
+    expect(await runtime.sessions.get('one')).toBeDefined();
+    await page.getByRole('button', { name: 'Delete…' }).click();
+    await page.getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.getByText('No sessions yet').waitFor();
+    expect(await runtime.sessions.get('one')).toBeUndefined();
+  });
+
+  test('what is refused is said in the words of the server', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    await runtime.session('one').ask('Hello');
+    await runtime.session('one').pause();
+    await runtime.session('one').send('waits');
+    const page = await visit((await serve(runtime)).url);
+    await row(page, 'one').click();
+    await page.getByLabel('Message', { exact: true }).fill('Now or never');
+    await page.getByLabel('How it meets a busy session').selectOption('reject');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.locator('.notice-fail').waitFor();
+    // What was written is not lost with the refusal.
+    expect(await page.getByLabel('Message', { exact: true }).inputValue()).toBe('Now or never');
+  });
+
+  test('a call that waits for a person is allowed or denied', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    await runtime.session('one').ask('Hello');
+    const decided: string[] = [];
+    const server = await serve(runtime, {
+      approve: (session, callId, allow) => decided.push(`${session} ${callId} ${allow}`),
+      override: (path) =>
+        path === '/sessions/one'
+          ? { id: 'one', agent: 'a', state: 'executing', phase: 'approval', mailbox: 0, updatedAt: 9e12, seq: 0 }
+          : path === '/sessions/one/messages'
+            ? {
+                messages: [
+                  {
+                    seq: 1,
+                    type: 'tool_call',
+                    content: '',
+                    at: 1,
+                    tokens: 1,
+                    toolName: 'bash',
+                    toolUseId: 'c1',
+                    input: { command: 'rm -r build' },
+                  },
+                ],
+              }
+            : undefined,
+    });
+    const page = await visit(server.url);
+    await row(page, 'one').click();
+    const calls = page.getByRole('region', { name: 'Calls that wait for you' });
+    await calls.getByText('$ rm -r build').waitFor();
+    await calls.getByRole('button', { name: 'Deny' }).click();
+    await page.getByText('Denied bash').waitFor();
+    await calls.getByRole('button', { name: 'Allow' }).click();
+    await page.getByText('Allowed bash').waitFor();
+    expect(decided).toEqual(['one c1 false', 'one c1 true']);
+  });
+
+  test('rules a request breaks are listed, and a store that refuses is announced', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    await runtime.session('one').ask('Hello');
+    const violations = [{ rule: 'R01', path: 'messages.3', message: 'a call without its result', fatal: true }];
+    const server = await serve(runtime, {
+      metrics: () => ({ degraded: 'no space left' }),
+      override: (path) => (path === '/sessions/one/request' ? { model: 'm', messages: [], violations } : undefined),
+    });
+    const page = await visit(`${server.url}#/one/request`);
+    await page.getByText('Would be refused').waitFor();
+    await page.getByText('a call without its result').waitFor();
+    await page.getByRole('alert').getByText('no space left').waitFor();
+  });
+
+  test('the theme is the system’s until it is chosen, and the choice is kept', async () => {
+    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
+    const page = await visit((await serve(runtime)).url);
+    const scheme = (): Promise<unknown> => page.evaluate('getComputedStyle(document.documentElement).colorScheme');
+    await page.emulateMedia({ colorScheme: 'dark' });
+    expect(await scheme()).toBe('dark');
+    await page.keyboard.press('t');
+    await page.getByRole('button', { name: 'Light' }).waitFor();
+    expect(await scheme()).toBe('light');
+    await page.reload();
+    await page.getByRole('button', { name: 'Light' }).waitFor();
+    expect(await scheme()).toBe('light');
+  });
+});

@@ -1,0 +1,178 @@
+/**
+ * Goal: the tree of sessions is right whatever comes first, and its counts are those of its nodes.
+ * Method: lists and events by hand; then random histories, after each of which the counts are counted anew.
+ */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { OVERVIEW_MAX, overviewOf } from '../../src/observer/model/overview.ts';
+import { type SessionNode, SessionTree } from '../../src/observer/model/session-tree.ts';
+import { arrange, type TreeView } from '../../src/observer/model/tree-rows.ts';
+import type { ListedSession, ObservedEvent } from '../../src/observer/wire.ts';
+
+const listed = (id: string, change: Partial<ListedSession> = {}): ListedSession => ({
+  id,
+  agent: 'writer',
+  state: 'idle',
+  mailbox: 0,
+  updatedAt: 100,
+  ...(id.includes(':') ? { parent: id.slice(0, id.lastIndexOf(':')) } : {}),
+  ...change,
+});
+
+const VIEW: TreeView = { order: 'id', isReversed: false, filter: '', subset: 'all', open: new Set() };
+
+const pending = (id: number): ObservedEvent & { type: 'pending.created' } => ({
+  type: 'pending.created',
+  session: 'a',
+  at: 200,
+  pending: { id, type: 'user_message', kind: 'active', content: 'hi', at: 200, source: { type: 'user' } },
+});
+
+const ids = (tree: SessionTree, view: Partial<TreeView> = {}): readonly string[] =>
+  arrange(tree.roots, { ...VIEW, ...view }).map((row) => `${'  '.repeat(row.level - 1)}${row.node.id}`);
+
+describe('T1: every session has one place', () => {
+  test('children that come before their parent are put below it', () => {
+    const tree = new SessionTree();
+    for (const id of ['a:2:1', 'a:2', 'b', 'a:1', 'a']) tree.put(listed(id));
+    expect(ids(tree, { open: new Set(['a', 'a:2']) })).toEqual(['a', '  a:1', '  a:2', '    a:2:1', 'b']);
+    expect(tree.get('a')?.below).toBe(3);
+  });
+
+  test('a child is there from the moment its parent tells of it', () => {
+    const tree = new SessionTree();
+    tree.put(listed('a'));
+    tree.apply({ type: 'child.spawned', session: 'a', at: 200, seq: 9, child: 'a:1', name: 'reader' });
+    const child = tree.get('a')?.children[0];
+    expect([child?.name, child?.agent]).toEqual(['reader', 'writer']);
+  });
+
+  test('what a whole listing does not name is gone, what was born meanwhile stays', () => {
+    const tree = new SessionTree();
+    for (const id of ['a', 'a:1', 'b']) tree.put(listed(id));
+    tree.beginListing();
+    tree.put(listed('b'));
+    tree.apply({ type: 'session.state', session: 'c', at: 900, seq: 1, state: 'awaiting' });
+    tree.endListing();
+    expect(ids(tree)).toEqual(['b', 'c']);
+  });
+});
+
+test('T2, T5: counts and version are those of the nodes, in any history', () => {
+  const names = ['a', 'a:1', 'a:2', 'a:1:1', 'b', 'b:1'];
+  const step = fc.record({
+    id: fc.constantFrom(...names),
+    what: fc.constantFrom('put', 'awaiting', 'executing', 'idle', 'remove'),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const tree = new SessionTree();
+      for (const [index, { id, what }] of steps.entries()) {
+        if (what === 'remove') tree.remove(id);
+        else if (what === 'put') tree.put(listed(id, { updatedAt: index }));
+        else {
+          const state = what as 'awaiting' | 'executing' | 'idle';
+          tree.apply({ type: 'session.state', session: id, at: index + 1_000, seq: index + 1, state });
+        }
+      }
+      const all: SessionNode[] = [];
+      const visit = (node: SessionNode): { below: number; busy: number } => {
+        all.push(node);
+        const sums = { below: 0, busy: 0 };
+        for (const child of node.children) {
+          expect(child.parent).toBe(node);
+          const { below, busy } = visit(child);
+          sums.below += below + 1;
+          sums.busy += busy + (child.state === 'idle' ? 0 : 1);
+        }
+        expect([node.below, node.busyBelow]).toEqual([sums.below, sums.busy]);
+        return sums;
+      };
+      tree.roots.forEach(visit);
+      expect(all.length).toBe(tree.size);
+      const of = (state: string): number => all.filter((node) => node.state === state).length;
+      expect(tree.counts()).toEqual({
+        all: all.length,
+        idle: of('idle'),
+        awaiting: of('awaiting'),
+        executing: of('executing'),
+      });
+    }),
+  );
+});
+
+test('T3: an event that a list has counted already changes no depth', () => {
+  const tree = new SessionTree();
+  tree.put(listed('a', { mailbox: 1, updatedAt: 200 }));
+  tree.apply(pending(1));
+  expect(tree.get('a')?.mailbox).toBe(1);
+  tree.apply({ ...pending(2), at: 201 });
+  expect(tree.get('a')?.mailbox).toBe(2);
+  tree.apply({ type: 'pending.removed', session: 'a', at: 202, seq: 3, pendingId: 1, reason: 'promoted' });
+  expect(tree.get('a')?.mailbox).toBe(1);
+});
+
+test('T4: beyond the bound sessions are left out, and the tree says so', () => {
+  const tree = new SessionTree(3);
+  for (const id of ['a', 'b', 'c', 'd']) tree.put(listed(id));
+  expect([tree.size, tree.isFull, tree.get('d')]).toEqual([3, true, undefined]);
+});
+
+describe('the rows', () => {
+  const tree = new SessionTree();
+  for (const id of ['a', 'a:1', 'a:2', 'a:10', 'b', 'c']) tree.put(listed(id));
+  tree.put(listed('a:10', { mailbox: 7, name: 'late', state: 'executing' }));
+  tree.put(listed('c', { mailbox: 3, updatedAt: 300, agent: 'reader' }));
+
+  test('children are hidden until their parent is opened, and ordered by number', () => {
+    expect(ids(tree)).toEqual(['a', 'b', 'c']);
+    expect(ids(tree, { open: new Set(['a']) })).toEqual(['a', '  a:1', '  a:2', '  a:10', 'b', 'c']);
+  });
+
+  test('by mailbox, a parent stands where the deepest of its tree would', () => {
+    expect(ids(tree, { order: 'mailbox', open: new Set(['a']) })).toEqual([
+      ...['a', '  a:10', '  a:1', '  a:2'],
+      ...['c', 'b'],
+    ]);
+    expect(ids(tree, { order: 'mailbox', isReversed: true })).toEqual(['b', 'c', 'a']);
+    expect(ids(tree, { order: 'age' })[0]).toBe('c');
+  });
+
+  test('a filter shows what it finds with all that is above it', () => {
+    expect(ids(tree, { filter: 'LATE' })).toEqual(['a', '  a:10']);
+    expect(ids(tree, { filter: 'reader' })).toEqual(['c']);
+    expect(ids(tree, { subset: 'busy' })).toEqual(['a', '  a:10']);
+    expect(ids(tree, { subset: 'waiting', filter: 'c' })).toEqual(['c']);
+    expect(ids(tree, { filter: 'nobody' })).toEqual([]);
+  });
+
+  test('places and siblings are those of what is shown', () => {
+    const rows = arrange(tree.roots, { ...VIEW, open: new Set(['a']) });
+    expect(rows.map(({ place, siblings, isOpen }) => [place, siblings, isOpen])).toEqual([
+      ...[
+        [1, 3, true],
+        [1, 3, undefined],
+        [2, 3, undefined],
+        [3, 3, undefined],
+      ],
+      ...[
+        [2, 3, undefined],
+        [3, 3, undefined],
+      ],
+    ]);
+  });
+});
+
+test('the overview names those that ask, those that stopped, and the deepest mailboxes, a few of each', () => {
+  const tree = new SessionTree();
+  for (let index = 1; index <= 20; index += 1) tree.put(listed(`m-${index}`, { mailbox: index }));
+  for (const id of ['early', 'late', 'broken', 'held']) tree.put(listed(id));
+  tree.apply({ type: 'approval.required', session: 'late', at: 300, toolUseId: 't', toolName: 'bash', input: {} });
+  tree.apply({ type: 'approval.required', session: 'early', at: 200, toolUseId: 't', toolName: 'bash', input: {} });
+  tree.apply({ type: 'session.state', session: 'held', at: 200, seq: 1, state: 'idle', phase: 'paused' });
+  tree.setTrouble('broken', 'no such model');
+  const { asking, stopped, waiting } = overviewOf(tree.nodes());
+  expect(asking.first.map(({ id }) => id)).toEqual(['early', 'late']);
+  expect(stopped.first.map(({ id }) => id)).toEqual(['held', 'broken']);
+  expect([waiting.count, waiting.first.length, waiting.first[0]?.id]).toEqual([20, OVERVIEW_MAX, 'm-20']);
+});
