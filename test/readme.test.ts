@@ -15,15 +15,21 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const loader = join(root, 'test/loader/register.mjs');
 let directory: string;
 
-/** The README's TypeScript blocks: hello, tools, family, testing. */
-async function readmeBlocks(): Promise<readonly [string, string, string, string]> {
+/** The README's TypeScript blocks: hello, tools, family, testing, history. */
+async function readmeBlocks(): Promise<readonly [string, string, string, string, string]> {
   const text = await readFile(join(root, 'README.md'), 'utf8');
   const blocks = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map((match) => match[1] ?? '');
-  const [hello, tools, family, testing] = blocks;
-  if (hello === undefined || tools === undefined || family === undefined || testing === undefined) {
-    throw new Error(`the README has ${blocks.length} TypeScript blocks, expected at least 4`);
+  const [hello, tools, family, testing, history] = blocks;
+  if (
+    hello === undefined ||
+    tools === undefined ||
+    family === undefined ||
+    testing === undefined ||
+    history === undefined
+  ) {
+    throw new Error(`the README has ${blocks.length} TypeScript blocks, expected at least 5`);
   }
-  return [hello, tools, family, testing];
+  return [hello, tools, family, testing, history];
 }
 
 async function compile(project: string): Promise<void> {
@@ -38,19 +44,20 @@ beforeAll(async () => {
   // Inside the package, so that `import 'troupe'` finds it by its own exports, as built.
   await mkdir(join(root, '.troupe'), { recursive: true });
   directory = await mkdtemp(join(root, '.troupe', 'readme-'));
-  const [hello, tools, family, testing] = await readmeBlocks();
+  const [hello, tools, family, testing, history] = await readmeBlocks();
   await writeFile(join(directory, 'tools.ts'), tools);
   await writeFile(
     join(directory, 'hello.ts'),
     `const topics: readonly string[] = ['logs', 'keys'];\n${hello}\n${family}`,
   );
   await writeFile(join(directory, 'testing.ts'), testing);
+  await writeFile(join(directory, 'history.ts'), history);
   await writeFile(
     join(directory, 'tsconfig.json'),
     JSON.stringify({
       extends: join(root, 'tsconfig.json'),
       compilerOptions: { noEmit: false, outDir: '.', rootDir: '.', isolatedDeclarations: false, declaration: false },
-      files: ['tools.ts', 'hello.ts', 'testing.ts'],
+      files: ['tools.ts', 'hello.ts', 'testing.ts', 'history.ts'],
       include: [],
     }),
   );
@@ -76,6 +83,11 @@ it('the hello answers, streams, and joins its family', async () => {
 it('the testing example prints what its comments say', async () => {
   const { stdout } = await run(process.execPath, ['--import', loader, 'testing.js'], { cwd: directory });
   expect(stdout.trim().split('\n')).toEqual(['three', 'hello 0']);
+}, 60_000);
+
+it('the history example prints what its comments say', async () => {
+  const { stdout } = await run(process.execPath, ['--import', loader, 'history.js'], { cwd: directory });
+  expect(stdout.trim().split('\n')).toEqual(['Name a city, Coimbra, One more, Lisbon', '2']);
 }, 60_000);
 
 it('names both commands', async () => {
