@@ -422,6 +422,21 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(said.filter((line) => line.includes('denied by a person'))).toHaveLength(1);
   });
 
+  test('a run that reached its steps says so, and is resumed by hand', async () => {
+    const look = tool({ name: 'look', description: 'Looks.', input: z.object({}), run: () => 'seen' });
+    const runtime = await kit.open({
+      provider: scripted([{ toolUse: { name: 'look', input: {} } }, 'All is well.']),
+      agents: [agent({ name: 'a', tools: [look], maxSteps: 1 })],
+    });
+    await expect(runtime.session('one').ask('Look.')).rejects.toThrow('step limit');
+    const page = await visit((await serve(runtime)).url);
+    await row(page, 'one').click();
+    await page.getByText('Suspended: max_steps').waitFor();
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await page.getByRole('log').getByText('All is well.').waitFor();
+    await page.getByRole('button', { name: 'Pause' }).waitFor();
+  });
+
   test('a call that was decided elsewhere is not said to be decided here', async () => {
     const shell = tool({
       name: 'bash',
