@@ -38,6 +38,13 @@ export type {
 export { sanitise } from './base/json.ts';
 export type { ContentBlock, Deliver, Message, Pending, Source, Usage, UserContent } from './base/messages.ts';
 export type { Settings, SettingsInput } from './base/settings.ts';
+export {
+  checkRequest,
+  type LegalityOptions,
+  type PausedTurnTest,
+  type RuleId,
+  type Violation,
+} from './context/legality.ts';
 export type { Definition } from './definitions/definition.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
 export type { Rendered, RenderedRole, ViewMode } from './events/rendered.ts';

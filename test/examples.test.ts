@@ -3,11 +3,9 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { Session } from '../src/index.ts';
 import { compilePrograms, type Programs } from './support/package-programs.ts';
 
-const canApprove = 'approve' in Session.prototype;
-const names = ['http-service', 'many-agents', 'custom-provider', ...(canApprove ? ['approval'] : [])];
+const names = ['http-service', 'many-agents', 'custom-provider', 'approval'];
 let compiled: Programs;
 
 beforeAll(async () => {
@@ -50,13 +48,9 @@ it('custom-provider: streams, and is tried again', async () => {
   ]);
 }, 60_000);
 
-it.skipIf(!canApprove)(
-  'approval: what a person allows is done, what is denied is not',
-  async () => {
-    const lines = (await compiled.run('approval')).trim().split('\n');
-    expect(lines.slice(0, 2).toSorted()).toEqual(['Ada, 20 euros: allowed', 'Bob, 2000 euros: denied']);
-    expect(lines.slice(2).join('\n')).toContain('paid 20 euros to Ada (keyed)');
-    expect(lines.slice(2).join('\n')).not.toContain('to Bob');
-  },
-  60_000,
-);
+it('approval: what a person allows is done, what is denied is not', async () => {
+  const lines = (await compiled.run('approval')).trim().split('\n');
+  expect(lines.slice(0, 2).toSorted()).toEqual(['Ada, 20 euros: allowed', 'Bob, 2000 euros: denied']);
+  expect(lines.slice(2).join('\n')).toContain('paid 20 euros to Ada (keyed)');
+  expect(lines.slice(2).join('\n')).not.toContain('to Bob');
+}, 60_000);

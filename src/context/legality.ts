@@ -14,6 +14,7 @@ import { checkSize } from './legality-size.ts';
 import { checkThinking } from './legality-thinking.ts';
 import { checkTools } from './legality-tools.ts';
 
+export type { PausedTurnTest } from './legality-content.ts';
 export type { BlockView, RuleId, Violation } from './legality-report.ts';
 
 /** What a body alone does not say. */

@@ -33,18 +33,10 @@ export interface SessionDetail extends ListedSession {
 }
 
 /** A call that waits for a person. */
-export interface ApprovalRequired {
-  readonly session: string;
-  readonly at: number;
-  readonly seq?: number;
-  readonly type: 'approval.required';
-  readonly toolUseId: string;
-  readonly toolName: string;
-  readonly input: unknown;
-}
+export type ApprovalRequired = Extract<SessionEvent, { readonly type: 'approval.required' }>;
 
 /** An event as the page takes it. */
-export type ObservedEvent = SessionEvent | ApprovalRequired;
+export type ObservedEvent = SessionEvent;
 
 /** Any object of the wire. */
 export type WireRecord = Readonly<Record<string, unknown>>;
@@ -207,6 +199,11 @@ export function readMetrics(body: unknown): {
   const counters: Record<string, number> = {};
   for (const [name, figure] of Object.entries(value)) if (typeof figure === 'number') counters[name] = figure;
   return typeof value['degraded'] === 'string' ? { counters, degraded: value['degraded'] } : { counters };
+}
+
+/** Whether what was said of a call holds; a server that says nothing of it has not refused it. */
+export function readDecided(body: unknown): boolean {
+  return recordOf(body, 'the decision')['decided'] !== false;
 }
 
 /** Why a session is not running: a reason and a sentence. */

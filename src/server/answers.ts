@@ -70,8 +70,20 @@ export const receiptStatus: z.ZodType = z.strictObject({
   answer: z.string().optional(),
 });
 
-/** The whole request body. */
-export const modelRequest: z.ZodType = z.looseObject({ messages: z.array(anyObject), context: anyObject.optional() });
+/** A rule of the Messages API that a request breaks. */
+const violation = z.strictObject({
+  rule: z.string().describe('R01 to R44'),
+  path: z.string().describe('As the API writes it: messages.3.content.0'),
+  message: z.string(),
+  fatal: z.boolean().describe('The API would refuse the request for it'),
+});
+
+/** The whole request body, and beside it what is said of it. */
+export const modelRequest: z.ZodType = z.looseObject({
+  messages: z.array(anyObject),
+  violations: z.array(violation),
+  context: anyObject.optional(),
+});
 /** Why a session is not running: exactly one reason. */
 export const explanation: z.ZodType = z.strictObject({ reason: z.string(), detail: z.string() });
 /** Whether the session was running. */
@@ -80,8 +92,12 @@ export const interrupted: z.ZodType = z.strictObject({ interrupted: z.boolean() 
 export const paused: z.ZodType = z.strictObject({ paused: z.boolean() });
 /** Whether the entry was withdrawn. */
 export const recalled: z.ZodType = z.strictObject({ recalled: z.boolean() });
-/** What was decided. */
-export const approved: z.ZodType = z.strictObject({ callId: z.string(), allow: z.boolean() });
+/** What was said of a call, and whether that holds. */
+export const approved: z.ZodType = z.strictObject({
+  callId: z.string(),
+  allow: z.boolean(),
+  decided: z.boolean().describe('false: the call does not wait, or was decided otherwise'),
+});
 /** A child that was spawned. */
 export const child: z.ZodType = z.strictObject({ id: z.string(), name: z.string(), parent: z.string() });
 /** Whether the store takes writes. */

@@ -13,8 +13,7 @@ export type HttpCode =
   | 'not_found'
   | 'method_not_allowed'
   | 'body_too_large'
-  | 'unsupported_media_type'
-  | 'not_implemented';
+  | 'unsupported_media_type';
 
 /** The code of a problem. */
 export type ProblemCode = ErrorCode | HttpCode;
@@ -72,7 +71,6 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   method_not_allowed: [405, 'Not this method'],
   body_too_large: [413, 'The body is too large'],
   unsupported_media_type: [415, 'Not this kind of body'],
-  not_implemented: [501, 'Not in this version'],
 };
 
 /** All codes there are, in the order of the table. */

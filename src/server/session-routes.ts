@@ -1,9 +1,8 @@
 /** Routes of sessions as a whole: made, listed, read, told what to do, deleted. */
 import { z } from 'zod';
-import { type Runtime, type SessionSummary, TroupeError } from '../index.ts';
+import { checkRequest, type Runtime, type SessionSummary, TroupeError } from '../index.ts';
 import * as answers from './answers.ts';
 import { debugContext } from './debug-context.ts';
-import { HttpProblem } from './problem.ts';
 import { key, noBody, noQuery, pageSize, sizeOf, token, viewMode } from './query-parts.ts';
 import { given, json, type Route, type RouteAnswer, route } from './route.ts';
 
@@ -162,17 +161,15 @@ const approve = route({
     input: z.record(z.string(), z.unknown()).optional().describe('Replaces what the model asked with'),
   }),
   answers: [
-    { status: 200, description: 'Decided', schema: answers.approved },
+    { status: 200, description: 'Whether the decision holds, also when it is sent again', schema: answers.approved },
     UNKNOWN,
-    problemAnswer(501, 'This version has no approvals'),
+    problemAnswer(400, 'An input that cannot be stored'),
   ],
   async handle({ part, body, server: { runtime } }) {
     const session = runtime.session(await known(runtime, part('id')));
-    const method: unknown = Reflect.get(session, 'approve');
-    if (typeof method !== 'function') throw new HttpProblem('not_implemented', 'this version has no approvals');
     const { callId, allow, reason, input } = body;
-    await Reflect.apply(method, session, [callId, { allow, ...given({ reason, input }) }]);
-    return json({ callId, allow });
+    const decided = await session.approve(callId, { allow, ...given({ reason, input }) });
+    return json({ callId, allow, decided });
   },
 });
 
@@ -201,7 +198,8 @@ const viewport = route({
 const request = route({
   method: 'GET',
   path: '/sessions/:id/request',
-  summary: 'The whole request body a model is sent now, byte-stable',
+  summary:
+    'The whole request body a model is sent now, byte-stable, and in `violations` the rules of the Messages API it breaks. R12 of an idle session is to be expected: its last message is an answer until the next one is sent',
   query: z.strictObject({
     mode: viewMode.optional().describe('debug: with the system prompt as an entry of its own, in `context`'),
     token,
@@ -210,7 +208,7 @@ const request = route({
   async handle({ part, query, server: { runtime } }) {
     const body = await runtime.session(await known(runtime, part('id'))).request();
     const context = query.mode === 'debug' ? debugContext(body) : undefined;
-    return json(context === undefined ? body : { ...body, context });
+    return json({ ...body, violations: checkRequest(body), ...given({ context }) });
   },
 });
 

@@ -77,7 +77,7 @@ test('C3: what streams ends with the message it becomes', () => {
   expect(conversation.streamed.text).toBe('');
 });
 
-test('calls wait for a person until they are answered', () => {
+test('calls wait for a person until they run, are answered, or their turn is over', () => {
   const conversation = new Conversation();
   const approval = {
     type: 'approval.required',
@@ -99,6 +99,14 @@ test('calls wait for a person until they are answered', () => {
     toolName: 'bash',
     success: true,
   });
+  expect(conversation.approvals()).toEqual([]);
+  conversation.apply(approval);
+  conversation.apply({ type: 'tool.started', session: 's', at: 3, seq: 3, toolUseId: 't', toolName: 'bash' });
+  expect(conversation.approvals()).toEqual([]);
+  conversation.apply(approval);
+  conversation.apply({ type: 'session.state', session: 's', at: 4, seq: 4, state: 'executing', phase: 'approval' });
+  expect(conversation.approvals()).toEqual([approval]);
+  conversation.apply({ type: 'session.state', session: 's', at: 5, seq: 5, state: 'idle' });
   expect(conversation.approvals()).toEqual([]);
 });
 

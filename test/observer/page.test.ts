@@ -1,17 +1,19 @@
 /**
  * Goal: the page as a person meets it: a run watched from its start to its end, each state, the keys, both widths, what can be
  * done with a session.
- * Method: the built page in a headless Chromium, served under a strict content policy over a real runtime with a scripted
- * model. The tests wait for what is seen, and never for a time. Where there is no Chromium they are skipped.
+ * Method: the page, built into a directory of its own, in a headless Chromium, served by `troupe/server` over a real runtime with a
+ * scripted model; faults stand before that server. The tests wait for what is seen, and never for a time. Where there is no
+ * Chromium they are skipped.
  */
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, type Runtime, tool } from '../../src/index.ts';
+import { serve as listen, type RunningServer } from '../../src/server/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
-import { deferred, eventually, gatedModel, runtimeKit } from '../support/runtime-kit.ts';
+import { deferred, eventually, gatedModel, log, runtimeKit } from '../support/runtime-kit.ts';
 import { buildPage, findChromium, launch } from './support/browser.ts';
-import { type ObserverServer, observerServer } from './support/observer-server.ts';
+import { type FaultyServer, faultyServer } from './support/faulty-server.ts';
 
 const WIDE = { width: 1280, height: 800 };
 const NARROW = { width: 390, height: 844 };
@@ -43,10 +45,16 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(troubles.splice(0)).toEqual([]);
   });
 
-  type ServerOptions = Omit<Parameters<typeof observerServer>[1], 'pages'>;
+  /** Where the page of a server over `runtime` is. */
+  async function serve(runtime: Runtime, options: { readonly token?: string } = {}): Promise<{ readonly url: string }> {
+    const server: RunningServer = await listen(runtime, { port: 0, observerDirectory: pages.directory, ...options });
+    closing.push(() => server.close({ deadlineMs: 0 }));
+    return { url: `${server.url}/observer/` };
+  }
 
-  async function serve(runtime: Runtime, options: ServerOptions = {}): Promise<ObserverServer> {
-    const server = await observerServer(runtime, { pages: pages.directory, ...options });
+  async function serveWithFaults(runtime: Runtime, override?: (path: string) => unknown): Promise<FaultyServer> {
+    const options = override === undefined ? {} : { override };
+    const server = await faultyServer(runtime, { pages: pages.directory, ...options });
     closing.push(() => server.close());
     return server;
   }
@@ -140,15 +148,13 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
 
   test('ten thousand sessions are listed, searched and ordered, and only those in view are drawn', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
-    const sessions = Array.from({ length: 10_000 }, (_, index) => ({
-      id: `s-${index}`,
-      agent: index % 2 === 0 ? 'writer' : 'reader',
-      state: 'idle',
-      mailbox: index === 7_000 ? 9 : 0,
-      updatedAt: index,
-    }));
-    const override = (path: string): unknown => (path === '/sessions' ? { sessions } : undefined);
-    const page = await visit((await serve(runtime, { override })).url);
+    const ids = Array.from({ length: 10_000 }, (_, index) => `s-${index}`);
+    // Made and idle: nothing was sent to them.
+    await Promise.all(ids.map((id) => runtime.session(id).resume()));
+    const full = runtime.session('s-7000');
+    await full.pause();
+    for (let count = 0; count < 9; count += 1) await full.send('Later');
+    const page = await visit((await serve(runtime)).url);
     await foot(page).getByText('10,000 sessions').waitFor();
     expect(await page.getByRole('treeitem').count()).toBeLessThan(60);
     await page.getByRole('button', { name: 'Mail' }).click();
@@ -258,18 +264,18 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
   test('without the token it asks for one, takes no wrong one, and goes on with the right one', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
-    const server = await serve(runtime, { token: 'open sesame' });
+    const server = await serve(runtime, { token: 'open+sesame' });
     const page = await visit(server.url);
     const dialog = page.getByRole('dialog', { name: 'The server asks for a token' });
     await dialog.getByLabel('Token').fill('wrong');
     await dialog.getByRole('button', { name: 'Connect' }).click();
-    await dialog.getByLabel('Token').fill('open sesame');
+    await dialog.getByLabel('Token').fill('open+sesame');
     await dialog.getByRole('button', { name: 'Connect' }).click();
     await row(page, 'one').waitFor();
     await dialog.waitFor({ state: 'detached' });
     await page.reload();
     await row(page, 'one').waitFor();
-    const given = await visit(`${server.url}#token=open%20sesame`);
+    const given = await visit(`${server.url}#token=open%2Bsesame`);
     await row(given, 'one').waitFor();
     expect(given.url()).not.toContain('sesame');
   });
@@ -278,7 +284,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     const session = runtime.session('one');
     await session.ask('Hello');
-    const server = await serve(runtime);
+    const server = await serveWithFaults(runtime);
     const page = await visit(server.url);
     await row(page, 'one').click();
     await page.getByRole('log').getByText('Hello').waitFor();
@@ -311,7 +317,11 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
         document.dispatchEvent(new Event('visibilitychange'));`);
     await setHidden(true);
     await page.clock.fastForward(30_000);
-    await eventually(() => server.streams === 0);
+    await eventually(async () => {
+      const response = await fetch(new URL('../metrics.json', server.url));
+      const { eventStreams } = (await response.json()) as { readonly eventStreams: number };
+      return eventStreams === 0;
+    });
     await runtime.session('one').ask('Still there?');
     await setHidden(false);
     await page.getByText('live').waitFor();
@@ -321,7 +331,7 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
   test('a server that fails is an error one can try again; a session that is gone is said to be', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
-    const server = await serve(runtime);
+    const server = await serveWithFaults(runtime);
     server.isDown = true;
     const page = await visit(`${server.url}#/nobody/conversation`);
     await page.getByText('The sessions could not be read').waitFor();
@@ -375,50 +385,100 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     expect(await page.getByLabel('Message', { exact: true }).inputValue()).toBe('Now or never');
   });
 
-  test('a call that waits for a person is allowed or denied', async () => {
-    const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
-    await runtime.session('one').ask('Hello');
-    const decided: string[] = [];
-    const server = await serve(runtime, {
-      approve: (session, callId, allow) => decided.push(`${session} ${callId} ${allow}`),
-      override: (path) =>
-        path === '/sessions/one'
-          ? { id: 'one', agent: 'a', state: 'executing', phase: 'approval', mailbox: 0, updatedAt: 9e12, seq: 0 }
-          : path === '/sessions/one/messages'
-            ? {
-                messages: [
-                  {
-                    seq: 1,
-                    type: 'tool_call',
-                    content: '',
-                    at: 1,
-                    tokens: 1,
-                    toolName: 'bash',
-                    toolUseId: 'c1',
-                    input: { command: 'rm -r build' },
-                  },
-                ],
-              }
-            : undefined,
+  test('a call that waits for a person is allowed or denied, and what follows is seen', async () => {
+    const shell = tool({
+      name: 'bash',
+      description: 'Runs a command.',
+      input: z.object({ command: z.string() }),
+      run: ({ command }) => `did ${command}`,
     });
-    const page = await visit(server.url);
+    const runtime = await kit.open({
+      provider: scripted([
+        { toolUse: { name: 'bash', input: { command: 'ls build' } } },
+        { toolUse: { name: 'bash', input: { command: 'rm -r build' } } },
+        'It stays.',
+      ]),
+      agents: [agent({ name: 'a', tools: [shell], approve: ['bash'] })],
+    });
+    await runtime.session('one').send('Clean up.');
+    const page = await visit((await serve(runtime)).url);
+    await row(page, 'one').getByText('asks').waitFor();
     await row(page, 'one').click();
+    await page.getByText('Waits for a person').waitFor();
     const calls = page.getByRole('region', { name: 'Calls that wait for you' });
-    await calls.getByText('$ rm -r build').waitFor();
-    await calls.getByRole('button', { name: 'Deny' }).click();
-    await page.getByText('Denied bash').waitFor();
+    await calls.getByText('$ ls build').waitFor();
     await calls.getByRole('button', { name: 'Allow' }).click();
     await page.getByText('Allowed bash').waitFor();
-    expect(decided).toEqual(['one c1 false', 'one c1 true']);
+    await calls.getByText('$ rm -r build').waitFor();
+    expect(await calls.getByRole('button', { name: 'Allow' }).count()).toBe(1);
+    await calls.getByRole('button', { name: 'Deny' }).click();
+    await page.getByText('Denied bash').waitFor();
+    await calls.waitFor({ state: 'detached' });
+    await page.getByRole('log').getByText('It stays.').waitFor();
+    await row(page, 'one').getByText('idle').waitFor();
+    const said = await log(runtime.session('one'));
+    expect(said).toContain('tool_response:did ls build');
+    expect(said.filter((line) => line.includes('did rm'))).toEqual([]);
+    expect(said.filter((line) => line.includes('denied by a person'))).toHaveLength(1);
+  });
+
+  test('a run that reached its steps says so, and is resumed by hand', async () => {
+    const look = tool({ name: 'look', description: 'Looks.', input: z.object({}), run: () => 'seen' });
+    const runtime = await kit.open({
+      provider: scripted([{ toolUse: { name: 'look', input: {} } }, 'All is well.']),
+      agents: [agent({ name: 'a', tools: [look], maxSteps: 1 })],
+    });
+    await expect(runtime.session('one').ask('Look.')).rejects.toThrow('step limit');
+    const page = await visit((await serve(runtime)).url);
+    await row(page, 'one').click();
+    await page.getByText('Suspended: max_steps').waitFor();
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await page.getByRole('log').getByText('All is well.').waitFor();
+    await page.getByRole('button', { name: 'Pause' }).waitFor();
+  });
+
+  test('a call that was decided elsewhere is not said to be decided here', async () => {
+    const shell = tool({
+      name: 'bash',
+      description: 'Runs a command.',
+      input: z.object({ command: z.string() }),
+      run: () => 'done',
+    });
+    const model = gatedModel();
+    const runtime = await kit.open({
+      provider: model.provider,
+      agents: [agent({ name: 'a', tools: [shell], approve: ['bash'] })],
+    });
+    const session = runtime.session('one');
+    await session.send('Clean up.');
+    (await model.next()).answer({ toolUse: { name: 'bash', input: { command: 'rm -r build' } } });
+    const page = await visit((await serve(runtime)).url);
+    await row(page, 'one').click();
+    const deny = page.getByRole('button', { name: 'Deny' });
+    await deny.waitFor();
+    const isToGoOn = deferred();
+    const isAsked = deferred();
+    await page.route(/\/approve$/u, async (route) => {
+      isAsked.resolve();
+      await isToGoOn.promise;
+      await route.continue();
+    });
+    await deny.click();
+    await isAsked.promise;
+    const [call] = (await session.messages()).filter(({ type }) => type === 'tool_call');
+    expect(await session.approve(call?.toolUseId ?? '', { allow: true })).toBe(true);
+    isToGoOn.resolve();
+    await page.locator('.notice-fail', { hasText: 'bash was decided elsewhere' }).waitFor();
+    (await model.next()).answer('Done.');
   });
 
   test('rules a request breaks are listed, and a store that refuses is announced', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     await runtime.session('one').ask('Hello');
     const violations = [{ rule: 'R01', path: 'messages.3', message: 'a call without its result', fatal: true }];
-    const server = await serve(runtime, {
-      metrics: () => ({ degraded: 'no space left' }),
-      override: (path) => (path === '/sessions/one/request' ? { model: 'm', messages: [], violations } : undefined),
+    const server = await serveWithFaults(runtime, (path) => {
+      if (path === '/metrics.json') return { ...runtime.metrics(), degraded: 'no space left' };
+      return path === '/sessions/one/request' ? { model: 'm', messages: [], violations } : undefined;
     });
     const page = await visit(`${server.url}#/one/request`);
     await page.getByText('Would be refused').waitFor();

@@ -8,9 +8,10 @@ import type { Browser, Page } from 'playwright-core';
 import { z } from 'zod';
 import { agent, open, type Runtime, tool } from '../../src/index.ts';
 import type { Reply } from '../../src/models/script.ts';
+import { serve } from '../../src/server/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { buildPage, findChromium, launch } from './support/browser.ts';
-import { observerServer } from './support/observer-server.ts';
+import { faultyServer } from './support/faulty-server.ts';
 
 const directory = process.argv[2] ?? 'observer-screenshots';
 const only = process.argv[3]?.split(',');
@@ -79,6 +80,12 @@ async function reply(session: string, call: number): Promise<Reply> {
   }
   if (session === 'import-invoices')
     return { error: { status: 400, message: 'messages.12: tool_use without tool_result' } };
+  if (session === 'clean-build') {
+    return {
+      text: 'I would delete the build directory and build again.',
+      toolUse: { name: 'bash', input: { command: 'rm -rf dist && npm run build' } },
+    };
+  }
   if (session === 'support-42' && call > 0) return { text: 'Still writing.', delayMs: 600_000 };
   return {
     text: 'Both keep what they acknowledge; LMDB reads without copying, SQLite asks for less care.',
@@ -97,6 +104,7 @@ async function stage(): Promise<Runtime> {
         tools: [readSource, shell],
       }),
       agent({ name: 'writer', system: 'Answer with sources.' }),
+      agent({ name: 'builder', system: 'You keep the build green.', tools: [shell], approve: ['bash'] }),
     ],
   });
   for (let index = 1; index <= 40; index += 1) {
@@ -112,6 +120,7 @@ async function stage(): Promise<Runtime> {
     .session('import-invoices', 'writer')
     .ask('Go on')
     .catch(() => undefined);
+  await runtime.session('clean-build', 'builder').send('Clean up the build, please.');
   const nightly = runtime.session('nightly-report', 'writer');
   await nightly.ask('First page');
   await nightly.pause();
@@ -193,15 +202,24 @@ await mkdir(directory, { recursive: true });
 const pages = await buildPage();
 const browser = await launch(chromium);
 const runtime = await stage();
-const server = await observerServer(runtime, { pages: pages.directory });
-await shoot(browser, server.url, SHOTS);
-const guarded = await observerServer(runtime, { pages: pages.directory, token: 'secret' });
-await shoot(browser, guarded.url, [{ name: 'token' }]);
-const waiting = await observerServer(runtime, {
-  pages: pages.directory,
+const observerDirectory = pages.directory;
+const server = await serve(runtime, { port: 0, observerDirectory });
+await shoot(browser, `${server.url}/observer/`, SHOTS);
+const guarded = await serve(runtime, { port: 0, observerDirectory, token: 'secret' });
+await shoot(browser, `${guarded.url}/observer/`, [{ name: 'token' }]);
+const waiting = await faultyServer(runtime, {
+  pages: observerDirectory,
   override: (path) => {
-    if (path === '/sessions/support-42/request') {
-      const violations = [
+    if (path === '/metrics.json') {
+      return { ...runtime.metrics(), loopDelayMs: 0.4, degraded: 'no space left on device' };
+    }
+    if (path !== '/sessions/support-42/request') return undefined;
+    return {
+      model: 'claude-opus-4-6',
+      max_tokens: 4096,
+      system: 'Answer with sources.',
+      messages: [{ role: 'user', content: 'Hello' }],
+      violations: [
         {
           rule: 'R01',
           path: 'messages.3.content.0',
@@ -209,63 +227,15 @@ const waiting = await observerServer(runtime, {
           fatal: true,
         },
         { rule: 'R17', path: 'messages.5', message: 'two user messages in a row are joined', fatal: false },
-      ];
-      return {
-        model: 'claude-opus-4-6',
-        max_tokens: 4096,
-        system: 'Answer with sources.',
-        messages: [{ role: 'user', content: 'Hello' }],
-        violations,
-      };
-    }
-    if (path === '/sessions/support-42') {
-      return {
-        id: 'support-42',
-        agent: 'writer',
-        state: 'executing',
-        phase: 'approval',
-        mailbox: 1,
-        updatedAt: Date.now() + 1e9,
-        seq: 0,
-        usage: { input_tokens: 1200, output_tokens: 310 },
-      };
-    }
-    if (path === '/sessions/support-42/messages') {
-      const at = Date.now() - 5_000;
-      return {
-        messages: [
-          { seq: 1, type: 'user_message', content: 'Clean up the build, please.', at, tokens: 6 },
-          {
-            seq: 2,
-            type: 'agent_message',
-            content: 'I would delete the build directory and build again.',
-            at,
-            tokens: 11,
-          },
-          {
-            seq: 3,
-            type: 'tool_call',
-            content: '',
-            at,
-            tokens: 9,
-            toolName: 'bash',
-            toolUseId: 'c1',
-            input: { command: 'rm -rf dist && npm run build' },
-          },
-        ],
-      };
-    }
-    if (path === '/sessions/support-42/explain')
-      return { reason: 'waiting_for_approval', detail: '1 call waits: bash' };
-    return undefined;
+      ],
+    };
   },
-  metrics: () => ({ degraded: 'no space left on device' }),
 });
 await shoot(browser, waiting.url, [
-  { name: 'approval', hash: '#/support-42/conversation' },
+  { name: 'approval', hash: '#/clean-build/conversation' },
   { name: 'violations', hash: '#/support-42/request' },
 ]);
-const broken = await observerServer(runtime, { pages: pages.directory });
+const broken = await faultyServer(runtime, { pages: observerDirectory });
 await shoot(browser, broken.url, [
   {
     name: 'lost',
@@ -285,9 +255,10 @@ const empty = await open(':memory:', {
   provider: scripted(() => 'Yes.'),
   threads: { sessions: 0, models: 0, tools: 1 },
 });
-const quiet = await observerServer(empty, { pages: pages.directory });
-await shoot(browser, quiet.url, [{ name: 'empty' }]);
+const quiet = await serve(empty, { port: 0, observerDirectory });
+await shoot(browser, `${quiet.url}/observer/`, [{ name: 'empty' }]);
 await browser.close();
-for (const each of [server, guarded, waiting, broken, quiet]) await each.close();
+for (const each of [server, guarded, quiet]) await each.close({ deadlineMs: 0 });
+for (const each of [waiting, broken]) await each.close();
 for (const each of [runtime, empty]) await each.close({ deadlineMs: 0 });
 await pages.remove();

@@ -1,4 +1,5 @@
 /** Goal: the OpenAPI document and the metrics text are what their readers take them for. */
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { createApplication } from '../../src/server/application.ts';
 import { checkHandlerOptions } from '../../src/server/options.ts';
@@ -34,6 +35,14 @@ describe('/openapi.json', () => {
     const routed = routes.map((line) => line.replaceAll(/:(\w+)/g, '{$1}').replace('*', '{file}'));
     expect(documented.toSorted()).toEqual([...new Set(routed)].toSorted());
     expect(documented).toContain('POST /sessions/{id}/messages');
+  });
+
+  test('docs/http.md lists each route of the router, and no other', async () => {
+    const { runtime } = await kit.serve();
+    const text = readFileSync(new URL('../../docs/http.md', import.meta.url), 'utf8');
+    const listed = [...text.matchAll(/^\| `([A-Z]+ \/[^`]*)` \|/gm)].map(([, line]) => line);
+    const { routes } = createApplication(runtime, checkHandlerOptions({}));
+    expect(listed.toSorted()).toEqual([...new Set(routes)].toSorted());
   });
 
   test('names each operation once, its path’s parts, and what it answers', async () => {

@@ -1,10 +1,10 @@
 /** Goal: each route does what it says, over real HTTP, and answers in the shape that is documented. */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { agent, tool } from '../../src/index.ts';
+import { agent, checkRequest, tool } from '../../src/index.ts';
 import * as answers from '../../src/server/answers.ts';
 import { scripted } from '../../src/testing/scripted.ts';
-import { gatedModel } from '../support/runtime-kit.ts';
+import { eventually, gatedModel, log } from '../support/runtime-kit.ts';
 import { type Answer, echo, serverKit } from './support.ts';
 
 const kit = serverKit();
@@ -192,7 +192,9 @@ describe('conversation', () => {
       messages: [{ seq: 1 }, { seq: 2 }],
     });
     const request = await get('/sessions/s/request');
-    expect(JSON.stringify(request.body)).toBe(JSON.stringify(await runtime.session('s').request()));
+    const { violations, ...body } = request.body as { readonly violations: readonly unknown[] };
+    expect(JSON.stringify(body)).toBe(JSON.stringify(await runtime.session('s').request()));
+    expect(violations).toEqual(checkRequest(await runtime.session('s').request()));
     expect(as(answers.modelRequest, request.body)).toMatchObject({ system: 'Be brief.' });
     const explained = as(answers.explanation, (await get('/sessions/s/explain')).body);
     expect(explained).toMatchObject({ reason: 'nothing_waits' });
@@ -227,32 +229,56 @@ describe('conversation', () => {
     });
   });
 
-  test('approvals are refused by name where the session has none, and handed on where it has', async () => {
-    const { post, runtime } = await kit.serve();
-    await post('/sessions', { id: 's' });
-    const session = runtime.session('s');
-    const prototype: object = Object.getPrototypeOf(session);
-    const own = Object.getOwnPropertyDescriptor(prototype, 'approve');
-    Reflect.deleteProperty(prototype, 'approve');
-    try {
-      const decision = { callId: 'c1', allow: false, reason: 'No.' };
-      expect(await post('/sessions/s/approve', decision)).toMatchObject({
-        status: 501,
-        body: { code: 'not_implemented' },
-      });
-      const decided: unknown[] = [];
-      Object.defineProperty(prototype, 'approve', {
-        configurable: true,
-        value(this: { readonly id: string }, ...given: readonly unknown[]) {
-          decided.push(this.id, ...given);
-        },
-      });
-      expect((await post('/sessions/s/approve', decision)).body).toEqual({ callId: 'c1', allow: false });
-      expect(decided).toEqual(['s', 'c1', { allow: false, reason: 'No.' }]);
-    } finally {
-      Reflect.deleteProperty(prototype, 'approve');
-      if (own !== undefined) Object.defineProperty(prototype, 'approve', own);
-    }
+  test('a request as it stands is told with the rules it breaks, and one that may be sent breaks none', async () => {
+    const model = gatedModel();
+    const { post, get, runtime } = await kit.serve({ provider: model.provider });
+    const told = async (): Promise<readonly { readonly rule: string; readonly fatal: boolean }[]> => {
+      const { body } = await get('/sessions/s/request');
+      as(answers.modelRequest, body);
+      return (body as { readonly violations: readonly { readonly rule: string; readonly fatal: boolean }[] })
+        .violations;
+    };
+    await post('/sessions/s/messages', { content: 'Hi' });
+    const call = await model.next();
+    expect(await told()).toEqual([]);
+    call.answer('Hello.');
+    await runtime.drain();
+    // An answer stands last until the next message comes.
+    expect((await told()).map(({ rule, fatal }) => [rule, fatal])).toEqual([['R12', true]]);
+  });
+
+  test('a call waits for a person: allowed with another input it runs, and what was decided is not decided otherwise', async () => {
+    const pay = tool({
+      name: 'pay',
+      description: 'Pays.',
+      input: z.object({ euros: z.number() }),
+      run: ({ euros }) => `paid ${euros}`,
+    });
+    const provider = scripted([{ toolUse: { name: 'pay', input: { euros: 5 } } }, 'Done.']);
+    const { post, get, runtime } = await kit.serve({
+      agents: [agent({ name: 'a', tools: [pay], approve: ['pay'] })],
+      provider,
+    });
+    await post('/sessions/s/messages', { content: 'Pay.' });
+    await eventually(async () => (await runtime.session('s').state()).phase === 'approval');
+    expect((await get('/sessions/s')).body).toMatchObject({ state: 'executing', phase: 'approval' });
+    expect((await get('/sessions/s/explain')).body).toMatchObject({ reason: 'waiting_for_approval' });
+    const [call] = (await runtime.session('s').messages()).filter(({ type }) => type === 'tool_call');
+    const callId = call?.toolUseId ?? '';
+    const approve = async (decision: object): Promise<unknown> =>
+      (await post('/sessions/s/approve', { callId, ...decision })).body;
+    expect(await approve({ callId: 'another', allow: true })).toEqual({
+      callId: 'another',
+      allow: true,
+      decided: false,
+    });
+    const allowed = as(answers.approved, await approve({ allow: true, input: { euros: 4 } }));
+    expect(allowed).toEqual({ callId, allow: true, decided: true });
+    expect(await approve({ allow: true })).toMatchObject({ decided: true });
+    expect(await approve({ allow: false })).toMatchObject({ decided: false });
+    expect((await get('/sessions/s/receipts/1?wait=answer')).body).toMatchObject({ answer: 'Done.' });
+    expect((await log(runtime.session('s'))).at(-2)).toBe('tool_response:paid 4');
+    expect((await post('/sessions/nobody/approve', { callId, allow: true })).status).toBe(404);
   });
 });
 

@@ -4,6 +4,7 @@ import { LIST_PAGE_SESSIONS, MESSAGES_PAGE, REQUEST_TIMEOUT_MS } from '../bounds
 import {
   type ListedSession,
   type RequestReport,
+  readDecided,
   readDetail,
   readExplanation,
   readMessages,
@@ -54,7 +55,8 @@ export interface Api {
   /** `interrupt`, `pause`, `resume`. */
   command(id: string, command: 'interrupt' | 'pause' | 'resume'): Promise<void>;
   recall(id: string, pendingId: number): Promise<void>;
-  approve(id: string, callId: string, allow: boolean, reason: string | undefined): Promise<void>;
+  /** False: the call waits for nobody any more, or was decided otherwise. */
+  approve(id: string, callId: string, allow: boolean, reason: string | undefined): Promise<boolean>;
   remove(id: string): Promise<void>;
   /** The address and headers of an event stream. */
   stream(path: string): { readonly url: URL; readonly headers: Readonly<Record<string, string>> };
@@ -107,9 +109,10 @@ export function createApi(base: URL, token: () => string | undefined): Api {
     recall: async (id, pendingId) => {
       await call('POST', of(id, '/recall'), { pendingId });
     },
-    approve: async (id, callId, allow, reason) => {
-      await call('POST', of(id, '/approve'), { callId, allow, ...(reason === undefined ? {} : { reason }) });
-    },
+    approve: async (id, callId, allow, reason) =>
+      readDecided(
+        await call('POST', of(id, '/approve'), { callId, allow, ...(reason === undefined ? {} : { reason }) }),
+      ),
     remove: async (id) => {
       await call('DELETE', of(id));
     },

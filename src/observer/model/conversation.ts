@@ -120,7 +120,7 @@ export class Conversation {
       this.#version += 1;
       return;
     }
-    if (event.type === 'tool.finished' && this.#approvals.delete(event.toolUseId)) this.#version += 1;
+    if (this.#approvals.size > 0 && this.#settles(event)) this.#version += 1;
     if (event.type === 'eviction') {
       this.#evictedBelow = Math.max(this.#evictedBelow, event.below);
       this.#version += 1;
@@ -129,6 +129,14 @@ export class Conversation {
     if (isOld) return;
     if (event.seq !== undefined) this.#seen = event.seq;
     if (this.#take(event)) this.#version += 1;
+  }
+
+  /** True when a call waits for nobody any more: it was allowed, or answered, or its turn is over. */
+  #settles(event: ObservedEvent): boolean {
+    if (event.type === 'tool.started' || event.type === 'tool.finished') return this.#approvals.delete(event.toolUseId);
+    if (event.type !== 'session.state' || event.state !== 'idle') return false;
+    this.#approvals.clear();
+    return true;
   }
 
   /** True when something changed. */

@@ -42,9 +42,10 @@ function Approval(props: {
     setDeciding(true);
     const reason = allow ? undefined : 'denied by a person';
     observer
-      .act(allow ? `Allowed ${call.tool}` : `Denied ${call.tool}`, () =>
-        observer.api.approve(chosen.id, call.callId, allow, reason),
-      )
+      .act(allow ? `Allowed ${call.tool}` : `Denied ${call.tool}`, async () => {
+        if (await observer.api.approve(chosen.id, call.callId, allow, reason)) return;
+        throw new Error(`${call.tool} was decided elsewhere, or waits no more`);
+      })
       .finally(() => setDeciding(false))
       .catch((error: unknown) => observer.say(String(error), true));
   };

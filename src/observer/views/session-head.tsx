@@ -29,7 +29,7 @@ export function SessionHead(props: {
       .catch((error: unknown) => observer.say(String(error), true));
     chosen.explain();
   };
-  const isHeld = node?.phase === 'paused' || explanation?.reason === 'paused' || explanation?.reason === 'blocked';
+  const isHeld = node?.phase === 'paused' || RESUMED_BY_HAND.has(explanation?.reason);
   return (
     <header class="session-head" data-version={props.version}>
       <button type="button" class="quiet back" onClick={onBack} aria-label="Back to the sessions">
@@ -121,6 +121,9 @@ function lossText(node: SessionNode | undefined): string {
   return `Its log, its mailbox and its ${countOf(below, 'child', 'children')} are gone for good.`;
 }
 
+/** Reasons that `resume` lifts. */
+const RESUMED_BY_HAND: ReadonlySet<string | undefined> = new Set(['paused', 'blocked', 'suspended']);
+
 const REASON_WORDS: Readonly<Record<string, string>> = {
   nothing_waits: 'Nothing waits',
   paused: 'Paused',
@@ -130,7 +133,9 @@ const REASON_WORDS: Readonly<Record<string, string>> = {
   waiting_for_model: 'Waits for the model',
   waiting_for_retry: 'Tries again',
   waiting_for_tools: 'Waits for tools',
+  waiting_for_listener: 'Waits for a listener',
   waiting_for_approval: 'Waits for a person',
+  suspended: 'Suspended',
   starting: 'Starts',
 };
 

@@ -26,14 +26,15 @@ export interface Program {
   readonly ended: Promise<Ended>;
 }
 
-/** Starts the program without a key, unless `environment` has one. It is killed with the test. */
+/** Starts the program without a key, unless `environment` has one. It is killed with the test. `main`: default, as built here. */
 export function startProgram(
   line: readonly string[],
   directory: string,
   environment: Readonly<Record<string, string>> = {},
+  main: string = MAIN,
 ): Program {
   const { ANTHROPIC_API_KEY: _key, ANTHROPIC_AUTH_TOKEN: _token, ...inherited } = process.env;
-  const child = spawn(process.execPath, [MAIN, ...line], {
+  const child = spawn(process.execPath, [main, ...line], {
     cwd: directory,
     env: { ...inherited, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
