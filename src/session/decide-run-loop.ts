@@ -104,7 +104,7 @@ function startCalls(held: Held, word: BoundaryWord, state: SessionState, environ
   const { approval } = environment.agent;
   const refused: Record<string, string> = {};
   const approve: string[] = [];
-  for (const { id, refused: why } of held.calls) {
+  for (const { id, refused: why, isChanged } of held.calls) {
     const call = state.openCalls.get(id);
     if (call === undefined) continue;
     if (why !== undefined) {
@@ -113,12 +113,14 @@ function startCalls(held: Held, word: BoundaryWord, state: SessionState, environ
     }
     // A call of no tool is answered at once: there is nothing to decide about it.
     if (environment.agent.tool(call.name) === undefined) continue;
-    const needsPerson = approval === 'function' ? word.approve.includes(id) : approval?.has(call.name) === true;
+    const needsPerson =
+      approval === 'function' ? isChanged === true || word.approve.includes(id) : approval?.has(call.name) === true;
     if (needsPerson) approve.push(id);
   }
   return {
     records: [approve.length === 0 ? { type: 'proceeded' } : { type: 'proceeded', approve }],
-    effects: [{ type: 'again', input: { type: 'dispatch', refused } }],
+    // An edit may have answered every call meanwhile: the model is owed the results.
+    effects: [state.openCalls.size === 0 ? WAKE : { type: 'again', input: { type: 'dispatch', refused } }],
   };
 }
 
