@@ -584,7 +584,7 @@ export class Fold {
   #suspended(record: Extract<SessionRecord, { type: 'suspended' }>): void {
     const state = this.#state;
     const { turn } = state;
-    const { reason, detail } = record;
+    const { reason, detail, healed } = record;
     state.suspended = suspensionOf(state, record);
     state.state = 'idle';
     state.interruptRequested = false;
@@ -592,7 +592,14 @@ export class Fold {
     endRunLoop(state);
     this.#telling({ type: 'session.state', state: 'idle', phase: 'suspended' });
     if (turn === undefined) return;
-    this.#telling({ type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage, outcome: reason });
+    const ended = {
+      type: 'turn.finished',
+      turn: turnName(turn.id),
+      reason,
+      usage: turn.usage,
+      outcome: reason,
+    } as const;
+    this.#telling(healed === undefined ? ended : { ...ended, healedToolCallIds: healed });
     const receipt: ReceiptState = {
       status: 'suspended',
       turn: turn.id,

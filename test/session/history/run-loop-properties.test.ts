@@ -21,6 +21,7 @@ type Edit = 'remove' | 'answer' | 'change' | 'uncall' | 'unset' | 'discard' | 's
 
 interface Options {
   readonly isGated: boolean;
+  readonly onInterrupt: 'keep' | 'fill';
   readonly maxSteps: number | undefined;
   readonly approval: 'none' | 'names' | 'function';
   readonly before: boolean;
@@ -29,6 +30,7 @@ interface Options {
 
 const options: fc.Arbitrary<Options> = fc.record({
   isGated: fc.boolean(),
+  onInterrupt: fc.constantFrom('keep', 'fill'),
   maxSteps: fc.option(fc.integer({ min: 1, max: 3 }), { nil: undefined }),
   approval: fc.constantFrom('none', 'names', 'function'),
   before: fc.boolean(),
@@ -84,7 +86,8 @@ class RunLife {
 
   constructor(chosen: Options) {
     this.#options = chosen;
-    this.machine = startedSession({ agent: factsOf(chosen), isGated: chosen.isGated, sent: 'go' });
+    const settings = { repair: { onInterrupt: chosen.onInterrupt } };
+    this.machine = startedSession({ agent: factsOf(chosen), isGated: chosen.isGated, settings, sent: 'go' });
     this.#note();
   }
 
@@ -254,6 +257,8 @@ function checkRunLoop(life: RunLife): void {
     const isUnstarted = state.held !== undefined || state.suspended !== undefined;
     if (isUnstarted) expect(calls.get(id)?.input, 'E3').toEqual(input);
   }
+  const isFilled = state.suspended !== undefined && life.machine.world.settings.repair.onInterrupt === 'fill';
+  if (isFilled) expect(state.openCalls.size, 'nothing is pending').toBe(0);
   const isStuck = state.state === 'executing' && state.openCalls.size === 0 && state.held === undefined;
   expect(isStuck, 'a round nobody ends').toBe(false);
   const waiting = state.approvals?.waiting ?? [];
