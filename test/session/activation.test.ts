@@ -75,7 +75,9 @@ describe('skills', () => {
       'tool_call [recalled skill: baking]',
       'tool_response How to baking.',
     ]);
-    expect(renderMessages(machine.state.messages, { timestamps: false, deliveriesAsText: false }).flatMap(kinds)).toEqual([
+    expect(
+      renderMessages(machine.state.messages, { timestamps: false, deliveriesAsText: false }).flatMap(kinds),
+    ).toEqual([
       'text',
       'tool_use a',
       'tool_use b',
