@@ -62,6 +62,8 @@ export type EventBody =
       readonly reason: string;
       readonly usage: Usage;
       readonly outcome?: string;
+      /** Calls of the run that stopped which were answered with a placeholder (`repair.onInterrupt: 'fill'`). */
+      readonly healedToolCallIds?: readonly string[];
     }
   | {
       readonly type: 'approval.required';

@@ -41,6 +41,7 @@ import {
 import { applyCompaction, noteFailedCompaction } from './history/apply-compaction.ts';
 import { applyEdit, type EditOutcome } from './history/apply-edit.ts';
 import { showBranch } from './history/branch.ts';
+import { changedCalls, forgetHidden, settleCalls, settleSuspension } from './history/edited-calls.ts';
 import { plantSeed } from './history/fork-seed.ts';
 import {
   addTask,
@@ -54,7 +55,7 @@ import {
 import { KIND_OF } from './mailbox.ts';
 import { joinContents, type MessageDraft, promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
-import { lastAnswerText, outcomeOfReason, settleSuspension } from './run-loop-state.ts';
+import { lastAnswerText, outcomeOfReason } from './run-loop-state.ts';
 import {
   type CompactionCall,
   type LoggedMessage,
@@ -457,7 +458,7 @@ export class Fold {
       // A system message is part of the prompt and stays.
       if (message.prompt === true) continue;
       state.tokens -= message.tokens;
-      if (message.toolUseId !== undefined) state.callIds.delete(message.toolUseId);
+      if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.delete(message.toolUseId);
     }
     const kept = first === -1 ? [] : state.messages.slice(first);
     state.messages = state.promptCount === 0 ? kept : [...gone.filter((message) => message.prompt === true), ...kept];
@@ -486,9 +487,12 @@ export class Fold {
     if (state.children.size === 0) return;
     const heard = new Set<string | undefined>();
     for (const message of state.messages) if (message.phantom === true) heard.add(message.toolName);
+    // The ids of hidden calls are taken, and no model sees them.
+    const unseen = new Set(state.hidden.map((message) => message.toolUseId));
     for (const child of state.children.values()) {
-      const hasTrace =
-        (child.spawnCallId !== undefined && state.callIds.has(child.spawnCallId)) || heard.has(`from_${child.name}`);
+      const { spawnCallId } = child;
+      const isSpawnSeen = spawnCallId !== undefined && state.callIds.has(spawnCallId) && !unseen.has(spawnCallId);
+      const hasTrace = isSpawnSeen || heard.has(`from_${child.name}`);
       if (hasTrace || state.hiddenChildren.has(child.name)) continue;
       state.hiddenChildren.add(child.name);
       if (this.#counts()) this.#tell({ type: 'subagent.evicted', child: child.id });
@@ -580,7 +584,7 @@ export class Fold {
   #suspended(record: Extract<SessionRecord, { type: 'suspended' }>): void {
     const state = this.#state;
     const { turn } = state;
-    const { reason, detail } = record;
+    const { reason, detail, healed } = record;
     state.suspended = suspensionOf(state, record);
     state.state = 'idle';
     state.interruptRequested = false;
@@ -588,7 +592,14 @@ export class Fold {
     endRunLoop(state);
     this.#telling({ type: 'session.state', state: 'idle', phase: 'suspended' });
     if (turn === undefined) return;
-    this.#telling({ type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage, outcome: reason });
+    const ended = {
+      type: 'turn.finished',
+      turn: turnName(turn.id),
+      reason,
+      usage: turn.usage,
+      outcome: reason,
+    } as const;
+    this.#telling(healed === undefined ? ended : { ...ended, healedToolCallIds: healed });
     const receipt: ReceiptState = {
       status: 'suspended',
       turn: turn.id,
@@ -847,7 +858,8 @@ export class Fold {
     state.suspended = undefined;
     state.openCalls.clear();
     repinTask(state, state.nextMessageSeq);
-    this.#evicted(state.nextMessageSeq);
+    // Folded to be read whole, it keeps what the child left behind.
+    if (!state.keepsAll) this.#evicted(state.nextMessageSeq);
     const task = state.goal?.description ?? '';
     this.#append({ type: 'user_message', content: task, tokens: estimateContent(task), pinned: true });
   }
@@ -884,17 +896,21 @@ export class Fold {
   }
 
   #showBranch(operation: string): void {
-    const { shown, hidden } = showBranch(this.#state);
+    const state = this.#state;
+    const { shown, hidden } = showBranch(state);
     if (shown.length + hidden.length === 0) return;
     this.#openEpoch();
-    if (!this.#counts()) return;
-    this.#tell({
+    this.#telling({
       type: 'history.changed',
       operation,
       removed: hidden.map((message) => message.seq),
       created: shown.map(publicMessage),
       updated: [],
     });
+    if (state.suspended === undefined) return;
+    const pending = state.openCalls.size;
+    forgetHidden(state, hidden);
+    if (settleSuspension(state, pending)) this.#telling({ type: 'session.state', state: 'idle' });
   }
 
   #forked({ origin, seed }: Extract<SessionRecord, { type: 'forked' }>): void {
@@ -908,11 +924,11 @@ export class Fold {
   /** One edit is one event: of one message as what it is, of several as one that names them all. */
   #edited(record: Extract<SessionRecord, { type: 'edited' }>): void {
     const state = this.#state;
-    const pending = state.suspended === undefined ? 0 : state.openCalls.size;
+    const pending = state.openCalls.size;
+    const changed = changedCalls(state, record);
     const { removed, added, updated, groups, opensEpoch } = applyEdit(state, record, this.#at, (draft) =>
       this.#place(draft),
     );
-    if (pending > 0) settleSuspension(state, added);
     if (state.goals !== undefined) unpin(state, record.removed ?? []);
     if (opensEpoch) {
       this.#openEpoch();
@@ -924,6 +940,10 @@ export class Fold {
     if (given) this.#adoptTasks(added);
     this.#rememberEdit(record);
     this.#tellEdit(record, { removed, added, updated });
+    if (pending > 0) settleCalls(state, changed, (body) => this.#telling(body));
+    if (state.suspended !== undefined && settleSuspension(state, pending)) {
+      this.#telling({ type: 'session.state', state: 'idle' });
+    }
     // A message may say that it belongs to another branch than the one shown.
     if (given) this.#showBranch(record.operation);
     if (record.silent === false && this.#observer?.said !== undefined)

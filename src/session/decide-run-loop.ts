@@ -9,6 +9,7 @@ import { errorShape, LimitError } from '../base/errors.ts';
 import { exitDecision, tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { endRound } from './end-round.ts';
+import { fillOpenCalls } from './history/fill-calls.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import { hasActive, type Selection } from './mailbox.ts';
 import type { SessionRecord } from './records.ts';
@@ -104,7 +105,7 @@ function startCalls(held: Held, word: BoundaryWord, state: SessionState, environ
   const { approval } = environment.agent;
   const refused: Record<string, string> = {};
   const approve: string[] = [];
-  for (const { id, refused: why } of held.calls) {
+  for (const { id, refused: why, isChanged } of held.calls) {
     const call = state.openCalls.get(id);
     if (call === undefined) continue;
     if (why !== undefined) {
@@ -113,30 +114,42 @@ function startCalls(held: Held, word: BoundaryWord, state: SessionState, environ
     }
     // A call of no tool is answered at once: there is nothing to decide about it.
     if (environment.agent.tool(call.name) === undefined) continue;
-    const needsPerson = approval === 'function' ? word.approve.includes(id) : approval?.has(call.name) === true;
+    const needsPerson =
+      approval === 'function' ? isChanged === true || word.approve.includes(id) : approval?.has(call.name) === true;
     if (needsPerson) approve.push(id);
   }
   return {
     records: [approve.length === 0 ? { type: 'proceeded' } : { type: 'proceeded', approve }],
-    effects: [{ type: 'again', input: { type: 'dispatch', refused } }],
+    // An edit may have answered every call meanwhile: the model is owed the results.
+    effects: [state.openCalls.size === 0 ? WAKE : { type: 'again', input: { type: 'dispatch', refused } }],
   };
 }
 
-/** The run stops here: everything stored stays, nothing that was not started is. A child has ended with it. */
+/**
+ * The run stops here: everything stored stays, nothing that was not started is, or each such call is answered with a
+ * placeholder where the settings say so. A child has ended with it.
+ */
 function suspend(
   state: SessionState,
   reason: SuspensionReason,
   detail: string | null | undefined,
   environment: Environment,
 ): Decision {
-  const suspended: SessionRecord = { type: 'suspended', reason, ...(detail === undefined ? {} : { detail }) };
-  if (state.parent === undefined) return { records: [suspended], effects: [WAKE] };
+  const filled = environment.settings.repair.onInterrupt === 'fill' ? fillOpenCalls(state, environment) : undefined;
+  const suspended: SessionRecord = {
+    type: 'suspended',
+    reason,
+    ...(detail === undefined ? {} : { detail }),
+    ...(filled === undefined ? {} : { healed: filled.ids }),
+  };
+  const stopped = filled === undefined ? [suspended] : [filled.record, suspended];
+  if (state.parent === undefined) return { records: stopped, effects: [WAKE] };
   if (reason === 'interrupted') {
     const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
-    return { records: [suspended, ...exit.records], effects: [...exit.effects, WAKE] };
+    return { records: [...stopped, ...exit.records], effects: [...exit.effects, WAKE] };
   }
   const told = tellFailure(state, errorShape(stepLimitError(environment)), environment);
-  return { records: [suspended, ...told.records], effects: told.effects };
+  return { records: [...stopped, ...told.records], effects: told.effects };
 }
 
 function stepLimitError({ agent }: Environment): LimitError {

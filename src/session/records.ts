@@ -150,7 +150,13 @@ export type SessionRecord =
   /** What was held goes on. `approve`: calls that wait for a person first, in call order. */
   | { readonly type: 'proceeded'; readonly approve?: readonly string[] }
   /** The run stops at the boundary at which it is held; its calls without a result wait until it is continued. */
-  | { readonly type: 'suspended'; readonly reason: SuspensionReason; readonly detail?: string | null }
+  | {
+      readonly type: 'suspended';
+      readonly reason: SuspensionReason;
+      readonly detail?: string | null;
+      /** Calls the edit before answered with a placeholder; missing: none. */
+      readonly healed?: readonly string[];
+    }
   /** The suspended run goes on. `turn`: as a turn of this number; missing: nothing of it was left to do. */
   | { readonly type: 'continued'; readonly turn?: number }
   /** A person decided a call. `input`: what it is run with instead. */

@@ -24,7 +24,13 @@ export interface Held {
   readonly firstSeq: number;
   readonly next: Continuation;
   readonly stop: string;
-  readonly calls: readonly DispatchedCall[];
+  readonly calls: readonly HeldCall[];
+}
+
+/** A call of a held answer. */
+export interface HeldCall extends DispatchedCall {
+  /** It asks for something else than when it was held: whoever was asked about it was asked about another. */
+  readonly isChanged?: true;
 }
 
 /** A run that stopped at a boundary: its calls without a result wait in `openCalls`, none of them was started. */
@@ -122,15 +128,4 @@ export function boundaryMessages(state: SessionState): readonly HistoryMessage[]
   let start = messages.length;
   while (start > 0 && (messages[start - 1]?.seq ?? 0) >= held.firstSeq) start -= 1;
   return historyMessages({ ...state, messages: messages.slice(start) });
-}
-
-/**
- * Ends a suspension whose pending calls were all settled by an edit: results were added for them, or they left. Changes the
- * state; call it after the edit, and only where calls were pending before it.
- */
-export function settleSuspension(state: SessionState, added: readonly LoggedMessage[]): void {
-  for (const { type, toolUseId } of added) {
-    if (type === 'tool_response' && toolUseId !== undefined) state.openCalls.delete(toolUseId);
-  }
-  if (state.openCalls.size === 0) state.suspended = undefined;
 }

@@ -254,7 +254,7 @@ export interface SessionState {
   mailbox: MailboxEntry[];
   deadLetters: { readonly entry: MailboxEntry; readonly error: ErrorShape }[];
   openCalls: Map<string, OpenCall>;
-  /** Every tool-use id in `messages`: a model's repeated id is rewritten (R05). */
+  /** Every tool-use id in `messages` and `hidden`: a model's repeated id is rewritten (R05). */
   callIds: Set<string>;
   current: CurrentCall | undefined;
   turn: RunningTurn | undefined;
@@ -394,7 +394,7 @@ export function restoreState(text: string): SessionState {
       never
     >;
   // Object.assign over an empty state: members that were undefined are absent from the text.
-  return Object.assign(emptyState(plain.id), plain, {
+  const state: SessionState = Object.assign(emptyState(plain.id), plain, {
     // Heads written before there was compression have none.
     compactions: new Map(plain.compactions ?? []),
     openCalls: new Map(plain.openCalls),
@@ -408,6 +408,16 @@ export function restoreState(text: string): SessionState {
     childKeys: new Map(plain.childKeys),
     tasks: restoreTasks(plain.tasks),
   });
+  // Heads written before the ids of hidden calls were kept have none of them.
+  addCallIds(state, state.hidden);
+  return state;
+}
+
+/** Takes the ids of calls among these messages. */
+export function addCallIds(state: SessionState, messages: readonly LoggedMessage[]): void {
+  for (const { type, toolUseId } of messages) {
+    if (type === 'tool_call' && toolUseId !== undefined) state.callIds.add(toolUseId);
+  }
 }
 
 /** The public form of a message: without what only rendering needs. */

@@ -135,9 +135,9 @@ export const sessionBugs: readonly PlantedBug[] = [
     name: 'restart-forgets-the-task',
     what: 'a restarted child starts without its task',
     file: APPLY,
-    find: `    this.#evicted(state.nextMessageSeq);
+    find: `    if (!state.keepsAll) this.#evicted(state.nextMessageSeq);
     const task = state.goal?.description ?? '';`,
-    replace: `    this.#evicted(state.nextMessageSeq);
+    replace: `    if (!state.keepsAll) this.#evicted(state.nextMessageSeq);
     if (state.goal !== undefined) return;
     const task = '';`,
   },

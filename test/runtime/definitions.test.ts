@@ -3,10 +3,11 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { describe, expect, test } from 'vitest';
-import { agent } from '../../src/index.ts';
+import { z } from 'zod';
+import { agent, tool } from '../../src/index.ts';
 import { scripted } from '../../src/testing/index.ts';
 import { think } from '../../src/tools/built-in/index.ts';
-import { failure, history, log, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
+import { deferred, failure, gatedModel, history, log, MATRIX, queue, runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
 
@@ -51,6 +52,46 @@ describe.each(MATRIX)('threads %o', (threads) => {
     );
     expect(told).toEqual([['baking'], 'plan', 'build']);
     expect((await session.state()).skills).toEqual(['baking']);
+  });
+
+  test('H62: a skill that comes while tools run is shown behind every result of the round', async () => {
+    const skills = await directory({ 'baking.md': file('baking', 'Knead.') });
+    const model = gatedModel();
+    const begun = queue<string>();
+    const release = deferred();
+    const slow = tool({
+      name: 'slow',
+      description: 'Waits.',
+      effect: 'pure',
+      input: z.object({ name: z.string() }),
+      run: async ({ name }) => {
+        begun.put(name);
+        await release.promise;
+        return `of ${name}`;
+      },
+    });
+    const agents = [agent({ name: 'a', tools: [slow] })];
+    const session = (await kit.open({ threads, provider: model.provider, agents, skills })).session('s');
+    const receipt = await session.send('go');
+    const calls = ['a', 'b'].map((id) => ({ type: 'tool_use' as const, id, name: 'slow', input: { name: id } }));
+    (await model.next()).answer({ content: calls });
+    await begun.take();
+    await session.activateSkill('baking');
+    release.resolve();
+    const next = await model.next();
+    const shown = JSON.stringify(next.request.messages);
+    const places = ['of a', 'of b', 'Knead.'].map((text) => shown.indexOf(text));
+    expect(Math.min(...places)).toBeGreaterThan(0);
+    expect(places).toEqual(places.toSorted((one, other) => one - other));
+    next.answer('done');
+    expect(await receipt.answer()).toBe('done');
+    const lines = await log(session);
+    expect(lines.slice(3, 7)).toEqual([
+      'tool_response:of a',
+      'tool_response:of b',
+      'tool_call:[recalled skill: baking]',
+      'tool_response:Knead.',
+    ]);
   });
 
   test('a specialist is an agent with its prompt, tools and turns', async () => {

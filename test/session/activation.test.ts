@@ -1,8 +1,10 @@
 /** Goal: what is active is what the window holds or is about to hold, and readers are told exactly when that changes. */
 import { describe, expect, it } from 'vitest';
+import { renderMessages } from '../../src/context/render.ts';
+import type { RequestMessage } from '../../src/models/provider.ts';
 import { activeDefinitions } from '../../src/session/activation.ts';
 import { snapshotState } from '../../src/session/state.ts';
-import { Machine, startedSession } from '../support/session-kit.ts';
+import { call, executingSession, Machine, startedSession } from '../support/session-kit.ts';
 import { Tree } from '../support/session-tree.ts';
 
 function activate(machine: Machine, kind: 'skill' | 'workflow', name: string, content = `How to ${name}.`): unknown {
@@ -14,6 +16,15 @@ function told(machine: Machine): readonly unknown[] {
   return machine.seen.events.flatMap(({ body }): unknown[] => {
     if (body.type === 'skills.updated') return [body.skills];
     return body.type === 'workflow.updated' ? [body.workflow] : [];
+  });
+}
+
+/** The blocks of a request message in short. */
+function kinds({ content }: RequestMessage): readonly string[] {
+  if (typeof content === 'string') return ['text'];
+  return content.map((block) => {
+    if (block.type === 'tool_use') return `${block.type} ${String(block['id'])}`;
+    return block.type === 'tool_result' ? `${block.type} ${String(block['tool_use_id'])}` : block.type;
   });
 }
 
@@ -50,6 +61,45 @@ describe('skills', () => {
     ]);
     expect(machine.state.messages[0]).toMatchObject({ toolName: 'from_melete_skill', input: { skill: 'baking' } });
     expect(told(machine)).toEqual([['baking'], ['baking', 'frying']]);
+  });
+
+  it('H62: activated while tools run, its text stands behind all results of the round', () => {
+    const machine = executingSession({ a: 'bash', b: 'bash' });
+    machine.finish('a', 'of a');
+    activate(machine, 'skill', 'baking');
+    expect(machine.state.state).toBe('executing');
+    machine.finish('b', 'of b');
+    expect(machine.log.slice(-4)).toEqual([
+      'tool_response of a',
+      'tool_response of b',
+      'tool_call [recalled skill: baking]',
+      'tool_response How to baking.',
+    ]);
+    expect(
+      renderMessages(machine.state.messages, { timestamps: false, deliveriesAsText: false }).flatMap(kinds),
+    ).toEqual([
+      'text',
+      'tool_use a',
+      'tool_use b',
+      'tool_result a',
+      'tool_result b',
+      'tool_use from_melete_skill_3',
+      'tool_result from_melete_skill_3',
+    ]);
+  });
+
+  it('H62: also where the results are told to listeners before the model hears of them', () => {
+    const machine = startedSession({ isGated: true, sent: 'go' });
+    machine.answer([call('a', 'bash'), call('b', 'bash')]);
+    machine.input({ type: 'consulted', at: 'answer', halfStep: 1, word: { approve: [] } });
+    activate(machine, 'skill', 'baking');
+    machine.finish('b', 'of b');
+    machine.finish('a', 'of a');
+    expect(machine.log.filter((line) => line.includes('baking'))).toEqual([]);
+    machine.input({ type: 'consulted', at: 'results', halfStep: 1, word: { approve: [] } });
+    expect(machine.state.state).toBe('awaiting');
+    expect(machine.log.slice(-2)).toEqual(['tool_call [recalled skill: baking]', 'tool_response How to baking.']);
+    expect(machine.log.slice(-4, -2).sort()).toEqual(['tool_response of a', 'tool_response of b']);
   });
 
   it('one whose text has left the window is active no more, and may be activated again', () => {

@@ -31,7 +31,8 @@ function checkState(state: SessionState): void {
   expect([...state.openCalls.keys()], 'S4').toEqual(unansweredCalls(state));
   if (state.openCalls.size > 0) expect(state.state, 'S4').toBe('executing');
   expect(state.tokens, 'S6').toBe(state.messages.reduce((sum, message) => sum + message.tokens, 0));
-  const calls = state.messages.flatMap((message) => (message.type === 'tool_call' ? [message.toolUseId] : []));
+  const every = [...state.messages, ...state.hidden];
+  const calls = every.flatMap((message) => (message.type === 'tool_call' ? [message.toolUseId] : []));
   expect([...state.callIds].sort(), 'ids of the calls in the log').toEqual(calls.sort());
   expect(state.interruptRequested, 'effect B').toBe(false);
   if (state.blocked !== undefined) expect(state.state, 'Δ12').toBe('idle');

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { call, FATAL, type Machine, transientError } from '../support/session-kit.ts';
+import { applyAll } from '../../src/session/apply.ts';
+import { emptyState } from '../../src/session/state.ts';
+import { brief, call, FATAL, type Machine, transientError } from '../support/session-kit.ts';
 import { Tree } from '../support/session-tree.ts';
 
 /** A supervised child at work, with a message waiting behind its task. */
@@ -39,6 +41,20 @@ describe('a supervised child', () => {
     child.input({ type: 'resume' });
     expect(child.log).toEqual(['user_message dig']);
     expect(child.waiting).toEqual(['also look left', 'stop']);
+  });
+
+  it('folded to be read whole, it keeps what it said before a restart', () => {
+    const { child } = supervisedChild();
+    child.fail(FATAL);
+    const before = child.log;
+    expect(before.length).toBeGreaterThan(1);
+    child.input({ type: 'restart', reason: 'failed' });
+    expect(child.log).not.toEqual(before);
+    const whole = emptyState(child.state.id);
+    whole.keepsAll = true;
+    for (const { records, at } of child.turns) applyAll(whole, records, at);
+    expect(whole.messages.slice(0, before.length).map(brief)).toEqual(before);
+    expect(whole.messages.slice(before.length).map(brief)).toEqual(child.log);
   });
 
   it('R12, A8: restarted again before it could begin, its task stands once, and starts one turn', () => {

@@ -156,15 +156,15 @@ function replace(
 }
 
 /**
- * Parts whose calls have ids no other call of the window has, nor of the same message: an import may repeat one, a request may
- * not (R05).
+ * Parts whose calls have ids no other call has, hidden or not, nor of the same message: an import may repeat one, a request
+ * may not (R05).
  */
 function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): readonly MessageDraft[] {
   const own = new Set<string>();
   const ids = parts.map(({ type, toolUseId }) => {
     if (type !== 'tool_call' || toolUseId === undefined) return undefined;
     let id = toolUseId;
-    for (let copy = 2; isTaken(state, id) || own.has(id); copy += 1) id = `${toolUseId}_${copy}`;
+    for (let copy = 2; state.callIds.has(id) || own.has(id); copy += 1) id = `${toolUseId}_${copy}`;
     own.add(id);
     return id;
   });
@@ -181,12 +181,6 @@ function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): reado
     });
     return { ...part, ...(id === undefined ? {} : { toolUseId: id }), ...(blocks === undefined ? {} : { blocks }) };
   });
-}
-
-/** A call of the window has this id, or one that comes back with its branch. */
-function isTaken(state: SessionState, callId: string): boolean {
-  if (state.callIds.has(callId)) return true;
-  return state.hidden.some((message) => message.type === 'tool_call' && message.toolUseId === callId);
 }
 
 /** Puts parts right after a message and what belongs to it; `after` 0: before everything. */

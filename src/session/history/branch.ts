@@ -5,7 +5,8 @@
  * Invariants:
  *  V1 `messages` and `hidden` have no message in common, and each is in the order of the conversation;
  *  V2 an answer is whole in one of them: its later parts are where its first is;
- *  V3 `tokens`, `callIds` and `promptCount` are those of `messages` (S6), so what is hidden reaches no model.
+ *  V3 `tokens` and `promptCount` are those of `messages` (S6), so what is hidden reaches no model;
+ *  V4 the ids of hidden calls stay in `callIds`: a model that repeats one would make it twice when the branch comes back (R05).
  */
 import { HIDDEN_MESSAGES_MAX } from '../../base/bounds.ts';
 import type { LoggedMessage, SessionState } from '../state.ts';
@@ -80,9 +81,6 @@ function placed(message: LoggedMessage): number {
 function count(state: SessionState, message: LoggedMessage, sign: 1 | -1): void {
   state.tokens += sign * message.tokens;
   if (message.prompt === true) state.promptCount += sign;
-  if (message.type !== 'tool_call' || message.toolUseId === undefined) return;
-  if (sign === 1) state.callIds.add(message.toolUseId);
-  else state.callIds.delete(message.toolUseId);
 }
 
 /** Holds what is hidden to its bound; never a part of an answer without the others. */
@@ -91,6 +89,9 @@ function forgetOldest(state: SessionState): void {
   let gone = hidden.length - HIDDEN_MESSAGES_MAX;
   if (gone <= 0) return;
   while (hidden[gone]?.inAnswer === true) gone += 1;
-  for (const message of hidden.slice(0, gone)) state.hiddenFloor = Math.max(state.hiddenFloor, message.seq + 1);
+  for (const message of hidden.slice(0, gone)) {
+    state.hiddenFloor = Math.max(state.hiddenFloor, message.seq + 1);
+    if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.delete(message.toolUseId);
+  }
   state.hidden = hidden.slice(gone);
 }

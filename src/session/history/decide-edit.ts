@@ -2,7 +2,8 @@
  * An operation on the history as a step of its session: its record, and what it means for a round of tools under way. Pure.
  *
  * While a call of the model is out nothing is edited: the answer belongs to what was sent. While tools run an edit may take
- * the calls they run for: those are cancelled, and a round of which no call is left ends its turn (S4, A7).
+ * the calls they run for: those are cancelled, and a round of which no call is left ends its turn (S4, A7). So it is with
+ * calls that are held, or wait for a person; see `edited-calls.ts`.
  */
 import { errorShape, KeyReusedError, SessionBusyError, TroupeError } from '../../base/errors.ts';
 import { exitDecision } from '../decide-supervision.ts';
@@ -12,6 +13,7 @@ import type { SessionRecord } from '../records.ts';
 import type { SessionState } from '../state.ts';
 import type { EditPlan, EditRecord } from './edit-draft.ts';
 import { planEdit } from './edit-plan.ts';
+import { changedCalls, revokedCalls } from './edited-calls.ts';
 import { loggedForm, wireId } from './logged-form.ts';
 
 /** What a call is answered whose assistant message was taken out. */
@@ -48,8 +50,13 @@ export function decideEdit(
   const after = afterEdit(state, record);
   return {
     records: [keyed, ...after.records],
-    effects: [...effects, ...after.effects, { type: 'result', value }, ...(state.state === 'executing' ? [WAKE] : [])],
+    effects: [...effects, ...after.effects, { type: 'result', value }, ...(mayGoOn(state) ? [WAKE] : [])],
   };
+}
+
+/** The edit may be what the session waited for: the end of a round, or of a suspension that kept others waiting. */
+function mayGoOn(state: SessionState): boolean {
+  return state.state === 'executing' || state.suspended !== undefined;
 }
 
 /** What an edit means for calls that run, for results that wait, and for a task that was to start a turn. */
@@ -57,7 +64,7 @@ function afterEdit(state: SessionState, record: EditRecord): Decision {
   const records: SessionRecord[] = [];
   const effects: Effect[] = [];
   const removed = new Set(record.removed ?? []);
-  const gone = removedCalls(state, record, removed);
+  const gone = new Set([...removedCalls(state, record, removed), ...revokedCalls(state, changedCalls(state, record))]);
   const over = new Set([...gone, ...answeredCalls(record)]);
   for (const id of over) {
     if (state.openCalls.has(id)) effects.push({ type: 'cancelTool', callId: id, reason: CALL_GONE });
@@ -119,11 +126,23 @@ function isRoundOver(
 ): boolean {
   if (gone.size > 0) {
     const waiting = state.mailbox.flatMap(({ type, toolUseId }) => (type === 'tool_response' ? [toolUseId] : []));
-    const left = [...state.openCalls.keys(), ...waiting].some((id) => id !== undefined && !gone.has(id));
+    const owed = [...state.openCalls.keys(), ...waiting, ...heldResults(state)];
+    const left = owed.some((id) => id !== undefined && !gone.has(id));
     if (!left) return true;
   }
   const isEmpty = state.messages.every((message) => message.prompt === true || removed.has(message.seq));
   return isEmpty && (record.added ?? []).every(({ message }) => message.role === 'system');
+}
+
+/** Calls whose results are held at a boundary: in the history already, and the model was not called with them. */
+function heldResults({ held, messages, callIds }: SessionState): readonly string[] {
+  if (held?.at !== 'results') return [];
+  const ids: string[] = [];
+  for (const { seq, type, toolUseId } of messages) {
+    const isResult = seq >= held.firstSeq && type === 'tool_response' && toolUseId !== undefined;
+    if (isResult && callIds.has(toolUseId)) ids.push(toolUseId);
+  }
+  return ids;
 }
 
 function told(effect: Effect): Decision {

@@ -6,7 +6,7 @@
  * receipts, keys, children and running calls: a call that is open at the cut is answered as one without a result.
  */
 import { InvalidArgumentError } from '../../base/errors.ts';
-import type { LoggedMessage, SessionState } from '../state.ts';
+import { addCallIds, type LoggedMessage, type SessionState } from '../state.ts';
 import { type PlainTasks, plainTasks, restoreTasks, tasksUntil } from './tasks.ts';
 
 /** Where a fork's first messages come from. */
@@ -91,8 +91,9 @@ export function plantSeed(state: SessionState, seed: ForkSeed): void {
   for (const message of state.messages) {
     state.tokens += message.tokens;
     if (message.prompt === true) state.promptCount += 1;
-    if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
   }
+  addCallIds(state, state.messages);
+  addCallIds(state, state.hidden);
 }
 
 /** How many messages stand up to the end of the round that `at` is part of. */

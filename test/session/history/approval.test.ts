@@ -4,6 +4,8 @@ import { isRunnable, isRunning } from '../../../actors/session-actor.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { explain } from '../../../src/session/explain.ts';
 import { healExpired } from '../../../src/session/healing.ts';
+import type { EditRequest } from '../../../src/session/history/edit-request.ts';
+import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { APPROVAL_SKIPPED, INTERRUPT_NOTICE } from '../../../src/session/tool-texts.ts';
 import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
 import { call, type Machine, startedSession, text, type WorldOptions } from '../../support/session-kit.ts';
@@ -180,5 +182,75 @@ describe('a call that needs a person', () => {
     expect(results.map(({ toolUseId }) => toolUseId)).toEqual(['r', 'a']);
     const [answer] = renderMessages(machine.state.messages, { timestamps: false, deliveriesAsText: false }).slice(-1);
     expect(answer?.content).toMatchObject([{ tool_use_id: 'a' }, { tool_use_id: 'r' }]);
+  });
+});
+
+describe('an edit of the history, while a call waits for a person', () => {
+  const edit = (machine: Machine, request: EditRequest): unknown => {
+    machine.input({ type: 'edit', request });
+    return machine.effect('result')?.value;
+  };
+  const idOf = (machine: Machine): string => historyMessages(machine.state).at(-1)?.id ?? '';
+
+  it('takes the call away: no approval is left of it, and a round without calls closes', () => {
+    const machine = asking({ a: 'bash' });
+    edit(machine, { operation: 'remove', id: idOf(machine) });
+    expect(machine.state).toMatchObject({ state: 'idle', approvals: { waiting: [] } });
+    expect(decide(machine, 'a', true)).toBe(false);
+    expect(machine.allOf('runTool')).toEqual([]);
+    expect(machine.events('turn.finished').at(-1)).toMatchObject({ reason: 'cancelled' });
+  });
+
+  it('an id that is free again is of another call, which waits for nobody', () => {
+    const machine = asking({ a: 'bash', r: 'read_file' });
+    const kept = [{ callId: 'r', name: 'read_file', arguments: '{"command":"r"}' }];
+    edit(machine, { operation: 'update', id: idOf(machine), attributes: { toolCalls: kept } });
+    expect(machine.state.approvals?.waiting).toEqual([]);
+    expect(machine.events('session.state').at(-1)).toEqual({ type: 'session.state', state: 'executing' });
+    machine.finish('r');
+    machine.answer([call('a', 'read_file')]);
+    expect(machine.lastOf('runTool').map(({ callId }) => callId)).toEqual(['a']);
+  });
+
+  it('a result by hand is its answer', () => {
+    const machine = asking({ a: 'bash', b: 'bash' });
+    for (const toolCallId of ['a', 'b']) {
+      const message = { role: 'tool', toolCallId, name: 'bash', content: 'by hand' } as const;
+      edit(machine, { operation: 'add', message, silent: true });
+      expect(decide(machine, toolCallId, true)).toBe(false);
+    }
+    expect(machine.state.state).toBe('awaiting');
+    expect(refolded(machine).state).toEqual(machine.state);
+  });
+
+  it('what a person was asked about is what runs: changed, the call is gone', () => {
+    const machine = asking({ a: 'bash', r: 'read_file' });
+    const changed = ['a', 'r'].map((callId) => ({
+      callId,
+      name: callId === 'a' ? 'bash' : 'read_file',
+      arguments: JSON.stringify({ command: callId === 'a' ? 'other' : 'r' }),
+    }));
+    edit(machine, { operation: 'update', id: idOf(machine), attributes: { toolCalls: changed } });
+    expect(decide(machine, 'a', true)).toBe(false);
+    expect([...machine.state.openCalls.keys()]).toEqual(['r']);
+    expect(throughSnapshot(machine)).toEqual(machine.state);
+  });
+
+  it('changed while a predicate is asked, the call waits for a person, and runs as it is then', () => {
+    const machine = asking({ a: 'bash' }, ASKED);
+    const changed = [{ callId: 'a', name: 'bash', arguments: '{"command":"other"}' }];
+    edit(machine, { operation: 'update', id: idOf(machine), attributes: { toolCalls: changed } });
+    machine.input({ type: 'consulted', at: 'answer', halfStep: 1, word: { approve: [] } });
+    expect(machine.events('approval.required').at(-1)).toMatchObject({ input: { command: 'other' } });
+    decide(machine, 'a', true);
+    expect(machine.effect('runTool')?.input).toEqual({ command: 'other' });
+  });
+
+  it('answered by hand while it is held, the model is called when its boundary is passed', () => {
+    const machine = asking({ a: 'bash' }, ASKED);
+    const message = { role: 'tool', toolCallId: 'a', name: 'bash', content: 'by hand' } as const;
+    edit(machine, { operation: 'add', message, silent: true });
+    machine.input({ type: 'consulted', at: 'answer', halfStep: 1, word: { approve: ['a'] } });
+    expect(machine.state.state).toBe('awaiting');
   });
 });

@@ -65,7 +65,8 @@ function expectWhole({ messages, hidden }: SessionState): void {
 
 function expectSound(state: SessionState): void {
   expect(state.tokens, 'S6').toBe(state.messages.reduce((sum, message) => sum + message.tokens, 0));
-  const calls = state.messages.flatMap(({ type, toolUseId }) => (type === 'tool_call' ? [toolUseId] : []));
+  const every = [...state.messages, ...state.hidden];
+  const calls = every.flatMap(({ type, toolUseId }) => (type === 'tool_call' ? [toolUseId] : []));
   expect([...state.callIds].sort(), 'ids of the calls').toEqual(calls.sort());
   expect(state.current !== undefined, 'S3').toBe(state.state === 'awaiting');
   const isForTurn = state.current?.compaction === undefined || state.current.compaction.returnsTo !== 'idle';

@@ -5,6 +5,8 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { EditRequest } from '../../../src/session/history/edit-request.ts';
+import { historyMessages } from '../../../src/session/history/history-form.ts';
 import type { AgentFacts, Effect } from '../../../src/session/inputs.ts';
 import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
 import { call, FATAL, type Machine, startedSession, text } from '../../support/session-kit.ts';
@@ -12,10 +14,14 @@ import { call, FATAL, type Machine, startedSession, text } from '../../support/s
 type Step =
   | { readonly do: 'send' | 'resume' | 'interrupt' | 'crash' | 'gate' }
   | { readonly do: 'next'; readonly which: number; readonly calls: number; readonly word: number }
-  | { readonly do: 'approve'; readonly which: number; readonly allow: boolean };
+  | { readonly do: 'approve'; readonly which: number; readonly allow: boolean }
+  | { readonly do: 'edit'; readonly edit: Edit; readonly which: number };
+
+type Edit = 'remove' | 'answer' | 'change' | 'uncall' | 'unset' | 'discard' | 'say';
 
 interface Options {
   readonly isGated: boolean;
+  readonly onInterrupt: 'keep' | 'fill';
   readonly maxSteps: number | undefined;
   readonly approval: 'none' | 'names' | 'function';
   readonly before: boolean;
@@ -24,6 +30,7 @@ interface Options {
 
 const options: fc.Arbitrary<Options> = fc.record({
   isGated: fc.boolean(),
+  onInterrupt: fc.constantFrom('keep', 'fill'),
   maxSteps: fc.option(fc.integer({ min: 1, max: 3 }), { nil: undefined }),
   approval: fc.constantFrom('none', 'names', 'function'),
   before: fc.boolean(),
@@ -43,6 +50,14 @@ const steps: fc.Arbitrary<readonly Step[]> = fc.array(
       }),
     },
     { weight: 2, arbitrary: fc.record({ do: fc.constant('approve' as const), which: fc.nat(3), allow: fc.boolean() }) },
+    {
+      weight: 3,
+      arbitrary: fc.record({
+        do: fc.constant('edit' as const),
+        edit: fc.constantFrom<Edit>('remove', 'answer', 'change', 'uncall', 'unset', 'discard', 'say'),
+        which: fc.nat(5),
+      }),
+    },
   ) as fc.Arbitrary<Step>,
   { maxLength: 30 },
 );
@@ -71,7 +86,8 @@ class RunLife {
 
   constructor(chosen: Options) {
     this.#options = chosen;
-    this.machine = startedSession({ agent: factsOf(chosen), isGated: chosen.isGated, sent: 'go' });
+    const settings = { repair: { onInterrupt: chosen.onInterrupt } };
+    this.machine = startedSession({ agent: factsOf(chosen), isGated: chosen.isGated, settings, sent: 'go' });
     this.#note();
   }
 
@@ -98,6 +114,11 @@ class RunLife {
       case 'approve':
         this.#approve(step.which, step.allow);
         break;
+      case 'edit': {
+        const request = this.#editOf(step.edit, step.which);
+        if (request !== undefined) this.machine.input({ type: 'edit', request });
+        break;
+      }
       case 'next': {
         const { owed } = this;
         const effect = owed[step.which % Math.max(1, owed.length)];
@@ -119,6 +140,43 @@ class RunLife {
       this.#note();
     }
     throw new Error(`not settled: ${this.machine.state.state}`);
+  }
+
+  /** An edit of one of the messages, or calls, there are; counted from the newest. */
+  #editOf(edit: Edit, which: number): EditRequest | undefined {
+    const messages = historyMessages(this.machine.state).toReversed();
+    const message = messages[which % Math.max(1, messages.length)];
+    const asking = messages.find((each) => each.role === 'assistant' && (each.toolCalls ?? []).length > 0);
+    const calls = asking?.role === 'assistant' ? (asking.toolCalls ?? []) : [];
+    const chosen = calls[which % Math.max(1, calls.length)];
+    switch (edit) {
+      case 'remove':
+        return message === undefined ? undefined : { operation: 'remove', id: message.id };
+      case 'unset':
+        return { operation: 'unset' };
+      case 'discard':
+        return { operation: 'discardPendingToolCalls' };
+      case 'say':
+        return { operation: 'append', message: { role: 'user', content: 'by hand' }, silent: true };
+      case 'answer': {
+        if (chosen === undefined) return undefined;
+        const { callId: toolCallId, name } = chosen;
+        return { operation: 'add', message: { role: 'tool', toolCallId, name, content: 'by hand' }, silent: true };
+      }
+      case 'change':
+      case 'uncall': {
+        if (asking === undefined || chosen === undefined) return undefined;
+        const changed = { ...chosen, arguments: `{"changed":${which}}` };
+        const toolCalls = calls.flatMap((each) => (each !== chosen ? [each] : edit === 'change' ? [changed] : []));
+        return {
+          operation: 'update',
+          id: asking.id,
+          attributes: {
+            toolCalls: toolCalls.map(({ callId, name, arguments: given }) => ({ callId, name, arguments: given })),
+          },
+        };
+      }
+    }
   }
 
   #approve(which: number, allow: boolean): void {
@@ -189,8 +247,25 @@ function checkRunLoop(life: RunLife): void {
   if (state.openCalls.size > 0) expect(state.state === 'executing' || state.suspended !== undefined, 'S4').toBe(true);
   if (state.held !== undefined) expect(state.state).toBe('executing');
   if (state.suspended !== undefined) expect(state.state).toBe('idle');
+  const calls = new Map(state.messages.flatMap((each) => (each.type === 'tool_call' ? [[each.toolUseId, each]] : [])));
+  for (const { id, input } of state.openCalls.values()) {
+    expect(calls.has(id), 'S4: an open call is in the window').toBe(true);
+    const isAnswered = [...state.messages, ...state.mailbox].some(
+      (each) => each.type === 'tool_response' && each.toolUseId === id,
+    );
+    expect(isAnswered, 'S4: an open call has no result').toBe(false);
+    const isUnstarted = state.held !== undefined || state.suspended !== undefined;
+    if (isUnstarted) expect(calls.get(id)?.input, 'E3').toEqual(input);
+  }
+  const isFilled = state.suspended !== undefined && life.machine.world.settings.repair.onInterrupt === 'fill';
+  if (isFilled) expect(state.openCalls.size, 'nothing is pending').toBe(0);
+  const isStuck = state.state === 'executing' && state.openCalls.size === 0 && state.held === undefined;
+  expect(isStuck, 'a round nobody ends').toBe(false);
   const waiting = state.approvals?.waiting ?? [];
-  for (const id of waiting) expect(state.openCalls.has(id), 'waits and is not open').toBe(true);
+  for (const id of waiting) {
+    expect(state.openCalls.has(id), 'waits and is not open').toBe(true);
+    expect(calls.get(id)?.input, 'E2').toEqual(state.openCalls.get(id)?.input);
+  }
   for (const [id, count] of life.started) expect(count, `${id} may happen once`).toBe(1);
   expect(refolded(life.machine).state).toEqual(state);
   expect(throughSnapshot(life.machine)).toEqual(state);

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { isRunnable, isRunning, isWaiting } from '../../../actors/session-actor.ts';
 import { applyAll } from '../../../src/session/apply.ts';
 import { explain } from '../../../src/session/explain.ts';
+import { historyMessages } from '../../../src/session/history/history-form.ts';
 import type { Effect } from '../../../src/session/inputs.ts';
 import type { SessionRecord } from '../../../src/session/records.ts';
 import { boundaryMessages } from '../../../src/session/run-loop-state.ts';
@@ -465,3 +466,105 @@ function drive(machine: Machine): void {
   }
   throw new Error(`it goes on and on: ${machine.state.messages.map(brief).join('; ')}`);
 }
+
+describe('a run that stops, where interrupted calls are filled', () => {
+  const FILL = { repair: { onInterrupt: 'fill' } } as const;
+
+  it('its calls are answered with placeholders, told with its outcome, and nothing is pending', () => {
+    const machine = startedSession({ isGated: true, settings: FILL, sent: 'go' });
+    const { epoch } = machine.state;
+    machine.answer([text('I look.'), call('a', 'bash'), call('b', 'read_file')]);
+    say(machine, { reason: 'enough' });
+    expect(machine.log.slice(-2)).toEqual([
+      'tool_response Tool call interrupted before completion.',
+      'tool_response Tool call interrupted before completion.',
+    ]);
+    expect(machine.events('turn.finished').at(-1)).toMatchObject({
+      outcome: 'interrupted',
+      healedToolCallIds: ['a', 'b'],
+    });
+    expect(machine.state.openCalls.size).toBe(0);
+    expect(machine.state.epoch, 'nothing that was sent has changed').toBe(epoch);
+    const again = refolded(machine);
+    expect(again.state).toEqual(machine.state);
+    machine.input({ type: 'resume' });
+    expect(calls(machine.last)).toBe(1);
+    expect(ran(machine)).toEqual([]);
+    again.send('something else');
+    expect(again.log.slice(-3)).toEqual([
+      'tool_response Tool call interrupted before completion.',
+      'tool_response Tool call interrupted before completion.',
+      'user_message something else',
+    ]);
+    expect(ran(again)).toEqual([]);
+  });
+
+  it('at the step limit too; behind its answer, where something was added since', () => {
+    const agent = { holdsCalls: true, maxSteps: 1, approval: 'function' } as const;
+    const limited = startedSession({ settings: FILL, agent, sent: 'go' });
+    limited.answer([call('a', 'bash')]);
+    expect(limited.events('turn.finished').at(-1)).toMatchObject({ outcome: 'max_steps', healedToolCallIds: ['a'] });
+    const machine = startedSession({ isGated: true, settings: FILL, sent: 'go' });
+    machine.answer([call('a', 'bash')]);
+    const message = { role: 'user', content: 'by hand' } as const;
+    machine.input({ type: 'edit', request: { operation: 'add', message, silent: true } });
+    say(machine, { reason: null });
+    expect(machine.log.slice(-2)).toEqual([
+      'tool_response Tool call interrupted before completion.',
+      'user_message by hand',
+    ]);
+  });
+
+  it('nothing is told where nothing was open, or where calls are kept', () => {
+    const ended = startedSession({ isGated: true, settings: FILL, sent: 'go' });
+    ended.answer('words');
+    say(ended, { reason: null });
+    expect(ended.events('turn.finished').at(-1)).not.toHaveProperty('healedToolCallIds');
+    const kept = startedSession({ isGated: true, sent: 'go' });
+    kept.answer([call('a', 'bash')]);
+    say(kept, { reason: null });
+    expect(kept.events('turn.finished').at(-1)).not.toHaveProperty('healedToolCallIds');
+    expect([...kept.state.openCalls.keys()]).toEqual(['a']);
+  });
+});
+
+describe('an edit of a suspended run', () => {
+  const suspended = (): Machine => {
+    const machine = startedSession({ isGated: true, sent: 'go' });
+    machine.answer([call('a', 'bash', { command: 'a' })]);
+    say(machine, { reason: null });
+    return machine;
+  };
+  const answerId = (machine: Machine): string => historyMessages(machine.state).at(-1)?.id ?? '';
+
+  it('that takes its calls ends the suspension, and is told', () => {
+    const machine = suspended();
+    machine.input({ type: 'edit', request: { operation: 'remove', id: answerId(machine) } });
+    expect(machine.state).toMatchObject({ state: 'idle', suspended: undefined });
+    expect(machine.events('session.state').at(-1)).toEqual({ type: 'session.state', state: 'idle' });
+    machine.input({ type: 'resume' });
+    expect(calls(machine.last)).toBe(0);
+  });
+
+  it('that changes a call: it runs as it is then', () => {
+    const machine = suspended();
+    const toolCalls = [{ callId: 'a', name: 'bash', arguments: '{"command":"other"}' }];
+    machine.input({ type: 'edit', request: { operation: 'update', id: answerId(machine), attributes: { toolCalls } } });
+    const again = reopened(machine);
+    again.input({ type: 'resume' });
+    expect(again.effect('runTool')?.input).toEqual({ command: 'other' });
+  });
+
+  it('nothing left at all is nothing to go on with; another branch shown leaves its calls behind', () => {
+    const emptied = startedSession({ isGated: true, sent: 'go' });
+    emptied.answer('words');
+    say(emptied, { reason: null });
+    emptied.input({ type: 'edit', request: { operation: 'unset' } });
+    expect(emptied.state.suspended).toBeUndefined();
+    const undone = suspended();
+    undone.input({ type: 'undo' });
+    expect(undone.state.openCalls.size).toBe(0);
+    expect(undone.state.suspended).toBeUndefined();
+    expect(refolded(undone).state).toEqual(undone.state);
+  });
+});

@@ -131,9 +131,10 @@ function move(machine: Machine, model: Model, step: Move, number: number): void 
 
 function checkState(state: SessionState): void {
   expect(state.tokens, 'S6').toBe(state.messages.reduce((sum, message) => sum + message.tokens, 0));
-  const calls = state.messages.flatMap((message) => (message.type === 'tool_call' ? [message.toolUseId] : []));
+  const every = [...state.messages, ...state.hidden];
+  const calls = every.flatMap((message) => (message.type === 'tool_call' ? [message.toolUseId] : []));
   expect(new Set(calls).size, 'R05').toBe(calls.length);
-  expect([...state.callIds].sort(), 'V3').toEqual(calls.sort());
+  expect([...state.callIds].sort(), 'V4').toEqual(calls.sort());
   const shown = new Set(state.messages.map(({ seq }) => seq));
   expect(
     state.hidden.some(({ seq }) => shown.has(seq)),

@@ -7,6 +7,8 @@ import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { taskHistory } from '../../../src/session/history/task-view.ts';
 import { chainOf, childrenOf, noTasks } from '../../../src/session/history/tasks.ts';
 import type { SessionRecord } from '../../../src/session/records.ts';
+import { restoreState, snapshotState } from '../../../src/session/state.ts';
+import { refolded } from '../../support/reopen.ts';
 import { call, executingSession, FATAL, type Machine, startedSession } from '../../support/session-kit.ts';
 
 function start(machine: Machine, title?: string): unknown {
@@ -140,7 +142,7 @@ describe('tasks', () => {
     machine.answer('done');
     undo(machine);
     expect(machine.log).toEqual(['user_message one', 'agent_message to one']);
-    expect(machine.state.callIds.size).toBe(0);
+    expect([...machine.state.callIds]).toEqual(['a']);
     switchTo(machine, 2);
     expect(machine.log.slice(2)).toEqual([
       'user_message two',
@@ -273,6 +275,28 @@ describe('tasks', () => {
         },
       ],
     });
-    expect([...machine.state.callIds]).toEqual(['a_2']);
+    expect([...machine.state.callIds]).toEqual(['a', 'a_2']);
+  });
+
+  it('nor to one of a model that repeats it: with its branch back no id is there twice', () => {
+    const machine = executingSession({ a: 'read_file' });
+    machine.finish('a', 'first');
+    machine.answer('done');
+    undo(machine);
+    machine.send('again');
+    machine.answer([call('a', 'read_file')]);
+    const [other] = machine.state.openCalls.keys();
+    expect(other).not.toBe('a');
+    machine.finish(other ?? '', 'second');
+    machine.answer('done again');
+    expect(machine.log).toContain('tool_response second');
+    switchTo(machine, 1);
+    expect(machine.log).toContain('tool_response first');
+    // The same after a crash, and from a snapshot of before hidden ids were kept.
+    const again = refolded(machine).state;
+    expect(again).toEqual(machine.state);
+    const old = JSON.parse(snapshotState(again)) as { callIds: string[] };
+    const restored = restoreState(JSON.stringify({ ...old, callIds: ['a'] }));
+    expect([...restored.callIds].sort()).toEqual(['a', other].sort());
   });
 });
