@@ -9,6 +9,7 @@ import { type RenderOptions, renderSession } from '../../context/render.ts';
 import type { EventBody } from '../../events/event.ts';
 import { answerText } from '../../session/answer.ts';
 import { apply, type Observer } from '../../session/apply.ts';
+import { historyMessages } from '../../session/history/history-form.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../session/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state.ts';
 import { digestOf } from './ledger.ts';
@@ -49,6 +50,12 @@ export interface SessionStory {
   readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
   readonly childExits: Map<string, number>;
   readonly exits: { readonly reason: string; readonly reply: string }[];
+  /** What persons said of calls, by idempotency key; true: allowed. */
+  readonly decided: Map<string, boolean>;
+  /** The history as it was at each fork that was made of it, by number. */
+  readonly forksMade: Map<number, { readonly child: string; readonly texts: readonly string[] }>;
+  /** The history a fork begins with. */
+  begins: readonly string[] | undefined;
   /** Digests of durable events; index 0 is event 1. */
   readonly events: string[];
   /** Entries that waited when a message was sent, at most. */
@@ -60,10 +67,22 @@ export interface SessionStory {
   }[];
 }
 
-/** Folds a session's turns. Throws where the runtime would call the log corrupt. */
-export function tellStory(id: string, turns: Iterable<RecordTurn>): SessionStory {
+/**
+ * Folds a session's turns; `plant` gives the state of a fork what it begins with. Throws where the runtime would call the log
+ * corrupt.
+ */
+export function tellStory(
+  id: string,
+  turns: Iterable<RecordTurn>,
+  plant: (state: SessionState, first: RecordTurn) => void = () => undefined,
+): SessionStory {
   const teller = new Teller(id);
-  for (const turn of turns) teller.turn(turn);
+  let isFirst = true;
+  for (const turn of turns) {
+    if (isFirst) teller.plant((state) => plant(state, turn));
+    isFirst = false;
+    teller.turn(turn);
+  }
   return teller.finish();
 }
 
@@ -96,6 +115,9 @@ class Teller {
       spawned: new Map(),
       childExits: new Map(),
       exits: [],
+      decided: new Map(),
+      forksMade: new Map(),
+      begins: undefined,
       events: [],
       fullest: 0,
       faults: [],
@@ -104,6 +126,11 @@ class Teller {
       event: (body) => this.#event(body),
       settled: (pendingId, receipt) => this.#story.settled.set(pendingId, receipt),
     };
+  }
+
+  /** Before the first turn. */
+  plant(plant: (state: SessionState) => void): void {
+    plant(this.#story.state);
   }
 
   turn({ at, records }: RecordTurn): void {
@@ -228,6 +255,15 @@ class Teller {
       case 'healed':
         this.#result(record.toolUseId, { content: record.content, success: false });
         return;
+      case 'forked':
+        story.begins = historyTexts(story.state);
+        return;
+      case 'forkMade':
+        story.forksMade.set(record.fork, { child: record.child, texts: historyTexts(story.state) });
+        return;
+      case 'decided':
+        story.decided.set(this.#callKeys.get(record.callId) ?? '', record.allow);
+        return;
       case 'spawned':
         story.spawned.set(record.child, { name: record.name, replies: record.replies, key: record.key });
         return;
@@ -266,6 +302,11 @@ class Teller {
     }
     call?.results.push({ content: textOf(result.content), success: result.success ?? true });
   }
+}
+
+/** The messages of the history as texts. */
+function historyTexts(state: SessionState): readonly string[] {
+  return historyMessages(state).map((message) => JSON.stringify(message));
 }
 
 function rankOf({ type, deliver, seed }: Entry): number {

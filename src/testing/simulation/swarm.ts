@@ -33,6 +33,9 @@ export interface Swarm {
   readonly lifeMs: number;
 }
 
+/** Tools whose calls the agent `careful` runs only when a person allows them. */
+export const ASKED_TOOLS: ReadonlySet<string> = new Set(['keyed', 'once']);
+
 /** Small runs are many for the time of a large one, and most mistakes need little room. */
 const SMALL = { lives: 2, conversations: 2, sessions: 2, actions: 8 };
 const MEDIUM = { lives: 3, conversations: 2, sessions: 4, actions: 15 };
@@ -93,11 +96,23 @@ export function swarmAgents(values: readonly AnyTool[]): readonly Agent[] {
       subagents: { spawn: true, maxActive: 3 },
       supervision: { strategy: 'oneForOne', intensity: 2, periodMs: 60_000, onChildFailure: 'restart' },
     }),
+    // A person is asked all the time, and runs stop in the middle.
+    agent({ name: 'careful', system: 'Ask first.', tools: [TOOL_MODULE], maxSteps: 2, approve: [...ASKED_TOOLS] }),
+    agent({
+      name: 'brief',
+      system: 'Sum up.',
+      tools: [TOOL_MODULE],
+      compression: { enabled: true, messages: 14, keepRecent: 4, idleMinTokens: 0, idleMinMessages: 6 },
+    }),
   ];
 }
 
 /** The agent a session is made of: it follows from the id, as it must be the same in every life. */
 export function agentOfSession(session: string): string {
-  const last = session.charCodeAt(session.length - 1);
+  // A fork is made of what its parent is made of.
+  const root = session.split(/[:-]/)[0] ?? session;
+  if (root.startsWith('p')) return 'careful';
+  if (root.startsWith('c')) return 'brief';
+  const last = root.charCodeAt(root.length - 1);
   return ['wide', 'narrow', 'guard'][last % 3] ?? 'wide';
 }
