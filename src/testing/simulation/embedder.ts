@@ -39,8 +39,6 @@ const EXPECTED_CODES: ReadonlySet<string> = new Set([
   'limit',
   'unknown_session',
 ]);
-/** Share of the actions that are about sessions of another kind. */
-const SPECIAL_SHARE = 0.12;
 /** Receipts whose answers are asked for once more at the end. */
 const ANSWERS_ASKED = 12;
 /** Virtual milliseconds within which everything a conversation began is begun to its end. */
@@ -98,7 +96,8 @@ export class Embedder {
     let isOver = false;
     const attended = this.#histories.attend(() => isOver);
     await runtime.resume();
-    for (const { id } of await runtime.sessions.list({ limit: 10_000 })) await runtime.session(id).resume();
+    for (const { id } of await runtime.sessions.list({ limit: 10_000 }))
+      await this.#attempt('resume', () => runtime.session(id).resume());
     for (const story of ledger.messages.values()) {
       if (story.key !== undefined && story.pendingId === undefined && story.isRefused === undefined)
         await this.#sendUntilAccepted(story);
@@ -202,14 +201,14 @@ export class Embedder {
     if (chance < 0.32) return this.#look(session);
     if (chance < 0.35) return this.#read(session);
     if (chance < 0.4) return this.#edit(session);
-    if (session.startsWith('p') && chance < 0.6) return this.#histories.decide(session);
-    if (chance < (session.startsWith('s') ? 0.43 : 0.6)) return this.#histories.act(session);
+    if (session.startsWith('p') && chance < 0.52) return this.#histories.decide(session);
+    if (chance < 0.4 + this.#parts.swarm.historyShare) return this.#histories.act(session);
     return this.#send(session);
   }
 
   #pickSession(): string {
     // Of a few, calls wait for persons, or their conversations are compressed all the time.
-    if (this.#random.chance(SPECIAL_SHARE)) return this.#random.pick(['p0', 'c0']);
+    if (this.#random.chance(this.#parts.swarm.specialShare)) return this.#random.pick(['p0', 'c0']);
     return `s${this.#random.between(0, this.#parts.swarm.sessions - 1)}`;
   }
 
@@ -377,6 +376,7 @@ export class Embedder {
     await Promise.race([this.#send(session), world.sleep(process, this.#random.between(0, 5_000))]);
     if (this.#random.chance(0.5)) await Promise.race([this.#spawn(session), world.sleep(process, 3_000)]);
     await world.sleep(process, this.#random.between(0, 10_000));
+    if (this.#random.chance(0.2)) await this.#histories.fork(session);
     const victim = this.#random.chance(0.3) ? `${session}:1` : session;
     ledger.deleted.set(victim, false);
     ledger.forget(victim);

@@ -43,7 +43,7 @@ export class HistoryActions {
     const forks = [...ledger.forks.keys()].filter((id) => !ledger.isDeleted(id));
     const session = forks.length > 0 && random.chance(0.3) ? random.pick(forks) : named;
     const chance = random.number();
-    if (chance < 0.25) return this.#fork(session);
+    if (chance < 0.25) return this.fork(session);
     if (chance < 0.6) return this.#move(session);
     if (chance < 0.75) return this.#compress(session);
     if (chance < 0.9) return this.#goal(session);
@@ -76,7 +76,7 @@ export class HistoryActions {
           const handle = runtime.session(id);
           const { reason } = await handle.explain();
           if (state === 'executing') await this.#approve(handle, 0.8);
-          if (reason !== 'suspended') return;
+          if (reason !== 'suspended' && reason !== 'paused') return;
           waiting += 1;
           // Refused while too many sessions run: asked again.
           await handle.resume();
@@ -102,8 +102,11 @@ export class HistoryActions {
 
   async #approve(handle: Session, share: number): Promise<void> {
     const { random, trace } = this.#parts;
-    const [, calls] = await handle.history.pendingToolCalls();
-    for (const { callId } of calls) {
+    // Not the last assistant message's alone: an edit may have put another one behind it.
+    const messages = await handle.messages();
+    const answered = new Set(messages.flatMap(({ type, toolUseId }) => (type === 'tool_response' ? [toolUseId] : [])));
+    for (const { type, toolUseId: callId } of messages) {
+      if (type !== 'tool_call' || callId === undefined || answered.has(callId)) continue;
       const allow = random.chance(share);
       const input = allow && random.chance(0.2) ? { input: { n: 7 } } : {};
       const held = await handle.approve(callId, { allow, ...input });
@@ -112,7 +115,7 @@ export class HistoryActions {
   }
 
   /** A fork begins with what its parent says before and behind it, when nothing happened to the parent in between. */
-  #fork(session: string): Promise<void> {
+  fork(session: string): Promise<void> {
     const { random, uid, ledger, process, trace, send } = this.#parts;
     return this.#parts.attempt('fork', async () => {
       const parent = this.#handle(session);

@@ -10,6 +10,7 @@ import type { EventBody } from '../../events/event.ts';
 import { answerText } from '../../session/answer.ts';
 import { apply, type Observer } from '../../session/apply.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
+import { taskOf } from '../../session/history/tasks.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../session/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state.ts';
 import { digestOf } from './ledger.ts';
@@ -145,6 +146,7 @@ class Teller {
     const halfStep = state.current?.halfStep;
     if (halfStep === undefined || halfStep === this.#noted) return;
     this.#noted = halfStep;
+    this.#checkBranch(halfStep);
     this.#noteRequest(halfStep);
   }
 
@@ -192,6 +194,34 @@ class Teller {
   #sealRequest(): void {
     const text = JSON.stringify(this.#messages());
     this.#answered = { epoch: this.#story.state.epoch, text: text.slice(0, -1) };
+  }
+
+  /** What a compression archived is not shown beside its summary. */
+  #checkArchived({ archived, number }: Extract<SessionRecord, { type: 'compacted' }>): void {
+    const { state, faults, id } = this.#story;
+    const isShown = ({ seq, prompt }: { readonly seq: number; readonly prompt?: boolean }): boolean =>
+      prompt !== true && archived.some(([from, to]) => from <= seq && seq <= to);
+    const shown = state.messages.find(isShown);
+    if (shown !== undefined)
+      faults.push({ kind: 'failed', what: `compression ${number} of ${id} archived ${shown.seq}, which is shown` });
+  }
+
+  /** A request has messages of the active task's own line only; where the tasks are one line there is nothing to look for. */
+  #checkBranch(halfStep: number): void {
+    const { state, faults, id } = this.#story;
+    const { tasks } = state;
+    if (tasks.parents.size === 0 && tasks.active === tasks.current) return;
+    const line = new Set([0]);
+    for (let task = tasks.active; task > 0; task = tasks.parents.get(task) ?? task - 1) line.add(task);
+    for (const message of state.messages) {
+      const task = taskOf(tasks, message);
+      if (task === undefined || line.has(task)) continue;
+      faults.push({
+        kind: 'failed',
+        what: `half-step ${halfStep} of ${id} shows message ${message.seq} of task ${task}`,
+      });
+      return;
+    }
   }
 
   /** The request as it would be sent were the turn to go on here. */
@@ -245,7 +275,6 @@ class Teller {
         this.#usage = addUsage(this.#usage, record.usage);
         this.#say(answerText(record.content));
         return;
-      case 'compacted':
       case 'compactionFailed':
         if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
         return;
@@ -260,6 +289,10 @@ class Teller {
         return;
       case 'forkMade':
         story.forksMade.set(record.fork, { child: record.child, texts: historyTexts(story.state) });
+        return;
+      case 'compacted':
+        this.#usage = addUsage(this.#usage, record.usage);
+        this.#checkArchived(record);
         return;
       case 'decided':
         story.decided.set(this.#callKeys.get(record.callId) ?? '', record.allow);

@@ -125,7 +125,8 @@ export class SimulatedModel {
     ledger.calls.set(session, calls);
     const digest = digestOf(JSON.stringify(request.messages));
     calls.push({ incarnation: incarnationOf(session), digest, whole: digestOf(JSON.stringify(request)) });
-    trace(`model call of ${session}: ${request.messages.length} messages, ${digest}`);
+    const what = isSummaryAsked(request) ? 'summary' : 'model call';
+    trace(`${what} of ${session}: ${request.messages.length} messages, ${digest}`);
   }
 
   #answer(request: ModelRequest): RawResponse {

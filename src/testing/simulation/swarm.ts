@@ -27,6 +27,10 @@ export interface Swarm {
   readonly sessions: number;
   /** Actions of one conversation in one life, at most. */
   readonly actions: number;
+  /** Share of the actions that are about sessions whose calls wait for persons, or that are compressed. */
+  readonly specialShare: number;
+  /** Share of the actions on conversations as such: forks, tasks, compressions, goals. */
+  readonly historyShare: number;
   /** Milliseconds between two actions of a conversation, at most. */
   readonly thinkMs: number;
   /** Milliseconds of a life. */
@@ -70,6 +74,9 @@ export function drawSwarm(random: SeededRandom): Swarm {
     conversations: random.between(1, size.conversations),
     sessions: random.between(1, size.sessions),
     actions: size.actions,
+    // Rare in most runs, as each makes work for the rest of its run, and all there is in some.
+    specialShare: random.pick([0.04, 0.04, 0.04, 0.7]),
+    historyShare: random.pick([0.02, 0.02, 0.02, 0.3]),
     thinkMs: lifeMs > 180_000 ? 60_000 : random.pick([500, 5_000, 60_000]),
     lifeMs,
     endsInPlace: random.chance(0.5),
@@ -102,7 +109,7 @@ export function swarmAgents(values: readonly AnyTool[]): readonly Agent[] {
       name: 'brief',
       system: 'Sum up.',
       tools: [TOOL_MODULE],
-      compression: { enabled: true, messages: 14, keepRecent: 4, idleMinTokens: 0, idleMinMessages: 6 },
+      compression: { enabled: true, messages: 9, keepRecent: 3, idleMinTokens: 0, idleMinMessages: 3 },
     }),
   ];
 }
