@@ -191,10 +191,10 @@ export class Victim {
       const session = sessions[Math.floor(this.#random() * sessions.length)] ?? fresh;
       const chance = this.#random();
       if (chance < 0.35) await actions.note(session, this.#noteUid(), Math.floor(this.#random() * 3));
-      else if (chance < 0.45) {
+      else if (chance < 0.55) {
         const fork = await actions.fork(session);
         if (fork !== undefined && sessions.length < 8) sessions.push(fork);
-      } else if (chance < 0.65) {
+      } else if (chance < 0.7) {
         const how = (['start', 'undo', 'switch', 'compress'] as const)[Math.floor(this.#random() * 4)];
         if (how !== undefined) await actions.move(session, how);
       } else {
