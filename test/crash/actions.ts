@@ -11,6 +11,7 @@ import type { Session } from '../../src/runtime/session.ts';
 import {
   contentOf,
   digestOf,
+  EDITED,
   isMortal,
   type Line,
   type Outcome,
@@ -156,6 +157,57 @@ export class Actions {
     });
   }
 
+  /** Writes a note into a history, and may change it and take it out again. */
+  async note(session: string, uid: string, steps: number): Promise<void> {
+    await this.#attempt('note', session, async () => {
+      const { history } = this.#session(session);
+      const tell = async (text: string | null, act: () => Promise<unknown>): Promise<void> => {
+        say({ type: 'noting', uid, session, text });
+        await act();
+        say({ type: 'noted', uid, session, text });
+      };
+      await tell(`note ${uid}`, () => history.add({ id: uid, role: 'user', content: `note ${uid}` }, { key: uid }));
+      if (steps > 0)
+        await tell(`note ${uid} changed`, () => history.update({ id: uid }, { content: `note ${uid} changed` }));
+      if (steps > 1) await tell(null, () => history.remove({ id: uid }));
+    });
+  }
+
+  /** Fills a new session with a history of its own. */
+  async seed(session: string, uids: readonly string[]): Promise<void> {
+    await this.#attempt('seed', session, async () => {
+      const tell = (type: 'noting' | 'noted'): void => {
+        for (const uid of uids) say({ type, uid, session, text: `note ${uid}` });
+      };
+      tell('noting');
+      await this.#session(session).history.seed(uids.map((uid) => ({ id: uid, role: 'user', content: `note ${uid}` })));
+      tell('noted');
+    });
+  }
+
+  /** Forks a session; resolves to the fork's id, or undefined where it was refused. */
+  async fork(session: string): Promise<string | undefined> {
+    let made: string | undefined;
+    await this.#attempt('fork', session, async () => {
+      const fork = await this.#runtime.session(session).fork();
+      const digest = digestOf(JSON.stringify(await fork.history.toArray()));
+      say({ type: 'forked', session, fork: fork.id, digest });
+      made = fork.id;
+    });
+    return made;
+  }
+
+  /** Moves among the tasks of a session, or has it compressed. */
+  async move(session: string, how: 'start' | 'undo' | 'switch' | 'compress'): Promise<void> {
+    await this.#attempt(how, session, async () => {
+      const { history } = this.#session(session);
+      if (how === 'start') say({ type: 'tasked', session, task: await history.startTask() });
+      else if (how === 'undo') await history.undo();
+      else if (how === 'switch') await history.switchTo(await history.currentTaskId());
+      else await history.compress({ force: true });
+    });
+  }
+
   /** Tells a session's durable events from `after` on, until the runtime closes. */
   async watch(session: string, after: number): Promise<void> {
     await this.#attempt('watch', session, async () => {
@@ -183,6 +235,8 @@ export class Actions {
 
   /** Half of the sessions have the small window. */
   #session(id: string): Session {
+    // A fork is made of what its parent is made of.
+    if (id.startsWith(EDITED)) return this.#runtime.session(id, 'brief');
     return this.#runtime.session(id, /[13579]$/.test(id) ? 'narrow' : 'wide');
   }
 

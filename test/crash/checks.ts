@@ -161,6 +161,7 @@ export class Checker {
 
   #checkTold(sessions: Sessions): void {
     for (const story of this.#ledger.messages.values()) this.#checkMessage(story, sessions);
+    for (const what of this.#ledger.histories.contradictions(sessions)) this.#ledger.violate('lost', what);
     const mayBeGone = this.#mayBeGone;
     for (const { session, pendingId, outcome } of this.#ledger.answers.values()) {
       if (mayBeGone(session)) continue;

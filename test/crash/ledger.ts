@@ -2,6 +2,7 @@
  * What the victims told, over all lives: the other half of every check. It also finds what contradicts itself without a look
  * at the store: an answer told twice and differently, a key with two receipts, acceptances out of order.
  */
+import { HistoryStories } from './history-stories.ts';
 import type { CallLine, Line, Outcome, SentMessage, SpawnWish, ToolLine } from './protocol.ts';
 import { SessionStories } from './session-stories.ts';
 
@@ -59,6 +60,9 @@ export interface Counts {
   events: number;
   recalled: number;
   deleted: number;
+  /** Acknowledged changes of notes, and forks. */
+  edits: number;
+  forks: number;
   modelCalls: number;
   toolRuns: number;
   probes: number;
@@ -66,7 +70,7 @@ export interface Counts {
 
 /** Nothing counted yet. */
 export function noCounts(): Counts {
-  const told = { acknowledged: 0, spawned: 0, answers: 0, events: 0, recalled: 0, deleted: 0 };
+  const told = { acknowledged: 0, spawned: 0, answers: 0, events: 0, recalled: 0, deleted: 0, edits: 0, forks: 0 };
   return { ...told, modelCalls: 0, toolRuns: 0, probes: 0 };
 }
 
@@ -93,6 +97,7 @@ export class Ledger {
   readonly violations: Violation[] = [];
   readonly counts: Counts = noCounts();
   readonly sessions: SessionStories = new SessionStories();
+  readonly histories: HistoryStories = new HistoryStories();
   readonly #acknowledgedUpTo = new Map<string, number>();
 
   violate(kind: ViolationKind, what: string): void {
@@ -102,6 +107,7 @@ export class Ledger {
   /** Takes a line of a victim. */
   hear(line: Line): void {
     this.sessions.hear(line);
+    this.histories.hear(line);
     switch (line.type) {
       case 'intent': {
         const { message } = line;
@@ -138,6 +144,12 @@ export class Ledger {
         return;
       case 'deleted':
         this.counts.deleted += 1;
+        return;
+      case 'noted':
+        this.counts.edits += 1;
+        return;
+      case 'forked':
+        this.counts.forks += 1;
         return;
       default:
         return;

@@ -80,6 +80,16 @@ export type Line =
   /** Told before it is asked for, and when it is acknowledged. */
   | { readonly type: 'pausing' | 'paused' | 'resuming' | 'resumed'; readonly session: string }
   | { readonly type: 'deleting' | 'deleted'; readonly session: string }
+  /** A note of the history, told before it is asked for and when it is acknowledged; null: it is taken out. */
+  | {
+      readonly type: 'noting' | 'noted';
+      readonly uid: string;
+      readonly session: string;
+      readonly text: string | null;
+    }
+  /** An acknowledged fork with a digest of the history it begins with. */
+  | { readonly type: 'forked'; readonly session: string; readonly fork: string; readonly digest: string }
+  | { readonly type: 'tasked'; readonly session: string; readonly task: number }
   | { readonly type: 'event'; readonly session: string; readonly seq: number; readonly digest: string }
   | { readonly type: 'state'; readonly session: string; readonly state: string; readonly why: string }
   | { readonly type: 'trouble'; readonly what: string };
@@ -129,6 +139,14 @@ export const MORTAL = 'mortal-';
 /** This session, or one of its ancestors, may be deleted at any time. */
 export function isMortal(session: string): boolean {
   return session.startsWith(MORTAL);
+}
+
+/** Sessions whose histories are worked on begin with this. */
+export const EDITED = 'edited-';
+
+/** The uid of a note in a text of the history; undefined: it is none. */
+export function noteIn(text: string): string | undefined {
+  return /^note (n\d+-\d+)\b/.exec(text)?.[1];
 }
 
 const OPERATIONS: readonly string[] = [

@@ -17,7 +17,7 @@ export function describeReport(report: CrashReport): readonly string[] {
     `${report.generations} generations, each over a store of its own (${durabilities.join(', ')})`,
     `${ends.kills} kills, ${ends.killsInRecovery} of them inside recovery`,
     `${ends.closes} closes, ${ends.terms} ends by SIGTERM, ${ends.cuts} by a second SIGTERM, ${ends.stops} stopped and continued`,
-    `${counts.acknowledged} messages and ${counts.spawned} spawns acknowledged, ${counts.recalled} recalled, ${counts.deleted} sessions deleted`,
+    `${counts.acknowledged} messages and ${counts.spawned} spawns acknowledged, ${counts.recalled} recalled, ${counts.deleted} sessions deleted, ${counts.edits} edits, ${counts.forks} forks`,
     `${counts.answers} answers and ${counts.events} events told`,
     `${report.sessions} sessions, ${report.messages} messages in their logs, ${report.checkpoints} checkpoints`,
     `${counts.modelCalls} model calls, ${counts.toolRuns} tool runs, ${counts.probes} probes`,

@@ -4,14 +4,18 @@
  */
 
 import { textOf } from '../../src/base/messages.ts';
+import { compactionMessages } from '../../src/context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
-import { prefixOf, renderMessages } from '../../src/context/render.ts';
+import { type RenderOptions, renderSession } from '../../src/context/render.ts';
 import type { EventBody } from '../../src/events/event.ts';
 import { answerText } from '../../src/session/answer.ts';
 import { apply, type Observer } from '../../src/session/apply.ts';
+import { historyMessages } from '../../src/session/history/history-form.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../src/session/state.ts';
-import { digestOf, uidsIn } from './protocol.ts';
+import { digestOf, noteIn, uidsIn } from './protocol.ts';
+
+const RENDERING: RenderOptions = { timestamps: false, deliveriesAsText: false };
 
 /** A tool call of the log with what became of it. */
 export interface CallFact {
@@ -49,6 +53,10 @@ export interface SessionFacts {
   readonly failures: string[];
   /** Digests of durable events; index 0 is event 1. */
   readonly events: string[];
+  /** Notes of the history that are there, by uid: their whole texts. */
+  readonly notes: Map<string, string>;
+  /** Of a fork: a digest of the history it begins with. */
+  begins: string | undefined;
   /** Half-steps that began while the session was paused. */
   readonly claimedPaused: number[];
   /** `session.recovered` events: how often it was found at work that was lost. */
@@ -67,8 +75,14 @@ export function gatherFacts(id: string, turns: Iterable<RecordTurn>): SessionFac
 }
 
 /** The messages of the request as the state stands; every agent of the workload has tools. */
-function requestMessages(state: SessionState): ReturnType<typeof renderMessages> {
-  return renderMessages(state.messages, { timestamps: false, deliveriesAsText: false }, true, 0, prefixOf(state));
+function requestMessages(state: SessionState): ReturnType<typeof renderSession> {
+  return renderSession(state, RENDERING);
+}
+
+/** The messages that the half-step under way was sent with. */
+function sentMessages(state: SessionState): ReturnType<typeof renderSession> {
+  const compaction = state.current?.compaction;
+  return compaction === undefined ? requestMessages(state) : compactionMessages(state, compaction, RENDERING);
 }
 
 /** Folds a session's log as it grows: each turn once, over all lives. */
@@ -97,6 +111,8 @@ export class FactsGatherer {
       exits: [],
       failures: [],
       events: [],
+      notes: new Map(),
+      begins: undefined,
       claimedPaused: [],
       recoveries: 0,
     };
@@ -107,18 +123,25 @@ export class FactsGatherer {
     };
   }
 
+  /** Gives a session that is a fork what it begins with, before its first turn. */
+  plant(plant: (state: SessionState) => void): void {
+    plant(this.#facts.state);
+  }
+
   /** Takes the next turn. Throws where the runtime would call the log corrupt. */
   turn({ at, records }: RecordTurn): void {
     const { state } = this.#facts;
     let claims = false;
     for (const record of records) {
       if (record.type === 'claimed' && state.paused) this.#facts.claimedPaused.push(record.halfStep);
+      if (record.type === 'edited') this.#noteEdit(record);
       apply(state, record, at, this.#observer);
       this.#record(record);
-      claims ||= record.type === 'claimed';
+      if (record.type === 'forked') this.#facts.begins = digestOf(JSON.stringify(historyMessages(state)));
+      claims ||= record.type === 'claimed' || record.type === 'compacting';
     }
     if (claims && state.current !== undefined) {
-      this.#facts.requests.set(digestOf(JSON.stringify(requestMessages(state))), state.current.halfStep);
+      this.#facts.requests.set(digestOf(JSON.stringify(sentMessages(state))), state.current.halfStep);
     }
   }
 
@@ -151,6 +174,7 @@ export class FactsGatherer {
         if (record.entry.toolUseId !== undefined) this.#result(record.entry.toolUseId, record.entry);
         return;
       case 'claimed':
+      case 'compacting':
       case 'closed':
         for (const id of record.entries) this.#promoted(id);
         if (record.type === 'closed' && record.error !== undefined) facts.failures.push(record.error.message);
@@ -189,6 +213,20 @@ export class FactsGatherer {
         return;
       default:
         return;
+    }
+  }
+
+  /** Before it is applied: what leaves is there still. */
+  #noteEdit({ removed = [], updated = [], added = [] }: Extract<SessionRecord, { type: 'edited' }>): void {
+    const { notes, state } = this.#facts;
+    for (const { seq, content } of state.messages) {
+      const uid = removed.includes(seq) ? noteIn(textOf(content)) : undefined;
+      if (uid !== undefined) notes.delete(uid);
+    }
+    for (const { message } of [...updated, ...added]) {
+      const text = typeof message.content === 'string' ? message.content : '';
+      const uid = noteIn(text);
+      if (uid !== undefined) notes.set(uid, text);
     }
   }
 

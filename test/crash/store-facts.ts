@@ -5,6 +5,7 @@
 import type { Journal, SessionKey } from '../../src/journal/journal.ts';
 import { openJournal } from '../../src/journal/open-journal.ts';
 import { readManifest, shardDirectory } from '../../src/journal/store-manifest.ts';
+import { plantFork } from '../../src/runtime/fork-reader.ts';
 import { decodeTurn } from '../../src/session/records.ts';
 import { FactsGatherer, type SessionFacts } from './session-facts.ts';
 
@@ -80,8 +81,11 @@ function readShard(journal: Journal, shard: ShardFacts, changed: Set<string>, to
     const id = journal.nameOf(entry.key);
     try {
       if (id === undefined) throw new Error(`key ${entry.key} has turns and no name`);
-      const gatherer = shard.sessions.get(id)?.gatherer ?? new FactsGatherer(id);
-      gatherer.turn(decodeTurn(entry.data));
+      const known = shard.sessions.get(id)?.gatherer;
+      const gatherer = known ?? new FactsGatherer(id);
+      const turn = decodeTurn(entry.data);
+      if (known === undefined) gatherer.plant((state) => plantFork(journal, entry.key, state, turn));
+      gatherer.turn(turn);
       changed.add(id);
       // The facts are taken once all turns are in: see below.
       if (!shard.sessions.has(id)) shard.sessions.set(id, { key: entry.key, gatherer, facts: gatherer.facts() });

@@ -9,7 +9,7 @@ import type { Runtime } from '../../src/runtime/runtime.ts';
 import { Actions, type Step, say } from './actions.ts';
 import provider from './fixtures/model.ts';
 import * as tools from './fixtures/tools.ts';
-import { type Delivery, MORTAL, type Plan, randomFrom, type SentMessage, type SpawnWish } from './protocol.ts';
+import { type Delivery, EDITED, MORTAL, type Plan, randomFrom, type SentMessage, type SpawnWish } from './protocol.ts';
 
 const CONVERSATIONS = 6;
 /** Answers one conversation waits for at once, at most. */
@@ -61,6 +61,7 @@ export class Victim {
     for (let index = 0; index < CONVERSATIONS; index += 1) void this.#converse(actions);
     void this.#pauseAndGoOn(actions);
     void this.#makeAndDelete(actions);
+    void this.#workOnHistories(actions);
     void this.#flood(actions);
     await wait(plan.closeAfterMs ?? LIFE_MS);
     await this.close();
@@ -98,6 +99,12 @@ export class Victim {
       agents: [
         agent({ name: 'wide', system: 'Answer.', ...shared }),
         // A window so small that messages leave it, and epochs open, all the time.
+        agent({
+          name: 'brief',
+          system: 'Sum up.',
+          ...shared,
+          compression: { enabled: true, messages: 30, keepRecent: 4, idleMinTokens: 0, idleMinMessages: 8 },
+        }),
         agent({ name: 'narrow', system: 'Answer shortly.', tokenBudget: 600, ...shared }),
       ],
     });
@@ -171,6 +178,34 @@ export class Victim {
       if (step?.child !== undefined && this.#random() < 0.5) await actions.delete(step.child);
       else if (this.#random() < 0.8) await actions.delete(session);
     }
+  }
+
+  /** Sessions whose histories are changed, forked, wound back and compressed while they answer. */
+  async #workOnHistories(actions: Actions): Promise<void> {
+    const fresh = `${EDITED}${this.#plan.life}-0`;
+    await actions.seed(fresh, [this.#noteUid(), this.#noteUid(), this.#noteUid()]);
+    const sessions = [`${EDITED}0`, `${EDITED}1`, fresh];
+    // Only what is there can be forked.
+    for (const session of sessions) await actions.note(session, this.#noteUid(), 0);
+    while (!this.#isClosing) {
+      const session = sessions[Math.floor(this.#random() * sessions.length)] ?? fresh;
+      const chance = this.#random();
+      if (chance < 0.35) await actions.note(session, this.#noteUid(), Math.floor(this.#random() * 3));
+      else if (chance < 0.55) {
+        const fork = await actions.fork(session);
+        if (fork !== undefined && sessions.length < 8) sessions.push(fork);
+      } else if (chance < 0.7) {
+        const how = (['start', 'undo', 'switch', 'compress'] as const)[Math.floor(this.#random() * 4)];
+        if (how !== undefined) await actions.move(session, how);
+      } else {
+        const step = await actions.send(this.#message(session, { hasKey: true }));
+        if (this.#random() < 0.5) await step?.answered;
+      }
+    }
+  }
+
+  #noteUid(): string {
+    return `n${this.#nextNumber()}`;
   }
 
   async #flood(actions: Actions): Promise<void> {

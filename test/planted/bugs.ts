@@ -3,12 +3,13 @@
  * `register.mjs` puts one of them in place while its file is loaded.
  */
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
+import { historyBugs } from './history-bugs.ts';
 import type { PlantedBug } from './planted-bug.ts';
 import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
 
 /** All of them, in the order they are reported. */
-export const plantedBugs: readonly PlantedBug[] = [...storeBugs, ...sessionBugs, ...eventAndPoolBugs];
+export const plantedBugs: readonly PlantedBug[] = [...storeBugs, ...sessionBugs, ...eventAndPoolBugs, ...historyBugs];
 
 /** The bug of this name. Throws an `Error` when there is none. */
 export function bugNamed(name: string): PlantedBug {

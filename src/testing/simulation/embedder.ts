@@ -8,6 +8,7 @@ import type { Child } from '../../runtime/child.ts';
 import type { Receipt } from '../../runtime/receipt.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import type { Faults } from './faults.ts';
+import { HistoryActions } from './history-actions.ts';
 import { digestOf, type Ledger, type MessageStory, type Outcome, type SpawnStory } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { agentOfSession, type Swarm } from './swarm.ts';
@@ -49,6 +50,7 @@ const FINAL_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full'
 export class Embedder {
   readonly #parts: EmbedderParts;
   readonly #random: SeededRandom;
+  readonly #histories: HistoryActions;
   /** What was asked and not answered yet. */
   readonly #open = new Set<string>();
   #count = 0;
@@ -58,6 +60,13 @@ export class Embedder {
   constructor(parts: EmbedderParts) {
     this.#parts = parts;
     this.#random = parts.world.random.fork();
+    this.#histories = new HistoryActions({
+      ...parts,
+      random: parts.world.random.fork(),
+      uid: (prefix) => this.#uid(prefix),
+      send: (session) => this.#send(session),
+      attempt: (what, act) => this.#attempt(what, act),
+    });
   }
 
   /** Starts conversations and readers; they go on until the process dies or `leave`. */
@@ -84,8 +93,11 @@ export class Embedder {
   /** The last life: everything that has a key is sent until it is acknowledged, every answer is waited for. */
   async settle(): Promise<void> {
     const { runtime, ledger, world, process } = this.#parts;
+    let isOver = false;
+    const attended = this.#histories.attend(() => isOver);
     await runtime.resume();
-    for (const { id } of await runtime.sessions.list({ limit: 10_000 })) await runtime.session(id).resume();
+    for (const { id } of await runtime.sessions.list({ limit: 10_000 }))
+      await this.#attempt('resume', () => runtime.session(id).resume());
     for (const story of ledger.messages.values()) {
       if (story.key !== undefined && story.pendingId === undefined && story.isRefused === undefined)
         await this.#sendUntilAccepted(story);
@@ -104,6 +116,10 @@ export class Embedder {
       const receipt = await runtime.session(session).receipt(`${session}/${pendingId}`);
       await this.#hearAnswer(receipt);
     }
+    isOver = true;
+    await attended;
+    await runtime.drain();
+    await this.#histories.noteHistories();
     // What was told last is still on its way to the readers.
     await world.sleep(process, 10_000);
     for (const what of this.#open) ledger.violate('stuck', `${what} was never answered`);
@@ -126,7 +142,7 @@ export class Embedder {
     } catch (error) {
       const { message } = error as Error;
       // Its own bounds may still end a turn, and its children's failures.
-      if (!/toolRounds|sub-agent/.test(message))
+      if (!/toolRounds|maxSteps|sub-agent/.test(message))
         ledger.violate('stuck', `${session} does not answer though nothing fails: ${String(error)}`);
     }
     await runtime.drain();
@@ -185,10 +201,14 @@ export class Embedder {
     if (chance < 0.32) return this.#look(session);
     if (chance < 0.35) return this.#read(session);
     if (chance < 0.4) return this.#edit(session);
+    if (session.startsWith('p') && chance < 0.52) return this.#histories.decide(session);
+    if (chance < 0.4 + this.#parts.swarm.historyShare) return this.#histories.act(session);
     return this.#send(session);
   }
 
   #pickSession(): string {
+    // Of a few, calls wait for persons, or their conversations are compressed all the time.
+    if (this.#random.chance(this.#parts.swarm.specialShare)) return this.#random.pick(['p0', 'c0']);
     return `s${this.#random.between(0, this.#parts.swarm.sessions - 1)}`;
   }
 
@@ -356,6 +376,7 @@ export class Embedder {
     await Promise.race([this.#send(session), world.sleep(process, this.#random.between(0, 5_000))]);
     if (this.#random.chance(0.5)) await Promise.race([this.#spawn(session), world.sleep(process, 3_000)]);
     await world.sleep(process, this.#random.between(0, 10_000));
+    if (this.#random.chance(0.2)) await this.#histories.fork(session);
     const victim = this.#random.chance(0.3) ? `${session}:1` : session;
     ledger.deleted.set(victim, false);
     ledger.forget(victim);

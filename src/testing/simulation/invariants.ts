@@ -12,15 +12,19 @@
  *  I7 with faults off everything comes to its end;
  *  I10 what a model answered stays a prefix of what it is sent next within an epoch;
  *  I11 the usage of a session is the sum of its answers;
- *  I12 a session woken from its snapshot is the fold of its whole log.
+ *  I12 a session woken from its snapshot is the fold of its whole log;
+ *  I13 an acknowledged fork is there, and begins with its parent's messages as they were when it was made;
+ *  I14 a call that a person is asked about runs only when it was allowed, and none of a suspended run does.
  */
 
+import { historyMessages } from '../../session/history/history-form.ts';
 import type { ReceiptState } from '../../session/state.ts';
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/tool-texts.ts';
-import { type Ledger, type MessageStory, type Outcome, sessionOfKey } from './ledger.ts';
+import { digestOf, isWithin, type Ledger, type MessageStory, type Outcome, sessionOfKey } from './ledger.ts';
 import type { CallFact, SessionStory } from './session-story.ts';
 import { resultOf } from './simulated-tools.ts';
 import type { Reading, Stories } from './store-reading.ts';
+import { ASKED_TOOLS } from './swarm.ts';
 
 /** Checks stores against a ledger, life by life. Findings go to the ledger. */
 export class Invariants {
@@ -59,6 +63,7 @@ export class Invariants {
       this.#checkCalls(story);
       this.#checkFamily(story, stories);
       this.#checkUsage(story);
+      this.#checkForks(story, stories);
     }
     this.#checkTold(stories);
     this.#checkDeleted(names);
@@ -86,6 +91,11 @@ export class Invariants {
         const exits = childExits.get(child) ?? 0;
         if (exits !== 1) this.#ledger.violate('unbalanced', `${child} ended ${exits} times`);
       }
+    }
+    for (const [session, digest] of this.#ledger.histories) {
+      const story = stories.get(session);
+      const folded = story === undefined ? '' : digestOf(JSON.stringify(historyMessages(story.state)));
+      if (folded !== digest) this.#ledger.violate('fold', `${session} tells another history than its log`);
     }
     for (const { uid, session, key, pendingId, isRefused } of this.#ledger.messages.values()) {
       if (key !== undefined && pendingId === undefined && isRefused === undefined) {
@@ -223,6 +233,26 @@ export class Invariants {
     }
   }
 
+  // ---- I13 ----------------------------------------------------------------------------------------------------------
+
+  /** To both sides, as either may be the one that has grown. */
+  #checkForks(story: SessionStory, stories: Stories): void {
+    for (const [number, { child, texts }] of story.forksMade) {
+      const fork = stories.get(child);
+      const origin = fork?.state.origin;
+      if (fork?.begins === undefined || origin?.fork !== number || origin.createdAt !== story.state.createdAt) continue;
+      const isCut = origin.at !== undefined;
+      const isSame = fork.begins.every((text, index) => text === texts[index]);
+      if (!isSame || (!isCut && fork.begins.length !== texts.length))
+        this.#ledger.violate('changed', `${child} does not begin as ${story.id} was: ${fork.begins.join(',')}`);
+    }
+    const { origin } = story.state;
+    const parent = origin === undefined ? undefined : stories.get(origin.session);
+    const isShared = origin?.fork !== undefined && parent?.state.createdAt === origin.createdAt;
+    if (isShared && parent.forksMade.get(origin.fork ?? 0)?.child !== story.id)
+      this.#ledger.violate('unbalanced', `${story.id} is a fork ${parent.id} does not know`);
+  }
+
   // ---- I11 ----------------------------------------------------------------------------------------------------------
 
   #checkUsage({ id, state, usage }: SessionStory): void {
@@ -257,6 +287,16 @@ export class Invariants {
           : exit?.reason === outcome.kind;
       if (!isSame)
         this.#ledger.violate('changed', `the reply of ${child} was ${outcome.text}, stored is ${JSON.stringify(exit)}`);
+    }
+    for (const [id, { parent, digest }] of this.#ledger.forks) {
+      const begins = stories.get(id)?.begins;
+      if (begins === undefined) this.#ledger.violate('lost', `${id}, forked from ${parent}, is not in the store (I13)`);
+      else if (digestOf(`[${begins.join(',')}]`) !== digest)
+        this.#ledger.violate('changed', `${id} does not begin any more as it was told (I13): ${begins.join(',')}`);
+    }
+    for (const [session, task] of this.#ledger.tasks) {
+      const current = stories.get(session)?.state.tasks.current ?? 0;
+      if (current < task) this.#ledger.violate('lost', `task ${task} of ${session}, which has ${current}`);
     }
     for (const [session, told] of this.#ledger.events) this.#checkEvents(session, told, stories.get(session));
   }
@@ -331,6 +371,7 @@ export class Invariants {
         this.#ledger.violate('repeated', `${tool} started ${starts.length} times for ${key} (I4)`);
       if (effect === 'probe' && effects > 1)
         this.#ledger.violate('repeated', `${tool} took effect ${effects} times for ${key} (I4)`);
+      this.#checkAllowed(key, tool, story);
       if (new Set(starts).size < starts.length)
         this.#ledger.violate('repeated', `${tool} started twice for ${key} in one incarnation`);
       const resultIn = this.#resultIn.get(key);
@@ -338,6 +379,15 @@ export class Invariants {
       if (resultIn !== undefined && last !== undefined && last > resultIn)
         this.#ledger.violate('repeated', `${tool} ran for ${key}, whose result was there`);
     }
+  }
+
+  /** I14. A `pure` call of a run that goes on may have run ahead of what says that it does. */
+  #checkAllowed(key: string, tool: string, story: SessionStory | undefined): void {
+    if (story === undefined || tool === 'pure') return;
+    if (story.state.agent === 'careful' && ASKED_TOOLS.has(tool) && story.decided.get(key) !== true)
+      this.#ledger.violate('failed', `${tool} ran for ${key}, which nobody allowed (I14)`);
+    if (story.state.suspended === undefined || story.calls.get(key)?.results.length !== 0) return;
+    this.#ledger.violate('failed', `${tool} ran for ${key} of a run that is suspended (I14)`);
   }
 
   #noteDone(stories: Stories): void {
@@ -351,11 +401,6 @@ export class Invariants {
       }
     }
   }
-}
-
-/** A session is another one or descends from it. */
-function isWithin(id: string, ancestor: string): boolean {
-  return id === ancestor || id.startsWith(`${ancestor}:`);
 }
 
 function hasWord(text: string, uid: string): boolean {

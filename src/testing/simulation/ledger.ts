@@ -94,6 +94,12 @@ export class Ledger {
   readonly deleted: Map<string, boolean> = new Map();
   /** Sessions that were read from their first event to the end of the last life. */
   readonly readThrough: Set<string> = new Set();
+  /** Forks that were acknowledged: whose they are, and a digest of the history they began with. */
+  readonly forks: Map<string, { readonly parent: string; readonly digest: string }> = new Map();
+  /** The highest task that was acknowledged, by session. */
+  readonly tasks: Map<string, number> = new Map();
+  /** Digests of the histories that were told at the end of all. */
+  readonly histories: Map<string, string> = new Map();
   readonly #acknowledgedUpTo = new Map<string, number>();
   readonly #seen = new Set<string>();
 
@@ -152,21 +158,29 @@ export class Ledger {
 
   /** The deletion of a session, or of one it descends from, was asked for. */
   isDeleted(session: string): boolean {
-    for (const id of this.deleted.keys()) if (session === id || session.startsWith(`${id}:`)) return true;
+    for (const id of this.deleted.keys()) if (isWithin(session, id)) return true;
     return false;
   }
 
   /** A session and its descendants are to be deleted: nothing told of them needs to be true any more. */
   forget(session: string): void {
-    const isOf = (id: string): boolean => id === session || id.startsWith(`${session}:`);
+    const isOf = (id: string): boolean => isWithin(id, session);
     for (const [uid, story] of this.messages) if (isOf(story.session)) this.messages.delete(uid);
     for (const [uid, story] of this.spawns) if (isOf(story.session)) this.spawns.delete(uid);
     for (const [receipt, answer] of this.answers) if (isOf(answer.session)) this.answers.delete(receipt);
     for (const child of this.replies.keys()) if (isOf(child)) this.replies.delete(child);
     for (const id of this.events.keys()) if (isOf(id)) this.events.delete(id);
+    for (const id of this.forks.keys()) if (isOf(id)) this.forks.delete(id);
+    for (const id of this.tasks.keys()) if (isOf(id)) this.tasks.delete(id);
     for (const id of this.calls.keys()) if (isOf(id)) this.calls.delete(id);
     for (const key of this.tools.keys()) if (isOf(sessionOfKey(key))) this.tools.delete(key);
   }
+}
+
+/** A session is another one or descends from it; a fork descends from nobody, whatever its id. */
+export function isWithin(id: string, ancestor: string): boolean {
+  if (id === ancestor) return true;
+  return id.startsWith(`${ancestor}:`) && !id.slice(ancestor.length).includes(':fork-');
 }
 
 /** The session of a tool call's idempotency key. */

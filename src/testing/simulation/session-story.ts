@@ -9,6 +9,8 @@ import { type RenderOptions, renderSession } from '../../context/render.ts';
 import type { EventBody } from '../../events/event.ts';
 import { answerText } from '../../session/answer.ts';
 import { apply, type Observer } from '../../session/apply.ts';
+import { historyMessages } from '../../session/history/history-form.ts';
+import { taskOf } from '../../session/history/tasks.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../session/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state.ts';
 import { digestOf } from './ledger.ts';
@@ -49,6 +51,12 @@ export interface SessionStory {
   readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
   readonly childExits: Map<string, number>;
   readonly exits: { readonly reason: string; readonly reply: string }[];
+  /** What persons said of calls, by idempotency key; true: allowed. */
+  readonly decided: Map<string, boolean>;
+  /** The history as it was at each fork that was made of it, by number. */
+  readonly forksMade: Map<number, { readonly child: string; readonly texts: readonly string[] }>;
+  /** The history a fork begins with. */
+  begins: readonly string[] | undefined;
   /** Digests of durable events; index 0 is event 1. */
   readonly events: string[];
   /** Entries that waited when a message was sent, at most. */
@@ -60,10 +68,22 @@ export interface SessionStory {
   }[];
 }
 
-/** Folds a session's turns. Throws where the runtime would call the log corrupt. */
-export function tellStory(id: string, turns: Iterable<RecordTurn>): SessionStory {
+/**
+ * Folds a session's turns; `plant` gives the state of a fork what it begins with. Throws where the runtime would call the log
+ * corrupt.
+ */
+export function tellStory(
+  id: string,
+  turns: Iterable<RecordTurn>,
+  plant: (state: SessionState, first: RecordTurn) => void = () => undefined,
+): SessionStory {
   const teller = new Teller(id);
-  for (const turn of turns) teller.turn(turn);
+  let isFirst = true;
+  for (const turn of turns) {
+    if (isFirst) teller.plant((state) => plant(state, turn));
+    isFirst = false;
+    teller.turn(turn);
+  }
   return teller.finish();
 }
 
@@ -96,6 +116,9 @@ class Teller {
       spawned: new Map(),
       childExits: new Map(),
       exits: [],
+      decided: new Map(),
+      forksMade: new Map(),
+      begins: undefined,
       events: [],
       fullest: 0,
       faults: [],
@@ -104,6 +127,11 @@ class Teller {
       event: (body) => this.#event(body),
       settled: (pendingId, receipt) => this.#story.settled.set(pendingId, receipt),
     };
+  }
+
+  /** Before the first turn. */
+  plant(plant: (state: SessionState) => void): void {
+    plant(this.#story.state);
   }
 
   turn({ at, records }: RecordTurn): void {
@@ -118,6 +146,7 @@ class Teller {
     const halfStep = state.current?.halfStep;
     if (halfStep === undefined || halfStep === this.#noted) return;
     this.#noted = halfStep;
+    this.#checkBranch(halfStep);
     this.#noteRequest(halfStep);
   }
 
@@ -165,6 +194,34 @@ class Teller {
   #sealRequest(): void {
     const text = JSON.stringify(this.#messages());
     this.#answered = { epoch: this.#story.state.epoch, text: text.slice(0, -1) };
+  }
+
+  /** What a compression archived is not shown beside its summary. */
+  #checkArchived({ archived, number }: Extract<SessionRecord, { type: 'compacted' }>): void {
+    const { state, faults, id } = this.#story;
+    const isShown = ({ seq, prompt }: { readonly seq: number; readonly prompt?: boolean }): boolean =>
+      prompt !== true && archived.some(([from, to]) => from <= seq && seq <= to);
+    const shown = state.messages.find(isShown);
+    if (shown !== undefined)
+      faults.push({ kind: 'failed', what: `compression ${number} of ${id} archived ${shown.seq}, which is shown` });
+  }
+
+  /** A request has messages of the active task's own line only; where the tasks are one line there is nothing to look for. */
+  #checkBranch(halfStep: number): void {
+    const { state, faults, id } = this.#story;
+    const { tasks } = state;
+    if (tasks.parents.size === 0 && tasks.active === tasks.current) return;
+    const line = new Set([0]);
+    for (let task = tasks.active; task > 0; task = tasks.parents.get(task) ?? task - 1) line.add(task);
+    for (const message of state.messages) {
+      const task = taskOf(tasks, message);
+      if (task === undefined || line.has(task)) continue;
+      faults.push({
+        kind: 'failed',
+        what: `half-step ${halfStep} of ${id} shows message ${message.seq} of task ${task}`,
+      });
+      return;
+    }
   }
 
   /** The request as it would be sent were the turn to go on here. */
@@ -218,7 +275,6 @@ class Teller {
         this.#usage = addUsage(this.#usage, record.usage);
         this.#say(answerText(record.content));
         return;
-      case 'compacted':
       case 'compactionFailed':
         if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
         return;
@@ -227,6 +283,19 @@ class Teller {
         return;
       case 'healed':
         this.#result(record.toolUseId, { content: record.content, success: false });
+        return;
+      case 'forked':
+        story.begins = historyTexts(story.state);
+        return;
+      case 'forkMade':
+        story.forksMade.set(record.fork, { child: record.child, texts: historyTexts(story.state) });
+        return;
+      case 'compacted':
+        this.#usage = addUsage(this.#usage, record.usage);
+        this.#checkArchived(record);
+        return;
+      case 'decided':
+        story.decided.set(this.#callKeys.get(record.callId) ?? '', record.allow);
         return;
       case 'spawned':
         story.spawned.set(record.child, { name: record.name, replies: record.replies, key: record.key });
@@ -266,6 +335,11 @@ class Teller {
     }
     call?.results.push({ content: textOf(result.content), success: result.success ?? true });
   }
+}
+
+/** The messages of the history as texts. */
+function historyTexts(state: SessionState): readonly string[] {
+  return historyMessages(state).map((message) => JSON.stringify(message));
 }
 
 function rankOf({ type, deliver, seed }: Entry): number {

@@ -3,6 +3,7 @@
  * checks each request it is sent against the rules of the Messages API, and tells the ledger.
  */
 import { CancelledError } from '../../base/errors.ts';
+import { COMPACTION_INSTRUCTION } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
 import { modelErrorOf } from '../../models/model-error.ts';
 import { PausedTurns } from '../../models/paused-turns.ts';
@@ -124,7 +125,8 @@ export class SimulatedModel {
     ledger.calls.set(session, calls);
     const digest = digestOf(JSON.stringify(request.messages));
     calls.push({ incarnation: incarnationOf(session), digest, whole: digestOf(JSON.stringify(request)) });
-    trace(`model call of ${session}: ${request.messages.length} messages, ${digest}`);
+    const what = isSummaryAsked(request) ? 'summary' : 'model call';
+    trace(`${what} of ${session}: ${request.messages.length} messages, ${digest}`);
   }
 
   #answer(request: ModelRequest): RawResponse {
@@ -144,6 +146,10 @@ export class SimulatedModel {
     }
     if (faults.strikes('model.paused', 0.04)) {
       return { content: [...thinking, text()], stop_reason: 'pause_turn', usage };
+    }
+    if (isSummaryAsked(request) && random.chance(0.8)) {
+      const summary = faults.isOn && random.chance(0.1) ? '<topics>none</topics>  ' : `summary ${this.#next()}`;
+      return { content: [...thinking, { type: 'text', text: summary }], stop_reason: 'end_turn', usage };
     }
     const calls = random.chance(faults.isOn ? 0.55 : 0.3) ? this.#calls(request) : [];
     if (calls.length === 0) {
@@ -193,3 +199,11 @@ export class SimulatedModel {
     return this.#count;
   }
 }
+
+/** The request ends with the instruction to sum up. */
+function isSummaryAsked(request: ModelRequest): boolean {
+  return JSON.stringify(request.messages.at(-1)).includes(INSTRUCTION_BEGINNING);
+}
+
+/** Enough of it, and nothing that JSON would escape. */
+const INSTRUCTION_BEGINNING = COMPACTION_INSTRUCTION.slice(0, 60);

@@ -70,7 +70,7 @@ export class SimulatedTools {
 
   #probe(key: string): unknown {
     const story = this.#surroundings.ledger.tools.get(key);
-    return story === undefined || story.effects === 0 ? undefined : resultOf(story.tool, key);
+    return story?.effect !== 'probe' || story.effects === 0 ? undefined : resultOf(story.tool, key);
   }
 
   async #run(call: {
@@ -83,7 +83,10 @@ export class SimulatedTools {
     const { name, effect, process, key, progress } = call;
     const { ledger, faults, world, incarnationOf, trace } = this.#surroundings;
     if (!process.isAlive) return new Promise(() => undefined);
-    const story: ToolStory = ledger.tools.get(key) ?? { tool: name, effect, starts: [], effects: 0 };
+    const known = ledger.tools.get(key);
+    // A `pure` call that ran ahead of its intent may have been lost with it, and its key be that of another call by now.
+    const isLost = known !== undefined && known.tool !== name && known.effect === 'pure';
+    const story: ToolStory = known === undefined || isLost ? { tool: name, effect, starts: [], effects: 0 } : known;
     ledger.tools.set(key, story);
     story.starts.push(incarnationOf(sessionOfKey(key)));
     trace(`tool ${name} starts for ${key}`);

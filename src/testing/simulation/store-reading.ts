@@ -5,6 +5,7 @@
  */
 import type { Journal, Position, SessionKey } from '../../journal/journal.ts';
 import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
+import { plantFork } from '../../runtime/fork-reader.ts';
 import { readActor } from '../../runtime/session-reader.ts';
 import { decodeTurn, type RecordTurn } from '../../session/records.ts';
 import { snapshotState } from '../../session/state.ts';
@@ -58,7 +59,7 @@ export class StoreReader {
           this.#stories.set(name, known);
           continue;
         }
-        const story = tellStory(name, turnsOf(journal, key));
+        const story = tellStory(name, turnsOf(journal, key), (state, first) => plantFork(journal, key, state, first));
         // A name that no turn was written under: the turn that was to make the session was lost.
         if (story.state.agent === undefined) continue;
         this.#stories.set(name, story);

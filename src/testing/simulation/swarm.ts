@@ -27,11 +27,18 @@ export interface Swarm {
   readonly sessions: number;
   /** Actions of one conversation in one life, at most. */
   readonly actions: number;
+  /** Share of the actions that are about sessions whose calls wait for persons, or that are compressed. */
+  readonly specialShare: number;
+  /** Share of the actions on conversations as such: forks, tasks, compressions, goals. */
+  readonly historyShare: number;
   /** Milliseconds between two actions of a conversation, at most. */
   readonly thinkMs: number;
   /** Milliseconds of a life. */
   readonly lifeMs: number;
 }
+
+/** Tools whose calls the agent `careful` runs only when a person allows them. */
+export const ASKED_TOOLS: ReadonlySet<string> = new Set(['keyed', 'once']);
 
 /** Small runs are many for the time of a large one, and most mistakes need little room. */
 const SMALL = { lives: 2, conversations: 2, sessions: 2, actions: 8 };
@@ -67,6 +74,9 @@ export function drawSwarm(random: SeededRandom): Swarm {
     conversations: random.between(1, size.conversations),
     sessions: random.between(1, size.sessions),
     actions: size.actions,
+    // Rare in most runs, as each makes work for the rest of its run, and all there is in some.
+    specialShare: random.pick([0.04, 0.04, 0.04, 0.7]),
+    historyShare: random.pick([0.02, 0.02, 0.02, 0.3]),
     thinkMs: lifeMs > 180_000 ? 60_000 : random.pick([500, 5_000, 60_000]),
     lifeMs,
     endsInPlace: random.chance(0.5),
@@ -93,11 +103,23 @@ export function swarmAgents(values: readonly AnyTool[]): readonly Agent[] {
       subagents: { spawn: true, maxActive: 3 },
       supervision: { strategy: 'oneForOne', intensity: 2, periodMs: 60_000, onChildFailure: 'restart' },
     }),
+    // A person is asked all the time, and runs stop in the middle.
+    agent({ name: 'careful', system: 'Ask first.', tools: [TOOL_MODULE], maxSteps: 2, approve: [...ASKED_TOOLS] }),
+    agent({
+      name: 'brief',
+      system: 'Sum up.',
+      tools: [TOOL_MODULE],
+      compression: { enabled: true, messages: 9, keepRecent: 3, idleMinTokens: 0, idleMinMessages: 3 },
+    }),
   ];
 }
 
 /** The agent a session is made of: it follows from the id, as it must be the same in every life. */
 export function agentOfSession(session: string): string {
-  const last = session.charCodeAt(session.length - 1);
+  // A fork is made of what its parent is made of.
+  const root = session.split(/[:-]/)[0] ?? session;
+  if (root.startsWith('p')) return 'careful';
+  if (root.startsWith('c')) return 'brief';
+  const last = root.charCodeAt(root.length - 1);
   return ['wide', 'narrow', 'guard'][last % 3] ?? 'wide';
 }

@@ -1,0 +1,194 @@
+/**
+ * The part of the embedder that works on conversations as such: it forks them, moves among their tasks, has them compressed,
+ * sets goals, decides about calls and goes on with suspended runs. What it was told goes to the ledger.
+ */
+import { InvalidArgumentError } from '../../base/errors.ts';
+import type { Runtime } from '../../runtime/runtime.ts';
+import type { Session } from '../../runtime/session.ts';
+import { digestOf, type Ledger } from './ledger.ts';
+import type { SeededRandom } from './seeded-random.ts';
+import { agentOfSession } from './swarm.ts';
+import type { SimulatedProcess, World } from './world.ts';
+
+/** What these actions need of their embedder. */
+export interface HistoryActionParts {
+  readonly runtime: Runtime;
+  readonly ledger: Ledger;
+  readonly process: SimulatedProcess;
+  readonly world: World;
+  readonly random: SeededRandom;
+  readonly trace: (text: string) => void;
+  readonly uid: (prefix: string) => string;
+  readonly send: (session: string) => Promise<void>;
+  /** Does something that may fail with what is part of the bargain. */
+  readonly attempt: (what: string, act: () => Promise<unknown>) => Promise<void>;
+}
+
+/** Virtual milliseconds between two rounds of whoever decides about calls. */
+const ATTENDING_MS = 5_000;
+/** Rounds after which a session that still waits for a person, or is suspended, is stuck. */
+const ATTENDING_ROUNDS = 60;
+
+/** See the head of the file. */
+export class HistoryActions {
+  readonly #parts: HistoryActionParts;
+
+  constructor(parts: HistoryActionParts) {
+    this.#parts = parts;
+  }
+
+  /** One action on a session, or on one of its forks. */
+  act(named: string): Promise<void> {
+    const { random, ledger } = this.#parts;
+    const forks = [...ledger.forks.keys()].filter((id) => !ledger.isDeleted(id));
+    const session = forks.length > 0 && random.chance(0.3) ? random.pick(forks) : named;
+    const chance = random.number();
+    if (chance < 0.25) return this.fork(session);
+    if (chance < 0.6) return this.#move(session);
+    if (chance < 0.75) return this.#compress(session);
+    if (chance < 0.9) return this.#goal(session);
+    return this.#parts.send(session);
+  }
+
+  /** Decides about calls that wait, goes on with what is suspended, or leaves it to the next message. */
+  decide(session: string): Promise<void> {
+    const { random } = this.#parts;
+    return this.#parts.attempt('decide', async () => {
+      const handle = this.#handle(session);
+      if (random.chance(0.4)) await handle.resume();
+      else await this.#approve(handle, 0.7);
+    });
+  }
+
+  /**
+   * Persons who are there, until nothing waits for them any more: what waits is allowed or denied, what is suspended goes on.
+   * `isOver`: nothing new is coming.
+   */
+  async attend(isOver: () => boolean): Promise<void> {
+    const { runtime, ledger, world, process } = this.#parts;
+    let rounds = 0;
+    while (process.isAlive) {
+      let waiting = 0;
+      for (const { id, agent, state } of await runtime.sessions.list({ limit: 10_000 })) {
+        if (agent !== 'careful') continue;
+        if (state !== 'idle') waiting += 1;
+        await this.#parts.attempt('attend', async () => {
+          const handle = runtime.session(id);
+          const { reason } = await handle.explain();
+          if (state === 'executing') await this.#approve(handle, 0.8);
+          if (reason !== 'suspended' && reason !== 'paused') return;
+          waiting += 1;
+          // Refused while too many sessions run: asked again.
+          await handle.resume();
+        });
+      }
+      if (isOver() && waiting === 0) return;
+      if (isOver()) rounds += 1;
+      if (rounds > ATTENDING_ROUNDS) return ledger.violate('stuck', `${waiting} sessions wait for persons who spoke`);
+      await world.sleep(process, ATTENDING_MS);
+    }
+  }
+
+  /** What every session says of its history now goes to the ledger: the fold of its log must say the same. */
+  async noteHistories(): Promise<void> {
+    const { runtime, ledger } = this.#parts;
+    for (const { id } of await runtime.sessions.list({ limit: 10_000 }))
+      ledger.histories.set(id, digestOf(JSON.stringify(await runtime.session(id).history.toArray())));
+  }
+
+  #handle(session: string): Session {
+    return this.#parts.runtime.session(session, agentOfSession(session));
+  }
+
+  async #approve(handle: Session, share: number): Promise<void> {
+    const { random, trace } = this.#parts;
+    // Not the last assistant message's alone: an edit may have put another one behind it.
+    const messages = await handle.messages();
+    const answered = new Set(messages.flatMap(({ type, toolUseId }) => (type === 'tool_response' ? [toolUseId] : [])));
+    for (const { type, toolUseId: callId } of messages) {
+      if (type !== 'tool_call' || callId === undefined || answered.has(callId)) continue;
+      const allow = random.chance(share);
+      const input = allow && random.chance(0.2) ? { input: { n: 7 } } : {};
+      const held = await handle.approve(callId, { allow, ...input });
+      if (held) trace(`${allow ? 'allowed' : 'denied'} ${callId} of ${handle.id}`);
+    }
+  }
+
+  /** A fork begins with what its parent says before and behind it, when nothing happened to the parent in between. */
+  fork(session: string): Promise<void> {
+    const { random, uid, ledger, process, trace, send } = this.#parts;
+    return this.#parts.attempt('fork', async () => {
+      const parent = this.#handle(session);
+      const before = JSON.stringify(await parent.history.toArray());
+      const at = random.chance(0.3) ? random.pick([...(await parent.messages()), undefined])?.seq : undefined;
+      const id = random.chance(0.3) ? `${rootOf(session)}-${uid('f')}` : undefined;
+      const fork = await orMissing(
+        parent.fork({ ...(at === undefined ? {} : { at }), ...(id === undefined ? {} : { id }) }),
+      );
+      if (fork === undefined) return;
+      const begins = JSON.stringify(await fork.history.toArray());
+      const after = JSON.stringify(await parent.history.toArray());
+      if (!process.isAlive || ledger.isDeleted(session)) return;
+      trace(`forked ${session} as ${fork.id}`);
+      if (at === undefined && before === after && begins !== before)
+        ledger.violate('changed', `${fork.id} does not begin as ${session} was: ${begins}, not ${before}`);
+      ledger.forks.set(fork.id, { parent: session, digest: digestOf(begins) });
+      if (random.chance(0.7)) await send(fork.id);
+    });
+  }
+
+  #move(session: string): Promise<void> {
+    const { random, ledger, process, trace } = this.#parts;
+    return this.#parts.attempt('move', async () => {
+      const { history } = this.#handle(session);
+      const chance = random.number();
+      if (chance < 0.2) {
+        const task = await history.startTask(random.chance(0.5) ? 'a task' : undefined);
+        if (!process.isAlive || ledger.isDeleted(session)) return;
+        trace(`started task ${task} in ${session}`);
+        if (task <= (ledger.tasks.get(session) ?? 0))
+          ledger.violate('duplicated', `task ${task} of ${session} was begun before`);
+        ledger.tasks.set(session, Math.max(task, ledger.tasks.get(session) ?? 0));
+        return;
+      }
+      const current = await history.currentTaskId();
+      const to = chance < 0.6 ? undefined : random.between(0, current + 1);
+      const { success } = to === undefined ? await history.undo() : await history.switchTo(to);
+      trace(`${to === undefined ? 'undo' : `switch to ${to}`} in ${session}: ${success}`);
+      if (to === 0 && success) ledger.violate('failed', `${session} was switched to its root`);
+    });
+  }
+
+  #compress(session: string): Promise<void> {
+    const { random, trace } = this.#parts;
+    return this.#parts.attempt('compress', async () => {
+      const { compressed } = await this.#handle(session).history.compress({ force: random.chance(0.8) });
+      trace(`compressed ${session}: ${compressed}`);
+    });
+  }
+
+  #goal(session: string): Promise<void> {
+    const { random, uid, world, process } = this.#parts;
+    return this.#parts.attempt('goal', async () => {
+      const { goals } = this.#handle(session);
+      const { id } = await goals.create({ description: `reach ${uid('goal')}` });
+      await world.sleep(process, random.between(0, 10_000));
+      const isThere = (await goals.list()).some((goal) => goal.id === id && goal.status === 'active');
+      if (isThere && random.chance(0.6)) await goals.complete(id);
+    });
+  }
+}
+
+/** Undefined where the message at which a fork was to be cut is not in the conversation any more. */
+async function orMissing(fork: Promise<Session>): Promise<Session | undefined> {
+  try {
+    return await fork;
+  } catch (error) {
+    if (error instanceof InvalidArgumentError && error.code === 'message_not_found') return undefined;
+    throw error;
+  }
+}
+
+function rootOf(session: string): string {
+  return session.split(/[:-]/)[0] ?? session;
+}

@@ -1,0 +1,59 @@
+/** Planted bugs of the conversation as such: branches, forks, compressions, suspended runs and approvals. */
+import type { PlantedBug } from './planted-bug.ts';
+
+/** See the head of the file. */
+export const historyBugs: readonly PlantedBug[] = [
+  {
+    name: 'compaction-forgets-what-it-archives',
+    what: 'archived messages are not marked: they are shown beside their summary',
+    file: 'src/session/history/apply-compaction.ts',
+    find: 'messages.push(leaves ? { ...message, archivedBy: [...(message.archivedBy ?? []), number] } : message);',
+    replace: 'messages.push(message);',
+  },
+  {
+    name: 'undo-hides-nothing',
+    what: 'messages of tasks that were undone are shown all the same',
+    file: 'src/session/history/branch.ts',
+    find: 'if (task !== undefined && !chain.has(task)) return false;',
+    replace: '',
+  },
+  {
+    name: 'restored-compressions-forgotten',
+    what: 'a session woken from a snapshot does not know its compressions',
+    file: 'src/session/state.ts',
+    find: 'compactions: new Map(plain.compactions ?? []),',
+    replace: 'compactions: new Map(),',
+  },
+  {
+    name: 'fork-reads-past-its-marker',
+    what: 'a fork begins from a snapshot of its parent that was taken after it',
+    file: 'src/runtime/fork-reader.ts',
+    find: 'return state.nextFork <= fork ? { state, position: snapshot.position } : undefined;',
+    replace: 'return { state, position: snapshot.position };',
+  },
+  {
+    name: 'delete-uproots-the-forks',
+    what: 'a deletion removes the log that forks begin with',
+    file: 'src/runtime/shard.ts',
+    find: 'if (state.forks.length === 0) continue;',
+    replace: 'if (state.forks.length >= 0) continue;',
+  },
+  {
+    name: 'suspended-calls-run-at-once',
+    what: 'a run that stops at its step limit starts its calls all the same',
+    file: 'src/session/decide-run-loop.ts',
+    find: 'if (state.parent === undefined) return { records: [suspended], effects: [WAKE] };',
+    replace: `if (state.parent === undefined)
+    return {
+      records: [suspended],
+      effects: [{ type: 'again', input: { type: 'dispatch', refused: {} } }],
+    };`,
+  },
+  {
+    name: 'approval-before-flush',
+    what: 'an allowed call starts before the decision is flushed',
+    file: 'src/runtime/shard.ts',
+    find: 'if (!this.#mayRunAhead(actor, effect)) return false;',
+    replace: 'if (actor.state.approvals === undefined && !this.#mayRunAhead(actor, effect)) return false;',
+  },
+];
