@@ -17,7 +17,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
   // Told with the rows, a few times a second, and not with each frame.
   const rows = observer.rows.value;
   const now = useNow(1_000, true);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the tree changes in place, its rows tell
+  // The tree changes in place: it is its rows that tell.
   const { asking, stopped, waiting } = useMemo(() => overviewOf(observer.tree.nodes()), [observer, rows]);
   // The list does not say whether they are paused.
   const lackingKey = waiting.first
