@@ -42,10 +42,10 @@ export const historyBugs: readonly PlantedBug[] = [
     name: 'suspended-calls-run-at-once',
     what: 'a run that stops at its step limit starts its calls all the same',
     file: 'src/session/decide-run-loop.ts',
-    find: 'if (state.parent === undefined) return { records: [suspended], effects: [WAKE] };',
+    find: 'if (state.parent === undefined) return { records: stopped, effects: [WAKE] };',
     replace: `if (state.parent === undefined)
     return {
-      records: [suspended],
+      records: stopped,
       effects: [{ type: 'again', input: { type: 'dispatch', refused: {} } }],
     };`,
   },

@@ -8,7 +8,7 @@ import type { Child } from '../../runtime/child.ts';
 import type { Receipt } from '../../runtime/receipt.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import type { Faults } from './faults.ts';
-import { HistoryActions } from './history-actions.ts';
+import { HistoryActions, orMissing } from './history-actions.ts';
 import { digestOf, type Ledger, type MessageStory, type Outcome, type SpawnStory } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { agentOfSession, type Swarm } from './swarm.ts';
@@ -404,7 +404,7 @@ export class Embedder {
       trace(`noted ${uid} in ${session} as ${id}`);
       if ((await history.append({ role, content: uid }, { key: uid })).id !== id)
         ledger.violate('duplicated', `key ${uid} added a second message to ${session}`);
-      if (this.#random.chance(0.3)) await history.update({ id }, { content: `${uid} changed` });
+      if (this.#random.chance(0.3)) await orMissing(history.update({ id }, { content: `${uid} changed` }));
       if (!this.#random.chance(0.5)) return;
       const removed = await history.remove({ id });
       if (removed !== null && (await history.remove({ id })) !== null && process.isAlive)

@@ -179,10 +179,10 @@ export class HistoryActions {
   }
 }
 
-/** Undefined where the message at which a fork was to be cut is not in the conversation any more. */
-async function orMissing(fork: Promise<Session>): Promise<Session | undefined> {
+/** Undefined where the message that is named is not in the conversation any more: undone, archived or evicted. */
+export async function orMissing<T>(operation: Promise<T>): Promise<T | undefined> {
   try {
-    return await fork;
+    return await operation;
   } catch (error) {
     if (error instanceof InvalidArgumentError && error.code === 'message_not_found') return undefined;
     throw error;
