@@ -11,6 +11,7 @@
 import type { ContentBlock, DocumentBlock, ImageBlock, TextBlock, ToolResultBlock } from '../base/messages.ts';
 import { textOf } from '../base/messages.ts';
 import type { LoggedMessage, SessionState } from '../session/state.ts';
+import { BLANK_RESULT, MISSING_RESULT } from '../session/tool-texts.ts';
 
 /** One message of a request; the shape of the Messages API. */
 export interface RenderedMessage {
@@ -40,9 +41,6 @@ export const OPENING_TEXT = '[The conversation begins here.]';
 
 /** Stands between a summary and the model's own next words, so that these are an answer of their own. */
 export const RESUMING_TEXT = '[The conversation goes on here.]';
-
-/** What stands for the result of a call that has none: a crash, an edit or an import took it. */
-export const MISSING_RESULT = '{"error":"Tool result missing (interrupted)"}';
 
 /**
  * Messages of a window, in their order, as request messages. `isStart`: nothing comes before them in the request.
@@ -210,17 +208,14 @@ function resultBlock(toolUseId: string, response: LoggedMessage): ToolResultBloc
 
 /** A result's text, or its blocks where an embedder gave some that a result may hold. Never blank for a failure (R40). */
 function resultContent(content: LoggedMessage['content']): NonNullable<ToolResultBlock['content']> {
-  if (typeof content === 'string') return content.trim() === '' ? EMPTY_RESULT : content;
+  if (typeof content === 'string') return content.trim() === '' ? BLANK_RESULT : content;
   const kept: (TextBlock | ImageBlock | DocumentBlock)[] = [];
   for (const block of content) {
     const isKind = block.type === 'text' || block.type === 'image' || block.type === 'document';
     if (isKind && isSendable(block)) kept.push(block);
   }
-  return kept.length === 0 ? EMPTY_RESULT : kept;
+  return kept.length === 0 ? BLANK_RESULT : kept;
 }
-
-/** What a blank result is sent as. */
-const EMPTY_RESULT = '(no output)';
 
 /** A delivery: the phantom call with its result, or the same as text. */
 function renderDelivery(

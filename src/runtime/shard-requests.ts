@@ -374,15 +374,12 @@ class ShardRequests {
 
   request(request: Request<'session.request'>): Promise<ModelRequest> {
     const { catalog } = this.#shard.parts;
-    const render = (state: SessionState, shown = state.messages as readonly LoggedMessage[]): ModelRequest => {
+    const render = (state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest => {
       const agent = catalog.of(state);
       if (agent === undefined) {
         throw new TroupeError('unknown_agent', `agent ${JSON.stringify(state.agent)} is not defined`);
       }
-      return {
-        ...agent.header(state),
-        messages: renderSession(state, agent.renderOptions, shown),
-      };
+      return { ...agent.header(state), messages: renderSession(state, agent.renderOptions, shown) };
     };
     return this.read(
       request.session,

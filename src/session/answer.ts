@@ -96,7 +96,7 @@ function dispatchedCall(id: string, refused: string | undefined, timeoutMs: numb
 }
 
 /** `<id>_2`, `<id>_3`, …: the first of them that is neither in this answer nor in the log (R05). */
-function nextFreeId(id: string, own: ReadonlySet<string> | undefined, logged: ReadonlySet<string>): string {
+export function nextFreeId(id: string, own: ReadonlySet<string> | undefined, logged: ReadonlySet<string>): string {
   for (let n = 2; ; n += 1) {
     const candidate = `${id}_${n}`;
     if (own?.has(candidate) !== true && !logged.has(candidate)) return candidate;

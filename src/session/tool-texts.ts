@@ -8,6 +8,9 @@ export const INTERRUPT_NOTICE = 'Interrupted: your human wants your attention. T
 export const OUTCOME_UNKNOWN =
   'Outcome unknown: the execution was lost in a restart. The call may or may not have taken effect; it was not run again.';
 
+/** Sent for a call that has no result: a crash, an edit or an import took it. */
+export const MISSING_RESULT = '{"error":"Tool result missing (interrupted)"}';
+
 /** Told for a call that a person did not allow. */
 export function deniedText(reason: string | undefined): string {
   const why = reason === undefined || reason.trim() === '' ? '.' : `: ${reason}`;

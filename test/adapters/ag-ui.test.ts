@@ -4,20 +4,13 @@
  */
 import { EventSchema } from '@ag-ui/core/schemas';
 import { describe, expect, test } from 'vitest';
-import { z } from 'zod';
 import { type AgUiEvent, agUiEvents, agUiInput, agUiResponse } from '../../src/adapters/ag-ui.ts';
-import { agent, type OpenOptions, type Runtime, type Session, tool } from '../../src/index.ts';
+import { agent, type OpenOptions, type Runtime, type Session } from '../../src/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
+import { add } from '../support/add-tool.ts';
 import { eventually, gatedModel, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
-const add = tool({
-  name: 'add',
-  description: 'Adds.',
-  input: z.object({ a: z.number(), b: z.number() }),
-  effect: 'pure',
-  run: ({ a, b }) => a + b,
-});
 const calculator = agent({ name: 'calculator', tools: [add] });
 
 /** The events of one response, each as the protocol's schema reads it. */

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import type { ContentBlock } from '../../src/base/messages.ts';
 import { checkRequest, fatalOf, type Violation } from '../../src/context/legality.ts';
 import {
-  MISSING_RESULT,
   OPENING_TEXT,
   type RenderedMessage,
   type RenderOptions,
@@ -13,6 +12,7 @@ import {
 import { systemPrompt } from '../../src/context/system-prompt.ts';
 import { PausedTurns } from '../../src/models/paused-turns.ts';
 import type { LoggedMessage } from '../../src/session/state.ts';
+import { MISSING_RESULT } from '../../src/session/tool-texts.ts';
 import {
   call,
   executingSession,

@@ -16,11 +16,11 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { z } from 'zod';
-import { agent, type OpenOptions, type Runtime, tool } from '../../src/index.ts';
+import { agent, type OpenOptions, type Runtime } from '../../src/index.ts';
 import { type Instrumentation, type InstrumentOptions, instrument } from '../../src/otel/index.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
+import { add } from '../support/add-tool.ts';
 import { eventually, gatedModel, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
@@ -85,13 +85,6 @@ function boundariesOf(value: unknown): unknown {
   return (value as { readonly buckets: { readonly boundaries: unknown } }).buckets.boundaries;
 }
 
-const add = tool({
-  name: 'add',
-  description: 'Adds.',
-  input: z.object({ a: z.number(), b: z.number() }),
-  effect: 'pure',
-  run: ({ a, b }) => a + b,
-});
 const calculator = agent({ name: 'calculator', model: 'claude-haiku-4-5', tools: [add] });
 const sum = [{ toolUse: { name: 'add', input: { a: 1, b: 2 } } }, 'the secret is three'];
 

@@ -4,13 +4,13 @@
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { afterEach, describe, expect, test } from 'vitest';
-import { z } from 'zod';
 import { DIAGNOSTICS_CHANNELS, type DiagnosticsMessages, type DiagnosticsName } from '../../src/base/diagnostics.ts';
 import type { Message } from '../../src/base/messages.ts';
-import { agent, type EventBody, type Runtime, type SessionEvent, tool } from '../../src/index.ts';
+import { agent, type EventBody, type Runtime, type SessionEvent } from '../../src/index.ts';
 import { DiagnosticsTracker } from '../../src/runtime/diagnostics-tracker.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
+import { add } from '../support/add-tool.ts';
 import { eventually, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
 
 type Heard = {
@@ -37,14 +37,6 @@ function listen(names: readonly DiagnosticsName[] = Object.keys(DIAGNOSTICS_CHAN
 function of<N extends DiagnosticsName>(heard: readonly Heard[], name: N): readonly DiagnosticsMessages[N][] {
   return heard.flatMap((each) => (each.channel === name ? [each.message as DiagnosticsMessages[N]] : []));
 }
-
-const add = tool({
-  name: 'add',
-  description: 'Adds.',
-  input: z.object({ a: z.number(), b: z.number() }),
-  effect: 'pure',
-  run: ({ a, b }) => a + b,
-});
 
 describe.each(MATRIX)('sessions: $sessions, models: $models', (threads) => {
   test('a turn tells its parts, each begun and ended once, with the facts of its session', async () => {

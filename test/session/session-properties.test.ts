@@ -9,6 +9,7 @@ import { isCallId } from '../../src/base/ids.ts';
 import { applyAll } from '../../src/session/apply.ts';
 import { decodeTurn, encodeTurn } from '../../src/session/records.ts';
 import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state.ts';
+import { foldedAcrossSnapshot } from '../support/reopen.ts';
 import { type Seen, watcher } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';
 import { lifeOptions, steps } from '../support/session-steps.ts';
@@ -160,12 +161,7 @@ describe('any life of a session', () => {
         const { machine } = new Life(options).live(all);
         const turns = machine.turns.map((turn) => decodeTurn(encodeTurn(turn)));
         expect(turns).toEqual(machine.turns);
-        const cut = place % (turns.length + 1);
-        let folded = emptyState(machine.state.id);
-        for (const [index, turn] of turns.entries()) {
-          if (index === cut) folded = restoreState(snapshotState(folded));
-          folded = applyAll(folded, turn.records, turn.at);
-        }
+        const folded = foldedAcrossSnapshot(machine, place);
         expect(folded).toStrictEqual(machine.state);
         expect(restoreState(snapshotState(machine.state))).toStrictEqual(machine.state);
         expect(snapshotState(folded)).toBe(snapshotState(machine.state));

@@ -1,7 +1,8 @@
 /** A session of a test after its process died: folded from the text of its log, at any turn of it. */
 
+import { applyAll } from '../../src/session/apply.ts';
 import { decodeTurn, encodeTurn, type RecordTurn } from '../../src/session/records.ts';
-import { restoreState, snapshotState } from '../../src/session/state.ts';
+import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state.ts';
 import { Machine } from './session-kit.ts';
 
 /** The session as a crash behind its first `turns` turns leaves it, told to recover; default all of them. */
@@ -20,4 +21,16 @@ export function refolded(machine: Machine, turns: number = machine.turns.length)
 /** The state as a snapshot has it: what a head of the journal keeps. */
 export function throughSnapshot(machine: Machine): Machine['state'] {
   return restoreState(snapshotState(machine.state));
+}
+
+/** The fold of the text of its log, with a snapshot taken and read again at one of its turns, which `place` chooses. */
+export function foldedAcrossSnapshot({ turns, state }: Machine, place: number): SessionState {
+  const cut = place % (turns.length + 1);
+  let folded = emptyState(state.id);
+  for (const [index, written] of turns.entries()) {
+    if (index === cut) folded = restoreState(snapshotState(folded));
+    const turn = decodeTurn(encodeTurn(written));
+    folded = applyAll(folded, turn.records, turn.at);
+  }
+  return folded;
 }

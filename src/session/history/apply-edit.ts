@@ -9,6 +9,7 @@
  */
 
 import type { HistoryMessage } from '../../base/history-message.ts';
+import { nextFreeId } from '../answer.ts';
 import type { MessageDraft } from '../promotion.ts';
 import type { SessionRecord } from '../records.ts';
 import type { LoggedMessage, SessionState } from '../state.ts';
@@ -163,8 +164,8 @@ function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): reado
   const own = new Set<string>();
   const ids = parts.map(({ type, toolUseId }) => {
     if (type !== 'tool_call' || toolUseId === undefined) return undefined;
-    let id = toolUseId;
-    for (let copy = 2; state.callIds.has(id) || own.has(id); copy += 1) id = `${toolUseId}_${copy}`;
+    const isTaken = state.callIds.has(toolUseId) || own.has(toolUseId);
+    const id = isTaken ? nextFreeId(toolUseId, own, state.callIds) : toolUseId;
     own.add(id);
     return id;
   });

@@ -10,6 +10,7 @@
  */
 import { HIDDEN_MESSAGES_MAX } from '../../base/bounds.ts';
 import type { LoggedMessage, SessionState } from '../state.ts';
+import { placeOf } from './apply-edit.ts';
 import { chainOf, taskOf } from './tasks.ts';
 
 /** What a change of branch did. */
@@ -71,11 +72,7 @@ function divide(
 
 /** Two lists in the order of the conversation as one. Equal places belong to one answer, which is in one list only. */
 function inPlace(some: readonly LoggedMessage[], others: readonly LoggedMessage[]): LoggedMessage[] {
-  return [...some, ...others].sort((a, b) => placed(a) - placed(b));
-}
-
-function placed(message: LoggedMessage): number {
-  return message.place ?? message.seq;
+  return [...some, ...others].sort((a, b) => placeOf(a) - placeOf(b));
 }
 
 function count(state: SessionState, message: LoggedMessage, sign: 1 | -1): void {

@@ -5,6 +5,7 @@
  */
 import type { HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
+import { MISSING_RESULT } from '../tool-texts.ts';
 import { callsOf } from './repair.ts';
 
 /** How to make it. */
@@ -28,8 +29,6 @@ export interface ApiMessage {
   readonly error?: string;
 }
 
-/** What stands for a result that is nowhere. */
-const MISSING_RESULT = '{"error":"Tool result missing (interrupted)"}';
 /** What stands for images whose data is gone, where nothing else is left. */
 const IMAGE_GONE = '[image no longer available]';
 

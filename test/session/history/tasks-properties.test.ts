@@ -8,8 +8,8 @@ import { expect, it } from 'vitest';
 import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { applyAll } from '../../../src/session/apply.ts';
-import { decodeTurn, encodeTurn } from '../../../src/session/records.ts';
-import { emptyState, restoreState, type SessionState, snapshotState } from '../../../src/session/state.ts';
+import { emptyState, type SessionState, snapshotState } from '../../../src/session/state.ts';
+import { foldedAcrossSnapshot } from '../../support/reopen.ts';
 import { brief, call, type Machine, startedSession } from '../../support/session-kit.ts';
 
 type Move =
@@ -172,13 +172,7 @@ it('A10: with tasks the state is the fold of its records, through their text and
       const machine = startedSession();
       const model = new Model();
       for (const [number, step] of all.entries()) move(machine, model, step, number);
-      const turns = machine.turns.map((turn) => decodeTurn(encodeTurn(turn)));
-      const cut = place % (turns.length + 1);
-      let folded = emptyState(machine.state.id);
-      for (const [index, turn] of turns.entries()) {
-        if (index === cut) folded = restoreState(snapshotState(folded));
-        folded = applyAll(folded, turn.records, turn.at);
-      }
+      const folded = foldedAcrossSnapshot(machine, place);
       expect(folded).toStrictEqual(machine.state);
       expect(snapshotState(folded)).toBe(snapshotState(machine.state));
     }),
