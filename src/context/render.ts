@@ -40,7 +40,7 @@ export interface RenderOptions {
 export const OPENING_TEXT = '[The conversation begins here.]';
 
 /** Stands between a summary and the model's own next words, so that these are an answer of their own. */
-export const RESUMING_TEXT = '[The conversation goes on here.]';
+const RESUMING_TEXT = '[The conversation goes on here.]';
 
 /**
  * Messages of a window, in their order, as request messages. `isStart`: nothing comes before them in the request.

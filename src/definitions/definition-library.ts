@@ -15,7 +15,7 @@ import { type Definition, type DefinitionSource, parseDefinition } from './defin
 import { type DefinitionPlace, type DefinitionsRead, readDefinitions, type Warn } from './definition-files.ts';
 
 /** The file that makes a folder a skill. */
-export const SKILL_FILE = 'SKILL.md';
+const SKILL_FILE = 'SKILL.md';
 
 /** What a library reads, and on what it stands. */
 export interface LibraryOptions {

@@ -103,7 +103,7 @@ const OVERFLOW_TEXTS: readonly RegExp[] = [
 ];
 
 /** True for the message of a refusal that says the prompt does not fit. */
-export function isContextOverflow(message: string): boolean {
+function isContextOverflow(message: string): boolean {
   return OVERFLOW_TEXTS.some((text) => text.test(message));
 }
 

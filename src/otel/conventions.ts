@@ -13,7 +13,7 @@ export const SCOPE = 'troupe';
 /** The environment variable by which a user chooses between conventions, and the value that asks for the newest GenAI ones. */
 export const STABILITY_VARIABLE = 'OTEL_SEMCONV_STABILITY_OPT_IN';
 /** See `STABILITY_VARIABLE`. */
-export const LATEST_EXPERIMENTAL = 'gen_ai_latest_experimental';
+const LATEST_EXPERIMENTAL = 'gen_ai_latest_experimental';
 
 /** `gen_ai.operation.name`, also the first word of a span's name. */
 export const OPERATION = { agent: 'invoke_agent', chat: 'chat', tool: 'execute_tool' } as const;

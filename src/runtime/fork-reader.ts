@@ -31,7 +31,7 @@ export function plantFork(source: LogSource, key: SessionKey, state: SessionStat
 }
 
 /** What a fork begins with; `keepsAll` is that of the state it is for. Throws an Error where it is nowhere. */
-export function readSeed(
+function readSeed(
   source: LogSource,
   fork: { readonly id: string; readonly key: SessionKey; readonly origin: ForkOrigin },
   keepsAll = false,

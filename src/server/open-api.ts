@@ -9,7 +9,7 @@ const COMMON: readonly RouteAnswer[] = [
 ];
 
 /** The path of a route as OpenAPI writes it. */
-export function documentedPath(path: string): string {
+function documentedPath(path: string): string {
   return path.replaceAll(/:(\w+)/g, '{$1}').replace('*', '{file}');
 }
 

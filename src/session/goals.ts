@@ -21,7 +21,7 @@ import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 
 /** The goal that a child's task is. */
-export const TASK_GOAL = 1;
+const TASK_GOAL = 1;
 
 /** Records that change goals. */
 export type GoalRecord = Extract<SessionRecord, { type: 'goalCreated' | 'goalUpdated' | 'goalDone' | 'pinned' }>;

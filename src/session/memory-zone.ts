@@ -26,7 +26,7 @@ export function firstBoundary(messages: readonly LoggedMessage[]): number | unde
 }
 
 /** Tokens of the messages at or above a boundary. */
-export function tokensAbove(messages: readonly LoggedMessage[], boundary: number): number {
+function tokensAbove(messages: readonly LoggedMessage[], boundary: number): number {
   let tokens = 0;
   for (const message of messages) if (message.seq >= boundary) tokens += message.tokens;
   return tokens;

@@ -40,7 +40,7 @@ export function createRoute(): Route {
 }
 
 /** A place from an address; one that cannot be read is the start. */
-export function readPlace(hash: string): Place {
+function readPlace(hash: string): Place {
   const [, session = '', view] = /^#\/([^/]*)(?:\/(\w+))?$/u.exec(hash) ?? [];
   const known = SESSION_VIEWS.find((each) => each === view) ?? 'conversation';
   try {

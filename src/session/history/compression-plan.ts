@@ -129,7 +129,7 @@ function isInjected(message: LoggedMessage): boolean {
 }
 
 /** Seqs as ranges, ascending. */
-export function rangesOf(messages: readonly LoggedMessage[]): readonly SeqRange[] {
+function rangesOf(messages: readonly LoggedMessage[]): readonly SeqRange[] {
   const seqs = messages.map((message) => message.seq).sort((a, b) => a - b);
   const ranges: [number, number][] = [];
   for (const seq of seqs) {

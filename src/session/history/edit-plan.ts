@@ -109,7 +109,7 @@ function dropDangling(draft: EditDraft): void {
 }
 
 /** The call is open, or its result waits in the mailbox. */
-export function isBeingAnswered(state: SessionState, toolUseId: string | undefined): boolean {
+function isBeingAnswered(state: SessionState, toolUseId: string | undefined): boolean {
   if (toolUseId === undefined) return false;
   return state.openCalls.has(toolUseId) || state.mailbox.some((entry) => entry.toolUseId === toolUseId);
 }

@@ -232,7 +232,7 @@ export function tasksUntil(tasks: Tasks, seq: number): Tasks {
 }
 
 /** Tasks that share nothing with these. */
-export function copyTasks(tasks: Tasks): Tasks {
+function copyTasks(tasks: Tasks): Tasks {
   return {
     ...tasks,
     starts: tasks.starts.slice(),

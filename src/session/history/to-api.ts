@@ -116,7 +116,7 @@ export function withoutHoles(content: string | readonly ContentBlock[]): string 
 }
 
 /** An image block without its data. */
-export function isHole(block: ContentBlock): boolean {
+function isHole(block: ContentBlock): boolean {
   if (block.type !== 'image') return false;
   const { type, data } = block.source;
   return type === 'base64' && (typeof data !== 'string' || data === '');
