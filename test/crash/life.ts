@@ -4,10 +4,13 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { CUT_SHORT_CODE, LIFE_VARIABLE, type Line, type Plan, SIDE_VARIABLE } from './protocol.ts';
 
 /** Milliseconds a victim that nobody kills may take to do what it was told. */
 const LIFE_MS_MAX = 120_000;
+/** Milliseconds a victim that hangs has to write down where each of its threads stands. */
+const REPORT_MS = 10_000;
 
 /** Processes that are not gone: none outlives this one, stopped ones least of all. */
 const living = new Set<ChildProcess>();
@@ -55,13 +58,17 @@ export class Life {
   readonly #closed: Promise<unknown>;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #signals: SignalStep['signal'][] = [];
+  readonly #hangReport: string;
   #errors = '';
   #isOverdue = false;
 
   /** Starts the process of `script`. `sideDirectory`: where tools and provider tell what ran. */
   constructor(number: number, script: string, sideDirectory: string) {
     this.number = number;
-    this.#process = spawn(process.execPath, [script], {
+    const report = `hang-of-life-${number}.json`;
+    this.#hangReport = join(sideDirectory, report);
+    const reporting = ['--report-on-signal', `--report-directory=${sideDirectory}`, `--report-filename=${report}`];
+    this.#process = spawn(process.execPath, [...reporting, script], {
       stdio: ['pipe', 'pipe', 'pipe'],
       env: { ...process.env, NODE_OPTIONS: '', [SIDE_VARIABLE]: sideDirectory, [LIFE_VARIABLE]: String(number) },
     });
@@ -82,7 +89,9 @@ export class Life {
     let heard = 0;
     this.#after(LIFE_MS_MAX, () => {
       this.#isOverdue = true;
-      this.#process.kill('SIGKILL');
+      // Node's report has the JavaScript stack of every thread; a thread that is stuck in native code keeps it from coming.
+      this.#process.kill('SIGUSR2');
+      this.#after(REPORT_MS, () => this.#process.kill('SIGKILL'));
     });
     const take = (line: Line): void => {
       if (!told.has(line.type)) times.set(line.type, performance.now());
@@ -132,7 +141,10 @@ export class Life {
 
   #how(told: ReadonlySet<Line['type']>): LifeEnd['how'] {
     const { exitCode, signalCode } = this.#process;
-    if (this.#isOverdue) throw new Error(`life ${this.number} hangs, after ${[...told].join(', ')}: ${this.#errors}`);
+    if (this.#isOverdue) {
+      const where = `where its threads stand: ${this.#hangReport}`;
+      throw new Error(`life ${this.number} hangs, after ${[...told].join(', ')}; ${where}: ${this.#errors}`);
+    }
     if (signalCode === 'SIGKILL' && this.#signals.includes('SIGKILL')) return 'killed';
     const terms = this.#signals.filter((signal) => signal === 'SIGTERM').length;
     if (exitCode === CUT_SHORT_CODE && terms > 1) return 'cut';
