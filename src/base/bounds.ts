@@ -153,6 +153,8 @@ export const REQUEST_BYTES_MAX: number = 32 * 1024 * 1024;
 export const STREAM_LINE_BYTES_MAX: number = 10 * 1024 * 1024;
 /** Milliseconds `close()` waits by default for running half-steps before it parks them. */
 export const CLOSE_DEADLINE_MS = 10_000;
+/** Milliseconds a session thread has beyond that deadline, for its last flush on a slow device and the end of its pools. */
+export const SHARD_CLOSE_MS = 30_000;
 /** Idle sessions kept in memory per shard, so that a conversation's next message need not read the disk. */
 export const HOT_SESSIONS_MAX = 10_000;
 /** Turns of a session that may wait for the disk when a `pure` tool is started ahead of it: two half-steps. */

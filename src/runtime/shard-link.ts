@@ -5,9 +5,16 @@
  *  L1 a request that only reads, or carries a key, is asked again of a new thread: its asker does not notice;
  *  L2 any other request that was under way when the thread died rejects with a retryable error, since its outcome is
  *     unknown;
- *  L3 more than `SHARD_RESTARTS_MAX` deaths within the period and the link gives up: everything rejects.
+ *  L3 more than `SHARD_RESTARTS_MAX` deaths within the period and the link gives up: everything rejects;
+ *  L4 a close ends: a thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as a crash would end it, and
+ *     what it was at goes on at the next open.
  */
-import { SESSION_THREAD_YOUNG_HEAP_MB, SHARD_RESTART_PERIOD_MS, SHARD_RESTARTS_MAX } from '../base/bounds.ts';
+import {
+  SESSION_THREAD_YOUNG_HEAP_MB,
+  SHARD_CLOSE_MS,
+  SHARD_RESTART_PERIOD_MS,
+  SHARD_RESTARTS_MAX,
+} from '../base/bounds.ts';
 import type { Clock, Random } from '../base/clock.ts';
 import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../base/errors.ts';
 import type { SessionEvent } from '../events/event.ts';
@@ -214,7 +221,7 @@ export class ShardLink {
     const incarnation = await this.#current?.catch(() => undefined);
     if (incarnation === undefined) return;
     try {
-      await incarnation.endpoint.call('runtime.close', { deadlineMs });
+      await this.#closed(incarnation, deadlineMs);
     } catch (error) {
       if (!incarnation.isGone) throw error;
     } finally {
@@ -224,6 +231,30 @@ export class ShardLink {
       incarnation.endpoint.close();
       incarnation.end();
       this.receipts.abandon();
+    }
+  }
+
+  /** Resolves when the shard has closed, or its thread has had its time (L4). A shard on this thread has no other end. */
+  async #closed({ endpoint, thread }: Incarnation, deadlineMs: number): Promise<void> {
+    const closed = endpoint.call('runtime.close', { deadlineMs }).then(() => true);
+    if (thread === undefined) {
+      await closed;
+      return;
+    }
+    const { clock, listener, plan } = this.#parts;
+    const waitMs = deadlineMs + SHARD_CLOSE_MS;
+    let timer: unknown;
+    const late = new Promise<boolean>((resolve) => {
+      timer = clock.setTimer(() => resolve(false), waitMs);
+    });
+    try {
+      if (await Promise.race([closed, late])) return;
+      listener.log({
+        level: 'error',
+        message: `session thread ${plan.index} did not close within ${waitMs} ms; it is ended`,
+      });
+    } finally {
+      clock.clearTimer(timer);
     }
   }
 

@@ -5,10 +5,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { CLOSE_DEADLINE_MS } from '../../src/base/bounds.ts';
 import { CUT_SHORT_CODE, LIFE_VARIABLE, type Line, type Plan, SIDE_VARIABLE } from './protocol.ts';
 
 /** Milliseconds a victim that nobody kills may take to do what it was told. */
 const LIFE_MS_MAX = 120_000;
+/** Milliseconds its close may take: the deadline of the runtime and as much again, before a thread of it is ended by force. */
+const CLOSE_MS_MAX = 2 * CLOSE_DEADLINE_MS;
 /** Milliseconds a victim that hangs has to write down where each of its threads stands. */
 const REPORT_MS = 10_000;
 
@@ -87,15 +90,11 @@ export class Life {
     const told = new Set<Line['type']>();
     const times = new Map<Line['type'], number>();
     let heard = 0;
-    this.#after(LIFE_MS_MAX, () => {
-      this.#isOverdue = true;
-      // Node's report has the JavaScript stack of every thread; a thread that is stuck in native code keeps it from coming.
-      this.#process.kill('SIGUSR2');
-      this.#after(REPORT_MS, () => this.#process.kill('SIGKILL'));
-    });
+    this.#after(LIFE_MS_MAX, () => this.#giveUp());
     const take = (line: Line): void => {
       if (!told.has(line.type)) times.set(line.type, performance.now());
       told.add(line.type);
+      if (line.type === 'closing') this.#after(CLOSE_MS_MAX, () => this.#giveUp());
       hear(line);
       if (line.type !== assault?.after) return;
       heard += 1;
@@ -119,6 +118,14 @@ export class Life {
   async discard(): Promise<void> {
     this.#process.kill('SIGKILL');
     await this.#closed;
+  }
+
+  /** It hangs. Node's report has the JavaScript stack of every thread, unless one is stuck in native code. */
+  #giveUp(): void {
+    if (this.#isOverdue) return;
+    this.#isOverdue = true;
+    this.#process.kill('SIGUSR2');
+    this.#after(REPORT_MS, () => this.#process.kill('SIGKILL'));
   }
 
   #attack(steps: readonly SignalStep[], stopped: () => Promise<void>): void {

@@ -12,6 +12,8 @@ import * as tools from './fixtures/tools.ts';
 import { type Delivery, EDITED, MORTAL, type Plan, randomFrom, type SentMessage, type SpawnWish } from './protocol.ts';
 
 const CONVERSATIONS = 6;
+/** Hands that work on histories at once. */
+const HISTORIANS = 3;
 /** Answers one conversation waits for at once, at most. */
 const OUTSTANDING_MAX = 3;
 /** Messages of a flood that wait for their acknowledgement at once. */
@@ -183,14 +185,21 @@ export class Victim {
   /** Sessions whose histories are changed, forked, wound back and compressed while they answer. */
   async #workOnHistories(actions: Actions): Promise<void> {
     const fresh = `${EDITED}${this.#plan.life}-0`;
-    await actions.seed(fresh, [this.#noteUid(), this.#noteUid(), this.#noteUid()]);
     const sessions = [`${EDITED}0`, `${EDITED}1`, fresh];
-    // Only what is there can be forked.
-    for (const session of sessions) await actions.note(session, this.#noteUid(), 0);
+    // Only what is there can be forked. All at once: most lives are over before one by one would be.
+    await Promise.all([
+      actions.seed(fresh, [this.#noteUid(), this.#noteUid(), this.#noteUid()]),
+      actions.note(`${EDITED}0`, this.#noteUid(), 0),
+      actions.note(`${EDITED}1`, this.#noteUid(), 0),
+    ]);
+    for (let index = 0; index < HISTORIANS; index += 1) void this.#workOn(sessions, actions);
+  }
+
+  async #workOn(sessions: string[], actions: Actions): Promise<void> {
     while (!this.#isClosing) {
-      const session = sessions[Math.floor(this.#random() * sessions.length)] ?? fresh;
+      const session = sessions[Math.floor(this.#random() * sessions.length)] ?? `${EDITED}0`;
       const chance = this.#random();
-      if (chance < 0.35) await actions.note(session, this.#noteUid(), Math.floor(this.#random() * 3));
+      if (chance < 0.3) await actions.note(session, this.#noteUid(), Math.floor(this.#random() * 3));
       else if (chance < 0.55) {
         const fork = await actions.fork(session);
         if (fork !== undefined && sessions.length < 8) sessions.push(fork);

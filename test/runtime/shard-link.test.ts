@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest';
-import { LIMIT_DEFAULTS } from '../../src/base/bounds.ts';
+import { LIMIT_DEFAULTS, SHARD_CLOSE_MS } from '../../src/base/bounds.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { TroupeError } from '../../src/base/errors.ts';
 import { parseSettings } from '../../src/base/settings.ts';
 import { createCounterMemory } from '../../src/runtime/metrics.ts';
 import type { ShardPlan } from '../../src/runtime/protocol.ts';
 import { ShardLink, type ShardThread } from '../../src/runtime/shard-link.ts';
+import { manualClock } from '../../src/testing/manual-clock.ts';
 
 const PLAN: ShardPlan = {
   index: 0,
@@ -75,4 +76,44 @@ test('L1: a thread that dies behind the answer to its start is replaced, and wha
   expect(link.restarts).toBe(1);
   expect(threads).toEqual([]);
   await link.close(0);
+});
+
+test('L4: a close ends a thread that does not answer, in time, and says so', async () => {
+  const clock = manualClock();
+  const lines: string[] = [];
+  const stuck = thread(false);
+  let hasExited = false;
+  const link = new ShardLink({
+    plan: PLAN,
+    values: { provider: undefined, tools: new Map(), systems: new Map() },
+    isThread: true,
+    clock,
+    random: () => 0,
+    listener: {
+      events: () => undefined,
+      degraded: () => undefined,
+      log: ({ message }) => lines.push(message),
+      remind: () => undefined,
+      lost: () => undefined,
+    },
+    startShard: () => ({
+      ...stuck,
+      endpoint: {
+        ...stuck.endpoint,
+        call: (method, payload) =>
+          method === 'runtime.close' ? new Promise(() => undefined) : stuck.endpoint.call(method, payload),
+      },
+      exit: async () => {
+        hasExited = true;
+      },
+    }),
+  });
+  await link.start();
+  const closed = link.close(1_000);
+  await clock.advance(1_000 + SHARD_CLOSE_MS - 1);
+  expect(hasExited).toBe(false);
+  await clock.advance(1);
+  await closed;
+  expect(hasExited).toBe(true);
+  expect(lines).toEqual([`session thread 0 did not close within ${1_000 + SHARD_CLOSE_MS} ms; it is ended`]);
 });
