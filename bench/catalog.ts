@@ -187,7 +187,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: [...DISK, LOAD],
   },
   overhead: {
-    title: 'Overhead: W2 without a reader, and with a reader of the events of all sessions',
+    title: 'Overhead: W2 without a reader, and with a reader of one session, of all sessions, in two view modes, and with tracing',
     unit: 'half-steps/s',
     systems: OURS,
     rounds: 1,
@@ -196,7 +196,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
       spread('half-steps/s', 'rate'),
       TURN,
       several('CPU / rate, of its pair', 'cpuRatio', 'rateRatio'),
-      several('events / gaps', 'events', 'gaps'),
+      several('events / gaps / spans', 'events', 'gaps', 'spans'),
       ...COSTS,
       LOAD,
     ],

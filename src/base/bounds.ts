@@ -451,7 +451,7 @@ export const APPROVAL_REASON_CHARACTERS_MAX = 10_000;
 /** Sessions in which something is under way that diagnostics follow: as many as readers of events there may be. */
 export const DIAGNOSED_SESSIONS_MAX = 65_536;
 /** Sessions whose agent diagnostics ask for at once, and events that wait for the answers; beyond, the reader waits. */
-export const DIAGNOSED_LOOKUPS_MAX = 256;
+export const DIAGNOSED_LOOKUPS_MAX = 4_096;
 /** Events of one session that wait for its agent to be known: a session has told a dozen by then. */
 export const DIAGNOSED_WAITING_MAX = 1_024;
 /** Messages of one turn, or of one answer, that diagnostics name: what consumes more tells of the first ones. */

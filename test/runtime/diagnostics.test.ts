@@ -150,6 +150,22 @@ test('what is under way when the runtime closes ends as unseen', async () => {
   expect(of(heard, 'modelCall')[1]).toMatchObject({ phase: 'end', stop: 'unseen' });
 });
 
+test('a thousand sessions that begin at once are told of, each turn begun and ended', async () => {
+  const heard = listen(['turn', 'tool']);
+  const ask = { toolUse: { name: 'add', input: { a: 1, b: 2 } } };
+  const runtime = await kit.open({
+    provider: scripted((request) => (request.messages.length === 1 ? ask : 'three')),
+    agents: [agent({ name: 'calculator', tools: [add] })],
+  });
+  const ids = Array.from({ length: 1_000 }, (_, index) => `s${index}`);
+  await Promise.all(ids.map((id) => runtime.session(id).ask('How much is 1 + 2?')));
+  await eventually(() => of(heard, 'turn').length >= 2 * ids.length);
+  const ended = of(heard, 'turn').filter(({ phase }) => phase === 'end');
+  expect(new Set(ended.map(({ session }) => session)).size).toBe(ids.length);
+  for (const turn of ended) expect(turn).toMatchObject({ reason: 'end_turn', agent: 'calculator', toolCalls: 1 });
+  expect(of(heard, 'tool')).toHaveLength(2 * ids.length);
+});
+
 describe('the tracker', () => {
   const facts = { session: 's', provider: 'test' };
   const usage = { input_tokens: 1, output_tokens: 1 };
