@@ -12,8 +12,6 @@ import * as tools from './fixtures/tools.ts';
 import { type Delivery, EDITED, MORTAL, type Plan, randomFrom, type SentMessage, type SpawnWish } from './protocol.ts';
 
 const CONVERSATIONS = 6;
-/** Hands that work on histories at once. */
-const HISTORIANS = 3;
 /** Answers one conversation waits for at once, at most. */
 const OUTSTANDING_MAX = 3;
 /** Messages of a flood that wait for their acknowledgement at once. */
@@ -192,9 +190,10 @@ export class Victim {
       actions.note(`${EDITED}0`, this.#noteUid(), 0),
       actions.note(`${EDITED}1`, this.#noteUid(), 0),
     ]);
-    for (let index = 0; index < HISTORIANS; index += 1) void this.#workOn(sessions, actions);
+    for (const session of sessions) void this.#workOn([session], actions);
   }
 
+  /** One hand: nobody else touches these histories, so that what it was told is how they are. */
   async #workOn(sessions: string[], actions: Actions): Promise<void> {
     while (!this.#isClosing) {
       const session = sessions[Math.floor(this.#random() * sessions.length)] ?? `${EDITED}0`;
