@@ -36,7 +36,12 @@ export interface Settings {
   };
   /** Preparing a turn: tokens of one answer; newest messages it reads; seconds it may take. */
   readonly melete: { readonly maxTokens: number; readonly messageWindow: number; readonly timeout: number };
-  readonly mneme: { readonly evictionFraction: number; readonly pinnedBudgetFraction: number };
+  readonly mneme: {
+    /** Tokens of one answer. */
+    readonly maxTokens: number;
+    readonly evictionFraction: number;
+    readonly pinnedBudgetFraction: number;
+  };
   /** Results of one search; how much a year of age holds a message back; tokens of one message that is recalled. */
   readonly recall: { readonly maxResults: number; readonly recencyDecay: number; readonly maxSnippetTokens: number };
   readonly subagents: { readonly maxActive: number };
@@ -110,6 +115,7 @@ const schema = z.strictObject({
     .prefault({}),
   mneme: z
     .strictObject({
+      maxTokens: positive.default(2_048),
       evictionFraction: fraction.default(0.33),
       pinnedBudgetFraction: z.number().min(0).lt(1).default(0.05),
     })

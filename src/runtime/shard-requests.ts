@@ -588,6 +588,7 @@ function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['pha
   if (state.paused) return 'paused';
   if (state.approvals !== undefined && state.approvals.waiting.length > 0) return 'approval';
   if (state.suspended !== undefined) return 'suspended';
+  if (state.enrichment !== undefined) return 'preparing';
   return isRetrying ? 'retrying' : undefined;
 }
 

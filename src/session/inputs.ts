@@ -46,6 +46,16 @@ export interface AgentFacts {
   readonly approval?: ReadonlySet<string> | 'function';
   /** Guardrails stand before its model calls, after them. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
+  /** What watches its sessions; missing: nothing does, as with every sub-agent. */
+  readonly enrichers?: EnricherFacts | undefined;
+}
+
+/** The models that watch a main session, each missing where it is off. */
+export interface EnricherFacts {
+  /** Prepares the turns of users' messages. */
+  readonly melete?: { readonly model: string };
+  /** Remembers. */
+  readonly mneme?: { readonly model: string };
 }
 
 /** When and how an agent's conversations are compressed. */
@@ -168,6 +178,11 @@ export type Input =
       readonly name: string;
       readonly content: string;
     }
+  /** A memory is to be put before the model. `id`: the message it is of, `<session>#<seq>`. */
+  | { readonly type: 'surface'; readonly id: string; readonly content: string }
+  | { readonly type: 'rename'; readonly name: string }
+  /** A run that prepares a turn is over. `error`: it failed. */
+  | { readonly type: 'enriched'; readonly run: number; readonly usage: Usage; readonly error?: ErrorShape }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
   | { readonly type: 'recover' }
@@ -182,6 +197,9 @@ export type Input =
   | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number }
   /** One operation on the history; never while a model call is out: see `edit-gate.ts`. */
   | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
+
+/** What an enricher is started for: to prepare a turn, to look for what is worth recalling, to sum up what leaves the window. */
+export type MuseName = 'melete' | 'recall' | 'mneme';
 
 /** A model's answer. */
 export type AnsweredInput = Extract<Input, { type: 'answered' }>;
@@ -244,6 +262,9 @@ export type Effect =
       readonly asksApproval: boolean;
     }
   | { readonly type: 'guardBefore'; readonly halfStep: number }
+  /** An enricher starts on the session as it stands: behind the flush. */
+  | { readonly type: 'startMuse'; readonly muse: MuseName; readonly run: number }
+  | { readonly type: 'cancelMuse'; readonly run: number }
   | {
       readonly type: 'guardAfter';
       readonly halfStep: number;
