@@ -183,6 +183,7 @@ export interface ChildLink {
   readonly name: string;
   readonly replies: Replies;
   readonly spawnCallId?: string;
+  readonly specialist?: true;
   exited?: 'completed' | 'failed' | 'cancelled';
 }
 
@@ -195,6 +196,8 @@ export interface SessionState {
   parent: string | undefined;
   spawnCallId: string | undefined;
   name: string | undefined;
+  /** A child that may get another name before its first half-step. */
+  unnamed: boolean;
   prompt: string | undefined;
   grants: readonly string[] | undefined;
   replies: Replies;
@@ -304,6 +307,7 @@ export function emptyState(id: string): SessionState {
     parent: undefined,
     spawnCallId: undefined,
     name: undefined,
+    unnamed: false,
     prompt: undefined,
     grants: undefined,
     replies: 'mailbox',
