@@ -11,7 +11,7 @@ import type { RenderOptions } from '../src/context/render.ts';
 import { systemPrompt } from '../src/context/system-prompt.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
 import type { Thinking, ToolSchema } from '../src/models/provider.ts';
-import type { AgentFacts, CompressionFacts } from '../src/session/inputs.ts';
+import type { AgentFacts, CompressionFacts, EnricherFacts } from '../src/session/inputs.ts';
 import type { SessionState } from '../src/session/state.ts';
 import type { ToolPlace } from '../src/tools/pool.ts';
 import { type RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
@@ -70,17 +70,28 @@ export class AgentCatalog {
   readonly #definitions: ReadonlyMap<string, AgentDefinition>;
   readonly #settings: Settings;
   readonly #limits: Limits;
+  readonly #enrichers: EnricherFacts | undefined;
+  /** Of sub-agents. */
+  readonly #namer: EnricherFacts | undefined;
   readonly #cache = new Map<string, SessionAgent>();
 
-  constructor(definitions: readonly AgentDefinition[], settings: Settings, limits: Limits) {
+  constructor(
+    definitions: readonly AgentDefinition[],
+    settings: Settings,
+    limits: Limits,
+    enrichers?: EnricherFacts | undefined,
+  ) {
     this.#definitions = new Map(definitions.map((definition) => [definition.plan.name, definition]));
     this.#settings = settings;
     this.#limits = limits;
+    this.#enrichers = enrichers;
+    this.#namer = enrichers?.melete === undefined ? undefined : { namer: enrichers.melete };
     // Building each agent once here refuses duplicate and reserved tool names at `open`.
     for (const definition of definitions) {
       if (definition.plan.supervision !== undefined) supervisorOptions(definition.plan.supervision);
       const own = this.#build(definition, { isChild: false, depth: 0, grants: undefined });
       const asChild = this.#build(definition, { isChild: true, depth: 1, grants: undefined });
+      this.#checkMemory(own.facts);
       checkApproval(definition.plan, new Set([...own.registry.names(), ...asChild.registry.names()]));
     }
   }
@@ -207,8 +218,19 @@ export class AgentCatalog {
       tokenBudget: plan.tokenBudget ?? standard,
       maxActiveChildren: plan.subagents.maxActive ?? subagents.maxActive,
       compression: this.#compression(plan, role),
+      enrichers: role.isChild ? this.#namer : this.#enrichers,
       ...runLoopFacts(plan),
     };
+  }
+
+  /** What one sums up the other would sum up again. */
+  #checkMemory({ name, compression, enrichers }: AgentFacts): void {
+    if (enrichers?.mneme === undefined || compression?.isAutomatic !== true) return;
+    const key = 'enrichers.mneme';
+    throw new ConfigError(
+      `agent ${JSON.stringify(name)}: a session has either compression or ${key}; turn compression.enabled off, or ${key}`,
+      { data: { key, agent: name } },
+    );
   }
 
   /** A child's conversation is compressed when it must be, never ahead of that. */

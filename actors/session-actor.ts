@@ -61,13 +61,15 @@ export class SessionActor {
   /** Nothing runs, nothing waits that could run. */
   get isQuiet(): boolean {
     if (this.transients !== undefined && this.transients.length > 0) return false;
-    return this.state.state === 'idle' && this.unflushed === 0 && this.state.restartAt === undefined;
+    const { state } = this;
+    if (state.state !== 'idle' || this.unflushed !== 0 || state.restartAt !== undefined) return false;
+    return state.enrichment === undefined;
   }
 }
 
 /** Something is out for this session, or is about to be: what `drain` waits for. */
 export function isRunning(state: SessionState): boolean {
-  if (state.restartAt !== undefined) return true;
+  if (state.restartAt !== undefined || state.enrichment !== undefined) return true;
   if (state.state === 'idle') return false;
   // Who waits for a person may wait for days.
   if (waitsForApprovalOnly(state)) return false;
@@ -77,12 +79,13 @@ export function isRunning(state: SessionState): boolean {
 
 /** A session that belongs to the runnable set: in a turn, or with something that could start one. */
 export function isRunnable(state: SessionState): boolean {
-  return state.state !== 'idle' || state.restartAt !== undefined || isWaiting(state);
+  if (state.state !== 'idle' || state.restartAt !== undefined || state.enrichment !== undefined) return true;
+  return isWaiting(state);
 }
 
 /** Idle, with something that starts a turn as soon as one is admitted. */
 export function isWaiting(state: SessionState): boolean {
-  if (state.state !== 'idle') return false;
+  if (state.state !== 'idle' || state.enrichment !== undefined) return false;
   if (state.paused || state.blocked !== undefined) return false;
   // A suspended run goes on for a user's message alone.
   if (state.suspended !== undefined) return state.mailbox.some((entry) => entry.type === 'user_message');

@@ -17,6 +17,8 @@ export interface Settings {
     readonly subagentTokenBudget: number;
     /** Characters of one `think` call. */
     readonly thinkingBudget: number;
+    /** Rounds of tools one run of an enricher may take. */
+    readonly maxToolRounds: number;
   };
   /** Seconds. */
   readonly timeouts: { readonly api: number; readonly tool: number };
@@ -32,9 +34,16 @@ export interface Settings {
     /** The UTC time line before user text. */
     readonly timestamps: boolean;
   };
-  readonly mneme: { readonly evictionFraction: number; readonly pinnedBudgetFraction: number };
-  /** Results of one search; how much a year of age holds a message back. */
-  readonly recall: { readonly maxResults: number; readonly recencyDecay: number };
+  /** Preparing a turn: tokens of one answer; newest messages it reads; seconds it may take. */
+  readonly melete: { readonly maxTokens: number; readonly messageWindow: number; readonly timeout: number };
+  readonly mneme: {
+    /** Tokens of one answer. */
+    readonly maxTokens: number;
+    readonly evictionFraction: number;
+    readonly pinnedBudgetFraction: number;
+  };
+  /** Results of one search; how much a year of age holds a message back; tokens of one message that is recalled. */
+  readonly recall: { readonly maxResults: number; readonly recencyDecay: number; readonly maxSnippetTokens: number };
   readonly subagents: { readonly maxActive: number };
   readonly recovery: {
     readonly resumeAwaiting: boolean;
@@ -78,6 +87,7 @@ const schema = z.strictObject({
       subagentModel: z.string().min(1).optional(),
       subagentTokenBudget: positive.default(90_000),
       thinkingBudget: positive.default(10_000),
+      maxToolRounds: positive.default(500),
     })
     .prefault({}),
   timeouts: z.strictObject({ api: seconds.default(300), tool: seconds.default(180) }).prefault({}),
@@ -96,14 +106,26 @@ const schema = z.strictObject({
       timestamps: z.boolean().default(false),
     })
     .prefault({}),
+  melete: z
+    .strictObject({
+      maxTokens: positive.default(4_096),
+      messageWindow: positive.default(20),
+      timeout: seconds.default(60),
+    })
+    .prefault({}),
   mneme: z
     .strictObject({
+      maxTokens: positive.default(2_048),
       evictionFraction: fraction.default(0.33),
       pinnedBudgetFraction: z.number().min(0).lt(1).default(0.05),
     })
     .prefault({}),
   recall: z
-    .strictObject({ maxResults: positive.default(5), recencyDecay: z.number().min(0).default(0.3) })
+    .strictObject({
+      maxResults: positive.default(5),
+      recencyDecay: z.number().min(0).default(0.3),
+      maxSnippetTokens: positive.default(512),
+    })
     .prefault({}),
   subagents: z.strictObject({ maxActive: positive.default(8) }).prefault({}),
   recovery: z

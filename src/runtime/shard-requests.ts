@@ -35,7 +35,7 @@ import { foldLog, replayEvents } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
 import { settle } from './shard-door.ts';
 import { editHistory } from './shard-history.ts';
-import { DELETED } from './shard-waiters.ts';
+import { DELETED, endOf } from './shard-waiters.ts';
 import { serveHistoryTasks } from './task-requests.ts';
 
 type Request<M extends keyof ShardMethods> = ShardMethods[M]['request'];
@@ -481,7 +481,7 @@ class ShardRequests {
     return this.#awaited(
       () => {
         const actor = this.#shard.find(session);
-        return actor === undefined ? DELETED : actor.state.exit;
+        return actor === undefined ? DELETED : endOf(actor.state);
       },
       (reply, again) => this.#shard.waiters.onExit(session, reply, again),
     );
@@ -588,6 +588,7 @@ function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['pha
   if (state.paused) return 'paused';
   if (state.approvals !== undefined && state.approvals.waiting.length > 0) return 'approval';
   if (state.suspended !== undefined) return 'suspended';
+  if (state.enrichment !== undefined) return 'preparing';
   return isRetrying ? 'retrying' : undefined;
 }
 

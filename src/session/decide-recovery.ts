@@ -4,6 +4,7 @@
  */
 import { errorShape, TroupeError } from '../base/errors.ts';
 import { failureDecision } from './decide-answer.ts';
+import { recoverPreparation } from './decide-enrichment.ts';
 import { AT_BOUNDARY } from './decide-run-loop.ts';
 import { startCall } from './decide-tools.ts';
 import { type Decision, WAKE } from './decision.ts';
@@ -21,6 +22,7 @@ import { OUTCOME_UNKNOWN } from './tool-texts.ts';
 export function decideRecovery(state: SessionState, environment: Environment): Decision {
   if (state.state === 'awaiting') return recoverAwaiting(state, environment);
   if (state.state === 'executing') return recoverExecuting(state, environment);
+  if (state.enrichment !== undefined) return recoverPreparation(state, state.enrichment, environment);
   if (state.restartAt === undefined) return { records: [], effects: [WAKE] };
   const delayMs = leftOf(state.restartAt, state.restartWaitMs, environment);
   return { records: [], effects: [{ type: 'restartTimer', delayMs }, WAKE] };

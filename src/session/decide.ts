@@ -17,10 +17,13 @@ import {
   decideSubagentSaid,
 } from './decide-children.ts';
 import { decideCompress } from './decide-compression.ts';
+import { decideEnriched } from './decide-enrichment.ts';
 import { decideGoal } from './decide-goals.ts';
 import { decideGuardedAfter, decideGuardedBefore, decideGuardFailure } from './decide-guardrails.ts';
 import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } from './decide-half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
+import { decideRename, decideSurface } from './decide-muse-tools.ts';
+import { decideChildName, decideChildReady, decideNamed, decideNickname } from './decide-naming.ts';
 import { decideRecovery } from './decide-recovery.ts';
 import { decideBoundary, decideConsulted } from './decide-run-loop.ts';
 import { decideSend } from './decide-send.ts';
@@ -89,6 +92,20 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideGoal(state, input.change, environment);
     case 'activate':
       return decideActivation(state, input, environment);
+    case 'surface':
+      return decideSurface(state, input, environment);
+    case 'rename':
+      return decideRename(state, input.name);
+    case 'nickname':
+      return decideNickname(state, input.nickname);
+    case 'nameChild':
+      return decideChildName(state, input);
+    case 'nicknamed':
+      return decideNamed(input.name);
+    case 'childReady':
+      return decideChildReady(state, input.child);
+    case 'enriched':
+      return decideEnriched(state, input, environment);
     case 'pause':
       return decidePause(state);
     case 'resume':

@@ -178,7 +178,8 @@ describe('eviction', () => {
 
   it('F093: exactly at the budget nothing leaves', () => {
     const machine = conversation(2, 100);
-    machine.world.settings = { ...machine.world.settings, mneme: { evictionFraction: 0.33, pinnedBudgetFraction: 0 } };
+    const { mneme } = machine.world.settings;
+    machine.world.settings = { ...machine.world.settings, mneme: { ...mneme, pinnedBudgetFraction: 0 } };
     expect(planEviction(machine.state, environmentOf(machine.world), 0)).toBeUndefined();
     expect(planEviction(machine.state, environmentOf(machine.world), 1)).toBeDefined();
   });

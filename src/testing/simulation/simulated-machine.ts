@@ -20,6 +20,7 @@ import type { ShardThread } from '../../runtime/shard-link.ts';
 import { serveShardThread } from '../../runtime/shard-service.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { Faults } from './faults.ts';
+import { SIMULATED_DEFINITIONS } from './simulated-definitions.ts';
 import { createSimulatedDevice, type DeviceSurroundings, type SimulatedDevice } from './simulated-device.ts';
 import { createSimulatedLine } from './simulated-line.ts';
 import type { SimulatedModel } from './simulated-model.ts';
@@ -94,10 +95,11 @@ export class SimulatedMachine {
       shards: this.#parts.shards,
       release: async () => undefined,
     };
-    return assembleRuntime(checked, place, {
-      startShard: (plan) => this.#startShard(process, plan),
+    const ports = {
+      startShard: (plan: ShardPlan) => this.#startShard(process, plan),
       shardPorts: this.#portsOf(process, process),
-    });
+    };
+    return assembleRuntime(checked, place, ports, SIMULATED_DEFINITIONS);
   }
 
   #portsOf(host: SimulatedProcess, process: SimulatedProcess): ShardPorts {
@@ -207,11 +209,12 @@ function remoteServices(endpoint: Endpoint): RemoteServices {
     abortModel: (id) => call('abortModel', id),
     evaluateSystem: (agent, session) => call('evaluateSystem', agent, session),
     consult: (question) => call('consult', question),
+    lookUp: (question) => call('lookUp', question),
   };
 }
 
 function serveServices(endpoint: Endpoint, services: HostServices): void {
-  for (const method of ['run', 'abort', 'generate', 'abortModel', 'evaluateSystem', 'consult'] as const) {
+  for (const method of ['run', 'abort', 'generate', 'abortModel', 'evaluateSystem', 'consult', 'lookUp'] as const) {
     const act = services[method] as (...values: readonly unknown[]) => unknown;
     endpoint.handle(method, (values) => act.apply(services, values as unknown[]));
   }
