@@ -107,6 +107,15 @@ test('F110, F111: a name that is taken, reserved or no name is refused, and anot
   }
 });
 
+test('H4: where one session may run at a time, a parent that waits for a name holds no place', async () => {
+  const provider = scripted(model([nickname('scout')]));
+  const runtime = await kit.open({ provider, enrichers, agents, limits: { liveSessions: 1 } });
+  const session = runtime.session('s');
+  expect(await session.ask('proofs, please')).toBe('fine');
+  await runtime.drain();
+  expect(await log(session)).toContain('tool_call:[sub-agent scout]: done');
+});
+
 describe('while it is named', () => {
   const isChild = ({ session }: GatedCall): boolean => session.startsWith('s:1');
 
