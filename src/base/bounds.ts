@@ -470,6 +470,8 @@ export const TOP_ANSWER_BYTES_MAX: number = 16 * 1024 * 1024;
 export const TOP_TIMEOUT_MS = 10_000;
 /** Messages one page of an export reads. */
 export const EXPORT_PAGE_MESSAGES = 1_000;
+/** UTF-16 units `troupe import` reads: all of it is one transaction, and is in memory until that is made. */
+export const IMPORT_CHARACTERS_MAX: number = 256 * 1024 * 1024;
 /** Milliseconds an agent's answer may take until the `send` tool of the MCP server returns a receipt in its place. */
 export const MCP_ANSWER_MS_DEFAULT = 300_000;
 /** Messages the `read` tool of the MCP server returns at most. */
