@@ -239,6 +239,8 @@ export const REPLAY_PAGE_EVENTS = 256;
 export const PAUSED_TURNS_MAX = 10_000;
 /** Subscribers one runtime serves at once: several for each live session. */
 export const SUBSCRIBERS_MAX = 65_536;
+/** Sessions a reader of all sessions may name a place in: each is asked of the log, one after the other. */
+export const EVENT_PLACES_MAX = 10_000;
 /** Sessions of which a reader of all sessions may have lost events before it is told; one further behind is let go. */
 export const LOST_SESSIONS_MAX = 10_000;
 /** Milliseconds beyond a model call's timeout, or its cancelling, after which its silent thread is ended and replaced. */
