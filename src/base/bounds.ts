@@ -422,6 +422,8 @@ export const CHUNKS_AT_HAND_MAX = 100;
 export const CHUNK_TOPICS_CHARACTERS_MAX = 300;
 /** History messages taken back from the end, at most, when a prompt was too long twice. */
 export const PULLED_BACK_MAX = 64;
+/** Tokens of a child's budget at most: far beyond any bill, and sums of them stay exact. */
+export const BUDGET_TOKENS_MAX = 1_000_000_000_000;
 /** Messages one history operation may bring: a history far larger than any context window. */
 export const HISTORY_MESSAGES_MAX = 50_000;
 /** History operations of one session that wait for a message boundary; a session waits for one model call at most. */

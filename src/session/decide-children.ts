@@ -1,6 +1,7 @@
 /** Sub-agents: spawning, births, what child and parent tell each other, the end of a child (contract §7). Pure. */
 import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitError } from '../base/errors.ts';
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../base/ids.ts';
+import { budgetError, childBudget } from './budget.ts';
 import { childPrompt, spawnConfirmation } from './child-texts.ts';
 import { refuse } from './decide-send.ts';
 import { exitDecision } from './decide-supervision.ts';
@@ -60,6 +61,7 @@ function spawn(
 ): Decision {
   const { request, name, child, granted } = spec;
   const { callId, key, fingerprint, replies } = request;
+  const budget = childBudget(state, request);
   const kind = request.specialist === true ? 'Specialist' : 'Sub-agent';
   const seed: ChildSeed = {
     id: child,
@@ -72,6 +74,7 @@ function spawn(
     task: request.task,
     ...(granted === undefined ? {} : { grants: granted }),
     ...(callId === undefined ? {} : { callId }),
+    ...(budget === undefined ? {} : { budget }),
   };
   const record: SessionRecord = {
     type: 'spawned',
@@ -80,6 +83,7 @@ function spawn(
     replies,
     ...(callId === undefined ? {} : { spawnCallId: callId }),
     ...(key === undefined ? {} : { key, fingerprint: fingerprint ?? '' }),
+    ...(request.budget === undefined ? {} : { budget: request.budget }),
   };
   const effects: Effect[] = [{ type: 'born', seed }];
   if (callId === undefined) {
@@ -143,7 +147,8 @@ function spawnProblem(
       data: { limit: 'children' },
     });
   }
-  if (request.callId === undefined) return undefined;
+  const spent = state.budget === undefined ? undefined : budgetError(state, environment);
+  if (spent !== undefined || request.callId === undefined) return spent;
   let active = 0;
   for (const child of state.children.values()) if (child.exited === undefined) active += 1;
   if (active < agent.maxActiveChildren) return undefined;
@@ -187,6 +192,7 @@ export function decideBirth(state: SessionState, seed: ChildSeed): Decision {
         task: seed.task,
         ...(seed.grants === undefined ? {} : { grants: seed.grants }),
         ...(seed.callId === undefined ? {} : { spawnCallId: seed.callId }),
+        ...(seed.budget === undefined ? {} : { budget: seed.budget }),
       },
       { type: 'accepted', id: 1, entry: { type: 'user_message', content: seed.task, seed: 1 } },
     ],

@@ -59,6 +59,8 @@ export type SessionRecord =
       readonly replies?: Replies;
       /** The child's task: its root goal, its first message, pinned (contract §7.3). */
       readonly task?: string;
+      /** Tokens it and what is below it may use; `isShared`: they count for its parent, too. */
+      readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
     }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
@@ -115,7 +117,11 @@ export type SessionRecord =
       readonly spawnCallId?: string;
       readonly key?: string;
       readonly fingerprint?: string;
+      /** The budget it was given, in tokens. */
+      readonly budget?: number;
     }
+  /** A child, or what is below it, used tokens of a budget. */
+  | { readonly type: 'budgetUsed'; readonly tokens: number }
   | {
       readonly type: 'childExited';
       readonly child: string;
