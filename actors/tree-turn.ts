@@ -4,6 +4,7 @@
  */
 import type { ErrorShape } from '../src/base/errors.ts';
 import type { Observer } from '../src/session/apply.ts';
+import { usedOf } from '../src/session/budget.ts';
 import { plantSeed } from '../src/session/history/fork-seed.ts';
 import type { Effect, Environment, Input } from '../src/session/inputs.ts';
 import type { SessionRecord } from '../src/session/records.ts';
@@ -72,8 +73,11 @@ export function runTreeTurn(
       current.touchedIn = turn;
       touched.push(current);
     }
-    const outcome = runTurn(current.state, input, access.environment(current), access.observer(current));
+    const { state } = current;
+    const used = state.budget === undefined ? 0 : usedOf(state);
+    const outcome = runTurn(state, input, access.environment(current), access.observer(current));
     if (outcome.records.length > 0) write(writes, current, outcome.records);
+    if (state.budget?.isShared === true) reportUse(access, queue, current, usedOf(state) - used);
     for (const effect of outcome.effects) {
       const next = followUps(access, current, effect);
       if (next === 'outside') effects.push({ actor: current, effect });
@@ -81,6 +85,12 @@ export function runTreeTurn(
     }
   }
   return { writes, effects };
+}
+
+/** What a session used of a budget is told to the one that spawned it, before anything else that follows. */
+function reportUse(access: TreeAccess, queue: Step[], actor: SessionActor, tokens: number): void {
+  const parent = tokens === 0 ? undefined : parentOf(access, actor);
+  if (parent !== undefined) queue.push({ actor: parent, input: { type: 'childSpent', tokens } });
 }
 
 function write(writes: ActorWrite[], actor: SessionActor, records: readonly SessionRecord[]): void {

@@ -243,6 +243,8 @@ export const REPLAY_PAGE_EVENTS = 256;
 export const PAUSED_TURNS_MAX = 10_000;
 /** Subscribers one runtime serves at once: several for each live session. */
 export const SUBSCRIBERS_MAX = 65_536;
+/** Sessions a reader of all sessions may name a place in: each is asked of the log, one after the other. */
+export const EVENT_PLACES_MAX = 10_000;
 /** Sessions of which a reader of all sessions may have lost events before it is told; one further behind is let go. */
 export const LOST_SESSIONS_MAX = 10_000;
 /** Milliseconds beyond a model call's timeout, or its cancelling, after which its silent thread is ended and replaced. */
@@ -424,6 +426,8 @@ export const CHUNKS_AT_HAND_MAX = 100;
 export const CHUNK_TOPICS_CHARACTERS_MAX = 300;
 /** History messages taken back from the end, at most, when a prompt was too long twice. */
 export const PULLED_BACK_MAX = 64;
+/** Tokens of a child's budget at most: far beyond any bill, and sums of them stay exact. */
+export const BUDGET_TOKENS_MAX = 1_000_000_000_000;
 /** Messages one history operation may bring: a history far larger than any context window. */
 export const HISTORY_MESSAGES_MAX = 50_000;
 /** History operations of one session that wait for a message boundary; a session waits for one model call at most. */
@@ -474,6 +478,8 @@ export const TOP_ANSWER_BYTES_MAX: number = 16 * 1024 * 1024;
 export const TOP_TIMEOUT_MS = 10_000;
 /** Messages one page of an export reads. */
 export const EXPORT_PAGE_MESSAGES = 1_000;
+/** UTF-16 units `troupe import` reads: all of it is one transaction, and is in memory until that is made. */
+export const IMPORT_CHARACTERS_MAX: number = 256 * 1024 * 1024;
 /** Milliseconds an agent's answer may take until the `send` tool of the MCP server returns a receipt in its place. */
 export const MCP_ANSWER_MS_DEFAULT = 300_000;
 /** Messages the `read` tool of the MCP server returns at most. */

@@ -7,6 +7,7 @@ import { type Command, EXIT, UsageError } from './command.ts';
 import { doctorCommand } from './doctor-command.ts';
 import { exportCommand } from './export-command.ts';
 import { commandHelp, programHelp } from './help.ts';
+import { importCommand } from './import-command.ts';
 import { inspectCommand } from './inspect-command.ts';
 import { runCommand } from './run-command.ts';
 import { sendCommand } from './send-command.ts';
@@ -24,6 +25,7 @@ const COMMANDS: readonly Command[] = [
   sendCommand,
   topCommand,
   exportCommand,
+  importCommand,
   serveCommand,
   doctorCommand,
   benchCommand,

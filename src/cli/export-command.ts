@@ -5,26 +5,29 @@ import { access, rename, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { EXPORT_PAGE_MESSAGES } from '../base/bounds.ts';
 import type { Message } from '../base/messages.ts';
+import { historyLines } from '../runtime/history-lines.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
 import { unknownSession } from './inspect-command.ts';
 import { DATA_OPTION, dataDirectory, requireStore, shownPath } from './store-directory.ts';
 import { readStore, type StoredSessions } from './stored-sessions.ts';
 import type { Surroundings } from './surroundings.ts';
-import { counted, printableJson } from './text-layout.ts';
+import { counted, printableJson, printableJsonText } from './text-layout.ts';
 
 /** See the head of the file. */
 export const exportCommand: Command = {
   name: 'export',
-  summary: 'Write the messages of a session as JSON lines',
+  summary: 'Write the messages or the history of a session as JSON lines',
   positionals: [{ name: 'session', required: true, help: 'Session whose messages to write' }],
   options: {
     data: DATA_OPTION,
+    history: { kind: 'flag', help: 'Write the history, which `troupe import` reads' },
     out: { kind: 'text', value: 'FILE', help: 'File to make (default: stdout)' },
     force: { kind: 'flag', help: 'Replace a file that is there' },
     json: { kind: 'flag', help: 'With --out: print one JSON object about what was written' },
   },
   details: [
     'A line is a message as `session.messages()` tells it, oldest first, those that have left the window included. A file appears whole or not at all.',
+    'With --history a line is a message of `session.history`, as the model is shown the conversation, behind a head with the version of the form. It has everything `troupe import` needs to go on elsewhere.',
     'Reads the log only. Refuses while a process has the directory open.',
   ],
   run,
@@ -39,11 +42,11 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   if (out === undefined && given.flag('force')) throw new UsageError('--force is for --out');
   const file = out === undefined ? undefined : resolve(surroundings.directory, out);
   if (file !== undefined && !given.flag('force')) await requireFree(file, out ?? '');
-  const messages = await readStore(data, (sessions) => {
+  const isHistory = given.flag('history');
+  const { messages, lines } = await readStore(data, (sessions) => {
     if (sessions.session(id) === undefined) throw unknownSession(id, data, surroundings);
-    return messagesOf(sessions, id);
+    return isHistory ? historyOf(sessions, id) : logOf(sessions, id);
   });
-  const lines = messages.map((message) => `${printableJson(message)}\n`);
   if (file === undefined) {
     for (const line of lines) stdout.write(line);
     return EXIT.ok;
@@ -52,10 +55,28 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const shown = shownPath(file, surroundings);
   stdout.write(
     given.flag('json')
-      ? `${printableJson({ session: id, messages: messages.length, file })}\n`
-      : `${counted(messages.length, 'message')} of ${id} written to ${shown}\n`,
+      ? `${printableJson({ session: id, messages, file })}\n`
+      : `${counted(messages, 'message')} of ${id} written to ${shown}\n`,
   );
   return EXIT.ok;
+}
+
+/** What is written, and how many messages are in it. */
+interface Written {
+  readonly messages: number;
+  readonly lines: readonly string[];
+}
+
+function logOf(sessions: StoredSessions, id: string): Written {
+  const messages = messagesOf(sessions, id);
+  return { messages: messages.length, lines: messages.map((message) => `${printableJson(message)}\n`) };
+}
+
+function historyOf(sessions: StoredSessions, id: string): Written {
+  const messages = sessions.history(id) ?? [];
+  // JSON of a text without what steers a terminal is that text.
+  const lines = [...historyLines(id, messages)].map((line) => `${printableJsonText(line)}\n`);
+  return { messages: messages.length, lines };
 }
 
 /** All messages the log has of a session: what its durable events made, changed and removed. */

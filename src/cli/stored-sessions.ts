@@ -4,6 +4,7 @@
  * directory is in use.
  */
 import type { ErrorShape } from '../base/errors.ts';
+import type { HistoryMessage } from '../base/history-message.ts';
 import { shardOf } from '../base/ids.ts';
 import { type Message, type Pending, textOf, type Usage } from '../base/messages.ts';
 import type { SessionEvent } from '../events/event.ts';
@@ -15,6 +16,7 @@ import { decodeHead, summaryOf } from '../runtime/head.ts';
 import type { SessionSummary } from '../runtime/protocol.ts';
 import { readActor, replayEvents } from '../runtime/session-reader.ts';
 import { type Explanation, explain } from '../session/explain.ts';
+import { historyMessages } from '../session/history/history-form.ts';
 import { publicEntry, publicMessage, type SessionState } from '../session/state.ts';
 
 /** A session as its log has it. */
@@ -40,6 +42,8 @@ export interface StoredSessions {
   list(): readonly SessionSummary[];
   /** One session; undefined when there is none. Throws `StoreCorruptError` for a log that cannot be read. */
   session(id: string): StoredSession | undefined;
+  /** What `session.history.toArray()` tells of a session; undefined when there is none. */
+  history(id: string): readonly HistoryMessage[] | undefined;
   /** Durable events after `after`, oldest first, at most `limit`. */
   events(id: string, options: { readonly after: number; readonly limit: number }): readonly SessionEvent[];
 }
@@ -73,6 +77,10 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
       if (found === undefined) return undefined;
       const { state } = readActor(found.journal, id, found.key);
       return state.agent === undefined ? undefined : storedSession(state);
+    },
+    history: (id) => {
+      const found = find(id);
+      return found === undefined ? undefined : historyMessages(readActor(found.journal, id, found.key).state);
     },
     events: (id, options) => {
       const found = find(id);

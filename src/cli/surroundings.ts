@@ -11,11 +11,20 @@ export interface Output {
   onResize(handler: () => void): () => void;
 }
 
+/** What is piped into a command. */
+export interface PipedInput {
+  /** True where a person would have to type: nothing is piped in. */
+  readonly isTerminal: boolean;
+  /** The text, as it comes; to be read once. */
+  pieces(): AsyncIterable<string>;
+}
+
 /** A signal that asks a command to stop. */
 export type StopSignal = 'SIGINT' | 'SIGTERM';
 
 /** See the head of the file. */
 export interface Surroundings {
+  readonly stdin: PipedInput;
   readonly stdout: Output;
   readonly stderr: Output;
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -37,6 +46,12 @@ const STOP_SIGNALS: readonly StopSignal[] = ['SIGINT', 'SIGTERM'];
 /** The process's own surroundings. */
 export function processSurroundings(): Surroundings {
   return {
+    stdin: {
+      get isTerminal() {
+        return process.stdin.isTTY === true;
+      },
+      pieces: () => process.stdin.setEncoding('utf8') as AsyncIterable<string>,
+    },
     stdout: outputOf(process.stdout),
     stderr: outputOf(process.stderr),
     environment: process.env,

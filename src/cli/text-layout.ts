@@ -21,10 +21,12 @@ export function printable(text: string): string {
 
 /** JSON on one line that steers no terminal: what JSON leaves raw is escaped, so that it parses to the same value. */
 export function printableJson(value: unknown): string {
-  return JSON.stringify(value).replace(
-    UNPRINTABLE,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return printableJsonText(JSON.stringify(value));
+}
+
+/** As `printableJson`, of what is JSON already. */
+export function printableJsonText(json: string): string {
+  return json.replace(UNPRINTABLE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** On one line: printable, runs of blanks as one. */

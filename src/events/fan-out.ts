@@ -28,7 +28,7 @@ export interface FanOutOptions {
 export type SubscribeOptions = Omit<EventQueueOptions, 'session' | 'onClose' | 'now'> &
   Required<Pick<EventQueueOptions, 'replay'>>;
 /** How all sessions are read: live only. A reader that is too slow is told of gaps, which are not filled. */
-export type SubscribeAllOptions = Omit<SubscribeOptions, 'after' | 'replay'>;
+export type SubscribeAllOptions = Omit<EventQueueOptions, 'session' | 'now' | 'after' | 'replay'>;
 
 /** The host's registry of subscribers. */
 export class FanOut {
@@ -107,7 +107,10 @@ export class FanOut {
     if (this.#size >= most) {
       throw new LimitError(`at most ${most} subscribers`, { retryable: true, data: { limit: 'subscribers' } });
     }
-    const onClose = (): void => this.#remove(session, queues, queue);
+    const onClose = (): void => {
+      this.#remove(session, queues, queue);
+      options.onClose?.();
+    };
     const queue: EventQueue = new EventQueue({ ...options, onClose, now: this.#options.now });
     if (queue.isOver) return queue;
     const isFirst = queues.size === 0;

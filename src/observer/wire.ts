@@ -75,10 +75,14 @@ const PENDING_TYPES: ReadonlySet<unknown> = new Set<PendingType>([
 ]);
 
 /** The members each type of event must have, by the type of their values; types that are not here are left out. */
-const EVENT_MEMBERS: Readonly<Record<string, Readonly<Record<string, 'string' | 'number' | 'boolean' | 'object'>>>> = {
+const EVENT_MEMBERS: Readonly<
+  Record<string, Readonly<Record<string, 'string' | 'number' | 'boolean' | 'object' | 'list'>>>
+> = {
   'message.created': { message: 'object' },
   'message.updated': { message: 'object' },
   'message.removed': { messageSeq: 'number', reason: 'string' },
+  'history.changed': { operation: 'string', removed: 'list', created: 'list', updated: 'list' },
+  'compaction.applied': { number: 'number', archived: 'list', created: 'list' },
   'pending.created': { pending: 'object' },
   'pending.removed': { pendingId: 'number', reason: 'string' },
   'session.state': { state: 'string' },
@@ -236,13 +240,22 @@ export function readEvent(text: string): ObservedEvent | undefined {
   const { type } = value;
   if (typeof type !== 'string' || !Object.hasOwn(EVENT_MEMBERS, type)) return undefined;
   for (const [name, kind] of Object.entries(EVENT_MEMBERS[type] ?? {})) {
-    if (kind === 'object' ? !isRecord(value[name]) : typeof value[name] !== kind) return undefined;
+    if (!isOfKind(value[name], kind)) return undefined;
   }
   if (type === 'session.state' && !STATES.has(value['state'])) return undefined;
   if ('message' in value && !isMessage(value['message'])) return undefined;
   if ('pending' in value && !isPending(value['pending'])) return undefined;
+  for (const name of ['created', 'updated']) {
+    const listed = value[name];
+    if (Array.isArray(listed) && !listed.every(isMessage)) return undefined;
+  }
   // Its members were checked above, name by name.
   return value as unknown as ObservedEvent;
+}
+
+function isOfKind(value: unknown, kind: 'string' | 'number' | 'boolean' | 'object' | 'list'): boolean {
+  if (kind === 'list') return Array.isArray(value);
+  return kind === 'object' ? isRecord(value) : typeof value === kind;
 }
 
 function readMessage(value: unknown): Message {

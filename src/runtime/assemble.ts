@@ -89,6 +89,7 @@ export async function assembleRuntime(
           log: (line) => logs.write(line),
           said: (note) => callbacks.said(note),
           remind: (event) => hub.remind(event),
+          resumed: () => hub.resumed((session) => shardOf(session, place.shards) === index),
           lost: (error) => hub.fail((session) => shardOf(session, place.shards) === index, error),
         },
       }),

@@ -1,13 +1,19 @@
 /**
  * Between the readers of events on the host thread and the shards that tell them.
  *
- * Owns: nothing but the wiring: the readers are the fan-out's, the log is the shard's.
+ * Owns: the wiring, and who reads all sessions from places of his own. The other readers are the fan-out's, the log is the shard's.
  *  B1 a session is watched on its shard exactly while a reader of it is open.
  */
+import { z } from 'zod';
+import { EVENT_PLACES_MAX } from '../base/bounds.ts';
+import { LimitError } from '../base/errors.ts';
+import { checkSessionId } from '../base/ids.ts';
+import { parseOption } from '../base/settings.ts';
 import type { SessionEvent } from '../events/event.ts';
 import { FanOut } from '../events/fan-out.ts';
 import type { ViewMode } from '../events/rendered.ts';
 import { checkViewMode, viewEvent } from '../events/view-modes.ts';
+import { CursoredEvents } from './cursored-events.ts';
 import type { Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
 
@@ -30,8 +36,13 @@ export interface EventOptions {
   readonly signal?: AbortSignal;
 }
 
-/** How to read the events of all sessions: live only. */
+/** How to read the events of all sessions. */
 export interface AllEventOptions {
+  /**
+   * By session: durable events after this number are replayed first, as numbers are counted by session; 0: all of it. Of these
+   * sessions nothing is missed and nothing comes twice, also where this reader is slow; of all others it sees what happens live.
+   */
+  readonly after?: Readonly<Record<string, number>>;
   readonly filter?: (event: SessionEvent) => boolean;
   /** As for one session. */
   readonly mode?: ViewMode;
@@ -44,6 +55,8 @@ type View = (event: SessionEvent) => SessionEvent | undefined;
 export class EventHub {
   readonly #fanOut: FanOut;
   readonly #linkOf: (session: string) => ShardLink;
+  readonly #now: () => number;
+  readonly #placedReaders = new Set<CursoredEvents>();
 
   constructor(parts: {
     readonly linkOf: (session: string) => ShardLink;
@@ -51,6 +64,7 @@ export class EventHub {
     readonly now: () => number;
   }) {
     this.#linkOf = parts.linkOf;
+    this.#now = parts.now;
     this.#fanOut = new FanOut({
       now: parts.now,
       onInterest: (session, isWanted) => {
@@ -87,19 +101,37 @@ export class EventHub {
     });
   }
 
-  /** A reader of all sessions, live. Throws `LimitError` for too many readers, `ConfigError` for a mode that is none. */
+  /**
+   * A reader of all sessions, live, but for those it names a place in. Throws `LimitError` for too many readers or places,
+   * `ConfigError` for a mode or places that are none, `InvalidNameError` for the name of a place.
+   */
   all(options: AllEventOptions): AsyncIterableIterator<SessionEvent> {
     const { filter, mode, signal } = options;
     const show: View = mode === undefined ? (event) => event : viewOf(mode);
     const view: View = filter === undefined ? show : (event) => (filter(event) ? show(event) : undefined);
+    const after = options.after === undefined ? undefined : checkPlaces(options.after);
+    if (after !== undefined && after.size > 0) return this.#placed(after, view, signal);
     return this.#fanOut.subscribeAll({
       ...(filter === undefined && mode === undefined ? {} : { view }),
       ...(signal === undefined ? {} : { signal }),
     });
   }
 
+  #placed(after: ReadonlyMap<string, number>, view: View, signal: AbortSignal | undefined): CursoredEvents {
+    const live = this.#fanOut.subscribeAll({
+      ...(signal === undefined ? {} : { signal }),
+      onClose: () => void this.#placedReaders.delete(reader),
+    });
+    const replay = async (session: string, from: number, limit: number): Promise<readonly SessionEvent[]> =>
+      (await this.#linkOf(session).call('session.events', { session, after: from, limit }, true)).events;
+    const reader: CursoredEvents = new CursoredEvents({ after, live, replay, view, now: this.#now });
+    if (!live.isOver) this.#placedReaders.add(reader);
+    return reader;
+  }
+
   /** The session is deleted: its readers end behind what they have. */
   end(session: string): void {
+    for (const reader of this.#placedReaders) reader.forget(session);
     this.#fanOut.end(session);
   }
 
@@ -108,9 +140,15 @@ export class EventHub {
     this.#fanOut.publishToSession(event);
   }
 
+  /** The shards of these sessions serve again after they did not: what they made durable meanwhile may not have been told. */
+  resumed(isMeant: (session: string) => boolean): void {
+    for (const reader of this.#placedReaders) reader.refill(isMeant);
+  }
+
   /** The shards that `isLost` names the sessions of will tell nothing any more: their readers fail. */
   fail(isLost: (session: string) => boolean, error: Error): void {
     for (const session of this.#fanOut.sessions()) if (isLost(session)) this.#fanOut.end(session, error);
+    for (const reader of this.#placedReaders) if ([...reader.sessions()].some(isLost)) reader.fail(error);
   }
 
   /** The runtime closes: every reader ends behind what it has. */
@@ -122,6 +160,18 @@ export class EventHub {
     if (session === undefined) this.#fanOut.close(error);
     else this.#fanOut.end(session, error);
   }
+}
+
+const placesSchema = z.record(z.string(), z.number().int().min(0));
+
+function checkPlaces(given: unknown): ReadonlyMap<string, number> {
+  const places = Object.entries(parseOption(placesSchema, 'after', given));
+  if (places.length > EVENT_PLACES_MAX) {
+    throw new LimitError(`events of at most ${EVENT_PLACES_MAX} sessions can be replayed to one reader`, {
+      data: { limit: 'eventPlaces', value: places.length },
+    });
+  }
+  return new Map(places.map(([session, after]) => [checkSessionId(session), after]));
 }
 
 function viewOf(mode: ViewMode): View {

@@ -57,7 +57,14 @@ function parsed(line: string, number: number): unknown {
 }
 
 function checkHead(value: unknown, number: number): number {
-  if (!isRecord(value) || value['format'] !== FORMAT) throw broken(`line ${number} is not the head of a history`);
+  if (!isRecord(value) || value['format'] !== FORMAT) {
+    const isLogged = isRecord(value) && typeof value['seq'] === 'number' && typeof value['type'] === 'string';
+    throw broken(
+      isLogged
+        ? `line ${number} is a message of the log; expected is the head that history.export() begins with`
+        : `line ${number} is not the head of a history: expected is {"format":"${FORMAT}", …}`,
+    );
+  }
   if (value['version'] !== VERSION) throw broken(`version ${String(value['version'])} of the form is not known`);
   const { messages } = value;
   if (typeof messages !== 'number') throw broken(`line ${number} does not say how many messages follow`);

@@ -78,6 +78,8 @@ export interface SessionSnapshot {
   readonly skills?: readonly string[];
   readonly workflow?: string;
   readonly usage: Usage;
+  /** What it and everything it spawned may use in all, and used, in tokens; left out where it was given none. */
+  readonly budget?: { readonly tokens: number; readonly used: number };
 }
 
 /** A session in a list. */

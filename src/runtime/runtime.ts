@@ -147,7 +147,7 @@ export class Runtime {
     },
   };
 
-  /** Events of all sessions, live. */
+  /** Events of all sessions, live; of those in `after` what the log has first. */
   events(options: AllEventOptions = {}): AsyncIterableIterator<SessionEvent> {
     return this.#parts.hub.all(options);
   }

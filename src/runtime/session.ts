@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { APPROVAL_REASON_CHARACTERS_MAX, KEY_CHARACTERS_MAX } from '../base/bounds.ts';
+import { APPROVAL_REASON_CHARACTERS_MAX, BUDGET_TOKENS_MAX, KEY_CHARACTERS_MAX } from '../base/bounds.ts';
 import type { Draft } from '../base/draft.ts';
 import {
   CancelledError,
@@ -69,6 +69,11 @@ export interface SpawnOptions {
   readonly tools?: readonly string[];
   /** `mailbox` (default): replies enter the parent's mailbox; `handle`: they go to the child's handle only. */
   readonly replies?: 'mailbox' | 'handle';
+  /**
+   * Tokens the child and everything it spawns may use in all, input and output; at least 1. Before a model call that would begin
+   * beyond it the turn fails with `LimitError` (`data.limit` is `budget`), and the parent is told; calls that are out still end.
+   */
+  readonly budget?: number;
   /** In `spawnAll`: idempotency of this item. */
   readonly key?: string;
 }
@@ -134,7 +139,7 @@ const spawnSchema = z.strictObject({
   tools: z.array(z.string()).optional(),
   replies: z.enum(['mailbox', 'handle']).optional(),
   key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
-  budget: z.undefined().optional(),
+  budget: z.number().int().min(1).max(BUDGET_TOKENS_MAX).optional(),
 });
 
 /** See the head of the file. All methods but `events` return promises. */
@@ -423,7 +428,11 @@ export class Session {
 }
 
 function spawnItem(options: SpawnOptions, index: number): SpawnItem {
-  const { agent, specialist, task, name, tools, replies, key } = parseOption(spawnSchema, `spawn.${index}`, options);
+  const { agent, specialist, task, name, tools, replies, budget, key } = parseOption(
+    spawnSchema,
+    `spawn.${index}`,
+    options,
+  );
   const item = {
     task: wellFormed(task),
     replies: replies ?? 'mailbox',
@@ -431,6 +440,7 @@ function spawnItem(options: SpawnOptions, index: number): SpawnItem {
     ...(agent === undefined ? {} : { agent }),
     ...(name === undefined ? {} : { name }),
     ...(tools === undefined ? {} : { tools }),
+    ...(budget === undefined ? {} : { budget }),
   } as const;
   return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
 }

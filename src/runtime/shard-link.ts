@@ -42,6 +42,8 @@ export interface LinkListener {
   log(line: LogLine): void;
   /** The newest event of a session that is read, told again: the thread may have died before it could tell the last ones. */
   remind(event: SessionEvent): void;
+  /** The shard serves again: what it made durable before may not have been told. */
+  resumed?(): void;
   /** The shard is given up: it will tell nothing any more. */
   lost(error: TroupeError): void;
 }
@@ -424,6 +426,7 @@ export class ShardLink {
 
   /** What was made durable and could not be told is in the log: a reader that sees the newest event looks there. */
   async #remindReaders({ endpoint }: Incarnation): Promise<void> {
+    this.#parts.listener.resumed?.();
     for (const session of this.#watched) {
       if (session === undefined) continue;
       try {

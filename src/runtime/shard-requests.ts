@@ -6,6 +6,7 @@ import { asError, CancelledError, errorShape, TroupeError } from '../base/errors
 import type { Message, Pending } from '../base/messages.ts';
 import { renderSession } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
+import { usedOf } from '../session/budget.ts';
 import type { CompressAnswer } from '../session/decide-compression.ts';
 import { viewport } from '../session/eviction.ts';
 import { type Explanation, explain } from '../session/explain.ts';
@@ -167,6 +168,9 @@ class ShardRequests {
   #follow(session: string, pendingId: number, follow: number): void {
     const { host } = this.#shard.parts;
     const ask = (): void => host.settled(follow, undefined);
+    const actor = this.#shard.find(session);
+    // A session whose budget is used up ends the turn in the step that took the message: there is nothing to wait for.
+    if (actor?.state.budget !== undefined && this.#receiptOf(actor, pendingId)?.status === 'failed') return ask();
     const reply: Reply = { resolve: (state) => host.settled(follow, state as ReceiptState), reject: ask };
     this.#shard.waiters.onReceipt(session, { pendingId, until: 'settled' }, reply, ask);
   }
@@ -581,6 +585,7 @@ function snapshotOf(state: SessionState, now: number): SessionSnapshot {
     ...(state.active === undefined || state.active.skills.length === 0 ? {} : { skills: state.active.skills }),
     ...(state.active?.workflow == null ? {} : { workflow: state.active.workflow }),
     usage: state.usage,
+    ...(state.budget?.tokens === undefined ? {} : { budget: { tokens: state.budget.tokens, used: usedOf(state) } }),
   };
 }
 

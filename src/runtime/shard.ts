@@ -229,6 +229,7 @@ export class Shard {
         exists: (id) => journal.keyOf(id) !== undefined,
         openedAt: parts.clock.now(),
         isSupervised: () => this.#stepping !== undefined && this.#isSupervised(this.#stepping),
+        stateOf: (id) => this.find(id)?.state,
       },
       catalog.missing(''),
     );

@@ -3,6 +3,7 @@ import type { Limits } from '../base/bounds.ts';
 import type { Settings } from '../base/settings.ts';
 import type { TransientMessage } from '../session/history/edit-request.ts';
 import type { AgentFacts, Environment } from '../session/inputs.ts';
+import type { SessionState } from '../session/state.ts';
 
 /** What stays the same from step to step. */
 export interface LastingSurroundings {
@@ -14,6 +15,7 @@ export interface LastingSurroundings {
   readonly openedAt: number;
   /** Of the session the step is of. */
   readonly isSupervised: () => boolean;
+  readonly stateOf: (sessionId: string) => SessionState | undefined;
 }
 
 /** See the head of the file. */
@@ -23,6 +25,7 @@ export class TurnEnvironment implements Environment {
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
   readonly exists: (sessionId: string) => boolean;
   readonly isSupervised: () => boolean;
+  readonly stateOf: (sessionId: string) => SessionState | undefined;
   now = 0;
   random = 0;
   agent: AgentFacts;
@@ -38,6 +41,7 @@ export class TurnEnvironment implements Environment {
     this.toolNamesOf = lasting.toolNamesOf;
     this.exists = lasting.exists;
     this.isSupervised = lasting.isSupervised;
+    this.stateOf = lasting.stateOf;
     this.openedAt = lasting.openedAt;
     this.agent = nobody;
   }

@@ -1,5 +1,6 @@
 /** Routes of sessions as a whole: made, listed, read, told what to do, deleted. */
 import { z } from 'zod';
+import { BUDGET_TOKENS_MAX } from '../base/bounds.ts';
 import { checkRequest, type Runtime, type SessionSummary, TroupeError } from '../index.ts';
 import * as answers from './answers.ts';
 import { debugContext } from './debug-context.ts';
@@ -131,6 +132,7 @@ const spawn = route({
     name: z.string().optional(),
     tools: z.array(z.string()).optional(),
     replies: z.enum(['mailbox', 'handle']).optional(),
+    budget: z.number().int().min(1).max(BUDGET_TOKENS_MAX).optional().describe('Tokens it and what it spawns may use'),
     key: key.optional(),
   }),
   answers: [

@@ -167,6 +167,9 @@ export class Fold {
         return this.#finishTurn('cancelled');
       case 'spawned':
         return this.#spawned(record);
+      case 'budgetUsed':
+        if (this.#state.budget !== undefined) this.#state.budget.below += record.tokens;
+        return;
       case 'childExited':
         return this.#childExited(record);
       case 'goalCompleted':
@@ -282,6 +285,7 @@ export class Fold {
     state.grants = record.grants;
     state.replies = record.replies ?? 'mailbox';
     state.createdAt = this.#at;
+    if (record.budget !== undefined) state.budget = { ...record.budget, below: 0 };
     if (record.task === undefined) return;
     state.goal = { description: record.task, completed: false };
     this.#append({

@@ -1,6 +1,7 @@
 /** Sub-agents: spawning, births, what child and parent tell each other, the end of a child (contract §7). Pure. */
 import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitError } from '../base/errors.ts';
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../base/ids.ts';
+import { budgetError, childBudget } from './budget.ts';
 import { childPrompt, spawnConfirmation } from './child-texts.ts';
 import { answerForEnded, childOfCall, spawnAnswer } from './decide-naming.ts';
 import { refuse } from './decide-send.ts';
@@ -70,6 +71,7 @@ function spawn(
 ): Decision {
   const { request, name, child, granted, unnamed } = spec;
   const { callId, key, fingerprint, replies } = request;
+  const budget = childBudget(state, request);
   const kind = request.specialist === true ? 'Specialist' : 'Sub-agent';
   const seed: ChildSeed = {
     id: child,
@@ -83,6 +85,7 @@ function spawn(
     ...(granted === undefined ? {} : { grants: granted }),
     ...(callId === undefined ? {} : { callId }),
     ...(unnamed ? { unnamed } : {}),
+    ...(budget === undefined ? {} : { budget }),
   };
   const record: SessionRecord = {
     type: 'spawned',
@@ -92,6 +95,7 @@ function spawn(
     ...(callId === undefined ? {} : { spawnCallId: callId }),
     ...(unnamed && request.specialist === true ? { specialist: true } : {}),
     ...(key === undefined ? {} : { key, fingerprint: fingerprint ?? '' }),
+    ...(request.budget === undefined ? {} : { budget: request.budget }),
   };
   const effects: Effect[] = [{ type: 'born', seed }];
   if (callId === undefined) {
@@ -155,7 +159,8 @@ function spawnProblem(
       data: { limit: 'children' },
     });
   }
-  if (request.callId === undefined) return undefined;
+  const spent = state.budget === undefined ? undefined : budgetError(state, environment);
+  if (spent !== undefined || request.callId === undefined) return spent;
   let active = 0;
   for (const child of state.children.values()) if (child.exited === undefined) active += 1;
   if (active < agent.maxActiveChildren) return undefined;
@@ -200,6 +205,7 @@ export function decideBirth(state: SessionState, seed: ChildSeed): Decision {
         ...(seed.grants === undefined ? {} : { grants: seed.grants }),
         ...(seed.callId === undefined ? {} : { spawnCallId: seed.callId }),
         ...(seed.unnamed === undefined ? {} : { unnamed: seed.unnamed }),
+        ...(seed.budget === undefined ? {} : { budget: seed.budget }),
       },
       { type: 'accepted', id: 1, entry: { type: 'user_message', content: seed.task, seed: 1 } },
     ],

@@ -1,6 +1,7 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
 import { isBlank } from '../base/messages.ts';
+import { budgetErrorShape, refuseTurn } from './budget.ts';
 import { callOrEvaluate } from './call-effect.ts';
 import { failureDecision } from './decide-answer.ts';
 import { decideCompaction } from './decide-compression.ts';
@@ -51,6 +52,12 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
       }),
     );
     return closeRound(state, selection, environment, 'limit', error);
+  }
+  const spent = state.budget === undefined ? undefined : budgetErrorShape(state, environment);
+  if (spent !== undefined) {
+    return turn === undefined
+      ? refuseTurn(state, selection, spent)
+      : closeRound(state, selection, environment, 'limit', spent);
   }
   const { enrichers } = environment.agent;
   if (enrichers !== undefined && state.state === 'idle') {

@@ -6,6 +6,7 @@
  * runs both in one batch. That is how the contract's orders (release, then effect C) stay visible as data.
  */
 import { decideActivation } from './activation.ts';
+import { decideChildSpent } from './budget.ts';
 import { decideAnswer, decideModelFailure, decideRetryDue } from './decide-answer.ts';
 import { decideApproval } from './decide-approval.ts';
 import {
@@ -73,6 +74,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideMarkGoal(state, input);
     case 'subagentSaid':
       return decideSubagentSaid(state, input);
+    case 'childSpent':
+      return decideChildSpent(state, input.tokens);
     case 'childExited':
       return decideChildExit(state, input);
     case 'fail':

@@ -12,6 +12,7 @@ import type { EditRequest, TransientMessage } from './history/edit-request.ts';
 import type { ForkSeed } from './history/fork-seed.ts';
 import type { Entry, Replies, SessionRecord } from './records.ts';
 import type { Held } from './run-loop-state.ts';
+import type { SessionState } from './state.ts';
 
 /** What `decide` must know of a tool; the rest is the tool runner's. */
 export interface ToolFacts {
@@ -89,6 +90,8 @@ export interface Environment {
   readonly openedAt?: number;
   /** A session of this id exists, whoever made it. */
   readonly exists: (sessionId: string) => boolean;
+  /** The state of another session of the tree, to be read only; undefined: there is none. Missing: there are no others. */
+  readonly stateOf?: (sessionId: string) => SessionState | undefined;
 }
 
 /** A wish for a child, checked and named by its parent. */
@@ -99,6 +102,8 @@ export interface SpawnRequest {
   readonly name?: string;
   readonly tools?: readonly string[];
   readonly replies: Replies;
+  /** Tokens it and what it spawns may use. */
+  readonly budget?: number;
   readonly key?: string;
   readonly fingerprint?: string;
   /** The spawn tool's call, where a model asked. */
@@ -162,6 +167,7 @@ export type Input =
       readonly reason: 'completed' | 'failed' | 'cancelled';
       readonly error?: ErrorShape;
     }
+  | { readonly type: 'childSpent'; readonly tokens: number }
   | { readonly type: 'parentSaid'; readonly content: string }
   /** A child's end as its supervisor decided it. `tell`: the parent's model is told as well. */
   | { readonly type: 'fail'; readonly error: ErrorShape; readonly tell: boolean }
@@ -229,6 +235,7 @@ export interface ChildSeed {
   readonly callId?: string;
   /** Nobody gave it its name. */
   readonly unnamed?: true;
+  readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
 }
 
 /** Everything a session asks for. `again`, `born` and the `tell…` effects happen in the same batch, the rest after it is durable. */

@@ -61,6 +61,8 @@ export type SessionRecord =
       readonly task?: string;
       /** Nobody gave the child its name: it may get another one before its first half-step. */
       readonly unnamed?: true;
+      /** Tokens it and what is below it may use; `isShared`: they count for its parent, too. */
+      readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
     }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
@@ -119,7 +121,11 @@ export type SessionRecord =
       readonly specialist?: true;
       readonly key?: string;
       readonly fingerprint?: string;
+      /** The budget it was given, in tokens. */
+      readonly budget?: number;
     }
+  /** A child, or what is below it, used tokens of a budget. */
+  | { readonly type: 'budgetUsed'; readonly tokens: number }
   | {
       readonly type: 'childExited';
       readonly child: string;

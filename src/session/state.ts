@@ -92,6 +92,16 @@ export type ReceiptState =
     }
   | { readonly status: 'dropped'; readonly reason: string };
 
+/** Tokens a session and everything spawned below it may use. */
+export interface Budget {
+  /** Missing: it has none of its own. */
+  readonly tokens?: number;
+  /** What it uses counts for the session that spawned it, too. */
+  readonly isShared?: boolean;
+  /** Tokens used by what is below it. */
+  below: number;
+}
+
 /** The running turn: from the claim out of idle to the next idle. */
 export interface RunningTurn {
   readonly id: number;
@@ -296,6 +306,8 @@ export interface SessionState {
   /** How long that restart waits in all, as `retryWaitMs`. */
   restartWaitMs: number | undefined;
   usage: Usage;
+  /** Undefined: it is under no budget, its own or another's. */
+  budget: Budget | undefined;
 }
 
 /** The state before the first record. */
@@ -370,6 +382,7 @@ export function emptyState(id: string): SessionState {
     restartAt: undefined,
     restartWaitMs: undefined,
     usage: NO_USAGE,
+    budget: undefined,
   };
 }
 

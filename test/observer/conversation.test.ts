@@ -4,10 +4,10 @@
  */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { agent, type Message, type Pending, tool } from '../../src/index.ts';
+import { agent, type Message, type Pending, type Session, tool } from '../../src/index.ts';
 import { Conversation } from '../../src/observer/model/conversation.ts';
 import { previewOf, VIEW_MODES, viewMessage, viewPending } from '../../src/observer/model/message-view.ts';
-import type { ObservedEvent } from '../../src/observer/wire.ts';
+import { type ObservedEvent, readEvent } from '../../src/observer/wire.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { history, runtimeKit, uniqueName } from '../support/runtime-kit.ts';
 
@@ -187,5 +187,93 @@ describe('the modes', () => {
     expect(previewOf('read_file', { path: 'a.ts', lines: 3 })).toBe('a.ts');
     expect(previewOf('add', { a: 1, b: [2] })).toBe('a: 1, b: [2]');
     expect(previewOf('add', {})).toBe('(no input)');
+  });
+});
+
+describe('C4: what leaves the history leaves, what is only hidden stays and is marked', () => {
+  /** A session of three turns, as a page that was open all the time has it. */
+  async function watched(change: (session: Session) => Promise<unknown>): Promise<{
+    readonly conversation: Conversation;
+    readonly messages: readonly Message[];
+    readonly shown: ReadonlySet<number>;
+  }> {
+    const runtime = await kit.open({ provider: scripted(['eins', 'zwei', 'drei', 'vier']) });
+    const session = runtime.session(uniqueName());
+    for (const said of ['one', 'two', 'three']) await session.ask(said);
+    await change(session);
+    const conversation = new Conversation();
+    // As they come over the wire: what the page does not know is left out there.
+    for (const event of await history(session)) {
+      const read = readEvent(JSON.stringify(event));
+      if (read !== undefined) conversation.apply(read);
+    }
+    const messages = await session.messages();
+    const shown = new Set((await session.viewport()).map(({ seq }) => seq));
+    return { conversation, messages, shown };
+  }
+
+  const visible = (conversation: Conversation): readonly number[] =>
+    conversation.messages.map(({ seq }) => seq).filter((seq) => !conversation.isHidden(seq));
+
+  test.each([
+    ['an edit of several', (session: Session) => session.history.truncateFrom(2)],
+    ['all of it replaced', (session: Session) => session.history.set([{ role: 'user', content: 'anew' }])],
+    [
+      'a message removed',
+      async (session: Session) => session.history.remove({ id: (await session.history.messages())[0]?.id ?? '' }),
+    ],
+    ['a turn taken back', (session: Session) => session.history.undo()],
+    [
+      'a turn taken back and another begun',
+      async (session: Session) => {
+        await session.history.undo();
+        await session.ask('instead');
+      },
+    ],
+    [
+      'a turn taken back and come to again',
+      async (session: Session) => {
+        await session.history.undo();
+        await session.history.switchTo(3);
+      },
+    ],
+  ])('%s', async (_what, change) => {
+    const { conversation, messages, shown } = await watched(change);
+    expect(conversation.messages).toEqual(messages);
+    expect(visible(conversation)).toEqual(messages.map(({ seq }) => seq).filter((seq) => shown.has(seq)));
+  });
+
+  test('a summary takes the place of what it sums up', () => {
+    const conversation = new Conversation();
+    conversation.addPage([1, 2, 3, 4].map((seq) => message(seq)));
+    const event = { type: 'compaction.applied', session: 's', at: 9, seq: 9, number: 1, level: 1 } as const;
+    conversation.apply({ ...event, archived: [1, 2, 3], created: [message(5)] });
+    expect(conversation.messages.map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5]);
+    expect(visible(conversation)).toEqual([4, 5]);
+  });
+
+  test('marks are taken from events before the pages, messages are not', () => {
+    const conversation = new Conversation();
+    conversation.addPage([message(3), message(4)]);
+    conversation.setSeen(20);
+    const event = { type: 'history.changed', session: 's', at: 9, seq: 9, operation: 'undo', updated: [] } as const;
+    conversation.apply({ ...event, removed: [4], created: [message(2)] });
+    expect(conversation.messages.map(({ seq }) => seq)).toEqual([3, 4]);
+    expect([conversation.isHidden(4), conversation.hasEarlier]).toEqual([true, true]);
+  });
+
+  test('what is no list of messages is no event', () => {
+    const event = {
+      type: 'history.changed',
+      session: 's',
+      at: 1,
+      operation: 'set',
+      removed: [],
+      created: [],
+      updated: [],
+    };
+    expect(readEvent(JSON.stringify(event))).toEqual(event);
+    expect(readEvent(JSON.stringify({ ...event, created: [{ seq: 1 }] }))).toBeUndefined();
+    expect(readEvent(JSON.stringify({ ...event, removed: 3 }))).toBeUndefined();
   });
 });

@@ -111,6 +111,22 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
     await page.getByRole('heading', { name: `reader-${CHILDREN - 1}` }).waitFor();
   });
 
+  test('an edit of the history is seen as it happens: what is gone leaves, what another branch hides is marked', async () => {
+    const runtime = await kit.open({ provider: scripted(['eins', 'zwei', 'drei']), agents: [agent({ name: 'a' })] });
+    const session = runtime.session('s');
+    for (const said of ['one', 'two', 'three']) await session.ask(said);
+    const page = await visit((await serve(runtime)).url);
+    await row(page, 's').click();
+    const talk = page.getByRole('log');
+    await talk.getByText('drei').waitFor();
+    await session.history.undo();
+    await talk.locator('.said.is-evicted', { hasText: 'drei' }).waitFor();
+    expect(await talk.locator('.said.is-evicted').count()).toBe(2);
+    await session.history.truncateFrom(1);
+    await talk.getByText('zwei').waitFor({ state: 'detached' });
+    expect(await talk.getByText('one').count()).toBe(1);
+  });
+
   test('a running turn is seen: it waits for the model, its tool runs, it is steered, and it ends', async () => {
     const model = gatedModel();
     let finish: (() => void) | undefined;

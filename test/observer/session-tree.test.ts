@@ -176,3 +176,46 @@ test('the overview names those that ask, those that stopped, and the deepest mai
   expect(stopped.first.map(({ id }) => id)).toEqual(['held', 'broken']);
   expect([waiting.count, waiting.first.length, waiting.first[0]?.id]).toEqual([20, OVERVIEW_MAX, 'm-20']);
 });
+
+describe('T3: what happened stands against a list that was read before it', () => {
+  const idle = (session: string, at: number): ObservedEvent => ({
+    type: 'session.state',
+    session,
+    at,
+    seq: at,
+    state: 'idle',
+  });
+
+  test('an answer that comes late does not put a session back to work', () => {
+    const tree = new SessionTree();
+    tree.put(listed('a', { state: 'awaiting', mailbox: 1 }));
+    tree.apply({ type: 'pending.removed', session: 'a', at: 190, seq: 6, pendingId: 1, reason: 'promoted' });
+    tree.apply(idle('a', 200));
+    tree.put(listed('a', { state: 'awaiting', mailbox: 1, updatedAt: 150 }));
+    tree.describe({ ...listed('a', { state: 'awaiting', updatedAt: 150 }), seq: 3, children: [], phase: 'retrying' });
+    expect(tree.get('a')).toMatchObject({ state: 'idle', mailbox: 0, phase: undefined, updatedAt: 200 });
+    expect(tree.counts()).toMatchObject({ awaiting: 0, idle: 1 });
+    // A newer one is believed, as after a gap.
+    tree.put(listed('a', { state: 'executing', mailbox: 2, updatedAt: 201 }));
+    expect(tree.get('a')).toMatchObject({ state: 'executing', mailbox: 2 });
+  });
+
+  test('nor does it for a child that was born while it was read', () => {
+    const tree = new SessionTree();
+    tree.put(listed('a'));
+    tree.apply({ type: 'child.spawned', session: 'a', at: 200, seq: 9, child: 'a:1', name: 'reader' });
+    tree.apply({ ...pending(1), session: 'a:1', seq: 1 });
+    tree.apply({ type: 'pending.removed', session: 'a:1', at: 210, seq: 3, pendingId: 1, reason: 'promoted' });
+    tree.apply(idle('a:1', 300));
+    tree.put(listed('a:1', { state: 'awaiting', mailbox: 1, updatedAt: 200 }));
+    expect(tree.get('a:1')).toMatchObject({ state: 'idle', mailbox: 0 });
+    expect(tree.get('a')?.busyBelow).toBe(0);
+  });
+
+  test('what only happened before the first list is not the whole of it: the list is believed', () => {
+    const tree = new SessionTree();
+    tree.apply(idle('a', 200));
+    tree.put(listed('a', { mailbox: 3, updatedAt: 150 }));
+    expect(tree.get('a')?.mailbox).toBe(3);
+  });
+});

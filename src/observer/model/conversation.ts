@@ -6,6 +6,7 @@
  *  C1  Messages ascend by `seq`, each once, whatever comes twice.
  *  C2  At most `MESSAGES_MAX` messages; the oldest leave when new ones come, and none is taken in before them then.
  *  C3  What streams is the answer under way: it ends with the message it becomes, and with its turn.
+ *  C4  A message that an edit took out leaves; one that another branch or a summary hides stays, as what the model is not shown.
  */
 import type { Message, Pending } from '../../base/messages.ts';
 import { MESSAGES_MAX, PENDING_MAX, STREAMED_CHARACTERS_MAX } from '../bounds.ts';
@@ -27,6 +28,7 @@ export class Conversation {
   readonly #approvals: Map<string, ApprovalRequired> = new Map();
   #streamed: StreamedAnswer = NOTHING_STREAMED;
   #evictedBelow = 0;
+  readonly #hidden: Set<number> = new Set();
   #hasEarlier = false;
   #version = 0;
   #seen = 0;
@@ -50,6 +52,11 @@ export class Conversation {
   /** Messages below this number are no more shown to the model. */
   get evictedBelow(): number {
     return this.#evictedBelow;
+  }
+
+  /** The model is not shown this message: it left the window, or another branch or a summary hides it (C4). */
+  isHidden(seq: number): boolean {
+    return seq < this.#evictedBelow || this.#hidden.has(seq);
   }
 
   /** The log has messages before the first one here. */
@@ -126,6 +133,7 @@ export class Conversation {
       this.#version += 1;
       return;
     }
+    if (this.#hides(event)) this.#version += 1;
     if (isOld) return;
     if (event.seq !== undefined) this.#seen = event.seq;
     if (this.#take(event)) this.#version += 1;
@@ -139,6 +147,42 @@ export class Conversation {
     return true;
   }
 
+  /** What a change of branch or a summary hides, and what comes back with its branch. Pages say nothing of it: old events count. */
+  #hides(event: ObservedEvent): boolean {
+    if (event.type === 'compaction.applied') for (const seq of event.archived) this.#hidden.add(seq);
+    else if (isBranchChange(event)) {
+      for (const seq of event.removed) this.#hidden.add(seq);
+      for (const { seq } of event.created) this.#hidden.delete(seq);
+    } else return false;
+    this.#forgetHidden();
+    return true;
+  }
+
+  /** Marks of messages that are not here are kept while they are few. */
+  #forgetHidden(): void {
+    if (this.#hidden.size <= this.#messagesMax * 2) return;
+    const first = this.#messages[0]?.seq ?? 0;
+    for (const seq of this.#hidden) if (seq < first) this.#hidden.delete(seq);
+  }
+
+  /** An edit of several messages: what it took out leaves, what it changed and made is taken. */
+  #change({ removed, updated, created }: Pick<HistoryChanged, 'removed' | 'updated' | 'created'>): void {
+    const gone = new Set(removed);
+    const changed = new Map(updated.map((message) => [message.seq, message]));
+    if (gone.size + changed.size > 0) {
+      this.#messages = this.#messages.flatMap((each) => (gone.has(each.seq) ? [] : [changed.get(each.seq) ?? each]));
+    }
+    this.#add(created);
+  }
+
+  /** Messages from an event, where the bound lets them in; what the log had before the first one here stays there. */
+  #add(messages: readonly Message[]): void {
+    const first = this.#messages[0]?.seq ?? 0;
+    const { hasEarlier } = this;
+    this.addPage(messages.filter(({ seq }) => !hasEarlier || seq >= first));
+    this.#hasEarlier ||= hasEarlier;
+  }
+
   /** True when something changed. */
   #take(event: ObservedEvent): boolean {
     switch (event.type) {
@@ -150,6 +194,12 @@ export class Conversation {
         return true;
       case 'message.removed':
         this.#messages = this.#messages.filter((each) => each.seq !== event.messageSeq);
+        return true;
+      case 'history.changed':
+        this.#change(isBranchChange(event) ? { ...event, removed: [] } : event);
+        return true;
+      case 'compaction.applied':
+        this.#add(event.created);
         return true;
       case 'pending.created':
         if (this.#pending.size < PENDING_MAX) this.#pending.set(event.pending.id, event.pending);
@@ -193,4 +243,13 @@ export class Conversation {
     this.#messages = this.#messages.slice(-this.#messagesMax);
     this.#hasEarlier = true;
   }
+}
+
+type HistoryChanged = Extract<ObservedEvent, { type: 'history.changed' }>;
+
+/** What moves to another branch of the tasks: its messages are hidden or shown again, none is gone. */
+const BRANCH_CHANGES: ReadonlySet<string> = new Set(['undo', 'switch', 'startTask']);
+
+function isBranchChange(event: ObservedEvent): event is HistoryChanged {
+  return event.type === 'history.changed' && BRANCH_CHANGES.has(event.operation);
 }

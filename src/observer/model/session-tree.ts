@@ -6,7 +6,8 @@
  *  T1  A node is in `nodes` and in exactly one list: its parent's `children`, or `roots` when it has no parent or its parent
  *      is not known.
  *  T2  `below` and `busyBelow` of a node are the numbers of its known descendants, and of those of them that are not idle.
- *  T3  What an event tells is taken once: one that a list has counted already changes no depth.
+ *  T3  What an event tells is taken once: one that a list has counted already changes no depth; and it stands against a list
+ *      or an answer that was read before it happened and comes after it.
  *  T4  There are at most `SESSIONS_MAX` nodes; `isFull` says that one was left out.
  *  T5  `version` grows with every change, `shape` with those that add, remove or move a node.
  */
@@ -62,6 +63,8 @@ interface Node extends SessionNode {
   busyBelow: number;
   /** Epoch ms of the newest change that a list or an answer has told; events up to it are in it. */
   toldUntil: number;
+  /** Epoch ms of the newest durable event. */
+  heardUntil: number;
   /** The listing that last named it. */
   listing: number;
 }
@@ -141,22 +144,27 @@ export class SessionTree {
     const node = this.#nodes.get(listed.id) ?? this.#add(listed.id, listed.parent);
     if (node === undefined) return;
     node.listing = this.#listing;
-    node.toldUntil = listed.updatedAt;
     node.agent = listed.agent;
     node.name = listed.name ?? node.name;
+    this.#version += 1;
+    if (isBehind(node, listed)) return;
+    node.toldUntil = listed.updatedAt;
     node.mailbox = listed.mailbox;
     node.updatedAt = listed.updatedAt;
     this.#setState(node, listed.state);
-    this.#version += 1;
   }
 
   /** Takes a session that was asked for by its id. */
   describe(detail: SessionDetail): void {
+    const before = this.#nodes.get(detail.id);
+    const isOld = before !== undefined && isBehind(before, detail);
     this.put(detail);
     const node = this.#nodes.get(detail.id);
     if (node === undefined) return;
-    node.phase = detail.phase;
-    node.trouble = detail.blocked;
+    if (!isOld) {
+      node.phase = detail.phase;
+      node.trouble = detail.blocked;
+    }
     if (detail.usage !== undefined) node.tokens = tokensOf(detail.usage);
     for (const { id, exited } of detail.children) {
       const child = this.#nodes.get(id);
@@ -178,6 +186,7 @@ export class SessionTree {
     if (node === undefined) return;
     const isNews = event.at > node.toldUntil;
     if (event.at > node.updatedAt) node.updatedAt = event.at;
+    if (event.seq !== undefined && event.at > node.heardUntil) node.heardUntil = event.at;
     this.#version += 1;
     switch (event.type) {
       case 'session.state':
@@ -211,6 +220,8 @@ export class SessionTree {
         child.name ??= event.name;
         if (child.agent === '') child.agent = node.agent;
         child.updatedAt = Math.max(child.updatedAt, event.at);
+        // Its events are heard from the first on.
+        if (child.toldUntil === 0) child.toldUntil = event.at - 1;
         return;
       }
       case 'child.exited': {
@@ -264,6 +275,7 @@ export class SessionTree {
       below: 0,
       busyBelow: 0,
       toldUntil: 0,
+      heardUntil: 0,
       listing: this.#listing,
     };
     this.#nodes.set(id, node);
@@ -330,4 +342,9 @@ export function tokensOf(usage: Usage): number {
     (usage.cache_creation_input_tokens ?? 0) +
     (usage.cache_read_input_tokens ?? 0)
   );
+}
+
+/** More was heard of the session than this list or answer knows. */
+function isBehind({ toldUntil, heardUntil }: Node, { updatedAt }: ListedSession): boolean {
+  return toldUntil > 0 && updatedAt < heardUntil;
 }

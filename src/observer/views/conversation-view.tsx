@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Message } from '../../base/messages.ts';
 import { TEXT_CHARACTERS_MAX } from '../bounds.ts';
+import type { Conversation } from '../model/conversation.ts';
 import { type MessageView, type ViewMode, viewMessage, viewPending } from '../model/message-view.ts';
 import { clockText, countOf } from '../model/wording.ts';
 import type { ChosenSession } from '../state/chosen-session.ts';
@@ -22,7 +23,7 @@ export function ConversationView(props: {
   const version = chosen.version.value;
   const mode = preferences.mode.value;
   const { conversation } = chosen;
-  const { streamed, evictedBelow } = conversation;
+  const { streamed } = conversation;
   const frame = useRef<HTMLDivElement>(null);
   const isFollowing = useRef(true);
   const [isBehind, setBehind] = useState(false);
@@ -42,7 +43,7 @@ export function ConversationView(props: {
     frame.current?.scrollTo({ top: frame.current.scrollHeight });
   };
   const drawn = useRef<DrawnMessages>(new WeakMap());
-  const rows = rowsOf(conversation.messages, mode, evictedBelow, drawn.current);
+  const rows = rowsOf(conversation, mode, drawn.current);
   const waiting = conversation.pending().flatMap((entry) => {
     const view = viewPending(entry, mode, clockText);
     return view === undefined ? [] : [{ entry, view }];
@@ -114,22 +115,18 @@ type DrawnMessages = WeakMap<
   { readonly mode: ViewMode; readonly isEvicted: boolean; readonly item: JSX.Element | undefined }
 >;
 
-function rowsOf(
-  messages: readonly Message[],
-  mode: ViewMode,
-  evictedBelow: number,
-  drawn: DrawnMessages,
-): readonly JSX.Element[] {
+function rowsOf(conversation: Conversation, mode: ViewMode, drawn: DrawnMessages): readonly JSX.Element[] {
+  const { messages, evictedBelow } = conversation;
   const rows: JSX.Element[] = [];
   let isBordered = evictedBelow === 0 || mode === 'basic';
   for (const message of messages) {
-    const isEvicted = message.seq < evictedBelow;
+    const isEvicted = conversation.isHidden(message.seq);
     const before = drawn.get(message);
     const isSame = before?.mode === mode && before.isEvicted === isEvicted;
     const item = isSame ? before.item : itemOf(message, mode, isEvicted);
     if (!isSame) drawn.set(message, { mode, isEvicted, item });
     if (item === undefined) continue;
-    if (!isBordered && !isEvicted) {
+    if (!isBordered && message.seq >= evictedBelow) {
       isBordered = true;
       if (rows.length > 0) rows.push(BORDER);
     }

@@ -40,6 +40,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
       <List
         title="Wait for a person"
         list={asking}
+        onMore={() => observer.show({ subset: 'waiting' })}
         onChoose={onChoose}
         value={(node) => ageText(now - node.updatedAt)}
         text={() => 'a tool call is to be allowed or denied'}
@@ -47,6 +48,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
       <List
         title="Stopped or paused"
         list={stopped}
+        onMore={() => observer.show({ subset: 'trouble' })}
         onChoose={onChoose}
         value={(node) => ageText(now - node.updatedAt)}
         text={(node) => node.trouble ?? ''}
@@ -54,6 +56,7 @@ export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element
       <List
         title="Deepest mailboxes"
         list={waiting}
+        onMore={() => observer.show({ subset: 'waiting' })}
         onChoose={onChoose}
         value={(node) => countText(node.mailbox)}
         text={(node) => node.agent}
@@ -80,10 +83,13 @@ function List(props: {
   readonly title: string;
   readonly list: OverviewList;
   readonly onChoose: (id: string) => void;
+  /** Shows all of them in the tree. */
+  readonly onMore: () => void;
   readonly value: (node: Node) => string;
   readonly text: (node: Node) => string;
 }): JSX.Element | null {
-  const { title, list, onChoose, value, text } = props;
+  const { title, list, onChoose, onMore, value, text } = props;
+  const more = list.count - list.first.length;
   if (list.count === 0) return null;
   return (
     <section aria-label={title}>
@@ -102,6 +108,11 @@ function List(props: {
           </li>
         ))}
       </ul>
+      {more > 0 ? (
+        <button type="button" class="link overview-more" onClick={onMore}>
+          {more.toLocaleString('en')} more, in the tree
+        </button>
+      ) : null}
     </section>
   );
 }

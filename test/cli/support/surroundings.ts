@@ -52,11 +52,16 @@ export interface TestSurroundings extends Surroundings {
 /** Surroundings without a terminal and without a key, in `directory`. */
 export function testSurroundings(
   directory: string,
-  given: { readonly environment?: Surroundings['environment']; readonly stdout?: KeptOutput } = {},
+  given: {
+    readonly environment?: Surroundings['environment'];
+    readonly stdout?: KeptOutput;
+    readonly stdin?: string;
+  } = {},
 ): TestSurroundings {
   const stops = new Set<(signal: StopSignal) => void>();
   const exits = new Set<() => void>();
   return {
+    stdin: { isTerminal: given.stdin === undefined, pieces: () => piecesOf(given.stdin ?? '') },
     stdout: given.stdout ?? keptOutput(),
     stderr: keptOutput(),
     environment: given.environment ?? {},
@@ -78,6 +83,11 @@ export function testSurroundings(
     },
     handlers: () => stops.size + exits.size,
   };
+}
+
+/** A text in pieces that end anywhere, as a pipe hands it over. */
+async function* piecesOf(text: string): AsyncGenerator<string, void, undefined> {
+  for (let from = 0; from < text.length; from += 100) yield text.slice(from, from + 100);
 }
 
 /** What a command line came to. */

@@ -1,0 +1,139 @@
+/** `troupe import`: the history of a session, from the lines `troupe export --history` writes. No model is called. */
+import { createReadStream } from 'node:fs';
+import { resolve } from 'node:path';
+import { IMPORT_CHARACTERS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
+import { ConfigError, InvalidNameError } from '../base/errors.ts';
+import type { HistoryDraft } from '../base/history-message.ts';
+import { checkSessionId } from '../base/ids.ts';
+import { type Agent, agent, type ModelProvider, open } from '../index.ts';
+import { readManifest } from '../journal/store-manifest.ts';
+import { readHistoryLines } from '../runtime/history-lines.ts';
+import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
+import { DATA_OPTION, dataDirectory, JSON_OPTION, prepareDataDirectory, shownPath } from './store-directory.ts';
+import { readStore, type StoredSessions } from './stored-sessions.ts';
+import type { Surroundings } from './surroundings.ts';
+import { counted, printableJson } from './text-layout.ts';
+import { textLines } from './text-lines.ts';
+
+/** The agent of sessions whose embedder named none. */
+const DEFAULT_AGENT = 'default';
+
+/** See the head of the file. */
+export const importCommand: Command = {
+  name: 'import',
+  summary: 'Read the history of a session from JSON lines',
+  positionals: [{ name: 'session', required: true, help: 'Session to fill; made when it does not exist' }],
+  options: {
+    data: DATA_OPTION,
+    in: { kind: 'text', value: 'FILE', help: 'File to read (default: stdin)' },
+    agent: { kind: 'text', value: 'NAME', help: `Agent of a new session (default: ${DEFAULT_AGENT})` },
+    replace: { kind: 'flag', help: 'Put the lines in the place of the messages a session has' },
+    json: JSON_OPTION,
+  },
+  details: [
+    'Reads what `troupe export --history` and `session.history.export()` write: a head with the version of the form, then a message a line. The messages of `troupe export` without --history are refused: they do not say which of them were one answer, nor what the model thought.',
+    'Exchanges that were cut off, a call without a result and a result without a call, are left out. All lines become one durable event, or none does.',
+    'Calls no model and runs no tool. Refuses while a process has the directory open, and where sessions of the same agent have work: the program they belong to goes on with that.',
+  ],
+  run,
+};
+
+async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
+  const data = dataDirectory(given, surroundings);
+  const id = checked(() => checkSessionId(given.positional('session')), '<session>');
+  // Read first: lines that cannot be leave no trace.
+  const drafts = await readHistoryLines(textLines(pieces(given, surroundings), IMPORT_CHARACTERS_MAX));
+  await prepareDataDirectory(data);
+  const isStore = (await readManifest(data)) !== undefined;
+  const wanted = { id, agent: given.text('agent'), replace: given.flag('replace') };
+  const name = isStore ? await readStore(data, (sessions) => agentFor(sessions, wanted)) : wanted.agent;
+  const definition = checked(() => agent({ name: name ?? DEFAULT_AGENT }), '--agent');
+  const messages = await seed(data, { id, agent: definition, drafts });
+  surroundings.stdout.write(
+    given.flag('json')
+      ? `${printableJson({ session: id, agent: definition.name, lines: drafts.length, messages })}\n`
+      : `${counted(messages, 'message')} of ${id} read into ${shownPath(data, surroundings)}${leftOut(drafts.length - messages)}\n`,
+  );
+  return EXIT.ok;
+}
+
+function leftOut(messages: number): string {
+  return messages > 0 ? `; ${counted(messages, 'message')} of exchanges that were cut off left out` : '';
+}
+
+/** Puts the messages into the session; resolves to how many it has then. */
+async function seed(
+  data: string,
+  { id, agent, drafts }: { readonly id: string; readonly agent: Agent; readonly drafts: readonly HistoryDraft[] },
+): Promise<number> {
+  const threads = { sessions: 0, models: 0, tools: 1 };
+  const runtime = await open(data, { agents: [agent], provider: NO_MODEL, threads });
+  try {
+    const { history } = runtime.session(id, agent.name);
+    await history.seed(drafts);
+    return (await history.toArray()).length;
+  } finally {
+    await runtime.close({ deadlineMs: STOP_DEADLINE_MS });
+  }
+}
+
+/** Nothing here calls a model; should something, its call is cut off when the store is closed, and nothing comes of it. */
+const NO_MODEL: ModelProvider = {
+  name: 'none',
+  generate: (_request, { signal }) =>
+    new Promise((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    }),
+};
+
+interface Wanted {
+  readonly id: string;
+  readonly agent: string | undefined;
+  readonly replace: boolean;
+}
+
+/** The agent the session is, or will be, of. Throws `UsageError` where the lines must not go in. */
+function agentFor(sessions: StoredSessions, { id, agent, replace }: Wanted): string {
+  const found = sessions.session(id);
+  if (found !== undefined && agent !== undefined && agent !== found.agent) {
+    throw new UsageError(
+      `session ${JSON.stringify(id)} is of the agent ${JSON.stringify(found.agent)}; leave --agent out`,
+    );
+  }
+  if (found !== undefined && found.messages > 0 && !replace) {
+    const has = `session ${JSON.stringify(id)} has ${counted(found.messages, 'message')}`;
+    throw new UsageError(`${has}; --replace puts the lines in their place`);
+  }
+  const name = agent ?? found?.agent ?? DEFAULT_AGENT;
+  const busy = sessions.list().find((each) => each.agent === name && (each.state !== 'idle' || each.mailbox > 0));
+  if (busy === undefined) return name;
+  throw new ConfigError(
+    `session ${JSON.stringify(busy.id)} of the agent ${JSON.stringify(name)} has work, which opening the directory would go on with; let its program finish first`,
+  );
+}
+
+async function* pieces(given: Arguments, { stdin, directory }: Surroundings): AsyncGenerator<string, void, undefined> {
+  const file = given.text('in');
+  if (file === undefined) {
+    if (stdin.isTerminal) throw new UsageError('nothing is piped in; give a file: --in FILE, or < FILE');
+    yield* stdin.pieces();
+    return;
+  }
+  try {
+    yield* createReadStream(resolve(directory, file), { encoding: 'utf8' }) as AsyncIterable<string>;
+  } catch (error) {
+    throw new UsageError(`--in ${file} cannot be read: ${error instanceof Error ? error.message : String(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** A bad name is a bad argument. */
+function checked<T>(read: () => T, name: string): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof InvalidNameError) && !(error instanceof ConfigError)) throw error;
+    throw new UsageError(`${name}: ${error.message}`, { cause: error });
+  }
+}

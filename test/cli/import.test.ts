@@ -1,0 +1,174 @@
+/** Goal: what `export --history` writes is read by `import` into another store as the same history; what cannot be leaves no trace. */
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { agent, type HistoryMessage, tool } from '../../src/index.ts';
+import { scripted } from '../../src/testing/scripted.ts';
+import { gatedModel, runtimeKit } from '../support/runtime-kit.ts';
+import { emptyDirectory } from './support/program.ts';
+import { command } from './support/surroundings.ts';
+
+const kit = runtimeKit();
+const HEAD = { format: 'troupe-history', version: 1, session: 's' };
+const look = tool({
+  name: 'look',
+  description: 'Look.',
+  input: z.object({ at: z.string() }),
+  run: () => 'seen',
+});
+
+/** A store whose session `s` thought, called a tool twice in one answer, was edited and taken back; and its history. */
+async function stored(): Promise<{ readonly data: string; readonly history: readonly HistoryMessage[] }> {
+  const data = await emptyDirectory();
+  const runtime = await kit.open({
+    directory: data,
+    provider: scripted([
+      {
+        thinking: 'Both.',
+        text: 'I look.',
+        toolUse: [
+          { name: 'look', input: { at: 'a' } },
+          { name: 'look', input: { at: 'b' } },
+        ],
+      },
+      'Two things.',
+      'Never mind.',
+      'Good.',
+    ]),
+    agents: [agent({ name: 'a', tools: [look] })],
+  });
+  const session = runtime.session('s');
+  await session.ask('What is there? \ud83d\ude00 \u001b[2J');
+  await session.history.addExtensionEvent({ kind: 'note' });
+  await session.ask('Again');
+  await session.history.undo();
+  await session.history.replaceSystemPrompt('Be short.');
+  await session.ask('And now?');
+  const history = await session.history.toArray();
+  await runtime.close();
+  return { data, history };
+}
+
+async function historyOf(data: string, session: string, name = 'a'): Promise<readonly HistoryMessage[]> {
+  const runtime = await kit.open({ directory: data, provider: scripted([]), agents: [agent({ name })] });
+  const found = await runtime.session(session).history.toArray();
+  await runtime.close();
+  return found;
+}
+
+function parsed(text: string): readonly unknown[] {
+  return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as unknown]));
+}
+
+function lines(...messages: readonly object[]): string {
+  return [{ ...HEAD, messages: messages.length }, ...messages].map((line) => `${JSON.stringify(line)}\n`).join('');
+}
+
+test('a history goes through a file into another store and is the same there', async () => {
+  const { data, history } = await stored();
+  const directory = await emptyDirectory();
+  const exported = await command(['export', 's', '--history', '--data', data, '--out', 'h.jsonl'], directory);
+  expect(exported).toMatchObject({ code: 0, stdout: `${history.length} messages of s written to h.jsonl\n` });
+  const text = await readFile(join(directory, 'h.jsonl'), 'utf8');
+  expect(text).not.toContain('\u001b');
+  const line = ['import', 's', '--agent', 'a', '--data', 'there', '--in', 'h.jsonl', '--json'];
+  const { code, stdout, stderr } = await command(line, directory);
+  expect(code, stderr).toBe(0);
+  expect(JSON.parse(stdout)).toEqual({ session: 's', agent: 'a', lines: history.length, messages: history.length });
+  expect(await historyOf(join(directory, 'there'), 's')).toEqual(history);
+  // Out of the other store comes the same.
+  const again = await command(['export', 's', '--history', '--data', 'there'], directory);
+  expect(parsed(again.stdout)).toEqual(parsed(text));
+  // The session goes on with them.
+  const provider = scripted(['On we go.']);
+  const runtime = await kit.open({ directory: join(directory, 'there'), provider, agents: [agent({ name: 'a' })] });
+  expect(await runtime.session('s').ask('Go on')).toBe('On we go.');
+});
+
+test('reads what is piped in, and leaves out exchanges that were cut off', async () => {
+  const directory = await emptyDirectory();
+  const stdin = `\ufeff${lines(
+    { role: 'user', content: 'hi' },
+    { role: 'assistant', content: 'so', toolCalls: [{ callId: 'c1', name: 'look', arguments: '{}' }] },
+    { role: 'user', content: 'hello?' },
+    { role: 'tool', content: 'late', toolCallId: 'nobody', name: 'look' },
+  ).replaceAll('\n', '\r\n')}`;
+  const { code, stdout, stderr } = await command(['import', 'n', '--data', 'd'], directory, { stdin });
+  expect(code, stderr).toBe(0);
+  expect(stdout).toBe('2 messages of n read into d; 2 messages of exchanges that were cut off left out\n');
+  const found = await historyOf(join(directory, 'd'), 'n', 'default');
+  expect(found.map(({ content }) => content)).toEqual(['hi', 'hello?']);
+});
+
+test('lines that cannot be are named, and no store is made', async () => {
+  const directory = await emptyDirectory();
+  const { data } = await stored();
+  const logged = (await command(['export', 's', '--data', data], '/')).stdout;
+  const user = { role: 'user', content: 'hi' };
+  for (const [stdin, words] of [
+    ['', 'there are no lines'],
+    ['{', 'line 1 is not JSON'],
+    ['{"a":1}', 'line 1 is not the head of a history: expected is {"format":"troupe-history", …}'],
+    [logged, 'line 1 is a message of the log; expected is the head that history.export() begins with'],
+    [lines(user, { role: 'nobody', content: '' }), 'line 3.role must be'],
+    [`${JSON.stringify({ ...HEAD, messages: 2 })}\n${JSON.stringify(user)}`, '1 of 2 messages are there'],
+    [lines(user).replace('"version":1', '"version":2'), 'version 2'],
+  ] as const) {
+    const { code, stderr } = await command(['import', 'n', '--data', 'd'], directory, { stdin });
+    expect(code, words).toBe(1);
+    expect(stderr).toContain(words);
+  }
+  expect(await readdir(directory)).toEqual([]);
+});
+
+test('a session that has messages keeps them unless --replace is given', async () => {
+  const { data, history } = await stored();
+  const stdin = lines({ role: 'user', content: 'anew', id: 'x', createdAt: 7 });
+  const line = ['import', 's', '--data', data];
+  const refused = await command(line, '/', { stdin });
+  expect(refused.code).toBe(2);
+  expect(refused.stderr).toContain('--replace puts the lines in their place');
+  expect(await historyOf(data, 's')).toEqual(history);
+  const other = await command([...line, '--agent', 'b', '--replace'], '/', { stdin });
+  expect(other.code).toBe(2);
+  const replaced = await command([...line, '--replace', '--json'], '/', { stdin });
+  expect(JSON.parse(replaced.stdout)).toEqual({ session: 's', agent: 'a', lines: 1, messages: 1 });
+  expect(await historyOf(data, 's')).toMatchObject([{ id: 'x', createdAt: 7, content: 'anew' }]);
+});
+
+test('a store where sessions of the agent have work is left alone', async () => {
+  const data = await emptyDirectory();
+  const model = gatedModel();
+  const runtime = await kit.open({ directory: data, provider: model.provider, agents: [agent({ name: 'a' })] });
+  await runtime.session('busy').send('wait');
+  await model.next();
+  await runtime.close({ deadlineMs: 0 });
+  const stdin = lines({ role: 'user', content: 'hi' });
+  const refused = await command(['import', 'n', '--agent', 'a', '--data', data], '/', { stdin });
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toContain('session "busy" of the agent "a" has work');
+  // Work of other agents rests: nobody here can go on with it.
+  const taken = await command(['import', 'n', '--data', data], '/', { stdin });
+  expect(taken.code, taken.stderr).toBe(0);
+  const reopened = await kit.open({ directory: data, provider: scripted(['done']), agents: [agent({ name: 'a' })] });
+  await reopened.drain();
+  expect((await reopened.session('busy').messages()).at(-1)?.content).toBe('done');
+});
+
+test('names what cannot be: arguments, files, a terminal', async () => {
+  const directory = await emptyDirectory();
+  await writeFile(join(directory, 'h.jsonl'), lines({ role: 'user', content: 'hi' }));
+  for (const line of [
+    ['import'],
+    ['import', 's'],
+    ['import', '-s', '--in', 'h.jsonl'],
+    ['import', 'bad id', '--in', 'h.jsonl'],
+    ['import', 's', '--in', 'nothing.jsonl'],
+    ['import', 's', '--in', 'h.jsonl', '--agent', 'bad name!'],
+    ['import', 's', '--in', 'h.jsonl', '--data', '/proc/nowhere'],
+  ]) {
+    const { code, stdout } = await command(line, directory);
+    expect([code, stdout], line.join(' ')).toEqual([2, '']);
+  }
+});
