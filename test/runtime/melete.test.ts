@@ -2,10 +2,10 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { agent, type OpenOptions, type SessionEvent } from '../../src/index.ts';
+import { agent, anthropic, type OpenOptions, type SessionEvent } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
 import type { Reply, ReplyFunction } from '../../src/models/script.ts';
-import { scripted } from '../../src/testing/index.ts';
+import { scripted, strictFake } from '../../src/testing/index.ts';
 import {
   eventually,
   failure,
@@ -327,6 +327,24 @@ describe('while a turn is prepared', () => {
     expect(await runtime.sessions.get('s')).toBeUndefined();
     expect(gate.calls.length).toBe(1);
   });
+});
+
+test('every request of both models is one the API takes', async () => {
+  const muse = [call('set_goal', { description: 'a loaf' }), call('set_goal', { description: ' ' }), READY];
+  let step = 0;
+  const script = (request: ModelRequest): Reply => {
+    if (request.model !== MELETE) return 'ok';
+    step = request.messages.length === 1 ? 0 : step + 1;
+    return muse[step] ?? 'done';
+  };
+  const fake = await strictFake({ script });
+  const runtime = await kit.open({ provider: anthropic({ baseURL: fake.url, apiKey: 'k' }), enrichers });
+  const session = runtime.session('s');
+  expect(await session.ask('one')).toBe('ok');
+  expect(await session.ask('two')).toBe('ok');
+  expect(fake.violations).toEqual([]);
+  expect(fake.requests.length).toBe(10);
+  await fake.close();
 });
 
 test('F124: a sub-agent’s task, and what its parent is told, go straight to their half-steps', async () => {
