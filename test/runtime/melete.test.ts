@@ -372,3 +372,28 @@ test('A9: enrichers are checked at the door: unknown keys and what is no model a
   expect(both.message).toContain('compression');
   expect(both.message).toContain('enrichers.mneme');
 });
+
+test('A9: of a flooded mailbox and of a huge call Melete is shown a part', async () => {
+  const seen: ModelRequest[] = [];
+  const runtime = await kit.open({ provider: scripted(model([READY], seen)), enrichers });
+  const session = runtime.session('s');
+  await session.history.seed([
+    { role: 'user', content: 'write it' },
+    {
+      role: 'assistant',
+      content: '',
+      toolCalls: [{ callId: 'w', name: 'write', arguments: { text: 'x'.repeat(50_000) } }],
+    },
+    { role: 'tool', toolCallId: 'w', content: 'done' },
+    { role: 'assistant', content: 'written' },
+  ]);
+  await session.pause();
+  for (let index = 0; index < 150; index += 1) await session.send(`word ${index}`, { deliver: 'merge' });
+  await session.resume();
+  await runtime.drain();
+  const text = JSON.stringify(seen[0]?.messages);
+  expect(text).toContain('Tool call: write');
+  expect(text.length).toBeLessThan(20_000);
+  expect(text).toContain('word 99');
+  expect(text).not.toContain('word 100');
+});
