@@ -6,7 +6,6 @@
  */
 import { RequestWindow } from '../src/context/request-window.ts';
 import type { SessionKey } from '../src/journal/journal.ts';
-import { waitsForNamesOnly } from '../src/session/decide-naming.ts';
 import type { TransientMessage } from '../src/session/history/edit-request.ts';
 import { waitsForApprovalOnly } from '../src/session/run-loop-state.ts';
 import type { SessionState } from '../src/session/state.ts';
@@ -72,8 +71,8 @@ export class SessionActor {
 export function isRunning(state: SessionState): boolean {
   if (state.restartAt !== undefined || state.enrichment !== undefined) return true;
   if (state.state === 'idle') return false;
-  // Who waits for a person may wait for days; who waits for a sub-agent to be named must leave it a place to be named in.
-  if (waitsForApprovalOnly(state) || waitsForNamesOnly(state)) return false;
+  // Who waits for a person may wait for days.
+  if (waitsForApprovalOnly(state)) return false;
   if (state.state === 'awaiting' || state.openCalls.size > 0 || state.held !== undefined) return true;
   return !state.paused && state.blocked === undefined;
 }

@@ -5,7 +5,7 @@ import { budgetErrorShape, refuseTurn } from './budget.ts';
 import { callOrEvaluate } from './call-effect.ts';
 import { failureDecision } from './decide-answer.ts';
 import { decideCompaction } from './decide-compression.ts';
-import { decidePreparation } from './decide-enrichment.ts';
+import { decideEarlyNaming, decidePreparation } from './decide-enrichment.ts';
 import { rollbackRecords } from './decide-rollback.ts';
 import { continueForUser, gatherResults } from './decide-run-loop.ts';
 import { tellFailure } from './decide-supervision.ts';
@@ -25,7 +25,7 @@ import { estimateContent } from './tokens.ts';
  */
 export function decideClaim(state: SessionState, environment: Environment): Decision {
   if (!mayStart(state)) return NOTHING;
-  if (!environment.admits) return NOTHING;
+  if (!environment.admits) return state.unnamed ? decideEarlyNaming(state, environment) : NOTHING;
   if (state.state === 'idle' && !hasActive(state)) return NOTHING;
   const poisoned = poisonedEntries(state);
   if (poisoned.length > 0) {

@@ -68,10 +68,3 @@ export function childOfCall(state: SessionState, callId: string): ChildLink | un
   for (const link of state.children.values()) if (link.spawnCallId === callId) return link;
   return undefined;
 }
-
-/** All that a session waits for is the names of sub-agents it has spawned. */
-export function waitsForNamesOnly(state: SessionState): boolean {
-  if (state.openCalls.size === 0 || state.children.size === 0) return false;
-  for (const callId of state.openCalls.keys()) if (childOfCall(state, callId) === undefined) return false;
-  return true;
-}
