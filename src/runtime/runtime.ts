@@ -63,7 +63,7 @@ export interface RuntimeParts {
   /** Skills and workflows, where directories of them were given. */
   readonly definitions?: DefinitionSource | undefined;
   /** The search over all sessions, where an agent has it: told what is deleted. */
-  readonly search?: { forget(sessions: readonly string[]): void } | undefined;
+  readonly search?: { forget(sessions: readonly string[]): void; close(): Promise<void> } | undefined;
   /** Lets the data directory go. */
   readonly release: () => Promise<void>;
 }
@@ -189,6 +189,7 @@ export class Runtime {
     try {
       await Promise.all(this.#parts.links.map((link) => link.close(deadlineMs)));
     } finally {
+      await this.#parts.search?.close();
       this.#parts.hub.close();
       await this.#parts.release();
     }
