@@ -32,6 +32,8 @@ export interface SearchParts {
   readonly waitMs?: number;
 }
 
+/** Period of a timer that does nothing but be there. */
+const HOLD_MS = 60_000;
 const METHODS: ReadonlySet<unknown> = new Set<SearchMethod>(['search.log', 'search.names', 'search.texts']);
 
 /** See the head of the file. */
@@ -46,7 +48,8 @@ export class MessageSearch {
 
   /** What the index takes; `undefined` before the first search. */
   async statistics(): Promise<SearchStatistics | undefined> {
-    return (await this.#thread?.endpoint.call('statistics', undefined)) as SearchStatistics | undefined;
+    const thread = this.#thread;
+    return thread === undefined ? undefined : ((await this.#asked(thread, 'statistics', undefined)) as SearchStatistics);
   }
 
   /**
@@ -67,7 +70,17 @@ export class MessageSearch {
       waitMs,
       ...(excluding === undefined ? {} : { excluding: { session: excluding, floor } }),
     };
-    return (await this.#running().endpoint.call('search', request)) as SearchAnswer;
+    return (await this.#asked(this.#running(), 'search', request)) as SearchAnswer;
+  }
+
+  /** A thread that is asked keeps the process alive, an idle one does not. */
+  async #asked(thread: Thread, method: string, request: unknown): Promise<unknown> {
+    const hold = setInterval(() => undefined, HOLD_MS);
+    try {
+      return await thread.endpoint.call(method, request);
+    } finally {
+      clearInterval(hold);
+    }
   }
 
   /** Sessions were deleted. */
