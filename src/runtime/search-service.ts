@@ -148,9 +148,12 @@ export class SearchService {
   /** A pass that begins after this call. */
   #catchUp(): Promise<void> {
     if (this.#pass === undefined) {
-      this.#pass = this.#readOn().finally(() => {
-        this.#pass = undefined;
-      });
+      // Not at once: who asks during it is to see that it is under way.
+      this.#pass = Promise.resolve()
+        .then(() => this.#readOn())
+        .finally(() => {
+          this.#pass = undefined;
+        });
       return this.#pass;
     }
     this.#nextPass ??= this.#pass

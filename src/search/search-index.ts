@@ -35,7 +35,7 @@ const SECOND_MS = 1_000;
 /** Segments are made one of where the older has less than so many times the documents of the newer: few remain, of rising age and size. */
 const MERGE_RATIO = 2;
 /** Documents of one segment at most, times the bound of a new one. */
-const MERGED_SEGMENTS_MAX = 2;
+const MERGED_SEGMENTS_MAX = 1.5;
 
 /** A message that may match. */
 export interface Candidate {
