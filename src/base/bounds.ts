@@ -72,11 +72,11 @@ export const SEARCH_UNITS_MAX = 32;
 /** Terms between two words that stand near each other. */
 export const SEARCH_NEAR_TERMS = 10;
 /** Entries of the log handed to an index in one step: with the next bound, a millisecond or two of the session thread. */
-export const SEARCH_PAGE_ENTRIES = 512;
+export const SEARCH_PAGE_ENTRIES = 256;
 /** Characters of the log handed over in one step; one larger entry goes by itself. */
-export const SEARCH_PAGE_CHARACTERS: number = 192 * 1024;
-/** Messages of an edited session fetched in one step. */
-export const SEARCH_PAGE_MESSAGES = 256;
+export const SEARCH_PAGE_CHARACTERS: number = 64 * 1024;
+/** Messages of an edited session fetched in one step; its shard may fold the session anew for each. */
+export const SEARCH_PAGE_MESSAGES = 1_024;
 /** Names of sessions compared in one step, when an index is opened that may know some that were deleted since. */
 export const SEARCH_PAGE_NAMES = 512;
 /** Longest a search waits for the index to have read what was written; then it tells what it has, and says so. */

@@ -32,6 +32,11 @@ export interface SearchParts {
   readonly waitMs?: number;
 }
 
+/** What the index takes, and the bytes its thread has in use: the heap, and buffers outside of it. */
+export interface ThreadStatistics extends SearchStatistics {
+  readonly threadBytes: number;
+}
+
 /** Period of a timer that does nothing but be there. */
 const HOLD_MS = 60_000;
 const METHODS: ReadonlySet<unknown> = new Set<SearchMethod>(['search.log', 'search.names', 'search.texts']);
@@ -47,9 +52,11 @@ export class MessageSearch {
   }
 
   /** What the index takes; `undefined` before the first search. */
-  async statistics(): Promise<SearchStatistics | undefined> {
+  async statistics(): Promise<ThreadStatistics | undefined> {
     const thread = this.#thread;
-    return thread === undefined ? undefined : ((await this.#asked(thread, 'statistics', undefined)) as SearchStatistics);
+    return thread === undefined
+      ? undefined
+      : ((await this.#asked(thread, 'statistics', undefined)) as ThreadStatistics);
   }
 
   /**

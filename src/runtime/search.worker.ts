@@ -20,5 +20,8 @@ const service = new SearchService({
 });
 endpoint.handle('search', (request) => service.search(request as SearchRequest));
 endpoint.handle('forget', (sessions) => service.forget(sessions as readonly string[]));
-endpoint.handle('statistics', () => service.statistics());
+endpoint.handle('statistics', () => {
+  const { heapUsed, external } = process.memoryUsage();
+  return { ...service.statistics(), threadBytes: heapUsed + external };
+});
 endpoint.handle('close', () => service.close());
