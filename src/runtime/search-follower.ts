@@ -31,8 +31,10 @@ export type AskShard = <M extends SearchMethod>(
 
 /** What a follower tells of what it reads. */
 export interface FollowedIndex {
-  add(session: string, message: IndexedMessage): void;
+  put(session: string, message: IndexedMessage): void;
   removeSessions(sessions: Iterable<string>): void;
+  /** May throw what the device throws; the others never do. */
+  makeRoom(): void;
 }
 
 /** A place in a log and what stood there, to know it again. */
@@ -231,6 +233,8 @@ export class SearchFollower {
 
   /** Takes a page in (W1). */
   #take(followed: FollowedShard, page: LogPage): void {
+    // First: what the device refuses must not leave half a page behind.
+    this.#index.makeRoom();
     const turns = page.turns.map((text) => readTurn(text));
     const names = new Map(page.sessions);
     for (const [index, turn] of turns.entries()) {
@@ -274,7 +278,7 @@ export class SearchFollower {
       this.#forgetTexts(known);
       return;
     }
-    for (const message of found) this.#index.add(session, message);
+    for (const message of found) this.#index.put(session, message);
   }
 
   #fallBehind(known: FollowedSession): void {
@@ -304,7 +308,8 @@ export class SearchFollower {
       await this.#settleDoubts();
       // Deleted while it was read.
       if (this.#known.get(session) !== known) return;
-      for (const message of page.messages) this.#index.add(session, message);
+      this.#index.makeRoom();
+      for (const message of page.messages) this.#index.put(session, message);
       known.seq = Math.max(seq, page.last);
       if (page.name !== undefined) known.name = page.name;
       if (page.isComplete) break;

@@ -135,8 +135,14 @@ export class SearchIndex {
     return { segments: this.#stored.length, storedBytes, heldBytes };
   }
 
-  /** Takes a message in; one without a term cannot be found and is left out. */
+  /** As `put` and `makeRoom`. */
   add(session: string, message: IndexedMessage): void {
+    this.put(session, message);
+    this.makeRoom();
+  }
+
+  /** Takes a message into memory; one without a term cannot be found and is left out. Does not touch the shelf, never throws. */
+  put(session: string, message: IndexedMessage): void {
     const terms = termsOf(message.text);
     if (terms.length === 0) return;
     const counts = new Map<string, number>();
@@ -146,13 +152,20 @@ export class SearchIndex {
     const seconds = Math.max(0, Math.floor(at / SECOND_MS));
     this.#growing.add({ session: number, seq, seconds, length: terms.length, counts, kind, text });
     this.#numbers.count(number, 1, terms.length);
-    const { count, characters } = this.#growing;
-    if (count >= this.#segmentDocuments || characters >= SEARCH_SEGMENT_CHARACTERS) this.#seal();
   }
 
-  /** Forgets all messages of these sessions. */
+  /** Forgets all messages of these sessions. Does not touch the shelf, never throws. */
   removeSessions(sessions: Iterable<string>): void {
     for (const name of sessions) this.#numbers.remove(name);
+  }
+
+  /**
+   * Moves what is enough for a segment to the shelf, and takes from it what is gone, where that is worth it. Throws what the device
+   * throws: all is as before then, and the next call tries again.
+   */
+  makeRoom(): void {
+    const { count, characters } = this.#growing;
+    if (count >= this.#segmentDocuments || characters >= SEARCH_SEGMENT_CHARACTERS) this.#seal();
     this.#packWhenWorthIt();
   }
 
@@ -282,7 +295,7 @@ export class SearchIndex {
   #packWhenWorthIt(): void {
     const total = this.#stored.reduce((sum, { segment }) => sum + segment.count, this.#growing.count);
     if (total - this.#numbers.documents <= Math.max(this.#segmentDocuments, this.#numbers.documents)) return;
-    for (const shelved of this.#stored) {
+    for (const shelved of [...this.#stored]) {
       const { segment } = shelved;
       let alive = 0;
       for (let document = 0; document < segment.count; document += 1) {

@@ -225,6 +225,26 @@ describe('saving', () => {
   });
 });
 
+test('W1: a device that refuses fails the search, and once it takes writes again nothing is missing or told twice', async () => {
+  const shard = new Shard();
+  const shelf = new MemoryShelf();
+  let isFull = false;
+  const put = shelf.put.bind(shelf);
+  shelf.put = (chunks) => {
+    if (isFull) throw new Error('no space left on device');
+    return put(chunks);
+  };
+  const service = serve(shard, shelf);
+  isFull = true;
+  for (let count = 1; count <= 600; count += 1) shard.say('a', `zebra n${count}`);
+  await expect(search(service, 'zebra')).rejects.toThrow('no space left');
+  await expect(search(service, 'zebra')).rejects.toThrow('no space left');
+  isFull = false;
+  expect(await hits(service, 'n1')).toEqual(['a#1']);
+  expect(await hits(service, 'n600')).toEqual(['a#600']);
+  expect((await search(service, 'zebra')).messages).toBe(600);
+});
+
 test('V1: a search that does not wait says so, and tells nothing that is gone by then', async () => {
   const shard = new Shard();
   const shelf = new MemoryShelf();
