@@ -57,8 +57,12 @@ export const FORK_DEPTH_MAX = 16;
 export const MODEL_ATTEMPTS_MAX = 5;
 /** Continuations of one paused assistant turn (`pause_turn`); a server tool that never ends must not loop for ever. */
 export const PAUSE_CONTINUATIONS_MAX = 6;
-/** Messages a search index holds: about 150 MB of them; beyond it the oldest cannot be found by search any more. */
-export const SEARCH_DOCUMENTS_MAX = 1_000_000;
+/** Messages a search index holds: about 30 bytes of memory each; beyond it the oldest cannot be found by search any more. */
+export const SEARCH_DOCUMENTS_MAX = 4_000_000;
+/** Messages a search index takes in before it writes them to a segment: what a crash makes it read again. */
+export const SEARCH_SEGMENT_DOCUMENTS = 32_768;
+/** Characters of their texts that have the same effect. */
+export const SEARCH_SEGMENT_CHARACTERS: number = 16 * 1024 * 1024;
 /** Messages read to see whether they match, for one search: the best by their terms. */
 export const SEARCH_CANDIDATES_MAX = 200;
 /** Characters of a message that are indexed: what is searched for in a longer one stands at its beginning, or in another. */
@@ -73,12 +77,18 @@ export const SEARCH_QUERY_CHARACTERS_MAX = 1_000;
 export const SEARCH_UNITS_MAX = 32;
 /** Terms between two words that stand near each other. */
 export const SEARCH_NEAR_TERMS = 10;
-/** Entries of the log looked at in one step of an index catching up: a few milliseconds of the session thread. */
-export const SEARCH_PAGE_ENTRIES = 2_048;
-/** Messages fetched in one step of that. */
-export const SEARCH_PAGE_MESSAGES = 4_096;
-/** Messages indexed in one turn of the host's loop: about five milliseconds. */
-export const SEARCH_SLICE_MESSAGES = 128;
+/** Entries of the log handed to an index in one step: with the next bound, a millisecond or two of the session thread. */
+export const SEARCH_PAGE_ENTRIES = 256;
+/** Characters of the log handed over in one step; one larger entry goes by itself. */
+export const SEARCH_PAGE_CHARACTERS: number = 64 * 1024;
+/** Messages of an edited session fetched in one step; its shard may fold the session anew for each. */
+export const SEARCH_PAGE_MESSAGES = 1_024;
+/** Names of sessions compared in one step, when an index is opened that may know some that were deleted since. */
+export const SEARCH_PAGE_NAMES = 512;
+/** Longest a search waits for the index to have read what was written; then it tells what it has, and says so. */
+export const SEARCH_WAIT_MS = 20_000;
+/** Longest a closing runtime waits for the index to be saved; what is not is read from the logs again. */
+export const SEARCH_CLOSE_MS = 5_000;
 /** Characters shown of a message that was found (contract §6.9). */
 export const SEARCH_SNIPPET_CHARACTERS = 300;
 /** Messages shown before and behind the one that is looked at (contract §11.2). */

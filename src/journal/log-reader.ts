@@ -18,6 +18,9 @@ import {
   sliceRow,
 } from './row-codec.ts';
 
+/** Rows fetched singly at the beginning of a scan of the log. */
+const SINGLE_SCANS = 4;
+
 /** Where rows come from. */
 export interface LogSource {
   readonly engine: Engine;
@@ -66,8 +69,9 @@ export function* readSession(
 /** The entries of all visible sessions after `after` and before `end`, oldest first. Throws as `readSession`. */
 export function* readTail(source: LogSource, after: Position, end: Position): Iterable<StoredEntry> {
   let next = rowOf(after);
-  for (;;) {
-    const stored = source.engine.rows(next, SCAN_ROWS);
+  for (let scans = 1; ; scans += 1) {
+    // Who reads on wants many; one who stops soon, to go on in another turn of the loop, is not to pay for them.
+    const stored = source.engine.rows(next, scans <= SINGLE_SCANS ? 1 : SCAN_ROWS);
     if (stored.length === 0) break;
     for (const { number, bytes } of stored) {
       yield* visible(

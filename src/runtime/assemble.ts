@@ -2,6 +2,7 @@
  * A runtime put together from checked options and a place: counters, links, event hub, handles. What `open` does once it
  * holds a directory; a simulator does it over ports of its own.
  */
+import { join } from 'node:path';
 import { asError, type TroupeError } from '../base/errors.ts';
 import { shardOf } from '../base/ids.ts';
 import type { DefinitionSource } from '../definitions/definition.ts';
@@ -64,7 +65,7 @@ export async function assembleRuntime(
     listen: (session, on) => linkAt(links, shardOf(session, links.length)).listen(session, on),
     log: (line) => logs.write(line),
   });
-  const search = searchOf(checked, links);
+  const search = searchOf(checked, place, links);
   const values = hostValues(checked, links, search, definitions);
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
@@ -184,12 +185,13 @@ function modelNames({ agents, settings }: CheckedOptions): (agent: string, isChi
 }
 
 /** The search, where an agent, or the enricher that remembers, may use it. */
-function searchOf(checked: CheckedOptions, links: readonly ShardLink[]): MessageSearch | undefined {
+function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLink[]): MessageSearch | undefined {
   const isUsed = checked.agents.some((each) => each.tools?.some(isMemoryTool) === true);
   if (!isUsed && checked.enrichers?.mneme === undefined) return undefined;
   return new MessageSearch({
     links: () => links,
     linkOf: (session) => linkAt(links, shardOf(session, links.length)),
+    directory: join(place.directory ?? place.shelf, 'search'),
     now: () => checked.clock.now(),
     decay: checked.settings.recall.recencyDecay,
   });

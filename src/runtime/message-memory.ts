@@ -4,9 +4,9 @@ import { ConfigError } from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
 import { wellFormed } from '../base/json.ts';
 import { type Message, textOf } from '../base/messages.ts';
+import { thoughtOf } from '../search/searchable.ts';
 import type { MessageMemory } from '../tools/built-in/memory-tools.ts';
 import type { MessageSearch } from './message-search.ts';
-import { thoughtOf } from './searchable.ts';
 import type { ShardLink } from './shard-link.ts';
 
 /** What the memory stands on. */
@@ -24,16 +24,21 @@ const FETCHED_AROUND = 4 * VIEW_MESSAGES_AROUND;
 export function createMessageMemory({ search, linkOf, resultsMax }: MemoryParts): MessageMemory {
   return {
     async search(query, session) {
-      const found = await search.search(query, { limit: resultsMax, excluding: session });
+      const { found, isComplete, messages } = await search.search(query, { limit: resultsMax, excluding: session });
       const shown = query.trim();
-      if (found.length === 0) return `No results found for "${shown}".`;
+      const note = isComplete
+        ? []
+        : [`The messages are still being indexed (${messages} so far): there may be more. Search again later.`];
+      if (found.length === 0) return [`No results found for "${shown}".`, ...note].join('\n\n');
       const hits = found.map(
         (hit) =>
           `[message ${hit.session}#${hit.seq}, session "${titleOf(hit.session, hit.name)}", ${hit.kind}]\n...${hit.snippet}...`,
       );
-      return [`Found ${found.length} ${found.length === 1 ? 'result' : 'results'} for "${shown}":`, ...hits].join(
-        '\n\n',
-      );
+      return [
+        `Found ${found.length} ${found.length === 1 ? 'result' : 'results'} for "${shown}":`,
+        ...hits,
+        ...note,
+      ].join('\n\n');
     },
     async view(messageId) {
       const { session, seq } = parseMessageId(messageId);

@@ -1,102 +1,109 @@
 /**
- * Full-text search over all sessions of a runtime, on the host thread.
+ * Full-text search over all sessions of a runtime: the host's line to the thread that has the index.
  *
- * Owns: the index, and how far into each shard's log it has come. Does not own: messages, which it asks of the shards.
+ * Owns: that thread. Does not own: the index (`search-service.ts`), messages.
  * Invariants:
- *  R1 nothing is read or held before the first search; a search first catches up with the logs, which is all that a crash or a
- *     restart asks for: the index is rebuilt from them;
- *  R2 what is told was read just now: an index that is behind an edit or a deletion finds less, never what is gone;
- *  R3 one catching up at a time, searches that come meanwhile share it.
+ *  R1 nothing is read or held before the first search, which starts the thread; what is on disk of the index is brought up to the
+ *     logs, all else is read from them: no crash and no restart asks for more;
+ *  R2 what is told was there when the search began; see V1;
+ *  R3 the host hands pages on and does nothing else: neither a search nor the making of an index holds it up.
  */
-import { SEARCH_PAGE_MESSAGES, SEARCH_SLICE_MESSAGES, SEARCH_SNIPPET_CHARACTERS } from '../base/bounds.ts';
-import { soon } from '../base/clock.ts';
-import { wellFormed } from '../base/json.ts';
-import { matches, parseQuery } from '../search/query.ts';
-import { SearchIndex } from '../search/search-index.ts';
-import { termsOf } from '../search/terms.ts';
-import type { SearchableText } from './searchable.ts';
+import { SEARCH_CLOSE_MS, SEARCH_WAIT_MS } from '../base/bounds.ts';
+import { CancelledError, TroupeError } from '../base/errors.ts';
+import { isRecord } from '../base/json.ts';
+import { parseQuery } from '../search/query.ts';
+import { settledInTime, startThread, type Thread } from '../threads/thread.ts';
+import { workerUrl } from '../threads/worker-url.ts';
+import type { SearchMethod } from './search-follower.ts';
+import type { SearchAnswer, SearchRequest, SearchStatistics } from './search-service.ts';
 import type { ShardLink } from './shard-link.ts';
-
-/** A message that was found. */
-export interface FoundMessage {
-  readonly session: string;
-  /** Where the session has one. */
-  readonly name?: string;
-  readonly seq: number;
-  readonly kind: SearchableText['kind'];
-  /** Its first characters. */
-  readonly snippet: string;
-}
 
 /** What a search stands on. */
 export interface SearchParts {
   readonly links: () => readonly ShardLink[];
   readonly linkOf: (session: string) => ShardLink;
+  /** Where the index is kept; made with the first search. */
+  readonly directory: string;
   /** Epoch ms. */
   readonly now: () => number;
   /** Weight of a year of age. */
   readonly decay: number;
+  /** How long a search waits for the index to be up to date; default `SEARCH_WAIT_MS`. */
+  readonly waitMs?: number;
 }
 
-interface KnownSession {
-  readonly key: number;
-  /** Seq of the last message that was read. */
-  seq: number;
+/** What the index takes, and the bytes its thread has in use: the heap, and buffers outside of it. */
+export interface ThreadStatistics extends SearchStatistics {
+  readonly threadBytes: number;
 }
+
+/** Period of a timer that does nothing but be there. */
+const HOLD_MS = 60_000;
+const METHODS: ReadonlySet<unknown> = new Set<SearchMethod>(['search.log', 'search.names', 'search.texts']);
 
 /** See the head of the file. */
 export class MessageSearch {
   readonly #parts: SearchParts;
-  readonly #index = new SearchIndex();
-  readonly #known = new Map<string, KnownSession>();
-  /** By link: the position its log was read to. */
-  readonly #positions = new Map<ShardLink, number>();
-  #catchingUp: Promise<void> | undefined;
+  #thread: Thread | undefined;
+  #isClosed = false;
 
   constructor(parts: SearchParts) {
     this.#parts = parts;
   }
 
-  /** Messages in the index, its terms, the bytes of their lists. */
-  statistics(): { readonly messages: number; readonly terms: number; readonly postingBytes: number } {
-    return { messages: this.#index.size, ...this.#index.statistics() };
+  /** What the index takes; `undefined` before the first search. */
+  async statistics(): Promise<ThreadStatistics | undefined> {
+    const thread = this.#thread;
+    return thread === undefined
+      ? undefined
+      : ((await this.#asked(thread, 'statistics', undefined)) as ThreadStatistics);
   }
 
   /**
    * The messages that fit a query best, at most `limit`. `excluding`: a session whose window is not to be searched: its messages
-   * since its last eviction, all of them before the first. A query that asks for nothing finds nothing.
+   * since its last eviction, all of them before the first. A query that asks for nothing finds nothing. Rejects with what a shard
+   * answers, with a retryable error when the thread died, and with `CancelledError` once the runtime is closed.
    */
-  async search(
-    text: string,
-    options: { readonly limit: number; readonly excluding?: string },
-  ): Promise<readonly FoundMessage[]> {
-    const query = parseQuery(text);
-    if (query === undefined) return [];
+  async search(text: string, options: { readonly limit: number; readonly excluding?: string }): Promise<SearchAnswer> {
+    if (parseQuery(text) === undefined) return { found: [], isComplete: true, messages: 0 };
     const { excluding } = options;
+    const { now, decay, waitMs = SEARCH_WAIT_MS } = this.#parts;
     const floor = excluding === undefined ? 0 : await this.#floorOf(excluding);
-    await this.#catchUp();
-    const candidates = this.#index.look(query, {
-      now: this.#parts.now(),
-      decay: this.#parts.decay,
-      ...(excluding === undefined ? {} : { excludes: (session, seq) => session === excluding && seq >= floor }),
-    });
-    const found: FoundMessage[] = [];
-    for (const { session, seq } of candidates) {
-      if (found.length >= options.limit) break;
-      const page = await this.#parts.linkOf(session).call('search.texts', { session, after: seq - 1, limit: 1 }, true);
-      const message = page.messages[0];
-      if (message?.seq !== seq || !matches(query, termsOf(message.text))) continue;
-      const { name } = page;
-      const snippet = wellFormed(message.text.slice(0, SEARCH_SNIPPET_CHARACTERS));
-      found.push({ session, seq, kind: message.kind, snippet, ...(name === undefined ? {} : { name }) });
+    const request: SearchRequest = {
+      text,
+      limit: options.limit,
+      now: now(),
+      decay,
+      waitMs,
+      ...(excluding === undefined ? {} : { excluding: { session: excluding, floor } }),
+    };
+    return (await this.#asked(this.#running(), 'search', request)) as SearchAnswer;
+  }
+
+  /** A thread that is asked keeps the process alive, an idle one does not. */
+  async #asked(thread: Thread, method: string, request: unknown): Promise<unknown> {
+    const hold = setInterval(() => undefined, HOLD_MS);
+    try {
+      return await thread.endpoint.call(method, request);
+    } finally {
+      clearInterval(hold);
     }
-    return found;
   }
 
   /** Sessions were deleted. */
   forget(sessions: readonly string[]): void {
-    this.#index.removeSessions(sessions);
-    for (const session of sessions) this.#known.delete(session);
+    this.#thread?.endpoint.notify('forget', sessions);
+  }
+
+  /** Saves the index, waiting `SEARCH_CLOSE_MS` at most, and ends its thread. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const thread = this.#thread;
+    this.#thread = undefined;
+    if (thread === undefined) return;
+    await settledInTime(thread.endpoint.call('close', undefined), SEARCH_CLOSE_MS);
+    await thread.exit();
+    thread.endpoint.close();
   }
 
   /** The first seq of a session's window; 1 while nothing has left it. */
@@ -104,58 +111,32 @@ export class MessageSearch {
     return this.#parts.linkOf(session).call('search.floor', { session }, true);
   }
 
-  #catchUp(): Promise<void> {
-    this.#catchingUp ??= this.#follow().finally(() => {
-      this.#catchingUp = undefined;
+  #running(): Thread {
+    if (this.#isClosed) throw new CancelledError('the runtime is closed');
+    this.#thread ??= this.#start();
+    return this.#thread;
+  }
+
+  #start(): Thread {
+    const { directory, links } = this.#parts;
+    const thread = startThread(workerUrl('./search.worker', import.meta.url), {
+      name: 'troupe search',
+      workerData: { directory, shards: links().length },
     });
-    return this.#catchingUp;
-  }
-
-  async #follow(): Promise<void> {
-    for (const link of this.#parts.links()) {
-      for (;;) {
-        const page = await link.call('search.written', { after: this.#positions.get(link) ?? 0 }, true);
-        this.#removeStale(page.sessions);
-        for (const { session, key } of page.sessions) await this.#readSession(link, session, key);
-        // Behind the reading: what was not read for an error is read with the next search.
-        this.#positions.set(link, page.position);
-        if (page.isComplete) break;
-      }
-    }
-  }
-
-  /** What was edited, or made anew under the same name, is read from its beginning. */
-  #removeStale(
-    written: readonly { readonly session: string; readonly key: number; readonly isEdited: boolean }[],
-  ): void {
-    const stale = written.filter(({ session, key, isEdited }) => {
-      const known = this.#known.get(session);
-      return known !== undefined && (isEdited || known.key !== key);
+    thread.endpoint.handle('ask', (question) => this.#ask(question));
+    // The next search starts another, which goes on from what was saved.
+    thread.onExit(() => {
+      if (this.#thread === thread) this.#thread = undefined;
     });
-    if (stale.length > 0) this.forget(stale.map(({ session }) => session));
+    thread.unref();
+    return thread;
   }
 
-  async #readSession(link: ShardLink, session: string, key: number): Promise<void> {
-    let known = this.#known.get(session);
-    if (known === undefined) {
-      known = { key, seq: 0 };
-      this.#known.set(session, known);
-    }
-    for (;;) {
-      const page = await link.call('search.texts', { session, after: known.seq, limit: SEARCH_PAGE_MESSAGES }, true);
-      for (const [index, message] of page.messages.entries()) {
-        // The host's loop turns in between: what is indexed at once is a few milliseconds.
-        if (index % SEARCH_SLICE_MESSAGES === SEARCH_SLICE_MESSAGES - 1) await nextTurn();
-        // Deleted while it was read: nothing of it is to be found.
-        if (this.#known.get(session) !== known) return;
-        this.#index.add(session, message);
-      }
-      known.seq = Math.max(known.seq, page.last);
-      if (page.isComplete) return;
-    }
+  /** A question of the index to a shard. */
+  #ask(question: unknown): Promise<unknown> {
+    const { shard, method, request } = isRecord(question) ? question : {};
+    const link = this.#parts.links()[Number(shard)];
+    if (link === undefined || !METHODS.has(method)) throw new TroupeError('internal', 'the search thread asks in vain');
+    return link.call(method as SearchMethod, request as never, true);
   }
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => soon(resolve));
 }

@@ -3,9 +3,9 @@ import type { FoundMessage, MuseQuestion, MuseWord } from '../../actors/muse-sou
 import { ConfigError } from '../base/errors.ts';
 import { textOf } from '../base/messages.ts';
 import type { Definition, DefinitionSource } from '../definitions/definition.ts';
+import { searchableText } from '../search/searchable.ts';
 import type { MessageMemory } from '../tools/built-in/memory-tools.ts';
 import { parseMessageId } from './message-memory.ts';
-import { searchableText } from './searchable.ts';
 import type { ShardLink } from './shard-link.ts';
 
 /** What is looked up. */

@@ -12,6 +12,7 @@ import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
 import type { Durability } from '../journal/journal.ts';
 import type { GovernorLimits } from '../models/governor-limits.ts';
 import type { ModelRequest, ProviderData, RequestMessage } from '../models/provider.ts';
+import type { SearchableText } from '../search/searchable.ts';
 import type { Explanation } from '../session/explain.ts';
 import type { TaskMove } from '../session/history/decide-tasks.ts';
 import type { EditRequest } from '../session/history/edit-request.ts';
@@ -23,8 +24,7 @@ import type { ReceiptState } from '../session/state.ts';
 import type { HostRunner } from '../tools/host-tools.ts';
 import type { ToolDescription } from '../tools/tool.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
-import type { WrittenPage } from './search-pages.ts';
-import type { SearchableText } from './searchable.ts';
+import type { LogPage } from './search-pages.ts';
 
 /** Where an agent's tool comes from. */
 export type ToolSource =
@@ -230,8 +230,13 @@ export interface ShardMethods {
   };
   'child.wait': { request: OfSession; answer: ChildEnd };
   'child.link': { request: OfSession; answer: { readonly parent?: string; readonly name?: string } };
-  /** For an index of all messages: what was written, what can be found of it, where a window begins. */
-  'search.written': { request: { readonly after: number }; answer: WrittenPage };
+  /** For an index of all messages: what was written, what sessions there are, what can be found of one, where a window begins. */
+  'search.log': { request: { readonly after: number }; answer: LogPage };
+  /** Ascending by name, after a name or those that begin so. */
+  'search.names': {
+    request: { readonly after?: string; readonly prefix?: string; readonly limit: number };
+    answer: readonly (readonly [name: string, key: number])[];
+  };
   'search.texts': {
     request: OfSession & { readonly after: number; readonly limit: number };
     answer: {

@@ -13,6 +13,7 @@ import type { Diagnostics } from './diagnostics.ts';
 import type { AllEventOptions, EventHub } from './event-hub.ts';
 import { Family } from './family.ts';
 import type { MessageCallbacks } from './message-callbacks.ts';
+import type { MessageSearch } from './message-search.ts';
 import { type CounterValues, readCounters } from './metrics.ts';
 import type { SessionSummary } from './protocol.ts';
 import { orAborted, Session, type SessionParts } from './session.ts';
@@ -63,7 +64,7 @@ export interface RuntimeParts {
   /** Skills and workflows, where directories of them were given. */
   readonly definitions?: DefinitionSource | undefined;
   /** The search over all sessions, where an agent has it: told what is deleted. */
-  readonly search?: { forget(sessions: readonly string[]): void } | undefined;
+  readonly search?: MessageSearch | undefined;
   /** Lets the data directory go. */
   readonly release: () => Promise<void>;
 }
@@ -189,6 +190,7 @@ export class Runtime {
     try {
       await Promise.all(this.#parts.links.map((link) => link.close(deadlineMs)));
     } finally {
+      await this.#parts.search?.close();
       this.#parts.hub.close();
       await this.#parts.release();
     }
@@ -212,6 +214,11 @@ export const killSessionThread: (runtime: Runtime, index: number) => Promise<voi
   await link.kill();
 };
 
+/** The search of a runtime; `undefined` where no agent may use it. For measurements and tests of it. */
+export const searchOf: (runtime: Runtime) => MessageSearch | undefined = (runtime) => searches.get(runtime);
+
+const searches = new WeakMap<Runtime, MessageSearch>();
+
 const linksOf = new WeakMap<Runtime, readonly ShardLink[]>();
 
 /** Publishes diagnostics of this runtime from now on, where somebody listens: for one who subscribed after `open`. */
@@ -223,6 +230,7 @@ const diagnosticsOf = new WeakMap<Runtime, Diagnostics>();
 export function createRuntime(parts: RuntimeParts): Runtime {
   const runtime = new Runtime(parts);
   linksOf.set(runtime, parts.links);
+  if (parts.search !== undefined) searches.set(runtime, parts.search);
   diagnosticsOf.set(runtime, parts.diagnostics);
   parts.diagnostics.begin(runtime);
   return runtime;

@@ -1,48 +1,48 @@
-/** How an index follows the log of a shard: page by page, which sessions were written to. Runs on the shard's thread. */
-import { SEARCH_PAGE_ENTRIES } from '../base/bounds.ts';
-import type { Journal } from '../journal/journal.ts';
+/** How an index follows the log of a shard: page by page, what was written, as it was written. Runs on the shard's thread. */
+import { SEARCH_PAGE_CHARACTERS, SEARCH_PAGE_ENTRIES } from '../base/bounds.ts';
+import type { Journal, SessionKey } from '../journal/journal.ts';
 
-/** A session that was written to. */
-export interface WrittenSession {
-  readonly session: string;
-  /** The journal's number for it: another one under the same name is another session. */
-  readonly key: number;
-  /** Messages may have changed or left: what is known of it is to be read anew. */
-  readonly isEdited: boolean;
-}
-
-/** One page of the log. */
-export interface WrittenPage {
+/** One page of the log. `keys`, `positions` and `turns` have one place for each entry. */
+export interface LogPage {
+  /** Where the next page begins: give it as `after`. */
   readonly position: number;
-  readonly sessions: readonly WrittenSession[];
+  /** The journal's number for the session that was written. */
+  readonly keys: readonly number[];
+  readonly positions: readonly number[];
+  /** What was written, as the log has it. */
+  readonly turns: readonly string[];
+  /** The sessions of the page: another number under the same name is another session. */
+  readonly sessions: readonly (readonly [key: number, name: string])[];
   /** Nothing was written after it. */
   readonly isComplete: boolean;
 }
 
-/** Records after which a message may be gone or read otherwise, by their text: a text that quotes them costs a reading. */
-const EDITS: readonly string[] = ['"type":"edited"', '"bounced":', '"type":"restarted"'];
-
-/** The sessions written to after a position, in one page. */
-export function writtenAfter(journal: Journal, after: number): WrittenPage {
-  const edited = new Map<number, boolean>();
+/** What was written after a position, in one page. */
+export function logAfter(journal: Journal, after: number): LogPage {
+  const keys: number[] = [];
+  const positions: number[] = [];
+  const turns: string[] = [];
+  const names = new Map<SessionKey, string>();
   let position = after;
-  let entries = 0;
+  let characters = 0;
   let isComplete = true;
   for (const entry of journal.tail(after)) {
-    // The entries of one turn have one position: they are in one page.
-    if (entries >= SEARCH_PAGE_ENTRIES && entry.position !== position) {
+    const isFull = keys.length >= SEARCH_PAGE_ENTRIES || characters + entry.data.length > SEARCH_PAGE_CHARACTERS;
+    // The entries of one turn have one position: they are in one page. And a page has one at least.
+    if (isFull && keys.length > 0 && entry.position !== position) {
       isComplete = false;
       break;
     }
     position = entry.position;
-    entries += 1;
-    const isEdit = EDITS.some((mark) => entry.data.includes(mark));
-    edited.set(entry.key, isEdit || edited.get(entry.key) === true);
+    if (!names.has(entry.key)) {
+      const name = journal.nameOf(entry.key);
+      if (name === undefined) continue;
+      names.set(entry.key, name);
+    }
+    characters += entry.data.length;
+    keys.push(entry.key);
+    positions.push(entry.position);
+    turns.push(entry.data);
   }
-  const sessions: WrittenSession[] = [];
-  for (const [key, isEdited] of edited) {
-    const session = journal.nameOf(key);
-    if (session !== undefined) sessions.push({ session, key, isEdited });
-  }
-  return { position, sessions, isComplete };
+  return { position, keys, positions, turns, sessions: [...names], isComplete };
 }

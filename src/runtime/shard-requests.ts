@@ -6,6 +6,7 @@ import { asError, CancelledError, errorShape, TroupeError } from '../base/errors
 import type { Message, Pending } from '../base/messages.ts';
 import { renderSession } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
+import { searchableText } from '../search/searchable.ts';
 import { usedOf } from '../session/budget.ts';
 import type { CompressAnswer } from '../session/decide-compression.ts';
 import { viewport } from '../session/eviction.ts';
@@ -30,8 +31,7 @@ import { archivedChunks, chunkMessages, compressionEnd } from './archived-chunks
 import { serveForks } from './fork-requests.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
-import { writtenAfter } from './search-pages.ts';
-import { searchableText } from './searchable.ts';
+import { logAfter } from './search-pages.ts';
 import { foldLog, replayEvents } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
 import { settle } from './shard-door.ts';
@@ -103,7 +103,8 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('receipt.wait', (request) => requests.receiptWait(request));
   handle('child.wait', (request) => requests.childWait(request));
   handle('child.link', (request) => requests.read(request.session, linkOf, () => ({})));
-  handle('search.written', (request) => requests.written(request));
+  handle('search.log', (request) => requests.log(request));
+  handle('search.names', (request) => shard.parts.journal.names(request));
   handle('search.texts', (request) => requests.texts(request));
   handle('search.floor', (request) =>
     requests.read(
@@ -307,8 +308,8 @@ class ShardRequests {
   }
 
   /** Told with what is durable, as all that is read. */
-  written(request: Request<'search.written'>): Promise<Answer<'search.written'>> {
-    return this.#told(() => writtenAfter(this.#shard.parts.journal, request.after));
+  log(request: Request<'search.log'>): Promise<Answer<'search.log'>> {
+    return this.#told(() => logAfter(this.#shard.parts.journal, request.after));
   }
 
   async texts(request: Request<'search.texts'>): Promise<Answer<'search.texts'>> {

@@ -9,15 +9,22 @@ const MORE = 0x80;
 
 /** Documents ascending. See the head of the file. */
 export class PostingList {
-  #bytes = new Uint8Array(BYTES_AT_FIRST);
-  #length = 0;
+  #bytes: Uint8Array;
+  #length: number;
   #last = 0;
   /** Documents in the list. */
-  count = 0;
+  count: number;
 
-  /** Bytes held. */
-  get capacity(): number {
-    return this.#bytes.length;
+  /** An empty list; or one as `bytes` and `count` gave it, which is read and not added to. */
+  constructor(bytes?: Uint8Array, count = 0) {
+    this.#bytes = bytes ?? new Uint8Array(BYTES_AT_FIRST);
+    this.#length = bytes?.length ?? 0;
+    this.count = count;
+  }
+
+  /** The list as bytes: a view, valid until something is added. */
+  get bytes(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length);
   }
 
   /** Puts a document behind all others. */

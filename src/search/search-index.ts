@@ -1,17 +1,30 @@
 /**
- * A full-text index of messages: which stand where, and which fit a query best. It holds no text.
+ * A full-text index of messages: which stand where, which fit a query best, and what they say. What is new is in memory; from
+ * some ten thousand documents on it is a segment on a shelf, of which columns and a part of the terms are in memory.
  *
- * Owns: the numbers of sessions and documents, the posting lists. Does not own: the messages; who searches reads the candidates'
- * texts and looks whether they (still) match, which is what makes phrases and edits exact.
+ * Owns: the segments, the numbers of sessions. Does not own: where the messages come from, when all is saved.
  * Invariants:
- *  X1 a document is one message of one session; its number is never given to another;
- *  X2 a document that was removed is no candidate; its postings leave when every other document is one such;
- *  X3 beyond `SEARCH_DOCUMENTS_MAX` the oldest documents leave.
+ *  X1 a document is one message of one session; a session that is removed takes all its documents along, at once;
+ *  X2 a document that is gone is no candidate; its postings leave when segments are merged, at the latest when every other is gone;
+ *  X3 beyond `SEARCH_DOCUMENTS_MAX` the oldest documents leave, a segment at a time;
+ *  X4 what `saveState` of the shelf was given last stays whole: segments it names are removed behind the next one only.
  */
-import { SEARCH_CANDIDATES_MAX, SEARCH_DOCUMENTS_MAX } from '../base/bounds.ts';
-import { GrowingNumbers } from './growing-numbers.ts';
+import { z } from 'zod';
+import {
+  SEARCH_CANDIDATES_MAX,
+  SEARCH_DOCUMENTS_MAX,
+  SEARCH_SEGMENT_CHARACTERS,
+  SEARCH_SEGMENT_DOCUMENTS,
+} from '../base/bounds.ts';
+import { Best } from './best.ts';
+import { GrowingSegment } from './growing-segment.ts';
 import { PostingList } from './posting-list.ts';
 import { type Alternative, type Query, termsNeeded } from './query.ts';
+import type { SearchableText } from './searchable.ts';
+import { MergedSegment, type Segment, type SegmentText } from './segment.ts';
+import { encodeSegment, StoredSegment } from './segment-file.ts';
+import { MemoryShelf, type SegmentShelf } from './segment-shelf.ts';
+import { type SavedNumbers, SessionNumbers, savedNumbersSchema } from './session-numbers.ts';
 import { termsOf } from './terms.ts';
 
 /** Saturation of repeated terms, and how much long texts are held back: the usual values of BM25. */
@@ -19,12 +32,18 @@ const SATURATION = 1.2;
 const LENGTH_SHARE = 0.75;
 const YEAR_MS = 365.25 * 24 * 3_600_000;
 const SECOND_MS = 1_000;
+/** Segments are made one of where the older has less than so many times the documents of the newer: few remain, of rising age and size. */
+const MERGE_RATIO = 2;
+/** Documents of one segment at most, times the bound of a new one. */
+const MERGED_SEGMENTS_MAX = 1.5;
 
 /** A message that may match. */
 export interface Candidate {
   readonly session: string;
   readonly seq: number;
   readonly score: number;
+  /** What it said when it was taken in. */
+  readonly read: () => SegmentText;
 }
 
 /** How to look. */
@@ -35,212 +54,320 @@ export interface LookOptions {
   readonly decay: number;
   /** True for messages that are not to be found. */
   readonly excludes?: (session: string, seq: number) => boolean;
-  readonly documentsMax?: number;
+}
+
+/** A message that comes. `at`: epoch ms. */
+export interface IndexedMessage {
+  readonly seq: number;
+  readonly at: number;
+  readonly text: string;
+  /** Missing: `human`. */
+  readonly kind?: SearchableText['kind'];
+}
+
+/** What is saved of an index beside its segments. */
+export interface SavedIndex {
+  readonly segments: readonly string[];
+  readonly numbers: SavedNumbers;
+}
+
+/** See `SavedIndex`. */
+export const savedIndexSchema: z.ZodType<SavedIndex> = z.object({
+  segments: z.array(z.string()).readonly(),
+  numbers: savedNumbersSchema,
+});
+
+interface Shelved {
+  readonly name: string;
+  readonly segment: StoredSegment;
 }
 
 /** See the head of the file. */
 export class SearchIndex {
   readonly #documentsMax: number;
-  readonly #sessionNumbers = new Map<string, number>();
-  /** By number; undefined: removed. */
-  readonly #sessionNames: (string | undefined)[] = [''];
-  #terms = new Map<string, PostingList>();
-  /** By document: the session's number, 0 when removed. */
-  #sessions = new GrowingNumbers();
-  #seqs = new GrowingNumbers();
-  /** Epoch seconds. */
-  #times = new GrowingNumbers();
-  #lengths = new GrowingNumbers();
-  #alive = 0;
-  #length = 0;
+  readonly #segmentDocuments: number;
+  readonly #shelf: SegmentShelf;
+  readonly #numbers: SessionNumbers;
+  /** Oldest first. */
+  #stored: readonly Shelved[];
+  #growing = new GrowingSegment();
+  /** Segments that may still be named by the state saved last (X4). */
+  readonly #outdated: string[] = [];
+  readonly #scores = new PartScores();
 
-  constructor(documentsMax: number = SEARCH_DOCUMENTS_MAX) {
+  /** `saved`: what the shelf's state says. Throws for segments that are damaged or not there. */
+  constructor(
+    documentsMax: number = SEARCH_DOCUMENTS_MAX,
+    shelf: SegmentShelf = new MemoryShelf(),
+    saved?: SavedIndex,
+  ) {
     this.#documentsMax = documentsMax;
+    this.#segmentDocuments = Math.min(SEARCH_SEGMENT_DOCUMENTS, Math.ceil(documentsMax / 4));
+    this.#shelf = shelf;
+    this.#numbers = new SessionNumbers(saved?.numbers);
+    this.#stored = (saved?.segments ?? []).map((name) => ({ name, segment: new StoredSegment(shelf.open(name)) }));
+    shelf.keepOnly(new Set(saved?.segments ?? []));
   }
 
   /** Documents that can be found. */
   get size(): number {
-    return this.#alive;
+    return this.#numbers.documents;
   }
 
-  /** Terms there are, and bytes of their lists. */
-  statistics(): { readonly terms: number; readonly postingBytes: number } {
-    let postingBytes = 0;
-    for (const list of this.#terms.values()) postingBytes += list.capacity;
-    return { terms: this.#terms.size, postingBytes };
+  /** Documents that are in memory only. */
+  get unsaved(): number {
+    return this.#growing.count;
   }
 
-  /** Takes a message in; one without a term cannot be found and is left out. `at`: epoch ms. */
-  add(session: string, message: { readonly seq: number; readonly at: number; readonly text: string }): void {
+  /** The names of its segments in one text: another text, other segments. */
+  segmentNames(): string {
+    return this.#stored.map(({ name }) => name).join(' ');
+  }
+
+  /** Segments, the bytes they take on their shelf, and of memory. */
+  statistics(): { readonly segments: number; readonly storedBytes: number; readonly heldBytes: number } {
+    let storedBytes = 0;
+    let heldBytes = 0;
+    for (const { segment } of this.#stored) {
+      storedBytes += segment.storedBytes;
+      heldBytes += segment.heldBytes;
+    }
+    return { segments: this.#stored.length, storedBytes, heldBytes };
+  }
+
+  /** As `put` and `makeRoom`. */
+  add(session: string, message: IndexedMessage): void {
+    this.put(session, message);
+    this.makeRoom();
+  }
+
+  /** Takes a message into memory; one without a term cannot be found and is left out. Does not touch the shelf, never throws. */
+  put(session: string, message: IndexedMessage): void {
     const terms = termsOf(message.text);
     if (terms.length === 0) return;
-    const times = new Map<string, number>();
-    for (const term of terms) times.set(term, (times.get(term) ?? 0) + 1);
-    const document = this.#place(this.#numberOf(session), message.seq, message.at / SECOND_MS, terms.length);
-    for (const [term, count] of times) {
-      let list = this.#terms.get(term);
-      if (list === undefined) {
-        list = new PostingList();
-        this.#terms.set(term, list);
-      }
-      list.add(document, count);
-    }
-    if (this.#alive > this.#documentsMax) this.#dropOldest();
+    const counts = new Map<string, number>();
+    for (const term of terms) counts.set(term, (counts.get(term) ?? 0) + 1);
+    const number = this.#numbers.numberOf(session);
+    const { seq, at, text, kind = 'human' } = message;
+    const seconds = Math.max(0, Math.floor(at / SECOND_MS));
+    this.#growing.add({ session: number, seq, seconds, length: terms.length, counts, kind, text });
+    this.#numbers.count(number, 1, terms.length);
   }
 
-  #place(session: number, seq: number, seconds: number, length: number): number {
-    this.#sessions.push(session);
-    this.#seqs.push(seq);
-    this.#times.push(Math.max(0, Math.floor(seconds)));
-    this.#alive += 1;
-    this.#length += length;
-    return this.#lengths.push(length);
-  }
-
-  /** Forgets all messages of these sessions. */
+  /** Forgets all messages of these sessions. Does not touch the shelf, never throws. */
   removeSessions(sessions: Iterable<string>): void {
-    const numbers = new Set<number>();
-    for (const name of sessions) {
-      const number = this.#sessionNumbers.get(name);
-      if (number === undefined) continue;
-      numbers.add(number);
-      this.#sessionNumbers.delete(name);
-      this.#sessionNames[number] = undefined;
-    }
-    if (numbers.size === 0) return;
-    for (let document = 0; document < this.#sessions.length; document += 1) {
-      if (numbers.has(this.#sessions.at(document))) this.#kill(document);
-    }
+    for (const name of sessions) this.#numbers.remove(name);
+  }
+
+  /**
+   * Moves what is enough for a segment to the shelf, and takes from it what is gone, where that is worth it. Throws what the device
+   * throws: all is as before then, and the next call tries again.
+   */
+  makeRoom(): void {
+    const { count, characters } = this.#growing;
+    if (count >= this.#segmentDocuments || characters >= SEARCH_SEGMENT_CHARACTERS) this.#seal();
     this.#packWhenWorthIt();
   }
 
-  /** The messages that may match, best first. */
+  /** Puts what is in memory on the shelf and gives what its state has to say. */
+  save(): SavedIndex {
+    if (this.#growing.count > 0) this.#seal();
+    return { segments: this.#stored.map(({ name }) => name), numbers: this.#numbers.save() };
+  }
+
+  /** The state given by `save` is saved: what only states before it named goes. */
+  saved(): void {
+    for (const name of this.#outdated.splice(0)) this.#shelf.remove(name);
+  }
+
+  /** The messages that may match, best first. Throws `DamagedSegmentError`. */
   look(query: Query, options: LookOptions): readonly Candidate[] {
-    const scores = new Map<number, number>();
-    for (const alternative of query) {
-      for (const [document, score] of this.#scores(alternative)) {
-        scores.set(document, score + (scores.get(document) ?? 0));
+    const parts: readonly Segment[] = [...this.#stored.map(({ segment }) => segment), this.#growing];
+    const looks = query.flatMap((alternative) => this.#prepare(parts, alternative) ?? []);
+    const best = new Best<Candidate>(SEARCH_CANDIDATES_MAX);
+    for (const [index, part] of parts.entries()) {
+      const scores = this.#scores;
+      scores.reserve(part.count);
+      for (const { lists, weights } of looks) {
+        const own = lists[index];
+        if (own !== undefined) this.#score(part, own, weights, scores);
       }
-    }
-    const best = new Best(SEARCH_CANDIDATES_MAX);
-    for (const [document, score] of scores) {
-      const session = this.#sessionNames[this.#sessions.at(document)] ?? '';
-      const seq = this.#seqs.at(document);
-      if (options.excludes?.(session, seq) === true) continue;
-      const years = Math.max(0, options.now - this.#times.at(document) * SECOND_MS) / YEAR_MS;
-      best.add({ session, seq, score: score / (1 + options.decay * years) });
+      scores.take((document, score) => this.#offer(best, part, document, score, options));
     }
     return best.list;
   }
 
-  /** Documents with every term of an alternative, and how well they fit. */
-  #scores(alternative: Alternative): ReadonlyMap<number, number> {
-    const lists: PostingList[] = [];
-    for (const term of termsNeeded(alternative)) {
-      const list = this.#terms.get(term);
-      if (list === undefined) return new Map();
-      lists.push(list);
-    }
-    lists.sort((a, b) => a.count - b.count);
-    let scores: Map<number, number> | undefined;
-    for (const list of lists) {
-      const before = scores;
-      const found = new Map<number, number>();
-      const weight = Math.log(1 + (this.#alive + 0.5) / (list.count + 0.5));
+  #offer(best: Best<Candidate>, part: Segment, document: number, score: number, options: LookOptions): void {
+    const years = Math.max(0, options.now - part.secondsOf(document) * SECOND_MS) / YEAR_MS;
+    const damped = score / (1 + options.decay * years);
+    if (!best.takes(damped)) return;
+    const session = this.#numbers.nameOf(part.sessionOf(document));
+    const seq = part.seqOf(document);
+    if (session === undefined || options.excludes?.(session, seq) === true) return;
+    best.add({ session, seq, score: damped, read: () => part.textOf(document) });
+  }
+
+  /** The lists of an alternative's terms by part, rarest first, where the part has all; `undefined` where no part has. */
+  #prepare(
+    parts: readonly Segment[],
+    alternative: Alternative,
+  ):
+    | { readonly lists: readonly (readonly PostingList[] | undefined)[]; readonly weights: readonly number[] }
+    | undefined {
+    const found = termsNeeded(alternative).map((term) => {
+      const lists = parts.map((part) => part.list(term));
+      return { lists, count: lists.reduce((sum, list) => sum + (list?.count ?? 0), 0) };
+    });
+    if (found.some(({ count }) => count === 0)) return undefined;
+    found.sort((a, b) => a.count - b.count);
+    const alive = this.#numbers.documents;
+    return {
+      weights: found.map(({ count }) => Math.log(1 + (alive + 0.5) / (count + 0.5))),
+      lists: parts.map((_part, index) => {
+        const own = found.map(({ lists }) => lists[index]);
+        return own.every((list) => list !== undefined) ? own : undefined;
+      }),
+    };
+  }
+
+  /** Adds what documents with every term of an alternative are worth. */
+  #score(part: Segment, lists: readonly PostingList[], weights: readonly number[], scores: PartScores): void {
+    const average = Math.max(1, this.#numbers.length / Math.max(1, this.#numbers.documents));
+    const fixed = SATURATION * (1 - LENGTH_SHARE);
+    const byLength = (SATURATION * LENGTH_SHARE) / average;
+    for (const [index, list] of lists.entries()) {
+      const weight = (weights[index] ?? 0) * (SATURATION + 1);
       list.each((document, times) => {
-        if (this.#sessions.at(document) === 0) return;
-        const score = before === undefined ? 0 : before.get(document);
-        if (score !== undefined) found.set(document, score + weight * this.#share(document, times));
+        if (index > 0 ? !scores.has(document, index) : !this.#numbers.isAlive(part.sessionOf(document))) return;
+        scores.add(document, (weight * times) / (times + fixed + byLength * part.lengthOf(document)));
       });
-      scores = found;
     }
-    return scores ?? new Map();
+    scores.end(lists.length);
   }
 
-  #share(document: number, times: number): number {
-    const relative = this.#lengths.at(document) / Math.max(1, this.#length / Math.max(1, this.#alive));
-    const held = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * relative);
-    return (times * (SATURATION + 1)) / (times + held);
+  /** Makes a stored segment of what is in memory, and one of it and of small ones before it. */
+  #seal(): void {
+    const parts: Segment[] = [this.#growing];
+    let { count } = this.#growing;
+    const countMax = MERGED_SEGMENTS_MAX * this.#segmentDocuments;
+    let kept = this.#stored.length;
+    for (; kept > 0; kept -= 1) {
+      const older = this.#stored[kept - 1]?.segment;
+      if (older === undefined || older.count >= MERGE_RATIO * count || older.count + count > countMax) break;
+      parts.unshift(older);
+      count += older.count;
+    }
+    this.#replace(this.#stored.slice(kept), parts, kept);
+    this.#growing = new GrowingSegment();
+    while (this.#numbers.documents > this.#documentsMax && this.#stored.length > 0) this.#dropOldest();
   }
 
-  #numberOf(session: string): number {
-    const known = this.#sessionNumbers.get(session);
-    if (known !== undefined) return known;
-    const number = this.#sessionNames.push(session) - 1;
-    this.#sessionNumbers.set(session, number);
-    return number;
+  /** Puts what is left of some parts in the place of stored segments that begin at an index. */
+  #replace(replaced: readonly Shelved[], parts: readonly Segment[], index: number): void {
+    const merged = new MergedSegment(
+      parts,
+      (session) => this.#numbers.isAlive(session),
+      () => new PostingList(),
+    );
+    const made = merged.count === 0 ? [] : [this.#put(merged)];
+    this.#stored = this.#stored.toSpliced(index, replaced.length, ...made);
+    for (const { name } of replaced) this.#outdated.push(name);
   }
 
-  #kill(document: number): void {
-    if (this.#sessions.at(document) === 0) return;
-    this.#sessions.set(document, 0);
-    this.#alive -= 1;
-    this.#length -= this.#lengths.at(document);
+  #put(segment: Segment): Shelved {
+    const { name, bytes } = this.#shelf.put(encodeSegment(segment));
+    return { name, segment: new StoredSegment(bytes) };
   }
 
-  /** A quarter at a time: packing costs as much as there is. */
   #dropOldest(): void {
-    let left = Math.ceil(this.#documentsMax / 4);
-    for (let document = 0; left > 0 && document < this.#sessions.length; document += 1) {
-      if (this.#sessions.at(document) === 0) continue;
-      this.#kill(document);
-      left -= 1;
+    const [oldest] = this.#stored;
+    if (oldest === undefined) return;
+    const { name, segment } = oldest;
+    for (let document = 0; document < segment.count; document += 1) {
+      const session = segment.sessionOf(document);
+      if (this.#numbers.isAlive(session)) this.#numbers.count(session, -1, segment.lengthOf(document));
     }
-    this.#pack();
+    this.#stored = this.#stored.slice(1);
+    this.#outdated.push(name);
   }
 
+  /** More than every other document is gone: those segments of which that is true are written anew (X2). */
   #packWhenWorthIt(): void {
-    if (this.#sessions.length > 2 * this.#alive) this.#pack();
-  }
-
-  /** Numbers the living anew, without the dead between them. */
-  #pack(): void {
-    const numbers = new GrowingNumbers();
-    const old = { sessions: this.#sessions, seqs: this.#seqs, times: this.#times, lengths: this.#lengths };
-    this.#sessions = new GrowingNumbers();
-    this.#seqs = new GrowingNumbers();
-    this.#times = new GrowingNumbers();
-    this.#lengths = new GrowingNumbers();
-    for (let document = 0; document < old.sessions.length; document += 1) {
-      numbers.push(this.#lengths.length);
-      if (old.sessions.at(document) === 0) continue;
-      this.#sessions.push(old.sessions.at(document));
-      this.#seqs.push(old.seqs.at(document));
-      this.#times.push(old.times.at(document));
-      this.#lengths.push(old.lengths.at(document));
+    const total = this.#stored.reduce((sum, { segment }) => sum + segment.count, this.#growing.count);
+    if (total - this.#numbers.documents <= Math.max(this.#segmentDocuments, this.#numbers.documents)) return;
+    for (const shelved of [...this.#stored]) {
+      const { segment } = shelved;
+      let alive = 0;
+      for (let document = 0; document < segment.count; document += 1) {
+        if (this.#numbers.isAlive(segment.sessionOf(document))) alive += 1;
+      }
+      if (segment.count > 2 * alive) this.#replace([shelved], [segment], this.#stored.indexOf(shelved));
     }
-    const terms = new Map<string, PostingList>();
-    for (const [term, list] of this.#terms) {
-      const packed = new PostingList();
-      list.each((document, times) => {
-        if (old.sessions.at(document) !== 0) packed.add(numbers.at(document), times);
-      });
-      if (packed.count > 0) terms.set(term, packed);
-    }
-    this.#terms = terms;
+    if (this.#growing.count > 0) this.#seal();
   }
 }
 
-/** The best of many, best first. */
-class Best {
-  readonly list: Candidate[] = [];
-  readonly #max: number;
+/** What the documents of one segment are worth. Used again and again: its memory is that of the largest segment. */
+class PartScores {
+  #totals = new Float64Array();
+  #own = new Float64Array();
+  #hits = new Uint16Array();
+  /** Documents with a hit of the alternative at hand, each once. */
+  #touched = new Uint32Array();
+  #touchedCount = 0;
+  /** Documents with a total, each once. */
+  #scored = new Uint32Array();
+  #scoredCount = 0;
 
-  constructor(max: number) {
-    this.#max = max;
+  /** Makes room for the documents of a segment. */
+  reserve(documents: number): void {
+    if (this.#hits.length >= documents) return;
+    this.#totals = new Float64Array(documents);
+    this.#own = new Float64Array(documents);
+    this.#hits = new Uint16Array(documents);
+    this.#touched = new Uint32Array(documents);
+    this.#scored = new Uint32Array(documents);
   }
 
-  add(candidate: Candidate): void {
-    const { list } = this;
-    if (list.length === this.#max && candidate.score <= (list.at(-1)?.score ?? 0)) return;
-    let low = 0;
-    let high = list.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((list[middle]?.score ?? 0) >= candidate.score) low = middle + 1;
-      else high = middle;
+  /** Whether a document had every one of so many lists before. */
+  has(document: number, lists: number): boolean {
+    return this.#hits[document] === lists;
+  }
+
+  add(document: number, score: number): void {
+    const hits = this.#hits[document] ?? 0;
+    if (hits === 0) {
+      this.#touched[this.#touchedCount] = document;
+      this.#touchedCount += 1;
     }
-    list.splice(low, 0, candidate);
-    if (list.length > this.#max) list.pop();
+    this.#hits[document] = hits + 1;
+    this.#own[document] = (this.#own[document] ?? 0) + score;
+  }
+
+  /** Takes over the documents that had all lists of an alternative. */
+  end(lists: number): void {
+    for (let index = 0; index < this.#touchedCount; index += 1) {
+      const document = this.#touched[index] ?? 0;
+      if (this.#hits[document] === lists) {
+        if (this.#totals[document] === 0) {
+          this.#scored[this.#scoredCount] = document;
+          this.#scoredCount += 1;
+        }
+        this.#totals[document] = (this.#totals[document] ?? 0) + (this.#own[document] ?? 0);
+      }
+      this.#hits[document] = 0;
+      this.#own[document] = 0;
+    }
+    this.#touchedCount = 0;
+  }
+
+  /** Hands out what the documents of the segment are worth, and is empty again. */
+  take(visit: (document: number, score: number) => void): void {
+    for (let index = 0; index < this.#scoredCount; index += 1) {
+      const document = this.#scored[index] ?? 0;
+      visit(document, this.#totals[document] ?? 0);
+      this.#totals[document] = 0;
+    }
+    this.#scoredCount = 0;
   }
 }

@@ -108,6 +108,24 @@ test('A10: after a crash everything is found as before', async () => {
   expect((await search(again, 'penguin', 'x')).split('\n').sort()).toEqual(before.split('\n').sort());
 });
 
+test('what is edited is found as it is now, and opened again the index goes on where it was', async () => {
+  const directory = await kit.directory();
+  const first = await open({ directory });
+  await first.session('a').ask('a heron');
+  await first.session('b').ask('another heron');
+  expect(await search(first, 'heron')).toContain('Found 2 results');
+  const [message] = await first.session('a').history.messages();
+  await first.session('a').history.update({ id: message?.id ?? '' }, { content: 'a stork' });
+  expect(await search(first, 'heron')).toContain('Found 1 result ');
+  expect(await search(first, 'stork')).toContain('[message a#');
+  await first.close();
+  const second = await open({ directory });
+  expect(await search(second, 'heron')).toContain('[message b#1,');
+  expect(await search(second, 'stork')).toContain('[message a#');
+  await second.session('b').ask('a third heron');
+  expect(await search(second, 'heron')).toContain('Found 2 results');
+});
+
 test('results are bounded and the number is a setting', async () => {
   const runtime = await open({ settings: { recall: { maxResults: 2 } } });
   for (let count = 0; count < 5; count += 1) await runtime.session(`s${count}`).ask('lemur');

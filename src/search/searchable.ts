@@ -16,8 +16,15 @@ export function searchableText(message: Message): SearchableText | undefined {
   const kind = kindOf(message);
   if (kind === undefined) return undefined;
   const text = kind === 'thought' ? thoughtOf(message) : textOf(message.content);
-  if (text.trim() === '') return undefined;
-  return { seq: message.seq, at: message.at, kind, text: text.slice(0, SEARCH_TEXT_CHARACTERS_MAX) };
+  return foundText({ seq: message.seq, at: message.at, kind, text });
+}
+
+/** A text as it can be found: its beginning; `undefined` for a blank one. */
+export function foundText(said: SearchableText): SearchableText | undefined {
+  if (said.text.trim() === '') return undefined;
+  return said.text.length <= SEARCH_TEXT_CHARACTERS_MAX
+    ? said
+    : { ...said, text: said.text.slice(0, SEARCH_TEXT_CHARACTERS_MAX) };
 }
 
 function kindOf({ type, toolName }: Message): SearchableText['kind'] | undefined {
@@ -36,7 +43,7 @@ function kindOf({ type, toolName }: Message): SearchableText['kind'] | undefined
 }
 
 /** What a call of `think` thinks; empty where it does not say. */
-export function thoughtOf({ input }: Message): string {
+export function thoughtOf({ input }: Pick<Message, 'input'>): string {
   const thoughts = isRecord(input) ? input['thoughts'] : undefined;
   return typeof thoughts === 'string' ? thoughts : '';
 }

@@ -1,0 +1,34 @@
+/** The best of many, best first; of equals, the ones that came first. */
+
+interface Scored {
+  readonly score: number;
+}
+
+/** See the head of the file. */
+export class Best<T extends Scored> {
+  readonly list: T[] = [];
+  readonly #max: number;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** Whether something of this score would be taken: asked before it is made. */
+  takes(score: number): boolean {
+    return this.list.length < this.#max || score > (this.list.at(-1)?.score ?? 0);
+  }
+
+  add(candidate: T): void {
+    if (!this.takes(candidate.score)) return;
+    const { list } = this;
+    let low = 0;
+    let high = list.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((list[middle]?.score ?? 0) >= candidate.score) low = middle + 1;
+      else high = middle;
+    }
+    list.splice(low, 0, candidate);
+    if (list.length > this.#max) list.pop();
+  }
+}

@@ -1,0 +1,188 @@
+/**
+ * Where an index keeps its segments and its state: a directory, or memory.
+ *
+ * Owns: the files of its directory. Does not own: what they say.
+ * Invariants: H1 a state names only segments that are wholly on the device; H2 what no saved state names is removed at the next
+ * opening, so that a crash leaves nothing behind for good. Synchronous: it is used on a thread that has nothing else to do.
+ */
+import {
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { DamagedSegmentError, type SegmentBytes } from './segment-file.ts';
+
+/** Bytes of a segment, by their name on the shelf. */
+export interface ShelvedBytes {
+  readonly name: string;
+  readonly bytes: SegmentBytes;
+}
+
+/** See the head of the file. Methods throw what the device throws. */
+export interface SegmentShelf {
+  /** Takes the bytes of a segment in; durable when it returns. */
+  put(chunks: readonly Buffer[]): ShelvedBytes;
+  /** Throws when there is none of this name. */
+  open(name: string): SegmentBytes;
+  /** Lets go of a segment that no saved state names. */
+  remove(name: string): void;
+  /** Replaces the state, whole or not at all. */
+  saveState(text: string): void;
+  /** The state saved last. */
+  loadState(): string | undefined;
+  /** Removes the segments that are not named. */
+  keepOnly(names: ReadonlySet<string>): void;
+  /** Closes what is open; the shelf is not used any more. */
+  close(): void;
+}
+
+/** A shelf that ends with its index. */
+export class MemoryShelf implements SegmentShelf {
+  readonly #segments = new Map<string, Buffer>();
+  #state: string | undefined;
+  #last = 0;
+
+  put(chunks: readonly Buffer[]): ShelvedBytes {
+    this.#last += 1;
+    const name = String(this.#last);
+    this.#segments.set(name, Buffer.concat(chunks));
+    return { name, bytes: this.open(name) };
+  }
+
+  open(name: string): SegmentBytes {
+    const bytes = this.#segments.get(name);
+    if (bytes === undefined) throw new DamagedSegmentError(`there is no segment ${name}`);
+    return { length: bytes.length, read: (at, length) => bytes.subarray(at, at + length) };
+  }
+
+  remove(name: string): void {
+    this.#segments.delete(name);
+  }
+
+  saveState(text: string): void {
+    this.#state = text;
+  }
+
+  loadState(): string | undefined {
+    return this.#state;
+  }
+
+  keepOnly(names: ReadonlySet<string>): void {
+    for (const name of this.#segments.keys()) if (!names.has(name)) this.#segments.delete(name);
+  }
+
+  close(): void {}
+}
+
+const STATE = 'index.json';
+const SEGMENT = /^segment-(\d+)$/u;
+/** Buffers handed to the system in one write. */
+const CHUNKS_MAX = 512;
+
+/** A shelf in a directory, which is made if need be and is the shelf's alone. */
+export class DirectoryShelf implements SegmentShelf {
+  readonly #directory: string;
+  /** Open files by name. */
+  readonly #files = new Map<string, number>();
+  #last = 0;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+    mkdirSync(directory, { recursive: true });
+    for (const name of readdirSync(directory)) this.#last = Math.max(this.#last, Number(SEGMENT.exec(name)?.[1] ?? 0));
+  }
+
+  put(chunks: readonly Buffer[]): ShelvedBytes {
+    this.#last += 1;
+    const name = `segment-${this.#last}`;
+    this.#write(name, chunks);
+    return { name, bytes: this.open(name) };
+  }
+
+  open(name: string): SegmentBytes {
+    const file = openSync(join(this.#directory, name), 'r');
+    this.#files.set(name, file);
+    const length = sizeOf(file);
+    return {
+      length,
+      read: (at, wanted) => {
+        const bytes = Buffer.allocUnsafeSlow(Math.max(0, wanted));
+        const read = bytes.length === 0 ? 0 : readSync(file, bytes, 0, bytes.length, at);
+        if (read !== bytes.length) throw new DamagedSegmentError(`${name} ends early`);
+        return bytes;
+      },
+    };
+  }
+
+  remove(name: string): void {
+    const file = this.#files.get(name);
+    if (file !== undefined) closeSync(file);
+    this.#files.delete(name);
+    rmSync(join(this.#directory, name), { force: true });
+  }
+
+  saveState(text: string): void {
+    const unfinished = `${STATE}.new`;
+    this.#write(unfinished, [Buffer.from(text)]);
+    renameSync(join(this.#directory, unfinished), join(this.#directory, STATE));
+    this.#sync();
+  }
+
+  loadState(): string | undefined {
+    try {
+      return readFileSync(join(this.#directory, STATE), 'utf8');
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+      throw error;
+    }
+  }
+
+  keepOnly(names: ReadonlySet<string>): void {
+    for (const name of readdirSync(this.#directory)) if (SEGMENT.test(name) && !names.has(name)) this.remove(name);
+  }
+
+  close(): void {
+    for (const file of this.#files.values()) closeSync(file);
+    this.#files.clear();
+  }
+
+  #write(name: string, chunks: readonly Buffer[]): void {
+    const file = openSync(join(this.#directory, name), 'w');
+    try {
+      for (let at = 0; at < chunks.length; at += CHUNKS_MAX) writeAll(file, chunks.slice(at, at + CHUNKS_MAX));
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    this.#sync();
+  }
+
+  /** Makes the names durable. Windows cannot sync a directory and needs no such thing. */
+  #sync(): void {
+    if (process.platform === 'win32') return;
+    const directory = openSync(this.#directory, 'r');
+    try {
+      fsyncSync(directory);
+    } finally {
+      closeSync(directory);
+    }
+  }
+}
+
+function writeAll(file: number, chunks: readonly Buffer[]): void {
+  const bytes = chunks.length === 1 ? (chunks[0] ?? Buffer.alloc(0)) : Buffer.concat(chunks);
+  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
+}
+
+function sizeOf(file: number): number {
+  return fstatSync(file).size;
+}

@@ -1,0 +1,202 @@
+/**
+ * Which searchable messages a session's records make, without its state: of a session that was never edited, the number of
+ * its next message and what waits in its mailbox are enough. So a log can be followed in the order it was written, whatever
+ * the number and the length of its sessions. Pure.
+ *
+ * It follows `apply` of the session's core: F1 a message has the seq it has there. Records after which messages have left or read
+ * otherwise than they were written are not followed: the session is to be read as a whole then, and from then on.
+ */
+import { z } from 'zod';
+import { textOf } from '../base/messages.ts';
+import { answerText } from '../session/answer.ts';
+import { joinContents } from '../session/promotion.ts';
+import type { Entry, RecordTurn, SessionRecord } from '../session/records.ts';
+import { foundText, type SearchableText, thoughtOf } from './searchable.ts';
+
+/** Seqs a phantom pair takes: the call and its answer. */
+const PHANTOM_MESSAGES = 2;
+
+/** What is known of a session between two turns. Owned by whoever folds it. */
+export interface TextFold {
+  nextSeq: number;
+  /** What waits, by id. Of what cannot be found by search only that it takes seqs. */
+  mailbox: Record<number, WaitingText>;
+  /** The session's own name, where it has one. */
+  name?: string | undefined;
+}
+
+/** An entry that waits. `merges`: it becomes one message with such entries next to it. */
+export type WaitingText =
+  | { readonly takes: 0 | 1 | 2 }
+  | { readonly takes: 'text'; readonly content: Entry['content']; readonly merges: boolean };
+
+/** A fold as it is saved. */
+export const textFoldSchema: z.ZodType<TextFold> = z.object({
+  nextSeq: z.number().int().positive(),
+  mailbox: z.record(
+    z.coerce.number(),
+    z.union([
+      z.object({ takes: z.union([z.literal(0), z.literal(1), z.literal(2)]) }),
+      // Written by `foldTexts` from a record, and read back from a checked file.
+      z.object({ takes: z.literal('text'), content: z.custom<Entry['content']>(isContent), merges: z.boolean() }),
+    ]),
+  ),
+  name: z.string().optional(),
+});
+
+function isContent(value: unknown): boolean {
+  return typeof value === 'string' || Array.isArray(value);
+}
+
+/** Before the first record. */
+export function newTextFold(): TextFold {
+  return { nextSeq: 1, mailbox: {} };
+}
+
+/** Folds a turn; the messages it makes that can be found, or `undefined` where the session is to be read as a whole. */
+export function foldTexts(fold: TextFold, { at, records }: RecordTurn): readonly SearchableText[] | undefined {
+  const found: SearchableText[] = [];
+  for (const record of records) {
+    if (!foldRecord(fold, record, at, found)) return undefined;
+  }
+  return found;
+}
+
+/** False for a record that is not followed. */
+function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: SearchableText[]): boolean {
+  const said = (kind: SearchableText['kind'], text: string): void => {
+    const message = foundText({ seq: fold.nextSeq, at, kind, text });
+    if (message !== undefined) found.push(message);
+    fold.nextSeq += 1;
+  };
+  switch (record.type) {
+    case 'created':
+      fold.name = record.name;
+      if (record.task !== undefined) said('human', record.task);
+      return true;
+    case 'accepted':
+      fold.mailbox[record.id] = waitingOf(record.entry);
+      return true;
+    case 'claimed':
+    case 'gathered':
+    case 'closed':
+    case 'compacting':
+      promote(fold, record.entries, said);
+      return true;
+    case 'dropped':
+    case 'recalled':
+    case 'poisoned':
+      delete fold.mailbox[record.id];
+      return true;
+    case 'noted':
+      said('system', record.content);
+      return true;
+    case 'healed':
+      fold.nextSeq += 1;
+      return true;
+    case 'responded':
+      foldAnswer(fold, record, said);
+      return true;
+    case 'failed':
+      return record.bounced === undefined;
+    case 'edited':
+    case 'restarted':
+    case 'forked':
+    case 'compacted':
+      return false;
+    case 'epoch':
+    case 'system':
+    case 'evicted':
+    case 'retried':
+    case 'interrupted':
+    case 'released':
+    case 'spawned':
+    case 'childExited':
+    case 'goalCompleted':
+    case 'goalCreated':
+    case 'goalUpdated':
+    case 'goalDone':
+    case 'pinned':
+    case 'exited':
+    case 'restartScheduled':
+    case 'paused':
+    case 'resumed':
+    case 'recovered':
+    case 'refined':
+    case 'proceeded':
+    case 'suspended':
+    case 'continued':
+    case 'decided':
+    case 'blocked':
+    case 'rolledBack':
+    case 'taskStarted':
+    case 'taskActivated':
+    case 'forkMade':
+    case 'compactionFailed':
+    case 'budgetUsed':
+    case 'childNamed':
+    case 'preparing':
+    case 'recalling':
+    case 'prepared':
+      return true;
+    case 'named':
+      fold.name = record.name;
+      return true;
+  }
+}
+
+function waitingOf({ type, content, seed, deliver }: Entry): WaitingText {
+  if (seed !== undefined) return { takes: 0 };
+  if (type === 'tool_response') return { takes: 1 };
+  if (type !== 'user_message') return { takes: PHANTOM_MESSAGES };
+  return { takes: 'text', content, merges: deliver === 'merge' };
+}
+
+function promote(
+  fold: TextFold,
+  ids: readonly number[],
+  said: (kind: SearchableText['kind'], text: string) => void,
+): void {
+  for (let index = 0; index < ids.length; index += 1) {
+    const entry = takeEntry(fold, ids[index]);
+    if (entry === undefined) continue;
+    if (entry.takes !== 'text') {
+      fold.nextSeq += entry.takes;
+      continue;
+    }
+    const contents = [entry.content];
+    while (entry.merges) {
+      const id = ids[index + 1];
+      const next = id === undefined ? undefined : fold.mailbox[id];
+      if (next?.takes !== 'text' || !next.merges) break;
+      takeEntry(fold, id);
+      contents.push(next.content);
+      index += 1;
+    }
+    said('human', textOf(joinContents(contents)));
+  }
+}
+
+function takeEntry(fold: TextFold, id: number | undefined): WaitingText | undefined {
+  if (id === undefined) return undefined;
+  const entry = fold.mailbox[id];
+  delete fold.mailbox[id];
+  return entry;
+}
+
+function foldAnswer(
+  fold: TextFold,
+  { content }: Extract<SessionRecord, { type: 'responded' }>,
+  said: (kind: SearchableText['kind'], text: string) => void,
+): void {
+  const first = fold.nextSeq;
+  const text = answerText(content);
+  if (text.trim() !== '') said('anima', text);
+  for (const block of content) {
+    if (block.type !== 'tool_use') continue;
+    if (block.name === 'think') said('thought', thoughtOf(block));
+    else fold.nextSeq += 1;
+  }
+  // Blocks without text or call are one message; see `apply`.
+  if (fold.nextSeq === first && content.length > 0) fold.nextSeq += 1;
+}

@@ -1,0 +1,147 @@
+/** Goal: an index that lies in segments finds what one in memory finds, before and after it is opened again; damage is met, not told. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, describe, expect, it } from 'vitest';
+import { matches, parseQuery } from '../../src/search/query.ts';
+import { SearchIndex } from '../../src/search/search-index.ts';
+import { DamagedSegmentError } from '../../src/search/segment-file.ts';
+import { DirectoryShelf } from '../../src/search/segment-shelf.ts';
+import { termsOf } from '../../src/search/terms.ts';
+
+const NOW = Date.UTC(2026, 0, 1);
+/** A segment has 25 documents then. */
+const DOCUMENTS_MAX = 100;
+const directories: string[] = [];
+
+afterEach(() => {
+  for (const directory of directories.splice(0)) rmSync(directory, { recursive: true, force: true });
+});
+
+function directory(): string {
+  const path = mkdtempSync(join(tmpdir(), 'troupe-segments-'));
+  directories.push(path);
+  return path;
+}
+
+/** The messages that match, as a search would tell them: candidates whose texts were read. */
+function found(index: SearchIndex, asked: string): readonly string[] {
+  const query = parseQuery(asked);
+  if (query === undefined) return [];
+  return index
+    .look(query, { now: NOW, decay: 0 })
+    .filter(({ read }) => matches(query, termsOf(read().text)))
+    .map(({ session, seq }) => `${session}#${seq}`);
+}
+
+function saved(index: SearchIndex, shelf: DirectoryShelf): ReturnType<SearchIndex['save']> {
+  const state = index.save();
+  shelf.saveState(JSON.stringify(state));
+  index.saved();
+  return state;
+}
+
+describe('an index in segments', () => {
+  const WORDS = ['alpha', 'beta', 'gammas', 'Ünïcode', 'running', 'runs', '数字'];
+  const text = fc.array(fc.constantFrom(...WORDS), { minLength: 1, maxLength: 6 }).map((words) => words.join(' '));
+  const step = fc.oneof(
+    { weight: 30, arbitrary: fc.record({ do: fc.constant('add' as const), session: fc.nat(6), text }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('remove' as const), session: fc.nat(6) }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('open again' as const) }) },
+  );
+
+  it('finds the same as a reading of everything, saved and opened again in between (property)', () => {
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 40, maxLength: 95, size: 'max' }), (steps) => {
+        const path = directory();
+        let shelf = new DirectoryShelf(path);
+        let index = new SearchIndex(DOCUMENTS_MAX, shelf);
+        const all = new Map<string, string>();
+        for (const [at, each] of steps.entries()) {
+          if (each.do === 'open again') {
+            const state = saved(index, shelf);
+            shelf.close();
+            shelf = new DirectoryShelf(path);
+            index = new SearchIndex(DOCUMENTS_MAX, shelf, state);
+            continue;
+          }
+          const session = `s${each.session}`;
+          if (each.do === 'remove') {
+            index.removeSessions([session]);
+            for (const name of all.keys()) if (name.startsWith(`${session}#`)) all.delete(name);
+            continue;
+          }
+          index.add(session, { seq: at + 1, at: NOW, text: each.text });
+          all.set(`${session}#${at + 1}`, each.text);
+        }
+        expect(index.size).toBe(all.size);
+        for (const asked of ['alpha', 'unicode run', 'beta OR gamma', '"alpha beta"', '数字 NOT alpha']) {
+          const query = parseQuery(asked);
+          if (query === undefined) throw new Error('no query');
+          const expected = [...all].flatMap(([name, said]) => (matches(query, termsOf(said)) ? [name] : []));
+          expect([...found(index, asked)].sort()).toEqual(expected.sort());
+        }
+        shelf.close();
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it('X4, H2: segments that a saved state names stay until the next one is saved; what none names goes at the opening', () => {
+    const path = directory();
+    const shelf = new DirectoryShelf(path);
+    const index = new SearchIndex(DOCUMENTS_MAX, shelf);
+    index.add('s', { seq: 1, at: NOW, text: 'first' });
+    const state = saved(index, shelf);
+    index.add('s', { seq: 2, at: NOW, text: 'second' });
+    index.save();
+    // A crash here: the state saved last is the first one.
+    shelf.close();
+    const again = new DirectoryShelf(path);
+    const reopened = new SearchIndex(DOCUMENTS_MAX, again, state);
+    expect(found(reopened, 'first')).toEqual(['s#1']);
+    expect(found(reopened, 'second')).toEqual([]);
+    expect(readdirSync(path).filter((name) => name.startsWith('segment-'))).toEqual(state.segments);
+    again.close();
+  });
+
+  it('X2: what is gone leaves the disk once it is most of what there is', () => {
+    const index = new SearchIndex(DOCUMENTS_MAX);
+    for (let seq = 1; seq <= 75; seq += 1)
+      index.add(seq <= 60 ? 'gone' : 'kept', { seq, at: NOW, text: `alpha n${seq}` });
+    const before = index.statistics().storedBytes;
+    index.removeSessions(['gone']);
+    index.makeRoom();
+    expect(index.statistics().storedBytes).toBeLessThan(before / 2);
+    expect(found(index, 'alpha')).toHaveLength(15);
+  });
+
+  it('D1: a byte that differs is met as damage, or changes nothing', () => {
+    const path = directory();
+    const shelf = new DirectoryShelf(path);
+    const index = new SearchIndex(DOCUMENTS_MAX, shelf);
+    for (let seq = 1; seq <= 20; seq += 1) index.add('s', { seq, at: NOW, text: `alpha beta n${seq}` });
+    const state = saved(index, shelf);
+    const expected = found(index, 'alpha beta');
+    shelf.close();
+    const file = join(path, state.segments[0] ?? '');
+    const whole = readFileSync(file);
+    let damaged = 0;
+    for (let at = 0; at < whole.length; at += 7) {
+      const bytes = Buffer.from(whole);
+      bytes[at] = (bytes[at] ?? 0) ^ 0x10;
+      writeFileSync(file, bytes);
+      const opened = new DirectoryShelf(path);
+      try {
+        expect(found(new SearchIndex(DOCUMENTS_MAX, opened, state), 'alpha beta')).toEqual(expected);
+      } catch (error) {
+        expect(error).toBeInstanceOf(DamagedSegmentError);
+        damaged += 1;
+      } finally {
+        opened.close();
+      }
+    }
+    expect(damaged).toBeGreaterThan(whole.length / 7 / 4);
+  });
+});
