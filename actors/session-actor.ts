@@ -7,6 +7,7 @@
 import { RequestWindow } from '../src/context/request-window.ts';
 import type { SessionKey } from '../src/journal/journal.ts';
 import type { TransientMessage } from '../src/session/history/edit-request.ts';
+import { isPreparing, isSummarising } from '../src/session/memory.ts';
 import { waitsForApprovalOnly } from '../src/session/run-loop-state.ts';
 import type { SessionState } from '../src/session/state.ts';
 import type { SessionAgent } from './agent-catalog.ts';
@@ -61,13 +62,14 @@ export class SessionActor {
   /** Nothing runs, nothing waits that could run. */
   get isQuiet(): boolean {
     if (this.transients !== undefined && this.transients.length > 0) return false;
-    return this.state.state === 'idle' && this.unflushed === 0 && this.state.restartAt === undefined;
+    if (this.state.state !== 'idle' || this.unflushed > 0) return false;
+    return this.state.restartAt === undefined && !isSummarising(this.state.memory);
   }
 }
 
 /** Something is out for this session, or is about to be: what `drain` waits for. */
 export function isRunning(state: SessionState): boolean {
-  if (state.restartAt !== undefined) return true;
+  if (state.restartAt !== undefined || isSummarising(state.memory)) return true;
   if (state.state === 'idle') return false;
   // Who waits for a person may wait for days.
   if (waitsForApprovalOnly(state)) return false;
@@ -77,12 +79,14 @@ export function isRunning(state: SessionState): boolean {
 
 /** A session that belongs to the runnable set: in a turn, or with something that could start one. */
 export function isRunnable(state: SessionState): boolean {
-  return state.state !== 'idle' || state.restartAt !== undefined || isWaiting(state);
+  if (state.state !== 'idle' || state.restartAt !== undefined) return true;
+  return isSummarising(state.memory) || isWaiting(state);
 }
 
 /** Idle, with something that starts a turn as soon as one is admitted. */
 export function isWaiting(state: SessionState): boolean {
-  if (state.state !== 'idle') return false;
+  // What waits for a summary is woken by its end, and by nothing before.
+  if (state.state !== 'idle' || isPreparing(state.memory)) return false;
   if (state.paused || state.blocked !== undefined) return false;
   // A suspended run goes on for a user's message alone.
   if (state.suspended !== undefined) return state.mailbox.some((entry) => entry.type === 'user_message');

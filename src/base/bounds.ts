@@ -103,6 +103,12 @@ export const PREFIX_GOAL_CHARACTERS_MAX = 1_000;
 export const PINS_MAX = 1_000;
 /** Characters shown of a pinned message (contract §1.6). */
 export const PIN_TEXT_CHARACTERS_MAX = 200;
+/** Characters of one snapshot (contract §1.5). */
+export const SNAPSHOT_CHARACTERS_MAX = 32_768;
+/** Snapshots of one level a session keeps: older ones are beyond any budget, and part of its state they would grow for ever. */
+export const SNAPSHOTS_KEPT_MAX = 64;
+/** Attempts at one summary before the window is cut without it (contract §6.5). */
+export const SUMMARY_ATTEMPTS_MAX = 3;
 /** Tokens counted for the call half of a phantom pair (contract §3.5). */
 export const PHANTOM_CALL_TOKENS = 50;
 /** UTF-8 bytes counted as one token (contract §6.1). */

@@ -18,6 +18,7 @@ import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf, type Usage 
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { activeDefinitions, sameSkills } from './activation.ts';
 import { answerText } from './answer.ts';
+import { applyMemory, type MemoryRecord } from './apply-memory.ts';
 import {
   decideCall,
   endRunLoop,
@@ -52,7 +53,8 @@ import {
   trimStarts,
   type Wish,
 } from './history/tasks.ts';
-import { KIND_OF } from './mailbox.ts';
+import { hasActive, KIND_OF } from './mailbox.ts';
+import { withShown } from './memory.ts';
 import { joinContents, type MessageDraft, promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
 import { lastAnswerText, outcomeOfReason } from './run-loop-state.ts';
@@ -226,6 +228,13 @@ export class Fold {
         return this.#compacted(record);
       case 'compactionFailed':
         return this.#compactionFailed(record);
+      case 'summaryBegun':
+      case 'summaryAwaited':
+      case 'summaryEnded':
+      case 'remembered':
+      case 'summaryFailed':
+      case 'summaryDropped':
+        return this.#memoryChanged(record);
       case 'gathered':
         return this.#gathered(record);
       case 'proceeded':
@@ -441,9 +450,25 @@ export class Fold {
     endRunLoop(this.#state);
   }
 
+  /** A half-step that waits for a summary is told of; that it waits no more only where none follows at once. */
+  #memoryChanged(record: MemoryRecord): void {
+    const state = this.#state;
+    const before = state.memory?.summarising;
+    applyMemory(state, record);
+    const { memory } = state;
+    if (record.type === 'summaryAwaited') {
+      if (before?.isAwaited !== true) this.#telling({ type: 'session.state', state: state.state, phase: 'preparing' });
+    } else if (before?.isAwaited === true && memory?.summarising === undefined && !hasActive(state)) {
+      this.#telling({ type: 'session.state', state: state.state });
+    }
+    // Of messages, an eviction follows and opens one.
+    if (record.type === 'remembered' && before?.level === 2) this.#openEpoch();
+  }
+
   #openEpoch(): void {
     this.#state.epoch += 1;
     this.#state.sealedSeq = 0;
+    if (this.#state.memory !== undefined) this.#state.memory = withShown(this.#state.memory);
     if (this.#state.goals !== undefined) this.#state.prefix = prefixText(this.#state);
   }
 

@@ -3,7 +3,7 @@
 import { claimCutShort } from './decide-compression.ts';
 import { resumeSuspended } from './decide-run-loop.ts';
 import { exitDecision } from './decide-supervision.ts';
-import { type Decision, NOTHING, WAKE } from './decision.ts';
+import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { endRound } from './end-round.ts';
 import type { Effect, Environment } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
@@ -18,6 +18,11 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
   const children: Effect[] =
     state.children.size === 0 ? [] : [{ type: 'interruptChildren', ...(reason === undefined ? {} : { reason }) }];
   const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
+  const waiting = state.state === 'idle' ? claimCutShort(state) : NO_RECORDS;
+  if (waiting.length > 0) {
+    const records: SessionRecord[] = [interruptedRecord(reason), ...waiting, ...exit.records];
+    return { records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
+  }
   if (state.state === 'idle') {
     // A child that waits for its restart works, although nothing runs.
     if (state.restartAt === undefined) return { records: [], effects: [...children, { type: 'result', value: false }] };
@@ -37,8 +42,11 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
  */
 export function interruptRecords(state: SessionState, reason: string | undefined, firstId: number): Decision {
   const ended = endRound(state, { firstId, notice: INTERRUPT_NOTICE });
-  const interrupted: SessionRecord = { type: 'interrupted', ...(reason === undefined ? {} : { reason }) };
-  return { records: [interrupted, ...ended.records], effects: ended.effects };
+  return { records: [interruptedRecord(reason), ...ended.records], effects: ended.effects };
+}
+
+function interruptedRecord(reason: string | undefined): SessionRecord {
+  return { type: 'interrupted', ...(reason === undefined ? {} : { reason }) };
 }
 
 /** Withdraws a user's entry that was not promoted yet; anything else is left alone (§3.6, Δ7). */

@@ -4,9 +4,10 @@
  */
 import { errorShape, TroupeError } from '../base/errors.ts';
 import { failureDecision } from './decide-answer.ts';
+import { recoverMemory } from './decide-memory.ts';
 import { AT_BOUNDARY } from './decide-run-loop.ts';
 import { startCall } from './decide-tools.ts';
-import { type Decision, WAKE } from './decision.ts';
+import { type Decision, NOTHING, WAKE } from './decision.ts';
 import type { Effect, Environment } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import { isWaitingForApproval } from './run-loop-state.ts';
@@ -19,6 +20,13 @@ import { OUTCOME_UNKNOWN } from './tool-texts.ts';
  * answered "outcome unknown". `idle`: what waits is routed.
  */
 export function decideRecovery(state: SessionState, environment: Environment): Decision {
+  const memory = recoverMemory(state, environment);
+  const turn = recoverTurn(state, environment);
+  if (memory === NOTHING) return turn;
+  return { records: [...memory.records, ...turn.records], effects: [...memory.effects, ...turn.effects] };
+}
+
+function recoverTurn(state: SessionState, environment: Environment): Decision {
   if (state.state === 'awaiting') return recoverAwaiting(state, environment);
   if (state.state === 'executing') return recoverExecuting(state, environment);
   if (state.restartAt === undefined) return { records: [], effects: [WAKE] };

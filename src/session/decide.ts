@@ -21,6 +21,7 @@ import { decideGoal } from './decide-goals.ts';
 import { decideGuardedAfter, decideGuardedBefore, decideGuardFailure } from './decide-guardrails.ts';
 import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } from './decide-half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
+import { decideSummarised } from './decide-memory.ts';
 import { decideRecovery } from './decide-recovery.ts';
 import { decideBoundary, decideConsulted } from './decide-run-loop.ts';
 import { decideSend } from './decide-send.ts';
@@ -125,6 +126,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
     }
     case 'compress':
       return decideCompress(state, input, environment);
+    case 'summarised':
+      return decideSummarised(state, input);
     case 'edit':
       return decideEdit(state, input, environment);
     case 'refine': {

@@ -1,4 +1,5 @@
 /** Why a session is not running: exactly one reason for each state. Pure. */
+import { isPreparing } from './memory.ts';
 import { waitsForApprovalOnly } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 
@@ -16,6 +17,7 @@ export interface Explanation {
     | 'waiting_for_listener'
     | 'waiting_for_approval'
     | 'suspended'
+    | 'preparing'
     | 'starting';
   readonly detail: string;
 }
@@ -50,6 +52,9 @@ export function explain(
   }
   const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
   if (waiting === 0 && state.state === 'idle') return { reason: 'nothing_waits', detail: 'the mailbox is empty' };
+  if (isPreparing(state.memory)) {
+    return { reason: 'preparing', detail: 'the oldest messages are being summed up; the turn begins behind that' };
+  }
   if (outside.isQueued)
     return { reason: 'queued', detail: 'limits.liveSessions sessions are running; it is next in line' };
   return { reason: 'starting', detail: `${waiting} entries are about to be promoted` };

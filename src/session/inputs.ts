@@ -38,6 +38,8 @@ export interface AgentFacts {
   readonly maxActiveChildren: number;
   /** Missing: the agent's conversations are not compressed. */
   readonly compression?: CompressionFacts | undefined;
+  /** What leaves its window is summed up first; missing: it is cut. */
+  readonly remembers?: boolean;
   /** Its answers with calls are held until it is known what may start: it has a step limit, or calls need a person. */
   readonly holdsCalls?: boolean;
   /** Model answers after a user's message; missing: no limit. */
@@ -179,6 +181,14 @@ export type Input =
   | { readonly type: 'forked'; readonly record: Extract<SessionRecord, { type: 'forked' }> }
   /** Compress now, if it is worth it; `force`: from the lower bounds on. */
   | { readonly type: 'compress'; readonly force: boolean }
+  /** A summary is written: its text, nothing where there was nothing to remember, or why there is none. */
+  | {
+      readonly type: 'summarised';
+      readonly run: number;
+      readonly text?: string;
+      readonly error?: ErrorShape;
+      readonly usage?: Usage;
+    }
   | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number }
   /** One operation on the history; never while a model call is out: see `edit-gate.ts`. */
   | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
@@ -233,6 +243,8 @@ export type Effect =
   | { readonly type: 'cancelTool'; readonly callId: string; readonly reason: string }
   | { readonly type: 'retryLater'; readonly halfStep: number; readonly attempt: number; readonly delayMs: number }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
+  /** A model of its own looks at the session. */
+  | { readonly type: 'startMuse'; readonly muse: 'mneme'; readonly run: number }
   /** The session's transient messages from now on. */
   | { readonly type: 'transients'; readonly list: readonly TransientMessage[] }
   /** Somebody outside has a say at the boundary at which the session is held. */

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { parseSettings } from '../../src/base/settings.ts';
 import { planEviction, viewport, windowBudget } from '../../src/session/eviction.ts';
 import type { LoggedMessage, SessionState } from '../../src/session/state.ts';
 import { estimateCall, estimateContent, estimateTokens } from '../../src/session/tokens.ts';
@@ -178,7 +179,7 @@ describe('eviction', () => {
 
   it('F093: exactly at the budget nothing leaves', () => {
     const machine = conversation(2, 100);
-    machine.world.settings = { ...machine.world.settings, mneme: { evictionFraction: 0.33, pinnedBudgetFraction: 0 } };
+    machine.world.settings = parseSettings({ mneme: { pinnedBudgetFraction: 0 } });
     expect(planEviction(machine.state, environmentOf(machine.world), 0)).toBeUndefined();
     expect(planEviction(machine.state, environmentOf(machine.world), 1)).toBeDefined();
   });
