@@ -58,11 +58,17 @@ export class ModelCaller {
     return this.#bySession.has(sessionId);
   }
 
+  /** A number no other call of the pool has. */
+  takeId(): number {
+    const id = this.#nextId;
+    this.#nextId += 1;
+    return id;
+  }
+
   /** Makes the call of a half-step. A call of the session that is still out is given up first. */
   call(actor: SessionActor, agent: SessionAgent, halfStep: number, attempt: number): void {
     this.cancel(actor.id);
-    const id = this.#nextId;
-    this.#nextId += 1;
+    const id = this.takeId();
     const compaction = actor.state.current?.compaction;
     const isSilent = compaction !== undefined;
     const out: CallOut = { id, session: actor.id, halfStep, attempt, turn: actor.state.turn?.id ?? 0, isSilent };

@@ -18,6 +18,8 @@ export interface Settings {
     readonly subagentTokenBudget: number;
     /** Characters of one `think` call. */
     readonly thinkingBudget: number;
+    /** Rounds of tools one run of an enricher may take. */
+    readonly maxToolRounds: number;
   };
   /** Seconds. */
   readonly timeouts: { readonly api: number; readonly tool: number };
@@ -33,6 +35,8 @@ export interface Settings {
     /** The UTC time line before user text. */
     readonly timestamps: boolean;
   };
+  /** Preparing a turn: tokens of one answer; newest messages it reads; seconds it may take. */
+  readonly melete: { readonly maxTokens: number; readonly messageWindow: number; readonly timeout: number };
   /** Parts of the token budget; tokens of one answer of the model that remembers; snapshots that are summed up in turn. */
   readonly mneme: {
     readonly evictionFraction: number;
@@ -42,8 +46,8 @@ export interface Settings {
     readonly l2BudgetFraction: number;
     readonly l2SnapshotThreshold: number;
   };
-  /** Results of one search; how much a year of age holds a message back. */
-  readonly recall: { readonly maxResults: number; readonly recencyDecay: number };
+  /** Results of one search; how much a year of age holds a message back; tokens of one message that is recalled. */
+  readonly recall: { readonly maxResults: number; readonly recencyDecay: number; readonly maxSnippetTokens: number };
   readonly subagents: { readonly maxActive: number };
   readonly recovery: {
     readonly resumeAwaiting: boolean;
@@ -87,6 +91,7 @@ const schema = z.strictObject({
       subagentModel: z.string().min(1).optional(),
       subagentTokenBudget: positive.default(90_000),
       thinkingBudget: positive.default(10_000),
+      maxToolRounds: positive.default(500),
     })
     .prefault({}),
   timeouts: z.strictObject({ api: seconds.default(300), tool: seconds.default(180) }).prefault({}),
@@ -105,6 +110,13 @@ const schema = z.strictObject({
       timestamps: z.boolean().default(false),
     })
     .prefault({}),
+  melete: z
+    .strictObject({
+      maxTokens: positive.default(4_096),
+      messageWindow: positive.default(20),
+      timeout: seconds.default(60),
+    })
+    .prefault({}),
   mneme: z
     .strictObject({
       evictionFraction: fraction.default(0.33),
@@ -116,7 +128,11 @@ const schema = z.strictObject({
     })
     .prefault({}),
   recall: z
-    .strictObject({ maxResults: positive.default(5), recencyDecay: z.number().min(0).default(0.3) })
+    .strictObject({
+      maxResults: positive.default(5),
+      recencyDecay: z.number().min(0).default(0.3),
+      maxSnippetTokens: positive.default(512),
+    })
     .prefault({}),
   subagents: z.strictObject({ maxActive: positive.default(8) }).prefault({}),
   recovery: z
