@@ -23,7 +23,7 @@ import { estimateContent } from './tokens.ts';
  * `NOTHING`: nobody needs to know beforehand whether there is work.
  */
 export function decideClaim(state: SessionState, environment: Environment): Decision {
-  const remembers = environment.agent.remembers === true;
+  const remembers = environment.agent.enrichers?.mneme !== undefined;
   if (remembers) {
     const settled = decideMemory(state, environment);
     if (settled !== undefined) return settled;

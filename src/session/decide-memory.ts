@@ -158,6 +158,7 @@ function isUnchanged(state: SessionState, { leaving }: SummaryRun): boolean {
 export function recoverMemory(state: SessionState, environment: Environment): Decision {
   const current = state.memory?.summarising;
   if (current === undefined || !isSummarising(state.memory)) return NOTHING;
-  if (environment.agent.remembers !== true) return { records: [{ type: 'summaryDropped' }], effects: NO_EFFECTS };
+  if (environment.agent.enrichers?.mneme === undefined)
+    return { records: [{ type: 'summaryDropped' }], effects: NO_EFFECTS };
   return repeated(current, current.run + 1, current.attempt);
 }

@@ -38,8 +38,6 @@ export interface AgentFacts {
   readonly maxActiveChildren: number;
   /** Missing: the agent's conversations are not compressed. */
   readonly compression?: CompressionFacts | undefined;
-  /** What leaves its window is summed up first; missing: it is cut. */
-  readonly remembers?: boolean;
   /** Its answers with calls are held until it is known what may start: it has a step limit, or calls need a person. */
   readonly holdsCalls?: boolean;
   /** Model answers after a user's message; missing: no limit. */
@@ -48,6 +46,16 @@ export interface AgentFacts {
   readonly approval?: ReadonlySet<string> | 'function';
   /** Guardrails stand before its model calls, after them. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
+  /** What watches its sessions; missing: nothing does, as with every sub-agent. */
+  readonly enrichers?: EnricherFacts | undefined;
+}
+
+/** The models that watch a main session, each missing where it is off. */
+export interface EnricherFacts {
+  /** Prepares the turns of users' messages. */
+  readonly melete?: { readonly model: string };
+  /** Remembers. */
+  readonly mneme?: { readonly model: string };
 }
 
 /** When and how an agent's conversations are compressed. */

@@ -24,7 +24,12 @@ const words = (tokens: number, letter = 'x'): string => letter.repeat(tokens * 4
 const SETTINGS: SettingsInput = { mneme: { pinnedBudgetFraction: 0, l2SnapshotThreshold: 2 } };
 
 function remembering(options: WorldOptions = {}): Machine {
-  return startedSession({ tokenBudget: BUDGET, settings: SETTINGS, agent: { remembers: true }, ...options });
+  return startedSession({
+    tokenBudget: BUDGET,
+    settings: SETTINGS,
+    agent: { enrichers: { mneme: { model: 'claude-haiku-4-5' } } },
+    ...options,
+  });
 }
 
 /** Turns of 200 tokens: 100 asked, 100 answered. */
