@@ -62,14 +62,20 @@ export class SessionActor {
   /** Nothing runs, nothing waits that could run. */
   get isQuiet(): boolean {
     if (this.transients !== undefined && this.transients.length > 0) return false;
-    if (this.state.state !== 'idle' || this.unflushed > 0) return false;
-    return this.state.restartAt === undefined && !isSummarising(this.state.memory);
+    const { state } = this;
+    if (state.state !== 'idle' || this.unflushed !== 0 || state.restartAt !== undefined) return false;
+    return !isWatched(state);
   }
+}
+
+/** An enricher is out for this session. */
+function isWatched({ enrichment, memory }: SessionState): boolean {
+  return enrichment !== undefined || isSummarising(memory);
 }
 
 /** Something is out for this session, or is about to be: what `drain` waits for. */
 export function isRunning(state: SessionState): boolean {
-  if (state.restartAt !== undefined || isSummarising(state.memory)) return true;
+  if (state.restartAt !== undefined || isWatched(state)) return true;
   if (state.state === 'idle') return false;
   // Who waits for a person may wait for days.
   if (waitsForApprovalOnly(state)) return false;
@@ -79,14 +85,14 @@ export function isRunning(state: SessionState): boolean {
 
 /** A session that belongs to the runnable set: in a turn, or with something that could start one. */
 export function isRunnable(state: SessionState): boolean {
-  if (state.state !== 'idle' || state.restartAt !== undefined) return true;
-  return isSummarising(state.memory) || isWaiting(state);
+  if (state.state !== 'idle' || state.restartAt !== undefined || isWatched(state)) return true;
+  return isWaiting(state);
 }
 
 /** Idle, with something that starts a turn as soon as one is admitted. */
 export function isWaiting(state: SessionState): boolean {
-  // What waits for a summary is woken by its end, and by nothing before.
-  if (state.state !== 'idle' || isPreparing(state.memory)) return false;
+  // What waits for an enricher is woken by its end, and by nothing before.
+  if (state.state !== 'idle' || state.enrichment !== undefined || isPreparing(state.memory)) return false;
   if (state.paused || state.blocked !== undefined) return false;
   // A suspended run goes on for a user's message alone.
   if (state.suspended !== undefined) return state.mailbox.some((entry) => entry.type === 'user_message');

@@ -85,7 +85,7 @@ export type {
 export { type EditOptions, History } from './runtime/history.ts';
 export type { MessageCallback } from './runtime/message-callbacks.ts';
 export { open } from './runtime/open.ts';
-export type { GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';
+export type { EnricherOptions, GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';
 export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol.ts';
 export { Receipt, type ReceiptStatus } from './runtime/receipt.ts';
 export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/runtime.ts';

@@ -32,6 +32,8 @@ export const LIMIT_DEFAULTS: Limits = Object.freeze({
   toolRounds: 250, // model calls a turn: contract, llm.main_max_tool_rounds
 });
 
+/** Characters of a main session's name: one line of a list. */
+export const SESSION_NAME_CHARACTERS_MAX = 255;
 /** Titles of tasks one session remembers, newest last; an older task is named by its first message. */
 export const TASK_TITLES_MAX = 1_000;
 /** Tasks of one session that do not follow the one before them: each is an undo or a switch somebody went on from. */

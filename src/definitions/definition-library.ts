@@ -70,6 +70,14 @@ export class DefinitionLibrary implements DefinitionSource {
     return this.#workflows.byName.get(name);
   }
 
+  skills(): readonly Definition[] {
+    return sorted(this.#skills);
+  }
+
+  workflows(): readonly Definition[] {
+    return sorted(this.#workflows);
+  }
+
   /** Ends the watches. Safe to call again. */
   close(): void {
     this.#isClosed = true;
@@ -138,6 +146,10 @@ export class DefinitionLibrary implements DefinitionSource {
     }
     if (!this.#isClosed) this.#options.onChange?.();
   }
+}
+
+function sorted({ byName }: DefinitionsRead<Definition>): readonly Definition[] {
+  return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 const NOTHING_READ: DefinitionsRead<Definition> = { byName: new Map() };

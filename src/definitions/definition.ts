@@ -28,6 +28,9 @@ export interface SpecialistDefinition {
 export interface DefinitionSource {
   skill(name: string): Definition | undefined;
   workflow(name: string): Definition | undefined;
+  /** All of them, by name, ascending. */
+  skills(): readonly Definition[];
+  workflows(): readonly Definition[];
 }
 
 /** Names of skills and workflows. */

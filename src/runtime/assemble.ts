@@ -65,7 +65,7 @@ export async function assembleRuntime(
     log: (line) => logs.write(line),
   });
   const search = searchOf(checked, links);
-  const values = hostValues(checked, links, search);
+  const values = hostValues(checked, links, search, definitions);
   const agents = checked.agents.map(agentSource);
   const degraded = new Map<number, TroupeError>();
   const counters: SharedArrayBuffer[] = [];
@@ -141,6 +141,7 @@ function shardPlan(
     provider: providerPlan(checked),
     settings: checked.settings,
     limits: checked.limits,
+    ...(checked.enrichers === undefined ? {} : { enrichers: checked.enrichers }),
     ...(checked.governor === undefined ? {} : { governor: shareOfLimits(checked.governor, shard.index, place.shards) }),
     threads: { models: checked.threads.models, tools: checked.threads.tools },
     ...(place.directory === undefined ? {} : { directory: shardDirectory(place.directory, shard.index) }),
@@ -181,9 +182,10 @@ function modelNames({ agents, settings }: CheckedOptions): (agent: string, isChi
   };
 }
 
-/** The search, where an agent may use it. */
+/** The search, where an agent, or the enricher that remembers, may use it. */
 function searchOf(checked: CheckedOptions, links: readonly ShardLink[]): MessageSearch | undefined {
-  if (!checked.agents.some((each) => each.tools?.some(isMemoryTool) === true)) return undefined;
+  const isUsed = checked.agents.some((each) => each.tools?.some(isMemoryTool) === true);
+  if (!isUsed && checked.enrichers?.mneme === undefined) return undefined;
   return new MessageSearch({
     links: () => links,
     linkOf: (session) => linkAt(links, shardOf(session, links.length)),
@@ -205,6 +207,7 @@ function hostValues(
   checked: CheckedOptions,
   links: readonly ShardLink[],
   search: MessageSearch | undefined,
+  definitions: DefinitionSource | undefined,
 ): HostValues {
   const memory =
     search === undefined
@@ -227,5 +230,8 @@ function hostValues(
     tools: new Map(checked.agents.map((each) => [each.name, boundTools(toolValues(each), memory)])),
     systems,
     decisions: { approvals, guardrails },
+    ...(checked.enrichers === undefined
+      ? {}
+      : { museLibrary: { definitions, memory, linkOf: (session) => linkAt(links, shardOf(session, links.length)) } }),
   };
 }

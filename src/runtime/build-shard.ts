@@ -33,7 +33,7 @@ export interface ShardSurroundings {
   readonly services: RemoteServices;
   /** The embedder's provider value, where the shard is on the host thread itself: called without a detour. */
   readonly provider?: ModelProvider;
-  readonly host: Omit<ShardHost, 'evaluateSystem' | 'consult'>;
+  readonly host: Omit<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp'>;
   readonly clock: Clock;
   readonly random: Random;
   readonly ports?: ShardPorts;
@@ -80,7 +80,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   });
   try {
     const definitions = await describeAgents(plan.agents, toolPool, (line) => surroundings.host.log(line));
-    const catalog = new AgentCatalog(definitions, plan.settings, plan.limits);
+    const catalog = new AgentCatalog(definitions, plan.settings, plan.limits, plan.enrichers);
     journal = await (ports.openJournal ?? openJournal)({
       durability: plan.durability,
       ...(plan.directory === undefined ? {} : { directory: plan.directory }),
@@ -108,6 +108,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
         log: (line) => surroundings.host.log(line),
         evaluateSystem: (agent, session) => services.evaluateSystem(agent, session),
         consult: (question) => services.consult(question),
+        lookUp: (question) => services.lookUp(question),
       },
       makeModelPool: (modelListener) =>
         createGovernedPool({

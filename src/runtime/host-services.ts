@@ -7,6 +7,7 @@ import { checkResponse } from '../models/response-check.ts';
 import { createHostRunner, type HostWork } from '../tools/host-tools.ts';
 import type { AnyTool } from '../tools/tool.ts';
 import { decideOnHost, type HostDecisions } from './host-decisions.ts';
+import { lookUp, type MuseLibrary } from './muse-lookup.ts';
 import type { HostServices } from './protocol.ts';
 
 /** A system prompt as a function. */
@@ -20,6 +21,8 @@ export interface HostValues {
   readonly systems: ReadonlyMap<string, SystemFunction>;
   /** Listeners that are waited for, guardrails, approval predicates. */
   readonly decisions?: HostDecisions;
+  /** What enrichers look up; missing: there are none. */
+  readonly museLibrary?: MuseLibrary;
 }
 
 /** Takes what a running value tells before its end. */
@@ -71,6 +74,7 @@ export function createHostServices(values: HostValues, notes: HostNotes, clock: 
       }
     },
     consult: (question) => decideOnHost(values.decisions ?? {}, question),
+    lookUp: (question) => lookUp(values.museLibrary, question),
     abandon() {
       runner.abortAll('The session thread is gone');
       for (const controller of calls.values()) controller.abort(new CancelledError('the session thread is gone'));

@@ -62,8 +62,8 @@ function titleOf(session: string, name: string | undefined): string {
   return name ?? `Session #${session}`;
 }
 
-/** Throws `ConfigError` for what is no id of a message. */
-function parseMessageId(id: string): { readonly session: string; readonly seq: number } {
+/** The parts of `<session>#<seq>`. Throws `ConfigError` for what is no id of a message. */
+export function parseMessageId(id: string): { readonly session: string; readonly seq: number } {
   const found = /^(.+)#([1-9][0-9]{0,14})$/u.exec(id.trim());
   if (found === null) {
     throw new ConfigError(`a message id has the form <session>#<number>, got ${JSON.stringify(id)}`, {

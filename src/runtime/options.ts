@@ -28,6 +28,16 @@ export interface ThreadOptions {
  */
 export type GovernorOptions = GovernorLimits;
 
+/**
+ * The enrichers: actors beside a session, with a model of their own. Melete prepares the turn of a user's message (skills,
+ * workflows, goals, the session's name); Mneme remembers what leaves the window and brings back what was said before.
+ */
+export interface EnricherOptions {
+  readonly melete?: { readonly model: string };
+  /** Not with an agent that is compressed of itself: a session uses one or the other. */
+  readonly mneme?: { readonly model: string };
+}
+
 /** What `open` takes. */
 export interface OpenOptions {
   /** A provider value, provider data (`anthropic()`, `scripted()`), or the URL of a module whose default export is one. */
@@ -43,6 +53,8 @@ export interface OpenOptions {
   readonly workflows?: string | readonly string[];
   /** The same for agents: they join `agents`. Read at `open` only. */
   readonly specialists?: string | readonly string[];
+  /** What watches main sessions, each off until it is given a model. */
+  readonly enrichers?: EnricherOptions;
   readonly logger?: Logger;
   /** For tests: with a clock, ids or random of your own, sessions and models run on the host thread unless told otherwise. */
   readonly clock?: Clock;
@@ -68,6 +80,8 @@ export interface CheckedOptions {
   readonly governor: GovernorLimits | undefined;
   /** Undefined: none is given. */
   readonly definitions: DefinitionDirectories | undefined;
+  /** Undefined: none is on. */
+  readonly enrichers: EnricherOptions | undefined;
   /** Never throws. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
@@ -89,6 +103,7 @@ const hasMethods =
   (value: unknown): boolean =>
     typeof value === 'object' && value !== null && names.every((name) => isFunction(Reflect.get(value, name)));
 
+const enricher = z.strictObject({ model: z.string().trim().min(1) }).optional();
 const path = z.string().min(1);
 const paths = z.union([path.transform((only) => [only]), z.array(path).max(DEFINITION_DIRECTORIES_MAX)]).optional();
 
@@ -127,6 +142,7 @@ const schema = z.strictObject({
   skills: paths,
   workflows: paths,
   specialists: paths,
+  enrichers: z.strictObject({ melete: enricher, mneme: enricher }).optional(),
   logger: z.custom<Logger>(hasMethods('info', 'warn', 'error', 'debug'), 'must be a pino logger').optional(),
   clock: z
     .custom<Clock>(
@@ -156,10 +172,21 @@ export function checkOptions(options: unknown): CheckedOptions {
     limits: { ...LIMIT_DEFAULTS, ...definedMembers(given.limits ?? {}) },
     governor: given.governor === undefined ? undefined : definedMembers(given.governor),
     definitions: directoriesOf(given),
+    enrichers: enrichersOf(given.enrichers),
     logger: given.logger === undefined ? undefined : guarded(given.logger),
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,
   };
+}
+
+function enrichersOf(
+  given: {
+    readonly [Key in keyof EnricherOptions]?: EnricherOptions[Key] | undefined;
+  } = {},
+): EnricherOptions | undefined {
+  const { melete, mneme } = given;
+  const enrichers = { ...(melete === undefined ? {} : { melete }), ...(mneme === undefined ? {} : { mneme }) };
+  return enrichers.melete === undefined && enrichers.mneme === undefined ? undefined : enrichers;
 }
 
 function directoriesOf({

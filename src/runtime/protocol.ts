@@ -1,6 +1,7 @@
 /** What the host thread and a shard say to each other. Plain data both ways; one method, one request, one answer. */
 
 import type { AgentPlan } from '../../actors/agent-catalog.ts';
+import type { MuseQuestion, MuseWord } from '../../actors/muse-sources.ts';
 import type { Limits } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import type { Goal, GoalChange } from '../base/goals.ts';
@@ -16,7 +17,7 @@ import type { TaskMove } from '../session/history/decide-tasks.ts';
 import type { EditRequest } from '../session/history/edit-request.ts';
 import type { HistoryQuery } from '../session/history/history-query.ts';
 import type { TaskSummary } from '../session/history/task-view.ts';
-import type { SpawnRequest } from '../session/inputs.ts';
+import type { EnricherFacts, SpawnRequest } from '../session/inputs.ts';
 import type { SessionRecord } from '../session/records.ts';
 import type { ReceiptState } from '../session/state.ts';
 import type { HostRunner } from '../tools/host-tools.ts';
@@ -53,6 +54,8 @@ export interface ShardPlan {
   readonly shelf: string;
   readonly durability: Durability;
   readonly agents: readonly AgentSource[];
+  /** What watches main sessions; missing: nothing does. */
+  readonly enrichers?: EnricherFacts;
   readonly provider: ProviderPlan;
   readonly settings: Settings;
   readonly limits: Limits;
@@ -289,6 +292,8 @@ export interface HostServices extends HostRunner {
   evaluateSystem(agent: string, session: string): Promise<string>;
   /** What listeners, guardrails and approval predicates say. */
   consult(question: HostQuestion): Promise<HostWord>;
+  /** What an enricher asks. */
+  lookUp(question: MuseQuestion): Promise<MuseWord>;
 }
 
 /** One model call for the host. */

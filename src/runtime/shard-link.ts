@@ -437,5 +437,6 @@ function inPlace(services: ReturnType<typeof createHostServices>): RemoteService
     evaluateSystem: (name, session) => services.evaluateSystem(name, session),
     // As over a bridge: what the embedder's functions are shown is theirs.
     consult: (question) => services.consult(structuredClone(question)),
+    lookUp: (question) => services.lookUp(question),
   };
 }

@@ -590,6 +590,7 @@ function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['pha
   if (state.paused) return 'paused';
   if (state.approvals !== undefined && state.approvals.waiting.length > 0) return 'approval';
   if (state.suspended !== undefined) return 'suspended';
+  if (state.enrichment !== undefined) return 'preparing';
   if (state.state !== 'awaiting' && isPreparing(state.memory) && hasActive(state)) return 'preparing';
   return isRetrying ? 'retrying' : undefined;
 }

@@ -14,6 +14,8 @@
 import type { AgentCatalog, SessionAgent } from '../../actors/agent-catalog.ts';
 import { FamilySupervisor } from '../../actors/family-supervisor.ts';
 import { ModelCaller } from '../../actors/model-caller.ts';
+import type { MuseQuestion, MuseWord } from '../../actors/muse-sources.ts';
+import { Muses } from '../../actors/muses.ts';
 import type { Shelf } from '../../actors/result-shelf.ts';
 import { isRunnable, isRunning, isWaiting, SessionActor } from '../../actors/session-actor.ts';
 import { ToolRunner, type ToolStart } from '../../actors/tool-runner.ts';
@@ -33,8 +35,9 @@ import type { Durability, Head, Journal, SessionKey, TurnEntry } from '../journa
 import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
 import type { Observer } from '../session/apply.ts';
 import { turnName } from '../session/apply.ts';
+import { isMuseDue } from '../session/enrichment.ts';
 import { historyMessage } from '../session/history/history-form.ts';
-import type { Environment, Input } from '../session/inputs.ts';
+import type { Environment, Input, MuseName } from '../session/inputs.ts';
 import { encodeTurn } from '../session/records.ts';
 import { emptyState, type ReceiptState } from '../session/state.ts';
 import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
@@ -67,6 +70,7 @@ export interface ShardHost {
   log(line: LogLine): void;
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
   consult(question: HostQuestion): Promise<HostWord>;
+  lookUp(question: MuseQuestion): Promise<MuseWord>;
 }
 
 /** What a shard is made of. */
@@ -110,6 +114,7 @@ export class Shard {
   readonly edits: EditGate = new EditGate();
   readonly #models: ModelCaller;
   readonly #tools: ToolRunner;
+  readonly #muses: Muses;
   readonly #modelPool: ModelPool;
   readonly #toolPool: ToolPool;
   readonly #commits: CommitQueue;
@@ -155,6 +160,7 @@ export class Shard {
     this.#modelPool = parts.makeModelPool({
       completed: (completions) => {
         this.#models.completed(completions);
+        this.#muses.completed(completions);
         this.#onStill?.();
       },
       delta: (id, _session, delta) => this.#models.delta(id, delta),
@@ -186,6 +192,20 @@ export class Shard {
       progress: (session, toolUseId, data) => {
         if (this.#isWatched(session)) this.#tell(session, { type: 'tool.progress', toolUseId, data });
       },
+    });
+    this.#muses = new Muses({
+      pool: this.#modelPool,
+      settings: parts.settings,
+      limits: parts.limits,
+      clock: parts.clock,
+      random: parts.random,
+      shelf: parts.shelf,
+      callId: () => this.#models.takeId(),
+      called: () => parts.counters.add('modelCalls'),
+      lookUp: (question) => parts.host.lookUp(question),
+      submit,
+      act: (id, input) => new Promise((resolve, reject) => this.submit(id, [input], { resolve, reject })),
+      failed: (session, message, error) => parts.host.log({ level: 'warn', message, session, error }),
     });
     this.#commits = new CommitQueue({
       flushed: async () => {
@@ -336,7 +356,7 @@ export class Shard {
     // Without its agent it is left as it is: whoever opens the store with the agent goes on with it.
     if (this.agentOf(actor) === undefined) return false;
     this.#interrupted.delete(actor.key);
-    const isOut = this.#models.isOut(actor.id) || this.#tools.isOut(actor.id);
+    const isOut = this.#models.isOut(actor.id) || this.#tools.isOut(actor.id) || this.#muses.isOut(actor.id);
     return isRunnable(actor.state) && !isOut;
   }
 
@@ -468,6 +488,7 @@ export class Shard {
       if (effect.type === 'runTool') this.#startTool(actor, effect);
       else if (effect.type === 'callModel') this.#callModel(actor, effect.halfStep, effect.attempt);
       else if (isAsking(effect)) void this.#ask(actor, effect);
+      else if (effect.type === 'startMuse') this.#startMuse(actor, effect.muse, effect.run);
     }
     this.#checkDrained();
   }
@@ -536,6 +557,9 @@ export class Shard {
         if (effect.list.length > 0) this.#transient.add(actor);
         else this.#transient.delete(actor);
         return true;
+      case 'cancelMuse':
+        this.#muses.cancel(actor.id, effect.run);
+        return true;
       case 'cancelTool':
         this.#tools.cancel(actor.id, effect.callId, effect.reason);
         return true;
@@ -554,6 +578,15 @@ export class Shard {
       default:
         return false;
     }
+  }
+
+  /** Behind the flush: what it does meanwhile must not be older than what it was started for. */
+  #startMuse(actor: SessionActor, muse: MuseName, run: number): void {
+    const agent = this.agentOf(actor);
+    // Between the turn and its flush it may have been given up, or the actor dropped; begun again while closing it would be lost.
+    if (agent === undefined || this.#hot.get(actor.id) !== actor || this.#isClosing || !isMuseDue(actor.state, run))
+      return;
+    this.#muses.start(actor, agent, muse, run);
   }
 
   #callModel(actor: SessionActor, halfStep: number, attempt: number): void {
@@ -839,6 +872,7 @@ export class Shard {
     this.#families.forget(actor.id);
     this.#models.forget(actor.id);
     this.#tools.forget(actor.id);
+    this.#muses.forget(actor.id);
     this.#checkpointer.forget(actor);
   }
 
@@ -1046,6 +1080,8 @@ export class Shard {
     if (this.#isClosed) return;
     this.#isClosing = true;
     this.#commits.hurry();
+    // A run may take a minute, and begins anew at the next open.
+    this.#muses.close();
     await this.#halfStepsDone(deadlineMs);
     this.#isClosed = true;
     this.parts.clock.clearTimer(this.#recoveryTimer);

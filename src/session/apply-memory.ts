@@ -26,6 +26,7 @@ export function applyMemory(state: SessionState, record: MemoryRecord): void {
   if (record.type === 'summaryBegun') {
     const { type: _type, ...run } = record;
     state.memory = withRun(memory, run);
+    state.nextMuseRun = run.run + 1;
     return;
   }
   const run = memory.summarising;

@@ -18,6 +18,7 @@ import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf, type Usage 
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { activeDefinitions, sameSkills } from './activation.ts';
 import { answerText } from './answer.ts';
+import { applyEnrichment, isReworded, nameSession } from './apply-enrichment.ts';
 import { applyMemory, type MemoryRecord } from './apply-memory.ts';
 import {
   decideCall,
@@ -247,6 +248,12 @@ export class Fold {
         return decideCall(this.#state, record, (body) => this.#telling(body));
       case 'blocked':
         return this.#blocked(record);
+      case 'preparing':
+      case 'recalling':
+      case 'prepared':
+        return applyEnrichment(this.#state, record, this.#at, (body) => this.#telling(body));
+      case 'named':
+        return nameSession(this.#state, record.name, (body) => this.#telling(body));
       case 'rolledBack':
         this.#state.failure = undefined;
         return this.#telling({ type: 'session.rollback', reason: record.reason, index: record.index });
@@ -333,6 +340,8 @@ export class Fold {
   #claimed(record: Extract<SessionRecord, { type: 'claimed' }>): void {
     const state = this.#state;
     if (state.state === 'awaiting') throw new Error('T1/T2: claimed while awaiting');
+    if (state.enrichment !== undefined) throw new Error('S7: claimed while it is prepared');
+    if (state.prepared !== undefined && record.entries.includes(state.prepared)) state.prepared = undefined;
     if (record.turn !== undefined) {
       this.#beginTurn(record.turn);
       state.failure = undefined;
@@ -900,6 +909,10 @@ export class Fold {
   }
 
   #goalChanged(record: GoalRecord): void {
+    const { enrichment } = this.#state;
+    if (enrichment !== undefined && isReworded(this.#state, record)) {
+      this.#state.enrichment = { ...enrichment, goalsChanged: true };
+    }
     const { opensEpoch, told } = applyGoal(this.#state, record, this.#at);
     if (opensEpoch) this.#openEpoch();
     if (told) this.#tellGoals();

@@ -4,6 +4,7 @@ import { isBlank } from '../base/messages.ts';
 import { callOrEvaluate } from './call-effect.ts';
 import { failureDecision } from './decide-answer.ts';
 import { decideCompaction } from './decide-compression.ts';
+import { decidePreparation } from './decide-enrichment.ts';
 import { awaitSummary, decideMemory } from './decide-memory.ts';
 import { rollbackRecords } from './decide-rollback.ts';
 import { continueForUser, gatherResults } from './decide-run-loop.ts';
@@ -56,6 +57,10 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
       }),
     );
     return closeRound(state, selection, environment, 'limit', error);
+  }
+  if (environment.agent.enrichers?.melete !== undefined && state.state === 'idle') {
+    const preparation = decidePreparation(state, selection);
+    if (preparation !== undefined) return preparation;
   }
   const compaction =
     environment.agent.compression === undefined ? undefined : decideCompaction(state, selection, environment);

@@ -1,6 +1,7 @@
 /** Interrupt, recall, pause and resume (contract §5.6 with Δ22, §3.6). Pure. */
 
 import { claimCutShort } from './decide-compression.ts';
+import { interruptPreparation, withPreparationGivenUp } from './decide-enrichment.ts';
 import { resumeSuspended } from './decide-run-loop.ts';
 import { exitDecision } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
@@ -18,6 +19,7 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
   const children: Effect[] =
     state.children.size === 0 ? [] : [{ type: 'interruptChildren', ...(reason === undefined ? {} : { reason }) }];
   const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
+  if (state.enrichment !== undefined) return interruptPreparation(state, reason, children);
   const waiting = state.state === 'idle' ? claimCutShort(state) : NO_RECORDS;
   if (waiting.length > 0) {
     const records: SessionRecord[] = [interruptedRecord(reason), ...waiting, ...exit.records];
@@ -55,7 +57,11 @@ export function decideRecall(state: SessionState, pendingId: number): Decision {
   if (entry === undefined || entry.type !== 'user_message' || entry.seed !== undefined) {
     return { records: [], effects: [{ type: 'result', value: false }] };
   }
-  return { records: [{ type: 'recalled', id: pendingId }], effects: [{ type: 'result', value: true }] };
+  const recalled: Decision = {
+    records: [{ type: 'recalled', id: pendingId }],
+    effects: [{ type: 'result', value: true }],
+  };
+  return state.enrichment?.entry === pendingId ? withPreparationGivenUp(state, recalled) : recalled;
 }
 
 /** No half-step starts until `resume`; what runs goes on, and its results wait. */

@@ -12,7 +12,7 @@ import type { ErrorShape } from '../base/errors.ts';
 import { type Decision, NO_EFFECTS, NOTHING, WAKE } from './decision.ts';
 import { evictionRecord, windowBudget } from './eviction.ts';
 import type { Environment, Input } from './inputs.ts';
-import { isSummarising, type Leaving, NO_MEMORY, type SummaryRun, uncovered } from './memory.ts';
+import { isSummarising, type Leaving, type SummaryRun, uncovered } from './memory.ts';
 import { firstBoundary, memoryZone } from './memory-zone.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
@@ -90,7 +90,7 @@ function snapshotsDue({ memory }: SessionState, { settings }: Environment): Begu
 }
 
 function begin(state: SessionState, begun: Begun): Decision {
-  const run = (state.memory ?? NO_MEMORY).run + 1;
+  const run = state.nextMuseRun;
   return { records: [{ type: 'summaryBegun', run, ...begun }], effects: [{ type: 'startMuse', muse: 'mneme', run }] };
 }
 
@@ -111,7 +111,7 @@ export function decideSummarised(state: SessionState, input: Extract<Input, { ty
   const { type: _type, error, ...rest } = input;
   const ended: SessionRecord = { type: 'summaryEnded', ...rest, ...(error === undefined ? {} : { error }) };
   if (error === undefined || !isWorthRepeating(error, current.attempt)) return { records: [ended], effects: [WAKE] };
-  const again = repeated(current, input.run + 1, current.attempt + 1);
+  const again = repeated(current, state.nextMuseRun, current.attempt + 1);
   return { records: [ended, ...again.records], effects: again.effects };
 }
 
@@ -160,5 +160,7 @@ export function recoverMemory(state: SessionState, environment: Environment): De
   if (current === undefined || !isSummarising(state.memory)) return NOTHING;
   if (environment.agent.enrichers?.mneme === undefined)
     return { records: [{ type: 'summaryDropped' }], effects: NO_EFFECTS };
-  return repeated(current, current.run + 1, current.attempt);
+  // The preparation that is begun anew before it takes the next number.
+  const run = state.enrichment === undefined ? state.nextMuseRun : state.nextMuseRun + 1;
+  return repeated(current, run, current.attempt);
 }

@@ -5,6 +5,7 @@
 import { errorShape, TroupeError } from '../base/errors.ts';
 import { failureDecision } from './decide-answer.ts';
 import { recoverMemory } from './decide-memory.ts';
+import { recoverPreparation } from './decide-enrichment.ts';
 import { AT_BOUNDARY } from './decide-run-loop.ts';
 import { startCall } from './decide-tools.ts';
 import { type Decision, NOTHING, WAKE } from './decision.ts';
@@ -20,15 +21,16 @@ import { OUTCOME_UNKNOWN } from './tool-texts.ts';
  * answered "outcome unknown". `idle`: what waits is routed.
  */
 export function decideRecovery(state: SessionState, environment: Environment): Decision {
-  const memory = recoverMemory(state, environment);
   const turn = recoverTurn(state, environment);
+  const memory = recoverMemory(state, environment);
   if (memory === NOTHING) return turn;
-  return { records: [...memory.records, ...turn.records], effects: [...memory.effects, ...turn.effects] };
+  return { records: [...turn.records, ...memory.records], effects: [...memory.effects, ...turn.effects] };
 }
 
 function recoverTurn(state: SessionState, environment: Environment): Decision {
   if (state.state === 'awaiting') return recoverAwaiting(state, environment);
   if (state.state === 'executing') return recoverExecuting(state, environment);
+  if (state.enrichment !== undefined) return recoverPreparation(state, state.enrichment, environment);
   if (state.restartAt === undefined) return { records: [], effects: [WAKE] };
   const delayMs = leftOf(state.restartAt, state.restartWaitMs, environment);
   return { records: [], effects: [{ type: 'restartTimer', delayMs }, WAKE] };

@@ -8,6 +8,7 @@ import {
   SessionBusyError,
   type TroupeError,
 } from '../base/errors.ts';
+import { withPreparationGivenUp } from './decide-enrichment.ts';
 import { interruptRecords } from './decide-interrupt.ts';
 import { type Decision, WAKE } from './decision.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
@@ -93,12 +94,24 @@ function accept(state: SessionState, entry: Entry): Decision {
   const id = state.nextPendingId;
   const record: SessionRecord = { type: 'accepted', id, entry };
   const accepted: Effect = { type: 'accepted', pendingId: id, seq: 0, duplicate: false };
-  if (entry.deliver === 'latest') return { records: [...replacedBy(state), record], effects: [accepted, WAKE] };
+  if (entry.deliver === 'latest') return replace(state, record, accepted);
   if (entry.deliver === 'interrupt' && state.state !== 'idle') {
     const interrupted = interruptRecords(state, 'a message with deliver "interrupt" arrived', id + 1);
     return { records: [record, ...interrupted.records], effects: [...interrupted.effects, accepted, WAKE] };
   }
-  return { records: [record], effects: [accepted, WAKE] };
+  const decision = { records: [record], effects: [accepted, WAKE] };
+  // What is being prepared waits for its turn again, behind this one.
+  const isOvertaken = entry.deliver === 'interrupt' && state.enrichment !== undefined;
+  return isOvertaken ? withPreparationGivenUp(state, decision) : decision;
+}
+
+/** A `latest` entry in the place of those that wait; of a turn that was being prepared for one of them, nothing is left. */
+function replace(state: SessionState, record: SessionRecord, accepted: Effect): Decision {
+  const dropped = replacedBy(state);
+  const decision = { records: [...dropped, record], effects: [accepted, WAKE] };
+  const entry = state.enrichment?.entry;
+  const isGone = entry !== undefined && dropped.some((each) => each.type === 'dropped' && each.id === entry);
+  return isGone ? withPreparationGivenUp(state, decision) : decision;
 }
 
 /** What a `latest` entry takes the place of. */

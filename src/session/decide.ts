@@ -17,11 +17,13 @@ import {
   decideSubagentSaid,
 } from './decide-children.ts';
 import { decideCompress } from './decide-compression.ts';
+import { decideEnriched } from './decide-enrichment.ts';
 import { decideGoal } from './decide-goals.ts';
 import { decideGuardedAfter, decideGuardedBefore, decideGuardFailure } from './decide-guardrails.ts';
 import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } from './decide-half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
 import { decideSummarised } from './decide-memory.ts';
+import { decideRename, decideSurface } from './decide-muse-tools.ts';
 import { decideRecovery } from './decide-recovery.ts';
 import { decideBoundary, decideConsulted } from './decide-run-loop.ts';
 import { decideSend } from './decide-send.ts';
@@ -90,6 +92,12 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideGoal(state, input.change, environment);
     case 'activate':
       return decideActivation(state, input, environment);
+    case 'surface':
+      return decideSurface(state, input, environment);
+    case 'rename':
+      return decideRename(state, input.name);
+    case 'enriched':
+      return decideEnriched(state, input, environment);
     case 'pause':
       return decidePause(state);
     case 'resume':

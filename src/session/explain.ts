@@ -42,6 +42,7 @@ export function explain(
     const names = [...state.openCalls.values()].map((call) => call.name).join(', ');
     return { reason: 'waiting_for_tools', detail: `${state.openCalls.size} calls run: ${names}` };
   }
+  if (state.enrichment !== undefined) return { reason: 'preparing', detail: 'its next turn is being prepared' };
   if (state.paused) return { reason: 'paused', detail: 'pause() was called; resume() goes on' };
   if (state.blocked !== undefined) {
     return { reason: 'blocked', detail: `${state.blocked.message}; resume() goes on` };

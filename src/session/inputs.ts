@@ -178,6 +178,11 @@ export type Input =
       readonly name: string;
       readonly content: string;
     }
+  /** A memory is to be put before the model. `id`: the message it is of, `<session>#<seq>`. */
+  | { readonly type: 'surface'; readonly id: string; readonly content: string }
+  | { readonly type: 'rename'; readonly name: string }
+  /** A run that prepares a turn is over. `error`: it failed. */
+  | { readonly type: 'enriched'; readonly run: number; readonly usage: Usage; readonly error?: ErrorShape }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
   | { readonly type: 'recover' }
@@ -200,6 +205,9 @@ export type Input =
   | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number }
   /** One operation on the history; never while a model call is out: see `edit-gate.ts`. */
   | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
+
+/** What an enricher is started for: to prepare a turn, to look for what is worth recalling, to sum up what leaves the window. */
+export type MuseName = 'melete' | 'recall' | 'mneme';
 
 /** A model's answer. */
 export type AnsweredInput = Extract<Input, { type: 'answered' }>;
@@ -264,6 +272,9 @@ export type Effect =
       readonly asksApproval: boolean;
     }
   | { readonly type: 'guardBefore'; readonly halfStep: number }
+  /** An enricher starts on the session as it stands: behind the flush. */
+  | { readonly type: 'startMuse'; readonly muse: MuseName; readonly run: number }
+  | { readonly type: 'cancelMuse'; readonly run: number }
   | {
       readonly type: 'guardAfter';
       readonly halfStep: number;

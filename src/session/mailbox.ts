@@ -49,6 +49,7 @@ export function isRoundComplete(state: SessionState): boolean {
 /** True when a half-step may be claimed: the guards of T1 and T2. Changes nothing. */
 export function mayStart(state: SessionState): boolean {
   if (state.paused || state.blocked !== undefined || state.held !== undefined) return false;
+  if (state.enrichment !== undefined) return false;
   return state.state === 'idle' || (state.state === 'executing' && isRoundComplete(state));
 }
 

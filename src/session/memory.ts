@@ -53,8 +53,6 @@ export type SummaryEnd = { readonly text?: string } | { readonly error: ErrorSha
 
 /** See the head of the file. */
 export interface Memory {
-  /** Number of the last run. */
-  readonly run: number;
   /** By `to`, ascending. */
   readonly snapshots: readonly Snapshot[];
   readonly summarising?: SummaryRun;
@@ -75,7 +73,7 @@ export interface SnapshotBudgets {
 }
 
 /** A memory of nothing. */
-export const NO_MEMORY: Memory = Object.freeze({ run: 0, snapshots: [], budgets: { 1: 0, 2: 0 } });
+export const NO_MEMORY: Memory = Object.freeze({ snapshots: [], budgets: { 1: 0, 2: 0 } });
 
 /** A summary is being written. */
 export function isSummarising(memory: Memory | undefined): boolean {
@@ -108,7 +106,7 @@ export function withSnapshot(memory: Memory, run: SummaryRun, text: string): Mem
 /** A memory with another run, or none. */
 export function withRun(memory: Memory, run: SummaryRun | undefined): Memory {
   const { summarising: _summarising, ...rest } = memory;
-  return run === undefined ? rest : { ...rest, summarising: run, run: Math.max(rest.run, run.run) };
+  return run === undefined ? rest : { ...rest, summarising: run };
 }
 
 /** A memory that shows what it has: a new epoch opens. */

@@ -34,13 +34,18 @@ export function phantomCallOf(entry: Pick<MailboxEntry, 'id' | 'source' | 'conte
     case 'workflow':
       return named('from_melete_workflow', { workflow: name }, `[recalled workflow: ${name}]\n${text}`);
     case 'recall':
-      return named('from_mneme', { message_id: integerOf(name) }, text);
+      return named('from_mneme', { message_id: messageIdOf(name) }, text);
     case 'goal':
       return named('from_melete_goal', { goal_id: integerOf(name) }, `[goal ${name}]\n${text}`);
     case 'user':
     case 'tool':
       return undefined;
   }
+}
+
+/** A message's number in this session, or `<session>#<number>`. */
+function messageIdOf(name: string): number | string {
+  return /^.+#[1-9][0-9]*$/u.test(name) ? name : integerOf(name);
 }
 
 function integerOf(name: string): number {

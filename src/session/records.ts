@@ -250,7 +250,21 @@ export type SessionRecord =
       readonly halfStep: number;
       readonly reason: string;
       readonly usage?: Usage;
-    };
+    }
+  /** The turn of a waiting entry is being prepared, by the run of this number; again after a crash. */
+  | { readonly type: 'preparing'; readonly run: number; readonly entry: number }
+  /** Goals changed while it was: what was said before is looked through, by a run of its own. `usage`: of the run before. */
+  | { readonly type: 'recalling'; readonly run: number; readonly usage?: Usage }
+  /** The preparation is over. `entry`: the one that needs none any more; missing: it was given up. */
+  | {
+      readonly type: 'prepared';
+      readonly run: number;
+      readonly entry?: number;
+      readonly usage?: Usage;
+      readonly error?: ErrorShape;
+    }
+  /** The session has a name, or another one. */
+  | { readonly type: 'named'; readonly name: string };
 
 /** A call whose prompt was too long, which is made again after a compression. */
 export interface OverflowRecovery {

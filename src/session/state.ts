@@ -12,7 +12,8 @@
  *     or idle and `suspended`: then none of them was started. Nor were those of an answer that is `held`, or that wait in
  *     `approvals`;
  *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last one;
- *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history.
+ *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history;
+ *  S7 `enrichment` is present only while idle: nothing is claimed before it is over (R12).
  */
 import type { ErrorShape } from '../base/errors.ts';
 import type { HistoryMessage } from '../base/history-message.ts';
@@ -20,6 +21,7 @@ import type { ContentBlock, Message, Pending, Usage } from '../base/messages.ts'
 import { NO_USAGE } from '../base/messages.ts';
 import type { SessionStateName } from '../events/event.ts';
 import type { ActiveDefinitions } from './activation.ts';
+import type { Enrichment } from './enrichment.ts';
 import type { GoalBook } from './goal-book.ts';
 import type { ForkOrigin } from './history/fork-seed.ts';
 import { noTasks, plainTasks, restoreTasks, type Tasks } from './history/tasks.ts';
@@ -212,6 +214,12 @@ export interface SessionState {
   approvals: Approvals | undefined;
   /** The last turn failed with it. */
   failure: TurnFailure | undefined;
+  /** The next turn is being prepared. */
+  enrichment: Enrichment | undefined;
+  /** Pending id of the entry whose turn was prepared and is not claimed yet. */
+  prepared: number | undefined;
+  /** Number of the next run of an enricher: an outcome of an earlier one is stale. */
+  nextMuseRun: number;
 
   messages: LoggedMessage[];
   tokens: number;
@@ -312,6 +320,9 @@ export function emptyState(id: string): SessionState {
     suspended: undefined,
     approvals: undefined,
     failure: undefined,
+    enrichment: undefined,
+    prepared: undefined,
+    nextMuseRun: 1,
     messages: [],
     tokens: 0,
     floor: 1,

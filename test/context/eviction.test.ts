@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseSettings } from '../../src/base/settings.ts';
 import { planEviction, viewport, windowBudget } from '../../src/session/eviction.ts';
 import type { LoggedMessage, SessionState } from '../../src/session/state.ts';
 import { estimateCall, estimateContent, estimateTokens } from '../../src/session/tokens.ts';
@@ -179,7 +178,8 @@ describe('eviction', () => {
 
   it('F093: exactly at the budget nothing leaves', () => {
     const machine = conversation(2, 100);
-    machine.world.settings = parseSettings({ mneme: { pinnedBudgetFraction: 0 } });
+    const { mneme } = machine.world.settings;
+    machine.world.settings = { ...machine.world.settings, mneme: { ...mneme, pinnedBudgetFraction: 0 } };
     expect(planEviction(machine.state, environmentOf(machine.world), 0)).toBeUndefined();
     expect(planEviction(machine.state, environmentOf(machine.world), 1)).toBeDefined();
   });

@@ -23,7 +23,7 @@ function promptOf(enrichers: EnricherFacts | undefined, role: { parent?: string;
   }));
   const catalog = new AgentCatalog([{ plan, tools }], parseSettings({}), LIMIT_DEFAULTS, enrichers);
   const state = { ...emptyState('s'), agent: 'main', ...role };
-  state.memory = { run: 1, snapshots: [], budgets: { 1: 0, 2: 0 }, shown: '## Recent Memory\n\nThey met.' };
+  state.memory = { snapshots: [], budgets: { 1: 0, 2: 0 }, shown: '## Recent Memory\n\nThey met.' };
   if (enrichers === undefined) state.memory = undefined;
   return String(catalog.of(state)?.header(state).system);
 }
@@ -82,7 +82,7 @@ describe('the system prompt', () => {
   });
 
   it('memory is shown behind everything else', () => {
-    const state = { ...emptyState('s'), memory: { run: 0, snapshots: [], budgets: { 1: 0, 2: 0 }, shown: 'M' } };
+    const state = { ...emptyState('s'), memory: { snapshots: [], budgets: { 1: 0, 2: 0 }, shown: 'M' } };
     expect(systemPrompt(state, 'S', 'G')).toBe('S\n\nG\n\nM');
     expect(systemPrompt(emptyState('s'), undefined)).toBeUndefined();
   });

@@ -392,10 +392,10 @@ describe('what is shown', () => {
       snapshot(1, 30, 39),
       snapshot(1, 40, 49),
     ];
-    const shown = memoryText({ run: 1, snapshots, budgets: { 1: 20, 2: 5 } });
+    const shown = memoryText({ snapshots, budgets: { 1: 20, 2: 5 } });
     expect(shown).toBe('## Long-term Memory\n\n2:10-19\n\n## Recent Memory\n\n1:30-39\n\n1:40-49');
-    expect(memoryText({ run: 1, snapshots: [], budgets: { 1: 20, 2: 5 } })).toBeUndefined();
-    expect(memoryText({ run: 1, snapshots: [snapshot(1, 1, 2)], budgets: { 1: 0, 2: 0 } })).toBe(
+    expect(memoryText({ snapshots: [], budgets: { 1: 20, 2: 5 } })).toBeUndefined();
+    expect(memoryText({ snapshots: [snapshot(1, 1, 2)], budgets: { 1: 0, 2: 0 } })).toBe(
       '## Recent Memory\n\n1:1-2',
     );
   });

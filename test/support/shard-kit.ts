@@ -92,6 +92,7 @@ export function openShard(options: ShardOptions): TestShard {
       log: () => undefined,
       evaluateSystem: (name, session) => services.evaluateSystem(name, session),
       consult: (question) => services.consult(question),
+      lookUp: (question) => services.lookUp(question),
     },
     makeModelPool: (listener) => createInPlacePool(provider, listener, clock),
     makeToolPool: (listener) => createToolPool({ threads: 1, clock, hostRunner: services, listener }),

@@ -207,11 +207,12 @@ function remoteServices(endpoint: Endpoint): RemoteServices {
     abortModel: (id) => call('abortModel', id),
     evaluateSystem: (agent, session) => call('evaluateSystem', agent, session),
     consult: (question) => call('consult', question),
+    lookUp: (question) => call('lookUp', question),
   };
 }
 
 function serveServices(endpoint: Endpoint, services: HostServices): void {
-  for (const method of ['run', 'abort', 'generate', 'abortModel', 'evaluateSystem', 'consult'] as const) {
+  for (const method of ['run', 'abort', 'generate', 'abortModel', 'evaluateSystem', 'consult', 'lookUp'] as const) {
     const act = services[method] as (...values: readonly unknown[]) => unknown;
     endpoint.handle(method, (values) => act.apply(services, values as unknown[]));
   }

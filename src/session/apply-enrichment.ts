@@ -1,0 +1,56 @@
+/**
+ * How the records of a preparation change a session's state: what `apply.ts` calls for them. Pure but linear, as `apply`.
+ */
+import { addUsage, type Usage } from '../base/messages.ts';
+import type { Telling } from './apply-run-loop.ts';
+import { goalOf } from './goal-book.ts';
+import { bookOf, type GoalRecord } from './goals.ts';
+import type { SessionRecord } from './records.ts';
+import type { SessionState } from './state.ts';
+
+type EnrichmentRecord = Extract<SessionRecord, { type: 'preparing' | 'recalling' | 'prepared' }>;
+
+/** Begins a preparation, takes it to its second stage, or ends it. Throws an Error for a record of no current run. */
+export function applyEnrichment(state: SessionState, record: EnrichmentRecord, at: number, tell: Telling): void {
+  if (record.type === 'preparing') {
+    if (state.state !== 'idle') throw new Error('S7: prepared while it is not idle');
+    const { run, entry } = record;
+    const before = state.enrichment;
+    // Begun again after a crash, what changed before it counts as well.
+    const goalsChanged = before?.goalsChanged ?? false;
+    state.enrichment = { run, stage: 'preparing', entry, at, goalsChanged };
+    state.nextMuseRun = run + 1;
+    if (before === undefined) tell({ type: 'session.state', state: 'idle', phase: 'preparing' });
+    return;
+  }
+  const { enrichment } = state;
+  if (enrichment === undefined) throw new Error('S7: nothing is being prepared');
+  addCost(state, record.usage);
+  if (record.type === 'recalling') {
+    state.enrichment = { ...enrichment, run: record.run, stage: 'recalling' };
+    state.nextMuseRun = record.run + 1;
+    return;
+  }
+  if (enrichment.run !== record.run) throw new Error('S7: the end of no current preparation');
+  state.enrichment = undefined;
+  state.prepared = record.entry;
+  tell({ type: 'session.state', state: 'idle' });
+}
+
+/** What a run cost is the session's, and no turn's. */
+function addCost(state: SessionState, usage: Usage | undefined): void {
+  if (usage !== undefined) state.usage = addUsage(state.usage, usage);
+}
+
+/** Names a session. */
+export function nameSession(state: SessionState, name: string, tell: Telling): void {
+  state.name = name;
+  tell({ type: 'session.name', name });
+}
+
+/** A goal was made, or reads otherwise now: what the preparation of a turn watches for. Asked before it is applied. */
+export function isReworded(state: SessionState, record: GoalRecord): boolean {
+  if (record.type === 'goalCreated') return true;
+  if (record.type !== 'goalUpdated') return false;
+  return goalOf(bookOf(state), record.id)?.description !== record.description;
+}

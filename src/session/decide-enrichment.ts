@@ -1,0 +1,130 @@
+/**
+ * The preparation of a user's turn (contract §8 with Δ5, Δ35): when one begins, what its end leads to, how it is given up. What
+ * the enrichers change while it runs reaches the session as any other input: goals, skills, memories, a name. Pure.
+ *
+ *  E1 one preparation is under way in a session at most, and nothing is claimed out of idle meanwhile (R12): what arrives waits;
+ *  E2 whatever ends it, the turn goes on, but for refused credentials: then the turn fails as it would have without one;
+ *  E3 a turn is prepared once: an entry that was prepared and waits, for a pause or a place, is not prepared again.
+ */
+import type { ErrorShape } from '../base/errors.ts';
+import { type Decision, WAKE } from './decision.ts';
+import type { Enrichment } from './enrichment.ts';
+import type { Effect, Environment, Input } from './inputs.ts';
+import { promotionOrder, type Selection, selectEntries } from './mailbox.ts';
+import type { SessionRecord } from './records.ts';
+import type { MailboxEntry, SessionState } from './state.ts';
+
+/** What the claim out of idle becomes where the turn of a user's message is to be prepared; `undefined`: it is claimed. */
+export function decidePreparation(state: SessionState, { steers, riders }: Selection): Decision | undefined {
+  let entry: MailboxEntry | undefined;
+  for (const each of [...steers, ...riders]) {
+    if (each.id === state.prepared) return undefined;
+    if (each.type === 'user_message' && each.seed === undefined) entry ??= each;
+  }
+  if (entry === undefined) return undefined;
+  const run = state.nextMuseRun;
+  return {
+    records: [{ type: 'preparing', run, entry: entry.id }],
+    effects: [{ type: 'startMuse', muse: 'melete', run }],
+  };
+}
+
+/** A run is over: the next stage, or the turn. */
+export function decideEnriched(
+  state: SessionState,
+  input: Extract<Input, { type: 'enriched' }>,
+  environment: Environment,
+): Decision {
+  const { enrichment } = state;
+  if (enrichment?.run !== input.run) return { records: [], effects: [{ type: 'stale', what: 'enrichment' }] };
+  const { usage, error } = input;
+  const { run, entry, stage, goalsChanged } = enrichment;
+  const prepared: SessionRecord = {
+    type: 'prepared',
+    run,
+    entry,
+    usage,
+    ...(error === undefined ? {} : { error }),
+  };
+  // Nothing that was recalled is missed by the turn: it goes on as if there had been nothing to recall.
+  if (stage === 'recalling') return { records: [prepared], effects: [WAKE] };
+  if (error !== undefined) return failed(state, prepared, error);
+  if (goalsChanged && environment.agent.enrichers?.mneme !== undefined) {
+    const next = state.nextMuseRun;
+    return {
+      records: [{ type: 'recalling', run: next, usage }],
+      effects: [{ type: 'startMuse', muse: 'recall', run: next }],
+    };
+  }
+  return { records: [prepared], effects: [WAKE] };
+}
+
+function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape): Decision {
+  if (error.code === 'model_authentication') {
+    const turn = usersTurn(state);
+    const bounced = turn?.rider?.bounceBack === true ? { bounced: turn.rider.id } : {};
+    const note: SessionRecord = { type: 'noted', content: `Authentication failed: ${error.message}` };
+    const end: SessionRecord = { type: 'failed', halfStep: state.nextHalfStep, error, ...bounced, blocks: true };
+    const records = turn === undefined ? [prepared] : [prepared, turn.claimed, note, end];
+    return { records, effects: [WAKE] };
+  }
+  const note: SessionRecord = { type: 'noted', content: `The turn was not prepared: ${error.message}` };
+  return { records: [note, prepared], effects: [WAKE] };
+}
+
+/**
+ * The claim of the turn that is being prepared, without its half-step: what ends it follows. Replies of sub-agents that would
+ * have come along wait for a turn that is answered.
+ */
+function usersTurn(
+  state: SessionState,
+): { readonly claimed: SessionRecord; readonly rider: MailboxEntry | undefined } | undefined {
+  const selection = selectEntries(state);
+  if (selection === undefined) return undefined;
+  const riders = selection.riders.filter((entry) => entry.type === 'user_message');
+  const entries = promotionOrder({ ...selection, riders });
+  const rider = riders.at(-1) ?? selection.steers.at(-1);
+  return {
+    claimed: { type: 'claimed', halfStep: state.nextHalfStep, entries, turn: state.nextTurn },
+    rider,
+  };
+}
+
+/** A decision by which the preparation under way is given up: what it did so far stays, its entry is as it was. */
+export function withPreparationGivenUp(state: SessionState, decision: Decision): Decision {
+  const { enrichment } = state;
+  if (enrichment === undefined) return decision;
+  const { run } = enrichment;
+  return {
+    records: [...decision.records, { type: 'prepared', run }],
+    effects: [{ type: 'cancelMuse', run }, ...decision.effects.filter((effect) => effect !== WAKE), WAKE],
+  };
+}
+
+/** An interrupt while a turn is prepared: the run is cancelled, and the turn ends as cancelled at once. */
+export function interruptPreparation(
+  state: SessionState,
+  reason: string | undefined,
+  children: readonly Effect[],
+): Decision {
+  const turn = usersTurn(state);
+  const released: readonly SessionRecord[] = turn === undefined ? [] : [turn.claimed, { type: 'released' }];
+  const interrupted: SessionRecord = { type: 'interrupted', ...(reason === undefined ? {} : { reason }) };
+  const { run } = state.enrichment ?? { run: 0 };
+  return {
+    records: [interrupted, { type: 'prepared', run }, ...released],
+    effects: [{ type: 'cancelMuse', run }, ...children, { type: 'result', value: true }, WAKE],
+  };
+}
+
+/** A crash interrupted the preparation: its stage begins anew, under the next number. */
+export function recoverPreparation(state: SessionState, enrichment: Enrichment, { agent }: Environment): Decision {
+  const run = state.nextMuseRun;
+  const { stage, entry } = enrichment;
+  const isOff = stage === 'preparing' ? agent.enrichers?.melete === undefined : agent.enrichers?.mneme === undefined;
+  if (isOff) return { records: [{ type: 'prepared', run: enrichment.run, entry }], effects: [WAKE] };
+  if (stage === 'recalling') {
+    return { records: [{ type: 'recalling', run }], effects: [{ type: 'startMuse', muse: 'recall', run }] };
+  }
+  return { records: [{ type: 'preparing', run, entry }], effects: [{ type: 'startMuse', muse: 'melete', run }] };
+}

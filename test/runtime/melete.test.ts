@@ -1,0 +1,356 @@
+/** Goal: Melete prepares the turns of users' messages through the public API; without it nothing of it is seen, whatever it does the turn comes. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { agent, type OpenOptions, type SessionEvent } from '../../src/index.ts';
+import type { ModelRequest } from '../../src/models/provider.ts';
+import type { Reply, ReplyFunction } from '../../src/models/script.ts';
+import { scripted } from '../../src/testing/index.ts';
+import {
+  eventually,
+  failure,
+  type GatedCall,
+  gatedModel,
+  history,
+  log,
+  MATRIX,
+  runtimeKit,
+} from '../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+
+const MELETE = 'claude-haiku-4-5';
+const enrichers = { melete: { model: MELETE } };
+const call = (name: string, input: Readonly<Record<string, unknown>> = {}): Reply => ({ toolUse: { name, input } });
+const READY = call('everything_is_ready');
+
+/** The main model says `ok` and its turn; Melete plays `muse` each time it is asked, and ends with words. */
+function model(muse: readonly Reply[], seen: ModelRequest[] = []): ReplyFunction {
+  const steps = new Map<string, number>();
+  return (request, { session }) => {
+    if (request.model !== MELETE) return 'ok';
+    seen.push(request);
+    const fresh = request.messages.length === 1;
+    const step = fresh ? 0 : (steps.get(session) ?? 0);
+    steps.set(session, step + 1);
+    return muse[step] ?? 'done';
+  };
+}
+
+async function definitions(): Promise<Pick<OpenOptions, 'skills' | 'workflows'>> {
+  const root = await kit.directory();
+  const write = async (folder: string, name: string, body: string): Promise<void> => {
+    await mkdir(join(root, folder), { recursive: true });
+    await writeFile(join(root, folder, `${name}.md`), `---\nname: ${name}\ndescription: about ${name}\n---\n${body}\n`);
+  };
+  await write('skills', 'baking', 'Knead.');
+  await write('workflows', 'plan', 'Think first.');
+  await write('workflows', 'build', 'Do it.');
+  return { skills: join(root, 'skills'), workflows: join(root, 'workflows') };
+}
+
+function states(events: readonly SessionEvent[]): readonly string[] {
+  return events.flatMap((event) =>
+    event.type === 'session.state' ? [event.phase === undefined ? event.state : `${event.state} (${event.phase})`] : [],
+  );
+}
+
+describe.each(MATRIX)('threads %o', (threads) => {
+  test('F122, F012: a user message, Melete, then the half-step, which has what was prepared before the message', async () => {
+    const seen: ModelRequest[] = [];
+    const muse = [
+      call('activate_skill', { skill_name: 'baking' }),
+      call('read_workflow', { workflow_name: 'plan' }),
+      call('set_goal', { description: 'a loaf' }),
+      call('rename_session', { emoji: '🍞', name: 'Bread' }),
+      READY,
+    ];
+    const provider = scripted(model(muse, seen));
+    const runtime = await kit.open({ threads, provider, enrichers, ...(await definitions()) });
+    const session = runtime.session('s');
+    expect(await session.ask('bake me a bread')).toBe('ok');
+    expect(await log(session)).toEqual([
+      'tool_call:[recalled skill: baking]',
+      'tool_response:Knead.',
+      'tool_call:[recalled workflow: plan]',
+      'tool_response:Think first.',
+      'tool_call:[goal 1]',
+      'tool_response:Goal created: a loaf (id: 1)',
+      'user_message:bake me a bread',
+      'agent_message:ok',
+    ]);
+    const events = await history(session);
+    expect(states(events)).toEqual(['idle (preparing)', 'idle', 'awaiting', 'idle']);
+    expect(events.filter(({ type }) => type === 'session.name')).toMatchObject([{ name: '🍞 Bread' }]);
+    expect((await runtime.sessions.list()).map(({ name }) => name)).toEqual(['🍞 Bread']);
+    const [first, , last] = seen;
+    expect(first?.tools?.map(({ name }) => name)).toEqual([
+      'rename_session',
+      'activate_skill',
+      'read_workflow',
+      'set_goal',
+      'update_goal',
+      'finish_goal',
+      'everything_is_ready',
+    ]);
+    expect(first?.max_tokens).toBe(4_096);
+    expect(JSON.stringify(first?.messages)).toContain('User (pending): bake me a bread');
+    for (const part of ['(unnamed)', 'baking: about baking', 'plan: about plan']) expect(first?.system).toContain(part);
+    // A workflow is read to make goals of its steps.
+    expect(JSON.stringify(last?.messages)).toContain('Think first.');
+  });
+
+  test('what it cost is the session’s, and its calls are counted', async () => {
+    const runtime = await kit.open({ threads, provider: scripted(model([READY])), enrichers });
+    const session = runtime.session('s');
+    await session.ask('hello');
+    const plain = await kit.open({ threads, provider: scripted(model([])) });
+    await plain.session('s').ask('hello');
+    const without = (await plain.session('s').state()).usage.input_tokens;
+    expect((await session.state()).usage.input_tokens).toBeGreaterThan(without);
+    await eventually(() => runtime.metrics().modelCalls === 3);
+    expect(plain.metrics().modelCalls).toBe(1);
+  });
+
+  test('F125: a failure is told in the log, and the turn comes all the same', async () => {
+    const provider = scripted((request: ModelRequest) =>
+      request.model === MELETE ? { error: { status: 400, message: 'not like this' } } : 'ok',
+    );
+    const runtime = await kit.open({ threads, provider, enrichers });
+    const session = runtime.session('s');
+    expect(await session.ask('hello')).toBe('ok');
+    const [note, ...rest] = await log(session);
+    expect(note).toContain('system_message:The turn was not prepared: ');
+    expect(note).toContain('not like this');
+    expect(rest).toEqual(['user_message:hello', 'agent_message:ok']);
+  });
+
+  test('refused credentials take the path of a half-step: the turn fails, the queue stops until somebody goes on', async () => {
+    let isRefused = true;
+    const provider = scripted((request: ModelRequest) =>
+      request.model === MELETE && isRefused ? { error: { status: 401 } } : 'ok',
+    );
+    const runtime = await kit.open({ threads, provider, enrichers });
+    const session = runtime.session('s');
+    expect((await failure(session.ask('hello'))).cause).toMatchObject({ code: 'model_authentication' });
+    expect((await session.state()).blocked).toMatchObject({ code: 'model_authentication' });
+    const events = await history(session);
+    expect(events.filter(({ type }) => type === 'authentication_required')).toHaveLength(1);
+    expect((await log(session)).at(-1)).toContain('system_message:Authentication failed');
+    isRefused = false;
+    await session.resume();
+    expect(await session.ask('again')).toBe('ok');
+  });
+
+  test('F126, F127, F128: a skill once, active at once; of two workflows the newest', async () => {
+    const muse = [
+      call('activate_skill', { skill_name: 'baking' }),
+      call('activate_skill', { skill_name: 'baking' }),
+      call('activate_skill', { skill_name: 'frying' }),
+      call('read_workflow', { workflow_name: 'plan' }),
+      call('read_workflow', { workflow_name: 'build' }),
+      READY,
+    ];
+    const seen: ModelRequest[] = [];
+    const provider = scripted(model(muse, seen));
+    const runtime = await kit.open({ threads, provider, enrichers, ...(await definitions()) });
+    const session = runtime.session('s');
+    await session.ask('go');
+    const told = (await history(session)).flatMap((event): unknown[] => {
+      if (event.type === 'skills.updated') return [event.skills];
+      if (event.type === 'workflow.updated') return [event.workflow];
+      return event.type === 'message.created' && event.message.type === 'user_message' ? ['promoted'] : [];
+    });
+    expect(told).toEqual([['baking'], 'plan', 'build', 'promoted']);
+    expect((await log(session)).filter((line) => line === 'tool_response:Knead.')).toHaveLength(1);
+    expect(await session.state()).toMatchObject({ skills: ['baking'], workflow: 'build' });
+    expect(JSON.stringify(seen.at(-1)?.messages)).toContain('Unknown skill: frying');
+    // What stands in the window is not offered again.
+    await session.ask('more');
+    expect(seen.at(-1)?.system).not.toContain('baking: about');
+    expect(seen.at(-1)?.system).toContain('Active skills: baking');
+  });
+});
+
+describe('while a turn is prepared', () => {
+  async function preparing(more: OpenOptions = {}) {
+    const gate = gatedModel();
+    const runtime = await kit.open({ provider: gate.provider, enrichers, ...more });
+    const session = runtime.session('s');
+    const receipt = await session.send('first');
+    const muse = await gate.next();
+    expect(muse.request.model).toBe(MELETE);
+    return { gate, runtime, session, receipt, muse };
+  }
+  const isMuse = (each: GatedCall): boolean => each.request.model === MELETE;
+
+  test('F012: its phase is told, more messages wait, and one run is out', async () => {
+    const { gate, session, receipt, muse } = await preparing();
+    expect(await session.state()).toMatchObject({ state: 'idle', phase: 'preparing', mailbox: 1 });
+    expect(await session.explain()).toMatchObject({ reason: 'preparing' });
+    const second = await session.send('second');
+    await session.send('aside', { deliver: 'steer' });
+    expect(gate.calls.length).toBe(1);
+    muse.answer('done');
+    const turn = await gate.next();
+    expect(isMuse(turn)).toBe(false);
+    turn.answer('one');
+    expect(await receipt.answer()).toBe('one');
+    // The next turn is prepared like the one before.
+    const next = await gate.next();
+    expect(isMuse(next)).toBe(true);
+    expect(JSON.stringify(next.request.messages)).toContain('User (pending): second');
+    next.answer('done');
+    (await gate.next()).answer('two');
+    expect(await second.answer()).toBe('two');
+    expect(gate.calls.filter(isMuse)).toHaveLength(2);
+  });
+
+  test('an interrupt cancels the run and ends the turn; the message stays, the next one is prepared', async () => {
+    const { gate, session, receipt } = await preparing();
+    expect(await session.interrupt()).toBe(true);
+    expect((await failure(receipt.answer())).code).toBe('cancelled');
+    expect(await log(session)).toEqual(['user_message:first']);
+    expect(await session.state()).toMatchObject({ state: 'idle', mailbox: 0 });
+    const again = await session.send('again');
+    (await gate.next()).answer('done');
+    (await gate.next()).answer('ok');
+    expect(await again.answer()).toBe('ok');
+  });
+
+  test('R27: recalled, its run ends; what it did rides the next turn', async () => {
+    const { gate, session, receipt, muse } = await preparing();
+    muse.answer(call('set_goal', { description: 'a loaf' }));
+    const more = await gate.next();
+    expect(isMuse(more)).toBe(true);
+    expect(await session.recall(receipt.pendingId)).toBe(true);
+    expect(await session.state()).toMatchObject({ state: 'idle', mailbox: 1 });
+    expect((await session.state()).phase).toBeUndefined();
+    const next = await session.send('next');
+    (await gate.next()).answer('done');
+    (await gate.next()).answer('ok');
+    expect(await next.answer()).toBe('ok');
+    expect((await log(session)).slice(0, 3)).toEqual([
+      'tool_call:[goal 1]',
+      'tool_response:Goal created: a loaf (id: 1)',
+      'user_message:next',
+    ]);
+  });
+
+  test('a message that interrupts goes first, and the other is prepared anew', async () => {
+    const { gate, session, receipt } = await preparing();
+    const urgent = await session.send('now', { deliver: 'interrupt' });
+    (await gate.next()).answer('done');
+    (await gate.next()).answer('urgent');
+    expect(await urgent.answer()).toBe('urgent');
+    const muse = await gate.next();
+    expect(isMuse(muse)).toBe(true);
+    muse.answer('done');
+    (await gate.next()).answer('calm');
+    expect(await receipt.answer()).toBe('calm');
+  });
+
+  test('a message that takes its place is prepared in its place', async () => {
+    const gate = gatedModel();
+    const runtime = await kit.open({ provider: gate.provider, enrichers });
+    const session = runtime.session('s');
+    const old = await session.send('old', { deliver: 'latest' });
+    await gate.next();
+    const newer = await session.send('new', { deliver: 'latest' });
+    expect((await old.status()).status).toBe('dropped');
+    const muse = await gate.next();
+    expect(JSON.stringify(muse.request.messages)).not.toContain('old');
+    muse.answer('done');
+    (await gate.next()).answer('ok');
+    expect(await newer.answer()).toBe('ok');
+  });
+
+  test('a pause holds the turn, and it is not prepared twice', async () => {
+    const { gate, session, receipt, muse } = await preparing();
+    await session.pause();
+    muse.answer('done');
+    await eventually(async () => (await session.explain()).reason === 'paused');
+    expect(gate.calls.length).toBe(1);
+    await session.resume();
+    const turn = await gate.next();
+    expect(isMuse(turn)).toBe(false);
+    turn.answer('ok');
+    expect(await receipt.answer()).toBe('ok');
+  });
+
+  test('A10: after a crash it begins anew, with the goals that were set before', async () => {
+    const directory = await kit.directory();
+    const gate = gatedModel();
+    const first = await kit.open({ directory, provider: gate.provider, enrichers });
+    await first.session('s').send('first', { key: 'k' });
+    (await gate.next()).answer(call('set_goal', { description: 'a loaf' }));
+    await gate.next();
+    const after = gatedModel();
+    const again = await kit.open({ directory: await kit.crashed(directory), provider: after.provider, enrichers });
+    const muse = await after.next();
+    expect(isMuse(muse)).toBe(true);
+    expect(muse.request.system).toContain('a loaf (id: 1)');
+    muse.answer('done');
+    (await after.next()).answer('ok');
+    await again.drain();
+    expect((await log(again.session('s'))).slice(-2)).toEqual(['user_message:first', 'agent_message:ok']);
+  });
+
+  test('A10: opened again without it, the turn comes as it is', async () => {
+    const directory = await kit.directory();
+    const gate = gatedModel();
+    const first = await kit.open({ directory, provider: gate.provider, enrichers });
+    await first.session('s').send('first');
+    await gate.next();
+    const again = await kit.open({ directory: await kit.crashed(directory), provider: scripted(() => 'ok') });
+    await again.drain();
+    expect(await log(again.session('s'))).toEqual(['user_message:first', 'agent_message:ok']);
+  });
+
+  test('a close does not wait for it; it begins anew at the next open', async () => {
+    const directory = await kit.directory();
+    const gate = gatedModel();
+    const first = await kit.open({ directory, provider: gate.provider, enrichers });
+    await first.session('s').send('first');
+    await gate.next();
+    await first.close({ deadlineMs: 60_000 });
+    const again = await kit.open({ directory, provider: scripted(model([READY])), enrichers });
+    await again.drain();
+    expect(await log(again.session('s'))).toEqual(['user_message:first', 'agent_message:ok']);
+  });
+
+  test('a deleted session takes its run along', async () => {
+    const { gate, runtime, session, muse } = await preparing();
+    expect(await session.delete()).toBe(true);
+    muse.answer(call('set_goal', { description: 'too late' }));
+    await runtime.drain();
+    expect(await runtime.sessions.get('s')).toBeUndefined();
+    expect(gate.calls.length).toBe(1);
+  });
+});
+
+test('F124: a sub-agent’s task, and what its parent is told, go straight to their half-steps', async () => {
+  const seen: ModelRequest[] = [];
+  const runtime = await kit.open({
+    provider: scripted(model([READY], seen)),
+    enrichers,
+    agents: [agent({ name: 'main' })],
+  });
+  const child = await runtime.session('s').spawn({ task: 'look', name: 'scout' });
+  expect(await child.reply()).toBe('ok');
+  await runtime.drain();
+  expect(seen).toEqual([]);
+});
+
+test('A9: enrichers are checked at the door: unknown keys and what is no model are named', async () => {
+  const open = (given: unknown) => failure(kit.open({ enrichers: given } as OpenOptions));
+  expect((await open({ clio: { model: 'm' } })).message).toContain('enrichers.clio');
+  expect((await open({ melete: { model: ' ' } })).message).toContain('enrichers.melete.model');
+  expect((await open({ melete: { model: 'm', more: 1 } })).message).toContain('enrichers.melete.more');
+  const both = await failure(
+    kit.open({ enrichers: { mneme: { model: 'm' } }, settings: { compression: { enabled: true } } }),
+  );
+  expect(both.code).toBe('config');
+  expect(both.message).toContain('compression');
+  expect(both.message).toContain('enrichers.mneme');
+});
