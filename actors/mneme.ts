@@ -104,7 +104,8 @@ export class SummaryWriter {
     const ids = z.array(z.number().int().positive());
     return museTool({
       name: 'attach_messages_to_goals',
-      description: 'Pin messages, by their numbers, to active goals, by their ids: shown word for word while a goal is active.',
+      description:
+        'Pin messages, by their numbers, to active goals, by their ids: shown word for word while a goal is active.',
       input: z.object({ message_ids: ids, goal_ids: ids }),
       run: async ({ message_ids: messages, goal_ids: goals }) => {
         const done = await this.#stage.act({ type: 'goal', change: { action: 'attach', messages, goals } });

@@ -4,8 +4,8 @@
  */
 import { errorShape, TroupeError } from '../base/errors.ts';
 import { failureDecision } from './decide-answer.ts';
-import { recoverMemory } from './decide-memory.ts';
 import { recoverPreparation } from './decide-enrichment.ts';
+import { recoverMemory } from './decide-memory.ts';
 import { AT_BOUNDARY } from './decide-run-loop.ts';
 import { startCall } from './decide-tools.ts';
 import { type Decision, NOTHING, WAKE } from './decision.ts';

@@ -395,8 +395,6 @@ describe('what is shown', () => {
     const shown = memoryText({ snapshots, budgets: { 1: 20, 2: 5 } });
     expect(shown).toBe('## Long-term Memory\n\n2:10-19\n\n## Recent Memory\n\n1:30-39\n\n1:40-49');
     expect(memoryText({ snapshots: [], budgets: { 1: 20, 2: 5 } })).toBeUndefined();
-    expect(memoryText({ snapshots: [snapshot(1, 1, 2)], budgets: { 1: 0, 2: 0 } })).toBe(
-      '## Recent Memory\n\n1:1-2',
-    );
+    expect(memoryText({ snapshots: [snapshot(1, 1, 2)], budgets: { 1: 0, 2: 0 } })).toBe('## Recent Memory\n\n1:1-2');
   });
 });
