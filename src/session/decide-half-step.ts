@@ -1,4 +1,5 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
+import { PHANTOM_CALL_TOKENS } from '../base/bounds.ts';
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
 import { isBlank } from '../base/messages.ts';
 import { callOrEvaluate } from './call-effect.ts';
@@ -170,7 +171,12 @@ function incomingTokens({ responses, background, steers, riders }: Selection): n
 
 function tokensOf(entries: readonly MailboxEntry[]): number {
   let tokens = 0;
-  for (const entry of entries) if (entry.seed === undefined) tokens += estimateContent(entry.content);
+  for (const { seed, type, content } of entries) {
+    if (seed !== undefined) continue;
+    tokens += estimateContent(content);
+    // A delivery becomes a pair.
+    if (type !== 'user_message' && type !== 'tool_response') tokens += PHANTOM_CALL_TOKENS;
+  }
   return tokens;
 }
 

@@ -80,6 +80,24 @@ describe('when a summary is due', () => {
     expect(machine.allOf('startMuse')).toHaveLength(1);
   });
 
+  it('a delivery counts as the pair it becomes', () => {
+    const machine = remembering();
+    talk(machine, 4);
+    machine.input({ type: 'goal', change: { action: 'create', description: 'x' } });
+    const incoming = machine.state.mailbox.reduce(
+      (sum, { content }) => sum + Math.ceil(String(content).length / 4),
+      50,
+    );
+    machine.send(words(BUDGET - machine.state.tokens - incoming));
+    expect(machine.state.state).toBe('awaiting');
+    expect(machine.state.tokens).toBe(BUDGET);
+    const other = remembering();
+    talk(other, 4);
+    other.input({ type: 'goal', change: { action: 'create', description: 'x' } });
+    other.send(words(BUDGET - other.state.tokens - incoming + 1));
+    expect(other.allOf('startMuse')).toHaveLength(1);
+  });
+
   it('F096: of many messages beyond the threshold one run comes', () => {
     const machine = remembering();
     talk(machine, 4);
