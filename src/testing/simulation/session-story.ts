@@ -275,6 +275,8 @@ class Teller {
         this.#usage = addUsage(this.#usage, record.usage);
         this.#say(answerText(record.content));
         return;
+      case 'recalling':
+      case 'prepared':
       case 'compactionFailed':
         if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
         return;

@@ -229,13 +229,14 @@ class Simulation {
     this.#note(`life ${this.#lives}`);
     const swarm = this.#swarm;
     const opening = this.#machine.open(process, {
-      agents: swarmAgents(this.#tools.valuesFor(process)),
+      agents: swarmAgents(this.#tools.valuesFor(process), swarm.enrichers?.mneme !== undefined),
       // A value runs on the host; with model threads the provider is data, which they build themselves.
       provider: swarm.models > 0 ? { kind: 'module', url: 'simulated:model' } : this.#model.providerOf(process),
       threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: 2 },
       durability: swarm.durability,
       limits: swarm.limits,
       settings: swarm.settings,
+      ...(swarm.enrichers === undefined ? {} : { enrichers: swarm.enrichers }),
       logger: this.#watch.logger(),
     });
     const opened = process.untilDeath(

@@ -20,6 +20,7 @@ import type { ShardThread } from '../../runtime/shard-link.ts';
 import { serveShardThread } from '../../runtime/shard-service.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { Faults } from './faults.ts';
+import { SIMULATED_DEFINITIONS } from './simulated-definitions.ts';
 import { createSimulatedDevice, type DeviceSurroundings, type SimulatedDevice } from './simulated-device.ts';
 import { createSimulatedLine } from './simulated-line.ts';
 import type { SimulatedModel } from './simulated-model.ts';
@@ -94,10 +95,11 @@ export class SimulatedMachine {
       shards: this.#parts.shards,
       release: async () => undefined,
     };
-    return assembleRuntime(checked, place, {
-      startShard: (plan) => this.#startShard(process, plan),
+    const ports = {
+      startShard: (plan: ShardPlan) => this.#startShard(process, plan),
       shardPorts: this.#portsOf(process, process),
-    });
+    };
+    return assembleRuntime(checked, place, ports, SIMULATED_DEFINITIONS);
   }
 
   #portsOf(host: SimulatedProcess, process: SimulatedProcess): ShardPorts {

@@ -11,6 +11,7 @@ import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from
 import type { FaultKind, Faults } from './faults.ts';
 import { digestOf, type Ledger } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
+import { SKILL_NAMES, WORKFLOW_NAMES } from './simulated-definitions.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
 /** What the model needs of the simulation. */
@@ -179,6 +180,8 @@ export class SimulatedModel {
     if (name === 'spawn_subagent') return { task: `task ${this.#next()}` };
     if (name === 'spawn_specialist') return { name: 'wide', task: `task ${this.#next()}` };
     if (name === 'mark_goal_completed') return { result: `result ${this.#next()}` };
+    const muse = museInput(name, random, () => this.#next());
+    if (muse !== undefined) return muse;
     return { n: random.between(0, 9) };
   }
 
@@ -197,6 +200,33 @@ export class SimulatedModel {
   #next(): number {
     this.#count += 1;
     return this.#count;
+  }
+}
+
+/** What an enricher's tool is called with, right or not; undefined for other tools. */
+function museInput(name: string, random: SeededRandom, next: () => number): unknown {
+  switch (name) {
+    case 'rename_session':
+      return { emoji: '🍞', name: random.pick(['Bread', 'Cake', ' ']) };
+    case 'activate_skill':
+      return { skill_name: random.pick(SKILL_NAMES) };
+    case 'read_workflow':
+      return { workflow_name: random.pick(WORKFLOW_NAMES) };
+    case 'set_goal':
+      return { description: `goal ${next()}`, ...(random.chance(0.3) ? { parent_goal_id: random.between(1, 4) } : {}) };
+    case 'update_goal':
+      return { goal_id: random.between(1, 4), description: `goal ${next()}` };
+    case 'finish_goal':
+      return { goal_id: random.between(1, 4) };
+    case 'search_messages':
+      // An index of what was said is built on the machine's own time: here it is only asked for what it refuses.
+      return { query: ' ' };
+    case 'view_messages':
+      return { message_id: `s${random.between(0, 4)}#${random.between(1, 9)}` };
+    case 'surface_memory':
+      return { message_id: `s${random.between(0, 4)}#${random.between(1, 9)}`, why: 'because' };
+    default:
+      return undefined;
   }
 }
 

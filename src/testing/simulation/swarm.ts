@@ -3,6 +3,7 @@ import type { Limits, ShardBounds } from '../../base/bounds.ts';
 import type { SettingsInput } from '../../base/settings.ts';
 import type { Durability } from '../../journal/journal.ts';
 import { type Agent, agent } from '../../runtime/agent.ts';
+import type { EnricherOptions } from '../../runtime/options.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { TOOL_MODULE } from './simulated-tools.ts';
@@ -35,10 +36,15 @@ export interface Swarm {
   readonly thinkMs: number;
   /** Milliseconds of a life. */
   readonly lifeMs: number;
+  /** What watches its main sessions. */
+  readonly enrichers: EnricherOptions | undefined;
 }
 
 /** Tools whose calls the agent `careful` runs only when a person allows them. */
 export const ASKED_TOOLS: ReadonlySet<string> = new Set(['keyed', 'once']);
+
+/** The model of every enricher. */
+const MUSE = { model: 'muse' };
 
 /** Small runs are many for the time of a large one, and most mistakes need little room. */
 const SMALL = { lives: 2, conversations: 2, sessions: 2, actions: 8 };
@@ -80,11 +86,13 @@ export function drawSwarm(random: SeededRandom): Swarm {
     thinkMs: lifeMs > 180_000 ? 60_000 : random.pick([500, 5_000, 60_000]),
     lifeMs,
     endsInPlace: random.chance(0.5),
+    // Last: what was drawn before stays what it was.
+    enrichers: random.pick([undefined, undefined, undefined, { melete: MUSE }, { melete: MUSE, mneme: MUSE }]),
   };
 }
 
-/** The agents of a runtime; `values`: tools that run on the host. */
-export function swarmAgents(values: readonly AnyTool[]): readonly Agent[] {
+/** The agents of a runtime; `values`: tools that run on the host. `remembers`: none is compressed of itself. */
+export function swarmAgents(values: readonly AnyTool[], remembers: boolean): readonly Agent[] {
   return [
     agent({
       name: 'wide',
@@ -109,7 +117,7 @@ export function swarmAgents(values: readonly AnyTool[]): readonly Agent[] {
       name: 'brief',
       system: 'Sum up.',
       tools: [TOOL_MODULE],
-      compression: { enabled: true, messages: 9, keepRecent: 3, idleMinTokens: 0, idleMinMessages: 3 },
+      compression: { enabled: !remembers, messages: 9, keepRecent: 3, idleMinTokens: 0, idleMinMessages: 3 },
     }),
   ];
 }

@@ -1,0 +1,21 @@
+/** The skills and workflows of every simulated runtime: they never change, and some names that are asked for are none of them. */
+import type { Definition, DefinitionSource } from '../../definitions/definition.ts';
+
+const SKILLS = ['baking', 'frying', 'washing'].map(definition);
+const WORKFLOWS = ['plan', 'build'].map(definition);
+
+/** Names a model asks for. */
+export const SKILL_NAMES: readonly string[] = [...SKILLS.map(({ name }) => name), 'flying'];
+export const WORKFLOW_NAMES: readonly string[] = [...WORKFLOWS.map(({ name }) => name), 'wait'];
+
+/** What a simulated runtime is given. */
+export const SIMULATED_DEFINITIONS: DefinitionSource = {
+  skill: (name) => SKILLS.find((each) => each.name === name),
+  workflow: (name) => WORKFLOWS.find((each) => each.name === name),
+  skills: () => SKILLS,
+  workflows: () => WORKFLOWS,
+};
+
+function definition(name: string): Definition {
+  return { name, description: `about ${name}`, content: `How to do with ${name}.` };
+}
