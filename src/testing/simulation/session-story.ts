@@ -277,6 +277,7 @@ class Teller {
         return;
       case 'recalling':
       case 'prepared':
+      case 'summaryEnded':
       case 'compactionFailed':
         if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
         return;
