@@ -72,6 +72,8 @@ export class AgentCatalog {
   readonly #settings: Settings;
   readonly #limits: Limits;
   readonly #enrichers: EnricherFacts | undefined;
+  /** Of sub-agents. */
+  readonly #namer: EnricherFacts | undefined;
   readonly #cache = new Map<string, SessionAgent>();
 
   constructor(
@@ -84,6 +86,7 @@ export class AgentCatalog {
     this.#settings = settings;
     this.#limits = limits;
     this.#enrichers = enrichers;
+    this.#namer = enrichers?.melete === undefined ? undefined : { namer: enrichers.melete };
     // Building each agent once here refuses duplicate and reserved tool names at `open`.
     for (const definition of definitions) {
       if (definition.plan.supervision !== undefined) supervisorOptions(definition.plan.supervision);
@@ -227,7 +230,7 @@ export class AgentCatalog {
       tokenBudget: plan.tokenBudget ?? standard,
       maxActiveChildren: plan.subagents.maxActive ?? subagents.maxActive,
       compression: this.#compression(plan, role),
-      enrichers: role.isChild ? undefined : this.#enrichers,
+      enrichers: role.isChild ? this.#namer : this.#enrichers,
       ...runLoopFacts(plan),
     };
   }

@@ -18,6 +18,7 @@ import { meleteTask } from './melete.ts';
 import { type SummaryInput, SummaryWriter } from './mneme.ts';
 import { MuseLoop, type MuseLoopHost, type MuseOutcome, type MuseRun, type MuseTask } from './muse-loop.ts';
 import type { LookUp } from './muse-sources.ts';
+import { namerTask } from './namer.ts';
 import { recallTask } from './recall.ts';
 import type { SessionActor } from './session-actor.ts';
 
@@ -29,6 +30,8 @@ export interface MusesHost extends Omit<MuseLoopHost, 'callId' | 'called'> {
   /** A turn of the session; resolves with its result once it is durable, rejects with its refusal. */
   act(sessionId: string, input: Input): Promise<unknown>;
   submit(sessionId: string, input: Input): void;
+  /** Names of the other children of a child's parent. */
+  siblingsOf(actor: SessionActor): readonly string[];
   /** Something a run met that no session is told of. */
   failed(sessionId: string, message: string, error: ErrorShape): void;
 }
@@ -89,11 +92,26 @@ export class Muses {
     };
     switch (muse) {
       case 'melete':
-        void this.#run(actor.id, run, () => meleteTask(stage), this.#tellPrepared(actor.id, run));
+        void this.#run(
+          actor.id,
+          run,
+          () => meleteTask(stage),
+          this.#tellPrepared(actor.id, run, 'a turn was not prepared'),
+        );
         return;
       case 'recall':
-        void this.#run(actor.id, run, () => recallTask(stage), this.#tellPrepared(actor.id, run));
+        void this.#run(
+          actor.id,
+          run,
+          () => recallTask(stage),
+          this.#tellPrepared(actor.id, run, 'nothing was recalled'),
+        );
         return;
+      case 'namer': {
+        const makeTask = () => namerTask(stage, this.#host.siblingsOf(actor));
+        void this.#run(actor.id, run, makeTask, this.#tellPrepared(actor.id, run, 'a sub-agent was not named'));
+        return;
+      }
       case 'mneme': {
         const writer = new SummaryWriter(stage, run);
         const tell = (outcome: MuseOutcome): void => this.#tellSummarised(actor.id, writer.ended(outcome));
@@ -119,9 +137,9 @@ export class Muses {
   }
 
   /** What a preparing run's end is for its session. */
-  #tellPrepared(session: string, run: number): (outcome: MuseOutcome) => void {
+  #tellPrepared(session: string, run: number, failure: string): (outcome: MuseOutcome) => void {
     return ({ usage, error }) => {
-      if (error !== undefined) this.#host.failed(session, 'a turn was not prepared', error);
+      if (error !== undefined) this.#host.failed(session, failure, error);
       this.#host.submit(session, { type: 'enriched', run, usage, ...(error === undefined ? {} : { error }) });
     };
   }

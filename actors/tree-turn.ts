@@ -119,6 +119,10 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
       const child = access.find(effect.child);
       return child === undefined ? [] : [{ actor: child, input: { type: 'parentSaid', content: effect.content } }];
     }
+    case 'tellChildName': {
+      const child = access.find(effect.child);
+      return child === undefined ? [] : [{ actor: child, input: { type: 'nicknamed', name: effect.name } }];
+    }
     case 'childFailed':
       return supervised(access, actor, effect.error);
     case 'restartDue':

@@ -12,7 +12,8 @@ const AGENT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
 const CALL_ID = /^[a-zA-Z0-9_-]+$/;
 const NICKNAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
-const NICKNAME_CHARACTERS_MAX = 30;
+/** Characters of a sub-agent's nickname. */
+export const NICKNAME_CHARACTERS_MAX = 30;
 /** Nicknames whose delivery name `from_<nickname>` would collide with a reserved one. */
 const RESERVED_NICKNAMES: ReadonlySet<string> = new Set(['mneme', 'melete']);
 

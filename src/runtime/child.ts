@@ -10,16 +10,23 @@ export interface ChildExit {
 
 /** See the head of the file. */
 export class Child extends Session {
-  /** The nickname it is known by: its messages reach the parent as `from_<name>`. */
-  readonly name: string;
   readonly parent: Session;
   readonly #link: SessionParts['link'];
+  #name: string;
 
   constructor(parts: SessionParts, of: { readonly name: string; readonly parent: Session }) {
     super(parts);
-    this.name = of.name;
+    this.#name = of.name;
     this.parent = of.parent;
     this.#link = parts.link;
+  }
+
+  /**
+   * The nickname it is known by: its messages reach the parent as `from_<name>`. One that was spawned without a name is called
+   * `agent-N`, and by the name an enricher gave it once this handle has learned of its end.
+   */
+  get name(): string {
+    return this.#name;
   }
 
   /** The first result, or the final text of the first turn. Rejects with `TurnFailedError` or `CancelledError`. */
@@ -36,8 +43,10 @@ export class Child extends Session {
   }
 
   /** The whole end: reason, reply and error. */
-  end(): Promise<ChildEnd> {
-    return this.#link.call('child.wait', this.address, true);
+  async end(): Promise<ChildEnd> {
+    const end = await this.#link.call('child.wait', this.address, true);
+    this.#name = end.name ?? this.#name;
+    return end;
   }
 }
 

@@ -122,6 +122,8 @@ export interface ChildEnd {
   readonly reason: 'completed' | 'failed' | 'cancelled';
   readonly reply: string;
   readonly error?: ErrorShape;
+  /** What it is called; missing: it was deleted. */
+  readonly name?: string;
 }
 
 /** The first record of a fork. */

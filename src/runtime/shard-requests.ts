@@ -37,7 +37,7 @@ import { foldLog, replayEvents } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
 import { settle } from './shard-door.ts';
 import { editHistory } from './shard-history.ts';
-import { DELETED } from './shard-waiters.ts';
+import { DELETED, endOf } from './shard-waiters.ts';
 import { serveHistoryTasks } from './task-requests.ts';
 
 type Request<M extends keyof ShardMethods> = ShardMethods[M]['request'];
@@ -483,7 +483,7 @@ class ShardRequests {
     return this.#awaited(
       () => {
         const actor = this.#shard.find(session);
-        return actor === undefined ? DELETED : actor.state.exit;
+        return actor === undefined ? DELETED : endOf(actor.state);
       },
       (reply, again) => this.#shard.waiters.onExit(session, reply, again),
     );

@@ -3,6 +3,7 @@
  * a session nobody waits for has none.
  */
 import { CancelledError, errorShape } from '../base/errors.ts';
+import type { SessionState } from '../session/state.ts';
 import type { ChildEnd } from './protocol.ts';
 import type { Reply } from './shard.ts';
 import type { Fate } from './turn-gathering.ts';
@@ -179,3 +180,8 @@ export const DELETED: ChildEnd = Object.freeze({
   reply: '',
   error: errorShape(new CancelledError('the child was deleted')),
 });
+
+/** A child's end, with the name it has come to have; undefined while it has not ended. */
+export function endOf({ exit, name }: SessionState): ChildEnd | undefined {
+  return exit === undefined || name === undefined ? exit : { ...exit, name };
+}

@@ -54,7 +54,7 @@ import type { Counters } from './metrics.ts';
 import type { LogLine, SaidNote } from './protocol.ts';
 import { QuietSessions } from './quiet-sessions.ts';
 import { readActor } from './session-reader.ts';
-import { ShardWaiters } from './shard-waiters.ts';
+import { endOf, ShardWaiters } from './shard-waiters.ts';
 import { TurnEnvironment } from './turn-environment.ts';
 import { TurnGathering } from './turn-gathering.ts';
 import { WaitingLine } from './waiting-line.ts';
@@ -205,6 +205,7 @@ export class Shard {
       lookUp: (question) => parts.host.lookUp(question),
       submit,
       act: (id, input) => new Promise((resolve, reject) => this.submit(id, [input], { resolve, reject })),
+      siblingsOf: (actor) => this.#siblingsOf(actor),
       failed: (session, message, error) => parts.host.log({ level: 'warn', message, session, error }),
     });
     this.#commits = new CommitQueue({
@@ -481,7 +482,10 @@ export class Shard {
     const { promoted, settled, exits, events, compressions } = gathered;
     if (promoted !== undefined) this.waiters.promoted(promoted);
     if (settled !== undefined) this.waiters.settled(settled);
-    for (const { id, state } of exits ?? []) if (state.exit !== undefined) this.waiters.exited(id, state.exit);
+    for (const { id, state } of exits ?? []) {
+      const end = endOf(state);
+      if (end !== undefined) this.waiters.exited(id, end);
+    }
     if (compressions !== undefined) for (const session of compressions) this.waiters.compressed(session);
     if (events !== undefined) this.parts.host.events(events);
     for (const { actor, effect } of late) {
@@ -580,6 +584,11 @@ export class Shard {
     }
   }
 
+  #siblingsOf({ state }: SessionActor): readonly string[] {
+    const parent = state.parent === undefined ? undefined : this.find(state.parent);
+    return [...(parent?.state.childNames ?? [])].filter((name) => name !== state.name);
+  }
+
   /** Behind the flush: what it does meanwhile must not be older than what it was started for. */
   #startMuse(actor: SessionActor, muse: MuseName, run: number): void {
     const agent = this.agentOf(actor);
@@ -644,7 +653,7 @@ export class Shard {
   #interruptChildren(actor: SessionActor, reason: string | undefined): void {
     const working = [...this.#live].filter((other) => other !== actor && this.#isDescendant(other, actor.id));
     for (const child of working) {
-      if (child.state.state === 'idle') continue;
+      if (child.state.state === 'idle' && child.state.enrichment === undefined) continue;
       this.submit(child.id, [{ type: 'interrupt', ...(reason === undefined ? {} : { reason }) }]);
     }
   }

@@ -8,6 +8,7 @@ import { bookOf, type GoalRecord } from './goals.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 
+type RecordOf<T extends SessionRecord['type']> = Extract<SessionRecord, { type: T }>;
 type EnrichmentRecord = Extract<SessionRecord, { type: 'preparing' | 'recalling' | 'prepared' }>;
 
 /** Begins a preparation, takes it to its second stage, or ends it. Throws an Error for a record of no current run. */
@@ -18,7 +19,8 @@ export function applyEnrichment(state: SessionState, record: EnrichmentRecord, a
     const before = state.enrichment;
     // Begun again after a crash, what changed before it counts as well.
     const goalsChanged = before?.goalsChanged ?? false;
-    state.enrichment = { run, stage: 'preparing', entry, at, goalsChanged };
+    const stage = record.naming === true ? 'naming' : 'preparing';
+    state.enrichment = { run, stage, entry, at, goalsChanged };
     state.nextMuseRun = run + 1;
     if (before === undefined) tell({ type: 'session.state', state: 'idle', phase: 'preparing' });
     return;
@@ -34,6 +36,7 @@ export function applyEnrichment(state: SessionState, record: EnrichmentRecord, a
   if (enrichment.run !== record.run) throw new Error('S7: the end of no current preparation');
   state.enrichment = undefined;
   state.prepared = record.entry;
+  state.unnamed = false;
   tell({ type: 'session.state', state: 'idle' });
 }
 
@@ -43,9 +46,21 @@ function addCost(state: SessionState, usage: Usage | undefined): void {
 }
 
 /** Names a session. */
-export function nameSession(state: SessionState, name: string, tell: Telling): void {
+export function nameSession(state: SessionState, record: RecordOf<'named'>, tell: Telling): void {
+  const { name, prompt } = record;
   state.name = name;
+  if (prompt !== undefined) state.prompt = prompt;
   tell({ type: 'session.name', name });
+}
+
+/** Gives a child the name it chose. */
+export function nameChild(state: SessionState, { child, name }: RecordOf<'childNamed'>): void {
+  const link = state.children.get(child);
+  if (link === undefined) throw new Error(`unknown child ${child}`);
+  state.childNames.delete(link.name);
+  state.childNames.add(name);
+  if (state.hiddenChildren.delete(link.name)) state.hiddenChildren.add(name);
+  state.children.set(child, { ...link, name });
 }
 
 /** A goal was made, or reads otherwise now: what the preparation of a turn watches for. Asked before it is applied. */

@@ -18,7 +18,7 @@ import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf, type Usage 
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { activeDefinitions, sameSkills } from './activation.ts';
 import { answerText } from './answer.ts';
-import { applyEnrichment, isReworded, nameSession } from './apply-enrichment.ts';
+import { applyEnrichment, isReworded, nameChild, nameSession } from './apply-enrichment.ts';
 import { applyMemory, type MemoryRecord } from './apply-memory.ts';
 import {
   decideCall,
@@ -253,7 +253,10 @@ export class Fold {
       case 'prepared':
         return applyEnrichment(this.#state, record, this.#at, (body) => this.#telling(body));
       case 'named':
-        return nameSession(this.#state, record.name, (body) => this.#telling(body));
+        return nameSession(this.#state, record, (body) => this.#telling(body));
+      case 'childNamed':
+        nameChild(this.#state, record);
+        return this.#tellChildren();
       case 'rolledBack':
         this.#state.failure = undefined;
         return this.#telling({ type: 'session.rollback', reason: record.reason, index: record.index });
@@ -283,6 +286,7 @@ export class Fold {
     state.parent = record.parent;
     state.spawnCallId = record.spawnCallId;
     state.name = record.name;
+    state.unnamed = record.unnamed === true;
     state.prompt = record.prompt;
     state.grants = record.grants;
     state.replies = record.replies ?? 'mailbox';
@@ -342,6 +346,7 @@ export class Fold {
     if (state.state === 'awaiting') throw new Error('T1/T2: claimed while awaiting');
     if (state.enrichment !== undefined) throw new Error('S7: claimed while it is prepared');
     if (state.prepared !== undefined && record.entries.includes(state.prepared)) state.prepared = undefined;
+    if (state.unnamed) state.unnamed = false;
     if (record.turn !== undefined) {
       this.#beginTurn(record.turn);
       state.failure = undefined;
@@ -535,8 +540,12 @@ export class Fold {
 
   /** A delivery shows its child again. */
   #showChild(name: string | undefined): void {
+    if (name === undefined || !this.#state.hiddenChildren.delete(name)) return;
+    this.#tellChildren();
+  }
+
+  #tellChildren(): void {
     const { children, hiddenChildren } = this.#state;
-    if (name === undefined || !hiddenChildren.delete(name)) return;
     if (this.#counts()) {
       this.#tell({
         type: 'children.updated',
@@ -868,6 +877,7 @@ export class Fold {
       name: record.name,
       replies: record.replies,
       ...(record.spawnCallId === undefined ? {} : { spawnCallId: record.spawnCallId }),
+      ...(record.specialist === undefined ? {} : { specialist: record.specialist }),
     });
     state.nextChild = Number(record.child.slice(record.child.lastIndexOf(':') + 1)) + 1;
     state.childNames.add(record.name);

@@ -2,6 +2,7 @@
 import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitError } from '../base/errors.ts';
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../base/ids.ts';
 import { childPrompt, spawnConfirmation } from './child-texts.ts';
+import { answerForEnded, childOfCall, spawnAnswer } from './decide-naming.ts';
 import { refuse } from './decide-send.ts';
 import { exitDecision } from './decide-supervision.ts';
 import { type Decision, NOTHING, WAKE } from './decision.ts';
@@ -33,13 +34,20 @@ export function decideSpawn(state: SessionState, request: SpawnRequest, environm
   if (callId !== undefined && !state.openCalls.has(callId)) {
     return { records: [], effects: [{ type: 'stale', what: 'spawn call' }] };
   }
+  const spawned = callId === undefined ? undefined : childOfCall(state, callId);
+  if (spawned !== undefined) {
+    // Made again after a crash: the child is there, and its name is what the answer waits for, if anybody gives it one.
+    const answer = environment.agent.enrichers?.melete === undefined ? spawnAnswer(state, spawned) : undefined;
+    return answer === undefined ? NOTHING : { records: [], effects: [answer] };
+  }
   const grants = grantsOf(state, request, environment);
   const problem = spawnProblem(state, request, environment) ?? ('error' in grants ? grants.error : undefined);
   if (problem !== undefined) return answerOrRefuse(callId, problem);
   const naming = nameOf(state, request);
   if ('error' in naming) return answerOrRefuse(callId, new InvalidNameError(naming.error));
   const granted = 'error' in grants ? undefined : grants.granted;
-  return spawn(state, { request, name: naming.name, child: childId(state, environment), granted });
+  const unnamed = request.name === undefined && environment.agent.enrichers?.melete !== undefined;
+  return spawn(state, { request, name: naming.name, child: childId(state, environment), granted, unnamed });
 }
 
 /** The next free id below the parent's. An embedder may have taken `<parent>:<n>` for a session of his own. */
@@ -56,9 +64,11 @@ function spawn(
     readonly name: string;
     readonly child: string;
     readonly granted: readonly string[] | undefined;
+    /** It may get another name before its first half-step, and the call's answer waits for it. */
+    readonly unnamed: boolean;
   },
 ): Decision {
-  const { request, name, child, granted } = spec;
+  const { request, name, child, granted, unnamed } = spec;
   const { callId, key, fingerprint, replies } = request;
   const kind = request.specialist === true ? 'Specialist' : 'Sub-agent';
   const seed: ChildSeed = {
@@ -72,6 +82,7 @@ function spawn(
     task: request.task,
     ...(granted === undefined ? {} : { grants: granted }),
     ...(callId === undefined ? {} : { callId }),
+    ...(unnamed ? { unnamed } : {}),
   };
   const record: SessionRecord = {
     type: 'spawned',
@@ -79,12 +90,13 @@ function spawn(
     name,
     replies,
     ...(callId === undefined ? {} : { spawnCallId: callId }),
+    ...(unnamed && request.specialist === true ? { specialist: true } : {}),
     ...(key === undefined ? {} : { key, fingerprint: fingerprint ?? '' }),
   };
   const effects: Effect[] = [{ type: 'born', seed }];
   if (callId === undefined) {
     effects.push({ type: 'spawned', child, name, duplicate: false });
-  } else {
+  } else if (!unnamed) {
     const content = spawnConfirmation(kind, name, child);
     effects.push({ type: 'again', input: { type: 'toolFinished', callId, content, success: true } });
   }
@@ -187,6 +199,7 @@ export function decideBirth(state: SessionState, seed: ChildSeed): Decision {
         task: seed.task,
         ...(seed.grants === undefined ? {} : { grants: seed.grants }),
         ...(seed.callId === undefined ? {} : { spawnCallId: seed.callId }),
+        ...(seed.unnamed === undefined ? {} : { unnamed: seed.unnamed }),
       },
       { type: 'accepted', id: 1, entry: { type: 'user_message', content: seed.task, seed: 1 } },
     ],
@@ -242,7 +255,10 @@ export function decideChildExit(state: SessionState, input: Extract<Input, { typ
   const child = state.children.get(input.child);
   if (child === undefined || child.exited !== undefined) return NOTHING;
   const error: { readonly error?: ErrorShape } = input.error === undefined ? {} : { error: input.error };
-  return { records: [{ type: 'childExited', child: input.child, reason: input.reason, ...error }], effects: [] };
+  return {
+    records: [{ type: 'childExited', child: input.child, reason: input.reason, ...error }],
+    effects: answerForEnded(state, child),
+  };
 }
 
 /** The parent addressed this child with `@name` (§7.6). */

@@ -7,15 +7,22 @@
  *  E3 a turn is prepared once: an entry that was prepared and waits, for a pause or a place, is not prepared again.
  */
 import type { ErrorShape } from '../base/errors.ts';
+import { exitDecision } from './decide-supervision.ts';
 import { type Decision, WAKE } from './decision.ts';
 import type { Enrichment } from './enrichment.ts';
-import type { Effect, Environment, Input } from './inputs.ts';
+import type { Effect, EnricherFacts, Environment, Input } from './inputs.ts';
 import { promotionOrder, type Selection, selectEntries } from './mailbox.ts';
 import type { SessionRecord } from './records.ts';
 import type { MailboxEntry, SessionState } from './state.ts';
 
 /** What the claim out of idle becomes where the turn of a user's message is to be prepared; `undefined`: it is claimed. */
-export function decidePreparation(state: SessionState, { steers, riders }: Selection): Decision | undefined {
+export function decidePreparation(
+  state: SessionState,
+  { steers, riders }: Selection,
+  enrichers: EnricherFacts,
+): Decision | undefined {
+  if (enrichers.namer !== undefined) return state.unnamed ? beginNaming(state, riders) : undefined;
+  if (enrichers.melete === undefined) return undefined;
   let entry: MailboxEntry | undefined;
   for (const each of [...steers, ...riders]) {
     if (each.id === state.prepared) return undefined;
@@ -27,6 +34,22 @@ export function decidePreparation(state: SessionState, { steers, riders }: Selec
     records: [{ type: 'preparing', run, entry: entry.id }],
     effects: [{ type: 'startMuse', muse: 'melete', run }],
   };
+}
+
+/** A sub-agent is named once a place is free for its first turn, as a model call of its own comes with it. */
+function beginNaming(state: SessionState, riders: readonly MailboxEntry[]): Decision | undefined {
+  const task = riders.find((entry) => entry.seed !== undefined);
+  if (task === undefined) return undefined;
+  const run = state.nextMuseRun;
+  return {
+    records: [{ type: 'preparing', run, entry: task.id, naming: true }],
+    effects: [{ type: 'startMuse', muse: 'namer', run }],
+  };
+}
+
+/** What the parent is told when the naming is over, however. */
+function readyChild(state: SessionState): Effect {
+  return { type: 'tellParent', input: { type: 'childReady', child: state.id } };
 }
 
 /** A run is over: the next stage, or the turn. */
@@ -46,6 +69,7 @@ export function decideEnriched(
     usage,
     ...(error === undefined ? {} : { error }),
   };
+  if (stage === 'naming') return { records: [prepared], effects: [readyChild(state), WAKE] };
   // Nothing that was recalled is missed by the turn: it goes on as if there had been nothing to recall.
   if (stage === 'recalling') return { records: [prepared], effects: [WAKE] };
   if (error !== undefined) return failed(state, prepared, error);
@@ -93,7 +117,8 @@ function usersTurn(
 /** A decision by which the preparation under way is given up: what it did so far stays, its entry is as it was. */
 export function withPreparationGivenUp(state: SessionState, decision: Decision): Decision {
   const { enrichment } = state;
-  if (enrichment === undefined) return decision;
+  // A sub-agent's task comes before anything else that reaches it, and so does its name.
+  if (enrichment === undefined || enrichment.stage === 'naming') return decision;
   const { run } = enrichment;
   return {
     records: [...decision.records, { type: 'prepared', run }],
@@ -111,16 +136,29 @@ export function interruptPreparation(
   const released: readonly SessionRecord[] = turn === undefined ? [] : [turn.claimed, { type: 'released' }];
   const interrupted: SessionRecord = { type: 'interrupted', ...(reason === undefined ? {} : { reason }) };
   const { run } = state.enrichment ?? { run: 0 };
+  const ready = state.enrichment?.stage === 'naming' ? [readyChild(state)] : [];
+  const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
   return {
-    records: [interrupted, { type: 'prepared', run }, ...released],
-    effects: [{ type: 'cancelMuse', run }, ...children, { type: 'result', value: true }, WAKE],
+    records: [interrupted, { type: 'prepared', run }, ...released, ...exit.records],
+    effects: [
+      { type: 'cancelMuse', run },
+      ...ready,
+      ...exit.effects,
+      ...children,
+      { type: 'result', value: true },
+      WAKE,
+    ],
   };
 }
 
-/** A crash interrupted the preparation: its stage begins anew, under the next number. */
+/** A crash interrupted the preparation: its stage begins anew, under the next number; a sub-agent keeps the name it has by now. */
 export function recoverPreparation(state: SessionState, enrichment: Enrichment, { agent }: Environment): Decision {
   const run = state.nextMuseRun;
   const { stage, entry } = enrichment;
+  if (stage === 'naming') {
+    // The claim that followed may be lost, and its call was made: named otherwise now, it would be made with other bytes.
+    return { records: [{ type: 'prepared', run: enrichment.run, entry }], effects: [readyChild(state), WAKE] };
+  }
   const isOff = stage === 'preparing' ? agent.enrichers?.melete === undefined : agent.enrichers?.mneme === undefined;
   if (isOff) return { records: [{ type: 'prepared', run: enrichment.run, entry }], effects: [WAKE] };
   if (stage === 'recalling') {

@@ -59,8 +59,9 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
     );
     return closeRound(state, selection, environment, 'limit', error);
   }
-  if (environment.agent.enrichers?.melete !== undefined && state.state === 'idle') {
-    const preparation = decidePreparation(state, selection);
+  const { enrichers } = environment.agent;
+  if (enrichers !== undefined && state.state === 'idle') {
+    const preparation = decidePreparation(state, selection, enrichers);
     if (preparation !== undefined) return preparation;
   }
   const compaction =

@@ -24,6 +24,7 @@ import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } fro
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
 import { decideSummarised } from './decide-memory.ts';
 import { decideRename, decideSurface } from './decide-muse-tools.ts';
+import { decideChildName, decideChildReady, decideNamed, decideNickname } from './decide-naming.ts';
 import { decideRecovery } from './decide-recovery.ts';
 import { decideBoundary, decideConsulted } from './decide-run-loop.ts';
 import { decideSend } from './decide-send.ts';
@@ -96,6 +97,14 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideSurface(state, input, environment);
     case 'rename':
       return decideRename(state, input.name);
+    case 'nickname':
+      return decideNickname(state, input.nickname);
+    case 'nameChild':
+      return decideChildName(state, input);
+    case 'nicknamed':
+      return decideNamed(input.name);
+    case 'childReady':
+      return decideChildReady(state, input.child);
     case 'enriched':
       return decideEnriched(state, input, environment);
     case 'pause':

@@ -5,9 +5,12 @@ import type { SessionState } from './state.ts';
 export interface Enrichment {
   /** Number of the run that is out. */
   readonly run: number;
-  /** The turn is prepared; then, where goals changed meanwhile, what was said before is looked through. */
-  readonly stage: 'preparing' | 'recalling';
-  /** Pending id of the user's message whose turn it is. */
+  /**
+   * The turn is prepared; then, where goals changed meanwhile, what was said before is looked through. Or a sub-agent is named,
+   * before its first turn.
+   */
+  readonly stage: 'preparing' | 'recalling' | 'naming';
+  /** Pending id of the message whose turn it is. */
   readonly entry: number;
   /** Epoch ms at which it began. */
   readonly at: number;

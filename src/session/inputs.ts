@@ -46,16 +46,18 @@ export interface AgentFacts {
   readonly approval?: ReadonlySet<string> | 'function';
   /** Guardrails stand before its model calls, after them. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
-  /** What watches its sessions; missing: nothing does, as with every sub-agent. */
+  /** What watches its sessions; missing: nothing does. */
   readonly enrichers?: EnricherFacts | undefined;
 }
 
-/** The models that watch a main session, each missing where it is off. */
+/** The models that watch a session, each missing where it is off. */
 export interface EnricherFacts {
   /** Prepares the turns of users' messages. */
   readonly melete?: { readonly model: string };
   /** Remembers. */
   readonly mneme?: { readonly model: string };
+  /** Names sub-agents that have no name: of these, and the only one they have. */
+  readonly namer?: { readonly model: string };
 }
 
 /** When and how an agent's conversations are compressed. */
@@ -181,6 +183,12 @@ export type Input =
   /** A memory is to be put before the model. `id`: the message it is of, `<session>#<seq>`. */
   | { readonly type: 'surface'; readonly id: string; readonly content: string }
   | { readonly type: 'rename'; readonly name: string }
+  /** A name for a sub-agent that has none; asked of its parent (`nameChild`), which tells it what it is called (`nicknamed`). */
+  | { readonly type: 'nickname'; readonly nickname: string }
+  | { readonly type: 'nameChild'; readonly child: string; readonly nickname: string }
+  | { readonly type: 'nicknamed'; readonly name: string }
+  /** A child has its name, or will have none but that of its birth. */
+  | { readonly type: 'childReady'; readonly child: string }
   /** A run that prepares a turn is over. `error`: it failed. */
   | { readonly type: 'enriched'; readonly run: number; readonly usage: Usage; readonly error?: ErrorShape }
   | { readonly type: 'pause' }
@@ -206,8 +214,11 @@ export type Input =
   /** One operation on the history; never while a model call is out: see `edit-gate.ts`. */
   | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
 
-/** What an enricher is started for: to prepare a turn, to look for what is worth recalling, to sum up what leaves the window. */
-export type MuseName = 'melete' | 'recall' | 'mneme';
+/**
+ * What an enricher is started for: to prepare a turn, to look for what is worth recalling, to sum up what leaves the window, to name
+ * a sub-agent.
+ */
+export type MuseName = 'melete' | 'recall' | 'mneme' | 'namer';
 
 /** A model's answer. */
 export type AnsweredInput = Extract<Input, { type: 'answered' }>;
@@ -224,6 +235,8 @@ export interface ChildSeed {
   readonly replies: Replies;
   readonly task: string;
   readonly callId?: string;
+  /** Nobody gave it its name. */
+  readonly unnamed?: true;
 }
 
 /** Everything a session asks for. `again`, `born` and the `tell…` effects happen in the same batch, the rest after it is durable. */
@@ -237,7 +250,11 @@ export type Effect =
       readonly seed: ForkSeed;
       readonly record: Extract<SessionRecord, { type: 'forked' }>;
     }
-  | { readonly type: 'tellParent'; readonly input: Extract<Input, { type: 'subagentSaid' | 'childExited' }> }
+  | {
+      readonly type: 'tellParent';
+      readonly input: Extract<Input, { type: 'subagentSaid' | 'childExited' | 'nameChild' | 'childReady' }>;
+    }
+  | { readonly type: 'tellChildName'; readonly child: string; readonly name: string }
   | { readonly type: 'tellChild'; readonly child: string; readonly content: string }
   /** A supervised child's turn failed; `restartDue`: its back-off is over. The supervisor says what follows. */
   | { readonly type: 'childFailed'; readonly error: ErrorShape }

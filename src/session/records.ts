@@ -60,6 +60,8 @@ export type SessionRecord =
       readonly replies?: Replies;
       /** The child's task: its root goal, its first message, pinned (contract §7.3). */
       readonly task?: string;
+      /** Nobody gave the child its name: it may get another one before its first half-step. */
+      readonly unnamed?: true;
     }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
@@ -114,6 +116,8 @@ export type SessionRecord =
       readonly name: string;
       readonly replies: Replies;
       readonly spawnCallId?: string;
+      /** The call's answer waits for the child's name; `specialist`: as which it is told of. */
+      readonly specialist?: true;
       readonly key?: string;
       readonly fingerprint?: string;
     }
@@ -251,8 +255,8 @@ export type SessionRecord =
       readonly reason: string;
       readonly usage?: Usage;
     }
-  /** The turn of a waiting entry is being prepared, by the run of this number; again after a crash. */
-  | { readonly type: 'preparing'; readonly run: number; readonly entry: number }
+  /** The turn of a waiting entry is being prepared, by the run of this number; again after a crash. `naming`: a sub-agent's first. */
+  | { readonly type: 'preparing'; readonly run: number; readonly entry: number; readonly naming?: true }
   /** Goals changed while it was: what was said before is looked through, by a run of its own. `usage`: of the run before. */
   | { readonly type: 'recalling'; readonly run: number; readonly usage?: Usage }
   /** The preparation is over. `entry`: the one that needs none any more; missing: it was given up. */
@@ -263,8 +267,10 @@ export type SessionRecord =
       readonly usage?: Usage;
       readonly error?: ErrorShape;
     }
-  /** The session has a name, or another one. */
-  | { readonly type: 'named'; readonly name: string };
+  /** The session has a name, or another one. `prompt`: what tells a sub-agent who it is. */
+  | { readonly type: 'named'; readonly name: string; readonly prompt?: string }
+  /** A child has another name than that of its birth. */
+  | { readonly type: 'childNamed'; readonly child: string; readonly name: string };
 
 /** A call whose prompt was too long, which is made again after a compression. */
 export interface OverflowRecovery {

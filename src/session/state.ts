@@ -184,6 +184,7 @@ export interface ChildLink {
   readonly name: string;
   readonly replies: Replies;
   readonly spawnCallId?: string;
+  readonly specialist?: true;
   exited?: 'completed' | 'failed' | 'cancelled';
 }
 
@@ -196,6 +197,8 @@ export interface SessionState {
   parent: string | undefined;
   spawnCallId: string | undefined;
   name: string | undefined;
+  /** A child that may get another name before its first half-step. */
+  unnamed: boolean;
   prompt: string | undefined;
   grants: readonly string[] | undefined;
   replies: Replies;
@@ -307,6 +310,7 @@ export function emptyState(id: string): SessionState {
     parent: undefined,
     spawnCallId: undefined,
     name: undefined,
+    unnamed: false,
     prompt: undefined,
     grants: undefined,
     replies: 'mailbox',

@@ -303,6 +303,11 @@ class Teller {
       case 'spawned':
         story.spawned.set(record.child, { name: record.name, replies: record.replies, key: record.key });
         return;
+      case 'childNamed': {
+        const child = story.spawned.get(record.child);
+        if (child !== undefined) story.spawned.set(record.child, { ...child, name: record.name });
+        return;
+      }
       case 'childExited':
         story.childExits.set(record.child, (story.childExits.get(record.child) ?? 0) + 1);
         return;

@@ -208,6 +208,8 @@ function museInput(name: string, random: SeededRandom, next: () => number): unkn
   switch (name) {
     case 'rename_session':
       return { emoji: '🍞', name: random.pick(['Bread', 'Cake', ' ']) };
+    case 'assign_nickname':
+      return { nickname: random.pick(['scout', 'reader', `reader-${next()}`, 'agent-1', 'melete', ' ']) };
     case 'activate_skill':
       return { skill_name: random.pick(SKILL_NAMES) };
     case 'read_workflow':

@@ -1,0 +1,57 @@
+/** What Melete is told when a sub-agent begins. Texts only. */
+import { fenced, section } from './melete-prompt.ts';
+import type { DefinitionLine } from './muse-sources.ts';
+
+/** How a sub-agent stands before its first half-step. */
+export interface NamerView {
+  /** Names that are taken. */
+  readonly siblings: readonly string[];
+  readonly skills: readonly string[];
+  readonly offered: readonly DefinitionLine[];
+}
+
+const IDENTITY = [
+  'You are Melete. You prepare sub-agents: models that were given a task by another model and work on it by themselves.',
+  'You act through your tools alone: nothing you write is read by anybody.',
+].join(' ');
+
+const NAMING = section('Naming the sub-agent', [
+  'Call assign_nickname once, with a short name that says what the sub-agent does. Is it taken, choose another one.',
+]);
+
+const SKILLS = section('Skills', [
+  'A skill is a page of knowledge. Call activate_skill for each one the task needs. None is better than one that does not fit.',
+]);
+
+const COMPLETION = section('When you are done', ['Call everything_is_ready once, and say no more.']);
+
+/** The system prompt for a sub-agent. */
+export function namerSystem({ siblings, skills, offered }: NamerView): string {
+  const free = offered.filter(({ name }) => !skills.includes(name));
+  const listed = free.length === 0 ? ['None'] : free.map(({ name, description }) => `- ${name}: ${description}`);
+  return [
+    IDENTITY,
+    NAMING,
+    SKILLS,
+    COMPLETION,
+    section('The sub-agent now', [`Active skills: ${skills.length === 0 ? 'None' : skills.join(', ')}`]),
+    ...(siblings.length === 0
+      ? []
+      : [
+          section(
+            'Names that are taken',
+            siblings.map((name) => `- ${name}`),
+          ),
+        ]),
+    section('Skills there are', listed),
+  ].join('\n\n');
+}
+
+/** The one message. */
+export function namerText(lines: readonly string[]): string {
+  return [
+    'A sub-agent was spawned with this task:',
+    fenced(lines),
+    'Give it a nickname, activate the skills it needs, then call everything_is_ready.',
+  ].join('\n\n');
+}
