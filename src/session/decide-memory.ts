@@ -115,9 +115,9 @@ export function decideSummarised(state: SessionState, input: Extract<Input, { ty
   return { records: [ended, ...again.records], effects: again.effects };
 }
 
-/** Refused credentials are refused again. */
-function isWorthRepeating(error: ErrorShape, attempt: number): boolean {
-  return attempt < SUMMARY_ATTEMPTS_MAX && error.code !== 'model_authentication';
+/** Refused credentials are refused again; and a half-step may be waiting for what took all its time already. */
+function isWorthRepeating({ code }: ErrorShape, attempt: number): boolean {
+  return attempt < SUMMARY_ATTEMPTS_MAX && code !== 'model_authentication' && code !== 'timeout';
 }
 
 /** The same run under another number. */

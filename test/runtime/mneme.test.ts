@@ -195,6 +195,29 @@ describe.each(MATRIX)('threads %o', (threads) => {
   });
 });
 
+test('F119: a sub-agent whose traces were summed up is hidden, and shown again with its next delivery', async () => {
+  const provider = scripted((request, { session }) => {
+    if (request.model === MNEME) return request.messages.length === 1 ? SAVED : 'done';
+    if (session.includes(':')) return `word ${request.messages.length}`;
+    return JSON.stringify(request.messages.at(-1)).includes('call it') ? '@ada say it again' : words(100, 'y');
+  });
+  const runtime = await kit.open({ enrichers, settings, provider });
+  const session = runtime.session('s');
+  const child = await session.spawn({ task: 'work', name: 'ada' });
+  await child.reply();
+  await runtime.drain();
+  for (let turn = 0; turn < 8; turn += 1) await session.ask(words(100));
+  await session.ask('call it');
+  await runtime.drain();
+  const events = await history(session);
+  const hidden = events.findIndex(({ type }) => type === 'subagent.evicted');
+  const shown = events.findIndex(({ type }, index) => index > hidden && type === 'children.updated');
+  expect(events.filter(({ type }) => type === 'subagent.evicted')).toHaveLength(1);
+  expect(events.slice(0, hidden).some(({ type }) => type === 'eviction')).toBe(true);
+  expect(shown).toBeGreaterThan(hidden);
+  expect(events[shown]).toMatchObject({ children: [{ id: child.id, name: 'ada' }] });
+});
+
 test('a crash while it is written: it is written anew, once, and the turn that waited comes', async () => {
   const directory = await kit.directory();
   const gated = gatedModel();

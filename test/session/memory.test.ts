@@ -2,11 +2,14 @@
  * Goal: what leaves the window of a session that remembers was summed up before; every request is within the budget; one run at a
  * time; a run that fails changes nothing but that the window is cut as it would have been.
  */
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { SettingsInput } from '../../src/base/settings.ts';
+import { applyAll } from '../../src/session/apply.ts';
 import { memoryText, type Snapshot, uncovered } from '../../src/session/memory.ts';
-import { restoreState, snapshotState } from '../../src/session/state.ts';
+import { firstBoundary, memoryZone } from '../../src/session/memory-zone.ts';
+import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state.ts';
 import {
   call,
   FATAL,
@@ -16,6 +19,8 @@ import {
   USAGE,
   type WorldOptions,
 } from '../support/session-kit.ts';
+import { Life } from '../support/session-life.ts';
+import { lifeOptions, steps } from '../support/session-steps.ts';
 
 const BUDGET = 900;
 /** A text of so many tokens, all of it one letter. */
@@ -281,14 +286,17 @@ describe('a run', () => {
     expect(machine.allOf('startMuse')).toHaveLength(4);
   });
 
-  it('with refused credentials is not tried again', () => {
-    const machine = remembering();
-    talk(machine, 4);
-    machine.send(words(200));
-    failRun(machine, UNAUTHORIZED);
-    expect(machine.allOf('startMuse')).toHaveLength(1);
-    expect(machine.state.state).toBe('awaiting');
-  });
+  it.each([UNAUTHORIZED, { name: 'TimeoutError', code: 'timeout', message: 'late' }] as const)(
+    'that failed with $code is not tried again',
+    (error) => {
+      const machine = remembering();
+      talk(machine, 4);
+      machine.send(words(200));
+      failRun(machine, error);
+      expect(machine.allOf('startMuse')).toHaveLength(1);
+      expect(machine.state.state).toBe('awaiting');
+    },
+  );
 
   it('interrupted while a turn waits for it: the turn ends as cancelled, and the run goes on', () => {
     const machine = remembering();
@@ -415,4 +423,36 @@ describe('what is shown', () => {
     expect(memoryText({ snapshots: [], budgets: { 1: 20, 2: 5 } })).toBeUndefined();
     expect(memoryText({ snapshots: [snapshot(1, 1, 2)], budgets: { 1: 0, 2: 0 } })).toBe('## Recent Memory\n\n1:1-2');
   });
+});
+
+describe('any life', () => {
+  const options = lifeOptions.map((each) => ({ ...each, remembers: true, isChild: false, tokenBudget: 60 }));
+  const lives = steps().map((all) =>
+    all.map((step) => (step.do === 'summary' ? { ...step, how: 'text' as const } : step)),
+  );
+
+  it('Z1: nothing leaves but what was summed up, or what no summary could take away whole (property)', () => {
+    let summed = 0;
+    fc.assert(
+      fc.property(options, lives, (given, all) => {
+        const { machine } = new Life(given).live(all);
+        const state = emptyState('s');
+        for (const { records, at } of machine.turns) {
+          for (const [index, record] of records.entries()) {
+            if (record.type === 'evicted' && records[index - 1]?.type === 'remembered') summed += 1;
+            else if (record.type === 'evicted') expect(mayLeave(state)).toBe(false);
+            applyAll(state, [record], at);
+          }
+        }
+      }),
+      { numRuns: 300 },
+    );
+    expect(summed).toBeGreaterThan(0);
+  });
+
+  /** A run could have taken the oldest messages away, if only all of them. */
+  function mayLeave(state: SessionState): boolean {
+    const boundary = firstBoundary(state.messages);
+    return boundary !== undefined && memoryZone(state.messages, boundary, 0, state.nextMessageSeq) !== undefined;
+  }
 });
