@@ -1,5 +1,7 @@
 /** Melete: prepares the turn of a user's message (contract §8). A task for the muse loop; everything it does is an input. */
 
+import { MELETE_LINE_CHARACTERS_MAX, MELETE_PENDING_MAX } from '../src/base/bounds.ts';
+import { cutText } from '../src/base/json.ts';
 import { transcript } from '../src/events/transcript.ts';
 import { activeDefinitions } from '../src/session/activation.ts';
 import { goalsOf } from '../src/session/goals.ts';
@@ -19,7 +21,8 @@ export async function meleteTask(stage: MuseStage): Promise<MuseTask> {
   if (model === undefined) throw new Error('a preparation without an enricher');
   const { maxTokens, messageWindow, timeout } = settings.melete;
   const { state } = actor;
-  const lines = transcript(state.messages.slice(-messageWindow), state.mailbox, 'melete');
+  const waiting = state.mailbox.slice(0, MELETE_PENDING_MAX);
+  const lines = transcript(state.messages.slice(-messageWindow), waiting, 'melete');
   return {
     session: actor.id,
     muse: 'melete',
@@ -31,7 +34,7 @@ export async function meleteTask(stage: MuseStage): Promise<MuseTask> {
       definitions,
       goals: goalsOf(state),
     }),
-    text: meleteText(lines),
+    text: meleteText(lines.map((line) => cutText(line, MELETE_LINE_CHARACTERS_MAX))),
     tools: meleteTools(stage),
     timeoutMs: timeout * SECOND_MS,
   };

@@ -34,6 +34,10 @@ export const LIMIT_DEFAULTS: Limits = Object.freeze({
 
 /** Characters of a main session's name: one line of a list. */
 export const SESSION_NAME_CHARACTERS_MAX = 255;
+/** Waiting entries Melete is shown, the oldest: a flooded mailbox would fill its window, and the turn has one of them. */
+export const MELETE_PENDING_MAX = 100;
+/** Characters of one line Melete is shown: a call's input may be a whole file. */
+export const MELETE_LINE_CHARACTERS_MAX = 2_000;
 /** Titles of tasks one session remembers, newest last; an older task is named by its first message. */
 export const TASK_TITLES_MAX = 1_000;
 /** Tasks of one session that do not follow the one before them: each is an undo or a switch somebody went on from. */

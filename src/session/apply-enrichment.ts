@@ -35,9 +35,20 @@ export function applyEnrichment(state: SessionState, record: EnrichmentRecord, a
   }
   if (enrichment.run !== record.run) throw new Error('S7: the end of no current preparation');
   state.enrichment = undefined;
-  state.prepared = record.entry;
+  if (record.entry !== undefined) state.prepared = [...stillWaiting(state), record.entry];
   state.unnamed = false;
   tell({ type: 'session.state', state: 'idle' });
+}
+
+/** Prepared entries that wait: those recalled or dropped since are not kept for ever. */
+function stillWaiting({ prepared = [], mailbox }: SessionState): readonly number[] {
+  return prepared.filter((id) => mailbox.some((entry) => entry.id === id));
+}
+
+/** The turn of these entries begins: that they were prepared is of no more use. */
+export function forgetPrepared(state: SessionState, claimed: readonly number[]): void {
+  const left = state.prepared?.filter((id) => !claimed.includes(id)) ?? [];
+  state.prepared = left.length === 0 ? undefined : left;
 }
 
 /** What a run cost is the session's, and no turn's. */

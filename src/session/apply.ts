@@ -18,7 +18,7 @@ import { addUsage, NO_USAGE, type Source, type ToolUseBlock, textOf, type Usage 
 import type { EventBody, SessionStateName } from '../events/event.ts';
 import { activeDefinitions, sameSkills } from './activation.ts';
 import { answerText } from './answer.ts';
-import { applyEnrichment, isReworded, nameChild, nameSession } from './apply-enrichment.ts';
+import { applyEnrichment, forgetPrepared, isReworded, nameChild, nameSession } from './apply-enrichment.ts';
 import { applyMemory, type MemoryRecord } from './apply-memory.ts';
 import {
   decideCall,
@@ -345,7 +345,7 @@ export class Fold {
     const state = this.#state;
     if (state.state === 'awaiting') throw new Error('T1/T2: claimed while awaiting');
     if (state.enrichment !== undefined) throw new Error('S7: claimed while it is prepared');
-    if (state.prepared !== undefined && record.entries.includes(state.prepared)) state.prepared = undefined;
+    if (state.prepared !== undefined) forgetPrepared(state, record.entries);
     if (state.unnamed) state.unnamed = false;
     if (record.turn !== undefined) {
       this.#beginTurn(record.turn);

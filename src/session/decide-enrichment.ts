@@ -8,7 +8,7 @@
  */
 import type { ErrorShape } from '../base/errors.ts';
 import { exitDecision } from './decide-supervision.ts';
-import { type Decision, WAKE } from './decision.ts';
+import { type Decision, NOTHING, WAKE } from './decision.ts';
 import type { Enrichment } from './enrichment.ts';
 import type { Effect, EnricherFacts, Environment, Input } from './inputs.ts';
 import { promotionOrder, type Selection, selectEntries } from './mailbox.ts';
@@ -25,7 +25,7 @@ export function decidePreparation(
   if (enrichers.melete === undefined) return undefined;
   let entry: MailboxEntry | undefined;
   for (const each of [...steers, ...riders]) {
-    if (each.id === state.prepared) return undefined;
+    if (state.prepared?.includes(each.id) === true) return undefined;
     if (each.type === 'user_message' && each.seed === undefined) entry ??= each;
   }
   if (entry === undefined) return undefined;
@@ -36,7 +36,16 @@ export function decidePreparation(
   };
 }
 
-/** A sub-agent is named once a place is free for its first turn, as a model call of its own comes with it. */
+/**
+ * A sub-agent is named once a place is free for its first turn. One that a model spawned does not wait for it: its parent, which
+ * waits for the name, has a place that might be the very one.
+ */
+export function decideEarlyNaming(state: SessionState, { agent }: Environment): Decision {
+  if (state.spawnCallId === undefined || agent.enrichers?.namer === undefined) return NOTHING;
+  const selection = selectEntries(state);
+  return (selection === undefined ? undefined : beginNaming(state, selection.riders)) ?? NOTHING;
+}
+
 function beginNaming(state: SessionState, riders: readonly MailboxEntry[]): Decision | undefined {
   const task = riders.find((entry) => entry.seed !== undefined);
   if (task === undefined) return undefined;
@@ -69,7 +78,11 @@ export function decideEnriched(
     usage,
     ...(error === undefined ? {} : { error }),
   };
-  if (stage === 'naming') return { records: [prepared], effects: [readyChild(state), WAKE] };
+  if (stage === 'naming') {
+    // What was named without a place for its turn waits for one behind those that waited before.
+    const isPlaced = state.spawnCallId === undefined;
+    return { records: [prepared], effects: isPlaced ? [readyChild(state), WAKE] : [readyChild(state)] };
+  }
   // Nothing that was recalled is missed by the turn: it goes on as if there had been nothing to recall.
   if (stage === 'recalling') return { records: [prepared], effects: [WAKE] };
   if (error !== undefined) return failed(state, prepared, error);

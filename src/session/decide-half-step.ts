@@ -5,7 +5,7 @@ import { isBlank } from '../base/messages.ts';
 import { callOrEvaluate } from './call-effect.ts';
 import { failureDecision } from './decide-answer.ts';
 import { decideCompaction } from './decide-compression.ts';
-import { decidePreparation } from './decide-enrichment.ts';
+import { decideEarlyNaming, decidePreparation } from './decide-enrichment.ts';
 import { awaitSummary, decideMemory } from './decide-memory.ts';
 import { rollbackRecords } from './decide-rollback.ts';
 import { continueForUser, gatherResults } from './decide-run-loop.ts';
@@ -31,7 +31,7 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
     if (settled !== undefined) return settled;
   }
   if (!mayStart(state)) return NOTHING;
-  if (!environment.admits) return NOTHING;
+  if (!environment.admits) return state.unnamed ? decideEarlyNaming(state, environment) : NOTHING;
   if (state.state === 'idle' && !hasActive(state)) return NOTHING;
   const poisoned = poisonedEntries(state);
   if (poisoned.length > 0) {

@@ -219,8 +219,8 @@ export interface SessionState {
   failure: TurnFailure | undefined;
   /** The next turn is being prepared. */
   enrichment: Enrichment | undefined;
-  /** Pending id of the entry whose turn was prepared and is not claimed yet. */
-  prepared: number | undefined;
+  /** Pending ids of the entries whose turn was prepared and that wait; undefined: none does. */
+  prepared: readonly number[] | undefined;
   /** Number of the next run of an enricher: an outcome of an earlier one is stale. */
   nextMuseRun: number;
 

@@ -2,10 +2,10 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { agent, type OpenOptions, type SessionEvent } from '../../src/index.ts';
+import { agent, anthropic, type OpenOptions, type SessionEvent } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
 import type { Reply, ReplyFunction } from '../../src/models/script.ts';
-import { scripted } from '../../src/testing/index.ts';
+import { scripted, strictFake } from '../../src/testing/index.ts';
 import {
   eventually,
   failure,
@@ -329,6 +329,24 @@ describe('while a turn is prepared', () => {
   });
 });
 
+test('every request of both models is one the API takes', async () => {
+  const muse = [call('set_goal', { description: 'a loaf' }), call('set_goal', { description: ' ' }), READY];
+  let step = 0;
+  const script = (request: ModelRequest): Reply => {
+    if (request.model !== MELETE) return 'ok';
+    step = request.messages.length === 1 ? 0 : step + 1;
+    return muse[step] ?? 'done';
+  };
+  const fake = await strictFake({ script });
+  const runtime = await kit.open({ provider: anthropic({ baseURL: fake.url, apiKey: 'k' }), enrichers });
+  const session = runtime.session('s');
+  expect(await session.ask('one')).toBe('ok');
+  expect(await session.ask('two')).toBe('ok');
+  expect(fake.violations).toEqual([]);
+  expect(fake.requests.length).toBe(10);
+  await fake.close();
+});
+
 test('F124: a sub-agent’s task, and what its parent is told, go straight to their half-steps', async () => {
   const seen: ModelRequest[] = [];
   const runtime = await kit.open({
@@ -353,4 +371,29 @@ test('A9: enrichers are checked at the door: unknown keys and what is no model a
   expect(both.code).toBe('config');
   expect(both.message).toContain('compression');
   expect(both.message).toContain('enrichers.mneme');
+});
+
+test('A9: of a flooded mailbox and of a huge call Melete is shown a part', async () => {
+  const seen: ModelRequest[] = [];
+  const runtime = await kit.open({ provider: scripted(model([READY], seen)), enrichers });
+  const session = runtime.session('s');
+  await session.history.seed([
+    { role: 'user', content: 'write it' },
+    {
+      role: 'assistant',
+      content: '',
+      toolCalls: [{ callId: 'w', name: 'write', arguments: { text: 'x'.repeat(50_000) } }],
+    },
+    { role: 'tool', toolCallId: 'w', content: 'done' },
+    { role: 'assistant', content: 'written' },
+  ]);
+  await session.pause();
+  for (let index = 0; index < 150; index += 1) await session.send(`word ${index}`, { deliver: 'merge' });
+  await session.resume();
+  await runtime.drain();
+  const text = JSON.stringify(seen[0]?.messages);
+  expect(text).toContain('Tool call: write');
+  expect(text.length).toBeLessThan(20_000);
+  expect(text).toContain('word 99');
+  expect(text).not.toContain('word 100');
 });

@@ -107,6 +107,17 @@ test('F110, F111: a name that is taken, reserved or no name is refused, and anot
   }
 });
 
+test('a parent that has the only place there is hears the name, and then its child begins', async () => {
+  const provider = scripted(model([nickname('scout')]));
+  const runtime = await kit.open({ provider, enrichers, agents, limits: { liveSessions: 1 } });
+  const session = runtime.session('s');
+  expect(await session.ask('proofs, please')).toBe('fine');
+  await runtime.drain();
+  expect((await session.state()).children).toMatchObject([{ id: 's:1', name: 'scout', exited: 'completed' }]);
+  const family = await runtime.session('t').spawnAll([{ task: 'a' }, { task: 'b' }, { task: 'c' }]);
+  expect((await family.all()).map(({ reply }) => reply)).toEqual(['done', 'done', 'done']);
+});
+
 describe('while it is named', () => {
   const isChild = ({ session }: GatedCall): boolean => session.startsWith('s:1');
 

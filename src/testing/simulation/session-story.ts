@@ -94,6 +94,8 @@ class Teller {
   /** The last request that was answered, as text without its closing bracket, with its epoch. */
   #answered = { epoch: -1, text: '' };
   #usage = NO_USAGE;
+  /** Entries whose preparation came to its end. */
+  readonly #prepared = new Set<number>();
   /** The half-step whose request was noted last. */
   #noted = 0;
 
@@ -275,8 +277,16 @@ class Teller {
         this.#usage = addUsage(this.#usage, record.usage);
         this.#say(answerText(record.content));
         return;
+      case 'preparing':
+        if (this.#prepared.has(record.entry)) {
+          story.faults.push({ kind: 'repeated', what: `the turn of ${story.id}/${record.entry} is prepared again` });
+        }
+        return;
       case 'recalling':
       case 'prepared':
+        if (record.type === 'prepared' && record.entry !== undefined) this.#prepared.add(record.entry);
+        if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
+        return;
       case 'summaryEnded':
       case 'compactionFailed':
         if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
