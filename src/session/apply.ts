@@ -55,7 +55,7 @@ import {
   type Wish,
 } from './history/tasks.ts';
 import { hasActive, KIND_OF } from './mailbox.ts';
-import { withShown } from './memory.ts';
+import { afterEdit, withShown } from './memory.ts';
 import { joinContents, type MessageDraft, promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
 import { lastAnswerText, outcomeOfReason } from './run-loop-state.ts';
@@ -974,11 +974,13 @@ export class Fold {
     const state = this.#state;
     const pending = state.openCalls.size;
     const changed = changedCalls(state, record);
+    const shown = state.memory?.shown;
+    if (state.memory !== undefined) state.memory = afterEdit(state.memory, record.operation);
     const { removed, added, updated, groups, opensEpoch } = applyEdit(state, record, this.#at, (draft) =>
       this.#place(draft),
     );
     if (state.goals !== undefined) unpin(state, record.removed ?? []);
-    if (opensEpoch) {
+    if (opensEpoch || shown !== state.memory?.shown) {
       this.#openEpoch();
       // What was thought in the round that is still open was thought about what is sent with it again (R20).
       const [open] = state.openCalls.values();

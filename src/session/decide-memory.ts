@@ -147,9 +147,12 @@ function settle(state: SessionState, run: SummaryRun, environment: Environment):
   return { records, effects: [WAKE] };
 }
 
-/** What is about to leave is what was summed up (Z3). */
-function isUnchanged(state: SessionState, { leaving }: SummaryRun): boolean {
-  if (leaving === undefined) return true;
+/** What is about to leave, or to be covered, is what was summed up (Z3). */
+function isUnchanged(state: SessionState, { leaving, from, to }: SummaryRun): boolean {
+  if (leaving === undefined) {
+    const snapshots = uncovered(state.memory?.snapshots ?? []);
+    return snapshots.some((each) => each.from === from) && snapshots.some((each) => each.to === to);
+  }
   const now = leavingBelow(state, leaving.boundary);
   return now.count === leaving.count && now.tokens === leaving.tokens;
 }

@@ -116,6 +116,17 @@ export function withShown(memory: Memory): Memory {
   return shown === undefined ? rest : { ...rest, shown };
 }
 
+/** Operations that put another conversation in the place of the one there was, or none. */
+const REPLACING: ReadonlySet<string> = new Set(['set', 'replaceAll', 'seed', 'unset']);
+
+/** A memory after an operation on the history: of a conversation that was replaced nothing is remembered. */
+export function afterEdit(memory: Memory, operation: string): Memory {
+  if (!REPLACING.has(operation)) return memory;
+  // A run under way goes on to its end, as a half-step may wait for it, and is dropped then.
+  const { shown: _shown, restsAt: _restsAt, ...rest } = memory;
+  return { ...rest, snapshots: [] };
+}
+
 /** A memory as another session takes it over: what is under way here is not under way there. */
 export function settledMemory(memory: Memory): Memory {
   const { failedAt: _failedAt, restsAt: _restsAt, ...rest } = withRun(memory, undefined);

@@ -242,6 +242,23 @@ describe('a summary of messages', () => {
     expect(machine.state.state).toBe('awaiting');
   });
 
+  it('of a conversation that was replaced nothing is remembered, and what was being written is dropped', () => {
+    const machine = remembering();
+    for (const part of ['one', 'two']) {
+      while (runOf(machine) === 0) talk(machine, 1);
+      summarise(machine, part);
+    }
+    expect(machine.state.memory?.summarising?.level).toBe(2);
+    expect(machine.state.memory?.shown).toContain('one');
+    machine.input({ type: 'edit', request: { operation: 'unset' } });
+    expect(machine.state.memory?.shown).toBeUndefined();
+    summarise(machine, 'both');
+    expect(machine.state.memory?.snapshots).toEqual([]);
+    expect(machine.state.memory?.summarising).toBeUndefined();
+    talk(machine, 1);
+    expect(machine.state.memory?.shown).toBeUndefined();
+  });
+
   it('its usage is the session’s', () => {
     const machine = remembering();
     talk(machine, 4);
