@@ -161,10 +161,24 @@ it('S7, E1, A10: under any schedule one run is due at most, a log folds to the s
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), fc.constantFrom(MELETE, BOTH), (steps, enrichers) => {
       const machine = watched(enrichers);
+      const out = new Set<number>();
       for (const each of steps) {
+        const ended = run(machine) - (each.do === 'enriched' && each.stale ? 1 : 0);
         act(machine, each);
+        // Whoever runs them: a crash ends all, an outcome or a cancellation one.
+        if (each.do === 'recover') out.clear();
+        if (each.do === 'enriched') out.delete(ended);
+        for (const effect of machine.last) {
+          if (effect.type === 'startMuse') out.add(effect.run);
+          else if (effect.type === 'cancelMuse') out.delete(effect.run);
+        }
         const { state } = machine;
-        if (state.enrichment !== undefined) expect(state.state).toBe('idle');
+        const { enrichment } = state;
+        expect([...out]).toEqual(enrichment === undefined ? [] : [enrichment.run]);
+        if (enrichment !== undefined) {
+          expect(state.state).toBe('idle');
+          expect(state.mailbox.map(({ id }) => id)).toContain(enrichment.entry);
+        }
         const replayed = Machine.replayed(machine.world, 's', machine.turns);
         expect(snapshotState(replayed.state)).toBe(snapshotState(state));
         expect(snapshotState(restoreState(snapshotState(state)))).toBe(snapshotState(state));
