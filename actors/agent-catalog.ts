@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Limits } from '../src/base/bounds.ts';
 import { ConfigError } from '../src/base/errors.ts';
 import type { CompressionSettings, Settings } from '../src/base/settings.ts';
+import { enricherSections } from '../src/context/enricher-sections.ts';
 import { modelTraits } from '../src/context/legality-models.ts';
 import type { RenderOptions } from '../src/context/render.ts';
 import { systemPrompt } from '../src/context/system-prompt.ts';
@@ -158,7 +159,8 @@ export class AgentCatalog {
     const tools = registry.schemas(this.#settings.timeouts.tool * SECOND_MS);
     const runtimeNames = new Set(own.map((tool) => tool.description.name));
     const base = this.#headerBase(plan, role.isChild, tools);
-    const facts = this.#facts(plan, registry, runtimeNames, { isChild: role.isChild, base });
+    const guide = role.isChild ? undefined : this.#guide(registry);
+    const facts = this.#facts(plan, registry, runtimeNames, { isChild: role.isChild, base, guide });
     return {
       supervision: plan.supervision,
       facts,
@@ -170,9 +172,19 @@ export class AgentCatalog {
         callsNeedThought: plan.thinking?.type === 'enabled',
         bindsThinking: modelTraits(base.model).bindsThinking,
       },
-      header: headerOf(base, plan.system),
+      header: headerOf(base, plan.system, guide),
       place: (name) => (runtimeNames.has(name) ? undefined : registry.get(name)?.place),
     };
+  }
+
+  /** What the enrichers add to the system prompt. */
+  #guide(registry: ToolRegistry): string | undefined {
+    if (this.#enrichers === undefined) return undefined;
+    return enricherSections({
+      melete: this.#enrichers.melete !== undefined,
+      mneme: this.#enrichers.mneme !== undefined,
+      tools: registry.list().map((tool) => tool.description),
+    });
   }
 
   #headerBase(plan: AgentPlan, isChild: boolean, tools: readonly ToolSchema[]): RequestHeader {
@@ -190,7 +202,7 @@ export class AgentCatalog {
     plan: AgentPlan,
     registry: ToolRegistry,
     runtimeNames: ReadonlySet<string>,
-    role: { readonly isChild: boolean; readonly base: RequestHeader },
+    role: { readonly isChild: boolean; readonly base: RequestHeader; readonly guide: string | undefined },
   ): AgentFacts {
     const { llm, timeouts, subagents } = this.#settings;
     const standard = role.isChild ? llm.subagentTokenBudget : llm.tokenBudget;
@@ -198,7 +210,7 @@ export class AgentCatalog {
     return {
       name: plan.name,
       fingerprint: createHash('sha256')
-        .update(JSON.stringify([role.base, system]))
+        .update(JSON.stringify(role.guide === undefined ? [role.base, system] : [role.base, system, role.guide]))
         .digest('base64url')
         .slice(0, 22),
       hasSystemFunction: plan.hasSystemFunction,
@@ -268,12 +280,16 @@ function checkApproval({ name, approval }: AgentPlan, known: ReadonlySet<string>
 }
 
 /** A header is built once an epoch and system text: sessions with the same text share one object. */
-function headerOf(base: RequestHeader, agentSystem: string | undefined): (state: SessionState) => RequestHeader {
+function headerOf(
+  base: RequestHeader,
+  agentSystem: string | undefined,
+  guide: string | undefined,
+): (state: SessionState) => RequestHeader {
   const plain = new Map<string | undefined, RequestHeader>();
   return (state) => {
-    const system = systemPrompt(state, agentSystem);
-    const isShared =
-      state.prompt === undefined && state.goal === undefined && state.system === undefined && state.promptCount === 0;
+    const system = systemPrompt(state, agentSystem, guide);
+    const hasOwn = state.prompt !== undefined || state.goal !== undefined || state.system !== undefined;
+    const isShared = !hasOwn && state.promptCount === 0 && state.memory?.shown === undefined;
     const known = isShared ? plain.get(system) : undefined;
     if (known !== undefined) return known;
     // Member order is part of the bytes: model, max_tokens, system, tools, thinking.

@@ -15,6 +15,7 @@ import type { ModelCompletion } from '../src/models/pool.ts';
 import type { Input, MuseName } from '../src/session/inputs.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 import { meleteTask } from './melete.ts';
+import { type SummaryInput, SummaryWriter } from './mneme.ts';
 import { MuseLoop, type MuseLoopHost, type MuseOutcome, type MuseRun, type MuseTask } from './muse-loop.ts';
 import type { LookUp } from './muse-sources.ts';
 import { namerTask } from './namer.ts';
@@ -111,8 +112,11 @@ export class Muses {
         void this.#run(actor.id, run, makeTask, this.#tellPrepared(actor.id, run, 'a sub-agent was not named'));
         return;
       }
-      case 'mneme':
-        throw new Error('nothing remembers yet');
+      case 'mneme': {
+        const writer = new SummaryWriter(stage, run);
+        const tell = (outcome: MuseOutcome): void => this.#tellSummarised(actor.id, writer.ended(outcome));
+        void this.#run(actor.id, run, () => writer.task(), tell);
+      }
     }
   }
 
@@ -140,11 +144,17 @@ export class Muses {
     };
   }
 
+  /** What a summary's end is for its session. */
+  #tellSummarised(session: string, input: SummaryInput): void {
+    if (input.error !== undefined) this.#host.failed(session, 'a summary was not written', input.error);
+    this.#host.submit(session, input);
+  }
+
   /** Makes the task, runs its loop, tells its end: once, unless it was given up before. */
   async #run(
     session: string,
     run: number,
-    makeTask: () => Promise<MuseTask>,
+    makeTask: () => Promise<MuseTask> | MuseTask,
     tell: (outcome: MuseOutcome) => void,
   ): Promise<void> {
     const out: Out = { session, run, isOver: false, loop: undefined };

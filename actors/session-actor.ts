@@ -7,6 +7,7 @@
 import { RequestWindow } from '../src/context/request-window.ts';
 import type { SessionKey } from '../src/journal/journal.ts';
 import type { TransientMessage } from '../src/session/history/edit-request.ts';
+import { isPreparing, isSummarising } from '../src/session/memory.ts';
 import { waitsForApprovalOnly } from '../src/session/run-loop-state.ts';
 import type { SessionState } from '../src/session/state.ts';
 import type { SessionAgent } from './agent-catalog.ts';
@@ -63,13 +64,18 @@ export class SessionActor {
     if (this.transients !== undefined && this.transients.length > 0) return false;
     const { state } = this;
     if (state.state !== 'idle' || this.unflushed !== 0 || state.restartAt !== undefined) return false;
-    return state.enrichment === undefined;
+    return !isWatched(state);
   }
+}
+
+/** An enricher is out for this session. */
+function isWatched({ enrichment, memory }: SessionState): boolean {
+  return enrichment !== undefined || isSummarising(memory);
 }
 
 /** Something is out for this session, or is about to be: what `drain` waits for. */
 export function isRunning(state: SessionState): boolean {
-  if (state.restartAt !== undefined || state.enrichment !== undefined) return true;
+  if (state.restartAt !== undefined || isWatched(state)) return true;
   if (state.state === 'idle') return false;
   // Who waits for a person may wait for days.
   if (waitsForApprovalOnly(state)) return false;
@@ -79,13 +85,14 @@ export function isRunning(state: SessionState): boolean {
 
 /** A session that belongs to the runnable set: in a turn, or with something that could start one. */
 export function isRunnable(state: SessionState): boolean {
-  if (state.state !== 'idle' || state.restartAt !== undefined || state.enrichment !== undefined) return true;
+  if (state.state !== 'idle' || state.restartAt !== undefined || isWatched(state)) return true;
   return isWaiting(state);
 }
 
 /** Idle, with something that starts a turn as soon as one is admitted. */
 export function isWaiting(state: SessionState): boolean {
-  if (state.state !== 'idle' || state.enrichment !== undefined) return false;
+  // What waits for an enricher is woken by its end, and by nothing before.
+  if (state.state !== 'idle' || state.enrichment !== undefined || isPreparing(state.memory)) return false;
   if (state.paused || state.blocked !== undefined) return false;
   // A suspended run goes on for a user's message alone.
   if (state.suspended !== undefined) return state.mailbox.some((entry) => entry.type === 'user_message');

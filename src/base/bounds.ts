@@ -119,6 +119,12 @@ export const PREFIX_GOAL_CHARACTERS_MAX = 1_000;
 export const PINS_MAX = 1_000;
 /** Characters shown of a pinned message (contract §1.6). */
 export const PIN_TEXT_CHARACTERS_MAX = 200;
+/** Characters of one snapshot (contract §1.5). */
+export const SNAPSHOT_CHARACTERS_MAX = 32_768;
+/** Snapshots of one level a session keeps: older ones are beyond any budget, and part of its state they would grow for ever. */
+export const SNAPSHOTS_KEPT_MAX = 64;
+/** Attempts at one summary before the window is cut without it (contract §6.5). */
+export const SUMMARY_ATTEMPTS_MAX = 3;
 /** Tokens counted for the call half of a phantom pair (contract §3.5). */
 export const PHANTOM_CALL_TOKENS = 50;
 /** UTF-8 bytes counted as one token (contract §6.1). */
@@ -211,6 +217,10 @@ export const TOOL_RESULT_CROSSING_BYTES_MAX: number = 4 * 1024 * 1024;
 export const TOOL_TIMEOUT_MS_MAX = 3_600_000;
 /** Characters of a tool's description: the model reads it with every request. */
 export const TOOL_DESCRIPTION_CHARACTERS_MAX = 32_768;
+/** Characters of a line about a tool in the system prompt: each session that is watched sends it with every call. */
+export const TOOL_SNIPPET_CHARACTERS_MAX = 400;
+/** Such lines of one tool about its use. */
+export const TOOL_GUIDELINES_MAX = 16;
 /** Problems of one tool input that are told to the model; it repairs a few at a time. */
 export const INPUT_ISSUES_MAX = 5;
 /** Different late errors of one tool thread that are reported; the rest is the same story again. */

@@ -3,6 +3,7 @@
  * part of the contract's key, camelCase, in the contract's units (seconds for `timeouts`, characters, bytes, tokens).
  */
 import { z } from 'zod';
+import { SNAPSHOTS_KEPT_MAX } from './bounds.ts';
 import { ConfigError, describeValue } from './errors.ts';
 
 /** All settings, with every default filled in. */
@@ -36,11 +37,14 @@ export interface Settings {
   };
   /** Preparing a turn: tokens of one answer; newest messages it reads; seconds it may take. */
   readonly melete: { readonly maxTokens: number; readonly messageWindow: number; readonly timeout: number };
+  /** Parts of the token budget; tokens of one answer of the model that remembers; snapshots that are summed up in turn. */
   readonly mneme: {
-    /** Tokens of one answer. */
-    readonly maxTokens: number;
     readonly evictionFraction: number;
     readonly pinnedBudgetFraction: number;
+    readonly maxTokens: number;
+    readonly l1BudgetFraction: number;
+    readonly l2BudgetFraction: number;
+    readonly l2SnapshotThreshold: number;
   };
   /** Results of one search; how much a year of age holds a message back; tokens of one message that is recalled. */
   readonly recall: { readonly maxResults: number; readonly recencyDecay: number; readonly maxSnippetTokens: number };
@@ -115,9 +119,12 @@ const schema = z.strictObject({
     .prefault({}),
   mneme: z
     .strictObject({
-      maxTokens: positive.default(2_048),
       evictionFraction: fraction.default(0.33),
       pinnedBudgetFraction: z.number().min(0).lt(1).default(0.05),
+      maxTokens: positive.default(2_048),
+      l1BudgetFraction: z.number().min(0).lt(1).default(0.15),
+      l2BudgetFraction: z.number().min(0).lt(1).default(0.05),
+      l2SnapshotThreshold: positive.min(2).max(SNAPSHOTS_KEPT_MAX).default(5),
     })
     .prefault({}),
   recall: z

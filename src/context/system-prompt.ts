@@ -5,9 +5,10 @@ import type { SessionState } from '../session/state.ts';
 
 /**
  * The sections of the system prompt joined by blank lines, or `undefined` when there are none: the agent's own text (its
- * function's text of this epoch where it is one), a child's identity, its task while that is open.
+ * function's text of this epoch where it is one), what its enrichers add (`guide`), a child's identity, its task while that is
+ * open, what is remembered of messages that left the window.
  */
-export function systemPrompt(state: SessionState, agentSystem: string | undefined): string | undefined {
+export function systemPrompt(state: SessionState, agentSystem: string | undefined, guide?: string): string | undefined {
   const sections: string[] = [];
   if (state.promptCount > 0) {
     // A system message of the history takes the place of the agent's own text; further ones follow it.
@@ -19,7 +20,9 @@ export function systemPrompt(state: SessionState, agentSystem: string | undefine
     const own = agentSystem ?? state.system?.text;
     if (own !== undefined && own.trim() !== '') sections.push(own);
   }
+  if (guide !== undefined) sections.push(guide);
   if (state.prompt !== undefined) sections.push(state.prompt);
   if (state.goal !== undefined && !state.goal.completed) sections.push(taskSection(state.goal.description));
+  if (state.memory?.shown !== undefined) sections.push(state.memory.shown);
   return sections.length === 0 ? undefined : sections.join('\n\n');
 }

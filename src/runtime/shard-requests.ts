@@ -16,6 +16,8 @@ import { everyMessage } from '../session/history/branch.ts';
 import { answerQuery } from '../session/history/history-query.ts';
 import { messagesShown } from '../session/history/transient.ts';
 import type { Input } from '../session/inputs.ts';
+import { hasActive } from '../session/mailbox.ts';
+import { isPreparing } from '../session/memory.ts';
 import type { Entry } from '../session/records.ts';
 import {
   emptyState,
@@ -595,6 +597,7 @@ function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['pha
   if (state.approvals !== undefined && state.approvals.waiting.length > 0) return 'approval';
   if (state.suspended !== undefined) return 'suspended';
   if (state.enrichment !== undefined) return 'preparing';
+  if (state.state !== 'awaiting' && isPreparing(state.memory) && hasActive(state)) return 'preparing';
   return isRetrying ? 'retrying' : undefined;
 }
 

@@ -19,6 +19,7 @@ import type { EventBody, SessionStateName } from '../events/event.ts';
 import { activeDefinitions, sameSkills } from './activation.ts';
 import { answerText } from './answer.ts';
 import { applyEnrichment, forgetPrepared, isReworded, nameChild, nameSession } from './apply-enrichment.ts';
+import { applyMemory, type MemoryRecord } from './apply-memory.ts';
 import {
   decideCall,
   endRunLoop,
@@ -53,7 +54,8 @@ import {
   trimStarts,
   type Wish,
 } from './history/tasks.ts';
-import { KIND_OF } from './mailbox.ts';
+import { hasActive, KIND_OF } from './mailbox.ts';
+import { afterEdit, withShown } from './memory.ts';
 import { joinContents, type MessageDraft, promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
 import { lastAnswerText, outcomeOfReason } from './run-loop-state.ts';
@@ -230,6 +232,13 @@ export class Fold {
         return this.#compacted(record);
       case 'compactionFailed':
         return this.#compactionFailed(record);
+      case 'summaryBegun':
+      case 'summaryAwaited':
+      case 'summaryEnded':
+      case 'remembered':
+      case 'summaryFailed':
+      case 'summaryDropped':
+        return this.#memoryChanged(record);
       case 'gathered':
         return this.#gathered(record);
       case 'proceeded':
@@ -459,9 +468,25 @@ export class Fold {
     endRunLoop(this.#state);
   }
 
+  /** A half-step that waits for a summary is told of; that it waits no more only where none follows at once. */
+  #memoryChanged(record: MemoryRecord): void {
+    const state = this.#state;
+    const before = state.memory?.summarising;
+    applyMemory(state, record);
+    const { memory } = state;
+    if (record.type === 'summaryAwaited') {
+      if (before?.isAwaited !== true) this.#telling({ type: 'session.state', state: state.state, phase: 'preparing' });
+    } else if (before?.isAwaited === true && memory?.summarising === undefined && !hasActive(state)) {
+      this.#telling({ type: 'session.state', state: state.state });
+    }
+    // Of messages, an eviction follows and opens one.
+    if (record.type === 'remembered' && before?.level === 2) this.#openEpoch();
+  }
+
   #openEpoch(): void {
     this.#state.epoch += 1;
     this.#state.sealedSeq = 0;
+    if (this.#state.memory !== undefined) this.#state.memory = withShown(this.#state.memory);
     if (this.#state.goals !== undefined) this.#state.prefix = prefixText(this.#state);
   }
 
@@ -953,11 +978,13 @@ export class Fold {
     const state = this.#state;
     const pending = state.openCalls.size;
     const changed = changedCalls(state, record);
+    const shown = state.memory?.shown;
+    if (state.memory !== undefined) state.memory = afterEdit(state.memory, record.operation);
     const { removed, added, updated, groups, opensEpoch } = applyEdit(state, record, this.#at, (draft) =>
       this.#place(draft),
     );
     if (state.goals !== undefined) unpin(state, record.removed ?? []);
-    if (opensEpoch) {
+    if (opensEpoch || shown !== state.memory?.shown) {
       this.#openEpoch();
       // What was thought in the round that is still open was thought about what is sent with it again (R20).
       const [open] = state.openCalls.values();

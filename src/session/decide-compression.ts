@@ -25,6 +25,7 @@ import {
 import { historySize, MessageGroups } from './history/recents.ts';
 import type { CompressionFacts, Effect, Environment, Input } from './inputs.ts';
 import { mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
+import { isPreparing } from './memory.ts';
 import type { OverflowRecovery, SessionRecord } from './records.ts';
 import type { CompactionCall, CurrentCall, SessionState } from './state.ts';
 
@@ -197,11 +198,12 @@ export function compactionInterrupted(halfStep: number): SessionRecord {
 }
 
 /**
- * The turn that was about to begin when a compression was interrupted: cancelled as it would have been without one. None where
- * what waits is no user's.
+ * The turn that was about to begin when a compression, or what a half-step waits for, was interrupted: cancelled as it would have
+ * been without one. None where what waits is no user's.
  */
 export function claimCutShort(state: SessionState): readonly SessionRecord[] {
-  if (state.current?.compaction?.returnsTo !== 'idle') return NO_RECORDS;
+  const isWaiting = state.state === 'idle' && isPreparing(state.memory);
+  if (!isWaiting && state.current?.compaction?.returnsTo !== 'idle') return NO_RECORDS;
   const selection = selectEntries({ ...state, state: 'idle' });
   if (selection === undefined) return NO_RECORDS;
   const entries = promotionOrder(selection);

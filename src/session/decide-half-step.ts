@@ -1,4 +1,5 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
+import { PHANTOM_CALL_TOKENS } from '../base/bounds.ts';
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
 import { isBlank } from '../base/messages.ts';
 import { budgetErrorShape, refuseTurn } from './budget.ts';
@@ -6,11 +7,12 @@ import { callOrEvaluate } from './call-effect.ts';
 import { failureDecision } from './decide-answer.ts';
 import { decideCompaction } from './decide-compression.ts';
 import { decideEarlyNaming, decidePreparation } from './decide-enrichment.ts';
+import { awaitSummary, decideMemory } from './decide-memory.ts';
 import { rollbackRecords } from './decide-rollback.ts';
 import { continueForUser, gatherResults } from './decide-run-loop.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
-import { planEviction, windowBudget } from './eviction.ts';
+import { evictionRecord, planEviction } from './eviction.ts';
 import { chunkCard } from './history/chunk-card.ts';
 import type { CompressionFacts, Environment, Input } from './inputs.ts';
 import { hasActive, mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
@@ -24,6 +26,11 @@ import { estimateContent } from './tokens.ts';
  * `NOTHING`: nobody needs to know beforehand whether there is work.
  */
 export function decideClaim(state: SessionState, environment: Environment): Decision {
+  const remembers = environment.agent.enrichers?.mneme !== undefined;
+  if (remembers) {
+    const settled = decideMemory(state, environment);
+    if (settled !== undefined) return settled;
+  }
   if (!mayStart(state)) return NOTHING;
   if (!environment.admits) return state.unnamed ? decideEarlyNaming(state, environment) : NOTHING;
   if (state.state === 'idle' && !hasActive(state)) return NOTHING;
@@ -66,7 +73,9 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
   }
   const compaction =
     environment.agent.compression === undefined ? undefined : decideCompaction(state, selection, environment);
-  return compaction ?? claim(state, selection, environment);
+  if (compaction !== undefined) return compaction;
+  const waiting = remembers ? awaitSummary(state, incomingTokens(selection), environment) : undefined;
+  return waiting ?? claim(state, selection, environment);
 }
 
 /**
@@ -146,17 +155,9 @@ function openingRecords(state: SessionState, selection: Selection, environment: 
   if (state.fingerprint === fingerprint && below === undefined && card === undefined) return NO_RECORDS;
   const records: SessionRecord[] = [];
   if (state.fingerprint !== fingerprint) records.push({ type: 'epoch', fingerprint });
-  if (below !== undefined) records.push(eviction(state, environment, below));
+  if (below !== undefined) records.push(evictionRecord(state, environment, below));
   if (card !== undefined) records.push(card);
   return records;
-}
-
-function eviction(state: SessionState, { agent, settings }: Environment, below: number): SessionRecord {
-  if (state.goals === undefined && (state.goal === undefined || state.goal.completed)) {
-    return { type: 'evicted', below };
-  }
-  const pinTokens = agent.tokenBudget - windowBudget(agent.tokenBudget, settings.mneme.pinnedBudgetFraction);
-  return { type: 'evicted', below, pinTokens };
 }
 
 /** A conversation that is compressed is not cut, unless compressing it failed. */
@@ -178,7 +179,12 @@ function incomingTokens({ responses, background, steers, riders }: Selection): n
 
 function tokensOf(entries: readonly MailboxEntry[]): number {
   let tokens = 0;
-  for (const entry of entries) if (entry.seed === undefined) tokens += estimateContent(entry.content);
+  for (const { seed, type, content } of entries) {
+    if (seed !== undefined) continue;
+    tokens += estimateContent(content);
+    // A delivery becomes a pair.
+    if (type !== 'user_message' && type !== 'tool_response') tokens += PHANTOM_CALL_TOKENS;
+  }
   return tokens;
 }
 

@@ -4,7 +4,7 @@ import { claimCutShort } from './decide-compression.ts';
 import { interruptPreparation, withPreparationGivenUp } from './decide-enrichment.ts';
 import { resumeSuspended } from './decide-run-loop.ts';
 import { exitDecision } from './decide-supervision.ts';
-import { type Decision, NOTHING, WAKE } from './decision.ts';
+import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { endRound } from './end-round.ts';
 import type { Effect, Environment } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
@@ -20,6 +20,11 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
     state.children.size === 0 ? [] : [{ type: 'interruptChildren', ...(reason === undefined ? {} : { reason }) }];
   const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
   if (state.enrichment !== undefined) return interruptPreparation(state, reason, children);
+  const waiting = state.state === 'idle' ? claimCutShort(state) : NO_RECORDS;
+  if (waiting.length > 0) {
+    const records: SessionRecord[] = [interruptedRecord(reason), ...waiting, ...exit.records];
+    return { records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
+  }
   if (state.state === 'idle') {
     // A child that waits for its restart works, although nothing runs.
     if (state.restartAt === undefined) return { records: [], effects: [...children, { type: 'result', value: false }] };
@@ -39,8 +44,11 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
  */
 export function interruptRecords(state: SessionState, reason: string | undefined, firstId: number): Decision {
   const ended = endRound(state, { firstId, notice: INTERRUPT_NOTICE });
-  const interrupted: SessionRecord = { type: 'interrupted', ...(reason === undefined ? {} : { reason }) };
-  return { records: [interrupted, ...ended.records], effects: ended.effects };
+  return { records: [interruptedRecord(reason), ...ended.records], effects: ended.effects };
+}
+
+function interruptedRecord(reason: string | undefined): SessionRecord {
+  return { type: 'interrupted', ...(reason === undefined ? {} : { reason }) };
 }
 
 /** Withdraws a user's entry that was not promoted yet; anything else is left alone (§3.6, Δ7). */

@@ -5,9 +5,10 @@
 import { errorShape, TroupeError } from '../base/errors.ts';
 import { failureDecision } from './decide-answer.ts';
 import { recoverPreparation } from './decide-enrichment.ts';
+import { recoverMemory } from './decide-memory.ts';
 import { AT_BOUNDARY } from './decide-run-loop.ts';
 import { startCall } from './decide-tools.ts';
-import { type Decision, WAKE } from './decision.ts';
+import { type Decision, NOTHING, WAKE } from './decision.ts';
 import type { Effect, Environment } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import { isWaitingForApproval } from './run-loop-state.ts';
@@ -20,6 +21,13 @@ import { OUTCOME_UNKNOWN } from './tool-texts.ts';
  * answered "outcome unknown". `idle`: what waits is routed.
  */
 export function decideRecovery(state: SessionState, environment: Environment): Decision {
+  const turn = recoverTurn(state, environment);
+  const memory = recoverMemory(state, environment);
+  if (memory === NOTHING) return turn;
+  return { records: [...turn.records, ...memory.records], effects: [...memory.effects, ...turn.effects] };
+}
+
+function recoverTurn(state: SessionState, environment: Environment): Decision {
   if (state.state === 'awaiting') return recoverAwaiting(state, environment);
   if (state.state === 'executing') return recoverExecuting(state, environment);
   if (state.enrichment !== undefined) return recoverPreparation(state, state.enrichment, environment);

@@ -23,6 +23,7 @@ import { decideGoal } from './decide-goals.ts';
 import { decideGuardedAfter, decideGuardedBefore, decideGuardFailure } from './decide-guardrails.ts';
 import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } from './decide-half-step.ts';
 import { decideInterrupt, decidePause, decideRecall, decideResume } from './decide-interrupt.ts';
+import { decideSummarised } from './decide-memory.ts';
 import { decideRename, decideSurface } from './decide-muse-tools.ts';
 import { decideChildName, decideChildReady, decideNamed, decideNickname } from './decide-naming.ts';
 import { decideRecovery } from './decide-recovery.ts';
@@ -145,6 +146,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
     }
     case 'compress':
       return decideCompress(state, input, environment);
+    case 'summarised':
+      return decideSummarised(state, input);
     case 'edit':
       return decideEdit(state, input, environment);
     case 'refine': {

@@ -20,5 +20,6 @@ export interface Enrichment {
 
 /** The session waits for the run of this number. */
 export function isMuseDue(state: SessionState, run: number): boolean {
-  return state.enrichment?.run === run;
+  const summary = state.memory?.summarising;
+  return state.enrichment?.run === run || (summary?.run === run && summary.ended === undefined);
 }

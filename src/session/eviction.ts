@@ -4,6 +4,7 @@
  * in which the request is byte-stable (A8). Pure.
  */
 import type { Environment } from './inputs.ts';
+import type { SessionRecord } from './records.ts';
 import type { LoggedMessage, SessionState } from './state.ts';
 
 /**
@@ -25,6 +26,15 @@ export function viewport(messages: readonly LoggedMessage[], budget: number): re
 /** Tokens the conversation window may hold: the budget less the part kept for pinned messages (§6.6). */
 export function windowBudget(tokenBudget: number, pinnedFraction: number): number {
   return tokenBudget - Math.floor(tokenBudget * pinnedFraction);
+}
+
+/** The record of an eviction; with what pinned messages may have of the window, where there are goals they are pinned to. */
+export function evictionRecord(state: SessionState, { agent, settings }: Environment, below: number): SessionRecord {
+  if (state.goals === undefined && (state.goal === undefined || state.goal.completed)) {
+    return { type: 'evicted', below };
+  }
+  const pinTokens = agent.tokenBudget - windowBudget(agent.tokenBudget, settings.mneme.pinnedBudgetFraction);
+  return { type: 'evicted', below, pinTokens };
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Why a session is not running: exactly one reason for each state. Pure. */
+import { isPreparing } from './memory.ts';
 import { waitsForApprovalOnly } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 
@@ -52,6 +53,9 @@ export function explain(
   }
   const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
   if (waiting === 0 && state.state === 'idle') return { reason: 'nothing_waits', detail: 'the mailbox is empty' };
+  if (isPreparing(state.memory)) {
+    return { reason: 'preparing', detail: 'the oldest messages are being summed up; the turn begins behind that' };
+  }
   if (outside.isQueued)
     return { reason: 'queued', detail: 'limits.liveSessions sessions are running; it is next in line' };
   return { reason: 'starting', detail: `${waiting} entries are about to be promoted` };

@@ -208,6 +208,14 @@ export type Input =
   | { readonly type: 'forked'; readonly record: Extract<SessionRecord, { type: 'forked' }> }
   /** Compress now, if it is worth it; `force`: from the lower bounds on. */
   | { readonly type: 'compress'; readonly force: boolean }
+  /** A summary is written: its text, nothing where there was nothing to remember, or why there is none. */
+  | {
+      readonly type: 'summarised';
+      readonly run: number;
+      readonly text?: string;
+      readonly error?: ErrorShape;
+      readonly usage?: Usage;
+    }
   | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number }
   /** One operation on the history; never while a model call is out: see `edit-gate.ts`. */
   | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
@@ -275,6 +283,8 @@ export type Effect =
   | { readonly type: 'cancelTool'; readonly callId: string; readonly reason: string }
   | { readonly type: 'retryLater'; readonly halfStep: number; readonly attempt: number; readonly delayMs: number }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
+  /** A model of its own looks at the session. */
+  | { readonly type: 'startMuse'; readonly muse: 'mneme'; readonly run: number }
   /** The session's transient messages from now on. */
   | { readonly type: 'transients'; readonly list: readonly TransientMessage[] }
   /** Somebody outside has a say at the boundary at which the session is held. */

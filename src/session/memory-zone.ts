@@ -25,27 +25,17 @@ export function firstBoundary(messages: readonly LoggedMessage[]): number | unde
   return messages.find(isSaid)?.seq;
 }
 
-/** Tokens of the messages at or above a boundary. */
-function tokensAbove(messages: readonly LoggedMessage[], boundary: number): number {
-  let tokens = 0;
-  for (const message of messages) if (message.seq >= boundary) tokens += message.tokens;
-  return tokens;
-}
-
-/** Whether a summary is due: more than the budget stands above the boundary; exactly the budget does not. */
-export function isSummaryDue(messages: readonly LoggedMessage[], boundary: number, budget: number): boolean {
-  return tokensAbove(messages, boundary) > budget;
-}
-
 /**
  * The zone above a boundary: the oldest messages whose tokens fit `budget`, at least one, drawn back to where no call waits for
  * its response and no answer is cut in two, or on to the next such place where there is none before. Undefined where nothing may
- * leave: a round is open from the first message on, or no message that was said would remain.
+ * leave: a round is open from the first message on, or no message that was said would remain. `next`: the seq of something that
+ * is about to be said, which remains where nothing else does.
  */
 export function memoryZone(
   messages: readonly LoggedMessage[],
   boundary: number,
   budget: number,
+  next?: number,
 ): MemoryZone | undefined {
   const above = messages.filter((message) => message.seq >= boundary && message.prompt !== true);
   const fitting = fittingCount(above, budget);
@@ -53,13 +43,14 @@ export function memoryZone(
   for (const place of wholePlaces(above)) {
     if (place > fitting && end !== undefined) break;
     // The window begins with something said: what stands between leaves as well, and is in the zone.
-    if (place < above.length && isSaid(above[place] as LoggedMessage)) end = place;
+    const follows = above[place];
+    if (follows === undefined ? next !== undefined : isSaid(follows)) end = place;
   }
   const first = above[0];
   const last = end === undefined ? undefined : above[end - 1];
-  const next = end === undefined ? undefined : above[end];
-  if (first === undefined || last === undefined || next === undefined) return undefined;
-  return { from: first.seq, to: last.seq, boundary: next.seq };
+  const boundaryThen = end === undefined ? undefined : (above[end]?.seq ?? next);
+  if (first === undefined || last === undefined || boundaryThen === undefined) return undefined;
+  return { from: first.seq, to: last.seq, boundary: boundaryThen };
 }
 
 /** How many of the oldest messages fit, the first always. */
@@ -74,7 +65,7 @@ function fittingCount(messages: readonly LoggedMessage[], budget: number): numbe
   return count;
 }
 
-/** Counts of messages behind which nothing is torn apart, ascending. */
+/** Counts of messages behind which nothing is torn apart, ascending; all of them where nothing is open at the end. */
 function wholePlaces(messages: readonly LoggedMessage[]): readonly number[] {
   const places: number[] = [];
   const open = new Set<string>();
@@ -84,5 +75,6 @@ function wholePlaces(messages: readonly LoggedMessage[]): readonly number[] {
     if (message.type === 'tool_call') open.add(message.toolUseId);
     else open.delete(message.toolUseId);
   });
+  if (open.size === 0 && messages.length > 0) places.push(messages.length);
   return places;
 }

@@ -8,6 +8,7 @@ import type { HistoryMessage } from '../base/history-message.ts';
 import { isRecord } from '../base/json.ts';
 import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../base/messages.ts';
 import type { ForkOrigin, ForkSeed } from './history/fork-seed.ts';
+import type { SnapshotBudgets, SummaryRun } from './memory.ts';
 import type { SuspensionReason } from './run-loop-state.ts';
 
 /** What stands in the mailbox, as it was accepted. */
@@ -234,6 +235,25 @@ export type SessionRecord =
       readonly task?: number;
       readonly usage: Usage;
     }
+  /** A summary is being written: of messages (level 1, `leaving`), or of snapshots. */
+  | ({ readonly type: 'summaryBegun' } & Omit<SummaryRun, 'isAwaited' | 'ended'>)
+  /** A half-step waits for it. */
+  | { readonly type: 'summaryAwaited' }
+  /** The run is over. Nothing of the conversation changes yet. */
+  | {
+      readonly type: 'summaryEnded';
+      readonly run: number;
+      /** Missing, without an error: nothing of it need be remembered. */
+      readonly text?: string;
+      readonly error?: ErrorShape;
+      readonly usage?: Usage;
+    }
+  /** What the run ended with is remembered. Messages leave with an `evicted` behind it. */
+  | { readonly type: 'remembered'; readonly budgets: SnapshotBudgets }
+  /** The run failed for good: all is as it was. */
+  | { readonly type: 'summaryFailed' }
+  /** What it was about is not what it was: the run is as if it had not been. */
+  | { readonly type: 'summaryDropped' }
   /** All is as it was before `compacting`, but for the results that were promoted. */
   | {
       readonly type: 'compactionFailed';

@@ -25,6 +25,7 @@ import type { Enrichment } from './enrichment.ts';
 import type { GoalBook } from './goal-book.ts';
 import type { ForkOrigin } from './history/fork-seed.ts';
 import { noTasks, plainTasks, restoreTasks, type Tasks } from './history/tasks.ts';
+import type { Memory } from './memory.ts';
 import type { OverflowRecovery, Replies } from './records.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './run-loop-state.ts';
 
@@ -296,6 +297,8 @@ export interface SessionState {
   goals: GoalBook | undefined;
   /** Skills and workflow, where there are some: as they were told last. */
   active: ActiveDefinitions | undefined;
+  /** What is remembered of messages that left the window; undefined until the first summary was begun. */
+  memory: Memory | undefined;
   /** Goals and pins as this epoch shows them before the window. */
   prefix: string | undefined;
   exit:
@@ -376,6 +379,7 @@ export function emptyState(id: string): SessionState {
     childKeys: new Map(),
     goal: undefined,
     goals: undefined,
+    memory: undefined,
     prefix: undefined,
     active: undefined,
     exit: undefined,

@@ -1,5 +1,10 @@
 /** A tool described as plain data, checked against every rule that the Messages API has for tools (R29 to R33). */
-import { TOOL_DESCRIPTION_CHARACTERS_MAX, TOOL_TIMEOUT_MS_MAX } from '../base/bounds.ts';
+import {
+  TOOL_DESCRIPTION_CHARACTERS_MAX,
+  TOOL_GUIDELINES_MAX,
+  TOOL_SNIPPET_CHARACTERS_MAX,
+  TOOL_TIMEOUT_MS_MAX,
+} from '../base/bounds.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { isToolName } from '../base/ids.ts';
 import { cutText, isRecord, type Json } from '../base/json.ts';
@@ -39,6 +44,14 @@ export function describeTool(tool: unknown): ToolDescription {
   requireMember(label, 'run', 'a function', tool['run'], typeof tool['run'] === 'function');
   const timeoutMs = optional(tool, label, 'timeoutMs', 'a positive number of milliseconds', isPositive);
   const concurrency = optional(tool, label, 'concurrency', 'a positive integer', isPositiveInteger);
+  const snippet = optional(
+    tool,
+    label,
+    'snippet',
+    `one line of 1 to ${TOOL_SNIPPET_CHARACTERS_MAX} characters`,
+    isLine,
+  );
+  const guidelines = optional(tool, label, 'guidelines', `at most ${TOOL_GUIDELINES_MAX} such lines`, areLines);
   return {
     name,
     description: toolText(tool['description'], label),
@@ -48,7 +61,18 @@ export function describeTool(tool: unknown): ToolDescription {
     adjustableTimeout: optional(tool, label, 'adjustableTimeout', 'a boolean', isBoolean) ?? false,
     truncate: optional(tool, label, 'truncate', 'a boolean', isBoolean) ?? true,
     ...(concurrency === undefined ? {} : { concurrency }),
+    ...(snippet === undefined ? {} : { snippet }),
+    ...(guidelines === undefined ? {} : { guidelines: [...guidelines] }),
   };
+}
+
+function isLine(value: unknown): value is string {
+  if (typeof value !== 'string' || value.length > TOOL_SNIPPET_CHARACTERS_MAX) return false;
+  return value.trim() !== '' && !/[\r\n]/u.test(value);
+}
+
+function areLines(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.length <= TOOL_GUIDELINES_MAX && value.every(isLine);
 }
 
 function toolName(name: unknown): string {

@@ -54,6 +54,10 @@ export interface Tool<Input = unknown> {
   readonly truncate?: boolean;
   /** Runs of this tool at once, per shard. */
   readonly concurrency?: number;
+  /** One line for the list of tools in the system prompt of sessions that enrichers watch; missing: it is not in that list. */
+  readonly snippet?: string;
+  /** Rules of its use, a sentence each, for the same prompt. */
+  readonly guidelines?: readonly string[];
   run(input: Input, context: ToolContext): unknown;
   /**
    * `effect: 'probe'` only: what happened to the call with this key; `undefined` when it did not happen. Not asked while a run
@@ -76,6 +80,8 @@ export interface ToolDescription {
   readonly adjustableTimeout: boolean;
   readonly truncate: boolean;
   readonly concurrency?: number;
+  readonly snippet?: string;
+  readonly guidelines?: readonly string[];
 }
 
 /**

@@ -97,3 +97,53 @@ function sorted(ended: unknown): unknown {
   const { parent, ...rest } = ended as { readonly parent: readonly string[] };
   return { ...rest, parent: parent.filter((line) => line !== 'agent_message:waiting').sort() };
 }
+
+const MNEME = 'claude-haiku-4-5';
+
+/** Turns that a small window cannot hold; each is sent again after the crash, and counts once. */
+async function talk(shard: TestShard): Promise<unknown> {
+  for (let turn = 0; turn < 5; turn += 1) {
+    const content = `${turn} ${'x'.repeat(400)}`;
+    await shard.call('session.send', { session: 's', agent: 'a', content, key: `k${turn}`, fingerprint: 'f' });
+    await shard.call('runtime.drain', { id: turn });
+  }
+  return {
+    messages: (await shard.call('session.messages', { session: 's' })).map(
+      ({ type, content }) => `${type}:${String(content)}`,
+    ),
+    request: await shard.call('session.request', { session: 's' }),
+  };
+}
+
+test('A10, R14: a crash at any write of a conversation that is summed up comes to the same end, and request', async () => {
+  const open = (store: MemoryStore, onWrite?: () => void): TestShard =>
+    openShard({
+      store,
+      settings: { llm: { tokenBudget: 400 }, mneme: { l2SnapshotThreshold: 2 } },
+      enrichers: { mneme: { model: MNEME } },
+      agents: [agent({ name: 'a' })],
+      provider: scripted((request) => {
+        if (request.model !== MNEME) return `so be it ${'y'.repeat(400)}`;
+        if (request.messages.length > 1) return 'done';
+        const text = JSON.stringify(request.messages);
+        const about = /messages? \d+/u.exec(text)?.[0] ?? text.length;
+        return { toolUse: { name: 'save_snapshot', input: { text: `From ${about} on.` } } };
+      }) as ModelProvider,
+      refuse: () => {
+        onWrite?.();
+        return undefined;
+      },
+    });
+  const store = new MemoryStore();
+  const crashes: MemoryStore[] = [];
+  const whole = open(store, () => crashes.push(copyStore(store)));
+  const expected = await talk(whole);
+  await whole.close();
+  expect(JSON.stringify(expected)).toContain('## Long-term Memory');
+  expect(crashes.length).toBeGreaterThan(20);
+  for (const [number, crash] of crashes.entries()) {
+    const again = open(crash);
+    expect(await talk(again), `crash before write ${number}`).toEqual(expected);
+    await again.close();
+  }
+});

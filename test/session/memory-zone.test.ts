@@ -1,7 +1,7 @@
 /** Goal: what leaves for a summary is the oldest, whole, and bounded; what remains begins with something said. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { firstBoundary, isSummaryDue, memoryZone } from '../../src/session/memory-zone.ts';
+import { firstBoundary, memoryZone } from '../../src/session/memory-zone.ts';
 import type { LoggedMessage } from '../../src/session/state.ts';
 
 type Kind = LoggedMessage['type'];
@@ -19,13 +19,6 @@ describe('the boundary', () => {
     expect(firstBoundary([tool(1, 'tool_call', 'a'), tool(2, 'tool_response', 'a')])).toBeUndefined();
     expect(firstBoundary([tool(1, 'tool_call', 'a'), tool(2, 'tool_response', 'a'), said(3)])).toBe(3);
     expect(firstBoundary([tool(1, 'tool_call', 'a', 'think'), said(2)])).toBe(1);
-  });
-
-  it('F093: a summary is due above the budget, not at it', () => {
-    const messages = [said(1), said(2), said(3)];
-    expect(isSummaryDue(messages, 1, 3_000)).toBe(false);
-    expect(isSummaryDue(messages, 1, 2_999)).toBe(true);
-    expect(isSummaryDue(messages, 2, 2_000)).toBe(false);
   });
 });
 
@@ -56,6 +49,13 @@ describe('the zone', () => {
       to: 5,
       boundary: 6,
     });
+  });
+
+  it('all leave where something is about to be said', () => {
+    const all = [said(1), said(2)];
+    expect(memoryZone(all, 1, 9_000, 7)).toEqual({ from: 1, to: 2, boundary: 7 });
+    expect(memoryZone([said(1)], 1, 10, 2)).toEqual({ from: 1, to: 1, boundary: 2 });
+    expect(memoryZone([said(1), tool(2, 'tool_call', 'a')], 1, 9_000, 3)).toBeUndefined();
   });
 
   it('one message larger than the budget leaves alone; the newest never does', () => {

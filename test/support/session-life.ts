@@ -12,7 +12,10 @@ import { FATAL, Machine, makeWorld, OVERFLOW, transientError, UNAUTHORIZED, USAG
 import { ENTRIES, type LifeOptions, type Step, THINKING } from './session-steps.ts';
 
 /** Effects the outside still owes an answer to. */
-type Owed = Extract<Effect, { type: 'callModel' | 'evaluateSystem' | 'retryLater' | 'runTool' | 'restartTimer' }>;
+type Owed = Extract<
+  Effect,
+  { type: 'callModel' | 'evaluateSystem' | 'retryLater' | 'runTool' | 'restartTimer' | 'startMuse' }
+>;
 
 /** Who looks at a life while it is lived. */
 export interface LifeWatcher {
@@ -49,6 +52,10 @@ export class Life {
       isSupervised: options.supervision !== 'none',
       ...(options.compression === undefined ? {} : { compression: options.compression }),
     });
+    // A sub-agent's conversation never is.
+    if (options.remembers === true && !options.isChild && options.compression === undefined) {
+      this.world.agent = { enrichers: { mneme: { model: 'claude-haiku-4-5' } } };
+    }
     this.#watcher = watcher;
     this.#thinks = options.thinks;
     this.#supervision = options.supervision;
@@ -94,6 +101,7 @@ export class Life {
       else if (owed.type === 'retryLater') this.#retry();
       else if (owed.type === 'evaluateSystem') this.#system(true);
       else if (owed.type === 'restartTimer') this.#restart();
+      else if (owed.type === 'startMuse') this.#summarise('text');
       else this.#input({ type: 'toolFinished', callId: owed.callId, content: 'settled', success: true });
     }
     throw new Error(`not settled after ${stepsMax} answers: ${this.state.state}, ${JSON.stringify(this.owed)}`);
@@ -138,6 +146,8 @@ export class Life {
         return this.#system(step.isText);
       case 'retry':
         return this.#retry();
+      case 'summary':
+        return this.#summarise(step.how);
       case 'heal':
         this.world.now += 100_000;
         return this.#input({ type: 'heal' });
@@ -218,6 +228,17 @@ export class Life {
     this.#input({ type: 'retryDue', halfStep: retry.halfStep, attempt: retry.attempt });
   }
 
+  /** The summary asked for is over. */
+  #summarise(how: Extract<Step, { do: 'summary' }>['how']): void {
+    const muse = this.owed.find((owed) => owed.type === 'startMuse');
+    if (muse?.type !== 'startMuse') return;
+    this.owed = this.owed.filter((owed) => owed !== muse);
+    const { run } = muse;
+    if (how === 'failure') this.#input({ type: 'summarised', run, error: FATAL });
+    else if (how === 'nothing') this.#input({ type: 'summarised', run, usage: USAGE });
+    else this.#input({ type: 'summarised', run, text: `<${++this.#marker}> summed up`, usage: USAGE });
+  }
+
   /** The back-off of a restart is over; the supervisor goes on with it. */
   #restart(): void {
     const timer = this.owed.find((owed) => owed.type === 'restartTimer');
@@ -273,6 +294,7 @@ export class Life {
     this.#input({ type: 'retryDue', halfStep, attempt: 2 });
     this.#input({ type: 'toolFinished', callId: 'long-gone', content: 'late', success: true });
     this.#input({ type: 'systemEvaluated', epoch: this.state.epoch - 1, text: 'late' });
+    this.#input({ type: 'summarised', run: this.state.nextMuseRun, text: 'late' });
     if (this.machine.turns.length !== before) throw new Error('A5: a late completion changed the session');
   }
 
@@ -305,6 +327,8 @@ export class Life {
         this.#watcher.called?.(this, effect);
       } else if (effect.type === 'evaluateSystem' || effect.type === 'retryLater' || effect.type === 'runTool') {
         this.owed.push(effect);
+      } else if (effect.type === 'startMuse') {
+        this.owed.push(effect);
       } else if (effect.type === 'restartTimer') {
         this.owed = [...this.owed.filter((owed) => owed.type !== 'restartTimer'), effect];
       } else if (effect.type === 'childFailed') {
@@ -315,6 +339,8 @@ export class Life {
     }
     // A tool that was answered for, by its own result or by healing, is not waited for any more.
     this.owed = this.owed.filter((owed) => owed.type !== 'runTool' || this.state.openCalls.has(owed.callId));
+    const run = this.state.memory?.summarising?.run;
+    this.owed = this.owed.filter((owed) => owed.type !== 'startMuse' || owed.run === run);
     if (this.state.restartAt === undefined) this.owed = this.owed.filter((owed) => owed.type !== 'restartTimer');
   }
 }

@@ -44,6 +44,7 @@ export type Step =
   | { readonly do: 'childSays'; readonly which: number }
   | { readonly do: 'system'; readonly isText: boolean }
   | { readonly do: 'task'; readonly move: 'startTask' | 'undo' | 'switchTask'; readonly which: number }
+  | { readonly do: 'summary'; readonly how: 'text' | 'nothing' | 'failure' }
   | { readonly do: 'crash'; readonly loses: boolean };
 
 /** What a life is lived in. */
@@ -59,6 +60,8 @@ export interface LifeOptions {
   readonly supervision: 'none' | 'report' | 'restart' | 'later';
   /** Its conversation is compressed, and every refusal of the model is one of a prompt that is too long. */
   readonly compression?: Partial<CompressionFacts>;
+  /** What leaves its window is summed up. */
+  readonly remembers?: boolean;
 }
 
 /** What each kind is, less its content. */
@@ -199,6 +202,13 @@ export function steps(): fc.Arbitrary<readonly Step[]> {
         which: fc.nat(5),
       }),
     ),
+    weighed(
+      6,
+      fc.record({
+        do: fc.constant('summary' as const),
+        how: fc.constantFrom('text', 'text', 'nothing', 'failure'),
+      }),
+    ),
     weighed(2, fc.record({ do: fc.constant('crash' as const), loses: fc.boolean() })),
     weighed(
       10,
@@ -216,6 +226,7 @@ export function steps(): fc.Arbitrary<readonly Step[]> {
 /** The circumstances of a life. */
 export const lifeOptions: fc.Arbitrary<LifeOptions> = fc.record({
   isChild: fc.boolean(),
+  remembers: fc.boolean(),
   tokenBudget: fc.constantFrom(60, 200, 120_000),
   toolRounds: fc.constantFrom(2, 250),
   hasSystemFunction: fc.boolean(),

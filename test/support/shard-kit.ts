@@ -5,7 +5,7 @@ import { ResultShelf } from '../../actors/result-shelf.ts';
 import { LIMIT_DEFAULTS, type Limits, SHARD_BOUNDS } from '../../src/base/bounds.ts';
 import { type Clock, soon } from '../../src/base/clock.ts';
 import type { TroupeError } from '../../src/base/errors.ts';
-import { parseSettings } from '../../src/base/settings.ts';
+import { parseSettings, type SettingsInput } from '../../src/base/settings.ts';
 import type { SessionEvent } from '../../src/events/event.ts';
 import { type MemoryJournalOptions, MemoryStore, openMemoryJournal } from '../../src/journal/memory-journal.ts';
 import { createInPlacePool } from '../../src/models/in-place-pool.ts';
@@ -16,6 +16,7 @@ import { Counters, createCounterMemory, readCounters } from '../../src/runtime/m
 import type { ShardMethods } from '../../src/runtime/protocol.ts';
 import { Shard } from '../../src/runtime/shard.ts';
 import { serveShard } from '../../src/runtime/shard-requests.ts';
+import type { EnricherFacts } from '../../src/session/inputs.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { createLocalEndpoints } from '../../src/threads/batched-endpoint.ts';
 import { createToolPool } from '../../src/tools/threaded-pool.ts';
@@ -27,6 +28,8 @@ export interface ShardOptions {
   readonly store?: MemoryStore;
   readonly clock?: Clock;
   readonly limits?: Partial<Limits>;
+  readonly settings?: SettingsInput;
+  readonly enrichers?: EnricherFacts;
   /** Asked before each write of the store. */
   readonly refuse?: () => Error | undefined;
   /** The store's device; see `MemoryJournalOptions.device`. */
@@ -48,7 +51,7 @@ export interface TestShard {
 /** A shard that goes on with what its store has. All its tools are values. */
 export function openShard(options: ShardOptions): TestShard {
   const { provider, agents, store = new MemoryStore(), clock = manualClock(), refuse, device } = options;
-  const settings = parseSettings({});
+  const settings = parseSettings(options.settings ?? {});
   const limits = { ...LIMIT_DEFAULTS, ...options.limits };
   const definitions = agents.map((each) => {
     const source = agentSource(each);
@@ -75,7 +78,7 @@ export function openShard(options: ShardOptions): TestShard {
       ...(refuse === undefined ? {} : { refuse }),
       ...(device === undefined ? {} : { device }),
     }),
-    catalog: new AgentCatalog(definitions, settings, limits),
+    catalog: new AgentCatalog(definitions, settings, limits, options.enrichers),
     settings,
     limits,
     durability: 'flush',

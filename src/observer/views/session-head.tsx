@@ -136,6 +136,7 @@ const REASON_WORDS: Readonly<Record<string, string>> = {
   waiting_for_listener: 'Waits for a listener',
   waiting_for_approval: 'Waits for a person',
   suspended: 'Suspended',
+  preparing: 'Is being prepared',
   starting: 'Starts',
 };
 

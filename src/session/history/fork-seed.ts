@@ -6,6 +6,7 @@
  * receipts, keys, children and running calls: a call that is open at the cut is answered as one without a result.
  */
 import { InvalidArgumentError } from '../../base/errors.ts';
+import { type Memory, settledMemory } from '../memory.ts';
 import { addCallIds, type LoggedMessage, type SessionState } from '../state.ts';
 import { type PlainTasks, plainTasks, restoreTasks, tasksUntil } from './tasks.ts';
 
@@ -46,6 +47,8 @@ export interface ForkSeed extends Readonly<Pick<SessionState, (typeof SAME)[numb
   readonly messages: readonly LoggedMessage[];
   readonly hidden: readonly LoggedMessage[];
   readonly goal?: { readonly description: string; readonly completed: boolean };
+  /** What the parent remembers of what left its window before. */
+  readonly memory?: Memory;
   readonly tasks: PlainTasks;
   readonly compactions: readonly (readonly [number, { readonly task: number | undefined }])[];
 }
@@ -72,6 +75,7 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
     messages,
     hidden: isWhole ? state.hidden.slice() : state.hidden.filter((message) => message.seq <= last),
     ...(state.goal === undefined ? {} : { goal: { ...state.goal } }),
+    ...(state.memory === undefined ? {} : { memory: settledMemory(state.memory) }),
     tasks: plainTasks(tasksUntil(state.tasks, isWhole ? Number.POSITIVE_INFINITY : last)),
     compactions: [...state.compactions],
   };
@@ -79,8 +83,9 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
 
 /** Makes an empty state begin with a seed. */
 export function plantSeed(state: SessionState, seed: ForkSeed): void {
-  const { messages, hidden, goal, tasks, compactions, ...same } = seed;
+  const { messages, hidden, goal, memory, tasks, compactions, ...same } = seed;
   Object.assign(state, same);
+  state.memory = memory;
   state.messages = messages.slice();
   state.hidden = hidden.slice();
   state.goal = goal === undefined ? undefined : { ...goal };

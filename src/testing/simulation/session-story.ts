@@ -287,6 +287,7 @@ class Teller {
         if (record.type === 'prepared' && record.entry !== undefined) this.#prepared.add(record.entry);
         if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
         return;
+      case 'summaryEnded':
       case 'compactionFailed':
         if (record.usage !== undefined) this.#usage = addUsage(this.#usage, record.usage);
         return;

@@ -220,6 +220,10 @@ function museInput(name: string, random: SeededRandom, next: () => number): unkn
       return { goal_id: random.between(1, 4), description: `goal ${next()}` };
     case 'finish_goal':
       return { goal_id: random.between(1, 4) };
+    case 'save_snapshot':
+      return { text: random.pick([`what was said ${next()}`, ' ', undefined]) };
+    case 'attach_messages_to_goals':
+      return { message_ids: [random.between(1, 9)], goal_ids: [random.between(1, 4)] };
     case 'search_messages':
       // An index of what was said is built on the machine's own time: here it is only asked for what it refuses.
       return { query: ' ' };

@@ -86,6 +86,7 @@ export function bashTool(options: BashOptions = {}): BashTool {
       'Run commands in a shell that stays: directory, variables and background jobs survive between calls. Answers what the ' +
       'commands print, OK for nothing. There is no terminal and no input: use flags instead of prompts. Give either command ' +
       'or commands. Start what runs for long in the background with its output in a file.',
+    snippet: 'run commands in a shell that stays',
     input,
     effect: 'once',
     timeoutMs: SHELL_TIMEOUT_MS,

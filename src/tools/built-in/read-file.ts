@@ -66,6 +66,7 @@ export function readFile(options: ReadFileOptions = {}): Tool<ReadFileInput> {
     name: 'read_file',
     description:
       'Read a text file. Long files are shown in parts: go on with offset, the line to start at, and limit, the number of lines.',
+    snippet: 'read a text file, whole or in parts',
     input,
     effect: 'pure',
     truncate: false,
