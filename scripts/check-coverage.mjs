@@ -10,14 +10,8 @@ import { fileURLToPath } from 'node:url';
 /** Rows of supervision: the behaviours of `actors/supervisor.ts`, one named test each. */
 const supervisionRows = 35;
 const requiredRows = [
-  ...rows('F', 1, 87, 3),
-  // Goals and pins, definitions and their activation, search.
-  ...rows('F', 88, 95, 3),
-  'F101',
-  'F102',
-  ...rows('F', 105, 121, 3),
-  ...rows('F', 126, 131, 3),
-  'F133',
+  // State, mailbox, half-step, tools, memory, search, sub-agents, enrichers, prompt.
+  ...rows('F', 1, 134, 3),
   // View modes and the streams of the server.
   ...rows('F', 135, 141, 3),
   'F143',

@@ -138,6 +138,12 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
     case 'preparing':
     case 'recalling':
     case 'prepared':
+    case 'summaryBegun':
+    case 'summaryAwaited':
+    case 'summaryEnded':
+    case 'remembered':
+    case 'summaryFailed':
+    case 'summaryDropped':
       return true;
     case 'named':
       fold.name = record.name;
