@@ -187,7 +187,8 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: [...DISK, LOAD],
   },
   overhead: {
-    title: 'Overhead: W2 without a reader, and with a reader of one session, of all sessions, in two view modes, and with tracing',
+    title:
+      'Overhead: W2 without a reader, and with a reader of one session, of all sessions, in two view modes, and with tracing',
     unit: 'half-steps/s',
     systems: OURS,
     rounds: 1,
