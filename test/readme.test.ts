@@ -15,21 +15,22 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const loader = join(root, 'test/loader/register.mjs');
 let directory: string;
 
-/** The README's TypeScript blocks: hello, tools, family, testing, history. */
-async function readmeBlocks(): Promise<readonly [string, string, string, string, string]> {
+/** The README's TypeScript blocks: hello, tools, family, testing, history, enrichers. */
+async function readmeBlocks(): Promise<readonly [string, string, string, string, string, string]> {
   const text = await readFile(join(root, 'README.md'), 'utf8');
   const blocks = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map((match) => match[1] ?? '');
-  const [hello, tools, family, testing, history] = blocks;
+  const [hello, tools, family, testing, history, enrichers] = blocks;
   if (
     hello === undefined ||
     tools === undefined ||
     family === undefined ||
     testing === undefined ||
-    history === undefined
+    history === undefined ||
+    enrichers === undefined
   ) {
-    throw new Error(`the README has ${blocks.length} TypeScript blocks, expected at least 5`);
+    throw new Error(`the README has ${blocks.length} TypeScript blocks, expected at least 6`);
   }
-  return [hello, tools, family, testing, history];
+  return [hello, tools, family, testing, history, enrichers];
 }
 
 async function compile(project: string): Promise<void> {
@@ -44,7 +45,7 @@ beforeAll(async () => {
   // Inside the package, so that `import 'troupe'` finds it by its own exports, as built.
   await mkdir(join(root, '.troupe'), { recursive: true });
   directory = await mkdtemp(join(root, '.troupe', 'readme-'));
-  const [hello, tools, family, testing, history] = await readmeBlocks();
+  const [hello, tools, family, testing, history, enrichers] = await readmeBlocks();
   await writeFile(join(directory, 'tools.ts'), tools);
   await writeFile(
     join(directory, 'hello.ts'),
@@ -52,12 +53,13 @@ beforeAll(async () => {
   );
   await writeFile(join(directory, 'testing.ts'), testing);
   await writeFile(join(directory, 'history.ts'), history);
+  await writeFile(join(directory, 'enrichers.ts'), enrichers);
   await writeFile(
     join(directory, 'tsconfig.json'),
     JSON.stringify({
       extends: join(root, 'tsconfig.json'),
       compilerOptions: { noEmit: false, outDir: '.', rootDir: '.', isolatedDeclarations: false, declaration: false },
-      files: ['tools.ts', 'hello.ts', 'testing.ts', 'history.ts'],
+      files: ['tools.ts', 'hello.ts', 'testing.ts', 'history.ts', 'enrichers.ts'],
       include: [],
     }),
   );
@@ -88,6 +90,11 @@ it('the testing example prints what its comments say', async () => {
 it('the history example prints what its comments say', async () => {
   const { stdout } = await run(process.execPath, ['--import', loader, 'history.js'], { cwd: directory });
   expect(stdout.trim().split('\n')).toEqual(['Name a city, Coimbra, One more, Lisbon', '2']);
+}, 60_000);
+
+it('the example of the enrichers prints what its comments say', async () => {
+  const { stdout } = await run(process.execPath, ['--import', loader, 'enrichers.js'], { cwd: directory });
+  expect(stdout.trim().split('\n')).toEqual(['Take tram 28.', '🚋 Lisbon trip']);
 }, 60_000);
 
 it('names both commands', async () => {
