@@ -4,7 +4,7 @@
  */
 
 /** A tool as these sections name it. */
-export interface ToolLine {
+interface ToolLine {
   readonly name: string;
   /** One line that says what it is for; without one it is not listed. */
   readonly snippet?: string;

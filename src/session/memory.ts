@@ -7,12 +7,12 @@
  *  M2 a snapshot of messages is kept as long as none of level 2 covers it whole; of each level the newest are kept;
  *  M3 what the system prompt shows is as of the epoch: a snapshot is shown when the next one opens (A8).
  */
-import { SNAPSHOT_CHARACTERS_MAX, SNAPSHOTS_KEPT_MAX } from '../base/bounds.ts';
+import { SNAPSHOTS_KEPT_MAX } from '../base/bounds.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { estimateTokens } from './tokens.ts';
 
 /** 1: of messages; 2: of snapshots of level 1. */
-export type SnapshotLevel = 1 | 2;
+type SnapshotLevel = 1 | 2;
 
 /** A summary of the messages from a seq to a seq, both included. */
 export interface Snapshot {
@@ -155,10 +155,4 @@ function section(heading: string, snapshots: readonly Snapshot[], budget: number
     fitting.unshift(snapshot.text);
   }
   return fitting.length === 0 ? [] : [[`## ${heading}`, ...fitting].join('\n\n')];
-}
-
-/** A text as a snapshot may hold it, or undefined for a blank one. */
-export function snapshotText(text: string): string | undefined {
-  const trimmed = text.trim();
-  return trimmed === '' ? undefined : trimmed.slice(0, SNAPSHOT_CHARACTERS_MAX);
 }
