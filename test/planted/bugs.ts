@@ -2,6 +2,7 @@
  * The planted bugs: each is a mistake a programmer might make in this code, and one that the simulator must find. Data only;
  * `register.mjs` puts one of them in place while its file is loaded.
  */
+import { enricherBugs } from './enricher-bugs.ts';
 import { eventAndPoolBugs } from './event-and-pool-bugs.ts';
 import { historyBugs } from './history-bugs.ts';
 import type { PlantedBug } from './planted-bug.ts';
@@ -9,7 +10,13 @@ import { sessionBugs } from './session-bugs.ts';
 import { storeBugs } from './store-bugs.ts';
 
 /** All of them, in the order they are reported. */
-export const plantedBugs: readonly PlantedBug[] = [...storeBugs, ...sessionBugs, ...eventAndPoolBugs, ...historyBugs];
+export const plantedBugs: readonly PlantedBug[] = [
+  ...storeBugs,
+  ...sessionBugs,
+  ...eventAndPoolBugs,
+  ...historyBugs,
+  ...enricherBugs,
+];
 
 /** The bug of this name. Throws an `Error` when there is none. */
 export function bugNamed(name: string): PlantedBug {

@@ -43,8 +43,7 @@ test('without the page every required row is missing', () => {
   expect(required).toEqual(
     expect.arrayContaining(['F001', 'F087', 'F095', 'F105', 'F121', 'F144', 'F145', 'S01', 'H1', 'H63']),
   );
-  expect(required).not.toContain('F104');
-  expect(required).not.toContain('F122');
+  expect(required).not.toContain('F142');
 });
 
 test('a complete table passes, more rows than required too', () => {

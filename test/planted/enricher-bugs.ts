@@ -1,0 +1,56 @@
+/** Planted bugs of the enrichers: preparations, names of sub-agents, summaries. */
+import type { PlantedBug } from './planted-bug.ts';
+
+/** See the head of the file. */
+export const enricherBugs: readonly PlantedBug[] = [
+  {
+    name: 'claims-while-it-is-prepared',
+    what: 'a half-step is claimed while its turn is being prepared',
+    file: 'src/session/mailbox.ts',
+    find: 'if (state.enrichment !== undefined) return false;',
+    replace: '',
+  },
+  {
+    name: 'preparation-lost-in-a-crash',
+    what: 'a preparation that a crash interrupted is not begun again, and nothing else is begun',
+    file: 'src/session/decide-recovery.ts',
+    find: 'if (state.enrichment !== undefined) return recoverPreparation(state, state.enrichment, environment);',
+    replace: '',
+  },
+  {
+    name: 'prepared-again-and-again',
+    what: 'a turn that was prepared and waits is prepared once more',
+    file: 'src/session/decide-enrichment.ts',
+    find: 'if (state.prepared?.includes(each.id) === true) return undefined;',
+    replace: '',
+  },
+  {
+    name: 'end-of-an-older-run-counts',
+    what: 'the end of a run that was given up ends the one that followed it',
+    file: 'src/session/decide-enrichment.ts',
+    find: 'if (enrichment?.run !== input.run) return { records: [], effects: [',
+    replace: 'if (enrichment === undefined) return { records: [], effects: [',
+  },
+  {
+    name: 'name-of-a-sub-agent-never-told',
+    what: 'a parent that waits for the name of its sub-agent is not told that the naming is over',
+    file: 'src/session/decide-naming.ts',
+    find: 'return answer === undefined ? NOTHING : { records: NO_RECORDS, effects: [answer] };\n}\n\n/** A child ended',
+    replace: 'return answer === undefined ? NOTHING : NOTHING;\n}\n\n/** A child ended',
+  },
+  {
+    name: 'summary-lost-in-a-crash',
+    what: 'a summary that a crash interrupted is not begun again, and the half-step that waits for it waits for ever',
+    file: 'src/session/decide-memory.ts',
+    find: 'if (current === undefined || !isSummarising(state.memory)) return NOTHING;',
+    replace: 'if (current !== undefined || !isSummarising(state.memory)) return NOTHING;',
+  },
+  {
+    name: 'passivated-with-a-run-out',
+    what: 'a session leaves memory while an enricher is at work for it',
+    file: 'actors/session-actor.ts',
+    find: "if (state.state !== 'idle' || this.unflushed !== 0 || state.restartAt !== undefined) return false;\n    return ",
+    replace:
+      "if (state.state !== 'idle' || this.unflushed !== 0 || state.restartAt !== undefined) return false;\n    return true || ",
+  },
+];
