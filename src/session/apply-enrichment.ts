@@ -17,6 +17,7 @@ export function applyEnrichment(state: SessionState, record: EnrichmentRecord, a
     if (state.state !== 'idle') throw new Error('S7: prepared while it is not idle');
     const { run, entry } = record;
     const before = state.enrichment;
+    if (before !== undefined && record.again !== true) throw new Error('S7: prepared while it is being prepared');
     // Begun again after a crash, what changed before it counts as well.
     const goalsChanged = before?.goalsChanged ?? false;
     const stage = record.naming === true ? 'naming' : 'preparing';
@@ -35,17 +36,12 @@ export function applyEnrichment(state: SessionState, record: EnrichmentRecord, a
   }
   if (enrichment.run !== record.run) throw new Error('S7: the end of no current preparation');
   state.enrichment = undefined;
-  if (record.entry !== undefined) state.prepared = [...stillWaiting(state), record.entry];
+  if (record.entry !== undefined) state.prepared = [...(state.prepared ?? []), record.entry];
   state.unnamed = false;
   tell({ type: 'session.state', state: 'idle' });
 }
 
-/** Prepared entries that wait: those recalled or dropped since are not kept for ever. */
-function stillWaiting({ prepared = [], mailbox }: SessionState): readonly number[] {
-  return prepared.filter((id) => mailbox.some((entry) => entry.id === id));
-}
-
-/** The turn of these entries begins: that they were prepared is of no more use. */
+/** These entries wait no more: their turn begins, or they were recalled or dropped. */
 export function forgetPrepared(state: SessionState, claimed: readonly number[]): void {
   const left = state.prepared?.filter((id) => !claimed.includes(id)) ?? [];
   state.prepared = left.length === 0 ? undefined : left;

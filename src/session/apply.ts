@@ -842,6 +842,7 @@ export class Fold {
   }
 
   #discard(id: number, reason: 'recalled' | 'dropped', detail: string): void {
+    if (this.#state.prepared !== undefined) forgetPrepared(this.#state, [id]);
     const entry = takeEntry(this.#state, id);
     if (this.#counts()) this.#tell({ type: 'pending.removed', pendingId: id, reason });
     if (entry.type === 'user_message') this.#settle(id, { status: 'dropped', reason: detail });

@@ -177,5 +177,8 @@ export function recoverPreparation(state: SessionState, enrichment: Enrichment, 
   if (stage === 'recalling') {
     return { records: [{ type: 'recalling', run }], effects: [{ type: 'startMuse', muse: 'recall', run }] };
   }
-  return { records: [{ type: 'preparing', run, entry }], effects: [{ type: 'startMuse', muse: 'melete', run }] };
+  return {
+    records: [{ type: 'preparing', run, entry, again: true }],
+    effects: [{ type: 'startMuse', muse: 'melete', run }],
+  };
 }

@@ -262,7 +262,14 @@ export type SessionRecord =
       readonly usage?: Usage;
     }
   /** The turn of a waiting entry is being prepared, by the run of this number; again after a crash. `naming`: a sub-agent's first. */
-  | { readonly type: 'preparing'; readonly run: number; readonly entry: number; readonly naming?: true }
+  | {
+      readonly type: 'preparing';
+      readonly run: number;
+      readonly entry: number;
+      readonly naming?: true;
+      /** In the place of a run that a crash ended. */
+      readonly again?: true;
+    }
   /** Goals changed while it was: what was said before is looked through, by a run of its own. `usage`: of the run before. */
   | { readonly type: 'recalling'; readonly run: number; readonly usage?: Usage }
   /** The preparation is over. `entry`: the one that needs none any more; missing: it was given up. */

@@ -157,19 +157,23 @@ export class Actions {
     });
   }
 
-  /** Writes a note into a history, and may change it and take it out again. */
+  /** Writes a note into a history, and may change it and take it out again, as long as no compression has archived it. */
   async note(session: string, uid: string, steps: number): Promise<void> {
     await this.#attempt('note', session, async () => {
       const { history } = this.#session(session);
-      const tell = async (text: string | null, act: () => Promise<unknown>): Promise<void> => {
-        say({ type: 'noting', uid, session, text });
-        await act();
-        say({ type: 'noted', uid, session, text });
-      };
-      await tell(`note ${uid}`, () => history.add({ id: uid, role: 'user', content: `note ${uid}` }, { key: uid }));
-      if (steps > 0)
-        await tell(`note ${uid} changed`, () => history.update({ id: uid }, { content: `note ${uid} changed` }));
-      if (steps > 1) await tell(null, () => history.remove({ id: uid }));
+      const told = (text: string | null): void => say({ type: 'noted', uid, session, text });
+      const [first, second] = [`note ${uid}`, `note ${uid} changed`];
+      say({ type: 'noting', uid, session, text: first });
+      await history.add({ id: uid, role: 'user', content: first }, { key: uid });
+      told(first);
+      if (steps === 0) return;
+      say({ type: 'noting', uid, session, text: second });
+      const isChanged = await history.update({ id: uid }, { content: second }).then(() => true, isArchived);
+      told(isChanged ? second : first);
+      if (steps === 1 || !isChanged) return;
+      say({ type: 'noting', uid, session, text: null });
+      const removed = await history.remove({ id: uid });
+      told(removed === null ? second : null);
     });
   }
 
@@ -271,4 +275,10 @@ export class Actions {
     if (isMortal(session) && code === 'unknown_session') return;
     say({ type: 'trouble', what: `${what} ${session}: ${error instanceof Error ? error.stack : String(error)}` });
   }
+}
+
+/** False where the history has the message no more; any other error is thrown on. */
+function isArchived(error: unknown): false {
+  if (error instanceof TroupeError && error.code === 'message_not_found') return false;
+  throw error;
 }

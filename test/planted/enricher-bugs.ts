@@ -25,13 +25,6 @@ export const enricherBugs: readonly PlantedBug[] = [
     replace: '',
   },
   {
-    name: 'end-of-an-older-run-counts',
-    what: 'the end of a run that was given up ends the one that followed it',
-    file: 'src/session/decide-enrichment.ts',
-    find: 'if (enrichment?.run !== input.run) return { records: [], effects: [',
-    replace: 'if (enrichment === undefined) return { records: [], effects: [',
-  },
-  {
     name: 'name-of-a-sub-agent-never-told',
     what: 'a parent that waits for the name of its sub-agent is not told that the naming is over',
     file: 'src/session/decide-naming.ts',
