@@ -118,16 +118,18 @@ const VALUE_CHARACTERS = 16;
 /** Approximately how much memory an event holds, in UTF-16 units: the lengths of its strings, and a little per value. */
 export function charactersOf(event: SessionEvent): number {
   if (event.type === 'text.delta' || event.type === 'thinking.delta') return VALUE_CHARACTERS + event.text.length;
-  const waiting: unknown[] = [event];
-  let characters = 0;
-  for (let looked = 0; looked < VALUES_MEASURED_MAX && waiting.length > 0; looked += 1) {
-    const value = waiting.pop();
-    characters += VALUE_CHARACTERS;
-    if (typeof value === 'string') characters += value.length;
-    else if (typeof value === 'object' && value !== null) {
-      const members: readonly unknown[] = Array.isArray(value) ? value : Object.values(value);
-      for (const member of members.slice(0, VALUES_MEASURED_MAX)) waiting.push(member);
-    }
+  return charactersIn(event, { left: VALUES_MEASURED_MAX });
+}
+
+/** No list is made on the way: this is done for each event of each reader. */
+function charactersIn(value: unknown, measure: { left: number }): number {
+  measure.left -= 1;
+  if (typeof value === 'string') return VALUE_CHARACTERS + value.length;
+  let characters = VALUE_CHARACTERS;
+  if (typeof value !== 'object' || value === null) return characters;
+  for (const key in value) {
+    if (measure.left <= 0) break;
+    characters += charactersIn((value as Readonly<Record<string, unknown>>)[key], measure);
   }
   return characters;
 }

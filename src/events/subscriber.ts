@@ -71,8 +71,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   #ending: { readonly error?: unknown } | undefined;
   #isOver = false;
   #wake: (() => void) | undefined;
-  /** Reads are served one after the other, however many are asked for at once. */
-  #reads: Promise<unknown> = Promise.resolve();
+  /** Reads are served one after the other, however many are asked for at once; undefined: none is under way. */
+  #reads: Promise<unknown> | undefined;
 
   constructor(options: EventQueueOptions) {
     this.#options = options;
@@ -120,9 +120,35 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
 
   /** The next event. Rejects once, when the iteration fails, and is done ever after. */
   next(): Promise<IteratorResult<SessionEvent, undefined>> {
-    const result = this.#reads.then(() => this.#read());
-    this.#reads = result.catch(() => undefined);
+    // What is at hand costs one promise, and not a chain of them: most reads of a busy reader.
+    if (this.#reads === undefined && !this.#isOver) {
+      try {
+        const seen = this.#atHandSeen();
+        if (seen !== undefined) return Promise.resolve({ done: false, value: seen });
+      } catch (error) {
+        this.#finish();
+        return Promise.reject(error);
+      }
+    }
+    const result = this.#reads === undefined ? this.#read() : this.#reads.then(() => this.#read());
+    const settled: Promise<unknown> = result
+      .catch(() => undefined)
+      .then(() => {
+        if (this.#reads === settled) this.#reads = undefined;
+      });
+    this.#reads = settled;
     return result;
+  }
+
+  /** The next event this reader is to see, of those that need no waiting; undefined: there is none. */
+  #atHandSeen(): SessionEvent | undefined {
+    while (!this.#isOver) {
+      const event = this.#atHand();
+      if (event === undefined) return undefined;
+      const seen = this.#see(event);
+      if (seen !== undefined) return seen;
+    }
+    return undefined;
   }
 
   /** Ends the iteration: what `break` does. A read that waits is done. */
@@ -143,10 +169,9 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   async #read(): Promise<IteratorResult<SessionEvent, undefined>> {
     try {
       while (!this.#isOver) {
-        const event = this.#atHand();
-        const seen = event === undefined ? undefined : this.#see(event);
+        const seen = this.#atHandSeen();
         if (seen !== undefined) return { done: false, value: seen };
-        if (event !== undefined) continue;
+        if (this.#isOver) break;
         if (this.#ending !== undefined) this.#end(this.#ending);
         else await this.#news();
       }
