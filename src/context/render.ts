@@ -98,7 +98,10 @@ export function renderSession(
 /** Messages that are searched for a response one by one; of more an index is made. */
 const SEARCHED_MAX = 16;
 
-/** The responses among some messages, by call. A half-step renders few messages and asks for few responses, or for none. */
+/**
+ * The responses among some messages, by call: each the first behind its call, as what an embedder put before it answers nothing, and
+ * was sent to nobody. A half-step renders few messages and asks for few responses, or for none.
+ */
 class Responses {
   readonly #messages: readonly LoggedMessage[];
   #byCall: Map<string, LoggedMessage> | undefined;
@@ -113,9 +116,12 @@ class Responses {
       this.#byCall ??= responsesByCall(this.#messages);
       return this.#byCall.get(callId);
     }
+    let isAsked = false;
     for (let index = 0; index < this.#messages.length; index += 1) {
       const message = this.#messages[index];
-      if (message?.type === 'tool_response' && message.toolUseId === callId) return message;
+      if (message?.toolUseId !== callId) continue;
+      if (message.type === 'tool_call') isAsked = true;
+      else if (isAsked && message.type === 'tool_response') return message;
     }
     return undefined;
   }
@@ -123,10 +129,14 @@ class Responses {
 
 function responsesByCall(messages: readonly LoggedMessage[]): Map<string, LoggedMessage> {
   const responses = new Map<string, LoggedMessage>();
+  const asked = new Set<string>();
   for (const message of messages) {
+    const { toolUseId } = message;
+    if (toolUseId === undefined) continue;
+    if (message.type === 'tool_call') asked.add(toolUseId);
     // Of several the first is the one that was sent.
-    if (message.type === 'tool_response' && message.toolUseId !== undefined && !responses.has(message.toolUseId)) {
-      responses.set(message.toolUseId, message);
+    else if (message.type === 'tool_response' && asked.has(toolUseId) && !responses.has(toolUseId)) {
+      responses.set(toolUseId, message);
     }
   }
   return responses;

@@ -89,6 +89,22 @@ describe('rendering', () => {
     ]);
   });
 
+  it.each([2, 40])('A8: a result that stands before its call answers nothing, among %i messages', (others) => {
+    // Found by a random life, seed 1827941334: what was sent said that it was missing, what was rendered anew gave it.
+    const said = (seq: number): LoggedMessage => ({ seq, at: 0, tokens: 1, type: 'user_message', content: `${seq}` });
+    const of = { at: 0, tokens: 1, toolUseId: 'a', toolName: 'bash' } as const;
+    const messages: readonly LoggedMessage[] = [
+      { ...of, seq: 1, type: 'tool_response', content: 'given', success: true },
+      ...Array.from({ length: others }, (_, index) => said(index + 2)),
+      {
+        ...{ ...of, seq: others + 2, type: 'tool_call', content: 'Calling bash', input: {} },
+        blocks: [{ type: 'tool_use', id: 'a', name: 'bash', input: {} }],
+      },
+      said(others + 3),
+    ];
+    expect(resultsOf(renderMessages(messages, PLAIN).at(-1))).toEqual([missing('a')]);
+  });
+
   it('F085 R02: what was logged between call and response comes after the pair', () => {
     const call: LoggedMessage = {
       ...{
