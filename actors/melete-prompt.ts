@@ -12,9 +12,12 @@ export interface MeleteView {
   readonly goals: readonly Goal[];
 }
 
+/** What every muse is told about its words. */
+export const ACTS_BY_TOOLS = 'You act through your tools alone: nothing you write is read by anybody.';
+
 const IDENTITY = [
   'You are Melete. You prepare the ground for another model, which talks with the user and does the work.',
-  'You act through your tools alone: nothing you write is read by anybody.',
+  ACTS_BY_TOOLS,
 ].join(' ');
 
 const NAMING = section('Naming the session', [
@@ -72,7 +75,7 @@ export function fenced(lines: readonly string[]): string {
 function stateOf({ name, skills, workflow }: MeleteView): string {
   return section('The session now', [
     `Name: ${name ?? '(unnamed)'}`,
-    `Active skills: ${skills.length === 0 ? 'None' : skills.join(', ')}`,
+    skillsLine(skills),
     `Active workflow: ${workflow ?? 'None'}`,
   ]);
 }
@@ -85,7 +88,13 @@ function offered({ definitions, skills, workflow }: MeleteView): readonly string
   ];
 }
 
-function listed(definitions: readonly DefinitionLine[]): readonly string[] {
+/** The line that names the active skills. */
+export function skillsLine(skills: readonly string[]): string {
+  return `Active skills: ${skills.length === 0 ? 'None' : skills.join(', ')}`;
+}
+
+/** Definitions, a line each. */
+export function listed(definitions: readonly DefinitionLine[]): readonly string[] {
   return definitions.length === 0 ? ['None'] : definitions.map(({ name, description }) => `- ${name}: ${description}`);
 }
 

@@ -23,9 +23,7 @@ import { recallTask } from './recall.ts';
 import type { SessionActor } from './session-actor.ts';
 
 /** What the enrichers need of the shard. */
-export interface MusesHost extends Omit<MuseLoopHost, 'callId' | 'called'> {
-  callId(): number;
-  called(): void;
+export interface MusesHost extends MuseLoopHost {
   readonly lookUp: LookUp;
   /** A turn of the session; resolves with its result once it is durable, rejects with its refusal. */
   act(sessionId: string, input: Input): Promise<unknown>;
@@ -92,26 +90,14 @@ export class Muses {
     };
     switch (muse) {
       case 'melete':
-        void this.#run(
-          actor.id,
-          run,
-          () => meleteTask(stage),
-          this.#tellPrepared(actor.id, run, 'a turn was not prepared'),
-        );
+        this.#prepare(stage, run, () => meleteTask(stage), 'a turn was not prepared');
         return;
       case 'recall':
-        void this.#run(
-          actor.id,
-          run,
-          () => recallTask(stage),
-          this.#tellPrepared(actor.id, run, 'nothing was recalled'),
-        );
+        this.#prepare(stage, run, () => recallTask(stage), 'nothing was recalled');
         return;
-      case 'namer': {
-        const makeTask = () => namerTask(stage, this.#host.siblingsOf(actor));
-        void this.#run(actor.id, run, makeTask, this.#tellPrepared(actor.id, run, 'a sub-agent was not named'));
+      case 'namer':
+        this.#prepare(stage, run, () => namerTask(stage, this.#host.siblingsOf(actor)), 'a sub-agent was not named');
         return;
-      }
       case 'mneme': {
         const writer = new SummaryWriter(stage, run);
         const tell = (outcome: MuseOutcome): void => this.#tellSummarised(actor.id, writer.ended(outcome));
@@ -136,12 +122,12 @@ export class Muses {
     for (const session of [...this.#out.keys()]) this.forget(session);
   }
 
-  /** What a preparing run's end is for its session. */
-  #tellPrepared(session: string, run: number, failure: string): (outcome: MuseOutcome) => void {
-    return ({ usage, error }) => {
-      if (error !== undefined) this.#host.failed(session, failure, error);
-      this.#host.submit(session, { type: 'enriched', run, usage, ...(error === undefined ? {} : { error }) });
-    };
+  /** A run that prepares a turn, or names a sub-agent. `failure`: what is logged where it fails. */
+  #prepare({ actor }: MuseStage, run: number, makeTask: () => Promise<MuseTask>, failure: string): void {
+    void this.#run(actor.id, run, makeTask, ({ usage, error }) => {
+      if (error !== undefined) this.#host.failed(actor.id, failure, error);
+      this.#host.submit(actor.id, { type: 'enriched', run, usage, ...(error === undefined ? {} : { error }) });
+    });
   }
 
   /** What a summary's end is for its session. */

@@ -1,5 +1,5 @@
 /** What Melete is told when a sub-agent begins. Texts only. */
-import { fenced, section } from './melete-prompt.ts';
+import { ACTS_BY_TOOLS, fenced, listed, section, skillsLine } from './melete-prompt.ts';
 import type { DefinitionLine } from './muse-sources.ts';
 
 /** How a sub-agent stands before its first half-step. */
@@ -12,7 +12,7 @@ export interface NamerView {
 
 const IDENTITY = [
   'You are Melete. You prepare sub-agents: models that were given a task by another model and work on it by themselves.',
-  'You act through your tools alone: nothing you write is read by anybody.',
+  ACTS_BY_TOOLS,
 ].join(' ');
 
 const NAMING = section('Naming the sub-agent', [
@@ -28,13 +28,12 @@ const COMPLETION = section('When you are done', ['Call everything_is_ready once,
 /** The system prompt for a sub-agent. */
 export function namerSystem({ siblings, skills, offered }: NamerView): string {
   const free = offered.filter(({ name }) => !skills.includes(name));
-  const listed = free.length === 0 ? ['None'] : free.map(({ name, description }) => `- ${name}: ${description}`);
   return [
     IDENTITY,
     NAMING,
     SKILLS,
     COMPLETION,
-    section('The sub-agent now', [`Active skills: ${skills.length === 0 ? 'None' : skills.join(', ')}`]),
+    section('The sub-agent now', [skillsLine(skills)]),
     ...(siblings.length === 0
       ? []
       : [
@@ -43,7 +42,7 @@ export function namerSystem({ siblings, skills, offered }: NamerView): string {
             siblings.map((name) => `- ${name}`),
           ),
         ]),
-    section('Skills there are', listed),
+    section('Skills there are', listed(free)),
   ].join('\n\n');
 }
 

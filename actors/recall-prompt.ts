@@ -1,10 +1,10 @@
 /** What Mneme is told when it looks for what was said before (contract §6.9). Texts only. */
 import type { Goal } from '../src/base/goals.ts';
-import { goalLines, section } from './melete-prompt.ts';
+import { ACTS_BY_TOOLS, goalLines, section } from './melete-prompt.ts';
 
 const IDENTITY = [
   'You are Mneme. You remember for another model, which talks with the user and does the work.',
-  'You act through your tools alone: nothing you write is read by anybody.',
+  ACTS_BY_TOOLS,
 ].join(' ');
 
 const TASK = section('What to do', [

@@ -183,20 +183,20 @@ export class Victim {
   /** Sessions whose histories are changed, forked, wound back and compressed while they answer. */
   async #workOnHistories(actions: Actions): Promise<void> {
     const fresh = `${EDITED}${this.#plan.life}-0`;
-    const sessions = [`${EDITED}0`, `${EDITED}1`, fresh];
     // Only what is there can be forked. All at once: most lives are over before one by one would be.
     await Promise.all([
       actions.seed(fresh, [this.#noteUid(), this.#noteUid(), this.#noteUid()]),
       actions.note(`${EDITED}0`, this.#noteUid(), 0),
       actions.note(`${EDITED}1`, this.#noteUid(), 0),
     ]);
-    for (const session of sessions) void this.#workOn([session], actions);
+    for (const session of [`${EDITED}0`, `${EDITED}1`, fresh]) void this.#workOn(session, actions);
   }
 
   /** One hand: nobody else touches these histories, so that what it was told is how they are. */
-  async #workOn(sessions: string[], actions: Actions): Promise<void> {
+  async #workOn(first: string, actions: Actions): Promise<void> {
+    const sessions = [first];
     while (!this.#isClosing) {
-      const session = sessions[Math.floor(this.#random() * sessions.length)] ?? `${EDITED}0`;
+      const session = sessions[Math.floor(this.#random() * sessions.length)] ?? first;
       const chance = this.#random();
       if (chance < 0.3) await actions.note(session, this.#noteUid(), Math.floor(this.#random() * 3));
       else if (chance < 0.55) {
