@@ -103,6 +103,16 @@ export function addUsage(a: Usage, b: Usage): Usage {
   };
 }
 
+/** All tokens the provider counts as input: read from a cache, written to one, or neither. */
+export function inputTokensOf(usage: Usage): number {
+  return usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0);
+}
+
+/** All tokens of a usage, input and output. */
+export function tokensOf(usage: Usage): number {
+  return inputTokensOf(usage) + usage.output_tokens;
+}
+
 /** The five kinds of logged messages. */
 export type MessageType = 'user_message' | 'agent_message' | 'tool_call' | 'tool_response' | 'system_message';
 

@@ -118,7 +118,10 @@ export function shownText(content: string | readonly ContentBlock[]): string {
 }
 
 /** What a model thought, and whether the user may read it. */
-export function thoughtOf(message: Message): { readonly content: string; readonly visibility: 'inner' | 'aloud' } {
+export function thoughtOf(message: Pick<Message, 'input'>): {
+  readonly content: string;
+  readonly visibility: 'inner' | 'aloud';
+} {
   const content = memberOf(message.input, 'thoughts') ?? '';
   return { content, visibility: memberOf(message.input, 'visibility') === 'aloud' ? 'aloud' : 'inner' };
 }

@@ -21,9 +21,10 @@ import type {
   ToolDiagnostics,
   TurnDiagnostics,
 } from '../base/diagnostics.ts';
+import { inputTokensOf } from '../base/messages.ts';
 import type { RuntimeMetrics } from '../runtime/runtime.ts';
 import { ATTRIBUTE, HISTOGRAM, type HistogramKey, INSTRUMENT, OPERATION } from './conventions.ts';
-import { failureOf, inputTokensOf } from './spans.ts';
+import { failureOf } from './spans.ts';
 
 type Histograms = Readonly<Record<HistogramKey, Histogram>>;
 

@@ -24,7 +24,7 @@ import type {
   ToolDiagnostics,
   TurnDiagnostics,
 } from '../base/diagnostics.ts';
-import type { Usage } from '../base/messages.ts';
+import { inputTokensOf, type Usage } from '../base/messages.ts';
 import { RecentMap } from '../models/recent-map.ts';
 import { inputMessages, outputMessages, toolArguments, toolResult } from './content.ts';
 import { ATTRIBUTE, OPERATION } from './conventions.ts';
@@ -170,11 +170,6 @@ export function failureOf(message: ModelCallDiagnostics): string | undefined {
   if (error !== undefined) return error.code;
   if (retryAfterMs !== undefined) return status === undefined ? '_OTHER' : String(status);
   return answer.length === 0 && (stop === 'cancelled' || stop === 'unseen') ? stop : undefined;
-}
-
-/** All tokens the provider counts as input, cached or not, and the parts of them. */
-export function inputTokensOf(usage: Usage): number {
-  return usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0);
 }
 
 function usageAttributes(usage: Usage): Attributes {

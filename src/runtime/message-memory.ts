@@ -4,7 +4,7 @@ import { ConfigError } from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
 import { wellFormed } from '../base/json.ts';
 import { type Message, textOf } from '../base/messages.ts';
-import { thoughtOf } from '../search/searchable.ts';
+import { thoughtOf } from '../events/view-modes.ts';
 import type { MessageMemory } from '../tools/built-in/memory-tools.ts';
 import type { MessageSearch } from './message-search.ts';
 import type { ShardLink } from './shard-link.ts';
@@ -89,7 +89,7 @@ function lineOf(message: Message): string {
     case 'system_message':
       return `message ${seq} System: ${textOf(message.content)}`;
     case 'tool_call': {
-      if (toolName === 'think') return `message ${seq} Think: ${thoughtOf(message)}`;
+      if (toolName === 'think') return `message ${seq} Think: ${thoughtOf(message).content}`;
       const input = wellFormed(JSON.stringify(message.input ?? {}).slice(0, VIEW_INPUT_CHARACTERS));
       return `message ${seq} Tool: ${toolName ?? ''}(${input})`;
     }

@@ -1,7 +1,7 @@
 /** What of a message can be found: conversation and thoughts, not what tools were asked and answered (contract §6.9). Pure. */
 import { SEARCH_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
-import { isRecord } from '../base/json.ts';
 import { type Message, textOf } from '../base/messages.ts';
+import { thoughtOf } from '../events/view-modes.ts';
 
 /** A message as a search sees it. `kind` is what a reader is told it is. */
 export interface SearchableText {
@@ -15,7 +15,7 @@ export interface SearchableText {
 export function searchableText(message: Message): SearchableText | undefined {
   const kind = kindOf(message);
   if (kind === undefined) return undefined;
-  const text = kind === 'thought' ? thoughtOf(message) : textOf(message.content);
+  const text = kind === 'thought' ? thoughtOf(message).content : textOf(message.content);
   return foundText({ seq: message.seq, at: message.at, kind, text });
 }
 
@@ -40,10 +40,4 @@ function kindOf({ type, toolName }: Message): SearchableText['kind'] | undefined
     case 'tool_response':
       return undefined;
   }
-}
-
-/** What a call of `think` thinks; empty where it does not say. */
-export function thoughtOf({ input }: Pick<Message, 'input'>): string {
-  const thoughts = isRecord(input) ? input['thoughts'] : undefined;
-  return typeof thoughts === 'string' ? thoughts : '';
 }

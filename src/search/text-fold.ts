@@ -8,10 +8,11 @@
  */
 import { z } from 'zod';
 import { textOf } from '../base/messages.ts';
+import { thoughtOf } from '../events/view-modes.ts';
 import { answerText } from '../session/answer.ts';
 import { joinContents } from '../session/promotion.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../session/records.ts';
-import { foundText, type SearchableText, thoughtOf } from './searchable.ts';
+import { foundText, type SearchableText } from './searchable.ts';
 
 /** Seqs a phantom pair takes: the call and its answer. */
 const PHANTOM_MESSAGES = 2;
@@ -200,7 +201,7 @@ function foldAnswer(
   if (text.trim() !== '') said('anima', text);
   for (const block of content) {
     if (block.type !== 'tool_use') continue;
-    if (block.name === 'think') said('thought', thoughtOf(block));
+    if (block.name === 'think') said('thought', thoughtOf(block).content);
     else fold.nextSeq += 1;
   }
   // Blocks without text or call are one message; see `apply`.

@@ -6,17 +6,11 @@
  * at those it is under. Calls that are out when a budget is reached still end: each may go beyond it once.
  */
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
-import type { Usage } from '../base/messages.ts';
+import { tokensOf } from '../base/messages.ts';
 import type { Decision } from './decision.ts';
 import type { Environment, SpawnRequest } from './inputs.ts';
 import { promotionOrder, type Selection } from './mailbox.ts';
 import type { Budget, SessionState } from './state.ts';
-
-/** All tokens of a usage: input, read from a cache or written to it or neither, and output. */
-export function tokensOf(usage: Usage): number {
-  const cached = (usage.cache_creation_input_tokens ?? 0) + (usage.cache_read_input_tokens ?? 0);
-  return usage.input_tokens + usage.output_tokens + cached;
-}
 
 /** Tokens a session under a budget and everything below it have used; 0 for one that is under none. */
 export function usedOf(state: SessionState): number {

@@ -1,7 +1,8 @@
 /** Goal: a budget of tokens stops a session before the call that would begin beyond it, and is counted once, by whoever it belongs to. */
 import { describe, expect, it } from 'vitest';
 import type { Usage } from '../../src/base/messages.ts';
-import { budgetError, tokensOf, usedOf } from '../../src/session/budget.ts';
+import { tokensOf } from '../../src/base/messages.ts';
+import { budgetError, usedOf } from '../../src/session/budget.ts';
 import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state.ts';
 import { environmentOf, Machine, makeWorld } from '../support/session-kit.ts';
 import { Tree } from '../support/session-tree.ts';

@@ -4,7 +4,7 @@
  */
 import { CHUNK_TOPICS_CHARACTERS_MAX, KEPT_RESULT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { cutText } from '../../base/json.ts';
-import type { ContentBlock } from '../../base/messages.ts';
+import { type ContentBlock, tokensOf } from '../../base/messages.ts';
 import type { CompressionFacts } from '../inputs.ts';
 import type { ArchivedChunk, SeqRange } from '../records.ts';
 import type { LoggedMessage, SessionState } from '../state.ts';
@@ -61,9 +61,7 @@ function conversationTokens(state: SessionState, size: number): number {
 function reportedTokens(state: SessionState): number {
   if (state.sealedSeq === 0) return 0;
   const usage = state.messages.findLast((message) => message.usage !== undefined)?.usage;
-  if (usage === undefined) return 0;
-  const cached = (usage.cache_creation_input_tokens ?? 0) + (usage.cache_read_input_tokens ?? 0);
-  return usage.input_tokens + cached + usage.output_tokens;
+  return usage === undefined ? 0 : tokensOf(usage);
 }
 
 /**
