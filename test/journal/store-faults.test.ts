@@ -184,7 +184,9 @@ describe('F07: a device that fails', () => {
       const first = await kit.open({ directory: path, provider });
       await first.session('before').ask('Hi');
       await first.close();
-      const child = startChild('./exhausted-opener.ts', [path], 'ulimit -n 128; exec "$@"');
+      // Enough for a loader that reads all modules of the product at once: it is the store that is to find none left.
+      const child = startChild('./exhausted-opener.ts', [path], 'ulimit -n 1024; exec "$@"');
+      await child.said('"messages"');
       expect(await child.ended()).toBe(0);
       expect(JSON.parse(child.output())).toEqual({
         name: 'StoreFullError',
