@@ -8,7 +8,7 @@
 import { InvalidArgumentError } from '../../base/errors.ts';
 import { type Memory, settledMemory } from '../memory.ts';
 import { addCallIds, type LoggedMessage, type SessionState } from '../state.ts';
-import { type PlainTasks, plainTasks, restoreTasks, tasksUntil } from './tasks.ts';
+import { type PlainTasks, plainTasks, restoreTasks, tasksOfAll, tasksOfBeginning } from './tasks.ts';
 
 /** Where a fork's first messages come from. */
 export interface ForkOrigin {
@@ -73,10 +73,12 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
     // What was answered stays frozen, so that the fork's requests begin with the bytes a model has read before.
     sealedSeq: Math.min(state.sealedSeq, last),
     messages,
-    hidden: isWhole ? state.hidden.slice() : state.hidden.filter((message) => message.seq <= last),
+    hidden: isWhole ? state.hidden.slice() : hiddenUntil(state.hidden, messages),
     ...(state.goal === undefined ? {} : { goal: { ...state.goal } }),
     ...(state.memory === undefined ? {} : { memory: settledMemory(state.memory) }),
-    tasks: plainTasks(tasksUntil(state.tasks, isWhole ? Number.POSITIVE_INFINITY : last)),
+    tasks: plainTasks(
+      isWhole ? tasksOfAll(state.tasks) : tasksOfBeginning(state.tasks, messages, state.nextMessageSeq),
+    ),
     compactions: [...state.compactions],
   };
 }
@@ -133,6 +135,12 @@ function firstOfRound(messages: readonly LoggedMessage[], index: number): number
   }
   while (first > 0 && messages[first]?.inAnswer === true) first -= 1;
   return first;
+}
+
+/** What is hidden and was said before the cut. A system prompt stands in front, whenever it was written: it is no such moment. */
+function hiddenUntil(hidden: readonly LoggedMessage[], messages: readonly LoggedMessage[]): readonly LoggedMessage[] {
+  const last = highestSeq(messages.filter((message) => message.prompt !== true));
+  return hidden.filter((message) => message.seq <= last);
 }
 
 function highestSeq(messages: readonly LoggedMessage[]): number {

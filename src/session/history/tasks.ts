@@ -206,19 +206,33 @@ export function areStartsMany(tasks: Tasks, messages: number): boolean {
   return tasks.starts.length > STRIDE * 2 * (messages + TASK_STARTS_SPARE);
 }
 
+/** The tasks as they are, but for what is asked of the turn under way. Shares nothing with these. */
+export function tasksOfAll(tasks: Tasks): Tasks {
+  return { ...copyTasks(tasks), wished: undefined };
+}
+
 /**
- * The tasks as they were at message `seq`, as far as the starts tell: those begun later never were. `active` is the task of
- * that message.
+ * The tasks of a conversation's first messages, of which all are shown: those begun later never were. Active is the newest task
+ * one of them belongs to, so that they are its branch (by place, not by seq: a system prompt, or a result that was filled in,
+ * stands far before messages with lower numbers). `nextSeq`: of the message that will be behind them.
  */
-export function tasksUntil(tasks: Tasks, seq: number): Tasks {
-  const starts: number[] = [];
-  for (let index = 0; index < tasks.starts.length && (tasks.starts[index] ?? 0) <= seq; index += STRIDE) {
-    starts.push(...tasks.starts.slice(index, index + STRIDE));
+export function tasksOfBeginning(tasks: Tasks, messages: readonly LoggedMessage[], nextSeq: number): Tasks {
+  let last = 0;
+  let active = 0;
+  for (const message of messages) {
+    const task = taskOf(tasks, message);
+    if (task === undefined) continue;
+    last = Math.max(last, message.seq);
+    active = Math.max(active, task);
   }
-  if (starts.length === tasks.starts.length) return { ...copyTasks(tasks), wished: undefined };
-  let current = 0;
-  for (let index = 1; index < starts.length; index += STRIDE) current = Math.max(current, starts[index] ?? 0);
-  const active = starts.at(-2) ?? 0;
+  const starts: number[] = [];
+  let current = active;
+  for (let index = 0; index < tasks.starts.length && (tasks.starts[index] ?? 0) <= last; index += STRIDE) {
+    starts.push(...tasks.starts.slice(index, index + STRIDE));
+    current = Math.max(current, tasks.starts[index + 1] ?? 0);
+  }
+  // What comes next without a turn of its own is on the branch too (B3).
+  if (active !== (starts.at(-2) ?? 0)) starts.push(nextSeq, active, 0);
   const isKnown = ([task]: readonly [number, unknown]): boolean => task <= current;
   return {
     current,

@@ -20,7 +20,15 @@
 import { historyMessages } from '../../session/history/history-form.ts';
 import type { ReceiptState } from '../../session/state.ts';
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/tool-texts.ts';
-import { digestOf, isWithin, type Ledger, type MessageStory, type Outcome, sessionOfKey } from './ledger.ts';
+import {
+  type CallStory,
+  digestOf,
+  isWithin,
+  type Ledger,
+  type MessageStory,
+  type Outcome,
+  sessionOfKey,
+} from './ledger.ts';
 import type { CallFact, SessionStory } from './session-story.ts';
 import { resultOf } from './simulated-tools.ts';
 import type { Reading, Stories } from './store-reading.ts';
@@ -32,6 +40,8 @@ export class Invariants {
   readonly #incarnationOf: (session: string) => number;
   /** The incarnation after which a half-step's answer was first found durable, by session. */
   readonly #answeredIn = new Map<string, Map<number, number>>();
+  /** The incarnation after which a half-step was first found claimed, by session. */
+  readonly #claimedIn = new Map<string, Map<number, number>>();
   /** The incarnation after which a call's result was first found durable. */
   readonly #resultIn = new Map<string, number>();
   readonly #callsChecked = new Map<string, number>();
@@ -338,8 +348,8 @@ export class Invariants {
         const first = session.includes(':') ? story?.requests.keys().next().value : undefined;
         const isInLog = (digest: string): boolean => digest !== first && story?.requests.has(digest) === true;
         // A claim need not be durable before its call: it may be lost with its incarnation, and then all that followed.
-        const mayBeLost = (from: number): boolean =>
-          !calls.slice(from).some((later) => later.incarnation === call.incarnation && isInLog(later.digest));
+        const mayBeLost = (from: number, { incarnation }: CallStory = call): boolean =>
+          !calls.slice(from).some((later) => later.incarnation === incarnation && isInLog(later.digest));
         if (halfStep === undefined) {
           // On its way to a model thread when its incarnation ended, it arrives as the first call of the next.
           const isStraggler = calls[index - 1]?.incarnation !== call.incarnation;
@@ -352,8 +362,13 @@ export class Invariants {
         if (answeredIn !== undefined && answeredIn < call.incarnation && !isLostRestart) {
           this.#ledger.violate('repeated', `half-step ${halfStep} of ${session} was answered and is asked again`);
         }
-        const before = calls.slice(0, index).findLast((other) => other.digest === call.digest);
-        if (before !== undefined && before.whole !== call.whole)
+        const asked = calls.slice(0, index).findLastIndex((other) => other.digest === call.digest);
+        const before = calls[asked];
+        if (before === undefined || before.whole === call.whole) continue;
+        // What was lost with the claim, a summary say, may have been made again otherwise.
+        const claimedIn = this.#claimedIn.get(session)?.get(halfStep) ?? Number.POSITIVE_INFINITY;
+        const isLost = before.incarnation < claimedIn && mayBeLost(asked + 1, before);
+        if (before.incarnation === call.incarnation || !isLost)
           this.#ledger.violate('unstable', `half-step ${halfStep} of ${session} was asked again with other bytes`);
       }
       this.#callsChecked.set(session, calls.length);
@@ -396,6 +411,9 @@ export class Invariants {
       const answered = this.#answeredIn.get(story.id) ?? new Map<number, number>();
       this.#answeredIn.set(story.id, answered);
       for (const halfStep of story.responded) if (!answered.has(halfStep)) answered.set(halfStep, incarnation);
+      const claimed = this.#claimedIn.get(story.id) ?? new Map<number, number>();
+      this.#claimedIn.set(story.id, claimed);
+      for (const halfStep of story.requests.values()) if (!claimed.has(halfStep)) claimed.set(halfStep, incarnation);
       for (const [key, { results }] of story.calls) {
         if (results.length > 0 && !this.#resultIn.has(key)) this.#resultIn.set(key, incarnation);
       }

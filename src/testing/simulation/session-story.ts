@@ -297,6 +297,9 @@ class Teller {
       case 'healed':
         this.#result(record.toolUseId, { content: record.content, success: false });
         return;
+      case 'edited':
+        this.#answerByEdit(record);
+        return;
       case 'forked':
         story.begins = historyTexts(story.state);
         return;
@@ -344,6 +347,14 @@ class Teller {
     const key = `${story.id}#${message.seq}`;
     this.#callKeys.set(message.toolUseId, key);
     story.calls.set(key, { tool: message.toolName ?? '', results: [] });
+  }
+
+  /** Calls of a run that is suspended are answered by whoever discards them. */
+  #answerByEdit({ added }: Extract<SessionRecord, { type: 'edited' }>): void {
+    for (const { message } of added ?? []) {
+      if (message.role === 'tool')
+        this.#result(message.toolCallId, { content: message.content, success: message.error === undefined });
+    }
   }
 
   #result(toolUseId: string, result: Pick<Entry, 'content' | 'success'>): void {

@@ -75,6 +75,58 @@ describe('what a fork begins with', () => {
     expect(planted(forkSeed(machine.state, 11)).tasks).toMatchObject({ current: 3, active: 3 });
   });
 
+  it('a system prompt written later says nothing of when the cut is: the branch is that of the messages (seed 300804)', () => {
+    const machine = talk();
+    machine.input({ type: 'undo' });
+    machine.send('beside');
+    machine.answer('to beside');
+    machine.replay({
+      type: 'edited',
+      operation: 'replaceSystemPrompt',
+      added: [{ message: { role: 'system', id: 'm20', createdAt: 1, content: 'You are late.' }, after: 0 }],
+    });
+    machine.input({ type: 'switchTask', id: 2 });
+    machine.send('further');
+    expect(machine.state.tasks).toMatchObject({ current: 4, active: 4 });
+    const fork = new Machine(makeWorld(), 'f');
+    plantSeed(fork.state, forkSeed(machine.state, 9));
+    expect(fork.log.slice(-2)).toEqual(['user_message more', 'agent_message to more']);
+    expect(fork.state.tasks).toMatchObject({ current: 2, active: 2 });
+    expect(fork.state.hidden).toEqual([]);
+    const before = fork.log;
+    fork.state.createdAt = 1;
+    fork.send('on');
+    fork.answer('to on');
+    expect(fork.state.tasks).toMatchObject({ current: 3, active: 3 });
+    expect(fork.log).toEqual([...before, 'user_message on', 'agent_message to on']);
+    fork.input({ type: 'undo' });
+    expect(fork.log).toEqual(before);
+  });
+
+  it('a result that was filled in far above belongs to the task of its time, which is on the branch', () => {
+    const machine = startedSession({ sent: 'go' });
+    machine.answer([call('a', 'read_file')]);
+    machine.finish('a', 'found a');
+    machine.answer('done');
+    machine.send('more');
+    machine.answer('to more');
+    const highest = machine.state.nextMessageSeq;
+    machine.replay({
+      type: 'edited',
+      operation: 'append',
+      added: [{ message: { role: 'user', id: `m${highest}`, createdAt: 1, content: 'a remark' }, after: 1 }],
+    });
+    const fork = new Machine(makeWorld(), 'f');
+    plantSeed(fork.state, forkSeed(machine.state, 4));
+    expect(fork.state.tasks).toMatchObject({ current: 2, active: 2 });
+    const before = fork.log;
+    expect(before).toContain('user_message a remark');
+    fork.state.createdAt = 1;
+    fork.send('on');
+    fork.answer('to on');
+    expect(fork.log).toEqual([...before, 'user_message on', 'agent_message to on']);
+  });
+
   it('hidden branches go along, and can be returned to', () => {
     const machine = talk();
     machine.input({ type: 'undo' });
