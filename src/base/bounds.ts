@@ -263,6 +263,8 @@ export const SUPERVISOR_REQUESTS_MAX = 1_024;
 export const SUBSCRIBER_CHARACTERS_MAX: number = 16 * 1024 * 1024;
 /** Durable events a subscriber asks of the log at a time; one page is in memory per reader that catches up. */
 export const REPLAY_PAGE_EVENTS = 256;
+/** Readers of one shard whose next page goes on where the last one ended; each holds a state of its session, and some of its log. */
+export const REPLAYS_MAX = 8;
 /** Paused answers a scripted model or the fake server recognises when they are resumed; a pause is resumed at once. */
 export const PAUSED_TURNS_MAX = 10_000;
 /** Subscribers one runtime serves at once: several for each live session. */

@@ -12,9 +12,10 @@ import type { Journal, SessionKey } from '../journal/journal.ts';
 import { openJournal } from '../journal/open-journal.ts';
 import { acquireStoreLock } from '../journal/store-lock.ts';
 import { readManifest, shardDirectory } from '../journal/store-manifest.ts';
+import { EventReplays } from '../runtime/event-replay.ts';
 import { decodeHead, summaryOf } from '../runtime/head.ts';
 import type { SessionSummary } from '../runtime/protocol.ts';
-import { readActor, replayEvents } from '../runtime/session-reader.ts';
+import { readActor } from '../runtime/session-reader.ts';
 import { type Explanation, explain } from '../session/explain.ts';
 import { historyMessages } from '../session/history/history-form.ts';
 import { publicEntry, publicMessage, type SessionState } from '../session/state.ts';
@@ -65,10 +66,11 @@ export async function readStore<T>(directory: string, read: (sessions: StoredSes
 }
 
 function storedSessions(journals: readonly Journal[]): StoredSessions {
-  const find = (id: string): { readonly journal: Journal; readonly key: SessionKey } | undefined => {
-    const journal = journals[shardOf(id, journals.length)];
-    const key = journal?.keyOf(id);
-    return journal === undefined || key === undefined ? undefined : { journal, key };
+  const stores = journals.map((journal) => ({ journal, replays: new EventReplays(journal) }));
+  const find = (id: string): ((typeof stores)[number] & { readonly key: SessionKey }) | undefined => {
+    const store = stores[shardOf(id, stores.length)];
+    const key = store?.journal.keyOf(id);
+    return store === undefined || key === undefined ? undefined : { ...store, key };
   };
   return {
     list: () => journals.flatMap(summaries).sort((a, b) => (a.id < b.id ? -1 : 1)),
@@ -84,7 +86,7 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
     },
     events: (id, options) => {
       const found = find(id);
-      return found === undefined ? [] : replayEvents(found.journal, id, found.key, options).events;
+      return found === undefined ? [] : found.replays.page(id, found.key, options.after, options.limit).events;
     },
   };
 }

@@ -2,8 +2,7 @@
 
 import { SessionActor } from '../../actors/session-actor.ts';
 import { StoreCorruptError } from '../base/errors.ts';
-import type { SessionEvent } from '../events/event.ts';
-import type { Journal, SessionKey } from '../journal/journal.ts';
+import type { Journal, SessionKey, StoredEntry } from '../journal/journal.ts';
 import { applyAll, type Observer } from '../session/apply.ts';
 import { decodeTurn } from '../session/records.ts';
 import { emptyState, restoreState, type SessionState } from '../session/state.ts';
@@ -26,6 +25,9 @@ export function readActor(journal: Journal, id: string, key: SessionKey): Sessio
   return actor;
 }
 
+/** Who looks on while a log is folded. `turn`: before each turn, with its epoch ms. */
+export type LogObserver = Observer & { readonly turn?: (at: number) => void };
+
 /**
  * Folds a session's log after a position into a state; tells an observer. From the start on, the state of a fork first gets what
  * it begins with, of which nobody is told. Returns how much was read, other logs included.
@@ -35,50 +37,38 @@ export function foldLog(
   key: SessionKey,
   state: SessionState,
   after: number,
-  observer?: Observer & { readonly turn?: (at: number) => void },
+  observer?: LogObserver,
 ): { readonly turns: number; readonly position: number } {
   let turns = 0;
   let position = after;
   for (const entry of journal.read(key, after)) {
-    try {
-      const turn = decodeTurn(entry.data);
-      if (turns === 0 && after === 0) turns += plantFork(journal, key, state, turn);
-      observer?.turn?.(turn.at);
-      applyAll(state, turn.records, turn.at, observer);
-    } catch (error) {
-      throw new StoreCorruptError(
-        `the log of session ${JSON.stringify(state.id)} cannot be read at ${entry.position}`,
-        {
-          cause: error,
-          data: { session: state.id, position: entry.position },
-        },
-      );
-    }
-    turns += 1;
+    turns += foldEntry(journal, state, entry, turns === 0 && after === 0, observer);
     position = entry.position;
   }
   return { turns, position };
 }
 
-/** Durable events of a session after a sequence number, oldest first, at most `limit`. Reads the whole log. */
-export function replayEvents(
+/**
+ * Folds one entry of a session's log; `isFirst`: the log begins with it. Returns the turns read for it, other logs included. Throws
+ * `StoreCorruptError` where it cannot be folded: the state is of no use then.
+ */
+export function foldEntry(
   journal: Journal,
-  session: string,
-  key: SessionKey,
-  options: { readonly after: number; readonly limit: number },
-): { readonly events: readonly SessionEvent[]; readonly isComplete: boolean } {
-  const events: SessionEvent[] = [];
-  let at = 0;
-  let isComplete = true;
-  foldLog(journal, key, emptyState(session), 0, {
-    turn: (turnAt) => {
-      at = turnAt;
-    },
-    event: (body, seq) => {
-      if (seq <= options.after) return;
-      if (events.length < options.limit) events.push({ session, at, seq, ...body });
-      else isComplete = false;
-    },
-  });
-  return { events, isComplete };
+  state: SessionState,
+  entry: StoredEntry,
+  isFirst: boolean,
+  observer?: LogObserver,
+): number {
+  try {
+    const turn = decodeTurn(entry.data);
+    const planted = isFirst ? plantFork(journal, entry.key, state, turn) : 0;
+    observer?.turn?.(turn.at);
+    applyAll(state, turn.records, turn.at, observer);
+    return planted + 1;
+  } catch (error) {
+    throw new StoreCorruptError(`the log of session ${JSON.stringify(state.id)} cannot be read at ${entry.position}`, {
+      cause: error,
+      data: { session: state.id, position: entry.position },
+    });
+  }
 }

@@ -34,7 +34,7 @@ import { serveForks } from './fork-requests.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
 import { logAfter } from './search-pages.ts';
-import { foldLog, replayEvents } from './session-reader.ts';
+import { foldLog } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
 import { settle } from './shard-door.ts';
 import { editHistory } from './shard-history.ts';
@@ -401,9 +401,7 @@ class ShardRequests {
     if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
     // Read now and told behind the flush: the journal shows turns as soon as they are appended, and those that come in while
     // this waits are not durable when it is told.
-    return this.#told(() =>
-      replayEvents(journal, request.session, key, { after: request.after, limit: request.limit }),
-    );
+    return this.#told(() => this.#shard.replays.page(request.session, key, request.after, request.limit));
   }
 
   receiptStatus(request: Request<'receipt.status'>): Promise<ReceiptState | undefined> {

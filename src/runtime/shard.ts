@@ -46,6 +46,7 @@ import { Checkpointer } from './checkpointer.ts';
 import { type CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
 import { EditGate } from './edit-gate.ts';
+import { EventReplays } from './event-replay.ts';
 import { storeRoots } from './fork-roots.ts';
 import { isHeadBlocked } from './head.ts';
 import { type Asking, answerOf, failureOf, isAsking, questionOf } from './host-asking.ts';
@@ -112,6 +113,7 @@ export class Shard {
   readonly waiters: ShardWaiters = new ShardWaiters();
   /** History operations that wait for the answer of a model call. */
   readonly edits: EditGate = new EditGate();
+  readonly replays: EventReplays;
   readonly #models: ModelCaller;
   readonly #tools: ToolRunner;
   readonly #muses: Muses;
@@ -157,6 +159,7 @@ export class Shard {
 
   constructor(parts: ShardParts) {
     this.parts = parts;
+    this.replays = new EventReplays(parts.journal);
     this.#modelPool = parts.makeModelPool({
       completed: (completions) => {
         this.#models.completed(completions);
@@ -891,6 +894,7 @@ export class Shard {
     const isKnown = this.#degraded !== undefined;
     this.#degraded = degraded;
     for (const actor of [...this.#hot.values()]) this.#drop(actor);
+    this.replays.clear();
     // The last flush of a close: the journal answers nothing any more.
     if (this.#isClosed) return;
     this.#noteStaleHeads();
@@ -929,6 +933,7 @@ export class Shard {
     // What a device refused may be on the disk all the same: sessions read meanwhile are older than the log, and there may be
     // ends that nobody was told of.
     for (const actor of [...this.#hot.values()]) this.#drop(actor);
+    this.replays.clear();
     this.#degraded = undefined;
     this.#staleHeads = new Set();
     this.parts.host.degraded(undefined);
