@@ -8,9 +8,9 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
   {
     name: 'replay-leaves-one-out',
     what: 'a replay begins one event too late',
-    file: 'src/runtime/session-reader.ts',
-    find: 'if (seq <= options.after) return;',
-    replace: 'if (seq <= options.after + 1 && options.after > 0) return;',
+    file: 'src/runtime/event-replay.ts',
+    find: 'if (seq > after) found.push(',
+    replace: 'if (seq > after + 1 || after === 0) found.push(',
   },
   {
     name: 'reader-begins-too-early',
