@@ -40,7 +40,7 @@ test('the hello of the readme runs', async () => {
     return 'It depends.';
   });
   let streamed = '';
-  await using runtime = await open(await kit.directory(), {
+  const runtime = await open(await kit.directory(), {
     provider: providerOf(fake),
     agents: [
       agent({
@@ -64,6 +64,7 @@ test('the hello of the readme runs', async () => {
   expect(streamed).toContain('It depends.');
   await runtime.drain();
   expect(fake.violations).toEqual([]);
+  await runtime.close();
 });
 
 describe.each(MATRIX)('over the wire, sessions: $sessions, models: $models', (threads) => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { SHELL_OUTPUT_BYTES_MAX } from '../../src/base/bounds.ts';
 import { ConfigError, TimeoutError } from '../../src/base/errors.ts';
-import { agent, INTERRUPT_NOTICE, open } from '../../src/index.ts';
+import { agent, INTERRUPT_NOTICE, open, type Runtime } from '../../src/index.ts';
 import { scripted } from '../../src/testing/index.ts';
 import { type BashInput, type BashOptions, type BashTool, bash, bashTool } from '../../src/tools/built-in/index.ts';
 import { executeTool } from '../../src/tools/tool-execution.ts';
@@ -391,12 +391,22 @@ describe('F121: a child session', () => {
 });
 
 describe('in a runtime with session threads', () => {
-  const runtimeOf = (replies: Parameters<typeof scripted>[0]) =>
-    open(':memory:', { provider: scripted(replies), agents: [agent({ name: 'worker', tools: [bash] })] });
+  let opened: Runtime | undefined;
+  const runtimeOf = async (replies: Parameters<typeof scripted>[0]): Promise<Runtime> => {
+    opened = await open(':memory:', {
+      provider: scripted(replies),
+      agents: [agent({ name: 'worker', tools: [bash] })],
+    });
+    return opened;
+  };
+  afterEach(async () => {
+    await opened?.close();
+    opened = undefined;
+  });
   const call = (command: string) => ({ toolUse: { name: 'bash', input: { command } } });
 
   test('F146: the model\u2019s calls of different turns meet one shell', async () => {
-    await using runtime = await runtimeOf([call('cd /tmp && pwd'), 'first', call('pwd'), 'second']);
+    const runtime = await runtimeOf([call('cd /tmp && pwd'), 'first', call('pwd'), 'second']);
     const session = runtime.session('turns');
     expect(await session.ask('go')).toBe('first');
     expect(await session.ask('again')).toBe('second');
@@ -408,7 +418,7 @@ describe('in a runtime with session threads', () => {
   });
 
   test('F071: an interrupt answers the call with the notice, and the command is gone', async () => {
-    await using runtime = await runtimeOf([call(SLEEP), call('echo back'), 'done']);
+    const runtime = await runtimeOf([call(SLEEP), call('echo back'), 'done']);
     const session = runtime.session('interrupted');
     const receipt = await session.send('go');
     let pid = 0;
@@ -433,7 +443,7 @@ describe('in a runtime with session threads', () => {
 
   test('F146: a timeout of the model\u2019s choice is told with the partial output', async () => {
     const late = { toolUse: { name: 'bash', input: { command: 'echo before; sleep 60', timeout: 3 } } };
-    await using runtime = await runtimeOf([call('true'), late, 'done']);
+    const runtime = await runtimeOf([call('true'), late, 'done']);
     const session = runtime.session('late');
     expect(await session.ask('go')).toBe('done');
     const answered = (await session.messages()).filter((message) => message.type === 'tool_response').at(-1);
