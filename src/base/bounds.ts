@@ -320,6 +320,8 @@ export const TOOL_THREAD_YOUNG_HEAP_MB = 16;
 export const THREAD_END_MS = 5_000;
 /** Milliseconds a thread has to end of itself before it is terminated: a turn of a busy loop, and the addons' clean-up. */
 export const THREAD_EXIT_MS = 2_000;
+/** Milliseconds the end of a thread waits for what must not be torn on it: a commit, and a slow device's moment. */
+export const GATE_CLOSE_MS = 2_000;
 /** Milliseconds one call of the shell tool may take unless the model asks for more (contract, timeouts.command). */
 export const SHELL_TIMEOUT_MS = 30_000;
 /** UTF-8 bytes one call of the shell tool may answer, the notice of a cut included (contract, shell.max_output_bytes). */

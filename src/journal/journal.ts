@@ -128,4 +128,16 @@ export interface JournalOptions {
   /** Directory of this shard, or undefined for memory. */
   readonly directory?: string;
   readonly durability: Durability;
+  /** Missing: nobody ends this thread while its script runs. */
+  readonly gate?: ThreadGate;
+}
+
+/** What stands between this thread's script and whoever ends the thread: a transaction begun by the script must not be torn. */
+export interface ThreadGate {
+  /** Whoever ends the thread closes the gate first. False: it may also be ended unasked. */
+  readonly isTold: boolean;
+  /** Goes inside. False: the thread is about to end. */
+  enter(): boolean;
+  /** Leaves; only after an `enter` that was let in. */
+  leave(): void;
 }

@@ -8,7 +8,9 @@
  *  L2 every write holds only if the fence on disk is still the one this engine took, checked inside the transaction (J5);
  *  L3 no cursor and no borrowed buffer outlives the call that made it, so old pages can be used again;
  *  L4 rows are put behind all others (E2), checked before the write: LMDB would leave out another without a word;
- *  L5 after a rejected write the environment is not written again: `reopen` takes a new one and reads the state from disk.
+ *  L5 after a rejected write the environment is not written again: `reopen` takes a new one and reads the state from disk;
+ *  L6 a transaction on this thread runs inside the thread's gate: were the thread ended between its begin and its end, lmdb's
+ *     clean-up would wait on this thread for a lock that this thread holds, and neither it nor the process would end.
  */
 import { ABORT } from 'lmdb';
 import { asError, StoreLockedError, TroupeError } from '../base/errors.ts';
@@ -192,7 +194,7 @@ class LmdbEngine implements Engine {
       throw new TroupeError('internal', `L4: row ${first} is there`);
     const rows = await packRows(encodeRows(batch.rows));
     const startedAt = performance.now();
-    if (this.#pace.isHere(batch.bytes) && (await this.#writeHere(batch, rows))) {
+    if (this.#isHere(batch.bytes) && (await this.#writeHere(batch, rows))) {
       this.#pace.tookHere(performance.now() - startedAt);
     } else {
       await this.#guarded(() => this.#put(batch, rows));
@@ -224,9 +226,19 @@ class LmdbEngine implements Engine {
     await this.#environment.root.close();
   }
 
-  /** One durable transaction on this thread (L1, L2). False: the map is used up, and the writer thread enlarges it. */
+  #isHere(bytes: number): boolean {
+    // A thread that may be ended unasked leaves its transactions to the writer thread, which is always waited for (L6).
+    return this.#options.gate?.isTold !== false && this.#pace.isHere(bytes);
+  }
+
+  /**
+   * One durable transaction on this thread (L1, L2, L6). False: not here, as the thread is about to end, or as the map is used up,
+   * and the writer thread enlarges it.
+   */
   async #writeHere(batch: WriteBatch, rows: readonly Buffer[]): Promise<boolean> {
     const { root, meta } = this.#environment;
+    const { gate } = this.#options;
+    if (gate?.enter() === false) return false;
     let isOurs = false;
     try {
       root.transactionSync(() => {
@@ -235,7 +247,9 @@ class LmdbEngine implements Engine {
         this.#put(batch, rows);
         return undefined;
       });
+      gate?.leave();
     } catch (error) {
+      gate?.leave();
       if (isMapFull(error)) return false;
       throw await writeError(this.#options.directory, error);
     }

@@ -16,8 +16,9 @@ import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Database, type Key, open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { STORE_MAP_BYTES } from '../base/bounds.ts';
+import { CancelledError } from '../base/errors.ts';
 import { syncDirectory } from './durable-file.ts';
-import type { Durability } from './journal.ts';
+import type { Durability, ThreadGate } from './journal.ts';
 import { commitCause, corruptError, openError, writeError } from './lmdb-errors.ts';
 import { checkLmdbFile } from './lmdb-file.ts';
 import { DATA_FILE, LOCK_FILE, STORE_FORMAT } from './lmdb-tables.ts';
@@ -33,6 +34,8 @@ export interface LmdbOptions {
   readonly durability: Durability;
   /** Bytes of address space for the file; `STORE_MAP_BYTES` when missing. It is enlarged when it is used up. */
   readonly mapSizeBytes?: number;
+  /** As of `JournalOptions`. */
+  readonly gate?: ThreadGate;
 }
 
 /** A table whose entries are put behind all others: LMDB then fills its pages. `append` is missing from lmdb's types of `put`. */
@@ -118,7 +121,18 @@ async function writeBirthRecords({ meta }: LmdbEnvironment): Promise<void> {
 const TEXT_TABLE = { encoding: 'string', cache: false } as const;
 const NUMBERED_TEXT_TABLE = { encoding: 'string', keyEncoding: 'uint32', cache: false } as const;
 
+/** Inside the gate: lmdb opens each table in a transaction of the script. Throws `CancelledError` where the thread is about to end. */
 function openTables(options: LmdbOptions): LmdbEnvironment {
+  const { gate } = options;
+  if (gate?.enter() === false) throw new CancelledError('the thread that opens the store is about to end');
+  try {
+    return openAllTables(options);
+  } finally {
+    gate?.leave();
+  }
+}
+
+function openAllTables(options: LmdbOptions): LmdbEnvironment {
   const root = open<unknown, Key>(environmentOptions(options));
   return {
     root,

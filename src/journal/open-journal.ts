@@ -5,6 +5,6 @@ import { openMemoryJournal } from './memory-journal.ts';
 
 /** In memory when there is no directory, else on LMDB in it; rejects as `openLmdbJournal`. On the thread that will own it. */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
-  const { directory, durability } = options;
-  return directory === undefined ? openMemoryJournal() : openLmdbJournal({ directory, durability });
+  const { directory, ...how } = options;
+  return directory === undefined ? openMemoryJournal() : openLmdbJournal({ directory, ...how });
 }

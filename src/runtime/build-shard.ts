@@ -3,7 +3,7 @@ import { AgentCatalog, type AgentDefinition } from '../../actors/agent-catalog.t
 import { ResultShelf, type Shelf } from '../../actors/result-shelf.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../base/bounds.ts';
 import { type Clock, soon as nextTurn, type Random, type Soon } from '../base/clock.ts';
-import type { Journal, JournalOptions } from '../journal/journal.ts';
+import type { Journal, JournalOptions, ThreadGate } from '../journal/journal.ts';
 import { openJournal } from '../journal/open-journal.ts';
 import { createGovernedPool } from '../models/governed-pool.ts';
 import { createInPlacePool } from '../models/in-place-pool.ts';
@@ -36,6 +36,8 @@ export interface ShardSurroundings {
   readonly host: Omit<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp'>;
   readonly clock: Clock;
   readonly random: Random;
+  /** Of the shard's thread; missing: nobody ends it while its script runs. */
+  readonly gate?: ThreadGate;
   readonly ports?: ShardPorts;
 }
 
@@ -83,6 +85,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     const catalog = new AgentCatalog(definitions, plan.settings, plan.limits, plan.enrichers);
     journal = await (ports.openJournal ?? openJournal)({
       durability: plan.durability,
+      ...(surroundings.gate === undefined ? {} : { gate: surroundings.gate }),
       ...(plan.directory === undefined ? {} : { directory: plan.directory }),
     });
     // Last: the model threads are the only ones that could not be ended here again.

@@ -21,6 +21,7 @@ import type { SessionEvent } from '../events/event.ts';
 import type { ReceiptState } from '../session/state.ts';
 import { createLocalEndpoints } from '../threads/batched-endpoint.ts';
 import { createBridgePorts, exposeObject } from '../threads/comlink-bridge.ts';
+import { EndGate } from '../threads/end-gate.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
 import { startThread, type Thread } from '../threads/thread.ts';
 import { workerUrl } from '../threads/worker-url.ts';
@@ -303,6 +304,7 @@ export class ShardLink {
       ...(values.provider === undefined ? {} : { provider: values.provider }),
       clock,
       random,
+      gate: new EndGate(),
       ...(shardPorts === undefined ? {} : { ports: shardPorts }),
       host: {
         events: (events) => far.notify('events', events),
@@ -444,9 +446,11 @@ export class ShardLink {
 
 function startWorker(plan: ShardPlan): ShardThread {
   const ports = createBridgePorts();
+  const gate = new EndGate();
   const { endpoint, onExit, exit } = startThread(workerUrl('./shard.worker', import.meta.url), {
     name: `troupe sessions ${plan.index}`,
-    workerData: { plan, port: ports.wrapped },
+    workerData: { plan, port: ports.wrapped, gate: gate.memory },
+    gate,
     transfer: [ports.wrapped],
     resourceLimits: { youngHeapMb: SESSION_THREAD_YOUNG_HEAP_MB },
   });

@@ -1,6 +1,7 @@
 /** Entry of a session thread: one shard behind an endpoint. */
 import { randomNumber, systemClock } from '../base/clock.ts';
 import { type BridgePort, wrapObject } from '../threads/comlink-bridge.ts';
+import { EndGate } from '../threads/end-gate.ts';
 import { watchLoop } from '../threads/loop-watch.ts';
 import { serveThread } from '../threads/thread.ts';
 import { Counters } from './metrics.ts';
@@ -8,7 +9,11 @@ import type { HostServices, LogLine, RemoteServices, ShardPlan } from './protoco
 import { serveShardThread } from './shard-service.ts';
 
 const { endpoint, data } = serveThread({});
-const { plan, port } = data as { readonly plan: ShardPlan; readonly port: BridgePort };
+const { plan, port, gate } = data as {
+  readonly plan: ShardPlan;
+  readonly port: BridgePort;
+  readonly gate: SharedArrayBuffer;
+};
 const services = wrapObject<HostServices>(port).remote as unknown as RemoteServices;
 const counters = new Counters(plan.counters);
 // A session thread that does not turn holds up every session on it, and no other thread (F58).
@@ -17,4 +22,4 @@ watchLoop((ms) => {
   const line: LogLine = { level: 'warn', message: `actor stalled: session thread ${plan.index}`, ms };
   endpoint.notify('log', line);
 });
-serveShardThread(endpoint, plan, { services, clock: systemClock, random: randomNumber });
+serveShardThread(endpoint, plan, { services, clock: systemClock, random: randomNumber, gate: new EndGate(gate) });

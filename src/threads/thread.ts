@@ -3,7 +3,8 @@
  *
  * Owns: the worker and its endpoint. Does not own: what is said over it, and whether a thread that died is replaced.
  *
- * W1 `onExit` listeners run exactly once, whatever ends the thread: its own exit, an uncaught error, `exit`, `terminate`.
+ * W1 `onExit` listeners run exactly once, whatever ends the thread: its own exit, an uncaught error, `exit`, `terminate`;
+ * W2 a thread with a gate is not torn out of what it does inside (`end-gate.ts`).
  */
 import {
   isMainThread,
@@ -16,6 +17,7 @@ import {
 import { THREAD_END_MS, THREAD_EXIT_MS } from '../base/bounds.ts';
 import { asError, TroupeError } from '../base/errors.ts';
 import { createEndpoint } from './batched-endpoint.ts';
+import { closeAtExit, type EndGate } from './end-gate.ts';
 import type { Endpoint } from './endpoint.ts';
 
 /** Memory bounds of a thread, in megabytes. */
@@ -36,6 +38,8 @@ export interface ThreadOptions {
   readonly resourceLimits?: ThreadLimits;
   /** Node's own options; by default the starting thread's. */
   readonly execArgv?: readonly string[];
+  /** Closed before the thread is ended by force, and before the process exits. The thread is given its memory as data. */
+  readonly gate?: EndGate;
 }
 
 /** How a thread ended. `error`: what it did not catch, as `ERR_WORKER_OUT_OF_MEMORY` in `code`. */
@@ -74,6 +78,12 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
     ...(options.execArgv === undefined ? {} : { execArgv: [...options.execArgv] }),
   });
   const endpoint = createEndpoint(worker);
+  const { gate } = options;
+  const forgetGate = gate === undefined ? undefined : closeAtExit(gate);
+  const endNow = (): Promise<number> => {
+    gate?.close();
+    return worker.terminate();
+  };
   let exit: ThreadExit | undefined;
   let fault: Error | undefined;
   const listeners: ((exit: ThreadExit) => void)[] = [];
@@ -88,6 +98,7 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
   worker.once('exit', (exitCode) => {
     const ended = { exitCode, ...(fault === undefined ? {} : { error: fault }) };
     exit = ended;
+    forgetGate?.();
     for (const listener of listeners.splice(0)) listener(ended);
   });
   return {
@@ -95,12 +106,12 @@ export function startThread(entry: URL, options: ThreadOptions): Thread {
     endpoint,
     onExit,
     async terminate() {
-      await settledInTime(worker.terminate());
+      await settledInTime(endNow());
     },
     async exit() {
       endpoint.notify(EXIT, undefined);
       await settledInTime(new Promise<void>((resolve) => onExit(() => resolve())), THREAD_EXIT_MS);
-      if (exit === undefined) await settledInTime(worker.terminate());
+      if (exit === undefined) await settledInTime(endNow());
     },
     unref() {
       worker.unref();

@@ -1,0 +1,53 @@
+/**
+ * A thread with a journal whose commits all run on it. Once armed, each is held between its begin and its end for a moment, with
+ * lmdb's transaction open, and the moment is told on a port.
+ */
+import { EventEmitter } from 'node:events';
+import type { MessagePort } from 'node:worker_threads';
+import { CommitPace } from '../../../src/journal/commit-pace.ts';
+import type { ThreadGate } from '../../../src/journal/journal.ts';
+import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
+import { EndGate } from '../../../src/threads/end-gate.ts';
+import { serveThread } from '../../../src/threads/thread.ts';
+
+/** Ms a commit is held: whoever ends the thread meets it inside. */
+const HOLD_MS = 300;
+
+const { endpoint, data } = serveThread({});
+const { directory, memory, port } = data as { directory: string; memory: SharedArrayBuffer; port: MessagePort };
+const own = new EndGate(memory);
+let isInside = false;
+let isArmed = false;
+const gate: ThreadGate = {
+  isTold: own.isTold,
+  enter() {
+    isInside = own.enter();
+    return isInside;
+  },
+  leave() {
+    isInside = false;
+    own.leave();
+  },
+};
+const still = new Int32Array(new SharedArrayBuffer(4));
+const { emit } = EventEmitter.prototype;
+// lmdb tells of a transaction right after it has begun it.
+EventEmitter.prototype.emit = function (this: EventEmitter, event: string | symbol, ...rest: unknown[]): boolean {
+  if (event === 'begin-transaction' && isInside && isArmed) {
+    port.postMessage('inside');
+    Atomics.wait(still, 0, 0, HOLD_MS);
+  }
+  return emit.call(this, event, ...rest);
+};
+CommitPace.prototype.isHere = () => true;
+
+const opening = openLmdbJournal({ directory, durability: 'flush', gate });
+endpoint.handle('opened', async () => (await opening).fence);
+endpoint.handle('commit', async (text) => {
+  const journal = await opening;
+  isArmed = true;
+  journal.append([{ key: journal.intern('a'), data: JSON.stringify(text) }]);
+  await journal.flushed();
+});
+/** Whether a gate that is made here, below the main thread, counts on being told. */
+endpoint.handle('isTold', () => new EndGate().isTold);
