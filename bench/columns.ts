@@ -1,5 +1,5 @@
 /** Columns of a table: what of the figures is shown, and how. */
-import { median } from './figures.ts';
+import { median, quantile } from './figures.ts';
 import type { RoundResult, WorkloadResult } from './results-file.ts';
 
 /** Repetitions by round of one system and one variant. */
@@ -62,6 +62,21 @@ export function spread(title: string, name: string): Column {
       return `${show(figure(series, name))} (${show(Math.min(...all))} to ${show(Math.max(...all))})`;
     },
   };
+}
+
+/** Median (first to third quartile): of ratios near 1, with the digits that tell them apart. */
+export function quartiles(title: string, name: string): Column {
+  return {
+    title: `${title} (quartiles)`,
+    cell: (series) => (figure(series, name) === undefined ? '' : showQuartiles(series, name)),
+  };
+}
+
+/** A figure with the quartiles of its repetitions. */
+export function showQuartiles(series: Series, name: string): string {
+  const sorted = [...values(series, name)].sort((a, b) => a - b);
+  const [low, high] = [quantile(sorted, 0.25), quantile(sorted, 0.75)];
+  return `${(figure(series, name) ?? Number.NaN).toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})`;
 }
 
 /** The median alone. */

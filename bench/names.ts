@@ -21,6 +21,7 @@ export type WorkloadName =
   | 'threads'
   | 'growth'
   | 'overhead'
+  | 'overhead-http'
   | 'scale';
 
 /** How much of it: `quick` for a look, `long` for profiles. */

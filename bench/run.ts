@@ -14,7 +14,7 @@ import { measureLargeStore } from './measure/large-store.ts';
 import { measureLatency } from './measure/latency.ts';
 import { measureLongSession } from './measure/long-session.ts';
 import { measurePlain, measureStreamed } from './measure/loopback.ts';
-import { measureOverhead } from './measure/overhead.ts';
+import { measureHttpOverhead, measureOverhead } from './measure/overhead.ts';
 import { measureSessionThreads } from './measure/session-threads.ts';
 import { measureStoreSize } from './measure/store-size.ts';
 import { type RunContext, SYSTEMS, type WorkloadName } from './names.ts';
@@ -35,6 +35,7 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   threads: measureSessionThreads,
   growth: measureGrowth,
   overhead: measureOverhead,
+  'overhead-http': measureHttpOverhead,
   scale: measureLargeStore,
   family: measureLargeFamily,
 };

@@ -1,5 +1,5 @@
 /** Figures held against bounds. */
-import { figure, type Series, seriesOf, show, values } from './columns.ts';
+import { figure, type Series, seriesOf, show, showQuartiles, values } from './columns.ts';
 import type { VerdictResult, WorkloadResult } from './results-file.ts';
 
 /** Whose figure, of which workload and variant. */
@@ -37,6 +37,12 @@ export class Measured {
     const series = this.#find(place);
     const all = series === undefined ? [] : values(series, name);
     return all.length === 0 ? undefined : Math.max(...all);
+  }
+
+  /** The median of a figure and its quartiles over all repetitions; '' when this run did not measure it. */
+  quartiles(place: Place, name: string): string {
+    const series = this.#find(place);
+    return series === undefined ? '' : showQuartiles(series, name);
   }
 
   /** One figure as a multiple of another. */

@@ -1,179 +1,137 @@
 /**
- * P10: what it costs to be watched. W2 without a reader and with each kind of reader, in turn on one runtime: of one session, of
- * all sessions as they are told and in two view modes, and as traces.
+ * P10: what it costs to be watched, and to be watchable. The same work with and without a reader, in turn on one runtime, as pairs: what
+ * a machine does beside the measurement lasts longer than a pair, and is in both of its halves. Processor time is that of this process.
  */
-import {
-  BasicTracerProvider,
-  BatchSpanProcessor,
-  type SpanExporter,
-  type SpanProcessor,
-} from '@opentelemetry/sdk-trace-base';
-import type { SessionEvent } from '../../src/index.ts';
-import { instrument } from '../../src/otel/index.ts';
+import { anthropic } from '../../src/index.ts';
 import type { Figures, Row } from '../figures.ts';
 import { numbers } from '../figures.ts';
 import type { RunContext } from '../names.ts';
 import { isolationOf, withTroupe } from '../open-system.ts';
-import type { TroupeSystem } from '../troupe-system.ts';
+import { startStage } from '../stage.ts';
+import type { TroupeOptions, TroupeSystem } from '../troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
-import { FULL_SIZE, manySessions, type Repetition } from '../workloads.ts';
+import { FULL_SIZE, manySessions } from '../workloads.ts';
 import { measureOnce } from './repeat.ts';
+import { withUntold } from './untold.ts';
+import { OF_ALL, OF_ONE, turnsOf, type Watch, type Watched } from './watchers.ts';
 
-const PAIRS: Readonly<Record<RunContext['scale'], number>> = { quick: 3, full: 7, long: 7 };
+type Size = Watched['size'];
 
-/** Begins to watch the sessions of a repetition. */
-type Watch = (system: TroupeSystem, label: string) => Watcher;
+/** W5 in small: a pair is over before the machine is another one. */
+const HTTP_SIZE: Size = { sessions: 100, turnsEach: 3 };
+/** Targets of one in a hundred take more pairs than those of one in ten. */
+const FINE_PAIRS: Pairs = { quick: 5, full: 25, long: 25 };
+const PAIRS: Pairs = { quick: 3, full: 9, long: 9 };
+const HTTP_PAIRS: Pairs = { quick: 5, full: 21, long: 21 };
 
-interface Watcher {
-  /** Resolves when the end of every turn was seen: what is behind then would be left out of the cost. */
-  readonly caughtUp: Promise<void>;
-  /** Ends it; what was seen. */
-  end(): Promise<Figures>;
+type Pairs = Readonly<Record<RunContext['scale'], number>>;
+type Half = (label: string) => Promise<Figures>;
+
+/** W2: nobody reads, against the same without what it tells; then one session of 1,000, and all of them. */
+export async function measureOverhead(context: RunContext): Promise<readonly Row[]> {
+  const options: TroupeOptions = { isolation: isolationOf(context) };
+  return withTroupe(options, async (system) => {
+    const unread = await withUntold(({ withTroupe: withCopy }) =>
+      withCopy(options, async (copy) => {
+        await warmBoth(context, system, copy);
+        const pairs = numbers(FINE_PAIRS[context.scale]).map((index) => ({ index, label: `u${index}-` }));
+        const repetitions: Figures[] = [];
+        for (const { index, label } of pairs) {
+          repetitions.push(await pair(index, label, drain(system, FULL_SIZE), drain(copy, FULL_SIZE)));
+        }
+        return { variant: 'no reader', repetitions };
+      }),
+    );
+    await warmWatched(context, system, FULL_SIZE);
+    return [
+      unread,
+      ...(await rowsOf(system, FULL_SIZE, OF_ONE, FINE_PAIRS[context.scale])),
+      ...(await rowsOf(system, FULL_SIZE, OF_ALL, PAIRS[context.scale])),
+    ];
+  });
 }
 
-const TURNS = FULL_SIZE.sessions * FULL_SIZE.turnsEach;
-
-const readAll: Watch = ({ runtime }) => read(runtime.events(), TURNS);
-
-const WATCHES: Readonly<Record<string, Watch>> = {
-  'reader of one session': ({ runtime }, label) =>
-    read(runtime.session(`${label}s0`).events({ mode: 'basic' }), FULL_SIZE.turnsEach),
-  'reader of all sessions': readAll,
-  'basic view of all sessions': ({ runtime }) => read(runtime.events({ mode: 'basic' }), TURNS),
-  'debug view of all sessions': ({ runtime }) => read(runtime.events({ mode: 'debug' }), TURNS),
-  'traces of all sessions': trace,
-};
-
-/** A row `no reader` and one for each kind of reader; the latter also as ratios to the repetition they took turns with. */
-export function measureOverhead(context: RunContext): Promise<readonly Row[]> {
-  return withTroupe({ isolation: isolationOf(context) }, async (system) => {
-    await warmUp(context, system, {
-      also: async ({ label }) => {
-        await drainWatched(system, label, readAll);
-        return TURNS;
-      },
+/** W5: the half-step that a service has, through the official SDK over loopback HTTP. troupe always asks for a stream. */
+export async function measureHttpOverhead(context: RunContext): Promise<readonly Row[]> {
+  const server = startStage('./fake-server', []);
+  try {
+    const provider = anthropic({ apiKey: 'bench', baseURL: `http://127.0.0.1:${Number(await server.line())}` });
+    return await withTroupe({ isolation: isolationOf(context), provider }, async (system) => {
+      await warmWatched(context, system, HTTP_SIZE);
+      return rowsOf(system, HTTP_SIZE, OF_ALL, HTTP_PAIRS[context.scale]);
     });
-    const alone: Figures[] = [];
-    const rows: Row[] = [];
-    for (const [kind, [variant, watch]] of Object.entries(WATCHES).entries()) {
-      const repetitions: Figures[] = [];
-      for (const index of numbers(PAIRS[context.scale])) {
-        repetitions.push(
-          await measurePair({ system, label: `${kind}-${index}-`, watch, isFirst: index % 2 === 0, alone }),
-        );
-      }
-      rows.push({ variant, repetitions });
-    }
-    return [{ variant: 'no reader', repetitions: alone }, ...rows];
+  } finally {
+    server.process.stdin?.end();
+    await server.ended();
+  }
+}
+
+async function warmBoth(context: RunContext, system: TroupeSystem, copy: TroupeSystem): Promise<void> {
+  await warmUp(context, system);
+  await warmUp(context, copy);
+}
+
+async function warmWatched(context: RunContext, system: TroupeSystem, size: Size): Promise<void> {
+  await warmUp(context, system, {
+    pass: size,
+    also: async ({ label }) => {
+      const watches = Object.values({ ...OF_ONE, ...OF_ALL });
+      for (const [kind, watch] of watches.entries()) await watched(system, size, watch)(`${label}${kind}-`);
+      return watches.length * turnsOf(size);
+    },
   });
 }
 
-interface Pair {
-  readonly system: TroupeSystem;
-  readonly label: string;
-  readonly watch: Watch;
-  /** Whoever is second finds the store larger: they take turns in that. */
-  readonly isFirst: boolean;
-  readonly alone: Figures[];
-}
-
-/** Once without and once with a reader; what the latter cost, also as a ratio to the former. */
-async function measurePair({ system, label, watch, isFirst, alone }: Pair): Promise<Figures> {
-  const quiet = (): Promise<Figures> => measureOnce(`a${label}`, (repetition) => drain(system, repetition));
-  const before = isFirst ? await quiet() : undefined;
-  const watched = await drainWatched(system, `b${label}`, watch);
-  const beside = before ?? (await quiet());
-  alone.push(beside);
-  return besides(watched, beside);
-}
-
-/** The figures with what they are of those of their pair: processor time a half-step, and rate. */
-function besides(watched: Figures, alone: Figures): Figures {
-  const ratio = (name: string): number => (watched[name] ?? Number.NaN) / (alone[name] ?? Number.NaN);
-  return { ...watched, cpuRatio: ratio('cpuUs'), rateRatio: ratio('rate') };
-}
-
-async function drainWatched(system: TroupeSystem, label: string, watch: Watch): Promise<Figures> {
-  const watcher = watch(system, label);
-  const figures = await measureOnce(label, ({ timed }) =>
-    drain(system, {
-      label,
-      timed: (work) =>
-        timed(async () => {
-          const value = await work();
-          await watcher.caughtUp;
-          return value;
-        }),
-    }),
-  );
-  return { ...figures, ...(await watcher.end()) };
-}
-
-function read(events: AsyncIterableIterator<SessionEvent>, turns: number): Watcher {
-  let seen = 0;
-  let gaps = 0;
-  const { promise: caughtUp, countDown } = countdown(turns);
-  const reading = (async () => {
-    for await (const event of events) {
-      seen += 1;
-      if (event.type === 'gap') gaps += 1;
-      if (event.type === 'turn.finished') countDown();
+async function rowsOf(
+  system: TroupeSystem,
+  size: Size,
+  watches: Readonly<Record<string, Watch>>,
+  pairs: number,
+): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (const [variant, watch] of Object.entries(watches)) {
+    const repetitions: Figures[] = [];
+    for (const index of numbers(pairs)) {
+      const label = `${variant.replaceAll(' ', '-')}-${index}-`;
+      repetitions.push(await pair(index, label, watched(system, size, watch), drain(system, size)));
     }
-  })();
-  return {
-    caughtUp: Promise.race([caughtUp, reading.then(() => Promise.reject(new Error('the reader was cut off')))]),
-    end: async () => {
-      await events.return?.();
-      await reading;
-      return { events: seen, gaps };
-    },
-  };
+    rows.push({ variant, repetitions });
+  }
+  return rows;
 }
 
-/** Spans of every turn, call and tool, handed in batches to an exporter that lets them go. */
-function trace({ runtime }: TroupeSystem): Watcher {
-  let seen = 0;
-  const { promise: caughtUp, countDown } = countdown(TURNS);
-  const counter: SpanProcessor = {
-    onStart: () => undefined,
-    onEnd: ({ name }) => {
-      seen += 1;
-      if (name.startsWith('invoke_agent')) countDown();
-    },
-    forceFlush: async () => undefined,
-    shutdown: async () => undefined,
-  };
-  const exporter: SpanExporter = {
-    export: (_spans, done) => done({ code: 0 }),
-    shutdown: async () => undefined,
-  };
-  const tracerProvider = new BasicTracerProvider({ spanProcessors: [counter, new BatchSpanProcessor(exporter)] });
-  const instrumentation = instrument(runtime, { tracerProvider });
-  return {
-    caughtUp,
-    end: async () => {
-      instrumentation.stop();
-      await tracerProvider.shutdown();
-      return { spans: seen };
-    },
-  };
+/**
+ * Both halves, in turn first: whoever is second finds the store larger. What the first costs, and what that is of the second:
+ * processor time a half-step, and rate.
+ */
+async function pair(index: number, label: string, measured: Half, beside: Half): Promise<Figures> {
+  const isFirst = index % 2 === 0;
+  const early = isFirst ? undefined : await beside(`a${label}`);
+  const figures = await measured(`b${label}`);
+  const other = early ?? (await beside(`a${label}`));
+  const ratio = (name: string): number => (figures[name] ?? Number.NaN) / (other[name] ?? Number.NaN);
+  const addedUs = (figures['cpuUs'] ?? Number.NaN) - (other['cpuUs'] ?? Number.NaN);
+  return { ...figures, addedUs, cpuRatio: ratio('cpuUs'), rateRatio: ratio('rate') };
 }
 
-function countdown(count: number): { readonly promise: Promise<void>; readonly countDown: () => void } {
-  let left = count;
-  let done: () => void = () => undefined;
-  const promise = new Promise<void>((resolve) => {
-    done = resolve;
-  });
-  return {
-    promise,
-    countDown: () => {
-      left -= 1;
-      if (left === 0) done();
-    },
-  };
+function drain(system: TroupeSystem, size: Size): Half {
+  return (label) => measureOnce(label, (repetition) => manySessions(system, size, repetition));
 }
 
-function drain(system: TroupeSystem, repetition: Repetition): ReturnType<typeof manySessions> {
-  return manySessions(system, FULL_SIZE, repetition);
+function watched(system: TroupeSystem, size: Size, watch: Watch): Half {
+  return async (label) => {
+    const watcher = watch({ system, label, size });
+    const figures = await measureOnce(label, ({ timed }) =>
+      manySessions(system, size, {
+        label,
+        timed: (work) =>
+          timed(async () => {
+            const value = await work();
+            await watcher.caughtUp;
+            return value;
+          }),
+      }),
+    );
+    return { ...figures, ...(await watcher.end()) };
+  };
 }

@@ -64,9 +64,9 @@ export class EventBuffer {
     if (joined !== undefined && last !== undefined && !isOver) {
       this.#items[this.#items.length - 1] = { event: joined, after, characters: last.characters + characters };
       this.#characters += characters;
-      return [];
+      return NONE;
     }
-    const lost = this.size > 0 && (isOver || this.size >= this.#bounds.eventsMax) ? this.clear() : [];
+    const lost = this.size > 0 && (isOver || this.size >= this.#bounds.eventsMax) ? this.clear() : NONE;
     this.#items.push({ event, after, characters });
     this.#characters += characters;
     return lost;
@@ -114,11 +114,35 @@ function joinDeltas(first: SessionEvent, second: SessionEvent): SessionEvent | u
 const VALUES_MEASURED_MAX = 1_000;
 /** Charged for an event, and for each value in it, beside its text. */
 const VALUE_CHARACTERS = 16;
+/** Charged for the envelope and the names of what is measured without a look at each of its values. */
+const MEMBERS_CHARACTERS = 12 * VALUE_CHARACTERS;
+const NONE: readonly BufferedEvent[] = Object.freeze([]);
 
 /** Approximately how much memory an event holds, in UTF-16 units: the lengths of its strings, and a little per value. */
 export function charactersOf(event: SessionEvent): number {
-  if (event.type === 'text.delta' || event.type === 'thinking.delta') return VALUE_CHARACTERS + event.text.length;
-  return charactersIn(event, { left: VALUES_MEASURED_MAX });
+  switch (event.type) {
+    case 'text.delta':
+    case 'thinking.delta':
+      return VALUE_CHARACTERS + event.text.length;
+    case 'session.state':
+    case 'pending.removed':
+      return MEMBERS_CHARACTERS;
+    case 'tool.started':
+    case 'tool.finished':
+      return MEMBERS_CHARACTERS + event.toolUseId.length + event.toolName.length;
+    case 'message.created':
+      return MEMBERS_CHARACTERS + charactersOfText(event.message.content) + charactersOfText(event.message.input);
+    case 'pending.created':
+      return MEMBERS_CHARACTERS + charactersOfText(event.pending.content);
+    default:
+      return charactersIn(event, { left: VALUES_MEASURED_MAX });
+  }
+}
+
+/** Of a content or an input, which is a short text most of the time. */
+function charactersOfText(value: unknown): number {
+  if (value === undefined) return 0;
+  return typeof value === 'string' ? value.length : charactersIn(value, { left: VALUES_MEASURED_MAX });
 }
 
 /** No list is made on the way: this is done for each event of each reader. */

@@ -48,6 +48,18 @@ export interface EventQueueOptions {
   readonly now: () => number;
 }
 
+type Read = IteratorResult<SessionEvent, undefined>;
+
+/** A read that waits for something to be at hand. */
+interface WaitingRead {
+  readonly resolve: (read: Read) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const OVER: Read = Object.freeze({ done: true, value: undefined });
+/** Its reactions run when the code under way is through. */
+const SOON: Promise<void> = Promise.resolve();
+
 /** Marks an ephemeral event that came before any durable one was known. */
 const UNKNOWN = -1;
 
@@ -70,9 +82,10 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   /** Set by the producer: what is at hand is still read. */
   #ending: { readonly error?: unknown } | undefined;
   #isOver = false;
-  #wake: (() => void) | undefined;
-  /** Reads are served one after the other, however many are asked for at once; undefined: none is under way. */
-  #reads: Promise<unknown> | undefined;
+  /** Reads are served one after the other, however many are asked for at once. */
+  readonly #reads: WaitingRead[] = [];
+  /** The reads that wait are looked at soon. */
+  #isRoused = false;
 
   constructor(options: EventQueueOptions) {
     this.#options = options;
@@ -119,26 +132,48 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   }
 
   /** The next event. Rejects once, when the iteration fails, and is done ever after. */
-  next(): Promise<IteratorResult<SessionEvent, undefined>> {
-    // What is at hand costs one promise, and not a chain of them: most reads of a busy reader.
-    if (this.#reads === undefined && !this.#isOver) {
+  next(): Promise<Read> {
+    if (this.#reads.length === 0) {
       try {
-        const seen = this.#atHandSeen();
-        if (seen !== undefined) return Promise.resolve({ done: false, value: seen });
+        const read = this.#readNow();
+        if (read !== undefined) return Promise.resolve(read);
       } catch (error) {
-        this.#finish();
         return Promise.reject(error);
       }
     }
-    const result = this.#reads === undefined ? this.#read() : this.#reads.then(() => this.#read());
-    const settled: Promise<unknown> = result
-      .catch(() => undefined)
-      .then(() => {
-        if (this.#reads === settled) this.#reads = undefined;
-      });
-    this.#reads = settled;
-    return result;
+    return new Promise((resolve, reject) => {
+      this.#reads.push({ resolve, reject });
+    });
   }
+
+  /** What a read that need not wait gives; undefined: it must. Throws what the iteration fails with, which is then over. */
+  #readNow(): Read | undefined {
+    try {
+      const seen = this.#atHandSeen();
+      if (seen !== undefined) return { done: false, value: seen };
+      if (this.#isOver) return OVER;
+      if (this.#ending === undefined) return undefined;
+      this.#end(this.#ending);
+      return OVER;
+    } catch (error) {
+      this.#finish();
+      throw error;
+    }
+  }
+
+  /** Gives the reads that wait what is there, oldest first. */
+  readonly #serve = (): void => {
+    this.#isRoused = false;
+    while (this.#reads.length > 0) {
+      try {
+        const read = this.#readNow();
+        if (read === undefined) return;
+        this.#reads.shift()?.resolve(read);
+      } catch (error) {
+        this.#reads.shift()?.reject(error);
+      }
+    }
+  };
 
   /** The next event this reader is to see, of those that need no waiting; undefined: there is none. */
   #atHandSeen(): SessionEvent | undefined {
@@ -152,9 +187,9 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   }
 
   /** Ends the iteration: what `break` does. A read that waits is done. */
-  return(): Promise<IteratorResult<SessionEvent, undefined>> {
+  return(): Promise<Read> {
     this.#finish();
-    return Promise.resolve({ done: true, value: undefined });
+    return Promise.resolve(OVER);
   }
 
   [Symbol.asyncIterator](): this {
@@ -164,22 +199,6 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   [Symbol.asyncDispose](): Promise<void> {
     this.#finish();
     return Promise.resolve();
-  }
-
-  async #read(): Promise<IteratorResult<SessionEvent, undefined>> {
-    try {
-      while (!this.#isOver) {
-        const seen = this.#atHandSeen();
-        if (seen !== undefined) return { done: false, value: seen };
-        if (this.#isOver) break;
-        if (this.#ending !== undefined) this.#end(this.#ending);
-        else await this.#news();
-      }
-      return { done: true, value: undefined };
-    } catch (error) {
-      this.#finish();
-      throw error;
-    }
   }
 
   /** What the reader gets of an event; ends the iteration when this is the last. */
@@ -326,16 +345,11 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
     this.fail(new LimitError('a reader of all sessions fell too far behind', { data: { limit: 'lostSessions' } }));
   }
 
-  #news(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wake = resolve;
-    });
-  }
-
+  /** Not at once: who tells is not held up by who reads, and what is told together is at hand together. */
   #rouse(): void {
-    const wake = this.#wake;
-    this.#wake = undefined;
-    wake?.();
+    if (this.#isRoused || this.#reads.length === 0) return;
+    this.#isRoused = true;
+    void SOON.then(this.#serve);
   }
 
   readonly #onAbort = (): void => this.#finish();

@@ -38,11 +38,16 @@ export function viewEvent(event: SessionEvent, mode: ViewMode): SessionEvent | u
     case 'message.created':
     case 'message.updated': {
       const rendered = renderMessage(event.message, mode);
-      return rendered === null ? event : { ...event, rendered };
+      if (rendered === null) return event;
+      const { session, at, seq, type, message } = event;
+      // Written out: a member behind a spread costs more than the rendering.
+      return seq === undefined ? { ...event, rendered } : { session, at, seq, type, message, rendered };
     }
     case 'pending.created': {
       const rendered = renderPending(event.pending, mode);
-      return rendered === null ? event : { ...event, rendered };
+      if (rendered === null) return event;
+      const { session, at, seq, type, pending } = event;
+      return seq === undefined ? { ...event, rendered } : { session, at, seq, type, pending, rendered };
     }
     default:
       return isShown(event, mode) ? event : undefined;
@@ -79,7 +84,8 @@ export function renderPending(pending: Pending, mode: ViewMode): Rendered | null
   const full = shownText(pending.content);
   if (pending.type === 'user_message') return { role: 'user', content: full, status: 'pending' };
   if (mode === 'basic') return null;
-  const waiting = { content: mode === 'debug' ? full : firstLines(full, RESULT_LINES), status: 'pending' } as const;
+  const content = mode === 'debug' ? full : firstLines(full, RESULT_LINES);
+  const status = 'pending';
   const source = pending.source.name ?? '';
   switch (pending.type) {
     case 'tool_response':
@@ -88,18 +94,19 @@ export function renderPending(pending: Pending, mode: ViewMode): Rendered | null
         tool: source,
         success: pending.success ?? true,
         tool_use_id: pending.toolUseId ?? '',
-        ...waiting,
+        content,
+        status,
       };
     case 'subagent':
-      return { role: 'pending_subagent', source, ...waiting };
+      return { role: 'pending_subagent', source, content, status };
     case 'from_mneme':
-      return { role: 'pending_mneme', ...waiting };
+      return { role: 'pending_mneme', content, status };
     case 'from_melete_skill':
-      return { role: 'pending_melete', kind: 'skill', source, ...waiting };
+      return { role: 'pending_melete', kind: 'skill', source, content, status };
     case 'from_melete_workflow':
-      return { role: 'pending_melete', kind: 'workflow', source, ...waiting };
+      return { role: 'pending_melete', kind: 'workflow', source, content, status };
     case 'from_melete_goal':
-      return { role: 'pending_melete', kind: 'goal', source, ...waiting };
+      return { role: 'pending_melete', kind: 'goal', source, content, status };
     default:
       throw noRow(pending.type);
   }
@@ -132,10 +139,10 @@ export function isThought(message: Message): boolean {
 }
 
 function spoken(role: 'user' | 'assistant', message: Message, mode: ViewMode): Rendered {
-  const basic = { role, content: shownText(message.content) };
-  if (mode === 'basic') return basic;
-  const verbose = { ...basic, timestamp: message.at };
-  return mode === 'verbose' ? verbose : { ...verbose, tokens: message.tokens };
+  const content = shownText(message.content);
+  if (mode === 'basic') return { role, content };
+  const { at: timestamp, tokens } = message;
+  return mode === 'verbose' ? { role, content, timestamp } : { role, content, timestamp, tokens };
 }
 
 function thought(message: Message, mode: ViewMode): Rendered | null {
@@ -147,23 +154,18 @@ function thought(message: Message, mode: ViewMode): Rendered | null {
 
 function call(message: Message, mode: ViewMode): Rendered | null {
   if (mode === 'basic') return null;
-  const tool = message.toolName ?? '';
-  const shown = { role: 'tool_call', tool, timestamp: message.at } as const;
-  if (mode === 'verbose') return { ...shown, input: previewOf(tool, message.input) };
-  return { ...shown, input: wholeInput(tool, message.input), tool_use_id: message.toolUseId ?? '' };
+  const { toolName: tool = '', at: timestamp, toolUseId = '' } = message;
+  if (mode === 'verbose') return { role: 'tool_call', tool, timestamp, input: previewOf(tool, message.input) };
+  return { role: 'tool_call', tool, timestamp, input: wholeInput(tool, message.input), tool_use_id: toolUseId };
 }
 
 function response(message: Message, mode: ViewMode): Rendered | null {
   if (mode === 'basic' || (mode === 'verbose' && isThought(message))) return null;
-  const content = shownText(message.content);
-  const shown = {
-    role: 'tool_response',
-    tool: message.toolName ?? '',
-    success: message.success ?? true,
-    timestamp: message.at,
-  } as const;
-  if (mode === 'verbose') return { ...shown, content: firstLines(content, RESULT_LINES) };
-  return { ...shown, content, tool_use_id: message.toolUseId ?? '', tokens: message.tokens };
+  const { toolName: tool = '', success = true, at: timestamp, toolUseId = '', tokens } = message;
+  const whole = shownText(message.content);
+  const role = 'tool_response';
+  if (mode === 'verbose') return { role, tool, success, timestamp, content: firstLines(whole, RESULT_LINES) };
+  return { role, tool, success, timestamp, content: whole, tool_use_id: toolUseId, tokens };
 }
 
 /** What a call is about, in a line or two. */

@@ -3,7 +3,14 @@
  * for anything to be exported an SDK of the embedder's choice.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { type MeterProvider, metrics, type TracerProvider, trace } from '@opentelemetry/api';
+import {
+  createNoopMeter,
+  type Meter,
+  type MeterProvider,
+  metrics,
+  type TracerProvider,
+  trace,
+} from '@opentelemetry/api';
 import { DIAGNOSTICS_CHANNELS, type DiagnosticsMessages, type DiagnosticsName } from '../base/diagnostics.ts';
 import type { Runtime } from '../index.ts';
 import { publishDiagnosticsOf } from '../runtime/runtime.ts';
@@ -44,7 +51,8 @@ export function instrument(runtime: Runtime, options: InstrumentOptions = {}): I
     hasContent: options.captureContent === true,
     hasFormerNames: wantsFormerNames(process.env[STABILITY_VARIABLE]),
   });
-  const meters = new MeterTeller(meterProvider.getMeter(SCOPE, VERSION), () => runtime.metrics());
+  const meter = meterProvider.getMeter(SCOPE, VERSION);
+  const meters = isHeard(meter) ? new MeterTeller(meter, () => runtime.metrics()) : undefined;
   const stops: (() => void)[] = [];
   const listen = <N extends DiagnosticsName>(name: N, take: (message: DiagnosticsMessages[N]) => void): void => {
     const listener = (published: unknown): void => {
@@ -55,26 +63,33 @@ export function instrument(runtime: Runtime, options: InstrumentOptions = {}): I
     stops.push(() => unsubscribe(DIAGNOSTICS_CHANNELS[name], listener));
   };
   listen('turn', (message) => {
-    meters.turn(message);
+    meters?.turn(message);
     spans.turn(message);
   });
   listen('modelCall', (message) => {
-    meters.modelCall(message);
+    meters?.modelCall(message);
     spans.modelCall(message);
   });
   listen('tool', (message) => {
-    meters.tool(message);
+    meters?.tool(message);
     spans.tool(message);
   });
   listen('spawn', (message) => spans.spawn(message));
-  listen('mailbox', (message) => meters.mailbox(message));
-  listen('commit', (message) => meters.commit(message));
+  if (meters !== undefined) {
+    listen('mailbox', (message) => meters.mailbox(message));
+    listen('commit', (message) => meters.commit(message));
+  }
   publishDiagnosticsOf(runtime);
   return {
     stop: () => {
       for (const stop of stops.splice(0)) stop();
       spans.stop();
-      meters.stop();
+      meters?.stop();
     },
   };
+}
+
+/** False for the meter of a process without an SDK for metrics: nothing is measured for it. */
+function isHeard(meter: Meter): boolean {
+  return meter.constructor !== createNoopMeter().constructor;
 }

@@ -58,10 +58,11 @@ export class MeterTeller {
     if (message.phase === 'start') return;
     const seconds = message.ms / MS_PER_SECOND;
     const failure = message.error?.code ?? (message.reason === 'cancelled' ? message.reason : undefined);
-    const attributes = { ...agentAttributes(message), ...errorAttribute(failure) };
+    const attributes = agentAttributes(message, failure);
+    if (message.model !== undefined) attributes[ATTRIBUTE.requestModel] = message.model;
     this.#histograms.agentDuration.record(seconds, attributes);
     this.#histograms.turnDuration.record(seconds, attributes);
-    const { [ATTRIBUTE.requestModel]: _model, ...ofAgent } = agentAttributes(message);
+    const ofAgent = agentAttributes(message);
     this.#histograms.agentCalls.record(message.modelCalls, ofAgent);
     this.#histograms.agentTools.record(message.toolCalls, ofAgent);
   }
@@ -69,12 +70,13 @@ export class MeterTeller {
   modelCall(message: ModelCallDiagnostics): void {
     if (message.phase === 'start') return;
     const { ms, usage, firstChunkMs, provider, model } = message;
-    const attributes: Attributes = {
-      [ATTRIBUTE.operation]: OPERATION.chat,
-      [ATTRIBUTE.provider]: provider,
-      ...(model === undefined ? {} : { [ATTRIBUTE.requestModel]: model }),
-    };
-    this.#histograms.chatDuration.record(ms / MS_PER_SECOND, { ...attributes, ...errorAttribute(failureOf(message)) });
+    const attributes: Attributes = { [ATTRIBUTE.operation]: OPERATION.chat, [ATTRIBUTE.provider]: provider };
+    if (model !== undefined) attributes[ATTRIBUTE.requestModel] = model;
+    const failure = failureOf(message);
+    this.#histograms.chatDuration.record(
+      ms / MS_PER_SECOND,
+      failure === undefined ? attributes : { ...attributes, [ATTRIBUTE.errorType]: failure },
+    );
     if (firstChunkMs !== undefined) this.#histograms.firstChunk.record(firstChunkMs / MS_PER_SECOND, attributes);
     if (usage === undefined) return;
     this.#histograms.tokens.record(inputTokensOf(usage), { ...attributes, [ATTRIBUTE.tokenType]: 'input' });
@@ -83,12 +85,9 @@ export class MeterTeller {
 
   tool(message: ToolDiagnostics): void {
     if (message.phase === 'start') return;
-    const { ms, toolName, agent, success } = message;
-    this.#histograms.toolDuration.record(ms / MS_PER_SECOND, {
-      [ATTRIBUTE.toolName]: toolName,
-      ...(agent === undefined ? {} : { [ATTRIBUTE.agentName]: agent }),
-      ...errorAttribute(success ? undefined : 'tool_error'),
-    });
+    const attributes = agentAttributes(message, message.success ? undefined : 'tool_error');
+    attributes[ATTRIBUTE.toolName] = message.toolName;
+    this.#histograms.toolDuration.record(message.ms / MS_PER_SECOND, attributes);
   }
 
   mailbox(message: MailboxDiagnostics): void {
@@ -144,13 +143,10 @@ function observe(meter: Meter, counters: () => RuntimeMetrics): () => void {
   return () => meter.removeBatchObservableCallback(callback, observables);
 }
 
-function agentAttributes({ agent, model }: SessionFacts): Attributes {
-  return {
-    ...(agent === undefined ? {} : { [ATTRIBUTE.agentName]: agent }),
-    ...(model === undefined ? {} : { [ATTRIBUTE.requestModel]: model }),
-  };
-}
-
-function errorAttribute(type: string | undefined): Attributes {
-  return type === undefined ? {} : { [ATTRIBUTE.errorType]: type };
+/** A new object: who asked for it may set more. */
+function agentAttributes({ agent }: SessionFacts, failure?: string): Attributes {
+  const attributes: Attributes = {};
+  if (agent !== undefined) attributes[ATTRIBUTE.agentName] = agent;
+  if (failure !== undefined) attributes[ATTRIBUTE.errorType] = failure;
+  return attributes;
 }

@@ -9,6 +9,7 @@
 import {
   type Attributes,
   type Context,
+  type HrTime,
   ROOT_CONTEXT,
   type Span,
   SpanKind,
@@ -28,6 +29,9 @@ import { inputTokensOf, type Usage } from '../base/messages.ts';
 import { RecentMap } from '../models/recent-map.ts';
 import { inputMessages, outputMessages, toolArguments, toolResult } from './content.ts';
 import { ATTRIBUTE, OPERATION } from './conventions.ts';
+
+const MS_PER_SECOND = 1_000;
+const NANOSECONDS_PER_MS = 1_000_000;
 
 /** How spans are made. */
 export interface SpanOptions {
@@ -62,10 +66,9 @@ export class SpanTeller {
     const { session, agent, at } = message;
     if (message.phase === 'start') {
       const above = this.#births.get(session) ?? ROOT_CONTEXT;
-      const span = this.#start(`${OPERATION.agent} ${agent ?? session}`, SpanKind.INTERNAL, at, above, {
-        ...this.#facts(message, OPERATION.agent),
-        [ATTRIBUTE.agentId]: session,
-      });
+      const attributes = this.#facts(message, OPERATION.agent);
+      attributes[ATTRIBUTE.agentId] = session;
+      const span = this.#start(`${OPERATION.agent} ${agent ?? session}`, SpanKind.INTERNAL, at, above, attributes);
       this.#turns.set(session, { span, context: trace.setSpan(above, span) });
       return;
     }
@@ -75,36 +78,35 @@ export class SpanTeller {
     const { span } = open;
     const { reason, usage, error, messages } = message;
     span.setAttribute(ATTRIBUTE.turnReason, reason);
-    if (usage !== undefined) span.setAttributes(usageAttributes(usage));
+    if (usage !== undefined) setUsage(span, usage);
     if (this.#options.hasContent) span.setAttribute(ATTRIBUTE.inputMessages, inputMessages(messages));
     if (error !== undefined) failed(span, error.code, error.message);
     else if (reason === 'cancelled') failed(span, reason);
-    span.end(new Date(at));
+    span.end(timeOf(at));
   }
 
   modelCall(message: ModelCallDiagnostics): void {
     const { session, model, at } = message;
     if (message.phase === 'start') {
       const name = model === undefined ? OPERATION.chat : `${OPERATION.chat} ${model}`;
-      const span = this.#start(name, SpanKind.CLIENT, at, this.#turns.get(session)?.context ?? ROOT_CONTEXT, {
-        ...this.#facts(message, OPERATION.chat),
-        [ATTRIBUTE.attempt]: message.attempt,
-      });
-      this.#calls.set(session, span);
+      const above = this.#turns.get(session)?.context ?? ROOT_CONTEXT;
+      const attributes = this.#facts(message, OPERATION.chat);
+      attributes[ATTRIBUTE.attempt] = message.attempt;
+      this.#calls.set(session, this.#start(name, SpanKind.CLIENT, at, above, attributes));
       return;
     }
     const span = this.#calls.get(session);
     this.#calls.delete(session);
     if (span === undefined) return;
     const { usage, stop, answer } = message;
-    if (usage !== undefined) span.setAttributes(usageAttributes(usage));
+    if (usage !== undefined) setUsage(span, usage);
     if (stop !== undefined && answer.length > 0) span.setAttribute(ATTRIBUTE.finishReasons, [stop]);
     if (this.#options.hasContent && answer.length > 0) {
       span.setAttribute(ATTRIBUTE.outputMessages, outputMessages(answer, stop ?? 'error'));
     }
     const failure = failureOf(message);
     if (failure !== undefined) failed(span, failure, message.error?.message);
-    span.end(new Date(at));
+    span.end(timeOf(at));
   }
 
   tool(message: ToolDiagnostics): void {
@@ -112,12 +114,11 @@ export class SpanTeller {
     const key = `${session} ${toolUseId}`;
     if (message.phase === 'start') {
       const above = this.#turns.get(session)?.context ?? ROOT_CONTEXT;
-      const span = this.#start(`${OPERATION.tool} ${toolName}`, SpanKind.INTERNAL, at, above, {
-        ...this.#facts(message, OPERATION.tool),
-        [ATTRIBUTE.toolName]: toolName,
-        [ATTRIBUTE.toolCallId]: toolUseId,
-        [ATTRIBUTE.toolType]: 'function',
-      });
+      const attributes = this.#facts(message, OPERATION.tool);
+      attributes[ATTRIBUTE.toolName] = toolName;
+      attributes[ATTRIBUTE.toolCallId] = toolUseId;
+      attributes[ATTRIBUTE.toolType] = 'function';
+      const span = this.#start(`${OPERATION.tool} ${toolName}`, SpanKind.INTERNAL, at, above, attributes);
       if (this.#options.hasContent) span.setAttribute(ATTRIBUTE.toolArguments, toolArguments(message.input));
       this.#tools.set(key, span);
       return;
@@ -130,7 +131,7 @@ export class SpanTeller {
       span.setAttribute(ATTRIBUTE.toolResult, toolResult(result));
     }
     if (!success) failed(span, 'tool_error');
-    span.end(new Date(at));
+    span.end(timeOf(at));
   }
 
   spawn({ session, child, phase }: SpawnDiagnostics): void {
@@ -147,19 +148,19 @@ export class SpanTeller {
   }
 
   #start(name: string, kind: SpanKind, at: number, above: Context, attributes: Attributes): Span {
-    return this.#options.tracer.startSpan(name, { kind, attributes, startTime: new Date(at) }, above);
+    return this.#options.tracer.startSpan(name, { kind, attributes, startTime: timeOf(at) }, above);
   }
 
-  /** What every span says; set at its start, where a sampler sees it. */
+  /** What every span says, for its start, where a sampler sees it. Set one by one: an object spread in costs as much as a span. */
   #facts({ session, agent, model, provider }: SessionFacts, operation: string): Attributes {
-    return {
-      [ATTRIBUTE.operation]: operation,
-      [ATTRIBUTE.provider]: provider,
-      [ATTRIBUTE.conversation]: session,
-      ...(this.#options.hasFormerNames ? { [ATTRIBUTE.formerProvider]: provider } : {}),
-      ...(agent === undefined ? {} : { [ATTRIBUTE.agentName]: agent }),
-      ...(model === undefined ? {} : { [ATTRIBUTE.requestModel]: model }),
-    };
+    const attributes: Attributes = {};
+    attributes[ATTRIBUTE.operation] = operation;
+    attributes[ATTRIBUTE.provider] = provider;
+    attributes[ATTRIBUTE.conversation] = session;
+    if (this.#options.hasFormerNames) attributes[ATTRIBUTE.formerProvider] = provider;
+    if (agent !== undefined) attributes[ATTRIBUTE.agentName] = agent;
+    if (model !== undefined) attributes[ATTRIBUTE.requestModel] = model;
+    return attributes;
   }
 }
 
@@ -172,14 +173,18 @@ export function failureOf(message: ModelCallDiagnostics): string | undefined {
   return answer.length === 0 && (stop === 'cancelled' || stop === 'unseen') ? stop : undefined;
 }
 
-function usageAttributes(usage: Usage): Attributes {
+function setUsage(span: Span, usage: Usage): void {
   const { cache_read_input_tokens: read, cache_creation_input_tokens: created } = usage;
-  return {
-    [ATTRIBUTE.inputTokens]: inputTokensOf(usage),
-    [ATTRIBUTE.outputTokens]: usage.output_tokens,
-    ...(read === undefined ? {} : { [ATTRIBUTE.cacheReadTokens]: read }),
-    ...(created === undefined ? {} : { [ATTRIBUTE.cacheCreationTokens]: created }),
-  };
+  span.setAttribute(ATTRIBUTE.inputTokens, inputTokensOf(usage));
+  span.setAttribute(ATTRIBUTE.outputTokens, usage.output_tokens);
+  if (read !== undefined) span.setAttribute(ATTRIBUTE.cacheReadTokens, read);
+  if (created !== undefined) span.setAttribute(ATTRIBUTE.cacheCreationTokens, created);
+}
+
+/** Epoch ms as a tracer keeps it: seconds and nanoseconds. A plain number could be taken for one of the process's own clock. */
+function timeOf(at: number): HrTime {
+  const seconds = Math.trunc(at / MS_PER_SECOND);
+  return [seconds, Math.round((at - seconds * MS_PER_SECOND) * NANOSECONDS_PER_MS)];
 }
 
 /** `message`: left out where it could hold content. */

@@ -19,7 +19,7 @@ import type { HostValues, SystemFunction } from './host-services.ts';
 import { MessageCallbacks } from './message-callbacks.ts';
 import { createMessageMemory } from './message-memory.ts';
 import { MessageSearch } from './message-search.ts';
-import { createCounterMemory, readCounters } from './metrics.ts';
+import { createCounterMemory, sumOf } from './metrics.ts';
 import type { CheckedOptions } from './options.ts';
 import type { ProviderPlan, ShardPlan } from './protocol.ts';
 import { createRuntime, type Runtime } from './runtime.ts';
@@ -101,7 +101,7 @@ export async function assembleRuntime(
     lookUp: (session) => linkAt(links, shardOf(session, links.length)).call('sessions.get', { session }, true),
     modelOf: modelNames(checked),
     provider: providerName(checked),
-    commits: () => readCounters(counters),
+    commits: () => ({ flushes: sumOf(counters, 'flushes'), journalTurns: sumOf(counters, 'journalTurns') }),
     now: () => checked.clock.now(),
     failed: (error) => logs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
   });

@@ -8,12 +8,24 @@
  *  G3 A session in which nothing is under way is not held; of too many, the one held longest is let go.
  */
 import { DIAGNOSED_MESSAGES_MAX, DIAGNOSED_SESSIONS_MAX } from '../base/bounds.ts';
-import { isSubscribed, publishDiagnostics, type SessionFacts } from '../base/diagnostics.ts';
+import {
+  type DiagnosticsMessages,
+  type DiagnosticsName,
+  isSubscribed,
+  publishDiagnostics,
+  type SessionFacts,
+} from '../base/diagnostics.ts';
+import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import type { Message, Pending, Usage } from '../base/messages.ts';
 import type { SessionEvent } from '../events/event.ts';
 
 type EventOf<T extends SessionEvent['type']> = Extract<SessionEvent, { readonly type: T }>;
+/** A message being put together. Members that come behind a spread cost a microsecond each, which is more than all else here. */
+type Started<N extends DiagnosticsName> = Draft<Extract<DiagnosticsMessages[N], { readonly phase: 'start' }>>;
+type Ended<N extends DiagnosticsName> = Draft<Extract<DiagnosticsMessages[N], { readonly phase: 'end' }>>;
+/** What all messages of a session begin with. */
+type OfSession = SessionFacts & { readonly runtime: object; readonly at: number };
 
 interface Turn {
   readonly at: number;
@@ -35,7 +47,7 @@ interface OpenTool {
 
 /** What is under way in one session. */
 interface Followed {
-  facts: SessionFacts;
+  readonly facts: SessionFacts;
   /** Newest durable event seen. */
   seq: number;
   turn: Turn | undefined;
@@ -53,6 +65,28 @@ interface Followed {
   readonly children: Set<string>;
   /** Users' messages the next turn, or this one, consumes. */
   messages: Message[];
+}
+
+/** How an attempt ended. */
+interface CallEnd {
+  readonly stop?: string;
+  readonly status?: number;
+  readonly error?: ErrorShape;
+  readonly retryAfterMs?: number;
+}
+
+interface ToolEnd {
+  readonly at: number;
+  readonly success: boolean;
+  readonly ms?: number | undefined;
+  readonly result?: Pending['content'] | undefined;
+}
+
+interface TurnEnd {
+  readonly reason: string;
+  readonly turn?: string;
+  readonly usage?: Usage;
+  readonly error?: ErrorShape;
 }
 
 /** See the head of the file. Host thread; publishes synchronously. */
@@ -80,14 +114,12 @@ export class DiagnosticsTracker {
       return;
     }
     if (session === undefined) {
-      session = followed(facts);
-      this.#sessions.set(event.session, session);
+      session = this.#begin(event.session, facts);
     } else if (event.seq !== undefined && session.seq > 0) {
       if (event.seq <= session.seq) return;
       if (event.seq > session.seq + 1) {
         this.#lose(session, event.at);
-        session = followed(facts);
-        this.#sessions.set(event.session, session);
+        session = this.#begin(event.session, facts);
       }
     }
     if (event.seq !== undefined) session.seq = event.seq;
@@ -99,6 +131,12 @@ export class DiagnosticsTracker {
   /** Nothing more will be seen: what is under way ends as `unseen`. */
   end(at: number): void {
     for (const session of this.#sessions.values()) this.#lose(session, at);
+  }
+
+  #begin(id: string, facts: SessionFacts): Followed {
+    const session = followed(facts);
+    this.#sessions.set(id, session);
+    return session;
   }
 
   #follow(session: Followed, event: SessionEvent): void {
@@ -124,7 +162,9 @@ export class DiagnosticsTracker {
       case 'llm.retry': {
         this.#openCall(session, event.at);
         const { attempt, waitMs, status } = event;
-        this.#endCall(session, event.at, { retryAfterMs: waitMs, ...(status === undefined ? {} : { status }) });
+        const how: Draft<CallEnd> = { retryAfterMs: waitMs };
+        if (status !== undefined) how.status = status;
+        this.#endCall(session, event.at, how);
         session.next = { at: event.at + waitMs, attempt: attempt + 1 };
         break;
       }
@@ -155,7 +195,7 @@ export class DiagnosticsTracker {
     const { id, type } = event.pending;
     session.pending.set(id, event.pending);
     if (!isSubscribed('mailbox')) return;
-    publishDiagnostics('mailbox', { ...this.#of(session.facts, event.at), pendingId: id, type, phase: 'start' });
+    publishDiagnostics('mailbox', this.#of(session, event.at, { pendingId: id, type, phase: 'start' }));
   }
 
   #left(session: Followed, event: EventOf<'pending.removed'>): void {
@@ -170,14 +210,16 @@ export class DiagnosticsTracker {
   ): void {
     const entry = session.pending.get(pendingId);
     if (!session.pending.delete(pendingId) || entry === undefined || !isSubscribed('mailbox')) return;
-    publishDiagnostics('mailbox', {
-      ...this.#of(session.facts, at),
-      pendingId,
-      type: entry.type,
-      phase: 'end',
-      waitMs: at - entry.at,
-      reason,
-    });
+    publishDiagnostics(
+      'mailbox',
+      this.#of(session, at, {
+        pendingId,
+        type: entry.type,
+        phase: 'end',
+        waitMs: at - entry.at,
+        reason,
+      }),
+    );
   }
 
   #entered(session: Followed, { state, phase, at }: EventOf<'session.state'>): void {
@@ -186,7 +228,7 @@ export class DiagnosticsTracker {
     if (state !== 'awaiting') return;
     if (session.turn === undefined) {
       session.turn = { at, modelCalls: 0, toolCalls: 0, messages: session.messages };
-      if (isSubscribed('turn')) publishDiagnostics('turn', { ...this.#of(session.facts, at), phase: 'start' });
+      if (isSubscribed('turn')) publishDiagnostics('turn', this.#of(session, at, { phase: 'start' }));
     }
     // Told again after `resume`, a state begins nothing.
     if (session.call === undefined) session.next ??= { at, attempt: 1 };
@@ -224,21 +266,12 @@ export class DiagnosticsTracker {
     turn.modelCalls += 1;
     if (isSubscribed('modelCall')) {
       const { attempt } = call;
-      publishDiagnostics('modelCall', { ...this.#of(session.facts, call.at), phase: 'start', attempt });
+      publishDiagnostics('modelCall', this.#of(session, call.at, { phase: 'start', attempt }));
     }
     return call;
   }
 
-  #endCall(
-    session: Followed,
-    at: number,
-    how: {
-      readonly stop?: string;
-      readonly status?: number;
-      readonly error?: ErrorShape;
-      readonly retryAfterMs?: number;
-    },
-  ): void {
+  #endCall(session: Followed, at: number, { stop, status, error, retryAfterMs }: CallEnd): void {
     const { call, usage, answer } = session;
     if (call === undefined) return;
     const endedAt = answer.length > 0 ? session.answeredAt : at;
@@ -247,16 +280,15 @@ export class DiagnosticsTracker {
     session.usage = undefined;
     if (!isSubscribed('modelCall')) return;
     const { attempt, firstChunkAt } = call;
-    publishDiagnostics('modelCall', {
-      ...this.#of(session.facts, endedAt),
-      ...how,
-      ...(usage === undefined ? {} : { usage }),
-      ...(firstChunkAt === undefined ? {} : { firstChunkMs: firstChunkAt - call.at }),
-      phase: 'end',
-      attempt,
-      ms: endedAt - call.at,
-      answer,
-    });
+    const ms = endedAt - call.at;
+    const message: Ended<'modelCall'> = this.#of(session, endedAt, { phase: 'end', attempt, ms, answer });
+    if (stop !== undefined) message.stop = stop;
+    if (status !== undefined) message.status = status;
+    if (error !== undefined) message.error = error;
+    if (retryAfterMs !== undefined) message.retryAfterMs = retryAfterMs;
+    if (usage !== undefined) message.usage = usage;
+    if (firstChunkAt !== undefined) message.firstChunkMs = firstChunkAt - call.at;
+    publishDiagnostics('modelCall', message);
   }
 
   #toolStarted(session: Followed, { toolUseId, toolName, at }: EventOf<'tool.started'>): void {
@@ -266,59 +298,30 @@ export class DiagnosticsTracker {
     session.turn.toolCalls += 1;
     session.tools.set(toolUseId, { at, toolName });
     if (!isSubscribed('tool')) return;
-    publishDiagnostics('tool', { ...this.#of(session.facts, at), toolUseId, toolName, phase: 'start', input });
+    publishDiagnostics('tool', this.#of(session, at, { toolUseId, toolName, phase: 'start', input }));
   }
 
-  #toolFinished(session: Followed, event: EventOf<'tool.finished'>): void {
-    const { toolUseId, success, at, ms } = event;
-    const content = this.#resultOf(session, toolUseId);
-    this.#endTool(session, toolUseId, { at, success, ...(ms === undefined ? {} : { ms }), ...content });
+  #toolFinished(session: Followed, { toolUseId, success, at, ms }: EventOf<'tool.finished'>): void {
+    this.#endTool(session, toolUseId, { at, success, ms, result: resultOf(session, toolUseId) });
   }
 
-  /** The result is the newest tool response that waits: the event of its acceptance comes right before. */
-  #resultOf(session: Followed, toolUseId: string): { readonly result?: Pending['content'] } {
-    for (const entry of session.pending.values()) {
-      if (entry.toolUseId === toolUseId) return { result: entry.content };
-    }
-    return {};
-  }
-
-  #endTool(
-    session: Followed,
-    toolUseId: string,
-    how: {
-      readonly at: number;
-      readonly success: boolean;
-      readonly ms?: number;
-      readonly result?: Pending['content'];
-    },
-  ): void {
+  #endTool(session: Followed, toolUseId: string, { at, success, ms, result }: ToolEnd): void {
     const tool = session.tools.get(toolUseId);
     if (!session.tools.delete(toolUseId) || tool === undefined || !isSubscribed('tool')) return;
-    const { at, success, ms = at - tool.at, result } = how;
-    publishDiagnostics('tool', {
-      ...this.#of(session.facts, at),
-      ...(result === undefined ? {} : { result }),
-      toolUseId,
-      toolName: tool.toolName,
-      phase: 'end',
-      ms,
-      success,
-    });
+    const { toolName } = tool;
+    const took = ms ?? at - tool.at;
+    const message: Ended<'tool'> = this.#of(session, at, { toolUseId, toolName, phase: 'end', ms: took, success });
+    if (result !== undefined) message.result = result;
+    publishDiagnostics('tool', message);
   }
 
-  #endTurn(
-    session: Followed,
-    at: number,
-    how: { readonly reason: string; readonly turn?: string; readonly usage?: Usage; readonly error?: ErrorShape },
-  ): void {
+  #endTurn(session: Followed, at: number, { reason, turn: name, usage, error }: TurnEnd): void {
     const { turn } = session;
-    const { error, reason } = how;
     // An attempt that waits for its time has not begun, and will not.
     if (session.next !== undefined && session.next.at > at) session.next = undefined;
     if (session.call === undefined) this.#openCall(session, at);
     this.#endCall(session, at, error === undefined || session.answer.length > 0 ? { stop: reason } : { error });
-    for (const id of [...session.tools.keys()]) this.#endTool(session, id, { at, success: false });
+    for (const id of session.tools.keys()) this.#endTool(session, id, { at, success: false });
     session.turn = undefined;
     session.next = undefined;
     session.messages = [];
@@ -326,8 +329,19 @@ export class DiagnosticsTracker {
     if (turn === undefined) return;
     if (isSubscribed('turn')) {
       const { modelCalls, toolCalls, messages } = turn;
-      const counts = { modelCalls, toolCalls, messages } as const;
-      publishDiagnostics('turn', { ...this.#of(session.facts, at), ...how, ...counts, phase: 'end', ms: at - turn.at });
+      const ms = at - turn.at;
+      const message: Ended<'turn'> = this.#of(session, at, {
+        phase: 'end',
+        ms,
+        reason,
+        modelCalls,
+        toolCalls,
+        messages,
+      });
+      if (name !== undefined) message.turn = name;
+      if (usage !== undefined) message.usage = usage;
+      if (error !== undefined) message.error = error;
+      publishDiagnostics('turn', message);
     }
     this.#turnEnded(at);
   }
@@ -335,8 +349,9 @@ export class DiagnosticsTracker {
   #spawned(session: Followed, { child, name, at }: EventOf<'child.spawned'>): void {
     session.children.add(child);
     if (!isSubscribed('spawn')) return;
-    const named = name === undefined ? {} : { name };
-    publishDiagnostics('spawn', { ...this.#of(session.facts, at), ...named, child, phase: 'start' });
+    const message: Started<'spawn'> = this.#of(session, at, { child, phase: 'start' });
+    if (name !== undefined) message.name = name;
+    publishDiagnostics('spawn', message);
   }
 
   #exited(
@@ -344,8 +359,18 @@ export class DiagnosticsTracker {
     { child, name, reason, at }: Pick<EventOf<'child.exited'>, 'child' | 'name' | 'reason' | 'at'>,
   ): void {
     if (!session.children.delete(child) || !isSubscribed('spawn')) return;
-    const named = name === undefined ? {} : { name };
-    publishDiagnostics('spawn', { ...this.#of(session.facts, at), ...named, child, phase: 'end', reason });
+    const message: Ended<'spawn'> = this.#of(session, at, { child, phase: 'end', reason });
+    if (name !== undefined) message.name = name;
+    publishDiagnostics('spawn', message);
+  }
+
+  #of<T extends object>({ facts }: Followed, at: number, rest: T): OfSession & T {
+    const { session, provider, agent, parent, model } = facts;
+    const message: Draft<OfSession> = { runtime: this.#runtime, at, session, provider };
+    if (agent !== undefined) message.agent = agent;
+    if (parent !== undefined) message.parent = parent;
+    if (model !== undefined) message.model = model;
+    return Object.assign(message, rest);
   }
 
   #loseOldest(at: number): void {
@@ -361,10 +386,12 @@ export class DiagnosticsTracker {
     for (const child of [...session.children]) this.#exited(session, { child, reason: 'unseen', at });
     this.#sessions.delete(session.facts.session);
   }
+}
 
-  #of(facts: SessionFacts, at: number): SessionFacts & { readonly runtime: object; readonly at: number } {
-    return { runtime: this.#runtime, at, ...facts };
-  }
+/** The result is the newest tool response that waits: the event of its acceptance comes right before. */
+function resultOf({ pending }: Followed, toolUseId: string): Pending['content'] | undefined {
+  for (const entry of pending.values()) if (entry.toolUseId === toolUseId) return entry.content;
+  return undefined;
 }
 
 function followed(facts: SessionFacts): Followed {

@@ -18,6 +18,7 @@ import {
 import type { Clock, Random } from '../base/clock.ts';
 import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../base/errors.ts';
 import type { SessionEvent } from '../events/event.ts';
+import { type PackedEvents, unpackEvents } from '../events/packed-events.ts';
 import type { ReceiptState } from '../session/state.ts';
 import { createLocalEndpoints } from '../threads/batched-endpoint.ts';
 import { createBridgePorts, exposeObject } from '../threads/comlink-bridge.ts';
@@ -345,7 +346,9 @@ export class ShardLink {
 
   #listen(endpoint: Endpoint): void {
     const { listener } = this.#parts;
+    // In place they are handed over as they are, from a thread packed.
     endpoint.handle('events', (events) => listener.events(events as readonly SessionEvent[]));
+    endpoint.handle('events.packed', (packed) => listener.events(unpackEvents(packed as PackedEvents)));
     endpoint.handle('receipt.settled', (note) => {
       const { follow, state } = note as { readonly follow: number; readonly state: ReceiptState | undefined };
       this.receipts.tell(follow, state);

@@ -31,6 +31,7 @@ import type { Clock, Random, Soon } from '../base/clock.ts';
 import { errorFromShape, errorShape, StoreFullError, TroupeError } from '../base/errors.ts';
 import type { Settings } from '../base/settings.ts';
 import type { EventBody, SessionEvent } from '../events/event.ts';
+import { durableEvent } from '../events/event-body.ts';
 import type { Durability, Head, Journal, SessionKey, TurnEntry } from '../journal/journal.ts';
 import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
 import type { Observer } from '../session/apply.ts';
@@ -706,7 +707,8 @@ export class Shard {
     if (!isWatched && !isListened && !this.waiters.has(session)) return undefined;
     const gathered = this.#gathered;
     const at = this.#now;
-    const fates: Observer = {
+    // One literal for whoever hears: what is spread together costs more than what it tells.
+    return {
       settled: (pendingId, receipt) => {
         if (this.waiters.has(session)) gathered.settle({ session, pendingId, receipt });
       },
@@ -714,12 +716,11 @@ export class Shard {
         const receipt = actor.state.receipts.get(pendingId) ?? { status: 'accepted' };
         if (this.waiters.has(session)) gathered.promote({ session, pendingId, receipt });
       },
+      said: isListened ? (logged: Said) => gathered.say(session, historyMessage(actor.state, logged)) : undefined,
+      event: isWatched
+        ? (body: EventBody, seq: number) => gathered.tell(durableEvent(session, at, seq, body))
+        : undefined,
     };
-    const said = isListened
-      ? { said: (logged: Said) => gathered.say(session, historyMessage(actor.state, logged)) }
-      : undefined;
-    if (!isWatched) return said === undefined ? fates : { ...fates, ...said };
-    return { ...fates, ...said, event: (body: EventBody, seq: number) => gathered.tell({ session, at, seq, ...body }) };
   }
 
   #afterTurn(actor: SessionActor): void {
@@ -831,8 +832,10 @@ export class Shard {
         ...name,
       });
     }
-    for (const event of [...(gathered.events ?? [])]) {
-      if (event.type !== 'child.spawned') continue;
+    const told = gathered.events?.length ?? 0;
+    for (let index = 0; index < told; index += 1) {
+      const event = gathered.events?.[index];
+      if (event?.type !== 'child.spawned') continue;
       const parent = this.#hot.get(event.session);
       if (parent !== undefined) gathered.tell(childrenUpdated(parent, at, (id) => this.#hot.get(id)?.state.state));
     }

@@ -15,6 +15,7 @@
  *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history;
  *  S7 `enrichment` is present only while idle: nothing is claimed before it is over (R12).
  */
+import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import type { HistoryMessage } from '../base/history-message.ts';
 import type { ContentBlock, Message, Pending, Usage } from '../base/messages.ts';
@@ -454,25 +455,23 @@ export function addCallIds(state: SessionState, messages: readonly LoggedMessage
 
 /** The public form of a message: without what only rendering needs. */
 export function publicMessage(message: LoggedMessage): Message {
-  const {
-    blocks: _blocks,
-    inAnswer: _inAnswer,
-    phantom: _phantom,
-    opens: _opens,
-    pinned: _pinned,
-    timeoutMs: _timeoutMs,
-    history: _history,
-    prompt: _prompt,
-    place: _place,
-    archivedBy: _archivedBy,
-    shortens: _shortens,
-    ...rest
-  } = message;
-  return rest;
+  const { seq, type, content, at, tokens, toolUseId, toolName, input, success, source, usage } = message;
+  const shown: Draft<Message> = { seq, type, content, at, tokens };
+  if (toolUseId !== undefined) shown.toolUseId = toolUseId;
+  if (toolName !== undefined) shown.toolName = toolName;
+  if (input !== undefined) shown.input = input;
+  if (success !== undefined) shown.success = success;
+  if (source !== undefined) shown.source = source;
+  if (usage !== undefined) shown.usage = usage;
+  return shown;
 }
 
 /** The public form of a mailbox entry. */
 export function publicEntry(entry: MailboxEntry): Pending {
-  const { bounceBack: _bounceBack, seed: _seed, ...rest } = entry;
-  return rest;
+  const { id, type, kind, content, at, source, toolUseId, success, deliver } = entry;
+  const shown: Draft<Pending> = { id, type, kind, content, at, source };
+  if (toolUseId !== undefined) shown.toolUseId = toolUseId;
+  if (success !== undefined) shown.success = success;
+  if (deliver !== undefined) shown.deliver = deliver;
+  return shown;
 }
