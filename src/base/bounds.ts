@@ -77,14 +77,16 @@ export const SEARCH_QUERY_CHARACTERS_MAX = 1_000;
 export const SEARCH_UNITS_MAX = 32;
 /** Terms between two words that stand near each other. */
 export const SEARCH_NEAR_TERMS = 10;
-/** Entries of the log handed to an index in one step: with the next bound, a millisecond or two of the session thread. */
-export const SEARCH_PAGE_ENTRIES = 256;
-/** Characters of the log handed over in one step; one larger entry goes by itself. */
-export const SEARCH_PAGE_CHARACTERS: number = 64 * 1024;
-/** Messages of an edited session fetched in one step; its shard may fold the session anew for each. */
-export const SEARCH_PAGE_MESSAGES = 1_024;
-/** Names of sessions compared in one step, when an index is opened that may know some that were deleted since. */
-export const SEARCH_PAGE_NAMES = 512;
+/** Rows of the log handed to an index in one step: with the next bound, less than a millisecond of the session thread. */
+export const SEARCH_PAGE_ROWS = 128;
+/** Stored bytes of the log handed over in one step; a larger row goes in parts. */
+export const SEARCH_PAGE_BYTES: number = 128 * 1024;
+/** Rows of one session found in one step, when it is read by itself. */
+export const SEARCH_CHAIN_ROWS = 128;
+/** Names of sessions looked up in one step. */
+export const SEARCH_PAGE_NAMES = 128;
+/** Messages of one session taken into an index between two looks at whether it has room. */
+export const SEARCH_BATCH_MESSAGES = 1_024;
 /** Longest a search waits for the index to have read what was written; then it tells what it has, and says so. */
 export const SEARCH_WAIT_MS = 20_000;
 /** Longest a closing runtime waits for the index to be saved; what is not is read from the logs again. */

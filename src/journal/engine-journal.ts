@@ -26,6 +26,7 @@ import type { Head, Journal, JournalStatistics, Position, SessionKey, StoredEntr
 import { type LastRow, type LogSource, readSession, readTail, scanLastRows, tailSessions } from './log-reader.ts';
 import { listNames, type NameQuery } from './name-list.ts';
 import { positionOf, type Row, rowOf, rowTurns } from './row-codec.ts';
+import { createStoredLog, type StoredLog } from './stored-log.ts';
 import { blobAddress, storedJson } from './stored-text.ts';
 
 /** Printable ASCII: every order of names is then the same order. Session ids are a part of it. */
@@ -41,6 +42,7 @@ export interface EngineJournalOptions {
 
 /** See the head of this file. */
 export class EngineJournal implements Journal {
+  readonly stored: StoredLog;
   readonly #engine: Engine;
   readonly #source: LogSource;
   readonly #gate: CommitGate<WriteBatch>;
@@ -68,6 +70,15 @@ export class EngineJournal implements Journal {
       unwrittenRows: (from) => [...this.#unwritten.values()].filter((row) => row.number >= from),
       isVisible: (key) => this.nameOf(key) !== undefined,
     };
+    this.stored = createStoredLog({
+      engine,
+      newestRow: (key) => {
+        if (this.nameOf(key) === undefined) return 0;
+        return this.#lastRows().get(key)?.row ?? engine.lastRowOf(key);
+      },
+      unwrittenBefore: (row, key) =>
+        this.#unwritten.get(row)?.entries.find((entry) => entry.key === key)?.previousRow ?? 0,
+    });
     this.#gate = new CommitGate<WriteBatch>({
       create: createBatch,
       isEmpty: isEmptyBatch,

@@ -77,6 +77,10 @@ export interface Engine {
     limit: number,
     part?: 'all' | 'table',
   ): readonly { readonly number: number; readonly bytes: Buffer }[];
+  /** Numbers of up to `limit` rows from `from` on, ascending. */
+  rowNumbers(from: number, limit: number): readonly number[];
+  /** A row's bytes as they are stored, see `row-packing.ts`; valid until the next call of any method. */
+  storedRow(number: number): Buffer | undefined;
   /** The last row of a session as of `indexedRow`, 0 for none. */
   lastRowOf(key: SessionKey): number;
   keyOf(name: string): SessionKey | undefined;
@@ -88,6 +92,8 @@ export interface Engine {
   runnable(): readonly SessionKey[];
   blob(address: string): string | undefined;
   hasBlob(address: string): boolean;
+  /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */
+  storedBlob(address: string): Buffer | undefined;
   /**
    * Writes all of a batch durably, or nothing. Never called while a write is under way. Rejects with `StoreFullError` when
    * the device refuses, `StoreLockedError` when the store has a newer owner, `StoreCorruptError` when it is damaged.

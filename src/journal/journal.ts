@@ -14,6 +14,8 @@
  *  J5 one owner: a journal opened with a lower fence than the store has seen refuses to write.
  */
 
+import type { StoredLog } from './stored-log.ts';
+
 /** The number a journal gave to a session's name: small, stable, never reused. */
 export type SessionKey = number;
 
@@ -117,6 +119,9 @@ export interface Journal {
   /** Stores a text under its content address (SHA-256, hex); the same text is stored once. Durable with the next flush. */
   putBlob(text: string): string;
   blob(address: string): string | undefined;
+
+  /** What is durable of it, in pieces for another thread. */
+  readonly stored: StoredLog;
 
   statistics(): JournalStatistics;
   /** Flushes and closes. Further calls throw. */

@@ -113,10 +113,8 @@ class LmdbEngine implements Engine {
     return this.#reading(() => {
       const unpacked = this.#unpacked.get(number);
       if (unpacked !== undefined) return unpacked;
-      const bytes = this.#environment.log.getBinaryFast(number);
-      if (bytes === undefined) return undefined;
-      // lmdb lends one large buffer with its length overwritten; a view of the true length is what native code sees.
-      const stored = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+      const stored = lent(this.#environment.log.getBinaryFast(number));
+      if (stored === undefined) return undefined;
       const row = unpackRow(stored, number);
       if (row !== stored) this.#unpacked.add(number, row);
       return row;
@@ -136,6 +134,14 @@ class LmdbEngine implements Engine {
       }
       return found;
     });
+  }
+
+  rowNumbers(from: number, limit: number): readonly number[] {
+    return this.#reading(() => Array.from(this.#environment.log.getKeys({ start: from, limit }), Number));
+  }
+
+  storedRow(number: number): Buffer | undefined {
+    return this.#reading(() => lent(this.#environment.log.getBinaryFast(number)));
   }
 
   lastRowOf(key: SessionKey): number {
@@ -186,6 +192,10 @@ class LmdbEngine implements Engine {
 
   hasBlob(address: string): boolean {
     return this.#reading(() => this.#environment.blobs.doesExist(address));
+  }
+
+  storedBlob(address: string): Buffer | undefined {
+    return this.#reading(() => lent(this.#environment.blobs.getBinaryFast(address)));
   }
 
   async write(batch: WriteBatch): Promise<void> {
@@ -340,6 +350,11 @@ class LmdbEngine implements Engine {
       throw corruptError(this.#options.directory, asError(error));
     }
   }
+}
+
+/** lmdb lends one large buffer with its length overwritten; a view of the true length is what native code sees. */
+function lent(bytes: Buffer | undefined): Buffer | undefined {
+  return bytes === undefined ? undefined : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
 /** What is under the seal. Throws for an entry that is not what was put there; `undefined` is no entry. */

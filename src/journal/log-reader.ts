@@ -160,7 +160,7 @@ function sliceOf(source: LogSource, row: number, key: SessionKey): RowSlice {
 }
 
 /** What `read` throws for damage, with the place of the store and what to do. */
-function located<T>(engine: Engine, read: () => T): T {
+export function located<T>(engine: Engine, read: () => T): T {
   try {
     return read();
   } catch (error) {

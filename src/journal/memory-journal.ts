@@ -7,6 +7,7 @@ import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Head, Journal, SessionKey } from './journal.ts';
 import { encodeRows } from './row-codec.ts';
+import { encodeBlob } from './stored-text.ts';
 
 /**
  * What outlives a memory journal, as a disk outlives a process: open a second journal over it and it finds what was flushed,
@@ -118,6 +119,16 @@ class MemoryEngine implements Engine {
     return found;
   }
 
+  rowNumbers(from: number, limit: number): readonly number[] {
+    const { rowNumbers } = this.#store;
+    const first = lowerBound(rowNumbers, from);
+    return rowNumbers.slice(first, first + limit);
+  }
+
+  storedRow(number: number): Buffer | undefined {
+    return this.#store.rows.get(number);
+  }
+
   lastRowOf(key: SessionKey): number {
     return this.#store.lastRows.get(key) ?? 0;
   }
@@ -159,6 +170,11 @@ class MemoryEngine implements Engine {
 
   hasBlob(address: string): boolean {
     return this.#store.blobs.has(address);
+  }
+
+  storedBlob(address: string): Buffer | undefined {
+    const text = this.#store.blobs.get(address);
+    return text === undefined ? undefined : encodeBlob(text);
   }
 
   async write(batch: WriteBatch): Promise<void> {

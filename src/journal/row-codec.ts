@@ -130,6 +130,21 @@ export function rowSessions(bytes: Buffer, row: number): readonly (readonly [Ses
   return sessions;
 }
 
+/** The row of a session before this one, 0 for none; `undefined` when the row holds nothing of it. Throws `StoreCorruptError`. */
+export function previousRowOf(bytes: Buffer, row: number, key: SessionKey): number | undefined {
+  const count = checkHeader(bytes, row);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  for (let at = HEADER_BYTES; at < HEADER_BYTES + count * ENTRY_BYTES; at += ENTRY_BYTES) {
+    if (view.getUint32(at, true) === key) return view.getFloat64(at + 8, true);
+  }
+  return undefined;
+}
+
+/** A checksum of a row, packed or plain, by its first bytes: it covers those of all its entries. */
+export function rowChecksum(bytes: Buffer): number {
+  return bytes.length < HEADER_BYTES ? 0 : bytes.readUInt32LE(CHECKED_HEADER_BYTES);
+}
+
 /** The sessions of the turns of a row from `turn` on, in their order; a key may come twice. Throws `StoreCorruptError`. */
 export function sessionsFrom(bytes: Buffer, row: number, turn: number): readonly SessionKey[] {
   const sessions: SessionKey[] = [];

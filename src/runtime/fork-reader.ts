@@ -115,7 +115,7 @@ export function encodeSeed(seed: ForkSeed): string {
 const SEED_FORMAT = 1;
 
 /** Throws an Error for a text that is no seed. The envelope is checked; the rest was checked before it was written. */
-function decodeSeed(text: string): ForkSeed {
+export function decodeSeed(text: string): ForkSeed {
   const parsed: unknown = JSON.parse(text);
   if (!isRecord(parsed) || parsed['v'] !== SEED_FORMAT || !isRecord(parsed['seed'])) {
     throw new Error('what the session begins with is not of a known format');

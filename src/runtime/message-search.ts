@@ -14,7 +14,7 @@ import { isRecord } from '../base/json.ts';
 import { parseQuery } from '../search/query.ts';
 import { settledInTime, startThread, type Thread } from '../threads/thread.ts';
 import { workerUrl } from '../threads/worker-url.ts';
-import type { SearchMethod } from './search-follower.ts';
+import type { SearchMethod } from './search-reader.ts';
 import type { SearchAnswer, SearchRequest, SearchStatistics } from './search-service.ts';
 import type { ShardLink } from './shard-link.ts';
 
@@ -39,7 +39,14 @@ export interface ThreadStatistics extends SearchStatistics {
 
 /** Period of a timer that does nothing but be there. */
 const HOLD_MS = 60_000;
-const METHODS: ReadonlySet<unknown> = new Set<SearchMethod>(['search.log', 'search.names', 'search.texts']);
+const METHODS: ReadonlySet<unknown> = new Set<SearchMethod>([
+  'search.log',
+  'search.rows',
+  'search.chain',
+  'search.names',
+  'search.session',
+  'search.blob',
+]);
 
 /** See the head of the file. */
 export class MessageSearch {
@@ -68,14 +75,16 @@ export class MessageSearch {
     if (parseQuery(text) === undefined) return { found: [], isComplete: true, messages: 0 };
     const { excluding } = options;
     const { now, decay, waitMs = SEARCH_WAIT_MS } = this.#parts;
-    const floor = excluding === undefined ? 0 : await this.#floorOf(excluding);
+    const floor = excluding === undefined ? undefined : await this.#floorOf(excluding);
     const request: SearchRequest = {
       text,
       limit: options.limit,
       now: now(),
       decay,
       waitMs,
-      ...(excluding === undefined ? {} : { excluding: { session: excluding, floor } }),
+      ...(excluding === undefined
+        ? {}
+        : { excluding: { session: excluding, ...(floor === undefined ? {} : { floor }) } }),
     };
     return (await this.#asked(this.#running(), 'search', request)) as SearchAnswer;
   }
@@ -106,8 +115,8 @@ export class MessageSearch {
     thread.endpoint.close();
   }
 
-  /** The first seq of a session's window; 1 while nothing has left it. */
-  #floorOf(session: string): Promise<number> {
+  /** The first seq of a session's window; `undefined` for one that is not in memory, of which the index finds it out. */
+  #floorOf(session: string): Promise<number | undefined> {
     return this.#parts.linkOf(session).call('search.floor', { session }, true);
   }
 

@@ -10,9 +10,9 @@ import type { ContentBlock, Deliver, Message, Pending, Usage } from '../base/mes
 import type { Settings } from '../base/settings.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
 import type { Durability } from '../journal/journal.ts';
+import type { BlobPiece, RowChain, RowPiece } from '../journal/stored-log.ts';
 import type { GovernorLimits } from '../models/governor-limits.ts';
 import type { ModelRequest, ProviderData, RequestMessage } from '../models/provider.ts';
-import type { SearchableText } from '../search/searchable.ts';
 import type { Explanation } from '../session/explain.ts';
 import type { TaskMove } from '../session/history/decide-tasks.ts';
 import type { EditRequest } from '../session/history/edit-request.ts';
@@ -24,7 +24,6 @@ import type { ReceiptState } from '../session/state.ts';
 import type { HostRunner } from '../tools/host-tools.ts';
 import type { ToolDescription } from '../tools/tool.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
-import type { LogPage } from './search-pages.ts';
 
 /** Where an agent's tool comes from. */
 export type ToolSource =
@@ -230,24 +229,21 @@ export interface ShardMethods {
   };
   'child.wait': { request: OfSession; answer: ChildEnd };
   'child.link': { request: OfSession; answer: { readonly parent?: string; readonly name?: string } };
-  /** For an index of all messages: what was written, what sessions there are, what can be found of one, where a window begins. */
-  'search.log': { request: { readonly after: number }; answer: LogPage };
-  /** Ascending by name, after a name or those that begin so. */
-  'search.names': {
-    request: { readonly after?: string; readonly prefix?: string; readonly limit: number };
-    answer: readonly (readonly [name: string, key: number])[];
+  /** For an index of all messages, each in bounded pieces: what was written since, in order of the log. */
+  'search.log': { request: { readonly from: number; readonly offset: number }; answer: RowPiece };
+  /** Where one session was written, from new to old, and those rows. */
+  'search.chain': {
+    request: { readonly key: number; readonly until: number; readonly from?: number };
+    answer: RowChain;
   };
-  'search.texts': {
-    request: OfSession & { readonly after: number; readonly limit: number };
-    answer: {
-      readonly messages: readonly SearchableText[];
-      /** Seq of the last message looked at, 0 where there was none. */
-      readonly last: number;
-      readonly isComplete: boolean;
-      readonly name?: string;
-    };
-  };
-  'search.floor': { request: OfSession; answer: number };
+  'search.rows': { request: { readonly rows: readonly number[]; readonly offset: number }; answer: RowPiece };
+  /** The names of sessions by their keys, at most `SEARCH_PAGE_NAMES`; `null`: deleted. */
+  'search.names': { request: { readonly keys: readonly number[] }; answer: readonly (string | null)[] };
+  /** What has a name now. `base`: address of what a fork begins with, where that is stored by itself. */
+  'search.session': { request: OfSession; answer: { readonly key: number; readonly base?: string } | undefined };
+  'search.blob': { request: { readonly address: string; readonly offset: number }; answer: BlobPiece | undefined };
+  /** Where a session's window begins; `undefined`: it is not in memory. */
+  'search.floor': { request: OfSession; answer: number | undefined };
   'sessions.list': {
     request: {
       readonly parent?: string | null;

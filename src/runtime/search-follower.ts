@@ -3,31 +3,24 @@
  *
  * Owns: how far into each log it has come, and what it must know of a session to read on. Does not own: the index, the logs.
  * Invariants:
- *  W1 a page of a log is taken in as one: what is known, the index and the position change together, between two awaits;
- *  W2 a session whose records do not say its messages by themselves (edited, forked, compacted) is read as a whole, from its
- *     shard; until that has succeeded it stays behind, and nothing of it can be found but what was read since the edit;
+ *  W1 a page of a log is taken in as one: what is known, the index and the place in the log change together, between two awaits;
+ *  W2 a session whose messages are not those its records said (one was taken back or changed), or that does not begin with them
+ *     (a fork), is read as a whole up to a row of its log, and followed from that row; until that has succeeded it is behind,
+ *     and nothing of it can be found;
  *  W3 one pass at a time; a pass that begins sees all that was durable before it.
  */
-import { crc32 } from 'node:zlib';
 import { z } from 'zod';
-import { SEARCH_PAGE_MESSAGES, SEARCH_PAGE_NAMES } from '../base/bounds.ts';
+import { SEARCH_BATCH_MESSAGES, SEARCH_PAGE_NAMES } from '../base/bounds.ts';
 import { asError, StoreCorruptError } from '../base/errors.ts';
 import { shardOf } from '../base/ids.ts';
+import { rowChecksum } from '../journal/row-codec.ts';
+import { entriesOf, type ShippedRow, shippedRows } from '../journal/shipped-rows.ts';
 import type { IndexedMessage } from '../search/search-index.ts';
-import { foldTexts, newTextFold, type TextFold, textFoldSchema } from '../search/text-fold.ts';
+import { searchableText } from '../search/searchable.ts';
+import { foldTexts, newTextFold, type TextFold, textFoldOf, textFoldSchema } from '../search/text-fold.ts';
+import { bySeq } from '../session/history/branch.ts';
 import { decodeTurn, type RecordTurn } from '../session/records.ts';
-import type { ShardMethods } from './protocol.ts';
-import type { LogPage } from './search-pages.ts';
-
-/** What is asked of a shard. */
-export type SearchMethod = 'search.log' | 'search.names' | 'search.texts';
-
-/** Asks a shard, by its number. */
-export type AskShard = <M extends SearchMethod>(
-  shard: number,
-  method: M,
-  request: ShardMethods[M]['request'],
-) => Promise<ShardMethods[M]['answer']>;
+import { type AskShard, readSession, type SessionPlace } from './search-reader.ts';
 
 /** What a follower tells of what it reads. */
 export interface FollowedIndex {
@@ -37,36 +30,29 @@ export interface FollowedIndex {
   makeRoom(): void;
 }
 
-/** A place in a log and what stood there, to know it again. */
-interface Mark {
-  readonly position: number;
-  readonly checksum: number;
-}
-
 /** What is known of a session. Without a fold it is read as a whole (W2). */
 interface FollowedSession {
   readonly key: number;
   readonly session: string;
   fold?: TextFold | undefined;
-  /** Seq of the last message that was read as a whole. */
-  seq: number;
-  /** Something was written since it was. */
-  isBehind: boolean;
+  /** The newest row that was in it when it was read as a whole; 0: it never was. */
+  row: number;
   name?: string | undefined;
 }
 
 interface FollowedShard {
-  position: number;
-  /** Newest last. */
-  marks: Mark[];
+  /** The last row that was read. */
+  row: number;
+  /** What stood there, to know the log again. */
+  checksum: number;
   readonly sessions: Map<number, FollowedSession>;
 }
 
 /** How far the follower is, to be saved with the index. */
 export interface SavedFollower {
   readonly shards: readonly {
-    readonly position: number;
-    readonly marks: readonly Mark[];
+    readonly row: number;
+    readonly checksum: number;
     readonly sessions: readonly FollowedSession[];
   }[];
 }
@@ -76,16 +62,15 @@ export const savedFollowerSchema: z.ZodType<SavedFollower> = z.object({
   shards: z
     .array(
       z.object({
-        position: z.number(),
-        marks: z.array(z.object({ position: z.number(), checksum: z.number() })).readonly(),
+        row: z.number(),
+        checksum: z.number(),
         sessions: z
           .array(
             z.object({
               key: z.number().int(),
               session: z.string(),
               fold: textFoldSchema.optional(),
-              seq: z.number().int(),
-              isBehind: z.boolean(),
+              row: z.number(),
               name: z.string().optional(),
             }),
           )
@@ -94,9 +79,6 @@ export const savedFollowerSchema: z.ZodType<SavedFollower> = z.object({
     )
     .readonly(),
 });
-
-/** Marks kept of a log: of the last of them at least one is of a session that is still there, unless very many were deleted. */
-const MARKS_MAX = 16;
 
 /** See the head of the file. */
 export class SearchFollower {
@@ -131,7 +113,7 @@ export class SearchFollower {
     for (const { sessions } of this.#shards) {
       for (const each of sessions.values()) {
         this.#known.set(each.session, each);
-        if (each.isBehind) this.#behind.add(each);
+        if (each.fold === undefined) this.#behind.add(each);
       }
     }
     this.#isCompared = saved === undefined;
@@ -146,6 +128,15 @@ export class SearchFollower {
   nameOf(session: string): string | undefined {
     const known = this.#known.get(session);
     return known?.fold === undefined ? known?.name : known.fold.name;
+  }
+
+  /** Where what the index has of a session ends; `undefined`: it has nothing of it. */
+  placeOf(session: string): (SessionPlace & { readonly row: number }) | undefined {
+    const known = this.#known.get(session);
+    if (known?.fold === undefined) return undefined;
+    const shard = shardOf(session, this.#shards.length);
+    const row = Math.max(known.row, this.#shards[shard]?.row ?? 0);
+    return { shard, session, key: known.key, row };
   }
 
   /**
@@ -171,11 +162,12 @@ export class SearchFollower {
     }
     for (const [shard, followed] of this.#shards.entries()) {
       for (;;) {
-        const page = await this.#ask(shard, 'search.log', { after: followed.position });
-        this.#take(followed, page);
+        const from = followed.row + 1;
+        const { rows, isLast } = await shippedRows((offset) => this.#ask(shard, 'search.log', { from, offset }));
+        await this.#take(shard, followed, rows);
         await this.#settleDoubts();
         this.#stepped();
-        if (page.isComplete) break;
+        if (isLast) break;
       }
     }
     for (const each of this.#behind) await this.#readWhole(each);
@@ -193,128 +185,110 @@ export class SearchFollower {
 
   save(): SavedFollower {
     return {
-      shards: this.#shards.map(({ position, marks, sessions }) => ({
-        position,
-        marks,
-        sessions: [...sessions.values()],
-      })),
+      shards: this.#shards.map(({ row, checksum, sessions }) => ({ row, checksum, sessions: [...sessions.values()] })),
     };
   }
 
-  /** What was saved last of a log is there, at its place. */
-  async #isSameLog(shard: number, { position, marks }: FollowedShard): Promise<boolean> {
-    if (position === 0) return true;
-    for (const mark of marks.toReversed()) {
-      const page = await this.#ask(shard, 'search.log', { after: mark.position - 1 });
-      const there = page.turns.filter((_, index) => page.positions[index] === mark.position);
-      if (there.some((turn) => crc32(turn) === mark.checksum)) return true;
-      // Another text at this place: another log. None: its session was deleted, and an older mark must do.
-      if (there.length > 0) return false;
-    }
-    return false;
+  /** What was saved last of a log is there, at its place: no row ever changes or goes. */
+  async #isSameLog(shard: number, { row, checksum }: FollowedShard): Promise<boolean> {
+    if (row === 0) return true;
+    const { rows } = await shippedRows((offset) => this.#ask(shard, 'search.log', { from: row, offset }));
+    const [there] = rows;
+    return there?.row === row && rowChecksum(there.bytes) === checksum;
   }
 
   async #forgetDeleted(shard: number, { sessions }: FollowedShard): Promise<void> {
-    const gone = new Set(sessions.keys());
-    let after: string | undefined;
-    for (;;) {
-      const names = await this.#ask(shard, 'search.names', {
-        limit: SEARCH_PAGE_NAMES,
-        ...(after === undefined ? {} : { after }),
-      });
-      for (const [, key] of names) gone.delete(key);
-      after = names.at(-1)?.[0];
-      if (names.length < SEARCH_PAGE_NAMES || after === undefined) break;
-    }
-    const deleted = [...gone].flatMap((key) => sessions.get(key)?.session ?? []);
+    const names = await this.#namesOf(shard, [...sessions.keys()]);
+    const deleted = [...sessions.values()].flatMap(({ key, session }) => (names.get(key) === session ? [] : session));
     for (const session of deleted) this.#drop(session);
     this.#index.removeSessions(deleted);
   }
 
-  /** Takes a page in (W1). */
-  #take(followed: FollowedShard, page: LogPage): void {
-    // First: what the device refuses must not leave half a page behind.
-    this.#index.makeRoom();
-    const turns = page.turns.map((text) => readTurn(text));
-    const names = new Map(page.sessions);
-    for (const [index, turn] of turns.entries()) {
-      const key = page.keys[index] ?? 0;
-      const session = names.get(key);
-      if (session !== undefined) this.#fold(this.#sessionAt(followed, key, session), turn);
+  /** The names sessions have now; a deleted one has none. */
+  async #namesOf(shard: number, keys: readonly number[]): Promise<ReadonlyMap<number, string>> {
+    const names = new Map<number, string>();
+    for (let at = 0; at < keys.length; at += SEARCH_PAGE_NAMES) {
+      const page = keys.slice(at, at + SEARCH_PAGE_NAMES);
+      const found = await this.#ask(shard, 'search.names', { keys: page });
+      for (const [index, name] of found.entries()) if (name !== null) names.set(page[index] ?? 0, name);
     }
-    followed.position = page.position;
-    const text = page.turns.at(-1);
-    const position = page.positions.at(-1);
-    if (text === undefined || position === undefined) return;
-    followed.marks = [...followed.marks, { position, checksum: crc32(text) }].slice(-MARKS_MAX);
+    return names;
   }
 
-  #sessionAt(followed: FollowedShard, key: number, session: string): FollowedSession {
-    const known = followed.sessions.get(key);
-    if (known !== undefined) return known;
+  /** Takes rows in (W1): after the names of its new sessions are known, all at once. */
+  async #take(shard: number, followed: FollowedShard, rows: readonly ShippedRow[]): Promise<void> {
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    const read = rows.map((shipped) => ({ row: shipped.row, entries: entriesOf(shipped) }));
+    const unknown = new Set<number>();
+    for (const { entries } of read) for (const { key } of entries) if (!followed.sessions.has(key)) unknown.add(key);
+    const names = await this.#namesOf(shard, [...unknown]);
+    // First: what the device refuses must not leave half a page behind.
+    this.#index.makeRoom();
+    for (const { row, entries } of read) {
+      for (const { key, data } of entries) {
+        const known = followed.sessions.get(key) ?? this.#made(followed, key, names.get(key));
+        // What was read as a whole has it already, and who is behind gets it with the rest.
+        if (known?.fold !== undefined && row > known.row) this.#fold(known, known.fold, readTurn(data));
+      }
+    }
+    followed.row = last.row;
+    followed.checksum = rowChecksum(last.bytes);
+  }
+
+  /** A session that is met for the first time; none where it has no name any more. */
+  #made(followed: FollowedShard, key: number, session: string | undefined): FollowedSession | undefined {
+    if (session === undefined) return undefined;
     // Made anew under the same name: what was known is of another one.
     if (this.#known.has(session)) {
       this.#drop(session);
       this.#index.removeSessions([session]);
     }
-    const made: FollowedSession = { key, session, fold: newTextFold(), seq: 0, isBehind: false };
+    const made: FollowedSession = { key, session, fold: newTextFold(), row: 0 };
     followed.sessions.set(key, made);
     this.#known.set(session, made);
     return made;
   }
 
-  #fold(known: FollowedSession, turn: RecordTurn | undefined): void {
-    const { fold, session } = known;
-    if (fold === undefined) {
-      this.#fallBehind(known);
-      if (turn === undefined || turn.records.some(isEdit)) this.#forgetTexts(known);
-      return;
-    }
+  #fold(known: FollowedSession, fold: TextFold, turn: RecordTurn | undefined): void {
     const found = turn === undefined ? undefined : foldTexts(fold, turn);
-    if (found === undefined) {
-      known.fold = undefined;
-      known.name = fold.name;
-      this.#fallBehind(known);
-      this.#forgetTexts(known);
-      return;
-    }
-    for (const message of found) this.#index.put(session, message);
+    if (found === undefined) this.#fallBehind(known, fold);
+    else for (const message of found) this.#index.put(known.session, message);
   }
 
-  #fallBehind(known: FollowedSession): void {
-    known.isBehind = true;
+  /** Nothing of it can be found until it was read. */
+  #fallBehind(known: FollowedSession, { name }: TextFold): void {
+    known.fold = undefined;
+    known.name = name;
     this.#behind.add(known);
-  }
-
-  #forgetTexts(known: FollowedSession): void {
     this.#index.removeSessions([known.session]);
-    known.seq = 0;
   }
 
-  /** Reads what is new of a session from its shard, which has it as it is now (W2). */
+  /** Reads a session as it is now, and follows it from there (W2). */
   async #readWhole(known: FollowedSession): Promise<void> {
-    const { session } = known;
+    const { key, session } = known;
     const shard = shardOf(session, this.#shards.length);
-    for (;;) {
-      const seq = known.seq;
-      let page: ShardMethods['search.texts']['answer'];
-      try {
-        page = await this.#ask(shard, 'search.texts', { session, after: seq, limit: SEARCH_PAGE_MESSAGES });
-      } catch (error) {
-        // Of a session that nobody can read nothing can be found; the others are not held up by it.
-        if (asError(error) instanceof StoreCorruptError) return;
-        throw error;
-      }
-      await this.#settleDoubts();
-      // Deleted while it was read.
-      if (this.#known.get(session) !== known) return;
-      this.#index.makeRoom();
-      for (const message of page.messages) this.#index.put(session, message);
-      known.seq = Math.max(seq, page.last);
-      if (page.name !== undefined) known.name = page.name;
-      if (page.isComplete) break;
+    let read: Awaited<ReturnType<typeof readSession>>;
+    try {
+      read = await readSession(this.#ask, { shard, session, key }, { keepsAll: true });
+    } catch (error) {
+      // Of a session that nobody can read nothing can be found; the others are not held up by it.
+      if (asError(error) instanceof StoreCorruptError) return;
+      throw error;
     }
-    known.isBehind = false;
+    await this.#settleDoubts();
+    // Deleted while it was read, or just now.
+    if (this.#known.get(session) !== known || read === undefined) return;
+    const { state, row } = read;
+    const messages = bySeq(state.messages).flatMap((message) => searchableText(message) ?? []);
+    // The device may have refused the second half of it.
+    this.#index.removeSessions([session]);
+    for (let at = 0; at < messages.length; at += SEARCH_BATCH_MESSAGES) {
+      this.#index.makeRoom();
+      for (const message of messages.slice(at, at + SEARCH_BATCH_MESSAGES)) this.#index.put(session, message);
+    }
+    known.fold = textFoldOf(state);
+    known.row = row;
     this.#behind.delete(known);
     this.#stepped();
   }
@@ -324,15 +298,14 @@ export class SearchFollower {
     for (const session of [...this.#doubtful]) {
       this.#doubtful.delete(session);
       const shard = shardOf(session, this.#shards.length);
-      const [found] = await this.#ask(shard, 'search.names', { prefix: session, limit: 1 });
-      const key = found?.[0] === session ? found[1] : undefined;
+      const key = (await this.#ask(shard, 'search.session', { session }))?.key;
       if (key !== undefined && this.#known.get(session)?.key === key) continue;
       this.#drop(session);
       this.#index.removeSessions([session]);
       const followed = this.#shards[shard];
       if (key === undefined || followed === undefined) continue;
       // Its first records may have been read and forgotten already.
-      const made: FollowedSession = { key, session, seq: 0, isBehind: true };
+      const made: FollowedSession = { key, session, row: 0 };
       followed.sessions.set(key, made);
       this.#known.set(session, made);
       this.#behind.add(made);
@@ -353,7 +326,7 @@ export class SearchFollower {
 function restoredShard(saved: SavedFollower['shards'][number] | undefined): FollowedShard {
   const sessions = new Map<number, FollowedSession>();
   for (const each of saved?.sessions ?? []) sessions.set(each.key, { ...each });
-  return { position: saved?.position ?? 0, marks: [...(saved?.marks ?? [])], sessions };
+  return { row: saved?.row ?? 0, checksum: saved?.checksum ?? 0, sessions };
 }
 
 /** A turn; `undefined` for a text that is none: its session is read as a whole, by those who know what to say of it. */
@@ -362,18 +335,5 @@ function readTurn(text: string): RecordTurn | undefined {
     return decodeTurn(text);
   } catch {
     return undefined;
-  }
-}
-
-/** Records after which a message may be gone or read otherwise. */
-function isEdit(record: RecordTurn['records'][number]): boolean {
-  switch (record.type) {
-    case 'edited':
-    case 'restarted':
-      return true;
-    case 'failed':
-      return record.bounced !== undefined;
-    default:
-      return false;
   }
 }

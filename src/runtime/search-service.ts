@@ -14,12 +14,14 @@ import { asError } from '../base/errors.ts';
 import { shardOf } from '../base/ids.ts';
 import { wellFormed } from '../base/json.ts';
 import { matches, parseQuery, type Query } from '../search/query.ts';
-import { type Candidate, SearchIndex, savedIndexSchema } from '../search/search-index.ts';
+import { type Candidate, type LookOptions, SearchIndex, savedIndexSchema } from '../search/search-index.ts';
 import type { SearchableText } from '../search/searchable.ts';
 import { DamagedSegmentError } from '../search/segment-file.ts';
 import type { SegmentShelf } from '../search/segment-shelf.ts';
 import { termsOf } from '../search/terms.ts';
-import { type AskShard, SearchFollower, savedFollowerSchema } from './search-follower.ts';
+import { SearchFollower, savedFollowerSchema } from './search-follower.ts';
+import { type AskShard, readSession } from './search-reader.ts';
+import { SessionSince, type StandingText } from './session-since.ts';
 
 /** A message that was found. */
 export interface FoundMessage {
@@ -36,8 +38,8 @@ export interface FoundMessage {
 export interface SearchRequest {
   readonly text: string;
   readonly limit: number;
-  /** A session of which messages from a seq on are not told. */
-  readonly excluding?: { readonly session: string; readonly floor: number };
+  /** A session of which messages from a seq on are not told; without one, those of its window. */
+  readonly excluding?: { readonly session: string; readonly floor?: number };
   /** Epoch ms. */
   readonly now: number;
   /** Weight of a year of age. */
@@ -76,7 +78,9 @@ export interface SearchServiceParts {
   readonly documentsMax?: number;
 }
 
-const stateSchema = z.object({ v: z.literal(1), index: savedIndexSchema, follower: savedFollowerSchema });
+/** 2: how far the logs were read is a row. An index of another format is made anew. */
+const STATE_FORMAT = 2;
+const stateSchema = z.object({ v: z.literal(STATE_FORMAT), index: savedIndexSchema, follower: savedFollowerSchema });
 
 /** See the head of the file. */
 export class SearchService {
@@ -107,10 +111,14 @@ export class SearchService {
   async search(request: SearchRequest): Promise<SearchAnswer> {
     const query = parseQuery(request.text);
     if (query === undefined) return { found: [], isComplete: true, messages: this.#index.size };
+    const { excluding } = request;
+    const floor = excluding === undefined ? 0 : (excluding.floor ?? (await this.#floorOf(excluding.session)));
+    const excludes = (session: string, seq: number): boolean => session === excluding?.session && seq >= floor;
     for (;;) {
       const isComplete = await this.#caughtUp(request.waitMs);
       try {
-        return { found: await this.#find(query, request, isComplete), isComplete, messages: this.#index.size };
+        const found = await this.#find(query, { ...request, excludes }, isComplete);
+        return { found, isComplete, messages: this.#index.size };
       } catch (error) {
         if (!(error instanceof DamagedSegmentError)) throw error;
         this.#beginAnew();
@@ -184,19 +192,18 @@ export class SearchService {
     }
   }
 
-  async #find(query: Query, request: SearchRequest, isComplete: boolean): Promise<readonly FoundMessage[]> {
-    const { now, decay, limit, excluding } = request;
-    const candidates = this.#index.look(query, {
-      now,
-      decay,
-      ...(excluding === undefined
-        ? {}
-        : { excludes: (session, seq) => session === excluding.session && seq >= excluding.floor }),
-    });
+  async #find(
+    query: Query,
+    request: Pick<SearchRequest, 'now' | 'decay' | 'limit'> & LookOptions,
+    isComplete: boolean,
+  ): Promise<readonly FoundMessage[]> {
+    const candidates = this.#index.look(query, request);
+    // What it says now, and where it was read: while they are looked at the index may change.
+    const standing = isComplete ? undefined : this.#standing(candidates);
     const found: FoundMessage[] = [];
-    for (const candidate of candidates) {
-      if (found.length >= limit) break;
-      const message = isComplete ? candidate.read() : await this.#asItStands(candidate);
+    for (const [index, candidate] of candidates.entries()) {
+      if (found.length >= request.limit) break;
+      const message = standing === undefined ? candidate.read() : await standing(index);
       if (message === undefined || !matches(query, termsOf(message.text))) continue;
       const { session, seq } = candidate;
       const name = this.#follower.nameOf(session);
@@ -206,12 +213,31 @@ export class SearchService {
     return found;
   }
 
-  /** A message as its shard has it now. */
-  async #asItStands({ session, seq }: Candidate): Promise<SearchableText | undefined> {
-    const shard = shardOf(session, this.#parts.shards);
-    const page = await this.#parts.ask(shard, 'search.texts', { session, after: seq - 1, limit: 1 });
-    const [message] = page.messages;
-    return message?.seq === seq ? message : undefined;
+  /** Looks at candidates, by their index, as their sessions are now (V1). */
+  #standing(candidates: readonly Candidate[]): (index: number) => Promise<StandingText | undefined> {
+    const { ask } = this.#parts;
+    const texts = candidates.map((candidate) => candidate.read());
+    const readings = new Map<string, SessionSince>();
+    for (const { session } of candidates) {
+      const place = this.#follower.placeOf(session);
+      if (place !== undefined && !readings.has(session)) readings.set(session, new SessionSince(ask, place));
+    }
+    return async (index) => {
+      const candidate = candidates[index];
+      const text = texts[index];
+      if (candidate === undefined || text === undefined) return undefined;
+      return readings.get(candidate.session)?.asItStands(candidate.seq, text);
+    };
+  }
+
+  /** The first seq of the window of a session that is not in memory; 1 while nothing has left it. */
+  async #floorOf(session: string): Promise<number> {
+    const { ask, shards } = this.#parts;
+    const shard = shardOf(session, shards);
+    const there = await ask(shard, 'search.session', { session });
+    if (there === undefined) return 1;
+    const read = await readSession(ask, { shard, session, key: there.key }, { keepsAll: false });
+    return read?.state.floor ?? 1;
   }
 
   #stepped(): void {
@@ -223,7 +249,7 @@ export class SearchService {
 
   #save(): void {
     const index = this.#index.save();
-    const state: z.infer<typeof stateSchema> = { v: 1, index, follower: this.#follower.save() };
+    const state: z.infer<typeof stateSchema> = { v: STATE_FORMAT, index, follower: this.#follower.save() };
     this.#parts.shelf.saveState(JSON.stringify(state));
     this.#index.saved();
     this.#savedSegments = this.#index.segmentNames();

@@ -1,7 +1,7 @@
 /** Entry of the search thread: the index of all messages behind an endpoint. */
 import { DirectoryShelf } from '../search/segment-shelf.ts';
 import { serveThread } from '../threads/thread.ts';
-import type { AskShard } from './search-follower.ts';
+import type { AskShard } from './search-reader.ts';
 import { type SearchRequest, SearchService } from './search-service.ts';
 
 const { endpoint, data } = serveThread({});

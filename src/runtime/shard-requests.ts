@@ -6,13 +6,12 @@ import { asError, CancelledError, errorShape, TroupeError } from '../base/errors
 import type { Message, Pending } from '../base/messages.ts';
 import { renderSession } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
-import { searchableText } from '../search/searchable.ts';
 import { usedOf } from '../session/budget.ts';
 import type { CompressAnswer } from '../session/decide-compression.ts';
 import { viewport } from '../session/eviction.ts';
 import { type Explanation, explain } from '../session/explain.ts';
 import { goalsOf } from '../session/goals.ts';
-import { everyMessage } from '../session/history/branch.ts';
+import { bySeq, everyMessage } from '../session/history/branch.ts';
 import { answerQuery } from '../session/history/history-query.ts';
 import { messagesShown } from '../session/history/transient.ts';
 import type { Input } from '../session/inputs.ts';
@@ -33,7 +32,7 @@ import { archivedChunks, chunkMessages, compressionEnd } from './archived-chunks
 import { serveForks } from './fork-requests.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
-import { logAfter } from './search-pages.ts';
+import { serveSearch } from './search-requests.ts';
 import { foldLog } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
 import { settle } from './shard-door.ts';
@@ -105,16 +104,6 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('receipt.wait', (request) => requests.receiptWait(request));
   handle('child.wait', (request) => requests.childWait(request));
   handle('child.link', (request) => requests.read(request.session, linkOf, () => ({})));
-  handle('search.log', (request) => requests.log(request));
-  handle('search.names', (request) => shard.parts.journal.names(request));
-  handle('search.texts', (request) => requests.texts(request));
-  handle('search.floor', (request) =>
-    requests.read(
-      request.session,
-      (actor) => actor.state.floor,
-      () => 1,
-    ),
-  );
   handle('sessions.list', (request) => requests.list(request));
   handle('sessions.get', (request) =>
     requests.read(
@@ -126,6 +115,7 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('sessions.delete', (request) => settle<readonly string[]>((reply) => shard.delete(request.session, reply)));
   serveHistoryTasks(shard, requests, handle);
   serveForks(shard, requests, handle);
+  serveSearch(shard, handle);
   handle('runtime.drain', () => requests.drain());
   handle('runtime.resume', async () => {
     await shard.resumeBlocked();
@@ -307,23 +297,6 @@ class ShardRequests {
       (actor) => chunkMessages(this.#shard.parts.journal, actor, number),
       () => undefined,
     );
-  }
-
-  /** Told with what is durable, as all that is read. */
-  log(request: Request<'search.log'>): Promise<Answer<'search.log'>> {
-    return this.#told(() => logAfter(this.#shard.parts.journal, request.after));
-  }
-
-  async texts(request: Request<'search.texts'>): Promise<Answer<'search.texts'>> {
-    const { session, after, limit } = request;
-    const messages = await this.messages({ session, after, limit });
-    const name = this.#shard.inMemory(session)?.state.name;
-    return {
-      messages: messages.flatMap((message) => searchableText(message) ?? []),
-      last: messages.at(-1)?.seq ?? 0,
-      isComplete: messages.length < limit,
-      ...(name === undefined ? {} : { name }),
-    };
   }
 
   recall(request: Request<'session.recall'>): Promise<boolean> {
@@ -545,18 +518,6 @@ class ShardRequests {
       }
     });
   }
-}
-
-/** Messages in the order of their numbers, for reading page by page. The short form of a result stands for one listed whole. */
-function bySeq(messages: readonly LoggedMessage[]): readonly LoggedMessage[] {
-  let last = 0;
-  const isListed = messages.every((message) => {
-    const isNext = message.seq > last && message.shortens === undefined;
-    last = message.seq;
-    return isNext;
-  });
-  if (isListed) return messages;
-  return messages.filter((message) => message.shortens === undefined).sort((a, b) => a.seq - b.seq);
 }
 
 /** Names read at once while listing. */

@@ -4,15 +4,19 @@
  * the number and the length of its sessions. Pure.
  *
  * It follows `apply` of the session's core: F1 a message has the seq it has there. Records after which messages have left or read
- * otherwise than they were written are not followed: the session is to be read as a whole then, and from then on.
+ * otherwise than they were written are not followed: the session is to be read as a whole then, and followed from there.
  */
 import { z } from 'zod';
+import type { HistoryMessage } from '../base/history-message.ts';
 import { textOf } from '../base/messages.ts';
 import { thoughtOf } from '../events/view-modes.ts';
 import { answerText } from '../session/answer.ts';
+import { ownSeq } from '../session/history/apply-edit.ts';
+import { loggedForm } from '../session/history/logged-form.ts';
 import { joinContents } from '../session/promotion.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../session/records.ts';
-import { foundText, type SearchableText } from './searchable.ts';
+import type { SessionState } from '../session/state.ts';
+import { foundText, type SearchableText, searchableText } from './searchable.ts';
 
 /** Seqs a phantom pair takes: the call and its answer. */
 const PHANTOM_MESSAGES = 2;
@@ -52,6 +56,12 @@ function isContent(value: unknown): boolean {
 /** Before the first record. */
 export function newTextFold(): TextFold {
   return { nextSeq: 1, mailbox: {} };
+}
+
+/** The fold of a session whose state is known, to go on from there. */
+export function textFoldOf(state: SessionState): TextFold {
+  const mailbox = Object.fromEntries(state.mailbox.map((entry) => [entry.id, waitingOf(entry)]));
+  return { nextSeq: state.nextMessageSeq, mailbox, name: state.name };
 }
 
 /** Folds a turn; the messages it makes that can be found, or `undefined` where the session is to be read as a whole. */
@@ -99,11 +109,18 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
       foldAnswer(fold, record, said);
       return true;
     case 'failed':
-      return record.bounced === undefined;
+      return !takesBack(record);
     case 'edited':
+      if (takesBack(record)) return false;
+      for (const { message } of record.added ?? []) addMessage(fold, message, at, found);
+      return true;
+    case 'compacted':
+      said('anima', record.summary);
+      // Each result in its short form, which stands for the whole one.
+      fold.nextSeq += record.cut?.length ?? 0;
+      return true;
     case 'restarted':
     case 'forked':
-    case 'compacted':
       return false;
     case 'epoch':
     case 'system':
@@ -152,7 +169,28 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
   }
 }
 
-function waitingOf({ type, content, seed, deliver }: Entry): WaitingText {
+/** True for a record after which a message may be gone, or say something else than it did. */
+export function takesBack(record: SessionRecord): boolean {
+  if (record.type === 'failed') return record.bounced !== undefined;
+  return record.type === 'edited' && (record.removed ?? []).length + (record.updated ?? []).length > 0;
+}
+
+/** A message of the history comes, wherever it stands: its parts take the next seqs. */
+function addMessage(fold: TextFold, message: HistoryMessage, at: number, found: SearchableText[]): void {
+  for (const part of loggedForm(message)) {
+    const text = searchableText({ ...part, seq: fold.nextSeq, at });
+    if (text !== undefined) found.push(text);
+    fold.nextSeq += 1;
+  }
+  fold.nextSeq = Math.max(fold.nextSeq, ownSeq(message.id) + 1);
+}
+
+function waitingOf({
+  type,
+  content,
+  seed,
+  deliver,
+}: Pick<Entry, 'type' | 'content' | 'seed' | 'deliver'>): WaitingText {
   if (seed !== undefined) return { takes: 0 };
   if (type === 'tool_response') return { takes: 1 };
   if (type !== 'user_message') return { takes: PHANTOM_MESSAGES };

@@ -5,24 +5,22 @@
 import { describe, expect, test } from 'vitest';
 import type { Journal } from '../../src/journal/journal.ts';
 import { openMemoryJournal } from '../../src/journal/memory-journal.ts';
-import type { AskShard } from '../../src/runtime/search-follower.ts';
-import { logAfter } from '../../src/runtime/search-pages.ts';
+import type { RowPiece } from '../../src/journal/stored-log.ts';
+import type { AskShard, SearchMethod } from '../../src/runtime/search-reader.ts';
+import { searchAnswers } from '../../src/runtime/search-requests.ts';
 import { type SearchAnswer, SearchService } from '../../src/runtime/search-service.ts';
-import { foldLog } from '../../src/runtime/session-reader.ts';
-import { searchableText } from '../../src/search/searchable.ts';
 import { MemoryShelf, type SegmentShelf } from '../../src/search/segment-shelf.ts';
 import { encodeTurn, type SessionRecord } from '../../src/session/records.ts';
-import { emptyState } from '../../src/session/state.ts';
 
 const NOW = Date.UTC(2026, 0, 1);
 
 /** One shard as the index sees it; counts what it is asked for. */
 class Shard {
   readonly journal: Journal = openMemoryJournal();
-  /** Entries handed over. */
+  /** Rows of the log handed over. */
   handed = 0;
   /** Runs before a page is answered, once it was read. */
-  beforeAnswer: () => void | Promise<void> = () => undefined;
+  beforeAnswer: (method: SearchMethod) => void | Promise<void> = () => undefined;
   readonly #next = new Map<string, number>();
 
   /** A question in a session: it is a message of its own, with seqs 1, 2, … */
@@ -49,30 +47,12 @@ class Shard {
   }
 
   readonly ask: AskShard = async (_shard, method, request) => {
-    const answer = this.#answer(method, request as never);
-    await this.beforeAnswer();
-    return answer as never;
+    await this.journal.flushed();
+    const answer = searchAnswers(this.journal)[method](request);
+    if (method === 'search.log') this.handed += (answer as RowPiece).rows.length;
+    await this.beforeAnswer(method);
+    return answer;
   };
-
-  #answer(method: string, request: { after?: number; session?: string; limit?: number }): unknown {
-    if (method === 'search.names') return this.journal.names(request as never);
-    if (method === 'search.log') {
-      const page = logAfter(this.journal, request.after ?? 0);
-      this.handed += page.turns.length;
-      return page;
-    }
-    const { session = '', after = 0, limit = 1 } = request;
-    const key = this.journal.keyOf(session);
-    const state = emptyState(session);
-    state.keepsAll = true;
-    if (key !== undefined) foldLog(this.journal, key, state, 0);
-    const messages = state.messages.filter(({ seq }) => seq > after).slice(0, limit);
-    return {
-      messages: messages.flatMap((message) => searchableText(message) ?? []),
-      last: messages.at(-1)?.seq ?? 0,
-      isComplete: messages.length < limit,
-    };
-  }
 }
 
 const never = (): Promise<void> => new Promise(() => undefined);

@@ -77,7 +77,7 @@ test('F1: messages of many kinds, waiting ones and children included', async () 
 
 test('a record after which messages are not what was written is not followed', () => {
   const turn = (record: Parameters<typeof foldTexts>[1]['records'][number]) => ({ at: 1, records: [record] });
-  expect(foldTexts(newTextFold(), turn({ type: 'edited', operation: 'set' }))).toBeUndefined();
+  expect(foldTexts(newTextFold(), turn({ type: 'edited', operation: 'remove', removed: [1] }))).toBeUndefined();
   expect(foldTexts(newTextFold(), turn({ type: 'restarted', reason: 'x' }))).toBeUndefined();
   expect(foldTexts(newTextFold(), turn({ type: 'noted', content: 'x' }))).toHaveLength(1);
 });

@@ -41,6 +41,18 @@ export function everyMessage(state: SessionState): readonly LoggedMessage[] {
   return state.hidden.length === 0 ? state.messages : inPlace(state.messages, state.hidden);
 }
 
+/** Messages in the order of their numbers, for reading page by page. The short form of a result stands for one listed whole. */
+export function bySeq(messages: readonly LoggedMessage[]): readonly LoggedMessage[] {
+  let last = 0;
+  const isListed = messages.every((message) => {
+    const isNext = message.seq > last && message.shortens === undefined;
+    last = message.seq;
+    return isNext;
+  });
+  if (isListed) return messages;
+  return messages.filter((message) => message.shortens === undefined).sort((a, b) => a.seq - b.seq);
+}
+
 function visibility(state: SessionState): (message: LoggedMessage) => boolean {
   const chain = chainOf(state.tasks, state.tasks.active);
   const { compactions } = state;

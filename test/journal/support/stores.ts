@@ -75,6 +75,8 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     state: () => engine.state(),
     row: (number) => engine.row(number),
     rows: (from, limit, part) => engine.rows(from, limit, part),
+    rowNumbers: (from, limit) => engine.rowNumbers(from, limit),
+    storedRow: (number) => engine.storedRow(number),
     lastRowOf: (key) => engine.lastRowOf(key),
     keyOf: (name) => engine.keyOf(name),
     nameOf: (key) => engine.nameOf(key),
@@ -83,6 +85,7 @@ function refusing(engine: Engine, refusal: () => Error | undefined): Engine {
     runnable: () => engine.runnable(),
     blob: (address) => engine.blob(address),
     hasBlob: (address) => engine.hasBlob(address),
+    storedBlob: (address) => engine.storedBlob(address),
     async write(batch) {
       check();
       await engine.write(batch);

@@ -1,0 +1,179 @@
+/**
+ * The log as it lies in the store, in pieces, for who follows it on another thread: rows and blobs are handed over as they are
+ * stored and unpacked there (`shipped-rows.ts`). So a piece costs this thread a copy of its bytes, whatever stands in them.
+ *
+ * Owns: one large value that is being handed over. Does not own: the store.
+ * Invariants:
+ *  D1 only what is durable is handed over, and a durable row never changes;
+ *  D2 a piece has at most its bounds: rows that fit whole, or a part of one that does not fit into any.
+ */
+import { SEARCH_CHAIN_ROWS, SEARCH_PAGE_BYTES, SEARCH_PAGE_ROWS } from '../base/bounds.ts';
+import { asError } from '../base/errors.ts';
+import type { Engine } from './engine.ts';
+import type { SessionKey } from './journal.ts';
+import { located } from './log-reader.ts';
+import { corruptRow, previousRowOf } from './row-codec.ts';
+import { unpackTable } from './row-packing.ts';
+
+/** Rows as they are stored: several whole ones, or a part of one. Plain data, cheap to send to a thread. */
+export interface RowPiece {
+  /** Their numbers, in the order they were asked for. */
+  readonly rows: readonly number[];
+  /** Bytes of each in this piece. */
+  readonly lengths: readonly number[];
+  /** One after the other, in a buffer of its own. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Bytes of the last row in whole. */
+  readonly total: number;
+  /** There is nothing behind the last of them that was asked for. */
+  readonly isLast: boolean;
+}
+
+/** Where a session was written: rows from new to old, and the one to go on with, 0 for none. */
+export interface RowChain {
+  readonly rows: readonly number[];
+  readonly next: number;
+}
+
+/** A part of a stored blob. */
+export interface BlobPiece {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Bytes of the blob in whole. */
+  readonly total: number;
+}
+
+/** The part of a journal that is handed over in pieces. Methods throw `StoreCorruptError` for what cannot be read. */
+export interface StoredLog {
+  /** Rows from a number on; of the first of them what stands behind `offset`. */
+  rowsFrom(row: number, offset: number): RowPiece;
+  /** Rows by their numbers, as many as fit; of the first what stands behind `offset`. Throws for a row that is not there. */
+  rowsAt(rows: readonly number[], offset: number): RowPiece;
+  /** Rows above `until` with turns of a session; `from`: where the last answer said to go on, missing: the newest. */
+  chain(key: SessionKey, until: number, from?: number): RowChain;
+  /** What stands of a stored blob behind `offset`; `undefined`: there is none. */
+  blob(address: string, offset: number): BlobPiece | undefined;
+}
+
+/** What a stored log reads of its journal. */
+export interface StoredLogParts {
+  readonly engine: Engine;
+  /** Newest row with turns of a session, durable or not; 0: none. */
+  readonly newestRow: (key: SessionKey) => number;
+  /** The row before that, of a session that stands in a row which is not durable yet. */
+  readonly unwrittenBefore: (row: number, key: SessionKey) => number;
+}
+
+/** See the head of the file. */
+export function createStoredLog(parts: StoredLogParts): StoredLog {
+  return new EngineStoredLog(parts);
+}
+
+class EngineStoredLog implements StoredLog {
+  readonly #engine: Engine;
+  readonly #parts: StoredLogParts;
+  /** A value larger than a piece: fetched once, not once a piece. */
+  #large: { readonly place: string; readonly bytes: Uint8Array } | undefined;
+
+  constructor(parts: StoredLogParts) {
+    this.#parts = parts;
+    this.#engine = parts.engine;
+  }
+
+  rowsFrom(row: number, offset: number): RowPiece {
+    // What is being written may be readable before it is on the device (D1).
+    const { lastRow } = this.#engine.state();
+    const found = row > lastRow ? [] : this.#engine.rowNumbers(row, SEARCH_PAGE_ROWS + 1);
+    const numbers = found.filter((number) => number <= lastRow);
+    const piece = this.#pieceOf(numbers.slice(0, SEARCH_PAGE_ROWS), offset);
+    return { ...piece, isLast: piece.isLast && numbers.length <= SEARCH_PAGE_ROWS };
+  }
+
+  rowsAt(rows: readonly number[], offset: number): RowPiece {
+    const piece = this.#pieceOf(rows.slice(0, SEARCH_PAGE_ROWS), offset);
+    return { ...piece, isLast: piece.isLast && rows.length <= SEARCH_PAGE_ROWS };
+  }
+
+  chain(key: SessionKey, until: number, from?: number): RowChain {
+    const rows: number[] = [];
+    const { lastRow } = this.#engine.state();
+    let row = from ?? this.#parts.newestRow(key);
+    while (row > lastRow) row = this.#parts.unwrittenBefore(row, key);
+    for (; row > until && row > 0; ) {
+      if (rows.length >= SEARCH_CHAIN_ROWS) return { rows, next: row };
+      rows.push(row);
+      const stored = this.#engine.storedRow(row);
+      const before = located(this.#engine, () =>
+        stored === undefined ? undefined : previousRowOf(unpackTable(stored, row), row, key),
+      );
+      if (before === undefined || before >= row) throw this.#corrupt(row, `it has nothing of session key ${key}`);
+      row = before;
+    }
+    return { rows, next: 0 };
+  }
+
+  blob(address: string, offset: number): BlobPiece | undefined {
+    const place = `blob ${address}`;
+    const bytes = this.#held(place) ?? this.#engine.storedBlob(address);
+    if (bytes === undefined) return undefined;
+    const part = new Uint8Array(bytes.subarray(offset, offset + SEARCH_PAGE_BYTES));
+    this.#hold(place, bytes, offset + part.length);
+    return { bytes: part, total: bytes.length };
+  }
+
+  #pieceOf(rows: readonly number[], offset: number): RowPiece {
+    const numbers: number[] = [];
+    const lengths: number[] = [];
+    const bytes = Buffer.allocUnsafeSlow(SEARCH_PAGE_BYTES);
+    let used = 0;
+    let total = 0;
+    for (const row of rows) {
+      const place = `row ${row}`;
+      const stored = this.#held(place) ?? this.#engine.storedRow(row);
+      if (stored === undefined) throw this.#corrupt(row, 'it is not there');
+      const isFirst = numbers.length === 0;
+      const rest = isFirst && offset > 0 ? stored.subarray(offset) : stored;
+      if (!isFirst && rest.length > bytes.length - used) break;
+      const part = rest.length > bytes.length ? rest.subarray(0, bytes.length) : rest;
+      bytes.set(part, used);
+      used += part.length;
+      total = stored.length;
+      numbers.push(row);
+      lengths.push(part.length);
+      this.#hold(place, stored, (isFirst ? offset : 0) + part.length);
+      // The rest of a large row goes by itself.
+      if (part.length < rest.length || (isFirst && offset > 0)) break;
+    }
+    const isWhole = numbers.length !== 1 || offset + used >= total;
+    return {
+      rows: numbers,
+      lengths,
+      // A copy: what is sent to a thread takes the whole of its buffer along.
+      bytes: new Uint8Array(bytes.subarray(0, used)),
+      total,
+      isLast: numbers.length === rows.length && isWhole,
+    };
+  }
+
+  #corrupt(row: number, reason: string): Error {
+    try {
+      return located(this.#engine, () => {
+        throw corruptRow(row, reason);
+      });
+    } catch (error) {
+      return asError(error);
+    }
+  }
+
+  #held(place: string): Uint8Array | undefined {
+    return this.#large?.place === place ? this.#large.bytes : undefined;
+  }
+
+  /** Keeps a large value until its last piece was handed over. What the engine lends is copied once. */
+  #hold(place: string, bytes: Uint8Array, handed: number): void {
+    if (handed >= bytes.length) {
+      if (this.#large?.place === place) this.#large = undefined;
+    } else if (this.#large?.place !== place) {
+      this.#large = { place, bytes: new Uint8Array(bytes) };
+    }
+  }
+}
