@@ -3,8 +3,8 @@
  * is born, a parent that is told. All of it is one append to the journal.
  */
 import type { ErrorShape } from '../src/base/errors.ts';
-import type { Observer } from '../src/session/apply.ts';
 import { usedOf } from '../src/session/budget.ts';
+import type { Observer } from '../src/session/fold.ts';
 import { plantSeed } from '../src/session/history/fork-seed.ts';
 import type { Effect, Environment, Input } from '../src/session/inputs.ts';
 import type { SessionRecord } from '../src/session/records.ts';

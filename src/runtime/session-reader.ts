@@ -3,7 +3,8 @@
 import { SessionActor } from '../../actors/session-actor.ts';
 import { StoreCorruptError } from '../base/errors.ts';
 import type { Journal, SessionKey, StoredEntry } from '../journal/journal.ts';
-import { applyAll, type Observer } from '../session/apply.ts';
+import { applyAll } from '../session/apply.ts';
+import type { Observer } from '../session/fold.ts';
 import { decodeTurn } from '../session/records.ts';
 import { emptyState, restoreState, type SessionState } from '../session/state.ts';
 import { plantFork } from './fork-reader.ts';

@@ -1,18 +1,15 @@
-/**
- * How the records of a preparation change a session's state: what `apply.ts` calls for them. Pure but linear, as `apply`.
- */
+/** How a preparation and a naming change a session. Pure but linear, as `apply`. Keeps S7 of `state.ts`. */
 import { addUsage, type Usage } from '../base/messages.ts';
-import type { Telling } from './apply-run-loop.ts';
+import type { Fold, RecordOf } from './fold.ts';
 import { goalOf } from './goal-book.ts';
 import { bookOf, type GoalRecord } from './goals.ts';
-import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 
-type RecordOf<T extends SessionRecord['type']> = Extract<SessionRecord, { type: T }>;
-type EnrichmentRecord = Extract<SessionRecord, { type: 'preparing' | 'recalling' | 'prepared' }>;
+type EnrichmentRecord = RecordOf<'preparing' | 'recalling' | 'prepared'>;
 
 /** Begins a preparation, takes it to its second stage, or ends it. Throws an Error for a record of no current run. */
-export function applyEnrichment(state: SessionState, record: EnrichmentRecord, at: number, tell: Telling): void {
+export function applyEnrichment(fold: Fold, record: EnrichmentRecord): void {
+  const { state, at } = fold;
   if (record.type === 'preparing') {
     if (state.state !== 'idle') throw new Error('S7: prepared while it is not idle');
     const { run, entry } = record;
@@ -23,7 +20,7 @@ export function applyEnrichment(state: SessionState, record: EnrichmentRecord, a
     const stage = record.naming === true ? 'naming' : 'preparing';
     state.enrichment = { run, stage, entry, at, goalsChanged };
     state.nextMuseRun = run + 1;
-    if (before === undefined) tell({ type: 'session.state', state: 'idle', phase: 'preparing' });
+    if (before === undefined) fold.telling({ type: 'session.state', state: 'idle', phase: 'preparing' });
     return;
   }
   const { enrichment } = state;
@@ -38,7 +35,7 @@ export function applyEnrichment(state: SessionState, record: EnrichmentRecord, a
   state.enrichment = undefined;
   if (record.entry !== undefined) state.prepared = [...(state.prepared ?? []), record.entry];
   state.unnamed = false;
-  tell({ type: 'session.state', state: 'idle' });
+  fold.telling({ type: 'session.state', state: 'idle' });
 }
 
 /** These entries wait no more: their turn begins, or they were recalled or dropped. */
@@ -53,21 +50,11 @@ function addCost(state: SessionState, usage: Usage | undefined): void {
 }
 
 /** Names a session. */
-export function nameSession(state: SessionState, record: RecordOf<'named'>, tell: Telling): void {
-  const { name, prompt } = record;
+export function applyNamed(fold: Fold, { name, prompt }: RecordOf<'named'>): void {
+  const { state } = fold;
   state.name = name;
   if (prompt !== undefined) state.prompt = prompt;
-  tell({ type: 'session.name', name });
-}
-
-/** Gives a child the name it chose. */
-export function nameChild(state: SessionState, { child, name }: RecordOf<'childNamed'>): void {
-  const link = state.children.get(child);
-  if (link === undefined) throw new Error(`unknown child ${child}`);
-  state.childNames.delete(link.name);
-  state.childNames.add(name);
-  if (state.hiddenChildren.delete(link.name)) state.hiddenChildren.add(name);
-  state.children.set(child, { ...link, name });
+  fold.telling({ type: 'session.name', name });
 }
 
 /** A goal was made, or reads otherwise now: what the preparation of a turn watches for. Asked before it is applied. */

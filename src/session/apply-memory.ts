@@ -1,5 +1,7 @@
-/** What the records of a summary do to a session's state. Pure but linear, as `apply`: the state given is changed. */
+/** What the records of a summary do to a session, and what is told of it. Pure but linear, as `apply`: the state given is changed. */
 import { addUsage } from '../base/messages.ts';
+import type { Fold, RecordOf } from './fold.ts';
+import { hasActive } from './mailbox.ts';
 import {
   type Memory,
   NO_MEMORY,
@@ -9,19 +11,31 @@ import {
   withRun,
   withSnapshot,
 } from './memory.ts';
-import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 
-/** Records of summaries. */
-export type MemoryRecord = Extract<
-  SessionRecord,
-  {
-    type: 'summaryBegun' | 'summaryAwaited' | 'summaryEnded' | 'remembered' | 'summaryFailed' | 'summaryDropped';
-  }
+type MemoryRecord = RecordOf<
+  'summaryBegun' | 'summaryAwaited' | 'summaryEnded' | 'remembered' | 'summaryFailed' | 'summaryDropped'
 >;
 
-/** Applies a record of a summary. Throws an Error where the log has no run that it could be about. */
-export function applyMemory(state: SessionState, record: MemoryRecord): void {
+/**
+ * Applies a record of a summary. A half-step that waits for one is told of; that it waits no more only where none follows at
+ * once. Throws an Error where the log has no run that it could be about.
+ */
+export function applyMemory(fold: Fold, record: MemoryRecord): void {
+  const { state } = fold;
+  const before = state.memory?.summarising;
+  changeMemory(state, record);
+  const { memory } = state;
+  if (record.type === 'summaryAwaited') {
+    if (before?.isAwaited !== true) fold.telling({ type: 'session.state', state: state.state, phase: 'preparing' });
+  } else if (before?.isAwaited === true && memory?.summarising === undefined && !hasActive(state)) {
+    fold.telling({ type: 'session.state', state: state.state });
+  }
+  // Of messages, an eviction follows and opens one.
+  if (record.type === 'remembered' && before?.level === 2) fold.openEpoch();
+}
+
+function changeMemory(state: SessionState, record: MemoryRecord): void {
   const memory = state.memory ?? NO_MEMORY;
   if (record.type === 'summaryBegun') {
     const { type: _type, ...run } = record;

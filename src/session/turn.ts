@@ -1,7 +1,8 @@
 /** One actor turn of one session: steps until none follows, all records folded as they come. Pure. */
-import { Fold, type Observer } from './apply.ts';
+import { applyRecord } from './apply.ts';
 import { decide } from './decide.ts';
 import { type Decision, NO_EFFECTS, NO_RECORDS } from './decision.ts';
+import { Fold, type Observer } from './fold.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
@@ -53,7 +54,7 @@ export function runTurn(state: SessionState, input: Input, environment: Environm
 function foldStep(fold: Fold, state: SessionState, { records }: Decision): number {
   let acceptedSeq = 0;
   for (const record of records) {
-    fold.record(record);
+    applyRecord(fold, record);
     // A step that accepts a message accepts it before the answers of the calls it interrupts.
     if (acceptedSeq === 0 && record.type === 'accepted') acceptedSeq = state.eventSeq;
   }

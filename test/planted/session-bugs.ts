@@ -1,8 +1,8 @@
 /** Planted bugs of the pure core and of the actors: what a session decides and what it remembers. */
 import type { PlantedBug } from './planted-bug.ts';
 
-const APPLY = 'src/session/apply.ts';
 const CHILDREN = 'src/session/decide-children.ts';
+const FOLD = 'src/session/fold.ts';
 const MAILBOX = 'src/session/mailbox.ts';
 const RECOVERY = 'src/session/decide-recovery.ts';
 const SEND = 'src/session/decide-send.ts';
@@ -83,7 +83,7 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'retry-counts-wrong',
     what: 'the fold counts the attempt that failed, not the one that is due: the retry is taken for a stale one',
-    file: APPLY,
+    file: 'src/session/apply-turn.ts',
     find: 'current.attempt = record.attempt + 1;',
     replace: 'current.attempt = record.attempt;',
   },
@@ -134,12 +134,9 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'restart-forgets-the-task',
     what: 'a restarted child starts without its task',
-    file: APPLY,
-    find: `    if (!state.keepsAll) this.#evicted(state.nextMessageSeq);
-    const task = state.goal?.description ?? '';`,
-    replace: `    if (!state.keepsAll) this.#evicted(state.nextMessageSeq);
-    if (state.goal !== undefined) return;
-    const task = '';`,
+    file: 'src/session/apply-lifecycle.ts',
+    find: "appendTask(fold, state.goal?.description ?? '');",
+    replace: "if (state.goal === undefined) appendTask(fold, '');",
   },
   {
     name: 'spawn-key-ignored',
@@ -187,23 +184,23 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'late-merge-into-answered',
     what: 'a message that follows an answered request is merged into its last message',
-    file: APPLY,
+    file: FOLD,
     find: 'const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;',
     replace: 'const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) < state.sealedSeq;',
   },
   {
     name: 'usage-counted-twice',
     what: 'the usage of a paused answer is counted again',
-    file: APPLY,
-    find: 'this.#continuePaused(record.halfStep);',
-    replace: 'this.#continuePaused(record.halfStep);\n      state.usage = addUsage(state.usage, record.usage);',
+    file: 'src/session/apply-answer.ts',
+    find: 'continuePaused(state, record.halfStep);',
+    replace: 'continuePaused(state, record.halfStep);\n    state.usage = addUsage(state.usage, record.usage);',
   },
   {
     name: 'events-counted-when-read',
     what: 'an event is numbered only when somebody reads it: live session and replay differ',
-    file: APPLY,
-    find: '    this.#state.eventSeq += 1;',
-    replace: '    if (this.#observer === undefined || this.#observer.event !== undefined) this.#state.eventSeq += 1;',
+    file: FOLD,
+    find: '    this.state.eventSeq += 1;',
+    replace: '    if (this.observer === undefined || this.observer.event !== undefined) this.state.eventSeq += 1;',
   },
   {
     name: 'call-ids-of-earlier-turns',

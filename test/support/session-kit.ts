@@ -7,7 +7,8 @@ import type { ErrorShape } from '../../src/base/errors.ts';
 import type { ContentBlock, Deliver, Usage } from '../../src/base/messages.ts';
 import { parseSettings, type Settings, type SettingsInput } from '../../src/base/settings.ts';
 import type { EventBody } from '../../src/events/event.ts';
-import { applyAll, type Observer } from '../../src/session/apply.ts';
+import { applyAll } from '../../src/session/apply.ts';
+import type { Observer } from '../../src/session/fold.ts';
 import type {
   AgentFacts,
   CompressionFacts,
