@@ -22,6 +22,8 @@ await build({
     outDir: target,
     emptyOutDir: true,
     target: 'es2022',
+    // The first that know `light-dark()`: for older ones the bundler would write every colour as a switch of two.
+    cssTarget: ['chrome123', 'firefox120', 'safari17.5'],
     // A page with a strict content policy may hold nothing inline.
     assetsInlineLimit: 0,
     modulePreload: false,

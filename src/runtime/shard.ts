@@ -2,8 +2,10 @@
  * A shard: hosts the actors of some session trees over one journal and its pools. The same code runs in a session thread,
  * on the host thread, and in the simulator.
  *
- * Owns: the actors in memory, the order of turns, what waits for a flush, timers. Does not own: what a turn decides
- * (`src/session`), how models and tools run (the pools), what the host does with events.
+ * Owns: the actors in memory, the order of turns, what waits for a flush. Does not own: what a turn decides (`src/session`),
+ * what the host does with events; nor what has a file of its own: what runs beside the turns (`session-work.ts`), wake-ups
+ * (`session-timers.ts`), places for sessions at work (`live-sessions.ts`), what a crash interrupted
+ * (`interrupted-sessions.ts`), a store that refuses (`store-outage.ts`), who on the host hears of what (`audience.ts`).
  * Invariants:
  *  H1 a turn is one synchronous function; its records are one append (A3, A6);
  *  H2 nothing that a turn tells or starts leaves before its records are flushed, but a model call, a call of a tool that is
@@ -13,12 +15,9 @@
  */
 import type { AgentCatalog, SessionAgent } from '../../actors/agent-catalog.ts';
 import { FamilySupervisor } from '../../actors/family-supervisor.ts';
-import { ModelCaller } from '../../actors/model-caller.ts';
 import type { MuseQuestion, MuseWord } from '../../actors/muse-sources.ts';
-import { Muses } from '../../actors/muses.ts';
 import type { Shelf } from '../../actors/result-shelf.ts';
-import { isRunnable, isRunning, isWaiting, SessionActor } from '../../actors/session-actor.ts';
-import { ToolRunner, type ToolStart } from '../../actors/tool-runner.ts';
+import { isRunnable, SessionActor } from '../../actors/session-actor.ts';
 import {
   type ActorEffect,
   type ActorWrite,
@@ -26,23 +25,19 @@ import {
   type TreeAccess,
   type TreeTurnOutcome,
 } from '../../actors/tree-turn.ts';
-import { CHILDREN_LISTED_MAX, type Limits, RUN_AHEAD_TURNS_MAX, type ShardBounds } from '../base/bounds.ts';
+import type { Limits, ShardBounds } from '../base/bounds.ts';
 import type { Clock, Random, Soon } from '../base/clock.ts';
-import { errorFromShape, errorShape, StoreFullError, TroupeError } from '../base/errors.ts';
+import { errorFromShape, errorShape, TroupeError } from '../base/errors.ts';
 import type { Settings } from '../base/settings.ts';
 import type { EventBody, SessionEvent } from '../events/event.ts';
-import { durableEvent } from '../events/event-body.ts';
 import type { Durability, Head, Journal, SessionKey, TurnEntry } from '../journal/journal.ts';
 import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
-import { turnName } from '../session/apply-turn.ts';
-import { isMuseDue } from '../session/enrichment.ts';
-import type { Observer } from '../session/fold.ts';
-import { historyMessage } from '../session/history/history-form.ts';
-import type { Environment, Input, MuseName } from '../session/inputs.ts';
+import type { Environment, Input } from '../session/inputs.ts';
 import { encodeTurn } from '../session/records.ts';
 import { emptyState, type ReceiptState } from '../session/state.ts';
 import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
 import { SUBAGENT_TRUNCATION_REASON } from '../tools/truncation.ts';
+import { Audience } from './audience.ts';
 import { Checkpointer } from './checkpointer.ts';
 import { type CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
@@ -50,16 +45,19 @@ import { EditGate } from './edit-gate.ts';
 import { EventReplays } from './event-replay.ts';
 import { storeRoots } from './fork-roots.ts';
 import { isHeadBlocked } from './head.ts';
-import { type Asking, answerOf, failureOf, isAsking, questionOf } from './host-asking.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
+import { InterruptedSessions } from './interrupted-sessions.ts';
+import { LiveSessions } from './live-sessions.ts';
 import type { Counters } from './metrics.ts';
 import type { LogLine, SaidNote } from './protocol.ts';
 import { QuietSessions } from './quiet-sessions.ts';
 import { readActor } from './session-reader.ts';
+import { SessionTimers } from './session-timers.ts';
+import { SessionWork, type WorkPlace } from './session-work.ts';
 import { endOf, ShardWaiters } from './shard-waiters.ts';
+import { StoreOutage, storeError } from './store-outage.ts';
 import { TurnEnvironment } from './turn-environment.ts';
 import { TurnGathering } from './turn-gathering.ts';
-import { WaitingLine } from './waiting-line.ts';
 
 /** What the shard tells its host. */
 export interface ShardHost {
@@ -103,11 +101,6 @@ export interface Reply {
   reject(error: Error): void;
 }
 
-/** Wait between attempts to write to a device that refused, in ms. */
-const DEVICE_RETRY_MS = 1_000;
-/** Interrupted sessions resumed in one turn of the loop at start, so that the first half-step need not wait for all. */
-const RESUME_SLICE = 64;
-
 /** See the head of the file. */
 export class Shard {
   readonly parts: ShardParts;
@@ -115,116 +108,54 @@ export class Shard {
   /** History operations that wait for the answer of a model call. */
   readonly edits: EditGate = new EditGate();
   readonly replays: EventReplays;
-  readonly #models: ModelCaller;
-  readonly #tools: ToolRunner;
-  readonly #muses: Muses;
-  readonly #modelPool: ModelPool;
-  readonly #toolPool: ToolPool;
+  readonly #work: SessionWork;
+  readonly #audience: Audience;
+  readonly #timers: SessionTimers;
+  readonly #outage: StoreOutage;
+  /** Sessions as a crash left them. */
+  readonly #interrupted: InterruptedSessions;
   readonly #commits: CommitQueue;
   readonly #checkpointer: Checkpointer;
   readonly #crashes: CrashCounter;
   readonly #families: FamilySupervisor;
   readonly #hot = new Map<string, SessionActor>();
   readonly #quiet: QuietSessions;
-  readonly #live = new Set<SessionActor>();
-  /** Sessions that wait for `limits.liveSessions`. */
-  readonly #queued = new WaitingLine();
-  /** What is being read; `undefined` stands for all sessions. */
-  readonly #watched = new Set<string | undefined>();
-  /** Sessions whose messages somebody listens to (`history.said`). */
-  readonly #listened = new Set<string>();
+  readonly #live: LiveSessions;
   /** Kept in memory by transient messages. */
   readonly #transient = new Set<SessionActor>();
-  /** Sessions whose listeners on the host are waited for. */
-  readonly #gated = new Set<string>();
   #gathered = new TurnGathering();
   /** Numbers the turns. */
   #lastTurn = 0;
   readonly #turnEnvironment: TurnEnvironment;
   /** The session of the step under way. */
   #stepping: SessionActor | undefined;
-  /** Sessions as a crash left them: what was out for them is not out any more, and no turn has said so yet. */
-  readonly #interrupted = new Set<SessionKey>();
-  /** Interrupted sessions whose resuming is under way; `resumed()` waits for them. */
-  #resuming = 0;
-  #onResumed: (() => void)[] = [];
-  #degraded: StoreFullError | undefined;
-  /** While the store refuses: sessions that were dropped, whose heads are as old as the last checkpoint, or older. */
-  #staleHeads: ReadonlySet<SessionKey> = new Set();
-  #recoveryTimer: unknown;
   /** Looks whether nothing is out any more; set while closing. */
   #onStill: (() => void) | undefined;
-  #isAdmitting = false;
   #isClosing = false;
   #isClosed = false;
 
   constructor(parts: ShardParts) {
     this.parts = parts;
     this.replays = new EventReplays(parts.journal);
-    this.#modelPool = parts.makeModelPool({
-      completed: (completions) => {
-        this.#models.completed(completions);
-        this.#muses.completed(completions);
-        this.#onStill?.();
-      },
-      delta: (id, _session, delta) => this.#models.delta(id, delta),
+    const { settings, limits, catalog, journal, clock } = parts;
+    this.#timers = new SessionTimers(clock, (actor, input) => {
+      if (this.#hot.get(actor.id) === actor) this.submit(actor.id, [input]);
     });
-    this.#toolPool = parts.makeToolPool({
-      finished: (id, outcome) => {
-        this.#tools.finished(id, outcome);
-        this.#onStill?.();
-      },
-      progress: (id, data) => this.#tools.progress(id, data),
-    });
-    const submit = (sessionId: string, input: Input): void => this.submit(sessionId, [input]);
-    this.#models = new ModelCaller(this.#modelPool, {
-      submit,
-      settings: parts.settings,
-      wantsDeltas: (id) => this.#isWatched(id),
-      delta: (session, turn, delta) =>
-        this.#tell(session, {
-          type: delta.type === 'text' ? 'text.delta' : 'thinking.delta',
-          text: delta.text,
-          turn: turnName(turn),
-        }),
-    });
-    this.#tools = new ToolRunner(this.#toolPool, {
-      submit,
-      settings: parts.settings,
-      limits: parts.limits,
-      shelf: parts.shelf,
-      progress: (session, toolUseId, data) => {
-        if (this.#isWatched(session)) this.#tell(session, { type: 'tool.progress', toolUseId, data });
-      },
-    });
-    this.#muses = new Muses({
-      pool: this.#modelPool,
-      settings: parts.settings,
-      limits: parts.limits,
-      clock: parts.clock,
-      random: parts.random,
-      shelf: parts.shelf,
-      callId: () => this.#models.takeId(),
-      called: () => parts.counters.add('modelCalls'),
-      lookUp: (question) => parts.host.lookUp(question),
-      submit,
-      act: (id, input) => new Promise((resolve, reject) => this.submit(id, [input], { resolve, reject })),
-      siblingsOf: (actor) => this.#siblingsOf(actor),
-      failed: (session, message, error) => parts.host.log({ level: 'warn', message, session, error }),
-    });
+    this.#audience = new Audience(this.waiters, (id) => this.#hot.get(id));
+    this.#live = new LiveSessions(limits.liveSessions, (id) => this.submit(id, [{ type: 'wake' }]));
+    this.#work = new SessionWork(parts, this.#workPlace());
     this.#commits = new CommitQueue({
       flushed: async () => {
         await parts.journal.flushed();
         parts.counters.set('flushes', parts.journal.statistics().flushes);
       },
-      failed: (error) => this.#flushFailed(error),
+      failed: (error) => this.#outage.flushFailed(error),
       threw: (thrown) => this.#logThrown('what followed a flush failed', thrown),
       emptied: () => this.#onStill?.(),
       soon: parts.soon,
       clock: parts.clock,
     });
     this.#quiet = new QuietSessions(parts.clock, parts.bounds.hotSessions, (actor) => this.#passivate(actor));
-    const { settings, limits, catalog, journal } = parts;
     this.#turnEnvironment = new TurnEnvironment(
       {
         limits,
@@ -240,6 +171,50 @@ export class Shard {
     this.#checkpointer = new Checkpointer(parts.journal, parts.clock, parts.bounds);
     this.#crashes = new CrashCounter(() => parts.clock.monotonic());
     this.#families = new FamilySupervisor(() => parts.clock.monotonic());
+    this.#outage = new StoreOutage({
+      journal,
+      clock,
+      dropAll: () => {
+        for (const actor of [...this.#hot.values()]) this.#drop(actor);
+        this.replays.clear();
+      },
+      told: (error) => parts.host.degraded(error),
+      over: () => {
+        this.resumeInterrupted();
+        this.waiters.askAgain();
+        // Where nothing was interrupted, nothing else tells those who wait.
+        this.#checkDrained();
+      },
+      failed: (message, error) => this.#logThrown(message, error),
+    });
+    this.#interrupted = new InterruptedSessions({
+      journal,
+      soon: parts.soon,
+      checkpointer: this.#checkpointer,
+      isClosing: () => this.#isClosing,
+      isDegraded: () => this.#outage.error !== undefined,
+      find: (id) => this.find(id),
+      recover: (actor) => {
+        if (this.agentOf(actor) !== undefined) this.submit(actor.id, []);
+      },
+      sliceDone: () => this.passivateSome(),
+      failed: (error, name) => this.#logThrown('a session cannot be resumed', error, name),
+      done: () => this.#checkDrained(),
+    });
+  }
+
+  #workPlace(): WorkPlace {
+    return {
+      timers: this.#timers,
+      submit: (id, inputs, reply) => this.submit(id, inputs, reply),
+      find: (id) => this.find(id),
+      inMemory: (id) => this.#hot.get(id),
+      agentOf: (actor) => this.agentOf(actor),
+      isWatched: (id) => this.#audience.isWatched(id),
+      tell: (session, body) => this.#tell(session, body),
+      still: () => this.#onStill?.(),
+      isClosing: () => this.#isClosing,
+    };
   }
 
   // ---- sessions in memory -------------------------------------------------------------------------------------------
@@ -277,7 +252,7 @@ export class Shard {
 
   /** The head of a session that is not in memory; undefined where its log must be read. */
   headOf(key: SessionKey): Head | undefined {
-    if (this.#staleHeads.has(key)) return undefined;
+    if (this.#outage.isStale(key)) return undefined;
     return this.#checkpointer.pending(key) ?? this.parts.journal.head(key);
   }
 
@@ -298,7 +273,7 @@ export class Shard {
   }
 
   isQueued(sessionId: string): boolean {
-    return this.#queued.has(sessionId);
+    return this.#live.isQueued(sessionId);
   }
 
   #noteQuiet(actor: SessionActor): void {
@@ -314,9 +289,9 @@ export class Shard {
   /** Takes an idle actor out of memory (A11). Its head is written with the next checkpoint. */
   #passivate(actor: SessionActor): void {
     this.#hot.delete(actor.id);
-    this.#models.forget(actor.id);
+    this.#work.passivated(actor.id);
     this.#checkpointer.passivated(actor);
-    this.#clearTimer(actor);
+    this.#timers.clearRetry(actor);
     this.parts.counters.set('sessionsHot', this.#hot.size);
   }
 
@@ -327,8 +302,8 @@ export class Shard {
    * is settled after the flush.
    */
   submit(sessionId: string, inputs: readonly Input[], reply?: Reply, agent?: string): void {
-    if (this.#degraded !== undefined || this.#isClosed) {
-      reply?.reject(this.#degraded ?? new TroupeError('cancelled', 'the runtime is closed'));
+    if (this.#outage.error !== undefined || this.#isClosed) {
+      reply?.reject(this.#outage.error ?? new TroupeError('cancelled', 'the runtime is closed'));
       return;
     }
     // What takes a turn is listed anew behind it: only a reader's look counts as a use by itself.
@@ -349,8 +324,8 @@ export class Shard {
 
   /** Makes a session whose log begins with what these inputs write; one that is there already takes them as any other. */
   beget(sessionId: string, inputs: readonly Input[], reply: Reply): void {
-    if (this.#degraded !== undefined || this.#isClosed) {
-      reply.reject(this.#degraded ?? new TroupeError('cancelled', 'the runtime is closed'));
+    if (this.#outage.error !== undefined || this.#isClosed) {
+      reply.reject(this.#outage.error ?? new TroupeError('cancelled', 'the runtime is closed'));
       return;
     }
     this.#turn(this.find(sessionId) ?? this.#create(sessionId), inputs, reply);
@@ -362,15 +337,14 @@ export class Shard {
     // Without its agent it is left as it is: whoever opens the store with the agent goes on with it.
     if (this.agentOf(actor) === undefined) return false;
     this.#interrupted.delete(actor.key);
-    const isOut = this.#models.isOut(actor.id) || this.#tools.isOut(actor.id) || this.#muses.isOut(actor.id);
-    return isRunnable(actor.state) && !isOut;
+    return isRunnable(actor.state) && !this.#work.isOut(actor.id);
   }
 
   readonly #access: TreeAccess = {
     find: (sessionId) => this.find(sessionId),
     create: (sessionId) => this.#create(sessionId),
     environment: (actor) => this.#environment(actor),
-    observer: (actor) => this.#observer(actor),
+    observer: (actor) => this.#audience.observer(actor, this.#gathered, this.#now),
     supervise: (parent, child, error) => {
       const options = this.agentOf(parent)?.supervision ?? { onChildFailure: 'report' };
       if (error === undefined) return this.#families.due(parent, child.id, options);
@@ -401,7 +375,7 @@ export class Shard {
     const { writes, effects } = outcome;
     this.parts.counters.add('turns');
     this.#journal(writes);
-    this.#watchChildren(touched, gathered);
+    this.#audience.watchChildren(touched, gathered, this.#now);
     const late: ActorEffect[] = [];
     let stopsChildren = false;
     for (const each of effects) {
@@ -493,30 +467,8 @@ export class Shard {
     }
     if (compressions !== undefined) for (const session of compressions) this.waiters.compressed(session);
     if (events !== undefined) this.parts.host.events(events);
-    for (const { actor, effect } of late) {
-      if (effect.type === 'runTool') this.#startTool(actor, effect);
-      else if (effect.type === 'callModel') this.#callModel(actor, effect.halfStep, effect.attempt);
-      else if (isAsking(effect)) void this.#ask(actor, effect);
-      else if (effect.type === 'startMuse') this.#startMuse(actor, effect.muse, effect.run);
-    }
+    for (const each of late) this.#work.start(each);
     this.#checkDrained();
-  }
-
-  /**
-   * A call that changes nothing outside: lost with its intent it is simply made again, as a model call is. Only so far ahead of the
-   * disk, as everything since the last flush would be paid for twice.
-   */
-  #mayRunAhead(actor: SessionActor, start: ToolStart): boolean {
-    if (start.isRuntimeTool || this.parts.durability === 'strict' || actor.unflushed > RUN_AHEAD_TURNS_MAX)
-      return false;
-    return this.agentOf(actor)?.facts.tool(start.name)?.effect === 'pure';
-  }
-
-  #startTool(actor: SessionActor, start: ToolStart): void {
-    const agent = this.agentOf(actor);
-    if (agent === undefined || this.#hot.get(actor.id) !== actor || !actor.state.openCalls.has(start.callId)) return;
-    this.parts.counters.add('toolCalls');
-    this.#tools.start(actor.id, agent, start);
   }
 
   #answer(late: readonly ActorEffect[], reply: Reply | undefined): void {
@@ -547,105 +499,14 @@ export class Shard {
     if (!answered) reply?.resolve(undefined);
   }
 
-  /** Effects that tell nobody anything run with the turn (H2). */
-  #runEarly({ actor, effect }: ActorEffect): boolean {
-    switch (effect.type) {
-      case 'callModel':
-        if (this.parts.durability === 'strict') return false;
-        this.#callModel(actor, effect.halfStep, effect.attempt);
-        return true;
-      case 'runTool':
-        if (!this.#mayRunAhead(actor, effect)) return false;
-        this.#startTool(actor, effect);
-        return true;
-      case 'cancelModel':
-        this.#models.cancel(actor.id);
-        return true;
-      case 'transients':
-        actor.transients = effect.list;
-        if (effect.list.length > 0) this.#transient.add(actor);
-        else this.#transient.delete(actor);
-        return true;
-      case 'cancelMuse':
-        this.#muses.cancel(actor.id, effect.run);
-        return true;
-      case 'cancelTool':
-        this.#tools.cancel(actor.id, effect.callId, effect.reason);
-        return true;
-      case 'retryLater':
-        this.#retryLater(actor, effect.halfStep, effect.attempt, effect.delayMs);
-        return true;
-      case 'restartTimer':
-        this.#restartLater(actor, effect.delayMs);
-        return true;
-      case 'evaluateSystem':
-        void this.#evaluateSystem(actor, effect.epoch);
-        return true;
-      case 'stale':
-        this.parts.counters.add('staleCompletions');
-        return true;
-      default:
-        return false;
-    }
-  }
-
-  #siblingsOf({ state }: SessionActor): readonly string[] {
-    const parent = state.parent === undefined ? undefined : this.find(state.parent);
-    return [...(parent?.state.childNames ?? [])].filter((name) => name !== state.name);
-  }
-
-  /** Behind the flush: what it does meanwhile must not be older than what it was started for. */
-  #startMuse(actor: SessionActor, muse: MuseName, run: number): void {
-    const agent = this.agentOf(actor);
-    // Between the turn and its flush it may have been given up, or the actor dropped; begun again while closing it would be lost.
-    if (agent === undefined || this.#hot.get(actor.id) !== actor || this.#isClosing || !isMuseDue(actor.state, run))
-      return;
-    this.#muses.start(actor, agent, muse, run);
-  }
-
-  #callModel(actor: SessionActor, halfStep: number, attempt: number): void {
-    const agent = this.agentOf(actor);
-    // Between the turn and its flush the call may have been interrupted, or the actor dropped.
-    if (agent === undefined || this.#hot.get(actor.id) !== actor || actor.state.current?.halfStep !== halfStep) return;
-    this.parts.counters.add('modelCalls');
-    if (attempt === 1) this.parts.counters.add('halfSteps');
-    this.#models.call(actor, agent, halfStep, attempt);
-  }
-
-  #retryLater(actor: SessionActor, halfStep: number, attempt: number, delayMs: number): void {
-    this.#clearTimer(actor);
-    actor.retryTimer = this.parts.clock.setTimer(() => {
-      actor.retryTimer = undefined;
-      if (this.#hot.get(actor.id) === actor) this.submit(actor.id, [{ type: 'retryDue', halfStep, attempt }]);
-    }, delayMs);
-  }
-
-  #restartLater(actor: SessionActor, delayMs: number): void {
-    const { clock } = this.parts;
-    this.#clearRestart(actor);
-    actor.restartTimer = clock.setTimer(() => {
-      if (this.#hot.get(actor.id) === actor) this.submit(actor.id, [{ type: 'restartDue' }]);
-    }, delayMs);
-  }
-
-  async #evaluateSystem(actor: SessionActor, epoch: number): Promise<void> {
-    const input = await this.parts.host.evaluateSystem(actor.state.agent ?? '', actor.id).then(
-      (text): Input => ({ type: 'systemEvaluated', epoch, text }),
-      (error: unknown): Input => ({ type: 'systemFailed', epoch, error: errorShape(error) }),
-    );
-    this.submit(actor.id, [input]);
-  }
-
-  /** Somebody on the host has a say: asked behind the flush, as what he is told is told. */
-  async #ask(actor: SessionActor, asking: Asking): Promise<void> {
-    const question = this.#hot.get(actor.id) === actor ? questionOf(actor.state, asking) : undefined;
-    // Interrupted between the turn and its flush, or read again: whoever goes on with it asks anew.
-    if (question === undefined) return;
-    const input = await this.parts.host.consult(question).then(
-      (word): Input => answerOf(asking, word),
-      (error: unknown): Input => failureOf(asking, errorShape(error)),
-    );
-    this.submit(actor.id, [input]);
+  /** Transient messages are the actor's own, and kept nowhere else; other effects see H2. */
+  #runEarly(each: ActorEffect): boolean {
+    const { actor, effect } = each;
+    if (effect.type !== 'transients') return this.#work.runEarly(each);
+    actor.transients = effect.list;
+    if (effect.list.length > 0) this.#transient.add(actor);
+    else this.#transient.delete(actor);
+    return true;
   }
 
   #interruptChildrenOf(effects: readonly ActorEffect[]): void {
@@ -656,7 +517,7 @@ export class Shard {
 
   /** Tells every working descendant; what is idle keeps no flag (F070). */
   #interruptChildren(actor: SessionActor, reason: string | undefined): void {
-    const working = [...this.#live].filter((other) => other !== actor && this.#isDescendant(other, actor.id));
+    const working = this.#live.filter((other) => other !== actor && this.#isDescendant(other, actor.id));
     for (const child of working) {
       if (child.state.state === 'idle' && child.state.enrichment === undefined) continue;
       this.submit(child.id, [{ type: 'interrupt', ...(reason === undefined ? {} : { reason }) }]);
@@ -684,12 +545,9 @@ export class Shard {
     environment.random = this.parts.random();
     environment.transients = actor.transients;
     environment.agent = agent?.facts ?? this.parts.catalog.missing(actor.state.agent ?? '');
-    environment.isGated = this.#gated.size > 0 && this.#gated.has(actor.id);
+    environment.isGated = this.#audience.isGated(actor.id);
     environment.admits =
-      agent !== undefined &&
-      !this.#isClosing &&
-      !this.edits.holds(actor) &&
-      (this.#live.has(actor) || this.#live.size < this.parts.limits.liveSessions || actor.state.state === 'executing');
+      agent !== undefined && !this.#isClosing && !this.edits.holds(actor) && this.#live.admits(actor);
     return environment;
   }
 
@@ -699,42 +557,11 @@ export class Shard {
     return supervision !== undefined && supervision.onChildFailure !== 'report';
   }
 
-  /** Nobody where nobody reads or waits: what is told is built for those who hear it only. */
-  #observer(actor: SessionActor): Observer | undefined {
-    const session = actor.id;
-    const isWatched = this.#isWatched(session);
-    const isListened = this.#listened.size > 0 && this.#listened.has(session);
-    if (!isWatched && !isListened && !this.waiters.has(session)) return undefined;
-    const gathered = this.#gathered;
-    const at = this.#now;
-    // One literal for whoever hears: what is spread together costs more than what it tells.
-    return {
-      settled: (pendingId, receipt) => {
-        if (this.waiters.has(session)) gathered.settle({ session, pendingId, receipt });
-      },
-      promoted: (pendingId) => {
-        const receipt = actor.state.receipts.get(pendingId) ?? { status: 'accepted' };
-        if (this.waiters.has(session)) gathered.promote({ session, pendingId, receipt });
-      },
-      said: isListened ? (logged: Said) => gathered.say(session, historyMessage(actor.state, logged)) : undefined,
-      event: isWatched
-        ? (body: EventBody, seq: number) => gathered.tell(durableEvent(session, at, seq, body))
-        : undefined,
-    };
-  }
-
   #afterTurn(actor: SessionActor): void {
     const { state } = actor;
-    const hasAgent = this.agentOf(actor) !== undefined;
-    if (hasAgent && isRunning(state)) this.#live.add(actor);
-    else this.#live.delete(actor);
-    if (actor.retryTimer !== undefined && state.current?.retryAt === undefined) this.#clearTimer(actor);
-    if (actor.restartTimer !== undefined && state.restartAt === undefined) this.#clearRestart(actor);
-    // An idle session that could start a turn, and did not, was not admitted.
-    if (hasAgent && isWaiting(state)) this.#queued.add(actor.id);
-    else this.#queued.delete(actor.id);
     // Operations on its history come first, and wake it themselves.
-    if (this.edits.holds(actor)) this.#queued.delete(actor.id);
+    this.#live.note(actor, this.agentOf(actor) !== undefined, this.edits.holds(actor));
+    this.#timers.settle(actor);
     if (state.exit !== undefined && this.waiters.hasExit(actor.id)) this.#gathered.end(actor);
     if (this.waiters.hasCompression(actor.id) && state.current?.compaction === undefined)
       this.#gathered.compress(actor.id);
@@ -744,49 +571,27 @@ export class Shard {
   #gauge(): void {
     this.parts.counters.set('sessionsHot', this.#hot.size);
     this.parts.counters.set('sessionsLive', this.#live.size);
-    this.parts.counters.set('sessionsQueued', this.#queued.size);
-    this.parts.counters.set('modelCallsRunning', this.#models.running);
-    this.parts.counters.set('toolCallsRunning', this.#tools.running);
+    this.parts.counters.set('sessionsQueued', this.#live.waiting);
+    this.parts.counters.set('modelCallsRunning', this.#work.modelCalls);
+    this.parts.counters.set('toolCallsRunning', this.#work.toolCalls);
   }
 
   /** Starts sessions that waited for a place, oldest first. */
   #admit(): void {
-    if (this.#isAdmitting || this.#queued.size === 0 || this.#isClosing) return;
-    this.#isAdmitting = true;
-    try {
-      while (this.#live.size < this.parts.limits.liveSessions) {
-        const next = this.#queued.take();
-        if (next === undefined) break;
-        this.submit(next, [{ type: 'wake' }]);
-      }
-    } finally {
-      this.#isAdmitting = false;
-    }
-  }
-
-  #clearTimer(actor: SessionActor): void {
-    if (actor.retryTimer !== undefined) this.parts.clock.clearTimer(actor.retryTimer);
-    actor.retryTimer = undefined;
-  }
-
-  #clearRestart(actor: SessionActor): void {
-    if (actor.restartTimer !== undefined) this.parts.clock.clearTimer(actor.restartTimer);
-    actor.restartTimer = undefined;
+    if (!this.#isClosing) this.#live.admit();
   }
 
   // ---- subscribers --------------------------------------------------------------------------------------------------
 
   /** Starts or stops telling of a session, or of all (`undefined`). */
   watch(sessionId: string | undefined, on: boolean): void {
-    if (on) this.#watched.add(sessionId);
-    else this.#watched.delete(sessionId);
-    this.#models.watched(sessionId);
+    this.#audience.watch(sessionId, on);
+    this.#work.watched(sessionId);
   }
 
   /** Starts or stops telling what is said in a session. */
   listen(sessionId: string, on: boolean): void {
-    if (on) this.#listened.add(sessionId);
-    else this.#listened.delete(sessionId);
+    this.#audience.listen(sessionId, on);
   }
 
   /** Sessions kept in memory by transient messages. */
@@ -796,12 +601,7 @@ export class Shard {
 
   /** Listeners of a session are waited for, or not any more; whoever waits for them now goes on when they have answered. */
   gate(sessionId: string, on: boolean): void {
-    if (on) this.#gated.add(sessionId);
-    else this.#gated.delete(sessionId);
-  }
-
-  #isWatched(sessionId: string): boolean {
-    return this.#watched.has(sessionId) || this.#watched.has(undefined);
+    this.#audience.gate(sessionId, on);
   }
 
   /** An ephemeral event, behind what was journalled before it: a delta must not come before the claim it stems from (A2). */
@@ -811,34 +611,6 @@ export class Shard {
       () => this.parts.host.events(events),
       () => undefined,
     );
-  }
-
-  /** What a watched parent sees of its children, without a record for each of their steps. */
-  #watchChildren(touched: readonly SessionActor[], gathered: TurnGathering): void {
-    if (this.#watched.size === 0) return;
-    const at = this.#now;
-    for (const actor of touched) {
-      const { state } = actor;
-      if (state.parent === undefined || !this.#isWatched(state.parent)) continue;
-      if (actor.toldState === state.state) continue;
-      actor.toldState = state.state;
-      const name = state.name === undefined ? {} : { name: state.name };
-      gathered.tell({
-        session: state.parent,
-        at,
-        type: 'child.state',
-        child: actor.id,
-        state: state.state,
-        ...name,
-      });
-    }
-    const told = gathered.events?.length ?? 0;
-    for (let index = 0; index < told; index += 1) {
-      const event = gathered.events?.[index];
-      if (event?.type !== 'child.spawned') continue;
-      const parent = this.#hot.get(event.session);
-      if (parent !== undefined) gathered.tell(childrenUpdated(parent, at, (id) => this.#hot.get(id)?.state.state));
-    }
   }
 
   // ---- failure ------------------------------------------------------------------------------------------------------
@@ -861,10 +633,7 @@ export class Shard {
       this.#interrupted.add(key);
       // A session that fails again and again is left alone until the store is opened again, or it is sent something.
       if (!this.#crashes.count(actor.id)) continue;
-      this.#resuming += 1;
-      this.parts.soon(() => {
-        if (!this.#isClosing) this.#resume(key);
-      });
+      this.#interrupted.resumeSoon(key);
     }
     this.#checkDrained();
   }
@@ -879,126 +648,31 @@ export class Shard {
   #drop(actor: SessionActor): void {
     this.#hot.delete(actor.id);
     this.#transient.delete(actor);
-    this.edits.refuse(actor, this.#degraded ?? editLost());
+    this.edits.refuse(actor, this.#outage.error ?? editLost());
     this.#quiet.delete(actor);
     this.#live.delete(actor);
-    this.#queued.delete(actor.id);
-    this.#clearTimer(actor);
-    this.#clearRestart(actor);
+    this.#timers.clear(actor);
     this.#families.forget(actor.id);
-    this.#models.forget(actor.id);
-    this.#tools.forget(actor.id);
-    this.#muses.forget(actor.id);
+    this.#work.forget(actor.id);
     this.#checkpointer.forget(actor);
-  }
-
-  #flushFailed(error: Error): void {
-    const degraded = storeError(error);
-    const isKnown = this.#degraded !== undefined;
-    this.#degraded = degraded;
-    for (const actor of [...this.#hot.values()]) this.#drop(actor);
-    this.replays.clear();
-    // The last flush of a close: the journal answers nothing any more.
-    if (this.#isClosed) return;
-    this.#noteStaleHeads();
-    // Recovered once, or everything would be resumed twice.
-    if (isKnown) return;
-    this.#logThrown('the store refuses writes', degraded);
-    this.parts.host.degraded(degraded);
-    this.#recoverLater();
-  }
-
-  #noteStaleHeads(): void {
-    const { journal } = this.parts;
-    try {
-      const stale = new Set(journal.runnable());
-      for (const key of journal.tailKeys(journal.checkpointed())) stale.add(key);
-      this.#staleHeads = stale;
-    } catch (error) {
-      // Lists tell of these sessions as of the last checkpoint until the store takes writes again.
-      this.#logThrown('the tail of the log cannot be read', error);
-    }
-  }
-
-  #recoverLater(): void {
-    this.#recoveryTimer = this.parts.clock.setTimer(() => void this.#recoverStore(), DEVICE_RETRY_MS);
-  }
-
-  async #recoverStore(): Promise<void> {
-    if (this.#isClosed) return;
-    try {
-      await this.parts.journal.recover();
-    } catch {
-      if (!this.#isClosed) this.#recoverLater();
-      return;
-    }
-    if (this.#isClosed) return;
-    // What a device refused may be on the disk all the same: sessions read meanwhile are older than the log, and there may be
-    // ends that nobody was told of.
-    for (const actor of [...this.#hot.values()]) this.#drop(actor);
-    this.replays.clear();
-    this.#degraded = undefined;
-    this.#staleHeads = new Set();
-    this.parts.host.degraded(undefined);
-    this.resumeInterrupted();
-    this.waiters.askAgain();
-    // Where nothing was interrupted, nothing else tells those who wait.
-    this.#checkDrained();
   }
 
   // ---- life ---------------------------------------------------------------------------------------------------------
 
   /** Goes on with everything that was interrupted (A10), a slice a turn of the loop. */
   resumeInterrupted(): void {
-    const { journal } = this.parts;
-    const found = new Set(journal.runnable());
-    for (const key of journal.tailKeys(journal.checkpointed())) found.add(key);
-    for (const key of found) this.#interrupted.add(key);
-    this.#resuming += found.size;
-    // Until all are read, a checkpoint would pass over those that are not (K1).
-    this.#checkpointer.hold();
-    this.#resumeSlice([...found], 0);
-  }
-
-  #resumeSlice(keys: readonly SessionKey[], from: number): void {
-    // The checkpointer is still held: what was not read stays in the tail for the next open.
-    if (this.#isClosing) return;
-    const end = Math.min(from + RESUME_SLICE, keys.length);
-    for (const key of keys.slice(from, end)) this.#resume(key);
-    this.passivateSome();
-    if (end < keys.length) this.parts.soon(() => this.#resumeSlice(keys, end));
-    else this.#checkpointer.letGo();
-  }
-
-  /** Goes on with one session. One whose log cannot be read is left alone, and the others go on. */
-  #resume(key: SessionKey): void {
-    this.#resuming -= 1;
-    let name: string | undefined;
-    try {
-      name = this.#degraded === undefined ? this.parts.journal.nameOf(key) : undefined;
-      const actor = name === undefined ? undefined : this.find(name);
-      if (actor !== undefined) {
-        this.#checkpointer.changed([{ actor }]);
-        if (this.#interrupted.has(key) && this.agentOf(actor) !== undefined) this.submit(actor.id, []);
-      }
-    } catch (error) {
-      this.#logThrown('a session cannot be resumed', error, name);
-    }
-    if (this.#resuming > 0) return;
-    for (const done of this.#onResumed.splice(0)) done();
-    this.#checkDrained();
+    this.#interrupted.resumeAll();
   }
 
   /** Resolves when everything that was interrupted when the store was opened has been read. */
   resumed(): Promise<void> {
-    if (this.#resuming === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#onResumed.push(resolve));
+    return this.#interrupted.resumed();
   }
 
   /** True when nothing runs and nothing waits to run. */
   get isDrained(): boolean {
-    const isIdle = this.#live.size === 0 && this.#queued.size === 0 && this.#resuming === 0;
-    return isIdle && this.#degraded === undefined;
+    const isIdle = this.#live.size === 0 && this.#live.waiting === 0 && !this.#interrupted.isResuming;
+    return isIdle && this.#outage.error === undefined;
   }
 
   #checkDrained(): void {
@@ -1018,13 +692,13 @@ export class Shard {
 
   /** A blocked session is about to go on: its key or its model may be tried again, by all (F36, F37). */
   resumeModels(sessionId: string): void {
-    if (!this.#isClosed && this.find(sessionId)?.state.blocked !== undefined) this.#modelPool.resume?.();
+    if (!this.#isClosed && this.find(sessionId)?.state.blocked !== undefined) this.#work.resumeModels();
   }
 
   /** Lifts the stop after a failed authentication from every session that has one. Resolves when it is durable. */
   async resumeBlocked(): Promise<void> {
     await this.resumed();
-    this.#modelPool.resume?.();
+    this.#work.resumeModels();
     const resumed: Promise<unknown>[] = [];
     for (const [name, key] of this.parts.journal.names({})) {
       const head = this.#hot.has(name) ? undefined : this.headOf(key);
@@ -1037,8 +711,8 @@ export class Shard {
 
   /** Deletes a session and its descendants; replies with their ids, none when there is no such session, once it is durable. */
   delete(sessionId: string, reply: Reply): void {
-    if (this.#degraded !== undefined || this.#isClosed) {
-      reply.reject(this.#degraded ?? new TroupeError('cancelled', 'the runtime is closed'));
+    if (this.#outage.error !== undefined || this.#isClosed) {
+      reply.reject(this.#outage.error ?? new TroupeError('cancelled', 'the runtime is closed'));
       return;
     }
     const actor = this.find(sessionId);
@@ -1098,18 +772,14 @@ export class Shard {
     if (this.#isClosed) return;
     this.#isClosing = true;
     this.#commits.hurry();
-    // A run may take a minute, and begins anew at the next open.
-    this.#muses.close();
+    this.#work.closeMuses();
     await this.#halfStepsDone(deadlineMs);
     this.#isClosed = true;
-    this.parts.clock.clearTimer(this.#recoveryTimer);
+    this.#outage.close();
     this.#quiet.close();
-    for (const done of this.#onResumed.splice(0)) done();
-    for (const actor of this.#hot.values()) {
-      this.#clearTimer(actor);
-      this.#clearRestart(actor);
-    }
-    await Promise.all([this.#modelPool.close(), this.#toolPool.close()]);
+    this.#interrupted.close();
+    for (const actor of this.#hot.values()) this.#timers.clear(actor);
+    await this.#work.close();
     this.#checkpointer.close(this.#hot.values());
     this.edits.refuseAll(new TroupeError('cancelled', 'the runtime was closed: the operation was not done'));
     this.waiters.closed();
@@ -1127,18 +797,11 @@ export class Shard {
       };
       const timer = clock.setTimer(done, deadlineMs);
       this.#onStill = () => {
-        if (this.#models.running === 0 && this.#tools.running === 0 && this.#commits.isEmpty) done();
+        if (this.#work.modelCalls === 0 && this.#work.toolCalls === 0 && this.#commits.isEmpty) done();
       };
       this.#onStill();
     });
   }
-}
-
-function childrenUpdated(parent: SessionActor, at: number, stateOf: (id: string) => string | undefined): SessionEvent {
-  const { children: known, hiddenChildren } = parent.state;
-  const all = [...known.values()].filter((child) => !hiddenChildren.has(child.name));
-  const children = all.slice(-CHILDREN_LISTED_MAX).map(({ id, name }) => ({ id, name, state: stateOf(id) ?? 'idle' }));
-  return { session: parent.id, at, type: 'children.updated', children };
 }
 
 /** Nobody waits for the flush of such a turn: nothing is told, and nothing starts behind it. */
@@ -1150,12 +813,4 @@ function isPatient(gathered: TurnGathering, late: readonly ActorEffect[], reply:
 /** The session was read again from its log, or is gone, before the operation was done. */
 function editLost(): TroupeError {
   return new TroupeError('cancelled', 'the session left memory: the operation was not done', { retryable: true });
-}
-
-/** What was said at once, as its logged messages. */
-type Said = Parameters<NonNullable<Observer['said']>>[0];
-
-function storeError(error: Error): StoreFullError {
-  if (error instanceof StoreFullError) return error;
-  return new StoreFullError('the store refused a write', { cause: error });
 }

@@ -52,7 +52,7 @@ export const historyBugs: readonly PlantedBug[] = [
   {
     name: 'approval-before-flush',
     what: 'an allowed call starts before the decision is flushed',
-    file: 'src/runtime/shard.ts',
+    file: 'src/runtime/session-work.ts',
     find: 'if (!this.#mayRunAhead(actor, effect)) return false;',
     replace: 'if (actor.state.approvals === undefined && !this.#mayRunAhead(actor, effect)) return false;',
   },

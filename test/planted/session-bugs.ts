@@ -212,8 +212,8 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'queue-for-a-place-forgotten',
     what: 'a session that finds no place is not put into the queue for one',
-    file: 'src/runtime/shard.ts',
-    find: 'if (hasAgent && isWaiting(state)) this.#queued.add(actor.id);',
-    replace: 'if (hasAgent && isWaiting(state) && state.blocked !== undefined) this.#queued.add(actor.id);',
+    file: 'src/runtime/live-sessions.ts',
+    find: 'if (hasAgent && isWaiting(state) && !isHeld) this.#queued.add(actor.id);',
+    replace: 'if (hasAgent && isWaiting(state) && !isHeld && state.blocked !== undefined) this.#queued.add(actor.id);',
   },
 ];

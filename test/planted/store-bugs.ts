@@ -35,7 +35,7 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'tool-before-flush',
     what: 'a tool starts with the turn, not behind the flush of the answer that asks for it',
-    file: SHARD,
+    file: 'src/runtime/session-work.ts',
     find: 'if (!this.#mayRunAhead(actor, effect)) return false;',
     replace: '',
   },
@@ -44,7 +44,7 @@ export const storeBugs: readonly PlantedBug[] = [
     what: 'a read answers with what is appended and not yet flushed',
     file: SHARD,
     find: 'if (this.#commits.isEmpty) work();',
-    replace: 'if (this.#commits.isEmpty || this.#degraded === undefined) work();',
+    replace: 'if (this.#commits.isEmpty || this.#outage.error === undefined) work();',
   },
   {
     name: 'delete-before-flush',
@@ -108,9 +108,9 @@ export const storeBugs: readonly PlantedBug[] = [
     name: 'store-recovery-resumes-nobody',
     what: 'when the store takes writes again, the sessions it interrupted are not resumed',
     file: SHARD,
-    find: `    this.parts.host.degraded(undefined);
-    this.resumeInterrupted();`,
-    replace: '    this.parts.host.degraded(undefined);',
+    find: `        this.resumeInterrupted();
+        this.waiters.askAgain();`,
+    replace: '        this.waiters.askAgain();',
   },
   {
     name: 'read-misses-the-tail',
