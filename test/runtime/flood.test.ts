@@ -271,4 +271,4 @@ test('I8: after faults of every kind and close, threads, files, timers and liste
   expect(await settled(files, (seen) => seen <= base.files)).toBeLessThanOrEqual(base.files);
   expect(listeners()).toBe(base.listeners);
   expect(resources()).toEqual(base.resources);
-}, 60_000);
+});
