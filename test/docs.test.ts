@@ -30,19 +30,15 @@ let compiled: Programs;
 
 beforeAll(async () => {
   compiled = await compilePrograms(Object.fromEntries(programs));
-}, 60_000);
+});
 afterAll(() => compiled?.remove());
 
 describe('a page shows what its program prints', () => {
-  it.each([...programs.keys()])(
-    '%s',
-    async (name) => {
-      const expected = blocks(texts.get(`${name}.md`) ?? '', 'text').join('');
-      expect(expected).not.toBe('');
-      expect(await compiled.run(name)).toBe(expected);
-    },
-    60_000,
-  );
+  it.each([...programs.keys()])('%s', async (name) => {
+    const expected = blocks(texts.get(`${name}.md`) ?? '', 'text').join('');
+    expect(expected).not.toBe('');
+    expect(await compiled.run(name)).toBe(expected);
+  });
 });
 
 it('no page holds a block that nobody runs', () => {

@@ -12,7 +12,7 @@ beforeAll(async () => {
   const text = (name: string): string =>
     readFileSync(fileURLToPath(new URL(`../examples/${name}.ts`, import.meta.url)), 'utf8');
   compiled = await compilePrograms(Object.fromEntries(names.map((name) => [name, text(name)])));
-}, 60_000);
+});
 afterAll(() => compiled?.remove());
 
 it('http-service: streams the answer, once for one key, and ends when it is asked to', async () => {
@@ -35,22 +35,22 @@ it('http-service: streams the answer, once for one key, and ends when it is aske
     service.kill('SIGTERM');
   }
   expect(await ended).toEqual([0, null]);
-}, 60_000);
+});
 
 it('many-agents: every sub-agent answers', async () => {
   expect(await compiled.run('many-agents')).toBe('1000 of 1000 sub-agents answered\n');
-}, 60_000);
+});
 
 it('custom-provider: streams, and is tried again', async () => {
   expect((await compiled.run('custom-provider')).trim().split('\n').slice(1)).toEqual([
     'streamed: 3 words',
     'answered: 3 words',
   ]);
-}, 60_000);
+});
 
 it('approval: what a person allows is done, what is denied is not', async () => {
   const lines = (await compiled.run('approval')).trim().split('\n');
   expect(lines.slice(0, 2).toSorted()).toEqual(['Ada, 20 euros: allowed', 'Bob, 2000 euros: denied']);
   expect(lines.slice(2).join('\n')).toContain('paid 20 euros to Ada (keyed)');
   expect(lines.slice(2).join('\n')).not.toContain('to Bob');
-}, 60_000);
+});

@@ -64,7 +64,7 @@ beforeAll(async () => {
     }),
   );
   await compile(directory);
-}, 60_000);
+});
 
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
@@ -80,22 +80,22 @@ it('the hello answers, streams, and joins its family', async () => {
   } finally {
     await fake.close();
   }
-}, 60_000);
+});
 
 it('the testing example prints what its comments say', async () => {
   const { stdout } = await run(process.execPath, ['--import', loader, 'testing.js'], { cwd: directory });
   expect(stdout.trim().split('\n')).toEqual(['three', 'hello 0']);
-}, 60_000);
+});
 
 it('the history example prints what its comments say', async () => {
-  const { stdout } = await run(process.execPath, ['--import', loader, 'history.js'], { cwd: directory });
+  const { stdout } = await run(process.execPath, ['history.js'], { cwd: directory });
   expect(stdout.trim().split('\n')).toEqual(['Name a city, Coimbra, One more, Lisbon', '2']);
-}, 60_000);
+});
 
 it('the example of the enrichers prints what its comments say', async () => {
-  const { stdout } = await run(process.execPath, ['--import', loader, 'enrichers.js'], { cwd: directory });
+  const { stdout } = await run(process.execPath, ['enrichers.js'], { cwd: directory });
   expect(stdout.trim().split('\n')).toEqual(['Take tram 28.', '🚋 Lisbon trip']);
-}, 60_000);
+});
 
 it('names both commands', async () => {
   const text = await readFile(join(root, 'README.md'), 'utf8');

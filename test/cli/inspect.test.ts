@@ -16,7 +16,7 @@ let id = '';
 /** One review for all tests of this file; none of them changes it but the last. */
 beforeAll(async () => {
   data = await realpath(await mkdtemp(join(tmpdir(), 'troupe-cli-')));
-}, 60_000);
+});
 afterAll(() => rm(data, { recursive: true, force: true }));
 
 async function reviewed(): Promise<string> {
@@ -45,7 +45,7 @@ describe('inspect', () => {
     for (const line of lines.slice(4, 16)) expect(line).toMatch(/completed$/);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
     expect((await withData('inspect', '--limit', '3')).stdout).toContain('and 10 more; --limit 13 shows all');
-  }, 60_000);
+  });
 
   test('--json tells the same for programs', async () => {
     const session = await reviewed();
@@ -112,7 +112,7 @@ describe('send', () => {
     const again = await withData('send', `${session}:3`, 'what did you see?', '--key', 'k1', '--json');
     expect(JSON.parse(again.stdout)).toMatchObject({ duplicate: true, answer: first.answer });
     expect((await withData('inspect', `${session}:3`)).stdout).toContain('what did you see?');
-  }, 60_000);
+  });
 
   test('a new session needs a key, and the error says so', async () => {
     const { code, stderr } = await command(['send', 'someone', 'hello', '--data', await emptyDirectory()], '/');

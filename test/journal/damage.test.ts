@@ -36,4 +36,4 @@ test(`F08: ${TRIALS} damaged files: refused and left as they are, or each read i
       outcome,
     ).toBe(true);
   }
-}, 60_000);
+});

@@ -67,7 +67,7 @@ describe.each(['flush', 'os'] as const)('F01, F05: a process that is killed, dur
       await journal.close();
     }
     expect(Math.min(...acknowledged)).toBeGreaterThan(10);
-  }, 60_000);
+  });
 });
 
 describe.skipIf(process.platform === 'win32')('F06: a device that takes no more', () => {
@@ -88,5 +88,5 @@ describe.skipIf(process.platform === 'win32')('F06: a device that takes no more'
     const journal = await openLmdbJournal({ directory, durability: 'flush' });
     expect([...journal.tail(0)]).toHaveLength(Number(report['acknowledged']) + 1);
     await journal.close();
-  }, 30_000);
+  });
 });

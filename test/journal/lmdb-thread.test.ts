@@ -64,7 +64,7 @@ test('a thread that owns a journal ends in the middle of a write, and the next o
   expect(numbers.length).toBeGreaterThan(last);
   expect(numbers).toEqual(Array.from({ length: numbers.length }, (_, number) => number));
   await journal.close();
-}, 60_000);
+});
 
 test('J5: an owner on another thread that was not ended is fenced off by the next one', async () => {
   const worker = new Worker(new URL('./support/journal-thread.ts', import.meta.url), {

@@ -77,7 +77,7 @@ describe('F09: one owner', () => {
       expect(JSON.parse(racer.output())).toMatchObject({ code: 'store_locked', host: hostname() });
     }
     expect(await readdir(directory)).toHaveLength(1);
-  }, 30_000);
+  });
 
   test('K1: claims of one process at once: never two owners at a time, and each is told', async () => {
     let owners = 0;
@@ -120,7 +120,7 @@ describe('F10: stale claims', () => {
     const racers = Array.from({ length: 4 }, startHolder);
     await Promise.all(racers.map((racer) => racer.said('\n')));
     expect(racers.filter((racer) => racer.output() === 'held\n')).toHaveLength(1);
-  }, 30_000);
+  });
 
   test.skipIf(process.platform !== 'linux')('K3: a pid that lives but was given to another process since', async () => {
     await acquireStoreLock(directory);

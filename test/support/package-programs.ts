@@ -10,7 +10,6 @@ import { promisify } from 'node:util';
 
 const execute = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const loader = join(root, 'test/loader/register.mjs');
 
 /** Compiled programs in a directory of their own. */
 export interface Programs {
@@ -51,14 +50,14 @@ export async function compilePrograms(sources: Readonly<Record<string, string>>)
   return {
     directory,
     run: async (name, { args = [], environment = {} } = {}) => {
-      const { stdout } = await execute(process.execPath, ['--import', loader, `${name}.js`, ...args], {
+      const { stdout } = await execute(process.execPath, [`${name}.js`, ...args], {
         cwd: directory,
         env: environmentOf(environment),
       });
       return stdout;
     },
     start: (name, environment = {}) =>
-      spawn(process.execPath, ['--import', loader, `${name}.js`], {
+      spawn(process.execPath, [`${name}.js`], {
         cwd: directory,
         env: environmentOf(environment),
         stdio: ['ignore', 'pipe', 'inherit'],

@@ -13,6 +13,8 @@ import type { ModelProvider, ModelRequest } from '../../src/models/provider.ts';
 import type { Reply } from '../../src/models/script.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 
+export { eventually } from './eventually.ts';
+
 /** Where sessions and models run: all on the host thread, or each in a thread of its own. */
 export const MATRIX: readonly { readonly sessions: number; readonly models: number }[] = [
   { sessions: 0, models: 0 },
@@ -134,15 +136,6 @@ export function deferred<T = void>(): Deferred<T> {
     settle = resolve;
   });
   return { promise, resolve: (value) => settle?.(value) };
-}
-
-/** Waits, a turn of the loop at a time, until `isMet`. */
-export async function eventually(isMet: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isMet())) {
-    await new Promise<void>((resolve) => {
-      setImmediate(resolve);
-    });
-  }
 }
 
 /** All events up to the end of the iteration. */
