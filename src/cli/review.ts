@@ -130,7 +130,10 @@ async function readAll(reading: Reading): Promise<number> {
     for (const file of waiting) {
       const child = await readerOf(reading, file, known);
       reading.listener.spawned(file, child);
-      ends.push(endOf(reading, file, child));
+      const end = endOf(reading, file, child);
+      // Looked at when all are spawned, or never: what ends the spawning, a runtime that closes, ends the waiting too.
+      end.catch(() => undefined);
+      ends.push(end);
     }
   };
   await Promise.all(Array.from({ length: SPAWN_LANES }, lane));
