@@ -16,6 +16,8 @@ export interface SearchStorePlan {
   readonly messages: number;
   readonly messagesEach: number;
   readonly seed: number;
+  /** Sessions of their own length, each written by itself. */
+  readonly long?: readonly { readonly name: string; readonly messages: number }[];
 }
 
 /** Words there are. */
@@ -63,12 +65,19 @@ export async function buildSearchStore(directory: string, plan: SearchStorePlan)
   const sessions = Math.ceil(plan.messages / plan.messagesEach);
   const begin = Date.now() - 365 * DAY_MS;
   try {
-    for (let first = 0; first < sessions; first += GROUP) {
-      const names = numbers(Math.min(GROUP, sessions - first)).map((index) => `talk${first + index}`);
+    const groups = [
+      ...numbers(Math.ceil(sessions / GROUP)).map((group) => ({
+        first: group * GROUP,
+        messages: plan.messagesEach,
+        names: numbers(Math.min(GROUP, sessions - group * GROUP)).map((index) => `talk${group * GROUP + index}`),
+      })),
+      ...(plan.long ?? []).map(({ name, messages }) => ({ first: 0, messages, names: [name] })),
+    ];
+    for (const { first, messages, names } of groups) {
       const keys = names.map((name) => journal.intern(name));
       const positions = new Map<number, number>();
-      const at = begin + Math.floor((365 * DAY_MS * first) / sessions);
-      for (let round = 0; round < plan.messagesEach / 2; round += 1) {
+      const at = begin + Math.floor((365 * DAY_MS * first) / Math.max(1, sessions));
+      for (let round = 0; round < messages / 2; round += 1) {
         for (const key of keys) {
           journal.append([{ key, data: encodeTurn({ at: at + round, records: question(round, text()) }) }]);
           positions.set(

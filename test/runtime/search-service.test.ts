@@ -252,3 +252,26 @@ test('V1: a search that does not wait says so, and tells nothing that is gone by
   isLate = false;
   expect(await hits(service, 'zebra')).toEqual(['b#1']);
 });
+
+test('F101: the window of a session that is not in memory is found out from its log', async () => {
+  const shard = new Shard();
+  const service = serve(shard);
+  shard.say('a', 'zebra one');
+  shard.say('a', 'zebra two');
+  shard.say('b', 'zebra three');
+  const found = async (session: string): Promise<readonly string[]> => {
+    const answer = await service.search({
+      text: 'zebra',
+      limit: 10,
+      now: NOW,
+      decay: 0,
+      waitMs: 1,
+      excluding: { session },
+    });
+    return answer.found.map((message) => `${message.session}#${message.seq}`).sort();
+  };
+  expect(await found('a')).toEqual(['b#1']);
+  shard.write('a', [{ type: 'evicted', below: 2 }]);
+  expect(await found('a')).toEqual(['a#1', 'b#1']);
+  expect(await found('nobody')).toEqual(['a#1', 'a#2', 'b#1']);
+});

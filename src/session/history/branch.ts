@@ -21,6 +21,12 @@ export interface BranchChange {
   readonly hidden: readonly LoggedMessage[];
 }
 
+/** Two parts of a conversation, each in its order. */
+export interface BranchShown {
+  readonly shown: readonly LoggedMessage[];
+  readonly hidden: readonly LoggedMessage[];
+}
+
 /** Moves messages between `messages` and `hidden` until the active branch shows what it has. Linear in both. */
 export function showBranch(state: SessionState): BranchChange {
   if (state.keepsAll) return { shown: [], hidden: [] };
@@ -34,6 +40,13 @@ export function showBranch(state: SessionState): BranchChange {
   for (const message of returning) count(state, message, 1);
   forgetOldest(state);
   return { shown: returning, hidden: leaving };
+}
+
+/** What the active branch shows and what it does not, also of a state that keeps all in one. */
+export function branchShown(state: SessionState): BranchShown {
+  if (!state.keepsAll) return { shown: state.messages, hidden: state.hidden };
+  const [shown, hidden] = divide(everyMessage(state), visibility(state));
+  return { shown, hidden };
 }
 
 /** Every message in memory, of all branches, in the order of the conversation. */

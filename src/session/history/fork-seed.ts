@@ -8,6 +8,7 @@
 import { InvalidArgumentError } from '../../base/errors.ts';
 import { type Memory, settledMemory } from '../memory.ts';
 import { addCallIds, type LoggedMessage, type SessionState } from '../state.ts';
+import { branchShown, everyMessage } from './branch.ts';
 import { type PlainTasks, plainTasks, restoreTasks, tasksOfAll, tasksOfBeginning } from './tasks.ts';
 
 /** Where a fork's first messages come from. */
@@ -59,7 +60,7 @@ export interface ForkSeed extends Readonly<Pick<SessionState, (typeof SAME)[numb
  * (`message_not_found`) where the conversation has no such message now.
  */
 export function forkSeed(state: SessionState, at?: number): ForkSeed {
-  const all = state.messages;
+  const { shown: all, hidden } = branchShown(state);
   const count = at === undefined ? all.length : cutBehind(all, at);
   const isWhole = count === all.length;
   const messages = isWhole ? all.slice() : all.slice(0, count);
@@ -73,7 +74,7 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
     // What was answered stays frozen, so that the fork's requests begin with the bytes a model has read before.
     sealedSeq: Math.min(state.sealedSeq, last),
     messages,
-    hidden: isWhole ? state.hidden.slice() : hiddenUntil(state.hidden, messages),
+    hidden: isWhole ? hidden.slice() : hiddenUntil(hidden, messages),
     ...(state.goal === undefined ? {} : { goal: { ...state.goal } }),
     ...(state.memory === undefined ? {} : { memory: settledMemory(state.memory) }),
     tasks: plainTasks(
@@ -90,6 +91,8 @@ export function plantSeed(state: SessionState, seed: ForkSeed): void {
   state.memory = memory;
   state.messages = messages.slice();
   state.hidden = hidden.slice();
+  // Folded to be read whole, it shows every branch from its first message on.
+  if (state.keepsAll) [state.messages, state.hidden] = [everyMessage(state).slice(), []];
   state.goal = goal === undefined ? undefined : { ...goal };
   state.tasks = restoreTasks(tasks);
   state.compactions = new Map(compactions);
