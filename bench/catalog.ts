@@ -34,9 +34,9 @@ const REOPEN: readonly Column[] = [
 const OVERHEAD: readonly Column[] = [
   spread('half-steps/s', 'rate'),
   TURN,
-  quartiles('CPU, of its pair', 'cpuRatio'),
-  quartiles('rate, of its pair', 'rateRatio'),
-  one('us more', 'addedUs'),
+  quartiles('CPU, of the same without', 'cpuRatio'),
+  quartiles('rate', 'rateRatio'),
+  several('CPU us without / more', 'besideUs', 'addedUs'),
   several('events / gaps / spans', 'events', 'gaps', 'spans'),
   ...COSTS,
   LOAD,

@@ -18,6 +18,8 @@ const PASS = { sessions: 500, turnsEach: 4 };
 export interface WarmUpOptions {
   /** Size of W2 in one pass. */
   readonly pass?: Pick<WorkSize, 'sessions' | 'turnsEach'>;
+  /** Names its sessions; a system that is warmed up twice needs two. */
+  readonly label?: string;
   /** Run after each pass: the workload itself, in small. Resolves to the turns it made. */
   readonly also?: (repetition: Repetition) => Promise<number>;
 }
@@ -26,15 +28,15 @@ export interface WarmUpOptions {
 export async function warmUp(
   { scale }: Pick<RunContext, 'scale'>,
   system: DrainSystem,
-  { pass: size = PASS, also }: WarmUpOptions = {},
+  { pass: size = PASS, also, label = 'warm' }: WarmUpOptions = {},
 ): Promise<void> {
   const startedAt = performance.now();
   const longestMs = scale === 'quick' ? WARM_MS_MAX_QUICK : WARM_MS_MAX;
   let turns = 0;
   for (let pass = 0; ; pass += 1) {
-    await manySessions(system, size, unmeasured(`warm${pass}-`));
+    await manySessions(system, size, unmeasured(`${label}${pass}-`));
     turns += size.sessions * size.turnsEach;
-    if (also !== undefined) turns += await also(unmeasured(`also${pass}-`));
+    if (also !== undefined) turns += await also(unmeasured(`${label}-also${pass}-`));
     const tookMs = performance.now() - startedAt;
     if (tookMs >= longestMs || (turns >= WARM_TURNS && tookMs >= WARM_MS)) return;
   }

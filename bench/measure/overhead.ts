@@ -1,6 +1,6 @@
 /**
- * P10: what it costs to be watched, and to be watchable. The same work with and without a reader, in turn on one runtime, as pairs: what
- * a machine does beside the measurement lasts longer than a pair, and is in both of its halves. Processor time is that of this process.
+ * P10: what it costs to be watched, and to be watchable. The same work with and without a reader on one runtime, twice each in the order
+ * 1 2 2 1: what grows meanwhile, a store or a load beside the measurement, is the same in both sums. Processor time is that of this process.
  */
 import { anthropic } from '../../src/index.ts';
 import type { Figures, Row } from '../figures.ts';
@@ -17,14 +17,14 @@ import { OF_ALL, OF_ONE, turnsOf, type Watch, type Watched } from './watchers.ts
 
 type Size = Watched['size'];
 
-/** W5 in small: a pair is over before the machine is another one. */
+/** W5 in small: four of them are over before the machine is another one. */
 const HTTP_SIZE: Size = { sessions: 100, turnsEach: 3 };
-/** Targets of one in a hundred take more pairs than those of one in ten. */
-const FINE_PAIRS: Pairs = { quick: 5, full: 25, long: 25 };
-const PAIRS: Pairs = { quick: 3, full: 9, long: 9 };
-const HTTP_PAIRS: Pairs = { quick: 5, full: 21, long: 21 };
+/** Targets of one in a hundred take more repetitions than those of one in ten. */
+const FINE: Repetitions = { quick: 2, full: 7, long: 7 };
+const COARSE: Repetitions = { quick: 1, full: 3, long: 3 };
+const HTTP: Repetitions = { quick: 2, full: 9, long: 9 };
 
-type Pairs = Readonly<Record<RunContext['scale'], number>>;
+type Repetitions = Readonly<Record<RunContext['scale'], number>>;
 type Half = (label: string) => Promise<Figures>;
 
 /** W2: nobody reads, against the same without what it tells; then one session of 1,000, and all of them. */
@@ -34,19 +34,15 @@ export async function measureOverhead(context: RunContext): Promise<readonly Row
     const unread = await withUntold(({ withTroupe: withCopy }) =>
       withCopy(options, async (copy) => {
         await warmBoth(context, system, copy);
-        const pairs = numbers(FINE_PAIRS[context.scale]).map((index) => ({ index, label: `u${index}-` }));
-        const repetitions: Figures[] = [];
-        for (const { index, label } of pairs) {
-          repetitions.push(await pair(index, label, drain(system, FULL_SIZE), drain(copy, FULL_SIZE)));
-        }
-        return { variant: 'no reader', repetitions };
+        const [whole, without] = [drain(system, FULL_SIZE), drain(copy, FULL_SIZE)];
+        return { variant: 'no reader', repetitions: await compared('unread', FINE[context.scale], whole, without) };
       }),
     );
     await warmWatched(context, system, FULL_SIZE);
     return [
       unread,
-      ...(await rowsOf(system, FULL_SIZE, OF_ONE, FINE_PAIRS[context.scale])),
-      ...(await rowsOf(system, FULL_SIZE, OF_ALL, PAIRS[context.scale])),
+      ...(await rowsOf(system, FULL_SIZE, OF_ONE, FINE[context.scale])),
+      ...(await rowsOf(system, FULL_SIZE, OF_ALL, COARSE[context.scale])),
     ];
   });
 }
@@ -58,7 +54,7 @@ export async function measureHttpOverhead(context: RunContext): Promise<readonly
     const provider = anthropic({ apiKey: 'bench', baseURL: `http://127.0.0.1:${Number(await server.line())}` });
     return await withTroupe({ isolation: isolationOf(context), provider }, async (system) => {
       await warmWatched(context, system, HTTP_SIZE);
-      return rowsOf(system, HTTP_SIZE, OF_ALL, HTTP_PAIRS[context.scale]);
+      return rowsOf(system, HTTP_SIZE, OF_ALL, HTTP[context.scale]);
     });
   } finally {
     server.process.stdin?.end();
@@ -74,6 +70,7 @@ async function warmBoth(context: RunContext, system: TroupeSystem, copy: TroupeS
 async function warmWatched(context: RunContext, system: TroupeSystem, size: Size): Promise<void> {
   await warmUp(context, system, {
     pass: size,
+    label: 'watched',
     also: async ({ label }) => {
       const watches = Object.values({ ...OF_ONE, ...OF_ALL });
       for (const [kind, watch] of watches.entries()) await watched(system, size, watch)(`${label}${kind}-`);
@@ -86,32 +83,46 @@ async function rowsOf(
   system: TroupeSystem,
   size: Size,
   watches: Readonly<Record<string, Watch>>,
-  pairs: number,
+  count: number,
 ): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (const [variant, watch] of Object.entries(watches)) {
-    const repetitions: Figures[] = [];
-    for (const index of numbers(pairs)) {
-      const label = `${variant.replaceAll(' ', '-')}-${index}-`;
-      repetitions.push(await pair(index, label, watched(system, size, watch), drain(system, size)));
-    }
-    rows.push({ variant, repetitions });
+    const label = variant.replaceAll(' ', '-');
+    rows.push({
+      variant,
+      repetitions: await compared(label, count, watched(system, size, watch), drain(system, size)),
+    });
   }
   return rows;
 }
 
 /**
- * Both halves, in turn first: whoever is second finds the store larger. What the first costs, and what that is of the second:
- * processor time a half-step, and rate.
+ * What `measured` costs, and what that is of what `beside` does: processor time a half-step, and rate. Each repetition has both twice, in
+ * turn first, last, and in the middle.
  */
-async function pair(index: number, label: string, measured: Half, beside: Half): Promise<Figures> {
-  const isFirst = index % 2 === 0;
-  const early = isFirst ? undefined : await beside(`a${label}`);
-  const figures = await measured(`b${label}`);
-  const other = early ?? (await beside(`a${label}`));
-  const ratio = (name: string): number => (figures[name] ?? Number.NaN) / (other[name] ?? Number.NaN);
-  const addedUs = (figures['cpuUs'] ?? Number.NaN) - (other['cpuUs'] ?? Number.NaN);
-  return { ...figures, addedUs, cpuRatio: ratio('cpuUs'), rateRatio: ratio('rate') };
+async function compared(name: string, count: number, measured: Half, beside: Half): Promise<readonly Figures[]> {
+  const repetitions: Figures[] = [];
+  for (const index of numbers(count)) {
+    const [outer, inner] = index % 2 === 0 ? [measured, beside] : [beside, measured];
+    const label = `${name}-${index}`;
+    const first = await outer(`${label}a-`);
+    const within = meanOf(await inner(`${label}b-`), await inner(`${label}c-`));
+    const around = meanOf(first, await outer(`${label}d-`));
+    repetitions.push(outer === measured ? against(around, within) : against(within, around));
+  }
+  return repetitions;
+}
+
+function against(figures: Figures, beside: Figures): Figures {
+  const value = (of: Figures, name: string): number => of[name] ?? Number.NaN;
+  const ratio = (name: string): number => value(figures, name) / value(beside, name);
+  const besideUs = value(beside, 'cpuUs');
+  const addedUs = value(figures, 'cpuUs') - besideUs;
+  return { ...figures, besideUs, addedUs, cpuRatio: ratio('cpuUs'), rateRatio: ratio('rate') };
+}
+
+function meanOf(one: Figures, other: Figures): Figures {
+  return Object.fromEntries(Object.entries(one).map(([name, value]) => [name, (value + (other[name] ?? value)) / 2]));
 }
 
 function drain(system: TroupeSystem, size: Size): Half {

@@ -97,7 +97,7 @@ export class Diagnostics {
   #take(event: SessionEvent, tracker: DiagnosticsTracker): boolean {
     const { session } = event;
     const facts = this.#facts.get(session);
-    const lookUp = this.#lookUps.get(session);
+    const lookUp = this.#lookUps.size === 0 ? undefined : this.#lookUps.get(session);
     if (lookUp !== undefined) {
       if (lookUp.waiting.length >= DIAGNOSED_WAITING_MAX) return false;
       lookUp.waiting.push(event);
