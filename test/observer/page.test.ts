@@ -505,14 +505,21 @@ describe.skipIf(chromium === undefined)('the observer page in a browser', { time
   test('the theme is the system’s until it is chosen, and the choice is kept', async () => {
     const runtime = await kit.open({ provider: scripted(() => 'Yes.') });
     const page = await visit((await serve(runtime)).url);
-    const scheme = (): Promise<unknown> => page.evaluate('getComputedStyle(document.documentElement).colorScheme');
+    const paper = (): Promise<unknown> => page.evaluate('getComputedStyle(document.body).backgroundColor');
+    await page.emulateMedia({ colorScheme: 'light' });
+    const light = await paper();
     await page.emulateMedia({ colorScheme: 'dark' });
-    expect(await scheme()).toBe('dark');
+    const dark = await paper();
+    expect(dark).not.toBe(light);
     await page.keyboard.press('t');
     await page.getByRole('button', { name: 'Light' }).waitFor();
-    expect(await scheme()).toBe('light');
+    expect(await paper()).toBe(light);
     await page.reload();
     await page.getByRole('button', { name: 'Light' }).waitFor();
-    expect(await scheme()).toBe('light');
+    expect(await paper()).toBe(light);
+    await page.emulateMedia({ colorScheme: 'light' });
+    await page.keyboard.press('t');
+    await page.getByRole('button', { name: 'Dark' }).waitFor();
+    expect(await paper()).toBe(dark);
   });
 });
