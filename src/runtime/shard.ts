@@ -29,6 +29,7 @@ import {
 import { CHILDREN_LISTED_MAX, type Limits, RUN_AHEAD_TURNS_MAX, type ShardBounds } from '../base/bounds.ts';
 import type { Clock, Random, Soon } from '../base/clock.ts';
 import { errorFromShape, errorShape, StoreFullError, TroupeError } from '../base/errors.ts';
+import { NO_USAGE } from '../base/messages.ts';
 import type { Settings } from '../base/settings.ts';
 import type { EventBody, SessionEvent } from '../events/event.ts';
 import type { Durability, Head, Journal, SessionKey, TurnEntry } from '../journal/journal.ts';
@@ -594,9 +595,16 @@ export class Shard {
   #startMuse(actor: SessionActor, muse: MuseName, run: number): void {
     const agent = this.agentOf(actor);
     // Between the turn and its flush it may have been given up, or the actor dropped; begun again while closing it would be lost.
-    if (agent === undefined || this.#hot.get(actor.id) !== actor || this.#isClosing || !isMuseDue(actor.state, run))
-      return;
-    this.#muses.start(actor, agent, muse, run);
+    if (agent === undefined || this.#hot.get(actor.id) !== actor || !isMuseDue(actor.state, run)) return;
+    if (this.#isClosing) this.#endNaming(actor);
+    else this.#muses.start(actor, agent, muse, run);
+  }
+
+  /** A sub-agent keeps the name it has: its parent's call waits for it, and must not stay open behind an orderly end (F13). */
+  #endNaming(actor: SessionActor): void {
+    const { enrichment } = actor.state;
+    if (enrichment?.stage !== 'naming') return;
+    this.submit(actor.id, [{ type: 'enriched', run: enrichment.run, usage: NO_USAGE }]);
   }
 
   #callModel(actor: SessionActor, halfStep: number, attempt: number): void {
@@ -1092,6 +1100,7 @@ export class Shard {
     this.#commits.hurry();
     // A run may take a minute, and begins anew at the next open.
     this.#muses.close();
+    for (const actor of [...this.#hot.values()]) this.#endNaming(actor);
     await this.#halfStepsDone(deadlineMs);
     this.#isClosed = true;
     this.parts.clock.clearTimer(this.#recoveryTimer);
