@@ -20,9 +20,15 @@ const TRUE_STORY: readonly (readonly SessionRecord[])[] = [
 ];
 const SNAPSHOT = { level: 1, text: 'summary', from: 1, to: 4, tokens: 2 } as const;
 
+const MESSAGES = [
+  { seq: 1, type: 'user_message', content: 'hello', tokens: 2 },
+  { seq: 2, type: 'agent_message', content: 'hello', tokens: 2 },
+] as const;
+
 /** What is found wrong. `snapshots`: those of the state in the end. */
 function findingsOf(turns: readonly (readonly SessionRecord[])[], snapshots: readonly object[] = [SNAPSHOT]): string {
   const state = emptyState('s');
+  state.messages = MESSAGES as unknown as SessionState['messages'];
   const enrichers = noEnricherFacts();
   for (const records of turns) {
     noteEnrichers(enrichers, state, records, (record) => {

@@ -2,6 +2,7 @@
  * What enrichers leave in a log: preparations of turns, names of sub-agents, summaries. Each run begins and ends once, what was
  * summed up is summed up once, and nothing leaves the window of a session that remembers before that is settled.
  */
+import { firstBoundary, memoryZone } from '../../src/session/memory-zone.ts';
 import type { SessionRecord } from '../../src/session/records.ts';
 import type { SessionState } from '../../src/session/state.ts';
 import type { Ledger } from './ledger.ts';
@@ -14,7 +15,7 @@ export interface EnricherFacts {
   readonly prepared: number[];
   /** What was said of each summary, by its run. */
   readonly summaries: Map<number, string[]>;
-  /** Boundaries up to which messages left, in a turn that settled no summary. */
+  /** Boundaries up to which messages left, in a turn that settled no summary, though they could have been summed up. */
   readonly leftUnsettled: number[];
 }
 
@@ -53,13 +54,20 @@ export function noteEnrichers(
         push(facts.summaries, summary ?? 0, 'settled');
         break;
       case 'evicted':
-        if (!isSettled) facts.leftUnsettled.push(record.below);
+        if (!isSettled && mightBeSummedUp(state)) facts.leftUnsettled.push(record.below);
         break;
       default:
         break;
     }
     apply(record);
   }
+}
+
+/** Messages can be taken away whole, and a summary of them has not just failed: else the window goes on without one. */
+function mightBeSummedUp({ messages, memory, nextMessageSeq }: SessionState): boolean {
+  const boundary = firstBoundary(messages);
+  if (boundary === undefined || memory?.failedAt === nextMessageSeq) return false;
+  return memoryZone(messages, boundary, Number.POSITIVE_INFINITY, nextMessageSeq) !== undefined;
 }
 
 /** Findings go to the ledger. `remembers`: the store is one whose sessions sum up what leaves their windows. */
