@@ -256,7 +256,7 @@ export const READ_HELD_CHARACTERS_MAX: number = 4 * 1024 * 1024;
 /** Names fetched at a time when the name table is listed. */
 export const SCAN_NAMES = 256;
 /** Milliseconds an opener waits for a younger opener to give way before it calls the store locked. */
-export const STORE_LOCK_WAIT_MS = 1_000;
+export const STORE_LOCK_WAIT_MS = 5_000;
 /** Children one supervisor watches at once: as many as one parent may have. */
 export const SUPERVISED_CHILDREN_MAX = 100_000;
 /** Requests to add or remove a child that wait while a supervisor restarts a group; a group is stopped and started in seconds. */

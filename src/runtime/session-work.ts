@@ -17,6 +17,7 @@ import { ToolRunner, type ToolStart } from '../../actors/tool-runner.ts';
 import type { ActorEffect } from '../../actors/tree-turn.ts';
 import { RUN_AHEAD_TURNS_MAX } from '../base/bounds.ts';
 import { errorShape } from '../base/errors.ts';
+import { NO_USAGE } from '../base/messages.ts';
 import type { EventBody } from '../events/event.ts';
 import type { ModelPool } from '../models/pool.ts';
 import { turnName } from '../session/apply-turn.ts';
@@ -146,8 +147,9 @@ export class SessionWork {
   }
 
   /** Enrichers end at once: a run may take a minute, and begins anew at the next open. */
-  closeMuses(): void {
+  closeMuses(inMemory: Iterable<SessionActor>): void {
     this.#muses.close();
+    for (const actor of [...inMemory]) this.#endNaming(actor);
   }
 
   /** Gives up what is out. */
@@ -234,8 +236,16 @@ export class SessionWork {
   #startMuse(actor: SessionActor, muse: MuseName, run: number): void {
     const agent = this.#place.agentOf(actor);
     // Between the turn and its flush it may have been given up, or the actor dropped; begun again while closing it would be lost.
-    if (agent === undefined || !this.#isHot(actor) || this.#place.isClosing() || !isMuseDue(actor.state, run)) return;
-    this.#muses.start(actor, agent, muse, run);
+    if (agent === undefined || !this.#isHot(actor) || !isMuseDue(actor.state, run)) return;
+    if (this.#place.isClosing()) this.#endNaming(actor);
+    else this.#muses.start(actor, agent, muse, run);
+  }
+
+  /** A sub-agent keeps the name it has: its parent's call waits for it, and must not stay open behind an orderly end (F13). */
+  #endNaming(actor: SessionActor): void {
+    const { enrichment } = actor.state;
+    if (enrichment?.stage !== 'naming') return;
+    this.#place.submit(actor.id, [{ type: 'enriched', run: enrichment.run, usage: NO_USAGE }]);
   }
 
   #siblingsOf({ state }: SessionActor): readonly string[] {

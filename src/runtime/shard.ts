@@ -772,7 +772,7 @@ export class Shard {
     if (this.#isClosed) return;
     this.#isClosing = true;
     this.#commits.hurry();
-    this.#work.closeMuses();
+    this.#work.closeMuses(this.#hot.values());
     await this.#halfStepsDone(deadlineMs);
     this.#isClosed = true;
     this.#outage.close();

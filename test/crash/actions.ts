@@ -229,8 +229,10 @@ export class Actions {
     for (let after: string | undefined; ; ) {
       const page = await this.#runtime.sessions.list({ limit: 500, ...(after === undefined ? {} : { after }) });
       for (const { id, state, mailbox } of page) {
-        const why = state === 'idle' && mailbox === 0 ? '' : JSON.stringify(await this.#runtime.session(id).explain());
-        say({ type: 'state', session: id, state, why });
+        const why = state === 'idle' && mailbox === 0 ? undefined : await this.#runtime.session(id).explain();
+        // What is told with the next turn waits for it, and is nothing to be done.
+        const isAtRest = why === undefined || (state === 'idle' && why.reason === 'nothing_waits');
+        say({ type: 'state', session: id, state, why: isAtRest ? '' : JSON.stringify(why) });
       }
       after = page.at(-1)?.id;
       if (after === undefined) return;

@@ -4,6 +4,7 @@
  */
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../src/session/tool-texts.ts';
 import { timeoutText } from '../../src/tools/tool-execution.ts';
+import { checkEnrichers, checkEnrichersFinished } from './enricher-checks.ts';
 import { checkFamily, checkPresence } from './family-checks.ts';
 import type { Ledger, MessageStory } from './ledger.ts';
 import { contentOf, type Outcome, resultOf } from './protocol.ts';
@@ -41,6 +42,7 @@ export class Checker {
       this.#checkEntries(facts);
       this.#checkCalls(facts);
       checkFamily(facts, sessions, this.#ledger);
+      checkEnrichers(facts, this.#ledger, life.isEnriched === true);
       for (const text of facts.illegal) this.#ledger.violate('illegal', `the request of ${id}: ${text}`);
       for (const text of facts.failures) this.#ledger.violate('failed', `${id}: ${text}`);
       for (const halfStep of facts.claimedPaused)
@@ -56,6 +58,7 @@ export class Checker {
   /** I7, when a life without a kill has finished: nothing waits, nothing is open, everybody was answered. */
   checkFinished(sessions: Sessions): void {
     for (const { id, state, calls, accepted, settled, spawned, childExits } of sessions.values()) {
+      checkEnrichersFinished(state, this.#ledger);
       const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
       if (state.state !== 'idle' || waiting > 0)
         this.#ledger.violate('stuck', `${id} is ${state.state}, ${waiting} wait`);

@@ -33,6 +33,8 @@ export interface CrashReport {
   readonly sessions: number;
   readonly messages: number;
   readonly checkpoints: number;
+  readonly prepared: number;
+  readonly summaries: number;
   readonly counts: Counts;
   readonly violations: readonly Violation[];
   /** The stores and the side files; gone when nothing was wrong. */
@@ -42,6 +44,8 @@ export interface CrashReport {
 
 const DURABILITIES: readonly Durability[] = ['flush', 'os', 'strict', 'flush', 'flush'];
 const SHARDS: readonly number[] = [1, 2, 1, 3];
+/** Every third generation, so that each durability and each number of threads comes to be. */
+const ENRICHED_EVERY = 3;
 
 /** Runs the loop; resolves with what was found. Rejects when a victim cannot live at all. */
 export async function runCrashLoop(options: CrashOptions): Promise<CrashReport> {
@@ -93,6 +97,7 @@ function plansOf(options: CrashOptions, directory: string, script: string): Gene
     kills: Math.min(size, options.kills - index * size),
     durability: DURABILITIES[index % DURABILITIES.length] ?? 'flush',
     shards: SHARDS[index % SHARDS.length] ?? 1,
+    isEnriched: index % ENRICHED_EVERY === ENRICHED_EVERY - 1,
     directory: join(directory, `generation-${index + 1}`),
     script,
     ...(options.progress === undefined ? {} : { progress: options.progress }),
@@ -121,6 +126,8 @@ function summaryOf(
     sessions: total(({ sessions }) => sessions),
     messages: total(({ messages }) => messages),
     checkpoints: total(({ checkpoints }) => checkpoints),
+    prepared: total(({ prepared }) => prepared),
+    summaries: total(({ summaries }) => summaries),
     violations: reports.flatMap(({ violations }) => violations),
   };
 }

@@ -25,6 +25,8 @@ export interface GenerationOptions {
   readonly durability: Durability;
   /** Session threads the store is made for. */
   readonly shards: number;
+  /** Enrichers watch its sessions, in all its lives: what a session is told of them is part of its requests. */
+  readonly isEnriched: boolean;
   /** Made by it, for store and side files. */
   readonly directory: string;
   /** The victim's compiled script. */
@@ -56,6 +58,9 @@ export interface GenerationReport {
   readonly sessions: number;
   readonly messages: number;
   readonly checkpoints: number;
+  /** Prepared turns and summaries in the logs. */
+  readonly prepared: number;
+  readonly summaries: number;
   readonly counts: Counts;
   readonly violations: readonly Violation[];
 }
@@ -131,6 +136,8 @@ class Generation {
       sessions: sessions.length,
       messages: sessions.reduce((sum, { state }) => sum + state.nextMessageSeq - 1, 0),
       checkpoints: this.#reading?.checkpoints ?? 0,
+      prepared: sessions.reduce((sum, { enrichers }) => sum + enrichers.prepared.length, 0),
+      summaries: sessions.reduce((sum, { state }) => sum + (state.memory?.snapshots.length ?? 0), 0),
       counts: this.#ledger.counts,
       violations: this.#ledger.violations,
     };
@@ -171,7 +178,7 @@ class Generation {
     life: number,
     { fate, mode, isInline }: { readonly fate: Fate; readonly mode: Plan['mode']; readonly isInline: boolean },
   ): Plan {
-    const { durability, shards, directory } = this.#options;
+    const { durability, shards, isEnriched, directory } = this.#options;
     const { sessions } = this.#ledger;
     const messages = [...this.#ledger.messages.values()].filter(({ message }) => message.key !== undefined);
     const unacknowledged = messages.filter(({ pendingId, isRefused }) => pendingId === undefined && !isRefused);
@@ -187,6 +194,7 @@ class Generation {
       durability,
       threads: { sessions: isInline ? 0 : shards, models: isInline ? 0 : Number(this.#random() < 0.6) },
       isInline,
+      isEnriched,
       mode,
       ...(fate.closeAfterMs === undefined ? {} : { closeAfterMs: fate.closeAfterMs }),
       ...(fate.isStopped === true ? { timeouts: SHORT_TIMEOUTS } : {}),
@@ -243,6 +251,7 @@ class Generation {
       number: life,
       wasKilled: end.how !== 'closed',
       isStrict: this.#options.durability === 'strict',
+      isEnriched: this.#options.isEnriched,
       ...(fate.isStopped === true ? { toolTimeoutMs: SHORT_TIMEOUTS.toolMs } : {}),
     });
     if (mode === 'finish') this.#checker.checkFinished(reading.sessions);
@@ -252,10 +261,10 @@ class Generation {
   }
 
   #tellProgress(life: number, { how, signals, told }: LifeEnd): void {
-    const { number, durability, shards, progress } = this.#options;
+    const { number, durability, shards, isEnriched, progress } = this.#options;
     const where = told.has('recovered') ? 'at work' : 'opening';
     progress?.(
-      `generation ${number} (${durability}, ${shards} threads) life ${life}: ${how} ${where} ${signals.join(' ')}, ` +
+      `generation ${number} (${durability}, ${shards} threads${isEnriched ? ', enriched' : ''}) life ${life}: ${how} ${where} ${signals.join(' ')}, ` +
         `${this.#ledger.counts.acknowledged} acknowledged, ${this.#interrupted} interrupted, ${this.#ledger.violations.length} violations`,
     );
   }

@@ -64,6 +64,7 @@ export interface Counts {
   edits: number;
   forks: number;
   modelCalls: number;
+  museCalls: number;
   toolRuns: number;
   probes: number;
 }
@@ -71,7 +72,7 @@ export interface Counts {
 /** Nothing counted yet. */
 export function noCounts(): Counts {
   const told = { acknowledged: 0, spawned: 0, answers: 0, events: 0, recalled: 0, deleted: 0, edits: 0, forks: 0 };
-  return { ...told, modelCalls: 0, toolRuns: 0, probes: 0 };
+  return { ...told, modelCalls: 0, museCalls: 0, toolRuns: 0, probes: 0 };
 }
 
 /** All starts of one tool call, and what it says happened. */
@@ -174,9 +175,14 @@ export class Ledger {
   /** Takes lines of the provider. */
   hearCalls(lines: readonly CallLine[]): void {
     for (const line of lines) {
-      this.counts.modelCalls += 1;
       for (const text of line.illegal)
         this.violate('illegal', `request of ${line.session} in life ${line.life}: ${text}`);
+      // Begun anew after a kill as often as it takes: nobody was told of it.
+      if (line.isMuse === true) {
+        this.counts.museCalls += 1;
+        continue;
+      }
+      this.counts.modelCalls += 1;
       const calls = this.calls.get(line.session);
       if (calls === undefined) this.calls.set(line.session, [line]);
       else calls.push(line);

@@ -39,6 +39,8 @@ export interface Plan {
   readonly closeAfterMs?: number;
   /** Short timeouts, for a life that is stopped for a multiple of them; else the defaults. */
   readonly timeouts?: { readonly toolMs: number; readonly modelMs: number };
+  /** Enrichers watch its sessions, and no agent is compressed of itself. */
+  readonly isEnriched: boolean;
   /** Sends one message to each of so many sessions, more than a session thread holds in memory. */
   readonly flood: number;
   /** Deletions that were asked for and never acknowledged: asked for again. */
@@ -112,7 +114,13 @@ export interface CallLine {
   readonly whole: string;
   /** Fatal violations of the Messages API's rules. */
   readonly illegal: readonly string[];
+  /** Made for an enricher, not for a half-step. */
+  readonly isMuse?: true;
 }
+
+/** Names of the enrichers' models, by which their calls are known. */
+export const MELETE = 'melete';
+export const MNEME = 'mneme';
 
 /** Environment variables that tell tools and provider, on whatever thread, where to write and in which life. */
 export const SIDE_VARIABLE = 'TROUPE_CRASH_SIDE';

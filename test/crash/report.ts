@@ -21,6 +21,7 @@ export function describeReport(report: CrashReport): readonly string[] {
     `${counts.answers} answers and ${counts.events} events told`,
     `${report.sessions} sessions, ${report.messages} messages in their logs, ${report.checkpoints} checkpoints`,
     `${counts.modelCalls} model calls, ${counts.toolRuns} tool runs, ${counts.probes} probes`,
+    `${counts.museCalls} calls of enrichers, ${report.prepared} turns prepared, ${report.summaries} summaries`,
     verdict,
     ...violations.map(({ kind, what }) => `  ${kind}: ${what}`),
     ...(violations.length === 0

@@ -17,6 +17,8 @@ export interface PastLife {
   readonly toolTimeoutMs?: number;
   /** A claim is durable before its model call. */
   readonly isStrict?: boolean;
+  /** Enrichers watched its sessions. */
+  readonly isEnriched?: boolean;
 }
 
 /** See the head of the file. Findings go to the ledger. */

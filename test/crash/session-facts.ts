@@ -14,6 +14,7 @@ import type { Observer } from '../../src/session/fold.ts';
 import { historyMessages } from '../../src/session/history/history-form.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../src/session/state.ts';
+import { type EnricherFacts, noEnricherFacts, noteEnrichers } from './enricher-checks.ts';
 import { digestOf, noteIn, uidsIn } from './protocol.ts';
 
 const RENDERING: RenderOptions = { timestamps: false, deliveriesAsText: false };
@@ -62,6 +63,8 @@ export interface SessionFacts {
   readonly claimedPaused: number[];
   /** `session.recovered` events: how often it was found at work that was lost. */
   recoveries: number;
+  /** What enrichers did. */
+  readonly enrichers: EnricherFacts;
   /** Why the request would be refused, were it sent as the log stands. */
   readonly illegal: readonly string[];
 }
@@ -116,6 +119,7 @@ export class FactsGatherer {
       begins: undefined,
       claimedPaused: [],
       recoveries: 0,
+      enrichers: noEnricherFacts(),
     };
     this.#facts = facts;
     this.#observer = {
@@ -133,14 +137,14 @@ export class FactsGatherer {
   turn({ at, records }: RecordTurn): void {
     const { state } = this.#facts;
     let claims = false;
-    for (const record of records) {
+    noteEnrichers(this.#facts.enrichers, state, records, (record) => {
       if (record.type === 'claimed' && state.paused) this.#facts.claimedPaused.push(record.halfStep);
       if (record.type === 'edited') this.#noteEdit(record);
       apply(state, record, at, this.#observer);
       this.#record(record);
       if (record.type === 'forked') this.#facts.begins = digestOf(JSON.stringify(historyMessages(state)));
       claims ||= record.type === 'claimed' || record.type === 'compacting';
-    }
+    });
     if (claims && state.current !== undefined) {
       this.#facts.requests.set(digestOf(JSON.stringify(sentMessages(state))), state.current.halfStep);
     }
@@ -203,6 +207,11 @@ export class FactsGatherer {
       case 'spawned':
         facts.spawned.set(record.child, { name: record.name, replies: record.replies, key: record.key });
         return;
+      case 'childNamed': {
+        const link = facts.spawned.get(record.child);
+        if (link !== undefined) facts.spawned.set(record.child, { ...link, name: record.name });
+        return;
+      }
       case 'childExited':
         facts.childExits.set(record.child, (facts.childExits.get(record.child) ?? 0) + 1);
         return;

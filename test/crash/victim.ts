@@ -9,7 +9,17 @@ import type { Runtime } from '../../src/runtime/runtime.ts';
 import { Actions, type Step, say } from './actions.ts';
 import provider from './fixtures/model.ts';
 import * as tools from './fixtures/tools.ts';
-import { type Delivery, EDITED, MORTAL, type Plan, randomFrom, type SentMessage, type SpawnWish } from './protocol.ts';
+import {
+  type Delivery,
+  EDITED,
+  MELETE,
+  MNEME,
+  MORTAL,
+  type Plan,
+  randomFrom,
+  type SentMessage,
+  type SpawnWish,
+} from './protocol.ts';
 
 const CONVERSATIONS = 6;
 /** Answers one conversation waits for at once, at most. */
@@ -83,7 +93,7 @@ export class Victim {
   }
 
   #open(): Promise<Runtime> {
-    const { directory, durability, isInline, threads, timeouts } = this.#plan;
+    const { directory, durability, isInline, isEnriched, threads, timeouts } = this.#plan;
     const shared = {
       tools: isInline ? Object.values(tools) : [new URL(`./fixtures/tools${ENDING}`, import.meta.url)],
       subagents: { spawn: true, maxActive: 4 },
@@ -103,10 +113,11 @@ export class Victim {
           name: 'brief',
           system: 'Sum up.',
           ...shared,
-          compression: { enabled: true, messages: 30, keepRecent: 4, idleMinTokens: 0, idleMinMessages: 8 },
+          compression: { enabled: !isEnriched, messages: 30, keepRecent: 4, idleMinTokens: 0, idleMinMessages: 8 },
         }),
-        agent({ name: 'narrow', system: 'Answer shortly.', tokenBudget: 600, ...shared }),
+        agent({ name: 'narrow', system: 'Answer shortly.', tokenBudget: isEnriched ? 300 : 600, ...shared }),
       ],
+      ...(isEnriched ? { enrichers: { melete: { model: MELETE }, mneme: { model: MNEME } } } : {}),
     });
   }
 
@@ -204,7 +215,8 @@ export class Victim {
         if (fork !== undefined && sessions.length < 8) sessions.push(fork);
       } else if (chance < 0.7) {
         const how = (['start', 'undo', 'switch', 'compress'] as const)[Math.floor(this.#random() * 4)];
-        if (how !== undefined) await actions.move(session, how);
+        // A session is compressed or remembers, one or the other.
+        if (how !== undefined && !(how === 'compress' && this.#plan.isEnriched)) await actions.move(session, how);
       } else {
         const step = await actions.send(this.#message(session, { hasKey: true }));
         if (this.#random() < 0.5) await step?.answered;

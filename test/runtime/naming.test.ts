@@ -183,6 +183,19 @@ describe('while it is named', () => {
     expect(lines.filter((line) => line.startsWith('tool_response:Sub-agent scout spawned'))).toHaveLength(1);
   });
 
+  test('F13: the runtime closes: it keeps its name, the call is answered, and the next open has nothing to recover', async () => {
+    const directory = await kit.directory();
+    const { runtime } = await naming({ directory });
+    await runtime.close();
+    const again = await kit.open({ directory, provider: scripted(model([nickname('late')])), enrichers, agents });
+    await again.drain();
+    const session = again.session('s');
+    expect((await session.state()).children).toMatchObject([{ id: 's:1', name: 'agent-1', exited: 'completed' }]);
+    for (const each of [session, await session.child('s:1')])
+      expect((await history(each)).filter(({ type }) => type === 'session.recovered')).toEqual([]);
+    expect((await log(session)).filter((line) => line.startsWith('tool_response:Sub-agent agent-1'))).toHaveLength(1);
+  });
+
   test('A10: opened again without Melete it begins as agent-N, and the call is answered', async () => {
     const directory = await kit.directory();
     await naming({ directory });

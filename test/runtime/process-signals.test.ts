@@ -74,6 +74,20 @@ describe.skipIf(process.platform === 'win32')('F13: a signal', () => {
     expect(model.calls).toHaveLength(1);
   });
 
+  test('F13: who exits while a session thread is inside a commit is gone at once, and the commit is whole', async () => {
+    const directory = await kit.directory();
+    const [preload, script] = ['hold-commits.ts', 'exit-in-commit.ts'].map(
+      (file) => new URL(`fixtures/${file}`, import.meta.url).pathname,
+    );
+    const child = spawn(process.execPath, [...process.execArgv, '--import', preload ?? '', script ?? '', directory], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    children.push(child);
+    expect(await once(child, 'close')).toEqual([7, null]);
+    const runtime = await kit.open({ directory });
+    expect(await runtime.sessions.get('s')).toMatchObject({ id: 's' });
+  });
+
   test('F13: a second signal ends it at once, whatever it still waits for; nothing acknowledged is lost', async () => {
     const directory = await kit.directory();
     const service = start('embedding-process.ts', directory, '3600000');

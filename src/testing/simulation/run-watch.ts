@@ -4,7 +4,7 @@ import type { Ledger } from './ledger.ts';
 import type { SimulatedProcess, World, WorldListener } from './world.ts';
 
 /** Lines of the runtime's log that tell of a broken invariant it survived. */
-const COMPLAINTS = /turn failed|followed a flush|cannot be resumed/;
+const COMPLAINTS = /turn failed|followed a flush|cannot be resumed|did not close within/;
 
 /** See the head of the file. Findings go to the ledger. */
 export class RunWatch implements WorldListener {

@@ -21,6 +21,8 @@ export interface SimulationOptions {
   readonly seed: number;
   /** Draw these faults and no others; missing: a subset the seed chooses. */
   readonly faults?: readonly FaultKind[];
+  /** The message between threads, from 1 and since a close was begun, that is held until all else is at rest; in each life that closes. */
+  readonly heldAtClose?: number;
   /** Takes each line of the trace as it happens; missing: the last lines are kept for the result. */
   readonly onTrace?: (line: string) => void;
 }
@@ -38,6 +40,8 @@ export interface SimulationResult {
   readonly messages: number;
   readonly modelCalls: number;
   readonly toolRuns: number;
+  /** Messages between threads while a life closed: the most of all lives. */
+  readonly closeMessages: number;
   /** How often each fault struck. */
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
   /** A digest of the whole trace: equal for equal seeds on any machine. */
@@ -74,6 +78,7 @@ class Simulation {
   readonly #trace: string[] = [];
   #fingerprint = 0;
   #lives = 0;
+  #closeMessages = 0;
 
   constructor(options: SimulationOptions) {
     this.#options = options;
@@ -156,9 +161,12 @@ class Simulation {
     embedder.leave();
     this.#faults.strikes('process.close', 1);
     this.#note('close');
+    this.#world.countMessages(this.#options.heldAtClose);
     const closing = runtime.close({ deadlineMs: this.#random.pick([0, CLOSE_MS, 60_000]) });
     // A store that refuses the last writes makes it a crash.
     await process.untilDeath(closing.catch((error: unknown) => this.#note(`close failed: ${String(error)}`)));
+    this.#closeMessages = Math.max(this.#closeMessages, this.#world.messages);
+    this.#world.countMessages(undefined);
     process.kill();
     return false;
   }
@@ -294,6 +302,7 @@ class Simulation {
       tasks: this.#world.tasksRun,
       messages: messages.size,
       modelCalls: [...calls.values()].reduce((sum, each) => sum + each.length, 0),
+      closeMessages: this.#closeMessages,
       toolRuns: [...tools.values()].reduce((sum, { starts }) => sum + starts.length, 0),
       faults: Object.fromEntries(this.#faults.counts),
       fingerprint: this.#fingerprint,

@@ -65,7 +65,8 @@ class SimulatedPort implements MessagePortLike {
   arrive(event: string, value: unknown): void {
     const { random } = this.#world;
     const now = this.#world.elapsedMs;
-    const latency = random.chance(0.8) ? 0 : random.number() * 3;
+    const heldMs = event === 'message' ? this.#world.heldMs() : 0;
+    const latency = heldMs + (random.chance(0.8) ? 0 : random.number() * 3);
     this.#arrivesAt = Math.max(this.#arrivesAt, now + latency);
     this.#world.schedule(this.#process, this.#arrivesAt - now, () => {
       for (const listener of [...(this.#listeners.get(event) ?? [])]) listener(value);

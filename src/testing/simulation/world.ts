@@ -14,6 +14,8 @@ import type { SeededRandom } from './seeded-random.ts';
 
 /** Epoch ms at which every simulation begins: 2026-01-01, 00:00 UTC. */
 const START_MS = 1_767_225_600_000;
+/** Virtual ms a message is held: all else is at rest by then, and no bound on a close is met yet. */
+const HELD_MS = 25_000;
 /** Tasks after which a run is taken for one that never ends. */
 const TASKS_MAX = 400_000;
 
@@ -79,6 +81,9 @@ export class World {
   #wallShiftMs = 0;
   #order = 0;
   #ran = 0;
+  /** Messages between threads since `countMessages`, and which of them is held. */
+  #messages = 0;
+  #heldAt: number | undefined;
 
   constructor(random: SeededRandom, listener: WorldListener) {
     this.random = random;
@@ -93,6 +98,23 @@ export class World {
   /** Tasks run so far. */
   get tasksRun(): number {
     return this.#ran;
+  }
+
+  /** Counts messages between threads from now on; the one of the number `heldAt`, from 1, and those behind it on its line, are held. */
+  countMessages(heldAt: number | undefined): void {
+    this.#messages = 0;
+    this.#heldAt = heldAt;
+  }
+
+  /** Messages between threads since they were counted last. */
+  get messages(): number {
+    return this.#messages;
+  }
+
+  /** Counts a message; how long it is held, in virtual ms. */
+  heldMs(): number {
+    this.#messages += 1;
+    return this.#messages === this.#heldAt ? HELD_MS : 0;
   }
 
   /** Moves wall time, not monotonic time (V4). */
