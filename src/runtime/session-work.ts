@@ -146,7 +146,7 @@ export class SessionWork {
     this.#modelPool.resume?.();
   }
 
-  /** Enrichers end at once: a run may take a minute, and begins anew at the next open. */
+  /** Enrichers end at once: a run may take a minute, and begins anew at the next open. `inMemory`: of the shard. */
   closeMuses(inMemory: Iterable<SessionActor>): void {
     this.#muses.close();
     for (const actor of [...inMemory]) this.#endNaming(actor);
