@@ -56,6 +56,31 @@ test('I5: a call of a suspended run that is discarded has its result by the edit
   expect(accused([{ reading: readingOf(machine), calls: [] }])).toEqual([]);
 });
 
+test('I5: a call of a suspended run whose branch was left needs no result; one that vanishes otherwise does (seed 312152)', () => {
+  const machine = startedSession({ sent: 'go' });
+  machine.replay({
+    type: 'responded',
+    halfStep: 1,
+    content: [{ type: 'tool_use', id: 'a', name: 'read_file', input: {} }],
+    calls: [{ id: 'a' }],
+    stop: 'tool_use',
+    usage: { input_tokens: 1, output_tokens: 1 },
+    // biome-ignore lint/suspicious/noThenProperty: a member of the record, on no promise
+    then: 'tools',
+    held: true,
+  });
+  machine.replay({ type: 'suspended', reason: 'max_steps' });
+  expect(machine.state.openCalls.size).toBe(1);
+  machine.replay({ type: 'taskActivated', id: 0, cause: 'undo' });
+  expect(machine.state.openCalls.size).toBe(0);
+  const reading = readingOf(machine);
+  expect(accused([{ reading, calls: [] }])).toEqual([]);
+  const call = reading.stories.get('s')?.calls.get('s#2');
+  expect(call).toMatchObject({ results: [], isLeft: true });
+  if (call !== undefined) call.isLeft = false;
+  expect(accused([{ reading, calls: [] }])).toEqual(['lost: call s#2 has 0 results']);
+});
+
 test('A8: a half-step whose claim was lost may be asked again with other bytes, one whose claim is there may not (seed 300511)', () => {
   const machine = startedSession({});
   const before = readingOf(machine);

@@ -7,7 +7,7 @@
  *  I2 what a reader was told is what the log says, without a hole;
  *  I3 every request that left was legal, and is the log's own;
  *  I4 a `once` tool starts at most once a call; no effect of a `probe` tool happens twice; no finished call runs again;
- *  I5 every call has exactly one result, or is open;
+ *  I5 every call has exactly one result, or is open, or waited in a suspended run whose branch was left;
  *  I6 a child is known to its parent or does not exist; it ends once and its parent is told once; nothing it said is lost;
  *  I7 with faults off everything comes to its end;
  *  I10 what a model answered stays a prefix of what it is sent next within an epoch;
@@ -90,7 +90,8 @@ export class Invariants {
         this.#ledger.violate('stuck', `${id} is ${state.state}, ${waiting} wait`);
       }
       for (const [key, call] of calls) {
-        if (call.results.length === 0) this.#ledger.violate('stuck', `call ${key} of ${call.tool} has no result`);
+        if (call.results.length === 0 && !call.isLeft)
+          this.#ledger.violate('stuck', `call ${key} of ${call.tool} has no result`);
       }
       for (const [pendingId, [entry]] of accepted) {
         if (entry?.type === 'user_message' && !settled.has(pendingId)) {
@@ -180,7 +181,7 @@ export class Invariants {
     const open = new Set([...state.openCalls.values()].map((call) => `${state.id}#${call.seq}`));
     for (const [key, call] of calls) {
       const places = call.results.length + (open.has(key) ? 1 : 0);
-      if (places !== 1)
+      if (places > 1 || (places === 0 && !call.isLeft))
         this.#ledger.violate(places === 0 ? 'lost' : 'duplicated', `call ${key} has ${call.results.length} results`);
       this.#checkResult(key, call);
     }

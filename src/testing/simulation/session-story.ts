@@ -23,6 +23,8 @@ const RENDERING: RenderOptions = { timestamps: false, deliveriesAsText: false };
 export interface CallFact {
   readonly tool: string;
   readonly results: { readonly content: string; readonly success: boolean }[];
+  /** It waited in a suspended run whose branch was left: nobody runs it, and only whoever comes back to it answers it. */
+  isLeft: boolean;
 }
 
 /** Everything the invariants look at of one session. */
@@ -143,7 +145,9 @@ class Teller {
       if (record.type === 'responded') this.#sealRequest();
       if (record.type === 'accepted') this.#noteFilling(record.entry);
       if (record.type === 'claimed') this.#checkClaim(record.entries);
+      const pending = state.suspended === undefined ? [] : [...state.openCalls.keys()];
       apply(state, record, at, this.#observer);
+      if (record.type === 'taskActivated' || record.type === 'taskStarted') this.#leave(pending);
       this.#record(record);
     }
     const halfStep = state.current?.halfStep;
@@ -347,7 +351,16 @@ class Teller {
     if (message.type !== 'tool_call' || message.toolUseId === undefined || message.source !== undefined) return;
     const key = `${story.id}#${message.seq}`;
     this.#callKeys.set(message.toolUseId, key);
-    story.calls.set(key, { tool: message.toolName ?? '', results: [] });
+    story.calls.set(key, { tool: message.toolName ?? '', results: [], isLeft: false });
+  }
+
+  /** A branch was left: the calls that are open no more are left with it. */
+  #leave(pending: readonly string[]): void {
+    const { state, calls } = this.#story;
+    for (const callId of pending) {
+      const call = calls.get(this.#callKeys.get(callId) ?? '');
+      if (call !== undefined && !state.openCalls.has(callId)) call.isLeft = true;
+    }
   }
 
   /** Calls of a run that is suspended are answered by whoever discards them. */
