@@ -115,7 +115,10 @@ function annotate(state: SessionState, seq: number, message: HistoryMessage): Lo
   return noted;
 }
 
-/** Puts other parts where a message stood. Parts of the same kind and call keep their seq, more get new ones. */
+/**
+ * Puts other parts where a message stood. The first keeps the seq of the first, by which the message is known; a call behind it
+ * keeps the one it has, unless that is the message's; more get new ones.
+ */
 function replace(
   state: SessionState,
   seq: number,
@@ -128,10 +131,11 @@ function replace(
   let end = start + 1;
   while (first.blocks !== undefined && state.messages[end]?.inAnswer === true) end += 1;
   const old = state.messages.slice(start, end);
+  const later = old.slice(1);
   for (const message of old) if (message.type === 'tool_call') state.callIds.delete(message.toolUseId ?? '');
   const placed = withFreeIds(state, parts).map((part, index): LoggedMessage => {
     const same =
-      index === 0 ? first : old.find((each) => part.toolUseId !== undefined && each.toolUseId === part.toolUseId);
+      index === 0 ? first : later.find((each) => part.toolUseId !== undefined && each.toolUseId === part.toolUseId);
     const next = {
       ...part,
       seq: same?.seq ?? takeSeq(state),

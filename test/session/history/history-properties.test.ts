@@ -143,6 +143,8 @@ class Story {
     expect([...this.running].sort(), 'I4: each open call runs').toEqual([...state.openCalls.keys()].sort());
     if (state.state === 'executing' && !state.paused)
       expect(state.openCalls.size, 'a round nobody ends').toBeGreaterThan(0);
+    const seqs = [...state.messages, ...state.hidden].map((message) => message.seq);
+    expect(new Set(seqs).size, 'H2: no seq twice').toBe(seqs.length);
     const ids = historyMessages(state).map((message) => message.id);
     expect(new Set(ids).size, 'ids').toBe(ids.length);
     expect(restoreState(snapshotState(state)), 'A10').toStrictEqual(state);
@@ -314,6 +316,41 @@ describe('any life of a session whose history is edited', () => {
       }),
       { numRuns: 300 },
     );
+  });
+
+  it('H2: words put before the calls of an answer that had none: each part has a number of its own, the call its key', () => {
+    const story = new Story();
+    const { machine } = story;
+    machine.send('go');
+    machine.answer([call('a', 'bash'), call('b', 'bash')]);
+    const open = [...machine.state.openCalls.values()];
+    const said = machine.state.messages.at(-2)?.seq ?? 0;
+    machine.replay({
+      type: 'edited',
+      operation: 'update',
+      updated: [
+        {
+          seq: said,
+          message: {
+            role: 'assistant',
+            id: `m${said}`,
+            createdAt: 1,
+            content: 'I look.',
+            toolCalls: [
+              { callId: 'a', name: 'bash', arguments: '{}' },
+              { callId: 'b', name: 'bash', arguments: '{}' },
+            ],
+          },
+        },
+      ],
+    });
+    const parts = machine.state.messages.slice(-3).map(({ type, seq, toolUseId }) => [type, seq, toolUseId]);
+    expect(parts).toEqual([
+      ['agent_message', said, undefined],
+      ['tool_call', said + 2, 'a'],
+      ['tool_call', said + 1, 'b'],
+    ]);
+    expect([...machine.state.openCalls.values()]).toEqual(open);
   });
 
   it('H41, H42, H43: what leaves of any history has one result right behind each call, and no other', () => {
