@@ -12,18 +12,18 @@ const built = fileURLToPath(new URL('../..', import.meta.url));
 const copy = join(built, 'untold');
 
 /** What is cut out: a text of the compiled file, found once, and what stands there instead. */
-const CUTS: readonly { readonly file: string; readonly find: string; readonly put: string }[] = [
+export const CUTS: readonly { readonly file: string; readonly find: string; readonly put: string }[] = [
   {
-    file: 'src/session/apply.js',
-    find: 'this.#state.eventSeq += 1;\n        return this.#observer?.event !== undefined;',
+    file: 'src/session/fold.js',
+    find: 'this.state.eventSeq += 1;\n        return this.observer?.event !== undefined;',
     put: 'return false;',
   },
   {
-    file: 'src/runtime/shard.js',
+    file: 'src/runtime/audience.js',
     find: 'return this.#watched.has(sessionId) || this.#watched.has(undefined);',
     put: 'return false;',
   },
-  { file: 'src/runtime/shard.js', find: '        this.#watchChildren(touched, gathered);\n', put: '' },
+  { file: 'src/runtime/shard.js', find: 'this.#audience.watchChildren(touched, gathered, this.#now);', put: '' },
   {
     file: 'src/runtime/diagnostics.js',
     find: 'if (this.#isReading || this.#isClosed || !isDiagnosed())\n            return;',
