@@ -52,7 +52,7 @@ export function explain(
     return { reason: 'suspended', detail: `${state.suspended.reason}; ${calls}; a message or resume() goes on` };
   }
   const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
-  if (waiting === 0 && state.state === 'idle') return { reason: 'nothing_waits', detail: 'the mailbox is empty' };
+  if (waiting === 0 && state.state === 'idle') return { reason: 'nothing_waits', detail: atRest(state.mailbox.length) };
   if (isPreparing(state.memory)) {
     return { reason: 'preparing', detail: 'the oldest messages are being summed up; the turn begins behind that' };
   }
@@ -68,4 +68,10 @@ function explainAwaiting(state: SessionState, now: number): Explanation {
     return { reason: 'waiting_for_retry', detail: `attempt ${state.current?.attempt ?? 0} starts in ${seconds} s` };
   }
   return { reason: 'waiting_for_model', detail: 'a model call is in flight' };
+}
+
+/** What is told along, a goal say, begins no turn: it goes with the next message. */
+function atRest(toldAlong: number): string {
+  if (toldAlong === 0) return 'the mailbox is empty';
+  return `${toldAlong} ${toldAlong === 1 ? 'entry goes' : 'entries go'} along with the next message`;
 }

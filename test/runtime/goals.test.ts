@@ -33,7 +33,12 @@ describe.each(MATRIX)('threads %o', (threads) => {
     expect((await session.pending()).map(({ type, kind }) => ({ type, kind }))).toEqual([
       { type: 'from_melete_goal', kind: 'background' },
     ]);
+    expect(await session.explain()).toEqual({
+      reason: 'nothing_waits',
+      detail: '1 entry goes along with the next message',
+    });
     await session.ask('go');
+    expect((await session.explain()).detail).toBe('the mailbox is empty');
     expect(await log(session)).toEqual([
       'tool_call:[goal 1]',
       'tool_response:Goal created: ship it (id: 1)',
