@@ -1,6 +1,6 @@
 /**
  * The words of a conversation: content blocks in the shape of the Anthropic Messages API, the messages of a session's log,
- * the entries of its mailbox. Types only, and the smallest pure readings of them.
+ * the entries of its mailbox. Types, the lists some are made of, and the smallest pure readings of them.
  * Source of the block shapes: Anthropic Messages API reference.
  */
 import type { Json } from './json.ts';
@@ -114,7 +114,9 @@ export function tokensOf(usage: Usage): number {
 }
 
 /** The five kinds of logged messages. */
-export type MessageType = 'user_message' | 'agent_message' | 'tool_call' | 'tool_response' | 'system_message';
+export const MESSAGE_TYPES = ['user_message', 'agent_message', 'tool_call', 'tool_response', 'system_message'] as const;
+/** One of `MESSAGE_TYPES`. */
+export type MessageType = (typeof MESSAGE_TYPES)[number];
 
 /** Where a message or a mailbox entry comes from. */
 export interface Source {
@@ -140,14 +142,17 @@ export interface Message {
 }
 
 /** The seven kinds of mailbox entries (contract §3.1). */
-export type PendingType =
-  | 'user_message'
-  | 'tool_response'
-  | 'subagent'
-  | 'from_mneme'
-  | 'from_melete_skill'
-  | 'from_melete_workflow'
-  | 'from_melete_goal';
+export const PENDING_TYPES = [
+  'user_message',
+  'tool_response',
+  'subagent',
+  'from_mneme',
+  'from_melete_skill',
+  'from_melete_workflow',
+  'from_melete_goal',
+] as const;
+/** One of `PENDING_TYPES`. */
+export type PendingType = (typeof PENDING_TYPES)[number];
 
 /** How a user entry is delivered to a session; the table is in `src/session/delivery.ts`. */
 export type Deliver = 'ride' | 'steer' | 'turn' | 'interrupt' | 'merge' | 'latest' | 'reject';

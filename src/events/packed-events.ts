@@ -7,7 +7,16 @@
  *  P2 What has no row here, or a member that its row does not know, crosses as it is.
  */
 import type { Draft } from '../base/draft.ts';
-import type { Message, MessageType, Pending, PendingType, Source, Usage } from '../base/messages.ts';
+import {
+  MESSAGE_TYPES,
+  type Message,
+  type MessageType,
+  PENDING_TYPES,
+  type Pending,
+  type PendingType,
+  type Source,
+  type Usage,
+} from '../base/messages.ts';
 import type { SessionEvent, SessionStateName } from './event.ts';
 
 /** Values in the order of the events they belong to. Read by `unpackEvents` alone. */
@@ -42,23 +51,6 @@ const DELIVER = 4_096;
 const MS = 8_192;
 /** The type of a message or an entry, above all of those. */
 const TYPE_SHIFT = 16;
-
-const MESSAGE_TYPES: readonly MessageType[] = [
-  'user_message',
-  'agent_message',
-  'tool_call',
-  'tool_response',
-  'system_message',
-];
-const PENDING_TYPES: readonly PendingType[] = [
-  'user_message',
-  'tool_response',
-  'subagent',
-  'from_mneme',
-  'from_melete_skill',
-  'from_melete_workflow',
-  'from_melete_goal',
-];
 
 /**
  * True only where `Known` names every member of `T`: a member that is new must get a place here, and where a session shows its
