@@ -22,18 +22,17 @@ export const SUBSCRIBER_BOUNDS: BufferBounds = Object.freeze({
   charactersMax: SUBSCRIBER_CHARACTERS_MAX,
 });
 
-/** An event that waits. `after`: the durable event known to come before it, for an ephemeral one. */
-export interface BufferedEvent {
-  readonly event: SessionEvent;
-  readonly after: number;
-  readonly characters: number;
-}
-
 /** A bounded queue of events. One thread, one owner. */
 export class EventBuffer {
   readonly #bounds: BufferBounds;
-  /** Taken from `#head` on; what is before it is gone and is cut off in passing. */
-  #items: (BufferedEvent | undefined)[] = [];
+  /**
+   * Three lists of one length: the events, the durable event known to come before each, and what each holds. Not one list of
+   * threes: this is filled and emptied for each event of each reader. Taken from `#head` on; what is before it is gone, and cut off
+   * in passing.
+   */
+  readonly #events: (SessionEvent | undefined)[] = [];
+  readonly #afters: number[] = [];
+  readonly #sizes: number[] = [];
   #head = 0;
   #characters = 0;
 
@@ -43,7 +42,7 @@ export class EventBuffer {
 
   /** Events waiting. */
   get size(): number {
-    return this.#items.length - this.#head;
+    return this.#events.length - this.#head;
   }
 
   /** Approximate UTF-16 units waiting. */
@@ -52,53 +51,77 @@ export class EventBuffer {
   }
 
   /**
-   * Puts an event last, or joins it to the delta before it. Returns what was thrown out to make room, oldest first:
-   * nothing, or all that waited.
+   * Puts an event last, or joins it to the delta before it. `after`: the durable event known to come before it, for an ephemeral
+   * one. Returns what was thrown out to make room, oldest first: nothing, or all that waited.
    */
-  put(event: SessionEvent, after: number): readonly BufferedEvent[] {
-    const last = this.#items.at(-1);
-    const joined =
-      last !== undefined && this.size > 0 && last.after === after ? joinDeltas(last.event, event) : undefined;
+  put(event: SessionEvent, after: number): readonly SessionEvent[] {
     const characters = charactersOf(event);
     const isOver = this.#characters + characters > this.#bounds.charactersMax;
-    if (joined !== undefined && last !== undefined && !isOver) {
-      this.#items[this.#items.length - 1] = { event: joined, after, characters: last.characters + characters };
-      this.#characters += characters;
-      return NONE;
-    }
-    const lost = this.size > 0 && (isOver || this.size >= this.#bounds.eventsMax) ? this.clear() : NONE;
-    this.#items.push({ event, after, characters });
+    const { size } = this;
+    if (size > 0 && !isOver && event.seq === undefined && this.#join(event, after, characters)) return NONE;
+    const lost = size > 0 && (isOver || size >= this.#bounds.eventsMax) ? this.clear() : NONE;
+    this.#events.push(event);
+    this.#afters.push(after);
+    this.#sizes.push(characters);
     this.#characters += characters;
     return lost;
   }
 
   /** The oldest event, without taking it. */
-  peek(): BufferedEvent | undefined {
-    return this.#items[this.#head];
+  peek(): SessionEvent | undefined {
+    return this.#events[this.#head];
+  }
+
+  /** The durable event known to come before the oldest one; undefined: nothing waits. */
+  peekAfter(): number | undefined {
+    return this.#afters[this.#head];
   }
 
   /** Takes the oldest event. */
-  take(): BufferedEvent | undefined {
-    const item = this.#items[this.#head];
-    if (item === undefined) return undefined;
-    this.#items[this.#head] = undefined;
+  take(): SessionEvent | undefined {
+    const event = this.#events[this.#head];
+    if (event === undefined) return undefined;
+    this.#events[this.#head] = undefined;
+    this.#characters -= this.#sizes[this.#head] ?? 0;
     this.#head += 1;
-    this.#characters -= item.characters;
-    // Half of the array is cut off at a time: each event is moved once on average, whatever waits behind it.
-    if (this.#head * 2 >= this.#items.length) {
-      this.#items = this.#items.slice(this.#head);
-      this.#head = 0;
-    }
-    return item;
+    // Cut off when it is half of the lists: each event is moved once on average, whatever waits behind it.
+    if (this.#head === this.#events.length) this.#cutAll();
+    else if (this.#head >= CUT_EVENTS && this.#head * 2 >= this.#events.length) this.#cut(this.#head);
+    return event;
   }
 
   /** Empties the buffer; returns what was in it, oldest first. */
-  clear(): readonly BufferedEvent[] {
-    const items = this.#items.slice(this.#head).filter((item) => item !== undefined);
-    this.#items = [];
-    this.#head = 0;
+  clear(): readonly SessionEvent[] {
+    const events = this.#events.slice(this.#head).filter((event) => event !== undefined);
+    this.#cutAll();
     this.#characters = 0;
-    return items;
+    return events;
+  }
+
+  #cut(count: number): void {
+    for (const list of [this.#events, this.#afters, this.#sizes]) list.splice(0, count);
+    this.#head = 0;
+  }
+
+  /** Most cuts are of all there is. */
+  #cutAll(): void {
+    this.#events.length = 0;
+    this.#afters.length = 0;
+    this.#sizes.length = 0;
+    this.#head = 0;
+  }
+
+  /** Joins a delta to the last event where that is a piece of the same text. */
+  #join(event: SessionEvent, after: number, characters: number): boolean {
+    const last = this.#events.length - 1;
+    const before = this.#events[last];
+    if (before === undefined || this.#afters[last] !== after) return false;
+    const joined = joinDeltas(before, event);
+    if (joined === undefined) return false;
+    this.#events[last] = joined;
+    this.#sizes[last] = (this.#sizes[last] ?? 0) + characters;
+    this.#characters += characters;
+    return true;
   }
 }
 
@@ -116,7 +139,9 @@ const VALUES_MEASURED_MAX = 1_000;
 const VALUE_CHARACTERS = 16;
 /** Charged for the envelope and the names of what is measured without a look at each of its values. */
 const MEMBERS_CHARACTERS = 12 * VALUE_CHARACTERS;
-const NONE: readonly BufferedEvent[] = Object.freeze([]);
+const NONE: readonly SessionEvent[] = Object.freeze([]);
+/** Fewer events than these are not cut off by themselves. */
+const CUT_EVENTS = 64;
 
 /** Approximately how much memory an event holds, in UTF-16 units: the lengths of its strings, and a little per value. */
 export function charactersOf(event: SessionEvent): number {
@@ -134,6 +159,8 @@ export function charactersOf(event: SessionEvent): number {
       return MEMBERS_CHARACTERS + charactersOfText(event.message.content) + charactersOfText(event.message.input);
     case 'pending.created':
       return MEMBERS_CHARACTERS + charactersOfText(event.pending.content);
+    case 'turn.finished':
+      return 2 * MEMBERS_CHARACTERS + event.turn.length + charactersOfText(event.healedToolCallIds);
     default:
       return charactersIn(event, { left: VALUES_MEASURED_MAX });
   }

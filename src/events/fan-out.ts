@@ -64,11 +64,8 @@ export class FanOut {
 
   /** Tells events, in their order. Never throws. */
   publish(events: readonly SessionEvent[]): void {
-    for (const event of events) {
-      const queues = this.#bySession.get(event.session);
-      if (queues !== undefined) for (const queue of queues) queue.push(event);
-      for (const queue of this.#ofAll) queue.push(event);
-    }
+    if (this.#bySession.size > 0) for (const event of events) this.publishToSession(event);
+    for (const queue of this.#ofAll) queue.pushAll(events);
   }
 
   /** Tells an event to the readers of its session only. Never throws. */

@@ -18,7 +18,7 @@
 import { LOST_SESSIONS_MAX, REPLAY_PAGE_EVENTS } from '../base/bounds.ts';
 import { LimitError } from '../base/errors.ts';
 import type { SessionEvent } from './event.ts';
-import { type BufferBounds, type BufferedEvent, EventBuffer } from './event-buffer.ts';
+import { type BufferBounds, EventBuffer } from './event-buffer.ts';
 
 /**
  * Reads durable events of the session from the log: `fromSeq` and later, ascending without holes, 1 to `limit` of them;
@@ -109,6 +109,20 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   /** Tells a live event. Events of one session come in their order; durable ones told before are ignored. Never throws. */
   push(event: SessionEvent): void {
     if (this.#isOver || this.#ending !== undefined) return;
+    this.#receive(event);
+    this.#rouse();
+  }
+
+  /** The same for many, in their order. */
+  pushAll(events: readonly SessionEvent[]): void {
+    for (let index = 0; index < events.length && !this.#isOver && this.#ending === undefined; index += 1) {
+      const event = events[index];
+      if (event !== undefined) this.#receive(event);
+    }
+    this.#rouse();
+  }
+
+  #receive(event: SessionEvent): void {
     if (this.#options.deltas === false && (event.type === 'text.delta' || event.type === 'thinking.delta')) return;
     if (this.#options.replay === undefined || event.seq === undefined) {
       this.#put(event, this.#horizon());
@@ -218,14 +232,14 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   #atHand(): SessionEvent | undefined {
     const gap = this.#announcement();
     if (gap !== undefined) return gap;
-    if (this.#options.replay === undefined) return this.#buffer.take()?.event;
+    if (this.#options.replay === undefined) return this.#buffer.take();
     const replayed = this.#fromPage();
     if (replayed !== undefined) return replayed;
     this.#trim();
     const oldest = this.#oldestLive();
     const next = this.#next;
     if (oldest !== undefined && next !== undefined) this.#isReplaying = oldest > next;
-    if (!this.#isReplaying) return this.#take()?.event;
+    if (!this.#isReplaying) return this.#take();
     if (next !== undefined) this.#fetch(this.#options.replay, next);
     return undefined;
   }
@@ -267,9 +281,10 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   #trim(): void {
     const next = this.#next;
     if (next === undefined) return;
-    for (let item = this.#buffer.peek(); item !== undefined; item = this.#buffer.peek()) {
-      const { seq } = item.event;
-      const isStale = seq === undefined ? item.after !== UNKNOWN && item.after < next - 1 : seq < next;
+    for (let event = this.#buffer.peek(); event !== undefined; event = this.#buffer.peek()) {
+      const { seq } = event;
+      const after = this.#buffer.peekAfter() ?? UNKNOWN;
+      const isStale = seq === undefined ? after !== UNKNOWN && after < next - 1 : seq < next;
       if (!isStale) return;
       this.#drop();
     }
@@ -281,16 +296,16 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   }
 
   /** Takes what is next; the caller made sure that there is no hole before it. */
-  #take(): BufferedEvent | undefined {
-    const item = this.#drop();
-    if (item?.event.seq !== undefined) this.#next = item.event.seq + 1;
-    return item;
+  #take(): SessionEvent | undefined {
+    const event = this.#drop();
+    if (event?.seq !== undefined) this.#next = event.seq + 1;
+    return event;
   }
 
-  #drop(): BufferedEvent | undefined {
-    const item = this.#buffer.take();
-    if (item?.event.seq !== undefined && this.#options.replay !== undefined) this.#durables -= 1;
-    return item;
+  #drop(): SessionEvent | undefined {
+    const event = this.#buffer.take();
+    if (event?.seq !== undefined && this.#options.replay !== undefined) this.#durables -= 1;
+    return event;
   }
 
   #fetch(replay: Replay, from: number): void {
@@ -327,8 +342,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
 
   #put(event: SessionEvent, after: number): void {
     if (event.seq !== undefined && this.#options.replay !== undefined) this.#durables += 1;
-    for (const { event: lost } of this.#buffer.put(event, after)) this.#lose(lost);
-    this.#rouse();
+    for (const lost of this.#buffer.put(event, after)) this.#lose(lost);
   }
 
   #lose(event: SessionEvent): void {

@@ -41,15 +41,22 @@ export interface SpanOptions {
   readonly hasFormerNames: boolean;
 }
 
+/** What is open in one session. */
+interface OpenSpans {
+  turn: Span | undefined;
+  /** Where what happens in the turn belongs. */
+  context: Context;
+  /** The attempt of a model call. */
+  call: Span | undefined;
+  /** Tool calls, by call id; missing until there is one. */
+  tools: Map<string, Span> | undefined;
+}
+
 /** See the head of the file. */
 export class SpanTeller {
   readonly #options: SpanOptions;
-  /** Open turns, by session. */
-  readonly #turns = new Map<string, { readonly span: Span; readonly context: Context }>();
-  /** Open attempts, by session. */
-  readonly #calls = new Map<string, Span>();
-  /** Open tool calls, by session and call. */
-  readonly #tools = new Map<string, Span>();
+  /** By session; one in which nothing is open is not held. */
+  readonly #open = new Map<string, OpenSpans>();
   /** Where the turns of a child belong, by child: it may have one after its exit, and be told of later than its parent. */
   readonly #births = new RecentMap<Context>(DIAGNOSED_SESSIONS_MAX);
 
@@ -59,7 +66,9 @@ export class SpanTeller {
 
   /** Spans that are open. */
   get size(): number {
-    return this.#turns.size + this.#calls.size + this.#tools.size;
+    let size = 0;
+    for (const open of this.#open.values()) size += spansOf(open).length;
+    return size;
   }
 
   turn(message: TurnDiagnostics): void {
@@ -69,13 +78,17 @@ export class SpanTeller {
       const attributes = this.#facts(message, OPERATION.agent);
       attributes[ATTRIBUTE.agentId] = session;
       const span = this.#start(`${OPERATION.agent} ${agent ?? session}`, SpanKind.INTERNAL, at, above, attributes);
-      this.#turns.set(session, { span, context: trace.setSpan(above, span) });
+      const open = this.#openOf(session);
+      open.turn = span;
+      open.context = trace.setSpan(above, span);
       return;
     }
-    const open = this.#turns.get(session);
-    this.#turns.delete(session);
-    if (open === undefined) return;
-    const { span } = open;
+    const open = this.#open.get(session);
+    const span = open?.turn;
+    if (open === undefined || span === undefined) return;
+    open.turn = undefined;
+    open.context = ROOT_CONTEXT;
+    this.#forgetQuiet(session, open);
     const { reason, usage, error, messages } = message;
     span.setAttribute(ATTRIBUTE.turnReason, reason);
     if (usage !== undefined) setUsage(span, usage);
@@ -89,15 +102,17 @@ export class SpanTeller {
     const { session, model, at } = message;
     if (message.phase === 'start') {
       const name = model === undefined ? OPERATION.chat : `${OPERATION.chat} ${model}`;
-      const above = this.#turns.get(session)?.context ?? ROOT_CONTEXT;
       const attributes = this.#facts(message, OPERATION.chat);
       attributes[ATTRIBUTE.attempt] = message.attempt;
-      this.#calls.set(session, this.#start(name, SpanKind.CLIENT, at, above, attributes));
+      const open = this.#openOf(session);
+      open.call = this.#start(name, SpanKind.CLIENT, at, open.context, attributes);
       return;
     }
-    const span = this.#calls.get(session);
-    this.#calls.delete(session);
-    if (span === undefined) return;
+    const open = this.#open.get(session);
+    const span = open?.call;
+    if (open === undefined || span === undefined) return;
+    open.call = undefined;
+    this.#forgetQuiet(session, open);
     const { usage, stop, answer } = message;
     if (usage !== undefined) setUsage(span, usage);
     if (stop !== undefined && answer.length > 0) span.setAttribute(ATTRIBUTE.finishReasons, [stop]);
@@ -111,21 +126,23 @@ export class SpanTeller {
 
   tool(message: ToolDiagnostics): void {
     const { session, toolUseId, toolName, at } = message;
-    const key = `${session} ${toolUseId}`;
     if (message.phase === 'start') {
-      const above = this.#turns.get(session)?.context ?? ROOT_CONTEXT;
+      const open = this.#openOf(session);
       const attributes = this.#facts(message, OPERATION.tool);
       attributes[ATTRIBUTE.toolName] = toolName;
       attributes[ATTRIBUTE.toolCallId] = toolUseId;
       attributes[ATTRIBUTE.toolType] = 'function';
-      const span = this.#start(`${OPERATION.tool} ${toolName}`, SpanKind.INTERNAL, at, above, attributes);
+      const span = this.#start(`${OPERATION.tool} ${toolName}`, SpanKind.INTERNAL, at, open.context, attributes);
       if (this.#options.hasContent) span.setAttribute(ATTRIBUTE.toolArguments, toolArguments(message.input));
-      this.#tools.set(key, span);
+      open.tools ??= new Map();
+      open.tools.set(toolUseId, span);
       return;
     }
-    const span = this.#tools.get(key);
-    this.#tools.delete(key);
-    if (span === undefined) return;
+    const open = this.#open.get(session);
+    const span = open?.tools?.get(toolUseId);
+    if (open === undefined || span === undefined) return;
+    open.tools?.delete(toolUseId);
+    this.#forgetQuiet(session, open);
     const { success, result } = message;
     if (this.#options.hasContent && result !== undefined) {
       span.setAttribute(ATTRIBUTE.toolResult, toolResult(result));
@@ -136,15 +153,28 @@ export class SpanTeller {
 
   spawn({ session, child, phase }: SpawnDiagnostics): void {
     if (phase === 'end') return;
-    const above = this.#turns.get(session)?.context ?? this.#births.get(session);
+    const open = this.#open.get(session);
+    const above = open?.turn === undefined ? this.#births.get(session) : open.context;
     if (above !== undefined) this.#births.put(child, above);
   }
 
   /** Ends what is open: nothing more will be told. */
   stop(): void {
-    for (const span of [...this.#tools.values(), ...this.#calls.values()]) span.end();
-    for (const { span } of this.#turns.values()) span.end();
-    for (const open of [this.#tools, this.#calls, this.#turns]) open.clear();
+    for (const open of this.#open.values()) for (const span of spansOf(open)) span.end();
+    this.#open.clear();
+  }
+
+  #openOf(session: string): OpenSpans {
+    let open = this.#open.get(session);
+    if (open === undefined) {
+      open = { turn: undefined, context: ROOT_CONTEXT, call: undefined, tools: undefined };
+      this.#open.set(session, open);
+    }
+    return open;
+  }
+
+  #forgetQuiet(session: string, { turn, call, tools }: OpenSpans): void {
+    if (turn === undefined && call === undefined && (tools?.size ?? 0) === 0) this.#open.delete(session);
   }
 
   #start(name: string, kind: SpanKind, at: number, above: Context, attributes: Attributes): Span {
@@ -162,6 +192,11 @@ export class SpanTeller {
     if (model !== undefined) attributes[ATTRIBUTE.requestModel] = model;
     return attributes;
   }
+}
+
+/** What is open, what lies within a turn before the turn. */
+function spansOf({ turn, call, tools }: OpenSpans): readonly Span[] {
+  return [...(tools?.values() ?? []), ...(call === undefined ? [] : [call]), ...(turn === undefined ? [] : [turn])];
 }
 
 /** `error.type` of an attempt: the code of its error, the HTTP status of one that is tried again; undefined when it answered. */

@@ -40,9 +40,12 @@ interface Call {
   firstChunkAt?: number;
 }
 
-interface OpenTool {
-  readonly at: number;
-  readonly toolName: string;
+/** A call that the model asked for, until it ends. There are few at a time: a list, and no map each turn. */
+interface AskedTool {
+  readonly toolUseId: string;
+  readonly input: unknown;
+  /** When it started, and under which name; missing until then. */
+  started?: { readonly at: number; readonly toolName: string };
 }
 
 /** What is under way in one session. */
@@ -58,11 +61,10 @@ interface Followed {
   answer: Message[];
   answeredAt: number;
   usage: Usage | undefined;
-  /** Inputs of calls the model asked for, until they start. */
-  readonly inputs: Map<string, unknown>;
-  readonly tools: Map<string, OpenTool>;
+  tools: AskedTool[];
   readonly pending: Map<number, Pending>;
-  readonly children: Set<string>;
+  /** Missing until it has one. */
+  children: Set<string> | undefined;
   /** Users' messages the next turn, or this one, consumes. */
   messages: Message[];
 }
@@ -106,26 +108,38 @@ export class DiagnosticsTracker {
     return this.#sessions.size;
   }
 
-  /** Takes the next event of a session. Never throws. */
+  /** Takes the next event of a session in which something is under way; false, and nothing done, for any other. Never throws. */
+  takeFollowed(event: SessionEvent): boolean {
+    const session = this.#sessions.get(event.session);
+    if (session === undefined) return false;
+    this.#takeOf(session, event);
+    return true;
+  }
+
+  /** Takes the next event of a session of which this is known. Never throws. */
   take(event: SessionEvent, facts: SessionFacts): void {
-    let session = this.#sessions.get(event.session);
+    if (this.takeFollowed(event) || event.type === 'gap') return;
+    this.#takeOf(this.#begin(event.session, facts), event);
+    if (this.#sessions.size > DIAGNOSED_SESSIONS_MAX) this.#loseOldest(event.at);
+  }
+
+  #takeOf(followedBefore: Followed, event: SessionEvent): void {
+    let session = followedBefore;
+    const { seq } = event;
     if (event.type === 'gap') {
-      if (session !== undefined) this.#lose(session, event.at);
+      this.#lose(session, event.at);
       return;
     }
-    if (session === undefined) {
-      session = this.#begin(event.session, facts);
-    } else if (event.seq !== undefined && session.seq > 0) {
-      if (event.seq <= session.seq) return;
-      if (event.seq > session.seq + 1) {
+    if (seq !== undefined && session.seq > 0) {
+      if (seq <= session.seq) return;
+      if (seq > session.seq + 1) {
         this.#lose(session, event.at);
-        session = this.#begin(event.session, facts);
+        session = this.#begin(event.session, session.facts);
       }
     }
-    if (event.seq !== undefined) session.seq = event.seq;
+    if (seq !== undefined) session.seq = seq;
     this.#follow(session, event);
     if (isQuiet(session)) this.#sessions.delete(event.session);
-    else if (this.#sessions.size > DIAGNOSED_SESSIONS_MAX) this.#loseOldest(event.at);
   }
 
   /** Nothing more will be seen: what is under way ends as `unseen`. */
@@ -242,7 +256,8 @@ export class DiagnosticsTracker {
     }
     const isAnswer = message.type === 'agent_message' || (message.type === 'tool_call' && message.source === undefined);
     if (!isAnswer || session.turn === undefined) return;
-    if (message.toolUseId !== undefined) session.inputs.set(message.toolUseId, message.input);
+    const { toolUseId, input } = message;
+    if (toolUseId !== undefined) session.tools.push({ toolUseId, input });
     if (message.usage !== undefined) {
       this.#openCall(session, at);
       session.usage = message.usage;
@@ -292,24 +307,29 @@ export class DiagnosticsTracker {
   }
 
   #toolStarted(session: Followed, { toolUseId, toolName, at }: EventOf<'tool.started'>): void {
-    const input = session.inputs.get(toolUseId);
-    session.inputs.delete(toolUseId);
-    if (session.turn === undefined) return;
-    session.turn.toolCalls += 1;
-    session.tools.set(toolUseId, { at, toolName });
+    const { turn, tools } = session;
+    if (turn === undefined) return;
+    let tool = tools.find((asked) => asked.toolUseId === toolUseId);
+    if (tool === undefined) {
+      tool = { toolUseId, input: undefined };
+      tools.push(tool);
+    }
+    tool.started = { at, toolName };
+    turn.toolCalls += 1;
     if (!isSubscribed('tool')) return;
-    publishDiagnostics('tool', this.#of(session, at, { toolUseId, toolName, phase: 'start', input }));
+    publishDiagnostics('tool', this.#of(session, at, { toolUseId, toolName, phase: 'start', input: tool.input }));
   }
 
   #toolFinished(session: Followed, { toolUseId, success, at, ms }: EventOf<'tool.finished'>): void {
-    this.#endTool(session, toolUseId, { at, success, ms, result: resultOf(session, toolUseId) });
+    const index = session.tools.findIndex((asked) => asked.toolUseId === toolUseId);
+    const [tool] = index < 0 ? [] : session.tools.splice(index, 1);
+    if (tool !== undefined) this.#endTool(session, tool, { at, success, ms, result: resultOf(session, toolUseId) });
   }
 
-  #endTool(session: Followed, toolUseId: string, { at, success, ms, result }: ToolEnd): void {
-    const tool = session.tools.get(toolUseId);
-    if (!session.tools.delete(toolUseId) || tool === undefined || !isSubscribed('tool')) return;
-    const { toolName } = tool;
-    const took = ms ?? at - tool.at;
+  #endTool(session: Followed, { toolUseId, started }: AskedTool, { at, success, ms, result }: ToolEnd): void {
+    if (started === undefined || !isSubscribed('tool')) return;
+    const { toolName } = started;
+    const took = ms ?? at - started.at;
     const message: Ended<'tool'> = this.#of(session, at, { toolUseId, toolName, phase: 'end', ms: took, success });
     if (result !== undefined) message.result = result;
     publishDiagnostics('tool', message);
@@ -321,11 +341,11 @@ export class DiagnosticsTracker {
     if (session.next !== undefined && session.next.at > at) session.next = undefined;
     if (session.call === undefined) this.#openCall(session, at);
     this.#endCall(session, at, error === undefined || session.answer.length > 0 ? { stop: reason } : { error });
-    for (const id of session.tools.keys()) this.#endTool(session, id, { at, success: false });
+    for (const tool of session.tools) this.#endTool(session, tool, { at, success: false });
+    session.tools = [];
     session.turn = undefined;
     session.next = undefined;
     session.messages = [];
-    session.inputs.clear();
     if (turn === undefined) return;
     if (isSubscribed('turn')) {
       const { modelCalls, toolCalls, messages } = turn;
@@ -347,6 +367,7 @@ export class DiagnosticsTracker {
   }
 
   #spawned(session: Followed, { child, name, at }: EventOf<'child.spawned'>): void {
+    session.children ??= new Set();
     session.children.add(child);
     if (!isSubscribed('spawn')) return;
     const message: Started<'spawn'> = this.#of(session, at, { child, phase: 'start' });
@@ -358,7 +379,7 @@ export class DiagnosticsTracker {
     session: Followed,
     { child, name, reason, at }: Pick<EventOf<'child.exited'>, 'child' | 'name' | 'reason' | 'at'>,
   ): void {
-    if (!session.children.delete(child) || !isSubscribed('spawn')) return;
+    if (session.children?.delete(child) !== true || !isSubscribed('spawn')) return;
     const message: Ended<'spawn'> = this.#of(session, at, { child, phase: 'end', reason });
     if (name !== undefined) message.name = name;
     publishDiagnostics('spawn', message);
@@ -383,7 +404,7 @@ export class DiagnosticsTracker {
   #lose(session: Followed, at: number): void {
     this.#endTurn(session, at, { reason: 'unseen' });
     for (const id of [...session.pending.keys()]) this.#leave(session, id, 'unseen', at);
-    for (const child of [...session.children]) this.#exited(session, { child, reason: 'unseen', at });
+    for (const child of [...(session.children ?? [])]) this.#exited(session, { child, reason: 'unseen', at });
     this.#sessions.delete(session.facts.session);
   }
 }
@@ -404,14 +425,13 @@ function followed(facts: SessionFacts): Followed {
     answer: [],
     answeredAt: 0,
     usage: undefined,
-    inputs: new Map(),
-    tools: new Map(),
+    tools: [],
     pending: new Map(),
-    children: new Set(),
+    children: undefined,
     messages: [],
   };
 }
 
 function isQuiet({ turn, pending, children, messages }: Followed): boolean {
-  return turn === undefined && pending.size === 0 && children.size === 0 && messages.length === 0;
+  return turn === undefined && pending.size === 0 && (children?.size ?? 0) === 0 && messages.length === 0;
 }

@@ -95,14 +95,15 @@ export class Diagnostics {
 
   /** False when the event cannot be taken yet. */
   #take(event: SessionEvent, tracker: DiagnosticsTracker): boolean {
+    if (tracker.takeFollowed(event)) return true;
     const { session } = event;
-    const facts = this.#facts.get(session);
     const lookUp = this.#lookUps.size === 0 ? undefined : this.#lookUps.get(session);
     if (lookUp !== undefined) {
       if (lookUp.waiting.length >= DIAGNOSED_WAITING_MAX) return false;
       lookUp.waiting.push(event);
       return true;
     }
+    const facts = this.#facts.get(session);
     if (facts !== undefined) {
       tracker.take(event, facts);
       return true;

@@ -9,7 +9,7 @@ const wide = { eventsMax: 1_000, charactersMax: 1_000_000 };
 
 function drain(buffer: EventBuffer): string[] {
   const words: string[] = [];
-  for (let item = buffer.take(); item !== undefined; item = buffer.take()) words.push(short(item.event));
+  for (let event = buffer.take(); event !== undefined; event = buffer.take()) words.push(short(event));
   return words;
 }
 
@@ -18,7 +18,7 @@ test('B1: events come out in the order they were put in, and the sizes add up', 
   for (const event of durables(1, 100)) expect(buffer.put(event, 0)).toEqual([]);
   expect(buffer.size).toBe(100);
   expect(buffer.characters).toBe(durables(1, 100).reduce((sum, event) => sum + charactersOf(event), 0));
-  expect(buffer.peek()?.event.seq).toBe(1);
+  expect(buffer.peek()?.seq).toBe(1);
   expect(drain(buffer)).toEqual(Array.from({ length: 100 }, (_, index) => String(index + 1)));
   expect([buffer.size, buffer.characters, buffer.take(), buffer.peek()]).toEqual([0, 0, undefined, undefined]);
 });
@@ -26,12 +26,12 @@ test('B1: events come out in the order they were put in, and the sizes add up', 
 test('B2: one event too many, or one too large, throws out all that waits and stays itself', () => {
   const few = new EventBuffer({ ...wide, eventsMax: 3 });
   for (const event of durables(1, 3)) few.put(event, 0);
-  expect(few.put(durable(4), 0).map((item) => item.event.seq)).toEqual([1, 2, 3]);
+  expect(few.put(durable(4), 0).map((event) => event.seq)).toEqual([1, 2, 3]);
   expect(drain(few)).toEqual(['4']);
 
   const small = new EventBuffer({ ...wide, charactersMax: 500 });
   small.put(durable(1), 0);
-  expect(small.put(progress('x'.repeat(1_000)), 1).map((item) => item.event.seq)).toEqual([1]);
+  expect(small.put(progress('x'.repeat(1_000)), 1).map((event) => event.seq)).toEqual([1]);
   expect(small.size).toBe(1);
   expect(small.put(durable(2), 0)).toHaveLength(1);
 });
@@ -71,15 +71,15 @@ test('B1: for any puts and takes the bounds hold, and what is not lost comes out
       const expected: string[] = [];
       steps.forEach(({ isTaken, length }, index) => {
         const word = `${index}:${'x'.repeat(length)}`;
-        const lost = buffer.put(progress(word), 0).map((item) => short(item.event));
+        const lost = buffer.put(progress(word), 0).map(short);
         expect(lost).toEqual(expected.splice(0, lost.length));
         expected.push(word);
         expect(buffer.size).toBe(expected.length);
         expect(buffer.size).toBeLessThanOrEqual(eventsMax);
         if (buffer.size > 1) expect(buffer.characters).toBeLessThanOrEqual(600);
         if (!isTaken) return;
-        const item = buffer.take();
-        expect(item === undefined ? undefined : short(item.event)).toBe(expected.shift());
+        const event = buffer.take();
+        expect(event === undefined ? undefined : short(event)).toBe(expected.shift());
       });
       expect(drain(buffer)).toEqual(expected);
       expect(buffer.characters).toBe(0);

@@ -23,8 +23,8 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     name: 'live-event-read-twice',
     what: 'an event that came live while the log was read is read again',
     file: 'src/events/subscriber.ts',
-    find: 'const isStale = seq === undefined ? item.after !== UNKNOWN && item.after < next - 1 : seq < next;',
-    replace: 'const isStale = seq === undefined ? item.after !== UNKNOWN && item.after < next - 1 : seq < next - 1;',
+    find: 'const isStale = seq === undefined ? after !== UNKNOWN && after < next - 1 : seq < next;',
+    replace: 'const isStale = seq === undefined ? after !== UNKNOWN && after < next - 1 : seq < next - 1;',
   },
   {
     name: 'watches-lost-with-the-thread',
