@@ -26,14 +26,15 @@ export const SUBSCRIBER_BOUNDS: BufferBounds = Object.freeze({
 export class EventBuffer {
   readonly #bounds: BufferBounds;
   /**
-   * Three lists of one length: the events, the durable event known to come before each, and what each holds. Not one list of
-   * threes: this is filled and emptied for each event of each reader. Taken from `#head` on; what is before it is gone, and cut off
-   * in passing.
+   * A ring in three lists of one length, a power of two: the events, the durable event known to come before each, and what each
+   * holds. Not one list of threes, and not one that is emptied and grown: this is filled and emptied for each event of each reader.
    */
-  readonly #events: (SessionEvent | undefined)[] = [];
-  readonly #afters: number[] = [];
-  readonly #sizes: number[] = [];
+  #events = empty<SessionEvent | undefined>(RING_EVENTS, undefined);
+  #afters = empty(RING_EVENTS, 0);
+  #sizes = empty(RING_EVENTS, 0);
+  /** Place of the oldest event. */
   #head = 0;
+  #size = 0;
   #characters = 0;
 
   constructor(bounds: BufferBounds = SUBSCRIBER_BOUNDS) {
@@ -42,7 +43,7 @@ export class EventBuffer {
 
   /** Events waiting. */
   get size(): number {
-    return this.#events.length - this.#head;
+    return this.#size;
   }
 
   /** Approximate UTF-16 units waiting. */
@@ -57,12 +58,15 @@ export class EventBuffer {
   put(event: SessionEvent, after: number): readonly SessionEvent[] {
     const characters = charactersOf(event);
     const isOver = this.#characters + characters > this.#bounds.charactersMax;
-    const { size } = this;
-    if (size > 0 && !isOver && event.seq === undefined && this.#join(event, after, characters)) return NONE;
-    const lost = size > 0 && (isOver || size >= this.#bounds.eventsMax) ? this.clear() : NONE;
-    this.#events.push(event);
-    this.#afters.push(after);
-    this.#sizes.push(characters);
+    const isFirst = this.#size === 0;
+    if (!isFirst && !isOver && event.seq === undefined && this.#join(event, after, characters)) return NONE;
+    const lost = !isFirst && (isOver || this.#size >= this.#bounds.eventsMax) ? this.clear() : NONE;
+    if (this.#size === this.#events.length) this.#grow();
+    const place = this.#place(this.#size);
+    this.#events[place] = event;
+    this.#afters[place] = after;
+    this.#sizes[place] = characters;
+    this.#size += 1;
     this.#characters += characters;
     return lost;
   }
@@ -74,7 +78,7 @@ export class EventBuffer {
 
   /** The durable event known to come before the oldest one; undefined: nothing waits. */
   peekAfter(): number | undefined {
-    return this.#afters[this.#head];
+    return this.#size === 0 ? undefined : this.#afters[this.#head];
   }
 
   /** Takes the oldest event. */
@@ -83,46 +87,61 @@ export class EventBuffer {
     if (event === undefined) return undefined;
     this.#events[this.#head] = undefined;
     this.#characters -= this.#sizes[this.#head] ?? 0;
-    this.#head += 1;
-    // Cut off when it is half of the lists: each event is moved once on average, whatever waits behind it.
-    if (this.#head === this.#events.length) this.#cutAll();
-    else if (this.#head >= CUT_EVENTS && this.#head * 2 >= this.#events.length) this.#cut(this.#head);
+    this.#head = this.#place(1);
+    this.#size -= 1;
+    // What a large burst made of it is not kept.
+    if (this.#size === 0 && this.#events.length > RING_KEPT_EVENTS) this.#shrink();
     return event;
   }
 
   /** Empties the buffer; returns what was in it, oldest first. */
   clear(): readonly SessionEvent[] {
-    const events = this.#events.slice(this.#head).filter((event) => event !== undefined);
-    this.#cutAll();
-    this.#characters = 0;
+    const events: SessionEvent[] = [];
+    for (let event = this.take(); event !== undefined; event = this.take()) events.push(event);
     return events;
   }
 
-  #cut(count: number): void {
-    for (const list of [this.#events, this.#afters, this.#sizes]) list.splice(0, count);
+  /** Place in the lists of the event that has so many before it. */
+  #place(index: number): number {
+    return (this.#head + index) & (this.#events.length - 1);
+  }
+
+  /** Lists of twice the length, from the oldest event on. Every place was taken. */
+  #grow(): void {
+    const turned = <T>(list: readonly T[], filler: T): T[] => [
+      ...list.slice(this.#head),
+      ...list.slice(0, this.#head),
+      ...empty(list.length, filler),
+    ];
+    this.#events = turned<SessionEvent | undefined>(this.#events, undefined);
+    this.#afters = turned(this.#afters, 0);
+    this.#sizes = turned(this.#sizes, 0);
     this.#head = 0;
   }
 
-  /** Most cuts are of all there is. */
-  #cutAll(): void {
-    this.#events.length = 0;
-    this.#afters.length = 0;
-    this.#sizes.length = 0;
+  #shrink(): void {
+    this.#events = empty<SessionEvent | undefined>(RING_EVENTS, undefined);
+    this.#afters = empty(RING_EVENTS, 0);
+    this.#sizes = empty(RING_EVENTS, 0);
     this.#head = 0;
   }
 
   /** Joins a delta to the last event where that is a piece of the same text. */
   #join(event: SessionEvent, after: number, characters: number): boolean {
-    const last = this.#events.length - 1;
-    const before = this.#events[last];
-    if (before === undefined || this.#afters[last] !== after) return false;
+    const place = this.#place(this.#size - 1);
+    const before = this.#events[place];
+    if (before === undefined || this.#afters[place] !== after) return false;
     const joined = joinDeltas(before, event);
     if (joined === undefined) return false;
-    this.#events[last] = joined;
-    this.#sizes[last] = (this.#sizes[last] ?? 0) + characters;
+    this.#events[place] = joined;
+    this.#sizes[place] = (this.#sizes[place] ?? 0) + characters;
     this.#characters += characters;
     return true;
   }
+}
+
+function empty<T>(length: number, filler: T): T[] {
+  return new Array<T>(length).fill(filler);
 }
 
 /** Two pieces of one text as one event, or undefined when they are not that. */
@@ -140,8 +159,10 @@ const VALUE_CHARACTERS = 16;
 /** Charged for the envelope and the names of what is measured without a look at each of its values. */
 const MEMBERS_CHARACTERS = 12 * VALUE_CHARACTERS;
 const NONE: readonly SessionEvent[] = Object.freeze([]);
-/** Fewer events than these are not cut off by themselves. */
-const CUT_EVENTS = 64;
+/** Places a ring begins with: there are readers by the thousand, each of one session. */
+const RING_EVENTS = 16;
+/** Places a ring keeps when it is empty: bursts of a reader of all sessions are of one flush. */
+const RING_KEPT_EVENTS = 1_024;
 
 /** Approximately how much memory an event holds, in UTF-16 units: the lengths of its strings, and a little per value. */
 export function charactersOf(event: SessionEvent): number {

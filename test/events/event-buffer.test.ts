@@ -66,25 +66,43 @@ test('B1, B3: joined text is bounded too', () => {
 test('B1: for any puts and takes the bounds hold, and what is not lost comes out in order', () => {
   const events = fc.array(fc.record({ isTaken: fc.boolean(), length: fc.nat(200) }), { maxLength: 300 });
   fc.assert(
-    fc.property(events, fc.integer({ min: 1, max: 8 }), (steps, eventsMax) => {
-      const buffer = new EventBuffer({ eventsMax, charactersMax: 600 });
-      const expected: string[] = [];
-      steps.forEach(({ isTaken, length }, index) => {
-        const word = `${index}:${'x'.repeat(length)}`;
-        const lost = buffer.put(progress(word), 0).map(short);
-        expect(lost).toEqual(expected.splice(0, lost.length));
-        expected.push(word);
-        expect(buffer.size).toBe(expected.length);
-        expect(buffer.size).toBeLessThanOrEqual(eventsMax);
-        if (buffer.size > 1) expect(buffer.characters).toBeLessThanOrEqual(600);
-        if (!isTaken) return;
-        const event = buffer.take();
-        expect(event === undefined ? undefined : short(event)).toBe(expected.shift());
-      });
-      expect(drain(buffer)).toEqual(expected);
-      expect(buffer.characters).toBe(0);
-    }),
+    fc.property(
+      events,
+      fc.integer({ min: 1, max: 100 }),
+      fc.constantFrom(600, 50_000),
+      (steps, eventsMax, charactersMax) => {
+        const buffer = new EventBuffer({ eventsMax, charactersMax });
+        const expected: string[] = [];
+        steps.forEach(({ isTaken, length }, index) => {
+          const word = `${index}:${'x'.repeat(length)}`;
+          const lost = buffer.put(progress(word), 0).map(short);
+          expect(lost).toEqual(expected.splice(0, lost.length));
+          expected.push(word);
+          expect(buffer.size).toBe(expected.length);
+          expect(buffer.size).toBeLessThanOrEqual(eventsMax);
+          if (buffer.size > 1) expect(buffer.characters).toBeLessThanOrEqual(charactersMax);
+          if (!isTaken) return;
+          const event = buffer.take();
+          expect(event === undefined ? undefined : short(event)).toBe(expected.shift());
+        });
+        expect(drain(buffer)).toEqual(expected);
+        expect(buffer.characters).toBe(0);
+      },
+    ),
   );
+});
+
+test('B1: order and size hold while the buffer grows from any place of it, and after a large burst', () => {
+  const buffer = new EventBuffer({ ...wide, eventsMax: 10_000 });
+  let next = 1;
+  let wanted = 1;
+  for (const burst of [10, 20, 100, 3_000, 5, 4_000]) {
+    for (let count = 0; count < burst; count += 1) buffer.put(durable(next++), 0);
+    // All but a few: the next burst begins in the middle of what there is.
+    for (const left = burst === 3_000 ? 0 : 3; buffer.size > left; wanted += 1) expect(buffer.take()?.seq).toBe(wanted);
+  }
+  expect(buffer.clear().map((event) => event.seq)).toEqual([next - 3, next - 2, next - 1]);
+  expect([buffer.size, buffer.characters, buffer.peek(), buffer.peekAfter()]).toEqual([0, 0, undefined, undefined]);
 });
 
 test('B1: measuring an event ends, however wide, deep or circular its data is', () => {
