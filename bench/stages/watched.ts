@@ -1,0 +1,170 @@
+/**
+ * `watched <inline|isolated> <W2|W5> <nobody, or a kind of reader> <quick|full>`: this process is watched in one way from its start to
+ * its end. Warms up, profiles all its threads while it works, samples what they allocate, and prints what the watching cost by these
+ * profiles: microseconds a half-step, for all threads, and by what a thread is for.
+ */
+import { anthropic } from '../../src/index.ts';
+import {
+  type Allocated,
+  allocatedIn,
+  collectorShare,
+  type ThreadTime,
+  timeOf,
+  type Window,
+} from '../attribution.ts';
+import type { Figures } from '../figures.ts';
+import { OF_ALL, OF_ONE, TRACED, turnsOf, type Watched, type Watcher } from '../measure/watchers.ts';
+import { withTroupe } from '../open-system.ts';
+import { attachProfiler, type ThreadRole, type ThreadsProfiler } from '../profile.ts';
+import { startStage } from '../stage.ts';
+import { HALF_STEPS_A_TURN } from '../system.ts';
+import { isTelling } from '../telling.ts';
+import type { TroupeOptions, TroupeSystem } from '../troupe-system.ts';
+import { manySessions } from '../workloads.ts';
+
+type Timed = <T>(work: () => Promise<T>) => Promise<T>;
+
+const NS_A_US = 1_000n;
+const ROLES: readonly ThreadRole[] = ['host', 'session', 'model', 'tool', 'other'];
+/** Before profiles: until what runs is compiled, and was so with a profiler attached, which has code compiled again. */
+const WARM = { full: { ms: 6_000, profiledPasses: 3 }, quick: { ms: 2_000, profiledPasses: 1 } };
+/** What is profiled: by time, as passes differ, and no less than two. */
+const MEASURED = { full: { ms: 2_500, passes: 2 }, quick: { ms: 1_000, passes: 1 } };
+const ALLOCATION_PASSES = 1;
+const SIZES = {
+  W2: { full: { sessions: 1_000, turnsEach: 3 }, quick: { sessions: 300, turnsEach: 3 } },
+  W5: { full: { sessions: 200, turnsEach: 3 }, quick: { sessions: 60, turnsEach: 3 } },
+};
+
+const [isolationWord, workloadWord, variant = 'nobody', scaleWord] = process.argv.slice(2);
+const isolation = isolationWord === 'isolated' ? 'isolated' : 'inline';
+const workload = workloadWord === 'W5' ? 'W5' : 'W2';
+const scale = scaleWord === 'quick' ? 'quick' : 'full';
+const size: Watched['size'] = SIZES[workload][scale];
+const halfStepsAPass = turnsOf(size) * HALF_STEPS_A_TURN;
+const watch = { ...OF_ONE, ...OF_ALL, ...TRACED }[variant];
+if (watch === undefined && variant !== 'nobody') throw new Error(`nobody watches as ${variant}`);
+
+const figures = workload === 'W5' ? await throughHttp() : await measure({ isolation });
+process.stdout.write(`${JSON.stringify(figures)}\n`);
+
+async function throughHttp(): Promise<Figures> {
+  const server = startStage('./fake-server', []);
+  try {
+    const baseURL = `http://127.0.0.1:${Number(await server.line())}`;
+    return await measure({ isolation, provider: anthropic({ apiKey: 'bench', baseURL }) });
+  } finally {
+    server.process.stdin?.end();
+    await server.ended();
+  }
+}
+
+function measure(options: TroupeOptions): Promise<Figures> {
+  return withTroupe(options, async (system) => {
+    const watcher = watch?.(system);
+    let passes = 0;
+    const pass = (timed: Timed = (work) => work()): Promise<void> => {
+      passes += 1;
+      return onePass(system, watcher, `p${passes}-`, timed);
+    };
+    const warmUntil = performance.now() + WARM[scale].ms;
+    while (performance.now() < warmUntil) await pass();
+    const profiler = await attachProfiler();
+    const profiled = await profiledFigures(profiler, pass);
+    profiler.detach();
+    return { ...profiled, warmPasses: passes, ...(await watcher?.end()) };
+  });
+}
+
+/** One repetition of the workload on new sessions. `timed` is around the work and the reader's catching up, and leaves out the checks. */
+async function onePass(
+  system: TroupeSystem,
+  watcher: Watcher | undefined,
+  label: string,
+  timed: Timed,
+): Promise<void> {
+  const expected = await watcher?.expect({ label, size });
+  await manySessions(system, size, {
+    label,
+    timed: (work) =>
+      timed(async () => {
+        const value = await work();
+        await expected?.caughtUp;
+        return value;
+      }),
+  });
+}
+
+async function profiledFigures(
+  profiler: ThreadsProfiler,
+  pass: (timed?: Timed) => Promise<void>,
+): Promise<Figures> {
+  await profiler.startCpu();
+  for (let index = 0; index < WARM[scale].profiledPasses; index += 1) await pass();
+  await profiler.stopCpu();
+
+  const windows: Window[] = [];
+  const { ms, passes } = MEASURED[scale];
+  const until = performance.now() + ms;
+  await profiler.startCpu();
+  while (windows.length < passes || performance.now() < until) {
+    await pass(async (work) => {
+      const fromUs = nowUs();
+      const value = await work();
+      windows.push({ fromUs, toUs: nowUs() });
+      return value;
+    });
+  }
+  const times = (await profiler.stopCpu()).map(({ role, profile }) => ({
+    role,
+    time: timeOf(profile, isTelling, windows),
+  }));
+
+  const allocations: { readonly role: ThreadRole; readonly allocated: Allocated }[] = [];
+  for (let index = 0; index < ALLOCATION_PASSES; index += 1) {
+    await pass(async (work) => {
+      await profiler.startAllocations();
+      const value = await work();
+      for (const { role, profile } of await profiler.stopAllocations()) {
+        allocations.push({ role, allocated: allocatedIn(profile, isTelling) });
+      }
+      return value;
+    });
+  }
+  return flatFigures(times, allocations, halfStepsAPass * windows.length);
+}
+
+function nowUs(): number {
+  return Number(process.hrtime.bigint() / NS_A_US);
+}
+
+/** By role, and for all: what is added up over threads of the same role, a half-step. */
+function flatFigures(
+  times: readonly { readonly role: ThreadRole; readonly time: ThreadTime }[],
+  allocations: readonly { readonly role: ThreadRole; readonly allocated: Allocated }[],
+  halfSteps: number,
+): Figures {
+  const figures: Record<string, number> = {};
+  const add = (name: string, value: number): void => {
+    figures[name] = (figures[name] ?? 0) + value / halfSteps;
+  };
+  for (const role of ROLES) {
+    const own = times.filter((each) => each.role === role);
+    if (own.length === 0) continue;
+    const allocated = allocations
+      .filter((each) => each.role === role)
+      .reduce((sum, each) => ({ bytes: sum.bytes + each.allocated.bytes, told: sum.told + each.allocated.told }), {
+        bytes: 0,
+        told: 0,
+      });
+    for (const { time } of own) {
+      const toldCollector = collectorShare(time, allocated);
+      const values = { ...time, toldCollector };
+      for (const [name, value] of Object.entries(values)) {
+        add(`${name}Us`, value);
+        add(`${role}.${name}Us`, value);
+      }
+    }
+  }
+  return figures;
+}
