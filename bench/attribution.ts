@@ -29,14 +29,20 @@ export interface Window {
 
 /** Where one thread's time went, in microseconds. */
 export interface ThreadTime {
-  /** All of it but idling and the inspector's own work. A thread that waits for a core is busy. */
+  /** All of it but idling and the inspector's own work. A thread that waits for a core is busy: see `onCore`. */
   readonly busy: number;
   /** Of `busy`: under a function that is told of, each sample once. */
   readonly told: number;
   /** Of `busy`: the collector. */
   readonly collector: number;
-  /** Of `busy`: outside JavaScript and the collector: `(program)`, and functions of Node that are native. */
-  readonly native: number;
+  /** Of `busy`: where messages to and from other threads are cloned, of whatever kind: posting, and what runs before a handler does. */
+  readonly cloning: number;
+}
+
+/** How long a thread was on a core, and how long it waited for one, in any unit. */
+export interface CoreTime {
+  readonly ran: number;
+  readonly waited: number;
 }
 
 /** Bytes that were allocated, and those under a function that is told of. */
@@ -47,17 +53,12 @@ export interface Allocated {
 
 const IDLE = '(idle)';
 const COLLECTOR = '(garbage collector)';
-const PROGRAM = '(program)';
-/** Names in brackets, which stand for no function. */
-const ROOT = '(root)';
+/** A message is read natively before its handler runs, which profiles call the program, and written by this native function. */
+const CLONING: ReadonlySet<string> = new Set(['(program)', 'postMessage']);
 const INSPECTOR = /^node:(internal\/)?inspector|\/bench\/profile\.js$/;
 
 /** Reads the samples within the windows. */
-export function timeOf(
-  profile: CpuProfile,
-  isOf: (frame: Frame) => boolean,
-  windows: readonly Window[],
-): ThreadTime {
+export function timeOf(profile: CpuProfile, isOf: (frame: Frame) => boolean, windows: readonly Window[]): ThreadTime {
   const nodes = new Map(profile.nodes.map((node) => [node.id, node]));
   const parents = new Map(profile.nodes.flatMap(({ id, children = [] }) => children.map((child) => [child, id])));
   const holds = (test: (frame: Frame) => boolean): ((id: number) => boolean) => {
@@ -75,7 +76,7 @@ export function timeOf(
   };
   const isInspector = holds(({ url }) => INSPECTOR.test(url));
   const isTold = holds(isOf);
-  const time = { busy: 0, told: 0, collector: 0, native: 0 };
+  const time = { busy: 0, told: 0, collector: 0, cloning: 0 };
   let at = profile.startTime;
   for (const [index, id] of profile.samples.entries()) {
     const took = profile.timeDeltas[index] ?? 0;
@@ -87,13 +88,20 @@ export function timeOf(
     time.busy += within;
     if (frame.functionName === COLLECTOR) time.collector += within;
     else if (isTold(id)) time.told += within;
-    else if (isNative(frame)) time.native += within;
+    else if (CLONING.has(frame.functionName)) time.cloning += within;
   }
   return time;
 }
 
-function isNative({ functionName, url }: Frame): boolean {
-  return functionName === PROGRAM || (url === '' && functionName !== ROOT);
+/** The same times without what of them was waiting for a core, which falls on all samples alike. */
+export function onCore(time: ThreadTime, { ran, waited }: CoreTime): ThreadTime {
+  const share = ran + waited === 0 ? 1 : ran / (ran + waited);
+  return {
+    busy: time.busy * share,
+    told: time.told * share,
+    collector: time.collector * share,
+    cloning: time.cloning * share,
+  };
 }
 
 /** Reads where bytes were allocated, without the inspector's own. */

@@ -4,9 +4,10 @@
  * Owns: the session with the inspector, and through it one with each thread. Does not own: what profiles mean (`attribution.ts`).
  * Threads that start after `attachProfiler` are not profiled: attach when the system is warm.
  */
+import { readFileSync } from 'node:fs';
 import { Session } from 'node:inspector/promises';
 import { z } from 'zod';
-import type { AllocationNode, CpuProfile } from './attribution.ts';
+import type { AllocationNode, CoreTime, CpuProfile } from './attribution.ts';
 
 /** Of the sampling: one a tenth of a millisecond, one a so many bytes. */
 const CPU_INTERVAL_US = 100;
@@ -15,18 +16,16 @@ const ALLOCATION_INTERVAL_BYTES = 8_192;
 /** What a thread is for. */
 export type ThreadRole = 'host' | 'session' | 'model' | 'tool' | 'other';
 
-/** One thread's profile. */
-export interface OfThread<T> {
-  readonly role: ThreadRole;
-  readonly profile: T;
-}
-
-/** Profiles while it is attached. */
+/** Profiles while it is attached. Every answer has one element a thread, in the order of `roles`. */
 export interface ThreadsProfiler {
+  readonly roles: readonly ThreadRole[];
   startCpu(): Promise<void>;
-  stopCpu(): Promise<readonly OfThread<CpuProfile>[]>;
+  stopCpu(): Promise<readonly CpuProfile[]>;
   startAllocations(): Promise<void>;
-  stopAllocations(): Promise<readonly OfThread<AllocationNode>[]>;
+  /** The root of each thread's allocations. */
+  stopAllocations(): Promise<readonly AllocationNode[]>;
+  /** Of each thread since it started, in nanoseconds, as the kernel says; zeros of a kernel that does not say. */
+  coreTimes(): readonly CoreTime[];
   /** Ends it; threads go on as they were. */
   detach(): void;
 }
@@ -41,15 +40,13 @@ interface InspectedThread {
 const ENTRIES: readonly (readonly [RegExp, ThreadRole])[] = [
   [/\/shard\.worker\./, 'session'],
   [/\/model\.worker\./, 'model'],
-  [/\/tool-threads\.worker\.|\/task-/, 'tool'],
+  [/\/tool-threads\.worker\.|\/piscina\//, 'tool'],
 ];
 
 const frameSchema = z.object({ functionName: z.string(), url: z.string() });
 const cpuSchema: z.ZodType<{ profile: CpuProfile }> = z.object({
   profile: z.object({
-    nodes: z.array(
-      z.object({ id: z.number(), callFrame: frameSchema, children: z.array(z.number()).optional() }),
-    ),
+    nodes: z.array(z.object({ id: z.number(), callFrame: frameSchema, children: z.array(z.number()).optional() })),
     startTime: z.number(),
     samples: z.array(z.number()),
     timeDeltas: z.array(z.number()),
@@ -61,6 +58,7 @@ const allocationSchema: z.ZodType<AllocationNode> = z.lazy(() =>
 const allocationsSchema: z.ZodType<{ profile: { head: AllocationNode } }> = z.object({
   profile: z.object({ head: allocationSchema }),
 });
+const evaluatedSchema = z.object({ result: z.object({ value: z.string() }) });
 const replySchema = z.object({
   id: z.number().optional(),
   result: z.unknown(),
@@ -79,25 +77,37 @@ export async function attachProfiler(): Promise<ThreadsProfiler> {
     await thread.post('Profiler.setSamplingInterval', { interval: CPU_INTERVAL_US });
     await thread.post('HeapProfiler.enable');
   });
+  const tasks = await all(taskOf);
   return {
+    roles: threads.map(({ role }) => role),
     startCpu: async () => void (await all((thread) => thread.post('Profiler.start'))),
-    stopCpu: () =>
-      all(async ({ role, post: ask }) => ({ role, profile: cpuSchema.parse(await ask('Profiler.stop')).profile })),
-    startAllocations: async () =>
-      void (await all((thread) =>
-        thread.post('HeapProfiler.startSampling', {
-          samplingInterval: ALLOCATION_INTERVAL_BYTES,
-          includeObjectsCollectedByMajorGC: true,
-          includeObjectsCollectedByMinorGC: true,
-        }),
-      )),
+    stopCpu: () => all(async (thread) => cpuSchema.parse(await thread.post('Profiler.stop')).profile),
+    startAllocations: async () => {
+      const parameters = {
+        samplingInterval: ALLOCATION_INTERVAL_BYTES,
+        includeObjectsCollectedByMajorGC: true,
+        includeObjectsCollectedByMinorGC: true,
+      };
+      await all((thread) => thread.post('HeapProfiler.startSampling', parameters));
+    },
     stopAllocations: () =>
-      all(async ({ role, post: ask }) => ({
-        role,
-        profile: allocationsSchema.parse(await ask('HeapProfiler.stopSampling')).profile.head,
-      })),
+      all(async (thread) => allocationsSchema.parse(await thread.post('HeapProfiler.stopSampling')).profile.head),
+    coreTimes: () => tasks.map(coreTimeOf),
     detach: () => session.disconnect(),
   };
+}
+
+/** The thread as the kernel names it, `1234/task/1240`: asked on the thread itself, as nobody else can tell. */
+async function taskOf({ post }: InspectedThread): Promise<string | undefined> {
+  const expression = `process.getBuiltinModule('node:fs').readlinkSync('/proc/thread-self')`;
+  const answer = evaluatedSchema.safeParse(await post('Runtime.evaluate', { expression }));
+  return answer.data?.result.value;
+}
+
+function coreTimeOf(task: string | undefined): CoreTime {
+  if (task === undefined) return { ran: 0, waited: 0 };
+  const [ran = 0, waited = 0] = readFileSync(`/proc/${task}/schedstat`, 'utf8').split(' ').map(Number);
+  return { ran, waited };
 }
 
 async function attachWorkers(session: Session, post: Post): Promise<readonly InspectedThread[]> {

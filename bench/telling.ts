@@ -27,7 +27,10 @@ export const TELLING: readonly Teller[] = [
   { file: /\/src\/otel\//, reason: 'spans and metrics are made of diagnostics' },
   { file: /\/@opentelemetry\//, reason: 'what is made is kept and handed on' },
   { file: /^node:diagnostics_channel$/, reason: 'who subscribes to diagnostics runs inside' },
-  { file: /\/src\/(base|runtime)\/diagnostics[^/]*\.js$/, reason: 'operations are put together from events; unwatched: `look`' },
+  {
+    file: /\/src\/(base|runtime)\/diagnostics[^/]*\.js$/,
+    reason: 'operations are put together from events; unwatched: `look`',
+  },
   { file: /\/src\/runtime\/event-hub\.js$/, reason: 'events are handed from shards to readers' },
   { file: /\/src\/runtime\/(cursored-events|event-replay)\.js$/, reason: 'a reader goes on where it was' },
   {
@@ -45,7 +48,8 @@ export const TELLING: readonly Teller[] = [
   {
     file: /\/src\/session\/state\.js$/,
     functions: ['publicMessage', 'publicEntry'],
-    reason: 'a message, an entry as events show them; whoever reads a log has them too, and nobody does while this is measured',
+    reason:
+      'a message, an entry as events show them; whoever reads a log has them too, and nobody does while this is measured',
   },
   { file: /\/src\/runtime\/shard\.js$/, functions: ['tell', 'events'], reason: 'what is told beside the log' },
   {
@@ -53,7 +57,11 @@ export const TELLING: readonly Teller[] = [
     functions: ['gather', 'tellDeltas', 'tellDeltasOf', 'wantsDeltas'],
     reason: 'an answer is told while it streams',
   },
-  { file: /\/actors\/model-caller\.js$/, functions: ['delta', 'wantsDeltas'], reason: 'an answer is told while it streams' },
+  {
+    file: /\/actors\/model-caller\.js$/,
+    functions: ['delta', 'wantsDeltas'],
+    reason: 'an answer is told while it streams',
+  },
   {
     file: /\/src\/(models\/(model-service|threaded-pool)|runtime\/(session-work|shard-link|shard-service))\.js$/,
     functions: ['delta', 'modelDelta', 'wantsDeltas', 'events'],

@@ -6,8 +6,10 @@
 import { anthropic } from '../../src/index.ts';
 import {
   type Allocated,
+  type AllocationNode,
   allocatedIn,
   collectorShare,
+  onCore,
   type ThreadTime,
   timeOf,
   type Window,
@@ -25,12 +27,13 @@ import { manySessions } from '../workloads.ts';
 type Timed = <T>(work: () => Promise<T>) => Promise<T>;
 
 const NS_A_US = 1_000n;
-const ROLES: readonly ThreadRole[] = ['host', 'session', 'model', 'tool', 'other'];
 /** Before profiles: until what runs is compiled, and was so with a profiler attached, which has code compiled again. */
-const WARM = { full: { ms: 6_000, profiledPasses: 3 }, quick: { ms: 2_000, profiledPasses: 1 } };
+const WARM = {
+  full: { ms: Number(process.env['WARMMS'] ?? 6000), profiledPasses: Number(process.env['PROFP'] ?? 3) },
+  quick: { ms: 2_000, profiledPasses: 1 },
+};
 /** What is profiled: by time, as passes differ, and no less than two. */
 const MEASURED = { full: { ms: 2_500, passes: 2 }, quick: { ms: 1_000, passes: 1 } };
-const ALLOCATION_PASSES = 1;
 const SIZES = {
   W2: { full: { sessions: 1_000, turnsEach: 3 }, quick: { sessions: 300, turnsEach: 3 } },
   W5: { full: { sessions: 200, turnsEach: 3 }, quick: { sessions: 60, turnsEach: 3 } },
@@ -68,7 +71,7 @@ function measure(options: TroupeOptions): Promise<Figures> {
       return onePass(system, watcher, `p${passes}-`, timed);
     };
     const warmUntil = performance.now() + WARM[scale].ms;
-    while (performance.now() < warmUntil) await pass();
+    while (passes < Number(process.env['WARMP'] ?? 0) || performance.now() < warmUntil) await pass();
     const profiler = await attachProfiler();
     const profiled = await profiledFigures(profiler, pass);
     profiler.detach();
@@ -77,12 +80,7 @@ function measure(options: TroupeOptions): Promise<Figures> {
 }
 
 /** One repetition of the workload on new sessions. `timed` is around the work and the reader's catching up, and leaves out the checks. */
-async function onePass(
-  system: TroupeSystem,
-  watcher: Watcher | undefined,
-  label: string,
-  timed: Timed,
-): Promise<void> {
+async function onePass(system: TroupeSystem, watcher: Watcher | undefined, label: string, timed: Timed): Promise<void> {
   const expected = await watcher?.expect({ label, size });
   await manySessions(system, size, {
     label,
@@ -95,75 +93,86 @@ async function onePass(
   });
 }
 
-async function profiledFigures(
-  profiler: ThreadsProfiler,
-  pass: (timed?: Timed) => Promise<void>,
-): Promise<Figures> {
+async function profiledFigures(profiler: ThreadsProfiler, pass: (timed?: Timed) => Promise<void>): Promise<Figures> {
   await profiler.startCpu();
   for (let index = 0; index < WARM[scale].profiledPasses; index += 1) await pass();
   await profiler.stopCpu();
 
   const windows: Window[] = [];
+  const cores = profiler.roles.map(() => ({ ran: 0, waited: 0 }));
   const { ms, passes } = MEASURED[scale];
   const until = performance.now() + ms;
   await profiler.startCpu();
   while (windows.length < passes || performance.now() < until) {
     await pass(async (work) => {
+      const before = profiler.coreTimes();
       const fromUs = nowUs();
       const value = await work();
       windows.push({ fromUs, toUs: nowUs() });
-      return value;
-    });
-  }
-  const times = (await profiler.stopCpu()).map(({ role, profile }) => ({
-    role,
-    time: timeOf(profile, isTelling, windows),
-  }));
-
-  const allocations: { readonly role: ThreadRole; readonly allocated: Allocated }[] = [];
-  for (let index = 0; index < ALLOCATION_PASSES; index += 1) {
-    await pass(async (work) => {
-      await profiler.startAllocations();
-      const value = await work();
-      for (const { role, profile } of await profiler.stopAllocations()) {
-        allocations.push({ role, allocated: allocatedIn(profile, isTelling) });
+      for (const [index, { ran, waited }] of profiler.coreTimes().entries()) {
+        const [sum, since] = [cores[index], before[index]];
+        if (sum === undefined || since === undefined) continue;
+        sum.ran += ran - since.ran;
+        sum.waited += waited - since.waited;
       }
       return value;
     });
   }
-  return flatFigures(times, allocations, halfStepsAPass * windows.length);
+  const profiles = await profiler.stopCpu();
+  const allocated = await allocatedInPass(profiler, pass);
+  return flatFigures(
+    profiler.roles.map((role, index) => ({
+      role,
+      time: onCore(timeOf(inOrder(profiles, index), isTelling, windows), inOrder(cores, index)),
+      allocated: inOrder(allocated, index),
+    })),
+    halfStepsAPass * windows.length,
+  );
+}
+
+async function allocatedInPass(
+  profiler: ThreadsProfiler,
+  pass: (timed?: Timed) => Promise<void>,
+): Promise<readonly Allocated[]> {
+  let heads: readonly AllocationNode[] = [];
+  await pass(async (work) => {
+    await profiler.startAllocations();
+    const value = await work();
+    heads = await profiler.stopAllocations();
+    return value;
+  });
+  return heads.map((head) => allocatedIn(head, isTelling));
 }
 
 function nowUs(): number {
   return Number(process.hrtime.bigint() / NS_A_US);
 }
 
-/** By role, and for all: what is added up over threads of the same role, a half-step. */
-function flatFigures(
-  times: readonly { readonly role: ThreadRole; readonly time: ThreadTime }[],
-  allocations: readonly { readonly role: ThreadRole; readonly allocated: Allocated }[],
-  halfSteps: number,
-): Figures {
+/** Profilers answer for each thread, in one order. */
+function inOrder<T>(list: readonly T[], index: number): T {
+  const found = list[index];
+  if (found === undefined) throw new Error(`no profile of thread ${index}`);
+  return found;
+}
+
+interface ThreadCost {
+  readonly role: ThreadRole;
+  readonly time: ThreadTime;
+  readonly allocated: Allocated;
+}
+
+/** By role, and for all: what is added up over threads, a half-step. */
+function flatFigures(threads: readonly ThreadCost[], halfSteps: number): Figures {
   const figures: Record<string, number> = {};
   const add = (name: string, value: number): void => {
     figures[name] = (figures[name] ?? 0) + value / halfSteps;
   };
-  for (const role of ROLES) {
-    const own = times.filter((each) => each.role === role);
-    if (own.length === 0) continue;
-    const allocated = allocations
-      .filter((each) => each.role === role)
-      .reduce((sum, each) => ({ bytes: sum.bytes + each.allocated.bytes, told: sum.told + each.allocated.told }), {
-        bytes: 0,
-        told: 0,
-      });
-    for (const { time } of own) {
-      const toldCollector = collectorShare(time, allocated);
-      const values = { ...time, toldCollector };
-      for (const [name, value] of Object.entries(values)) {
-        add(`${name}Us`, value);
-        add(`${role}.${name}Us`, value);
-      }
+  for (const { role, time, allocated } of threads) {
+    const { busy: busyUs, told: toldUs, collector: collectorUs, cloning: cloningUs } = time;
+    const costs = { busyUs, toldUs, collectorUs, cloningUs, toldCollectorUs: collectorShare(time, allocated) };
+    for (const [name, value] of Object.entries(costs)) {
+      add(name, value);
+      add(`${role}.${name}`, value);
     }
   }
   return figures;
