@@ -27,13 +27,14 @@ import { manySessions } from '../workloads.ts';
 type Timed = <T>(work: () => Promise<T>) => Promise<T>;
 
 const NS_A_US = 1_000n;
-/** Before profiles: until what runs is compiled, and was so with a profiler attached, which has code compiled again. */
-const WARM = {
-  full: { ms: Number(process.env['WARMMS'] ?? 6000), profiledPasses: Number(process.env['PROFP'] ?? 3) },
-  quick: { ms: 2_000, profiledPasses: 1 },
+/**
+ * Passes: before profiles, until what runs is compiled; with a profiler attached, which has code compiled again; and measured. Three times as
+ * many give the same ratios within a twentieth of the cost.
+ */
+const PASSES = {
+  W2: { full: { warm: 8, profiled: 2, measured: 4 }, quick: { warm: 8, profiled: 1, measured: 2 } },
+  W5: { full: { warm: 4, profiled: 1, measured: 3 }, quick: { warm: 4, profiled: 1, measured: 2 } },
 };
-/** What is profiled: by time, as passes differ, and no less than two. */
-const MEASURED = { full: { ms: 2_500, passes: 2 }, quick: { ms: 1_000, passes: 1 } };
 const SIZES = {
   W2: { full: { sessions: 1_000, turnsEach: 3 }, quick: { sessions: 300, turnsEach: 3 } },
   W5: { full: { sessions: 200, turnsEach: 3 }, quick: { sessions: 60, turnsEach: 3 } },
@@ -45,6 +46,7 @@ const workload = workloadWord === 'W5' ? 'W5' : 'W2';
 const scale = scaleWord === 'quick' ? 'quick' : 'full';
 const size: Watched['size'] = SIZES[workload][scale];
 const halfStepsAPass = turnsOf(size) * HALF_STEPS_A_TURN;
+const { warm, profiled: warmProfiled, measured } = PASSES[workload][scale];
 const watch = { ...OF_ONE, ...OF_ALL, ...TRACED }[variant];
 if (watch === undefined && variant !== 'nobody') throw new Error(`nobody watches as ${variant}`);
 
@@ -70,12 +72,11 @@ function measure(options: TroupeOptions): Promise<Figures> {
       passes += 1;
       return onePass(system, watcher, `p${passes}-`, timed);
     };
-    const warmUntil = performance.now() + WARM[scale].ms;
-    while (passes < Number(process.env['WARMP'] ?? 0) || performance.now() < warmUntil) await pass();
+    while (passes < warm) await pass();
     const profiler = await attachProfiler();
     const profiled = await profiledFigures(profiler, pass);
     profiler.detach();
-    return { ...profiled, warmPasses: passes, ...(await watcher?.end()) };
+    return { ...profiled, ...(await watcher?.end()) };
   });
 }
 
@@ -95,15 +96,13 @@ async function onePass(system: TroupeSystem, watcher: Watcher | undefined, label
 
 async function profiledFigures(profiler: ThreadsProfiler, pass: (timed?: Timed) => Promise<void>): Promise<Figures> {
   await profiler.startCpu();
-  for (let index = 0; index < WARM[scale].profiledPasses; index += 1) await pass();
+  for (let index = 0; index < warmProfiled; index += 1) await pass();
   await profiler.stopCpu();
 
   const windows: Window[] = [];
   const cores = profiler.roles.map(() => ({ ran: 0, waited: 0 }));
-  const { ms, passes } = MEASURED[scale];
-  const until = performance.now() + ms;
   await profiler.startCpu();
-  while (windows.length < passes || performance.now() < until) {
+  while (windows.length < measured) {
     await pass(async (work) => {
       const before = profiler.coreTimes();
       const fromUs = nowUs();
