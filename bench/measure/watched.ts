@@ -9,6 +9,11 @@ import type { RunContext } from '../names.ts';
 import { isolationOf } from '../open-system.ts';
 import { runStage } from '../stage.ts';
 
+/**
+ * Compiled code keeps which functions it inlined where: without, the time of a function that was compiled into its caller is the caller's,
+ * and of what tells little would be seen.
+ */
+const INLINED = '--detailed-line-info';
 /** What nobody watches, as the stage and as the tables name it. */
 const NOBODY = 'nobody';
 const NO_READER = 'no reader';
@@ -26,13 +31,9 @@ export function measureWatchedHttp(context: RunContext): Promise<readonly Row[]>
 }
 
 async function measured(context: RunContext, workload: string, variants: readonly string[]): Promise<readonly Row[]> {
+  const scale = context.scale === 'quick' ? 'quick' : 'full';
   const profile = (variant: string): Promise<Figures> =>
-    runStage('./stages/watched', [
-      isolationOf(context),
-      workload,
-      variant,
-      context.scale === 'quick' ? 'quick' : 'full',
-    ]);
+    runStage('./stages/watched', [isolationOf(context), workload, variant, scale], [INLINED]);
   const beside = await profile(NOBODY);
   const rows: Row[] = [{ variant: NO_READER, repetitions: [costOf(beside, beside)] }];
   for (const variant of variants) {

@@ -27,13 +27,10 @@ import { manySessions } from '../workloads.ts';
 type Timed = <T>(work: () => Promise<T>) => Promise<T>;
 
 const NS_A_US = 1_000n;
-/**
- * Passes: before profiles, until what runs is compiled; with a profiler attached, which has code compiled again; and measured. Three times as
- * many give the same ratios within a twentieth of the cost.
- */
+/** Passes: before profiles, until what runs is compiled; with a profiler attached, which collects positions first; and measured. */
 const PASSES = {
-  W2: { full: { warm: 8, profiled: 2, measured: 4 }, quick: { warm: 8, profiled: 1, measured: 2 } },
-  W5: { full: { warm: 4, profiled: 1, measured: 3 }, quick: { warm: 4, profiled: 1, measured: 2 } },
+  W2: { full: { warm: 7, profiled: 1, measured: 3 }, quick: { warm: 6, profiled: 1, measured: 2 } },
+  W5: { full: { warm: 4, profiled: 1, measured: 2 }, quick: { warm: 4, profiled: 1, measured: 2 } },
 };
 const SIZES = {
   W2: { full: { sessions: 1_000, turnsEach: 3 }, quick: { sessions: 300, turnsEach: 3 } },
