@@ -19,7 +19,10 @@ export interface Watched {
 
 /** A reader at work, for one repetition or for many. */
 export interface Watcher {
-  /** Call it before each repetition. `caughtUp` resolves when the end of each watched turn was seen: what is behind then would be left out of the cost. */
+  /**
+   * Call it before each repetition. `caughtUp` resolves when the end of each watched turn was seen: what is behind then would
+   * be left out of the cost.
+   */
   expect(watched: Watched): Promise<{ readonly caughtUp: Promise<void> }>;
   /** Ends it; what was seen. */
   end(): Promise<Figures>;
@@ -42,8 +45,8 @@ export const OF_ALL: Readonly<Record<string, Watch>> = {
 };
 
 /**
- * Spans of every session. For processes that are traced as long as they live: each subscription to a channel of diagnostics, and each end of
- * one, throws compiled code away, which then costs more than the spans.
+ * Spans of every session. For processes that are traced as long as they live: each subscription to a channel of
+ * diagnostics, and each end of one, throws compiled code away, which then costs more than the spans.
  */
 export const TRACED: Readonly<Record<string, Watch>> = { 'traces of all sessions': trace };
 

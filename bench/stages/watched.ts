@@ -27,7 +27,10 @@ import { manySessions } from '../workloads.ts';
 type Timed = <T>(work: () => Promise<T>) => Promise<T>;
 
 const NS_A_US = 1_000n;
-/** Passes: before profiles, until what runs is compiled (of three times as many the ratios are the same); with a profiler attached, which collects positions first; and measured. */
+/**
+ * Passes: before profiles, until what runs is compiled (of three times as many the ratios are the same); with a profiler
+ * attached, which collects positions first; and measured.
+ */
 const PASSES = {
   W2: { full: { warm: 6, profiled: 1, measured: 2 }, quick: { warm: 6, profiled: 1, measured: 2 } },
   W5: { full: { warm: 4, profiled: 1, measured: 2 }, quick: { warm: 4, profiled: 1, measured: 2 } },
@@ -77,7 +80,7 @@ function measure(options: TroupeOptions): Promise<Figures> {
   });
 }
 
-/** One repetition of the workload on new sessions. `timed` is around the work and the reader's catching up, and leaves out the checks. */
+/** One repetition on new sessions. `timed` is around the work and the reader's catching up, and leaves out the checks. */
 async function onePass(system: TroupeSystem, watcher: Watcher | undefined, label: string, timed: Timed): Promise<void> {
   const expected = await watcher?.expect({ label, size });
   await manySessions(system, size, {
