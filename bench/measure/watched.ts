@@ -3,11 +3,11 @@
  * start to its end (`stages/watched.ts`), and beside them one that nobody watches.
  */
 
-import { ratioOf } from '../attribution.ts';
 import type { Figures, Row } from '../figures.ts';
 import type { RunContext } from '../names.ts';
 import { isolationOf } from '../open-system.ts';
 import { runStage } from '../stage.ts';
+import { costOf, crossingOf } from '../watching-cost.ts';
 
 /**
  * Compiled code keeps which functions it inlined where: without, the time of a function that was compiled into its caller is the caller's,
@@ -52,44 +52,4 @@ async function measured(context: RunContext, workload: string, ofOne: readonly O
     costs.set(variant, costOf(figures, beside, (crossingUs * (figures['events'] ?? 0)) / ofAll));
   }
   return [...costs].map(([variant, figures]) => ({ variant, repetitions: [figures] }));
-}
-
-/**
- * What goes from thread to thread for a reader of all sessions, which profiles do not tell by what is carried: of the session and the model
- * threads what is cloned more than in the process that nobody watches; of the host thread everything that it does more, but what is told of
- * already. Nothing where there is one thread. Of one session of a thousand no difference can be seen: its events cross at the price of all.
- */
-function crossingOf(figures: Figures, beside: Figures): number {
-  if (!('session.busyUs' in figures)) return 0;
-  const more = (name: string): number => (figures[name] ?? 0) - (beside[name] ?? 0);
-  const toldUs = (figures['host.toldUs'] ?? 0) + (figures['host.toldCollectorUs'] ?? 0);
-  return more('host.busyUs') - toldUs + more('session.cloningUs') + more('model.cloningUs');
-}
-
-/**
- * `toldUs`: under functions that tell. `gcUs`: the collector's share of them. `costUs`: both, and what crosses threads. `moreUs`: all that
- * the process does more than the one that nobody watches. What the cost leaves out is in there, and so is what differs between any two
- * processes, which were not compiled alike: it is no figure of a few in a hundred.
- */
-function costOf(figures: Figures, beside: Figures, crossingUs: number): Figures {
-  const of = (name: string): number => figures[name] ?? 0;
-  const [busyUs, toldUs, gcUs] = [of('busyUs'), of('toldUs'), of('toldCollectorUs')];
-  const costUs = toldUs + gcUs + crossingUs;
-  return {
-    costUs,
-    busyUs,
-    ratio: ratioOf(busyUs, costUs),
-    toldUs,
-    gcUs,
-    crossingUs,
-    moreUs: busyUs - (beside['busyUs'] ?? 0),
-    collectorUs: of('collectorUs'),
-    hostUs: of('host.busyUs'),
-    sessionUs: of('session.busyUs'),
-    modelUs: of('model.busyUs'),
-    toolUs: of('tool.busyUs'),
-    events: of('events'),
-    gaps: of('gaps'),
-    spans: of('spans'),
-  };
 }

@@ -10,6 +10,7 @@ import {
   timeOf,
 } from '../../bench/attribution.ts';
 import { type Frame, isTelling, TELLING } from '../../bench/telling.ts';
+import { costOf, crossingOf } from '../../bench/watching-cost.ts';
 
 const frame = (functionName: string, url = ''): Frame => ({ functionName, url });
 const TELL = frame('tell', 'file:///dist/src/session/fold.js');
@@ -107,6 +108,36 @@ describe('allocations', () => {
 test('the ratio is of the work without the cost', () => {
   expect(ratioOf(110, 10)).toBe(1.1);
   expect(ratioOf(100, 0)).toBe(1);
+});
+
+describe('what it costs to be watched', () => {
+  const threads = {
+    busyUs: 120,
+    toldUs: 6,
+    toldCollectorUs: 4,
+    'host.busyUs': 20,
+    'host.toldUs': 4,
+    'host.toldCollectorUs': 3,
+    'session.busyUs': 90,
+    'session.cloningUs': 9,
+    'model.cloningUs': 2,
+  };
+  const unwatched = {
+    busyUs: 90,
+    'host.busyUs': 5,
+    'session.busyUs': 80,
+    'session.cloningUs': 7,
+    'model.cloningUs': 1,
+  };
+
+  test('across threads: what the host does more and is not told of already, and what the others clone more', () => {
+    expect(crossingOf(threads, unwatched)).toBe(20 - 5 - 4 - 3 + (9 - 7) + (2 - 1));
+    expect(crossingOf({ busyUs: 60, 'host.busyUs': 60, 'host.toldUs': 4 }, { busyUs: 50, 'host.busyUs': 50 })).toBe(0);
+  });
+
+  test('the cost is what tells, its share of the collector, and what crosses; the ratio is to the rest', () => {
+    expect(costOf(threads, unwatched, 10)).toMatchObject({ costUs: 20, busyUs: 120, ratio: 1.2, moreUs: 30 });
+  });
 });
 
 describe('what tells', () => {
