@@ -4,8 +4,8 @@ import type { Figures } from './figures.ts';
 
 /**
  * What goes from thread to thread for a reader of all sessions, which profiles do not tell by what is carried: of the session
- * and the model threads what is cloned more than in the process that nobody watches; of the host thread everything that it does
- * more, but what is told of already. Nothing where there is one thread. Of one session of a thousand no difference can be seen:
+ * thread what is cloned more than in the process that nobody watches; of the host thread everything that it does more, but what
+ * is told of already. Of the model thread nothing: what is native there is the network. Nothing where there is one thread. Of one session of a thousand no difference can be seen:
  * its events cross at the price of all.
  *
  * The other process ran at another time, on a machine that was as fast as it was then: its figures are taken times what the
@@ -16,7 +16,7 @@ export function crossingOf(figures: Figures, beside: Figures): number {
   const slower = ownWork(figures) / ownWork(beside);
   const more = (name: string): number => (figures[name] ?? 0) - slower * (beside[name] ?? 0);
   const toldUs = (figures['host.toldUs'] ?? 0) + (figures['host.toldCollectorUs'] ?? 0);
-  return more('host.busyUs') - toldUs + more('session.cloningUs') + more('model.cloningUs');
+  return more('host.busyUs') - toldUs + more('session.cloningUs');
 }
 
 /** Of the session thread: neither telling nor what is shared with it. */
