@@ -1,5 +1,5 @@
 /** What there is to measure: by whom, how often, and which columns its table has. */
-import { COSTS, type Column, LOAD, most, one, quartiles, ratioTo, several, spread } from './columns.ts';
+import { COSTS, type Column, LOAD, most, one, quartiles, ratios, ratioTo, several, spread } from './columns.ts';
 import type { SystemName, WorkloadName } from './names.ts';
 
 /** One workload. */
@@ -37,8 +37,20 @@ const OVERHEAD: readonly Column[] = [
   quartiles('CPU, of the same without', 'cpuRatio'),
   quartiles('rate', 'rateRatio'),
   several('CPU us without / more', 'besideUs', 'addedUs'),
-  several('events / gaps / spans', 'events', 'gaps', 'spans'),
+  several('events / gaps', 'events', 'gaps'),
   ...COSTS,
+  LOAD,
+];
+
+const WATCHED: readonly Column[] = [
+  spread('cost us a half-step', 'costUs'),
+  spread('busy us', 'busyUs'),
+  ratios('with / without', 'ratio'),
+  several('of the cost: told / collected / across threads', 'toldUs', 'gcUs', 'crossingUs'),
+  spread('busy more than unwatched', 'moreUs'),
+  one('collector us', 'collectorUs'),
+  several('busy us: host / session / model / tool threads', 'hostUs', 'sessionUs', 'modelUs', 'toolUs'),
+  several('events / gaps / spans', 'events', 'gaps', 'spans'),
   LOAD,
 ];
 
@@ -197,9 +209,25 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     when: 'full',
     columns: [...DISK, LOAD],
   },
+  watched: {
+    title: 'Watched, W2: what it costs to be watchable and to be watched, told by profiles of processes in one mode',
+    unit: 'us a half-step',
+    systems: OURS,
+    rounds: 3,
+    when: 'full',
+    columns: WATCHED,
+  },
+  'watched-http': {
+    title: 'Watched, W5: the same of all sessions, through the official SDK over loopback HTTP',
+    unit: 'us a half-step',
+    systems: OURS,
+    rounds: 2,
+    when: 'full',
+    columns: WATCHED,
+  },
   overhead: {
     title:
-      'Overhead, W2: nobody reads, against the same without what it tells; one session is read, all are, and traced',
+      'Overhead, W2, whole runs: nobody reads, against the same without what it tells; one session is read, all are',
     unit: 'half-steps/s',
     systems: OURS,
     rounds: 1,
@@ -207,7 +235,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     columns: OVERHEAD,
   },
   'overhead-http': {
-    title: 'Overhead, W5: all sessions are read, and traced, through the official SDK over loopback HTTP',
+    title: 'Overhead, W5, whole runs: all sessions are read, through the official SDK over loopback HTTP',
     unit: 'half-steps/s',
     systems: OURS,
     rounds: 1,

@@ -79,6 +79,21 @@ export function showQuartiles(series: Series, name: string): string {
   return `${(figure(series, name) ?? Number.NaN).toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})`;
 }
 
+/** Median (smallest to largest), of ratios near 1, with the digits that tell them apart. */
+export function ratios(title: string, name: string): Column {
+  return {
+    title: `${title} (min to max)`,
+    cell: (series) => (figure(series, name) === undefined ? '' : showRange(series, name)),
+  };
+}
+
+/** A ratio near 1 with the smallest and the largest of all repetitions. */
+export function showRange(series: Series, name: string): string {
+  const all = values(series, name);
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  return `${(figure(series, name) ?? Number.NaN).toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})`;
+}
+
 /** The median alone. */
 export function one(title: string, name: string): Column {
   return { title, cell: (series) => show(figure(series, name)) };

@@ -37,7 +37,9 @@ if (options === undefined) {
   process.exit(2);
 }
 const built = buildBench();
-const missing = options.systems.includes('loop') ? installLoop(loopFolder) : undefined;
+const hasLoop =
+  options.systems.includes('loop') && options.workloads.some((name) => CATALOG[name].systems.includes('loop'));
+const missing = hasLoop ? installLoop(loopFolder) : undefined;
 const notes = [
   ...(options.scale === 'quick' ? ['quick: smaller sizes than the titles say; no figure to keep'] : []),
   ...(missing === undefined ? [] : [`skipped: the hand-written loop, whose driver cannot be installed (${missing})`]),

@@ -20,6 +20,8 @@ export type WorkloadName =
   | 'store-size'
   | 'threads'
   | 'growth'
+  | 'watched'
+  | 'watched-http'
   | 'overhead'
   | 'overhead-http'
   | 'scale';

@@ -17,6 +17,7 @@ import { measurePlain, measureStreamed } from './measure/loopback.ts';
 import { measureHttpOverhead, measureOverhead } from './measure/overhead.ts';
 import { measureSessionThreads } from './measure/session-threads.ts';
 import { measureStoreSize } from './measure/store-size.ts';
+import { measureWatched, measureWatchedHttp } from './measure/watched.ts';
 import { type RunContext, SYSTEMS, type WorkloadName } from './names.ts';
 
 const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<readonly Row[]>>> = {
@@ -34,6 +35,8 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   'store-size': measureStoreSize,
   threads: measureSessionThreads,
   growth: measureGrowth,
+  watched: measureWatched,
+  'watched-http': measureWatchedHttp,
   overhead: measureOverhead,
   'overhead-http': measureHttpOverhead,
   scale: measureLargeStore,

@@ -1,5 +1,5 @@
 /** Figures held against bounds. */
-import { figure, type Series, seriesOf, show, showQuartiles, values } from './columns.ts';
+import { figure, type Series, seriesOf, show, showRange, values } from './columns.ts';
 import type { VerdictResult, WorkloadResult } from './results-file.ts';
 
 /** Whose figure, of which workload and variant. */
@@ -39,10 +39,10 @@ export class Measured {
     return all.length === 0 ? undefined : Math.max(...all);
   }
 
-  /** The median of a figure and its quartiles over all repetitions; '' when this run did not measure it. */
-  quartiles(place: Place, name: string): string {
+  /** The median of a ratio near 1, with the smallest and the largest of all repetitions; '' when this run did not measure it. */
+  range(place: Place, name: string): string {
     const series = this.#find(place);
-    return series === undefined ? '' : showQuartiles(series, name);
+    return series === undefined ? '' : showRange(series, name);
   }
 
   /** One figure as a multiple of another. */

@@ -1,6 +1,7 @@
 /**
- * P10: what it costs to be watched, and to be watchable. The same work with and without a reader on one runtime, twice each in the order
- * 1 2 2 1: what grows meanwhile, a store or a load beside the measurement, is the same in both sums. Processor time is that of this process.
+ * P10: that nothing large is hidden in what it costs to be watched, and to be watchable. The same work with and without a reader on one
+ * runtime, twice each in the order 1 2 2 1: what grows meanwhile, a store or a load beside the measurement, is the same in both sums.
+ * Processor time is that of this process. What a hundredth is, these sums cannot tell: that is `watched.ts`.
  */
 import { anthropic } from '../../src/index.ts';
 import type { Figures, Row } from '../figures.ts';
@@ -131,14 +132,15 @@ function drain(system: TroupeSystem, size: Size): Half {
 
 function watched(system: TroupeSystem, size: Size, watch: Watch): Half {
   return async (label) => {
-    const watcher = watch({ system, label, size });
+    const watcher = watch(system);
+    const { caughtUp } = await watcher.expect({ label, size });
     const figures = await measureOnce(label, ({ timed }) =>
       manySessions(system, size, {
         label,
         timed: (work) =>
           timed(async () => {
             const value = await work();
-            await watcher.caughtUp;
+            await caughtUp;
             return value;
           }),
       }),

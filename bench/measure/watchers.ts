@@ -11,60 +11,95 @@ import type { Figures } from '../figures.ts';
 import type { TroupeSystem } from '../troupe-system.ts';
 import type { WorkSize } from '../workloads.ts';
 
-/** What is watched: the sessions of one repetition, whose names begin with `label`. */
+/** What is watched of one repetition: its sessions, whose names begin with `label`. */
 export interface Watched {
-  readonly system: TroupeSystem;
   readonly label: string;
   readonly size: Pick<WorkSize, 'sessions' | 'turnsEach'>;
 }
 
-/** A reader at work. */
+/** A reader at work, for one repetition or for many. */
 export interface Watcher {
-  /** Resolves when the end of every turn was seen: what is behind then would be left out of the cost. */
-  readonly caughtUp: Promise<void>;
+  /**
+   * Call it before each repetition. `caughtUp` resolves when the end of each watched turn was seen: what is behind then would
+   * be left out of the cost.
+   */
+  expect(watched: Watched): Promise<{ readonly caughtUp: Promise<void> }>;
   /** Ends it; what was seen. */
   end(): Promise<Figures>;
 }
 
 /** Begins to watch. */
-export type Watch = (watched: Watched) => Watcher;
+export type Watch = (system: TroupeSystem) => Watcher;
 
-/** Readers of one session of many. */
+/** Readers of one session of many: of each repetition, its first. */
 export const OF_ONE: Readonly<Record<string, Watch>> = {
-  'basic view of one session': (watched) => ofOne(watched, 'basic'),
-  'debug view of one session': (watched) => ofOne(watched, 'debug'),
+  'basic view of one session': (system) => readFirst(system, 'basic'),
+  'debug view of one session': (system) => readFirst(system, 'debug'),
 };
 
 /** Readers of every session. */
 export const OF_ALL: Readonly<Record<string, Watch>> = {
-  'reader of all sessions': ({ system, size }) => read(system.runtime.events(), turnsOf(size)),
-  'basic view of all sessions': ({ system, size }) => read(system.runtime.events({ mode: 'basic' }), turnsOf(size)),
-  'debug view of all sessions': ({ system, size }) => read(system.runtime.events({ mode: 'debug' }), turnsOf(size)),
-  'traces of all sessions': trace,
+  'reader of all sessions': ({ runtime }) => readAll(runtime.events()),
+  'basic view of all sessions': ({ runtime }) => readAll(runtime.events({ mode: 'basic' })),
+  'debug view of all sessions': ({ runtime }) => readAll(runtime.events({ mode: 'debug' })),
 };
+
+/**
+ * Spans of every session. For processes that are traced as long as they live: each subscription to a channel of
+ * diagnostics, and each end of one, throws compiled code away, which then costs more than the spans.
+ */
+export const TRACED: Readonly<Record<string, Watch>> = { 'traces of all sessions': trace };
 
 /** Turns of one repetition. */
 export function turnsOf({ sessions, turnsEach }: Watched['size']): number {
   return sessions * turnsEach;
 }
 
-function ofOne({ system, label, size }: Watched, mode: 'basic' | 'debug'): Watcher {
-  return read(system.runtime.session(`${label}s0`).events({ mode }), size.turnsEach);
+/** Turns whose end is awaited. */
+class Tally {
+  #left = 0;
+  #reached: () => void = () => undefined;
+  #failed: (error: Error) => void = () => undefined;
+
+  /** So many more; resolves when none is left. */
+  async expect(turns: number): Promise<{ readonly caughtUp: Promise<void> }> {
+    this.#left += turns;
+    const caughtUp = new Promise<void>((resolve, reject) => {
+      this.#reached = resolve;
+      this.#failed = reject;
+    });
+    return { caughtUp };
+  }
+
+  ended(): void {
+    this.#left -= 1;
+    if (this.#left === 0) this.#reached();
+  }
+
+  cutOff(): void {
+    if (this.#left > 0) this.#failed(new Error('the reader was cut off'));
+  }
 }
 
-function read(events: AsyncIterableIterator<SessionEvent>, turns: number): Watcher {
+interface Reading {
+  readonly tally: Tally;
+  end(): Promise<Figures>;
+}
+
+function read(events: AsyncIterableIterator<SessionEvent>): Reading {
+  const tally = new Tally();
   let seen = 0;
   let gaps = 0;
-  const { promise: caughtUp, countDown } = countdown(turns);
   const reading = (async () => {
     for await (const event of events) {
       seen += 1;
       if (event.type === 'gap') gaps += 1;
-      if (event.type === 'turn.finished') countDown();
+      if (event.type === 'turn.finished') tally.ended();
     }
+    tally.cutOff();
   })();
   return {
-    caughtUp: Promise.race([caughtUp, reading.then(() => Promise.reject(new Error('the reader was cut off')))]),
+    tally,
     end: async () => {
       await events.return?.();
       await reading;
@@ -73,15 +108,38 @@ function read(events: AsyncIterableIterator<SessionEvent>, turns: number): Watch
   };
 }
 
+function readAll(events: AsyncIterableIterator<SessionEvent>): Watcher {
+  const { tally, end } = read(events);
+  return { expect: ({ size }) => tally.expect(turnsOf(size)), end };
+}
+
+function readFirst({ runtime }: TroupeSystem, mode: 'basic' | 'debug'): Watcher {
+  let reading: Reading | undefined;
+  let before = { events: 0, gaps: 0 };
+  const end = async (): Promise<Figures> => {
+    const { events = 0, gaps = 0 } = (await reading?.end()) ?? {};
+    before = { events: before.events + events, gaps: before.gaps + gaps };
+    return before;
+  };
+  return {
+    expect: async ({ label, size }) => {
+      await end();
+      reading = read(runtime.session(`${label}s0`).events({ mode }));
+      return reading.tally.expect(size.turnsEach);
+    },
+    end,
+  };
+}
+
 /** Spans of every turn, call and tool, handed in batches to an exporter that lets them go. */
-function trace({ system, size }: Watched): Watcher {
+function trace({ runtime }: TroupeSystem): Watcher {
+  const tally = new Tally();
   let seen = 0;
-  const { promise: caughtUp, countDown } = countdown(turnsOf(size));
   const counter: SpanProcessor = {
     onStart: () => undefined,
     onEnd: ({ name }) => {
       seen += 1;
-      if (name.startsWith('invoke_agent')) countDown();
+      if (name.startsWith('invoke_agent')) tally.ended();
     },
     forceFlush: async () => undefined,
     shutdown: async () => undefined,
@@ -91,28 +149,13 @@ function trace({ system, size }: Watched): Watcher {
     shutdown: async () => undefined,
   };
   const tracerProvider = new BasicTracerProvider({ spanProcessors: [counter, new BatchSpanProcessor(exporter)] });
-  const instrumentation = instrument(system.runtime, { tracerProvider });
+  const instrumentation = instrument(runtime, { tracerProvider });
   return {
-    caughtUp,
+    expect: ({ size }) => tally.expect(turnsOf(size)),
     end: async () => {
       instrumentation.stop();
       await tracerProvider.shutdown();
       return { spans: seen };
-    },
-  };
-}
-
-function countdown(count: number): { readonly promise: Promise<void>; readonly countDown: () => void } {
-  let left = count;
-  let done: () => void = () => undefined;
-  const promise = new Promise<void>((resolve) => {
-    done = resolve;
-  });
-  return {
-    promise,
-    countDown: () => {
-      left -= 1;
-      if (left === 0) done();
     },
   };
 }

@@ -94,6 +94,24 @@ describe('verdicts', () => {
     expect(quiet(1)).toBe('fails');
   });
 
+  test('being watched is held against its ratio by profiles, and says how far rounds differ; whole runs have no verdict', () => {
+    const row = (ratio: number) => ({ variant: 'basic view of all sessions', repetitions: [{ ratio, cpuRatio: 3 }] });
+    const watched = (workload: string, ...ratios: readonly number[]): WorkloadResult => ({
+      workload,
+      title: '',
+      unit: '',
+      rounds: ratios.map((ratio, round) => ({ system: 'inline', round, load: 0, rows: [row(ratio)] })),
+    });
+    const told = verdictsOf([watched('watched', 1.03, 1.01, 1.015), watched('watched-http', 1.03)], FULL).filter(
+      ({ id, outcome }) => id === 'P10' && outcome !== 'open',
+    );
+    expect(told.map(({ target, measured, outcome }) => [target.slice(0, 9), measured, outcome])).toEqual([
+      ['W2 inline', '1.015 (1.010 to 1.030) x', 'holds'],
+      ['W5 inline', '1.030 (1.030 to 1.030) x', 'fails'],
+    ]);
+    expect(new Set(outcomes([watched('overhead', 3)], 'P10').map(([, outcome]) => outcome))).toEqual(new Set(['open']));
+  });
+
   test('two session threads must gain on four cores, and only not lose on two', () => {
     const row = (variant: string, rate: number) => ({ variant, repetitions: [{ rate }] });
     const threads: WorkloadResult = {

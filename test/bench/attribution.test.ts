@@ -1,0 +1,168 @@
+/** Goal: what profiles say of a cost is what is in them. Method: profiles made by hand, small enough to be added up in the head. */
+import { describe, expect, test } from 'vitest';
+import {
+  type AllocationNode,
+  allocatedIn,
+  type CpuProfile,
+  collectorShare,
+  onCore,
+  ratioOf,
+  timeOf,
+} from '../../bench/attribution.ts';
+import { type Frame, isTelling, TELLING } from '../../bench/telling.ts';
+import { costOf, crossingOf } from '../../bench/watching-cost.ts';
+
+const frame = (functionName: string, url = ''): Frame => ({ functionName, url });
+const TELL = frame('tell', 'file:///dist/src/session/fold.js');
+const BELOW = frame('push', 'file:///dist/src/base/list.js');
+const WORK = frame('apply', 'file:///dist/src/session/apply.js');
+const ALWAYS = [{ fromUs: 0, toUs: 1_000_000 }];
+
+/** Numbers of nodes: 1 root, 2 work, 3 telling in it, 4 below that, 5 telling in that again, then those that are no functions. */
+const profile = (samples: readonly (readonly [id: number, us: number])[], startTime = 0): CpuProfile => ({
+  startTime,
+  nodes: [
+    { id: 1, callFrame: frame('(root)'), children: [2, 6, 7, 8, 9] },
+    { id: 2, callFrame: WORK, children: [3, 11] },
+    { id: 3, callFrame: TELL, children: [4] },
+    { id: 4, callFrame: BELOW, children: [5] },
+    { id: 5, callFrame: TELL },
+    { id: 6, callFrame: frame('(idle)') },
+    { id: 7, callFrame: frame('(garbage collector)') },
+    { id: 8, callFrame: frame('(program)') },
+    { id: 9, callFrame: frame('post', 'node:inspector'), children: [10] },
+    { id: 10, callFrame: frame('dispatch') },
+    { id: 11, callFrame: frame('postMessage') },
+  ],
+  samples: samples.map(([id]) => id),
+  timeDeltas: samples.map(([, us]) => us),
+});
+
+describe('time of a thread', () => {
+  test('a sample is told of once, wherever in its stack the telling is', () => {
+    const samples = [
+      [2, 100],
+      [3, 10],
+      [4, 20],
+      [5, 40],
+    ] as const;
+    expect(timeOf(profile(samples), isTelling, ALWAYS)).toEqual({ busy: 170, told: 70, collector: 0, cloning: 0 });
+  });
+
+  test('idling and the inspector are not work; the collector, cloning are, and are told apart', () => {
+    const samples = [
+      [6, 1_000],
+      [9, 500],
+      [10, 500],
+      [7, 30],
+      [8, 5],
+      [11, 7],
+      [2, 100],
+    ] as const;
+    expect(timeOf(profile(samples), isTelling, ALWAYS)).toEqual({ busy: 142, told: 0, collector: 30, cloning: 12 });
+  });
+
+  test('what is outside of the windows is left out, a sample on the border in part', () => {
+    const samples = [
+      [2, 100],
+      [3, 100],
+      [2, 100],
+      [3, 100],
+    ] as const;
+    const windows = [{ fromUs: 1_150, toUs: 1_300 }];
+    expect(timeOf(profile(samples, 1_000), isTelling, windows)).toMatchObject({ busy: 150, told: 50 });
+    expect(timeOf(profile(samples, 5_000), isTelling, windows)).toMatchObject({ busy: 0, told: 0 });
+  });
+
+  test('waiting for a core is taken from all alike; where nobody knows of it, nothing is', () => {
+    const time = { busy: 100, told: 10, collector: 20, cloning: 4 };
+    expect(onCore(time, { ran: 30, waited: 10 })).toEqual({ busy: 75, told: 7.5, collector: 15, cloning: 3 });
+    expect(onCore(time, { ran: 0, waited: 0 })).toEqual(time);
+  });
+});
+
+describe('allocations', () => {
+  const node = (callFrame: Frame, selfSize: number, ...children: AllocationNode[]): AllocationNode => ({
+    callFrame,
+    selfSize,
+    children,
+  });
+
+  test('bytes under what tells are told of; the inspector is left out', () => {
+    const below = node(BELOW, 20, node(TELL, 30));
+    const head = node(
+      frame('(root)'),
+      0,
+      node(WORK, 100, node(TELL, 50, below)),
+      node(frame('on', 'node:inspector'), 7),
+    );
+    expect(allocatedIn(head, isTelling)).toEqual({ bytes: 200, told: 100 });
+  });
+
+  test("the collector's time is shared by bytes; of none it is nobody's", () => {
+    expect(collectorShare({ collector: 40 }, { bytes: 200, told: 50 })).toBe(10);
+    expect(collectorShare({ collector: 40 }, { bytes: 0, told: 0 })).toBe(0);
+  });
+});
+
+test('the ratio is of the work without the cost', () => {
+  expect(ratioOf(110, 10)).toBe(1.1);
+  expect(ratioOf(100, 0)).toBe(1);
+});
+
+describe('what it costs to be watched', () => {
+  const threads = {
+    busyUs: 120,
+    toldUs: 6,
+    toldCollectorUs: 4,
+    'host.busyUs': 20,
+    'host.toldUs': 4,
+    'host.toldCollectorUs': 3,
+    'session.busyUs': 90,
+    'session.toldUs': 2,
+    'session.collectorUs': 15,
+    'session.cloningUs': 9,
+    'model.cloningUs': 2,
+  };
+  const unwatched = {
+    busyUs: 90,
+    'host.busyUs': 5,
+    'session.busyUs': 45,
+    'session.collectorUs': 9,
+    'session.cloningUs': 4,
+    'model.cloningUs': 0.5,
+  };
+
+  test('across threads: what the host does more and is not told of already, and what the session thread clones more', () => {
+    // The session thread's own work took 64 in this process and 32 in the other: the machine was half as fast.
+    expect(crossingOf(threads, unwatched)).toBe(20 - 2 * 5 - 4 - 3 + (9 - 2 * 4));
+    expect(crossingOf({ busyUs: 60, 'host.busyUs': 60, 'host.toldUs': 4 }, { busyUs: 50, 'host.busyUs': 50 })).toBe(0);
+  });
+
+  test('the cost is what tells, its share of the collector, and what crosses; the ratio is to the rest', () => {
+    expect(costOf(threads, unwatched, 10)).toMatchObject({ costUs: 20, busyUs: 120, ratio: 1.2, moreUs: 30 });
+  });
+});
+
+describe('what tells', () => {
+  const dist = 'file:///somewhere/bench/dist';
+
+  test('is a file, or a function of a file that also serves others', () => {
+    expect(isTelling(frame('anything', `${dist}/src/events/fan-out.js`))).toBe(true);
+    expect(isTelling(frame('', `${dist}/src/runtime/diagnostics-tracker.js`))).toBe(true);
+    expect(isTelling(frame('counts', `${dist}/src/session/fold.js`))).toBe(true);
+    expect(isTelling(frame('append', `${dist}/src/session/fold.js`))).toBe(false);
+    expect(isTelling(frame('#tellDeltas', `${dist}/src/models/in-place-pool.js`))).toBe(true);
+    expect(isTelling(frame('isWatched', `${dist}/src/runtime/audience.js`))).toBe(true);
+  });
+
+  test('is not what waits for an answer too, nor what has no file', () => {
+    expect(isTelling(frame('settled', `${dist}/src/runtime/audience.js`))).toBe(false);
+    expect(isTelling(frame('observer', `${dist}/src/runtime/audience.js`))).toBe(false);
+    expect(isTelling(frame('tell'))).toBe(false);
+  });
+
+  test('each line says why', () => {
+    expect(TELLING.filter(({ reason }) => reason === '')).toEqual([]);
+  });
+});
