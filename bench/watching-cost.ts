@@ -5,8 +5,8 @@ import type { Figures } from './figures.ts';
 /**
  * What goes from thread to thread for a reader of all sessions, which profiles do not tell by what is carried: of the session
  * thread what is cloned more than in the process that nobody watches; of the host thread everything that it does more, but what
- * is told of already. Of the model thread nothing: what is native there is the network. Nothing where there is one thread. Of one session of a thousand no difference can be seen:
- * its events cross at the price of all.
+ * is told of already. Of the model thread nothing: what is native there is the network. Nothing where there is one thread. Of one
+ * session of a thousand no difference can be seen: its events cross at the price of all.
  *
  * The other process ran at another time, on a machine that was as fast as it was then: its figures are taken times what the
  * session thread's own work, which both do, took in this one.

@@ -342,7 +342,9 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
 
   #put(event: SessionEvent, after: number): void {
     if (event.seq !== undefined && this.#options.replay !== undefined) this.#durables += 1;
-    for (const lost of this.#buffer.put(event, after)) this.#lose(lost);
+    const thrownOut = this.#buffer.put(event, after);
+    // Looked at first: a loop over nothing makes an iterator, for each event of each reader.
+    if (thrownOut.length > 0) for (const lost of thrownOut) this.#lose(lost);
   }
 
   #lose(event: SessionEvent): void {

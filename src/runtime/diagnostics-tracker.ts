@@ -385,13 +385,18 @@ export class DiagnosticsTracker {
     publishDiagnostics('spawn', message);
   }
 
+  /** The message with what all messages of a session have. Set on the object itself: a second one would cost as much again. */
   #of<T extends object>({ facts }: Followed, at: number, rest: T): OfSession & T {
     const { session, provider, agent, parent, model } = facts;
-    const message: Draft<OfSession> = { runtime: this.#runtime, at, session, provider };
+    const message = rest as T & Draft<OfSession>;
+    message.runtime = this.#runtime;
+    message.at = at;
+    message.session = session;
+    message.provider = provider;
     if (agent !== undefined) message.agent = agent;
     if (parent !== undefined) message.parent = parent;
     if (model !== undefined) message.model = model;
-    return Object.assign(message, rest);
+    return message;
   }
 
   #loseOldest(at: number): void {
