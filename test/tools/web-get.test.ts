@@ -306,6 +306,14 @@ describe('F75: what an embedder allows', () => {
     expect(guard.allowsHost('10.1.255.1')).toBe(false);
   });
 
+  test('F75: a public address of this machine is not public from here', () => {
+    const own = (): readonly string[] => ['93.184.216.34', '2606:4700:4700::1111', 'fe80::1%lo', '10.0.0.1'];
+    const guard = addressGuard(['10.0.0.1'], own);
+    const refused = ['93.184.216.34', '::ffff:93.184.216.34', '64:ff9b::93.184.216.34', '2606:4700:4700:0::1111'];
+    const allowed = ['93.184.216.35', '2606:4700:4700::1112', '10.0.0.1', '::ffff:93.184.216.35'];
+    expect([...refused, ...allowed].filter((address) => guard.allowsAddress(address))).toEqual(allowed);
+  });
+
   test.each([
     '10.0.0.0/33',
     'fd00::/129',
@@ -564,6 +572,9 @@ describe('failures are results', () => {
     other.close();
     await once(other, 'close');
     expect(errorOf(await get(`http://127.0.0.1:${free}/`))).toBe(`Connection refused: port ${free}`);
+    // Two addresses, both tried.
+    const both = { allow: ['::1', '127.0.0.1'], resolve: async () => ['127.0.0.1', '::1'] };
+    expect(errorOf(await get(`http://name.example:${free}/`, both))).toBe(`Connection refused: port ${free}`);
     answer = (request) => void request.socket.destroy();
     expect(errorOf(await get(here()))).toBe('Error: socket hang up');
     answer = (_request, response) =>
@@ -591,7 +602,7 @@ describe('failures are results', () => {
   });
 
   test('a call that is interrupted gives the connection up', async () => {
-    const controller = new AbortController();
+    let controller = new AbortController();
     let closed: Promise<unknown> | undefined;
     answer = (_request, response) => {
       closed = once(response, 'close');
@@ -599,10 +610,15 @@ describe('failures are results', () => {
       controller.abort(new Error('enough'));
     };
     for (const onAbort of ['answer', 'wait'] as const) {
+      controller = new AbortController();
       const outcome = await get(here(), loopback, { signal: controller.signal, onAbort });
       expect(outcome.content).toContain('enough');
       await closed;
     }
+    expect(seen).toHaveLength(2);
+    const before = await get(here(), loopback, { signal: AbortSignal.abort(new Error('too late')) });
+    expect(before.content).toContain('too late');
+    expect(seen).toHaveLength(2);
   });
 });
 

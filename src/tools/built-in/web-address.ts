@@ -1,8 +1,10 @@
 /**
  * Which addresses a request from here may go to (F75): public unicast ones, and those an embedder allowed by name. Everything else is
- * this machine, the network it stands in, or nothing at all. Pure.
+ * this machine, the network it stands in, or nothing at all. A public address of this machine is this machine too: from inside, its
+ * services are not behind the wall that stands before them outside.
  */
 import { BlockList, isIP, isIPv4 } from 'node:net';
+import { networkInterfaces } from 'node:os';
 
 /** What may be asked. */
 export interface AddressGuard {
@@ -47,6 +49,11 @@ for (const [address, bits] of DENIED_V6) denied.addSubnet(address, bits, 'ipv6')
 const globalUnicast = new BlockList();
 globalUnicast.addSubnet('2000::', 3, 'ipv6');
 
+/** The addresses of this machine's interfaces, as they are now. */
+function ownAddresses(): readonly string[] {
+  return Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
+}
+
 /** True for a public unicast address; false for anything that is none, or not an address. */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address);
@@ -60,9 +67,9 @@ export function isPublicAddress(address: string): boolean {
 
 /**
  * The guard of one tool. `allow`: host names (exactly these), addresses, and ranges (`10.1.0.0/16`). Throws `RangeError` that names
- * what is none of them.
+ * what is none of them. `own`: the addresses of this machine.
  */
-export function addressGuard(allow: readonly string[]): AddressGuard {
+export function addressGuard(allow: readonly string[], own: () => readonly string[] = ownAddresses): AddressGuard {
   const hosts = new Set<string>();
   const allowed = new BlockList();
   for (const entry of allow) {
@@ -75,8 +82,19 @@ export function addressGuard(allow: readonly string[]): AddressGuard {
   }
   return {
     allowsHost: (host) => hosts.has(plainHost(host)),
-    allowsAddress: (address) => isPublicAddress(address) || isListed(address, allowed),
+    allowsAddress: (address) =>
+      isListed(address, allowed) ||
+      (isPublicAddress(address) && !isListed(v4Inside(address) ?? address, listOf(own()))),
   };
+}
+
+function listOf(addresses: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const address of addresses) {
+    // Those with a zone are of a link, and not public anyway.
+    if (isIP(address) !== 0 && !address.includes('%')) list.addAddress(address, isIPv4(address) ? 'ipv4' : 'ipv6');
+  }
+  return list;
 }
 
 function isListed(address: string, list: BlockList): boolean {
@@ -107,6 +125,7 @@ function plainHost(host: string): string {
 
 /** The IPv4 address an IPv6 address stands for, `undefined` where it stands for itself. */
 function v4Inside(address: string): string | undefined {
+  if (isIPv4(address)) return undefined;
   const groups = groupsOf(address);
   if (!V4_INSIDE.includes(groups.slice(0, 6).join(':'))) return undefined;
   const [high = 0, low = 0] = groups.slice(6).map((group) => Number.parseInt(group, 16));

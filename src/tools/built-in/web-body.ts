@@ -30,13 +30,15 @@ const KINDS: readonly (readonly [RegExp, BodyKind])[] = [
   [/^application\/(?:xml|yaml|x-yaml|toml|javascript|ecmascript|x-javascript|graphql|sql|x-sh|rtf)$/u, 'text'],
   [/^application\/(?:x-ndjson|jsonl|json-seq|x-www-form-urlencoded|x-subrip|x-tex|x-bibtex)$/u, 'text'],
 ];
+/** Characters of a type; the registered ones are shorter. */
+const TYPE_SHOWN_MAX = 127;
 /** Strings with all their characters, or blanks between the parts of a JSON text; neither can match in two ways. */
 const JSON_STRINGS_AND_BLANKS = /"[^"\\]*(?:\\.[^"\\]*)*"|[ \t\r\n]+/gsu;
 
 /** What `content-type` says; no word at all is taken for text. */
 export function bodyType(header: string | undefined): BodyType {
   const [first = '', ...parameters] = (header ?? '').split(';');
-  const mediaType = first.trim().toLowerCase();
+  const mediaType = first.trim().toLowerCase().slice(0, TYPE_SHOWN_MAX);
   const charset = parameters.map((part) => /^\s*charset\s*=\s*"?([^"\s]+)/iu.exec(part)?.[1]).find(Boolean);
   const kind = mediaType === '' ? 'text' : (KINDS.find(([form]) => form.test(mediaType))?.[1] ?? 'binary');
   return { kind, mediaType, charset };

@@ -41,7 +41,7 @@ const FREE_PORTS_FROM = 1_024;
 const WEB_PORTS: ReadonlySet<string> = new Set(['', '80', '443']);
 const HEADERS = {
   accept: 'text/markdown, text/html;q=0.9, application/json;q=0.9, text/*;q=0.8, */*;q=0.1',
-  'accept-encoding': 'gzip, deflate, br',
+  'accept-encoding': 'gzip, br',
   'user-agent': 'troupe',
 };
 
@@ -101,7 +101,8 @@ async function askOnce(url: URL, options: ExchangeOptions): Promise<IncomingMess
     // No agent: a connection that is kept belongs to an address nobody looks at again.
     const asked = request(url, { method: 'GET', headers: HEADERS, agent: false, lookup: pinned(addresses), signal });
     asked.once('response', resolve);
-    asked.once('error', reject);
+    // Not once: an error after the answer is the body's to tell, and must still be heard here.
+    asked.on('error', reject);
     asked.end();
   });
 }
