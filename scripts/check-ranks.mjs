@@ -55,6 +55,7 @@ const packageOwners = new Map([
   ['@anthropic-ai/sdk', 'src/models/anthropic'],
   ['lmdb', 'src/journal/'],
   ['yaml', 'src/definitions/'],
+  ['htmlparser2', 'src/tools/built-in/'],
   ['@opentelemetry/api', 'src/otel/'],
   ['@modelcontextprotocol/sdk', 'src/adapters/mcp'],
 ]);

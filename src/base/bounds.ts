@@ -353,6 +353,27 @@ export const SHELL_PROGRESS_BYTES = 2_000;
 /** UTF-8 bytes of the path a shell may report as its directory: four times the longest path of Linux. */
 export const SHELL_PATH_BYTES_MAX = 16_384;
 
+/** Milliseconds one call of the web tool may take unless the model asks for more (contract, timeouts.web_request). */
+export const WEB_TIMEOUT_MS = 10_000;
+/** Decoded bytes of an answer the web tool reads (contract, tools.max_web_response_bytes). */
+export const WEB_RESPONSE_BYTES_MAX = 100_000;
+/** The same where an embedder sets it: a page is parsed on the thread of the tool, in one go. */
+export const WEB_RESPONSE_BYTES_LIMIT: number = 2 * 1024 * 1024;
+/** Characters of a page below which the model is warned that it may not be all (contract, tools.min_web_content_chars). */
+export const WEB_CONTENT_CHARACTERS_MIN = 100;
+/** Redirects one call follows: more of them is a loop, or a place one is sent away from. */
+export const WEB_REDIRECTS_MAX = 5;
+/** UTF-16 units of a URL: what servers commonly take. */
+export const WEB_URL_CHARACTERS_MAX = 8_192;
+/** Hosts and ranges of addresses one web tool may be allowed beyond the public ones. */
+export const WEB_ALLOWED_MAX = 1_000;
+/** Bytes at the start of a page in which its own word for its character set is looked for, as browsers do. */
+export const WEB_CHARSET_BYTES = 1_024;
+/** Levels of elements a page's tree has; what lies deeper belongs to the last one. Real pages have about thirty. */
+export const HTML_DEPTH_MAX = 64;
+/** Levels of lists and quotations that are indented: each costs a few characters on each of its lines. */
+export const HTML_INDENT_LEVELS_MAX = 8;
+
 /** Schemas of tools remembered as valid, so that describing the same tool again costs no compilation. */
 export const VALID_SCHEMAS_MAX = 1_024;
 

@@ -15,8 +15,11 @@ export {
 export { type ReadFileInput, type ReadFileOptions, read_file, readFile } from './read-file.ts';
 export { mark_goal_completed, type RuntimeTool, spawn_specialist, spawn_subagent } from './runtime-tools.ts';
 export { type ThinkInput, type ThinkingOptions, think, thinking } from './think.ts';
+export { type WebGetInput, type WebGetOptions, web_get, webGet } from './web-get.ts';
 
 /** `read_file`, in the tool threads. */
 export const readFileTool: URL = workerUrl('./read-file', import.meta.url);
 /** `think`, in the tool threads. */
 export const thinkTool: URL = workerUrl('./think', import.meta.url);
+/** `web_get`, in the tool threads. */
+export const webGetTool: URL = workerUrl('./web-get', import.meta.url);

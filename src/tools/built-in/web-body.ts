@@ -1,0 +1,148 @@
+/** What the body of an answer from the web is, and what a model reads of it (contract §11.3, F76). */
+import { pipeline, type Readable, type Transform } from 'node:stream';
+import { TextDecoder } from 'node:util';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import { WEB_CHARSET_BYTES } from '../../base/bounds.ts';
+import { htmlToMarkdown } from './html-markdown.ts';
+import { WebError } from './web-exchange.ts';
+
+/** How a body is shown; `binary` is not. */
+export type BodyKind = 'html' | 'json' | 'text' | 'binary';
+
+/** What an answer says of its body. */
+export interface BodyType {
+  readonly kind: BodyKind;
+  /** Type and subtype, lower case; empty when the answer names none. */
+  readonly mediaType: string;
+  readonly charset: string | undefined;
+}
+
+/** A body, or its beginning. */
+export interface BodyBytes {
+  readonly bytes: Uint8Array;
+  readonly isTruncated: boolean;
+}
+
+const KINDS: readonly (readonly [RegExp, BodyKind])[] = [
+  [/^(?:text\/html|application\/xhtml\+xml)$/u, 'html'],
+  [/^(?:application|text)\/json$|\+json$/u, 'json'],
+  [/^text\/|\+xml$|\+yaml$/u, 'text'],
+  [/^application\/(?:xml|yaml|x-yaml|toml|javascript|ecmascript|x-javascript|graphql|sql|x-sh|rtf)$/u, 'text'],
+  [/^application\/(?:x-ndjson|jsonl|json-seq|x-www-form-urlencoded|x-subrip|x-tex|x-bibtex)$/u, 'text'],
+];
+/** Characters of a type; the registered ones are shorter. */
+const TYPE_SHOWN_MAX = 127;
+/** Strings with all their characters, or blanks between the parts of a JSON text; neither can match in two ways. */
+const JSON_STRINGS_AND_BLANKS = /"[^"\\]*(?:\\.[^"\\]*)*"|[ \t\r\n]+/gsu;
+
+/** What `content-type` says; no word at all is taken for text. */
+export function bodyType(header: string | undefined): BodyType {
+  const [first = '', ...parameters] = (header ?? '').split(';');
+  const mediaType = first.trim().toLowerCase().slice(0, TYPE_SHOWN_MAX);
+  const charset = parameters.map((part) => /^\s*charset\s*=\s*"?([^"\s]+)/iu.exec(part)?.[1]).find(Boolean);
+  const kind = mediaType === '' ? 'text' : (KINDS.find(([form]) => form.test(mediaType))?.[1] ?? 'binary');
+  return { kind, mediaType, charset };
+}
+
+/**
+ * The first `bytesMax` decoded bytes of a body. Decoded as it comes in, and no further than that: what a small body would unpack to is
+ * never held. Destroys `source`. Rejects with `WebError` for an encoding that is not known, or with what the connection failed with.
+ */
+export async function readBody(source: Readable, encoding: string | undefined, bytesMax: number): Promise<BodyBytes> {
+  const decoder = decoderOf(encoding);
+  // A failure of the source reaches the decoder, and so whoever reads it.
+  if (decoder !== undefined) pipeline(source, decoder, () => undefined);
+  const chunks: Buffer[] = [];
+  let room = bytesMax;
+  try {
+    for await (const chunk of (decoder ?? source) as AsyncIterable<Buffer>) {
+      if (chunk.length > room) {
+        chunks.push(chunk.subarray(0, room));
+        return { bytes: Buffer.concat(chunks), isTruncated: true };
+      }
+      chunks.push(chunk);
+      room -= chunk.length;
+    }
+  } finally {
+    source.destroy();
+  }
+  return { bytes: Buffer.concat(chunks), isTruncated: false };
+}
+
+function decoderOf(encoding: string | undefined): Transform | undefined {
+  switch ((encoding ?? '').trim().toLowerCase()) {
+    case '':
+    case 'identity':
+      return undefined;
+    case 'gzip':
+    case 'x-gzip':
+      return createGunzip();
+    case 'deflate':
+      return createInflate();
+    case 'br':
+      return createBrotliDecompress();
+    default:
+      throw new WebError(`Unknown content encoding: ${JSON.stringify(encoding)}`);
+  }
+}
+
+/** How to show a body. */
+export interface ShowOptions {
+  /** What relative links start from. */
+  readonly url: URL;
+  /** Characters of a page below which there is a warning. */
+  readonly charactersMin: number;
+}
+
+/** A body as a model reads it, headed by what was done to it. Throws `WebError` for one that is no text. */
+export async function showBody(type: BodyType, body: BodyBytes, options: ShowOptions): Promise<string> {
+  if (type.kind === 'binary') throw new WebError(`Not a text: ${type.mediaType}`);
+  if (type.mediaType === '' && body.bytes.includes(0)) throw new WebError('Not a text: bytes of no given type');
+  const text = textOf(type, body);
+  if (type.kind === 'json') return compactJson(text);
+  if (type.kind !== 'html') return text;
+  const markdown = await htmlToMarkdown(text, options.url);
+  const isShort = markdown.length < options.charactersMin;
+  const warning = `\n[Warning: the page has little text (${markdown.length} characters); it may need a browser that runs scripts]`;
+  return `[Converted: HTML → Markdown]${isShort ? warning : ''}\n\n${markdown}`;
+}
+
+/** Text in the character set of the answer, else of its first bytes, else of the page's own word, else UTF-8. */
+function textOf({ charset, kind }: BodyType, { bytes, isTruncated }: BodyBytes): string {
+  const decoder = decoderFor(markedCharset(bytes) ?? charset ?? (kind === 'html' ? pageCharset(bytes) : undefined));
+  // A character that was cut in the middle is left out.
+  return decoder.decode(bytes, { stream: isTruncated });
+}
+
+function decoderFor(charset: string | undefined): TextDecoder {
+  try {
+    return new TextDecoder(charset ?? 'utf-8');
+  } catch {
+    // A name nobody knows: UTF-8 is what it most likely is, and shows what it is not.
+    return new TextDecoder();
+  }
+}
+
+/** What a byte order mark says. */
+function markedCharset(bytes: Uint8Array): string | undefined {
+  if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
+  if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 'utf-8' : undefined;
+}
+
+function pageCharset(bytes: Uint8Array): string | undefined {
+  const head = Buffer.from(bytes.subarray(0, WEB_CHARSET_BYTES)).toString('latin1');
+  return /<meta\s[^>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w.:-]+)/iu.exec(head)?.[1];
+}
+
+/** JSON without the blanks between its parts: nothing in it is changed, big numbers and doubled names included. */
+function compactJson(text: string): string {
+  try {
+    JSON.parse(text);
+  } catch {
+    // Not JSON, whatever it was called: as it is.
+    return text;
+  }
+  const compact = text.replace(JSON_STRINGS_AND_BLANKS, (part) => (part.startsWith('"') ? part : ''));
+  return `[Converted: JSON → compact text]\n\n${compact}`;
+}

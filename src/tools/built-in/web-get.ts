@@ -1,0 +1,141 @@
+/**
+ * `web_get`: what stands at a URL, as a text (contract §11.2, §11.3). Only public addresses are asked, on every hop (F75), and no
+ * more is read than the tool shows (F76).
+ */
+import { STATUS_CODES } from 'node:http';
+import { z } from 'zod';
+import {
+  WEB_ALLOWED_MAX,
+  WEB_CONTENT_CHARACTERS_MIN,
+  WEB_RESPONSE_BYTES_LIMIT,
+  WEB_RESPONSE_BYTES_MAX,
+  WEB_TIMEOUT_MS,
+} from '../../base/bounds.ts';
+import { asError, ConfigError } from '../../base/errors.ts';
+import { parseOption } from '../../base/settings.ts';
+import { nameAndMessage } from '../result-text.ts';
+import { type Tool, tool } from '../tool.ts';
+import { type AddressGuard, addressGuard } from './web-address.ts';
+import { bodyType, readBody, showBody } from './web-body.ts';
+import { type Answer, exchange, type ResolveHost, systemResolve, WebError } from './web-exchange.ts';
+
+/** Options of `webGet`. */
+export interface WebGetOptions {
+  /**
+   * What may be asked beside public addresses: host names (exactly these, whatever their addresses), addresses, ranges
+   * (`10.1.0.0/16`). Whoever can send a prompt can have everything there read.
+   */
+  readonly allow?: readonly string[];
+  /** Decoded bytes read of one answer; default 100,000, at most 2 MiB. */
+  readonly maxBytes?: number;
+  /** Milliseconds one call may take unless the model asks for another time; default 10 seconds. */
+  readonly timeoutMs?: number;
+  /** Characters of a page below which the model is warned that it may not be all; default 100. */
+  readonly minCharacters?: number;
+  /** Tells the addresses of a host's name; asked once for each request. Default: the system's resolver. */
+  readonly resolve?: (host: string) => Promise<readonly string[]>;
+}
+
+/** What the model sends. */
+export interface WebGetInput {
+  readonly url: string;
+}
+
+interface Bounds {
+  readonly guard: AddressGuard;
+  readonly resolve: ResolveHost;
+  readonly maxBytes: number;
+  readonly minCharacters: number;
+}
+
+const optionsSchema: z.ZodType<WebGetOptions> = z.strictObject({
+  allow: z.array(z.string().min(1)).max(WEB_ALLOWED_MAX).optional(),
+  maxBytes: z.number().int().positive().max(WEB_RESPONSE_BYTES_LIMIT).optional(),
+  timeoutMs: z.number().int().positive().optional(),
+  minCharacters: z.number().int().nonnegative().optional(),
+  resolve: z.custom<ResolveHost>((value) => typeof value === 'function', 'expected a function').optional(),
+}) as unknown as z.ZodType<WebGetOptions>;
+
+const input = z.object({ url: z.string().describe('The address of the page, with http:// or https://') });
+
+/**
+ * A `web_get` tool with options of its own. Throws `ConfigError` for bad options; its failures are results (`{ error }`).
+ *
+ * A GET may be made again after a crash, with whatever has changed since. It is not begun before its intent is stored: no request leaves
+ * that the log does not tell of.
+ *
+ * Security: the URL is the model's, so what the model knows can leave with it, to any public place; grant it where that is no harm. What
+ * comes back is what others wrote.
+ */
+export function webGet(options: WebGetOptions = {}): Tool<WebGetInput> {
+  const { allow, maxBytes, timeoutMs, minCharacters, resolve } = parseOption(optionsSchema, 'webGet', options);
+  const bounds: Bounds = {
+    guard: guardOf(allow ?? []),
+    resolve: resolve ?? systemResolve,
+    maxBytes: maxBytes ?? WEB_RESPONSE_BYTES_MAX,
+    minCharacters: minCharacters ?? WEB_CONTENT_CHARACTERS_MIN,
+  };
+  return tool({
+    name: 'web_get',
+    description:
+      'Get what stands at a URL of the public web: a page as Markdown, JSON, or another text. Redirects are followed. Long answers are ' +
+      'cut. Scripts of a page do not run.',
+    snippet: 'get a page or a text of the web',
+    input,
+    effect: 'keyed',
+    timeoutMs: timeoutMs ?? WEB_TIMEOUT_MS,
+    adjustableTimeout: true,
+    run: async ({ url }, { signal }) => {
+      try {
+        return await get(url, bounds, signal);
+      } catch (error) {
+        return { error: signal.aborted ? asError(signal.reason).message : errorText(error) };
+      }
+    },
+  });
+}
+
+function guardOf(allow: readonly string[]): AddressGuard {
+  try {
+    return addressGuard(allow);
+  } catch (error) {
+    throw new ConfigError(`option "webGet.allow": ${asError(error).message}`, { cause: error });
+  }
+}
+
+async function get(url: string, bounds: Bounds, signal: AbortSignal): Promise<string> {
+  const answer = await exchange(url, { ...bounds, signal });
+  try {
+    return await textOf(answer, bounds);
+  } finally {
+    answer.response.destroy();
+  }
+}
+
+/** What is not as usual comes first, what is missing comes last. */
+async function textOf({ url, response, redirects }: Answer, bounds: Bounds): Promise<string> {
+  const { headers, statusCode = 0 } = response;
+  const status = `HTTP ${statusCode} ${STATUS_CODES[statusCode] ?? ''}`.trimEnd();
+  const type = bodyType(headers['content-type']);
+  if (type.kind === 'binary') throw new WebError(`${status}: ${type.mediaType} is not a text`);
+  const body = await readBody(response, headers['content-encoding'], bounds.maxBytes);
+  const text = await showBody(type, body, { url, charactersMin: bounds.minCharacters });
+  const notice = `[Truncated: the answer is longer than ${bounds.maxBytes} bytes; this is made of the first ${bounds.maxBytes}]`;
+  return [
+    ...(statusCode === 200 ? [] : [status]),
+    ...(redirects === 0 ? [] : [`[Redirected to ${url.href}]`]),
+    ...(text === '' ? [] : [text]),
+    ...(body.isTruncated ? [notice] : []),
+  ].join('\n\n');
+}
+
+function errorText(error: unknown): string {
+  if (error instanceof WebError) return error.message;
+  // Several addresses were tried: the first failure is as good as any.
+  const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
+  if (!(first instanceof Error) || Reflect.get(first, 'code') !== 'ECONNREFUSED') return nameAndMessage(first);
+  return `Connection refused: port ${String(Reflect.get(first, 'port'))}`;
+}
+
+/** Asks public addresses, with the default bounds. */
+export const web_get: Tool<WebGetInput> = webGet();
