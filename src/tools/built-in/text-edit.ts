@@ -66,9 +66,10 @@ export function planEdit(fileText: string, wanted: Wanted): Planned {
 
 /** The edit undone, if `wanted` is what made the text what it is: the text of before has `oldText` once, right there. */
 export function unplanEdit(fileText: string, wanted: Wanted): Planned {
-  const text = withLf(unmarked(fileText, MARK));
-  const newText = withLf(unmarked(wanted.newText, MARK));
-  const oldText = withLf(unmarked(wanted.oldText, MARK));
+  const mark = fileText.startsWith(MARK) ? MARK : '';
+  const text = withLf(unmarked(fileText, mark));
+  const newText = withLf(unmarked(wanted.newText, mark));
+  const oldText = withLf(unmarked(wanted.oldText, mark));
   if (newText === '') return { type: 'missing' };
   const spans = exactSpans(text, newText, EDIT_LINES_TOLD_MAX).filter(({ start, end }) => {
     const before = text.slice(0, start) + oldText + text.slice(end);
