@@ -331,16 +331,16 @@ describe('F147, F148: calls at once', () => {
   const lines = (count: number): string => Array.from({ length: count }, (_unused, at) => `line-${at};\n`).join('');
   const done = (count: number): string => lines(count).replaceAll('line', 'done');
 
-  test('F148: of thirty edits of one file none is lost, by whatever name', async () => {
-    put('many-edits.txt', lines(30));
+  test('F148: of many edits of one file none is lost, by whatever name', async () => {
+    put('many-edits.txt', lines(120));
     link('many-edits.txt', 'same-file');
     const outcomes = await Promise.all(
-      Array.from({ length: 30 }, (_unused, at) =>
+      Array.from({ length: 120 }, (_unused, at) =>
         edit(at % 2 === 0 ? 'many-edits.txt' : 'same-file', `line-${at};`, `done-${at};`),
       ),
     );
     expect(outcomes.filter(({ success }) => !success)).toEqual([]);
-    expect(textOf('many-edits.txt')).toBe(done(30));
+    expect(textOf('many-edits.txt')).toBe(done(120));
     expect(litter()).toEqual([]);
   });
 
@@ -380,22 +380,64 @@ describe('F147, F148: calls at once', () => {
     for (const each of seen) expect(each).toMatch(/^[abc] 300000 true$/);
   });
 
-  test('F148: a lock that its dead owner left is taken away; until then nothing is written', async () => {
-    const path = put('locked-out/a.txt', 'one');
-    await edit(path, 'one', 'two');
-    writeFileSync(lockOf(join(root, path)), '');
-    const waiting = edit(path, 'two', 'three');
+  /** Resolves when a change of a file in this directory has read it and waits for its lock. */
+  const waitsForLock = (name: string): Promise<void> =>
+    expect.poll(() => readdirSync(join(root, name)).some((file) => file.endsWith('.part'))).toBe(true);
+
+  test('F148: what others change while an edit waits is kept, and the edit is made of it', async () => {
+    const path = put('changed/a.txt', 'one\ntwo\n');
+    const lock = lockOf(join(root, path));
+    writeFileSync(lock, '');
+    const editing = edit(path, 'two', 'zwei');
+    await waitsForLock('changed');
+    put(path, 'ONE\ntwo\n');
+    rmSync(lock);
+    expect((await editing).content).toContain(' ONE\n-two\n+zwei\n');
+    expect(textOf(path)).toBe('ONE\nzwei\n');
+    writeFileSync(lock, '');
+    const second = edit(path, 'zwei', 'deux');
+    await waitsForLock('changed');
+    put(path, 'all else\n');
+    rmSync(lock);
+    expect(errorOf(await second)).toContain('Could not find old_text');
+    expect(textOf(path)).toBe('all else\n');
+    expect(litter()).toEqual([]);
+  });
+
+  test('F148: edits of one file wait for their turn before they read it; those of others pass', async () => {
+    const path = put('turns/a.txt', 'one two');
+    const lock = lockOf(join(root, path));
+    writeFileSync(lock, '');
+    const edits = [edit(path, 'one', 'eins'), edit(path, 'two', 'zwei')];
+    await waitsForLock('turns');
+    put('passing/b.txt', '0');
+    for (let at = 0; at < 5; at += 1) await edit('passing/b.txt', String(at), String(at + 1));
+    expect(litter(join(root, 'turns')).filter((name) => name.endsWith('.part'))).toHaveLength(1);
+    rmSync(lock);
+    await Promise.all(edits);
+    expect(textOf(path)).toBe('eins zwei');
+  });
+
+  test('F147: a call that was given up while it waited changes nothing', async () => {
+    const path = put('given-up/a.txt', 'old');
+    const lock = lockOf(join(root, path));
+    writeFileSync(lock, '');
     const controller = new AbortController();
-    const givenUp = Promise.resolve(
-      writeFile({ root }).run(
-        { path, content: 'never' },
-        { signal: controller.signal, session: 's', callId: 'c', key: 'k', progress: () => undefined },
-      ),
-    );
+    const context = { signal: controller.signal, session: 's', callId: 'c', key: 'k', progress: () => undefined };
+    const writing = Promise.resolve(writeFile({ root }).run({ path, content: 'never' }, context));
+    await waitsForLock('given-up');
     controller.abort(new Error('stop'));
-    expect(await givenUp).toHaveProperty('error');
-    expect((await waiting).success).toBe(true);
-    expect(textOf(path)).toBe('three');
+    expect(await writing).toHaveProperty('error');
+    rmSync(lock);
+    expect(textOf(path)).toBe('old');
+    expect(litter()).toEqual([]);
+  });
+
+  test('F148: a lock that its dead owner left is taken away', async () => {
+    const path = put('dead/a.txt', 'one');
+    writeFileSync(lockOf(join(root, path)), '');
+    expect((await edit(path, 'one', 'two')).success).toBe(true);
+    expect(textOf(path)).toBe('two');
     expect(litter()).toEqual([]);
   });
 });

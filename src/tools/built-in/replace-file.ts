@@ -6,8 +6,8 @@
  * killed in between: then they are litter, which no reader takes for the file. Owns neither the text nor the wall of a root.
  *
  * W1 a reader finds the old content or the new, never a part: the new one is complete and on the disk before it has the name.
- * W2 two changes of one file follow one another: those of a thread in the order they were asked for, those of other threads
- *    and processes by the lock. What was changed since it was read is not replaced.
+ * W2 two changes of one file follow one another: those of a thread by turns, so that none is made in vain, those of other
+ *    threads and processes by the lock. What was changed since it was read is not replaced.
  * W3 a caller that has given up (its signal) changes nothing from then on.
  * W4 no lock outlives its owner for long: one that stays the same for `FILE_LOCK_STALE_MS` is taken away. The lock guards two
  *    quick steps; who is stalled for longer there may lose a change of others (W2), never tear a file (W1).
