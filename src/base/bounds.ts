@@ -324,6 +324,16 @@ export const THREAD_END_MS = 5_000;
 export const THREAD_EXIT_MS = 2_000;
 /** Milliseconds the end of a thread waits for what must not be torn on it: a commit, and a slow device's moment. */
 export const GATE_CLOSE_MS = 2_000;
+/** Matches of an ambiguous edit that are counted: a text full of them is not gone through to its end. */
+export const EDIT_MATCHES_COUNTED_MAX = 1_000;
+/** Lines of such matches that are told to the model. */
+export const EDIT_LINES_TOLD_MAX = 20;
+/** Times one edit is made anew because others changed the file meanwhile; each time at least one of them came through. */
+export const EDIT_ATTEMPTS_MAX = 100;
+/** Milliseconds between looks at the lock of a file that is written: it is held for two quick steps. */
+export const FILE_LOCK_POLL_MS = 5;
+/** Milliseconds a lock may stay the same before its owner is taken for dead. */
+export const FILE_LOCK_STALE_MS = 3_000;
 /** Milliseconds one call of the shell tool may take unless the model asks for more (contract, timeouts.command). */
 export const SHELL_TIMEOUT_MS = 30_000;
 /** UTF-8 bytes one call of the shell tool may answer, the notice of a cut included (contract, shell.max_output_bytes). */

@@ -4,7 +4,16 @@ import { ConfigError, describeValue } from '../base/errors.ts';
 import { parseSpecialist, type SpecialistDefinition } from '../definitions/definition.ts';
 import { readDefinitions, type Warn } from '../definitions/definition-files.ts';
 import { DefinitionLibrary } from '../definitions/definition-library.ts';
-import { bash, read_file, search_messages, think, view_messages } from '../tools/built-in/index.ts';
+import {
+  bash,
+  edit_file,
+  read_file,
+  search_messages,
+  think,
+  view_messages,
+  web_get,
+  write_file,
+} from '../tools/built-in/index.ts';
 import { isRuntimeTool } from '../tools/built-in/runtime-tools.ts';
 import { namedTool } from '../tools/named-tool.ts';
 import type { AnyTool } from '../tools/tool.ts';
@@ -14,7 +23,16 @@ import type { CheckedOptions, DefinitionDirectories } from './options.ts';
 import type { Runtime } from './runtime.ts';
 
 /** Tools a specialist's file may name besides those of the embedder's agents. */
-const BUILT_IN: readonly AnyTool[] = [bash, read_file, think, search_messages, view_messages] as readonly AnyTool[];
+const BUILT_IN: readonly AnyTool[] = [
+  bash,
+  read_file,
+  write_file,
+  edit_file,
+  web_get,
+  think,
+  search_messages,
+  view_messages,
+] as readonly AnyTool[];
 
 /** `assembleRuntime` with what the directories define. Rejects as that does, and with `ConfigError` for a directory that is none. */
 export async function openWithDefinitions(

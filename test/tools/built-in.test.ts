@@ -38,12 +38,12 @@ const ten = put(
 );
 
 describe('read_file', () => {
-  test('gives the whole text, CRLF as LF', async () => {
+  test('F147: gives the whole text, CRLF as LF', async () => {
     expect((await read({ path: put('crlf.txt', 'a\r\nb\r\n') })).content).toBe('a\nb');
     expect((await read({ path: ten })).content.split('\n')).toHaveLength(10);
   });
 
-  test('gives a window, clamped, and how to go on', async () => {
+  test('F147: gives a window, clamped, and how to go on', async () => {
     const { content } = await read({ path: ten, offset: 3, limit: 2 });
     expect(content).toBe('line 3\nline 4\n\n[Showing lines 3-4 of 10. Use offset=5 to continue.]');
     expect((await read({ path: ten, offset: -5, limit: 0 })).content).toContain('[Showing lines 1-1 of 10.');
@@ -54,7 +54,7 @@ describe('read_file', () => {
     expect(beyond.success).toBe(true);
   });
 
-  test('stops at the byte bound between lines; a longer line is an error', async () => {
+  test('F147: stops at the byte bound between lines; a longer line is an error', async () => {
     expect((await read({ path: ten }, { maxReadBytes: 20 })).content).toBe(
       'line 1\nline 2\nline 3\n\n[Showing lines 1-3 of 10. Use offset=4 to continue.]',
     );
@@ -74,13 +74,13 @@ describe('read_file', () => {
     ['folder', 'Is a directory'],
     ['nul\u0000byte', 'Invalid path'],
     ['x'.repeat(5_000), 'Path too long'],
-  ])('%j is an error', async (path, text) => {
+  ])('F147: %j is an error', async (path, text) => {
     const outcome = await read({ path });
     expect(outcome.success).toBe(false);
     expect((JSON.parse(outcome.content) as { error: string }).error).toContain(text);
   });
 
-  test('a file beyond the size is refused before it is read', async () => {
+  test('F147: a file beyond the size is refused before it is read', async () => {
     const path = put('big.bin', '');
     truncateSync(join(root, path), 11 * 1024 * 1024);
     expect((await read({ path })).content).toMatch(/Max readable size.*head or tail/);
@@ -101,16 +101,16 @@ describe('read_file', () => {
     expect((await read({ path: put('bytes.bin', Buffer.from([0x61, 0xff, 0x62])) })).content).toBe('a\uFFFDb');
   });
 
-  test('without a root relative paths start at the working directory', async () => {
+  test('F147: without a root relative paths start at the working directory', async () => {
     const path = relative(process.cwd(), join(root, ten));
     expect((await run(readFile(), { path, limit: 1 })).content).toContain('line 1');
   });
 
-  test('is pure and never truncated (§5.4)', () => {
+  test('F147: is pure and never truncated (§5.4)', () => {
     expect(describeTool(readFile())).toMatchObject({ name: 'read_file', effect: 'pure', truncate: false });
   });
 
-  test('bad options are refused by name', () => {
+  test('F147: bad options are refused by name', () => {
     expect(() => readFile({ maxReadLines: 0 })).toThrow(ConfigError);
     expect(() => readFile({ rooot: '/' } as ReadFileOptions)).toThrow(/rooot/);
   });

@@ -5,6 +5,7 @@
 import { workerUrl } from '../../threads/worker-url.ts';
 
 export { type BashInput, type BashOptions, type BashTool, bash, bashTool } from './bash.ts';
+export { type EditFileInput, type EditFileOptions, edit_file, editFile } from './edit-file.ts';
 export {
   type MemoryTool,
   type SearchMessagesInput,
@@ -16,10 +17,15 @@ export { type ReadFileInput, type ReadFileOptions, read_file, readFile } from '.
 export { mark_goal_completed, type RuntimeTool, spawn_specialist, spawn_subagent } from './runtime-tools.ts';
 export { type ThinkInput, type ThinkingOptions, think, thinking } from './think.ts';
 export { type WebGetInput, type WebGetOptions, web_get, webGet } from './web-get.ts';
+export { type WriteFileInput, type WriteFileOptions, write_file, writeFile } from './write-file.ts';
 
+/** `edit_file`, in the tool threads. */
+export const editFileTool: URL = workerUrl('./edit-file', import.meta.url);
 /** `read_file`, in the tool threads. */
 export const readFileTool: URL = workerUrl('./read-file', import.meta.url);
 /** `think`, in the tool threads. */
 export const thinkTool: URL = workerUrl('./think', import.meta.url);
 /** `web_get`, in the tool threads. */
 export const webGetTool: URL = workerUrl('./web-get', import.meta.url);
+/** `write_file`, in the tool threads. */
+export const writeFileTool: URL = workerUrl('./write-file', import.meta.url);

@@ -1,0 +1,167 @@
+/** `edit_file`: one place of a text file changed, and what changed as a diff (contract §11.2). */
+import { z } from 'zod';
+import { EDIT_ATTEMPTS_MAX } from '../../base/bounds.ts';
+import { parseOption, parseSettings } from '../../base/settings.ts';
+import { type Tool, type ToolContext, tool } from '../tool.ts';
+import { FileToolError, failureText, type Location, locateNew, readRegular } from './file-access.ts';
+import { regionDiff } from './region-diff.ts';
+import { inTurn, replaceFile, syncName } from './replace-file.ts';
+import { type Planned, planEdit, unplanEdit, type Wanted } from './text-edit.ts';
+
+/** Options of `editFile`. */
+export interface EditFileOptions {
+  /** Nothing outside this directory is changed, by link or by `..`; relative paths start here. Missing: no containment. */
+  readonly root?: string;
+  /** Bytes of the largest file, before and after; default `settings.tools.maxFileSize`. */
+  readonly maxFileSize?: number;
+}
+
+/** What the model sends. */
+export interface EditFileInput {
+  readonly path: string;
+  readonly old_text: string;
+  readonly new_text: string;
+}
+
+interface Bounds {
+  readonly root: string | undefined;
+  readonly maxFileSize: number;
+  readonly remedy: string;
+}
+
+const optionsSchema = z.strictObject({
+  root: z.string().min(1).optional(),
+  maxFileSize: z.number().int().positive().optional(),
+});
+
+const input = z.object({
+  path: z.string().describe('Path of the file; a relative one starts at the working directory'),
+  old_text: z.string().describe('Text of the file to replace, exactly as it stands there; it must be there once'),
+  new_text: z.string().describe('What to put in its place; empty to delete it'),
+});
+
+const FUZZY_NOTE = '[fuzzy match: old_text was found by its lines when white space was ignored. Check the diff.]\n\n';
+const FOUND_NOTE = '[The call was cut off and its outcome looked for: new_text is in the file, old_text is not.]';
+
+/**
+ * An `edit_file` tool with options of its own. Throws `ConfigError` for bad options; its failures are results (`{ error }`).
+ *
+ * The file is replaced in one step, as by `writeFile`. Two edits at once are both made: each is of the file as it is when it is
+ * its turn, and one that was changed by others in between is read again. Only UTF-8 is edited: of other bytes some would be lost.
+ *
+ * Its effect is `probe`: a second run would not find `old_text`, or find it in what the first one put there. After a crash the
+ * file is looked at. Is `old_text` there once and `new_text` not where it would have come, the edit is made; is it the other way
+ * round, the edit is answered for. Where both read well (a text put in behind a line that stays) the outcome is told as unknown.
+ */
+export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
+  const given = parseOption(optionsSchema, 'editFile', options);
+  const bounds: Bounds = {
+    root: given.root,
+    maxFileSize: given.maxFileSize ?? parseSettings({}).tools.maxFileSize,
+    remedy: 'use bash with sed to change a larger one',
+  };
+  return tool({
+    name: 'edit_file',
+    description:
+      'Change one place of a text file: old_text, which must be there exactly once, becomes new_text. Give as many lines ' +
+      'around it as make it unique. Answers the change as a diff.',
+    snippet: 'change one place of a text file',
+    input,
+    effect: 'probe',
+    run: (call, { signal }) => told(call, () => edit(call, bounds, signal)),
+    probe: ({ input: call }) => told(call, () => outcomeOf(call, bounds)),
+  });
+}
+
+async function told<T>(call: EditFileInput, work: () => Promise<T>): Promise<T | { readonly error: string }> {
+  try {
+    return await work();
+  } catch (error) {
+    return { error: failureText(error, call.path, 'write') };
+  }
+}
+
+async function edit(call: EditFileInput, bounds: Bounds, signal: ToolContext['signal']): Promise<string> {
+  const wanted = wantedOf(call);
+  const place = await locateNew(call.path, bounds.root);
+  return await inTurn(place.real, async () => {
+    for (let attempt = 0; attempt < EDIT_ATTEMPTS_MAX; attempt += 1) {
+      const answer = await editOnce({ call, wanted, place, bounds, signal });
+      if (answer !== undefined) return answer;
+    }
+    throw new FileToolError(`${call.path} is changed by others all the time: try again`);
+  });
+}
+
+function wantedOf({ path, old_text, new_text }: EditFileInput): Wanted {
+  if (path.trim() === '') throw new FileToolError('path cannot be blank');
+  if (old_text.trim() === '') throw new FileToolError('old_text cannot be blank');
+  if (old_text === new_text) throw new FileToolError('old_text and new_text are identical');
+  return { oldText: old_text, newText: new_text };
+}
+
+interface Edit {
+  readonly call: EditFileInput;
+  readonly wanted: Wanted;
+  readonly place: Location;
+  readonly bounds: Bounds;
+  readonly signal: AbortSignal;
+}
+
+/** `undefined`: the file was changed meanwhile, and not by this. */
+async function editOnce({ call, wanted, place, bounds, signal }: Edit): Promise<string | undefined> {
+  const { path } = call;
+  signal.throwIfAborted();
+  const read = await readRegular(place, path, bounds);
+  const planned = planEdit(decoded(read, path), wanted);
+  if (planned.type !== 'edit') throw new FileToolError(refusal(planned, path));
+  const diff = regionDiff(path, planned.region);
+  const bytes = Buffer.from(planned.text);
+  if (bytes.equals(read)) throw new FileToolError(`What is in ${path} and new_text are identical: nothing to change`);
+  if (bytes.length > bounds.maxFileSize) {
+    throw new FileToolError(`${path} would be too large: ${bytes.length} bytes, at most ${bounds.maxFileSize}.`);
+  }
+  const isCurrent = async (): Promise<boolean> => read.equals(await readRegular(place, path, bounds));
+  if (!(await replaceFile({ real: place.real, path, bytes, signal, isCurrent }))) return undefined;
+  return planned.isFuzzy ? FUZZY_NOTE + diff : diff;
+}
+
+function decoded(bytes: Buffer, path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (error) {
+    throw new FileToolError(`Not a UTF-8 text: ${path}. Use bash to change it.`, { cause: error });
+  }
+}
+
+function refusal(planned: Exclude<Planned, { readonly type: 'edit' }>, path: string): string {
+  if (planned.type === 'missing') {
+    return `Could not find old_text in ${path}. Use read_file to see what stands there, and give it exactly.`;
+  }
+  const matches = planned.isFuzzy ? 'fuzzy matches' : 'matches';
+  return `old_text has ${planned.count} ${matches} in ${path} (lines: ${planned.lines}). Give more lines around the one you mean.`;
+}
+
+/** What became of a call that was cut off; `undefined`: it can be made, or its failure told, as if for the first time. */
+async function outcomeOf(
+  call: EditFileInput,
+  bounds: Bounds,
+): Promise<string | { readonly error: string } | undefined> {
+  const wanted = wantedOf(call);
+  const place = await locateNew(call.path, bounds.root);
+  const text = decoded(await readRegular(place, call.path, bounds), call.path);
+  const again = planEdit(text, wanted);
+  const undone = unplanEdit(text, wanted);
+  const isThere = undone.type !== 'missing' || (again.type === 'missing' && wanted.newText === '');
+  if (!isThere) return undefined;
+  if (again.type === 'missing') {
+    await syncName(place.real);
+    return undone.type === 'edit' ? `${FOUND_NOTE}\n\n${regionDiff(call.path, undone.region)}` : FOUND_NOTE;
+  }
+  return {
+    error: `The call was cut off and its outcome is unknown: ${call.path} has both old_text and new_text. Use read_file to see what stands there.`,
+  };
+}
+
+/** Edits any file the process can, with the settings' default bound. */
+export const edit_file: Tool<EditFileInput> = editFile();

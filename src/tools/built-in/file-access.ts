@@ -1,0 +1,183 @@
+/**
+ * What the tools for files share: where a path leads, the wall around a root, a file's bytes within a bound, and what the
+ * file system's refusals are called.
+ */
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
+import { basename, dirname, join, resolve, sep } from 'node:path';
+
+/** A failure told to the model. */
+export class FileToolError extends Error {}
+
+/** Where a path leads. */
+export interface Location {
+  /** As the model named it, absolute. */
+  readonly named: string;
+  /** The file's own place: links resolved, where that was asked for. */
+  readonly real: string;
+}
+
+/** Links followed for one path that leads nowhere yet; the system's own bound is 40. */
+const LINKS_MAX = 40;
+
+/**
+ * The place of a file that is read; links are resolved where there is a root, and it is inside (F72). Throws `FileToolError`
+ * for a path outside, and the file system's errors.
+ */
+export async function locate(path: string, root: string | undefined): Promise<Location> {
+  checkPath(path);
+  if (root === undefined) return { named: resolve(path), real: resolve(path) };
+  return await locateInside(path, root, realpath);
+}
+
+/**
+ * The place of a file that is written, which may not be there yet, nor its directories: every link on the way is followed, one
+ * that leads nowhere included, so that a root is a wall for new files as well. A wall against paths, that is, not against
+ * another process that moves directories at the same time. Throws as `locate` does.
+ */
+export async function locateNew(path: string, root: string | undefined): Promise<Location> {
+  checkPath(path);
+  if (root !== undefined) return await locateInside(path, root, realPlace);
+  const named = resolve(path);
+  return { named, real: await realPlace(named) };
+}
+
+function checkPath(path: string): void {
+  if (path.trim() === '') throw new FileToolError('path cannot be blank');
+}
+
+async function locateInside(path: string, root: string, follow: (path: string) => Promise<string>): Promise<Location> {
+  const realRoot = await realpath(root);
+  const named = resolve(realRoot, path);
+  // Before the disk is asked, so that an answer tells nothing of what lies outside.
+  if (!contains(realRoot, named)) throw outside(path);
+  const real = await follow(named);
+  if (!contains(realRoot, real)) throw outside(path);
+  return { named, real };
+}
+
+function outside(path: string): FileToolError {
+  return new FileToolError(`Outside the permitted directory: ${path}`);
+}
+
+function contains(root: string, path: string): boolean {
+  return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
+}
+
+/** `realpath` of what may be missing: of a path's missing end, the names as they will be. */
+async function realPlace(path: string, linksLeft: number = LINKS_MAX): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT' || dirname(path) === path) throw error;
+  }
+  const parent = await realPlace(dirname(path), linksLeft);
+  const place = join(parent, basename(path));
+  const target = await linkTarget(place);
+  if (target === undefined) return place;
+  if (linksLeft === 0) throw new FileToolError(`Too many links: ${path}`);
+  return await realPlace(resolve(parent, target), linksLeft - 1);
+}
+
+/** Where a link leads; `undefined` for what is none, or is not there. */
+async function linkTarget(path: string): Promise<string | undefined> {
+  try {
+    return await readlink(path);
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === 'ENOENT' || code === 'EINVAL') return undefined;
+    throw error;
+  }
+}
+
+/** How a file is read. */
+export interface ReadBounds {
+  readonly root: string | undefined;
+  /** Bytes of the largest file. */
+  readonly maxFileSize: number;
+  /** What to do about a larger one, as the end of a sentence. */
+  readonly remedy: string;
+}
+
+/**
+ * All bytes of a regular file. Throws `FileToolError` for anything else and for one beyond the bound, and the file system's
+ * errors.
+ */
+export async function readRegular({ real }: Location, path: string, bounds: ReadBounds): Promise<Buffer> {
+  // Not blocking: opening a pipe without a writer would hold a thread of the pool for ever. With a root, a link put in
+  // the file's place after it was checked is refused.
+  const link = bounds.root === undefined ? 0 : (constants.O_NOFOLLOW ?? 0);
+  const handle = await open(real, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | link);
+  try {
+    const stats = await handle.stat();
+    checkKind(stats, path);
+    if (stats.size > bounds.maxFileSize) throw tooLarge(path, bounds);
+    const bytes = await readBounded(handle, bounds.maxFileSize);
+    if (bytes === undefined) throw tooLarge(path, bounds);
+    return bytes;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Throws `FileToolError` for what is no regular file. */
+export function checkKind(stats: Stats, path: string): void {
+  if (stats.isDirectory()) throw new FileToolError(`Is a directory: ${path}`);
+  if (!stats.isFile()) throw new FileToolError(`Not a regular file: ${path}`);
+}
+
+function tooLarge(path: string, { maxFileSize, remedy }: ReadBounds): FileToolError {
+  return new FileToolError(`File too large: ${path}. Max readable size is ${maxFileSize} bytes; ${remedy}.`);
+}
+
+/** All bytes, or `undefined` when there are more than `bytesMax`: a file may grow, and some report no size at all. */
+async function readBounded(handle: FileHandle, bytesMax: number): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let total = 0;
+  for await (const chunk of handle.createReadStream({ autoClose: false }) as AsyncIterable<Buffer>) {
+    total += chunk.length;
+    if (total > bytesMax) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, total);
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'File not found',
+  ENOTDIR: 'File not found',
+  EISDIR: 'Is a directory',
+  EACCES: 'Permission denied',
+  EPERM: 'Permission denied',
+  ELOOP: 'Too many links',
+  ENAMETOOLONG: 'Path too long',
+  ENXIO: 'Not a regular file',
+  ENOSPC: 'No space left on device',
+  EDQUOT: 'No space left on device',
+  EFBIG: 'No space left on device',
+  EROFS: 'Read-only file system',
+  ERR_INVALID_ARG_VALUE: 'Invalid path',
+};
+/** What is called otherwise when a file is written. */
+const WRITE_REASONS: Readonly<Record<string, string>> = {
+  ENOTDIR: 'Not a directory on the way',
+  EEXIST: 'Not a directory on the way',
+};
+
+/** What a failure is told as. Takes anything, never throws. */
+export function failureText(error: unknown, path: string, deed: 'read' | 'write'): string {
+  if (error instanceof FileToolError) return error.message;
+  const code = codeOf(error);
+  const reason =
+    deed === 'write' ? (reasonOf(WRITE_REASONS, code) ?? reasonOf(REASONS, code)) : reasonOf(REASONS, code);
+  return reason === undefined ? `Cannot ${deed} ${path}: ${code ?? String(error)}` : `${reason}: ${path}`;
+}
+
+function reasonOf(reasons: Readonly<Record<string, string>>, code: string | undefined): string | undefined {
+  return code !== undefined && Object.hasOwn(reasons, code) ? reasons[code] : undefined;
+}
+
+/** The code of a system's error. */
+export function codeOf(error: unknown): string | undefined {
+  const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
+  return typeof code === 'string' ? code : undefined;
+}

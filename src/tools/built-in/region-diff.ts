@@ -1,0 +1,103 @@
+/** The unified diff of one replaced region, from the region alone: nothing is searched, so that its cost is the region's. Pure. */
+
+/** Unchanged lines shown before and behind. */
+const CONTEXT_LINES = 3;
+
+/** A text in which one region is replaced; line ends are LF. */
+export interface Region {
+  readonly text: string;
+  /** UTF-16 units, the end exclusive. */
+  readonly start: number;
+  readonly end: number;
+  readonly replacement: string;
+}
+
+/**
+ * The diff, one hunk under a header that names `path`; without a change, `''`. Lines that the region and its replacement
+ * have in common at their ends are shown as context.
+ */
+export function regionDiff(path: string, region: Region): string {
+  const { text, start, replacement } = region;
+  const lineStart = startOfLine(text, start);
+  const opening = text.slice(lineStart, start) + replacement;
+  const lineEnd = endOfLines(region, opening);
+  const before = linesOf(text.slice(lineStart, lineEnd));
+  const after = linesOf(opening + text.slice(region.end, lineEnd));
+  const head = sharedHead(before, after);
+  const tail = sharedHead(before.slice(head).reverse(), after.slice(head).reverse());
+  const removed = before.slice(head, before.length - tail);
+  const added = after.slice(head, after.length - tail);
+  if (removed.length === 0 && added.length === 0) return '';
+  const from = lineStart + lengthOf(before.slice(0, head));
+  const leading = linesBefore(text, from);
+  const trailing = linesFrom(text, from + lengthOf(removed));
+  const lineNumber = countLines(text, from) - leading.length;
+  const context = leading.length + trailing.length;
+  return [
+    `--- ${path}\n+++ ${path}\n`,
+    `@@ -${range(lineNumber, context + removed.length)} +${range(lineNumber, context + added.length)} @@\n`,
+    ...leading.map((line) => shown(' ', line)),
+    ...removed.map((line) => shown('-', line)),
+    ...added.map((line) => shown('+', line)),
+    ...trailing.map((line) => shown(' ', line)),
+  ].join('');
+}
+
+/** Lines `from`, counted from 0, and how many; nothing is told as behind the line before it. */
+function range(from: number, count: number): string {
+  return `${count === 0 ? from : from + 1},${count}`;
+}
+
+function shown(sign: string, line: string): string {
+  return line.endsWith('\n') ? sign + line : `${sign}${line}\n\\ No newline at end of file\n`;
+}
+
+/** Where the line that holds this place begins. */
+function startOfLine(text: string, at: number): number {
+  return at === 0 ? 0 : text.lastIndexOf('\n', at - 1) + 1;
+}
+
+/** Where the last line the change touches ends: the region's own end, where what replaces it ends a line as well. */
+function endOfLines({ text, end }: Region, opening: string): number {
+  const isWhole = startOfLine(text, end) === end && (opening === '' || opening.endsWith('\n'));
+  if (isWhole) return end;
+  const newline = text.indexOf('\n', end);
+  return newline === -1 ? text.length : newline + 1;
+}
+
+/** The lines, each with its end. */
+function linesOf(text: string): string[] {
+  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+}
+
+function sharedHead(one: readonly string[], other: readonly string[]): number {
+  let count = 0;
+  while (count < one.length && count < other.length && one[count] === other[count]) count += 1;
+  return count;
+}
+
+function lengthOf(lines: readonly string[]): number {
+  return lines.reduce((length, line) => length + line.length, 0);
+}
+
+function linesBefore(text: string, at: number): readonly string[] {
+  let from = at;
+  for (let count = 0; count < CONTEXT_LINES && from > 0; count += 1) from = startOfLine(text, from - 1);
+  return linesOf(text.slice(from, at));
+}
+
+function linesFrom(text: string, at: number): readonly string[] {
+  let to = at;
+  for (let count = 0; count < CONTEXT_LINES && to < text.length; count += 1) {
+    const newline = text.indexOf('\n', to);
+    to = newline === -1 ? text.length : newline + 1;
+  }
+  return linesOf(text.slice(at, to));
+}
+
+/** Line ends between two places, the second exclusive. */
+export function countLines(text: string, end: number, start = 0): number {
+  let count = 0;
+  for (let at = text.indexOf('\n', start); at !== -1 && at < end; at = text.indexOf('\n', at + 1)) count += 1;
+  return count;
+}

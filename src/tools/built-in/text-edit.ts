@@ -1,0 +1,174 @@
+/** Where in a file's text `old_text` is, and what the file is with `new_text` in its place (contract §11.2). Pure. */
+import { EDIT_LINES_TOLD_MAX, EDIT_MATCHES_COUNTED_MAX } from '../../base/bounds.ts';
+import { countLines, type Region } from './region-diff.ts';
+
+/** What to replace by what. */
+export interface Wanted {
+  readonly oldText: string;
+  readonly newText: string;
+}
+
+/** What came of the search. */
+export type Planned =
+  | {
+      readonly type: 'edit';
+      /** The file's whole text after it. */
+      readonly text: string;
+      /** What is replaced, in the text with LF for line ends and without its mark. */
+      readonly region: Region;
+      /** Found by its lines alone, white space left out. */
+      readonly isFuzzy: boolean;
+    }
+  | { readonly type: 'missing' }
+  | {
+      readonly type: 'several';
+      readonly isFuzzy: boolean;
+      /** How many, from 2; a text full of them is not counted to its end. */
+      readonly count: string;
+      /** Their first lines, from 1; the first few. */
+      readonly lines: string;
+    };
+
+const MARK = '\uFEFF';
+const CRLF = '\r\n';
+
+/** A part of the text, with LF for line ends. */
+interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * The edit of a file's text. Line ends are compared as LF, and what is put in has those of what it replaces, or of the file;
+ * a mark of byte order stays. All else is, unit for unit, what it was.
+ */
+export function planEdit(fileText: string, wanted: Wanted): Planned {
+  const mark = fileText.startsWith(MARK) ? MARK : '';
+  const raw = fileText.slice(mark.length);
+  const text = withLf(raw);
+  const oldText = withLf(unmarked(wanted.oldText, mark));
+  const newText = unmarked(wanted.newText, mark);
+  const exact = exactSpans(text, oldText);
+  const spans = exact.length > 0 ? exact : fuzzySpans(text, oldText);
+  const isFuzzy = exact.length === 0;
+  const [span] = spans;
+  if (span === undefined) return { type: 'missing' };
+  if (spans.length > 1) return { type: 'several', isFuzzy, count: countOf(spans), lines: linesOf(text, spans) };
+  const from = rawIndex(raw, span.start);
+  const to = rawIndex(raw, span.end);
+  return {
+    type: 'edit',
+    text: mark + raw.slice(0, from) + withEndsOf(raw, raw.slice(from, to), newText) + raw.slice(to),
+    region: { text, ...span, replacement: withLf(newText) },
+    isFuzzy,
+  };
+}
+
+/** The edit undone, if `wanted` is what made the text what it is: the text of before has `oldText` once, right there. */
+export function unplanEdit(fileText: string, wanted: Wanted): Planned {
+  const mark = fileText.startsWith(MARK) ? MARK : '';
+  const text = withLf(unmarked(fileText, mark));
+  const newText = withLf(unmarked(wanted.newText, mark));
+  const oldText = withLf(unmarked(wanted.oldText, mark));
+  if (newText === '') return { type: 'missing' };
+  const spans = exactSpans(text, newText, EDIT_LINES_TOLD_MAX).filter(({ start, end }) => {
+    const before = text.slice(0, start) + oldText + text.slice(end);
+    return before.indexOf(oldText) === start && before.indexOf(oldText, start + 1) === -1;
+  });
+  const [span] = spans;
+  if (span === undefined) return { type: 'missing' };
+  if (spans.length > 1) return { type: 'several', isFuzzy: false, count: countOf(spans), lines: linesOf(text, spans) };
+  const before = text.slice(0, span.start) + oldText + text.slice(span.end);
+  const region = { text: before, start: span.start, end: span.start + oldText.length, replacement: newText };
+  return { type: 'edit', text: fileText, region, isFuzzy: false };
+}
+
+function unmarked(text: string, mark: string): string {
+  return mark !== '' && text.startsWith(mark) ? text.slice(mark.length) : text;
+}
+
+function withLf(text: string): string {
+  return text.replaceAll(CRLF, '\n');
+}
+
+/** `text` with the line ends of what it replaces, else of the file; in a file of one line they are its own. */
+function withEndsOf(file: string, replaced: string, text: string): string {
+  const model = replaced.includes('\n') ? replaced : file;
+  const first = model.indexOf('\n');
+  if (first === -1) return text;
+  const lf = withLf(text);
+  return model[first - 1] === '\r' ? lf.replaceAll('\n', CRLF) : lf;
+}
+
+/** Where in the file a place of the text with LF is. */
+function rawIndex(raw: string, index: number): number {
+  let removed = 0;
+  for (let at = raw.indexOf(CRLF); at !== -1 && at - removed < index; at = raw.indexOf(CRLF, at + CRLF.length))
+    removed += 1;
+  return index + removed;
+}
+
+/** The places of `part`, one more than `countMax` at most, those that overlap included: which one is meant would be a guess. */
+function places(text: string, part: string, countMax: number = EDIT_MATCHES_COUNTED_MAX): readonly number[] {
+  const found: number[] = [];
+  for (let at = text.indexOf(part); at !== -1 && found.length <= countMax; at = text.indexOf(part, at + 1)) {
+    found.push(at);
+  }
+  return found;
+}
+
+function exactSpans(text: string, part: string, countMax?: number): readonly Span[] {
+  return places(text, part, countMax).map((start) => ({ start, end: start + part.length }));
+}
+
+/** Whole lines that are those of `part` when white space is left out. The last one's end belongs to it if `part` has one. */
+function fuzzySpans(text: string, part: string): readonly Span[] {
+  const isEnded = part.endsWith('\n');
+  const needle = bareLines(isEnded ? part.slice(0, -1) : part);
+  const hay = bareLines(text);
+  const found = places(hay, needle);
+  if (found.length === 0) return [];
+  const lines = text.split('\n');
+  const starts = startsOf(lines);
+  const height = countLines(needle, needle.length) - 1;
+  return lineIndexes(hay, found).map((first) => {
+    const last = first + height - 1;
+    const lastEnd = (starts[last] ?? 0) + (lines[last]?.length ?? 0);
+    return { start: starts[first] ?? 0, end: isEnded ? Math.min(lastEnd + 1, text.length) : lastEnd };
+  });
+}
+
+/** The lines without white space, each between two line ends, so that only whole lines are found. */
+function bareLines(text: string): string {
+  return `\n${text.replace(/[^\S\n]+/g, '')}\n`;
+}
+
+function startsOf(lines: readonly string[]): readonly number[] {
+  let at = 0;
+  return lines.map((line) => {
+    const start = at;
+    at += line.length + 1;
+    return start;
+  });
+}
+
+function countOf(spans: readonly Span[]): string {
+  return spans.length > EDIT_MATCHES_COUNTED_MAX ? `more than ${EDIT_MATCHES_COUNTED_MAX}` : String(spans.length);
+}
+
+function linesOf(text: string, spans: readonly Span[]): string {
+  const told = spans.slice(0, EDIT_LINES_TOLD_MAX).map(({ start }) => start);
+  const numbers = lineIndexes(text, told).map((index) => index + 1);
+  return numbers.join(', ') + (spans.length > EDIT_LINES_TOLD_MAX ? ', …' : '');
+}
+
+/** The lines, from 0, in which these places are; the places ascend, and the text is gone through once. */
+function lineIndexes(text: string, ascending: readonly number[]): readonly number[] {
+  let from = 0;
+  let index = 0;
+  return ascending.map((at) => {
+    index += countLines(text, at, from);
+    from = at;
+    return index;
+  });
+}

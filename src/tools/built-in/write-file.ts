@@ -1,0 +1,124 @@
+/** `write_file`: a file with this content, whole or not at all (contract §11.2). */
+import type { Stats } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { sep } from 'node:path';
+import { z } from 'zod';
+import { parseOption, parseSettings } from '../../base/settings.ts';
+import { type Tool, type ToolContext, tool } from '../tool.ts';
+import { codeOf, FileToolError, failureText, type Location, locateNew, readRegular } from './file-access.ts';
+import { inTurn, replaceFile, syncName } from './replace-file.ts';
+
+/** Options of `writeFile`. */
+export interface WriteFileOptions {
+  /** Nothing outside this directory is written, by link or by `..`; relative paths start here. Missing: no containment. */
+  readonly root?: string;
+  /** UTF-8 bytes of the largest content; default `settings.tools.maxFileSize`. */
+  readonly maxFileSize?: number;
+}
+
+/** What the model sends. */
+export interface WriteFileInput {
+  readonly path: string;
+  readonly content: string;
+}
+
+interface Bounds {
+  readonly root: string | undefined;
+  readonly maxFileSize: number;
+}
+
+const optionsSchema = z.strictObject({
+  root: z.string().min(1).optional(),
+  maxFileSize: z.number().int().positive().optional(),
+});
+
+const input = z.object({
+  path: z.string().describe('Path of the file; a relative one starts at the working directory'),
+  content: z.string().describe('The whole content, written as it is'),
+});
+
+/**
+ * A `write_file` tool with options of its own. Throws `ConfigError` for bad options; its failures are results (`{ error }`).
+ *
+ * The file is replaced in one step: a reader, or a kill, finds the old content or the new. Directories that are missing are
+ * made, links are followed, and the mode stays. It is on the disk when the result is there.
+ *
+ * Its effect is `probe`. Not `pure`: it would run ahead of the log, and a file might be written that nobody asked for. Not
+ * `keyed`: a second run would be harmless to the file alone, but would undo what others made of it in between. Not `once`: the
+ * file can be looked at. After a crash a file that holds the content is answered for without being touched; any other is
+ * written. Whether that one was never written, or was and has changed since, cannot be told: the content asked for wins.
+ */
+export function writeFile(options: WriteFileOptions = {}): Tool<WriteFileInput> {
+  const given = parseOption(optionsSchema, 'writeFile', options);
+  const bounds: Bounds = {
+    root: given.root,
+    maxFileSize: given.maxFileSize ?? parseSettings({}).tools.maxFileSize,
+  };
+  return tool({
+    name: 'write_file',
+    description:
+      'Write a text file: the content becomes the whole file, whatever was there before. Missing directories are made. ' +
+      'To change a part of a file use edit_file.',
+    snippet: 'write a text file, whole',
+    input,
+    effect: 'probe',
+    run: async (call, context) => {
+      try {
+        return await write(call, bounds, context);
+      } catch (error) {
+        return { error: failureText(error, call.path, 'write') };
+      }
+    },
+    probe: async ({ input: call }) => {
+      try {
+        return await writtenAnswer(call, bounds);
+      } catch {
+        // What keeps it from being looked at is told by the run.
+        return undefined;
+      }
+    },
+  });
+}
+
+async function write(call: WriteFileInput, bounds: Bounds, { signal }: ToolContext): Promise<string> {
+  const { path } = call;
+  const bytes = Buffer.from(call.content);
+  if (bytes.length > bounds.maxFileSize) {
+    throw new FileToolError(`Content too large for ${path}: ${bytes.length} bytes, at most ${bounds.maxFileSize}.`);
+  }
+  const place = await locateNew(path, bounds.root);
+  if (isDirectoryName(path)) throw new FileToolError(`Is a directory: ${path}`);
+  await inTurn(place.real, () => replaceFile({ real: place.real, path, bytes, signal }));
+  return answer(call, place);
+}
+
+function isDirectoryName(path: string): boolean {
+  return path.endsWith('/') || path.endsWith(sep);
+}
+
+function answer({ content }: WriteFileInput, { named }: Location): string {
+  return `Wrote ${Buffer.byteLength(content)} bytes to ${named}`;
+}
+
+/** The answer of a call whose content is in the file. */
+async function writtenAnswer(call: WriteFileInput, bounds: Bounds): Promise<string | undefined> {
+  const place = await locateNew(call.path, bounds.root);
+  const bytes = Buffer.from(call.content);
+  const stats = await statsOf(place.real);
+  if (stats === undefined || stats.size !== bytes.length || isDirectoryName(call.path)) return undefined;
+  if (!bytes.equals(await readRegular(place, call.path, { ...bounds, remedy: '' }))) return undefined;
+  await syncName(place.real);
+  return answer(call, place);
+}
+
+async function statsOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** Writes any file the process can, with the settings' default bound. */
+export const write_file: Tool<WriteFileInput> = writeFile();
