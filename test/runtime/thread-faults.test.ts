@@ -32,8 +32,14 @@ function keeping(): { readonly logger: NonNullable<OpenOptions['logger']>; reado
   return { logger: logger as unknown as NonNullable<OpenOptions['logger']>, lines };
 }
 
+/** Which tool has a fault; most have it in `unhurried`. */
+const TOOLS: ReadonlyMap<string, string> = new Map([
+  ['memory', 'leaky'],
+  ['spin', 'faulty'],
+  ['hang', 'faulty'],
+]);
 const callOf = (fault: string, n: number) => ({
-  name: fault === 'memory' ? 'leaky' : 'faulty',
+  name: TOOLS.get(fault) ?? 'unhurried',
   input: { fault },
   id: `c${n}`,
 });
