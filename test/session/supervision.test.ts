@@ -43,6 +43,22 @@ describe('a supervised child', () => {
     expect(child.waiting).toEqual(['also look left', 'stop']);
   });
 
+  it('R14: undone before it could begin, its task starts no turn about nothing, and its parent is told', () => {
+    const { tree, child } = supervisedChild();
+    child.input({ type: 'pause' });
+    child.fail(FATAL);
+    child.input({ type: 'restart', reason: 'failed' });
+    expect(child.waiting).toEqual(['also look left', 'dig']);
+    tree.input(child, { type: 'undo' });
+    expect(child.log).toEqual([]);
+    expect(child.waiting).toEqual(['also look left']);
+    expect(child.state.exit).toMatchObject({ reason: 'cancelled' });
+    expect(tree.root.state.children.get(child.state.id)?.exited).toBe('cancelled');
+    expect(child.state.receipts.get(child.state.settled.at(-1) ?? 0)).toMatchObject({ status: 'dropped' });
+    child.input({ type: 'resume' });
+    expect(child.log).toEqual(['user_message also look left']);
+  });
+
   it('folded to be read whole, it keeps what it said before a restart', () => {
     const { child } = supervisedChild();
     child.fail(FATAL);

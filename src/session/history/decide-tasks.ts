@@ -2,9 +2,10 @@
 import { TASK_BRANCHES_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
 import { refuse } from '../decide-send.ts';
+import { exitDecision } from '../decide-supervision.ts';
 import type { Decision } from '../decision.ts';
-import type { SessionState } from '../state.ts';
-import { nextActive, parentOf } from './tasks.ts';
+import type { MailboxEntry, SessionState } from '../state.ts';
+import { chainOf, nextActive, parentOf, taskOf } from './tasks.ts';
 
 /** What an undo or a switch did. */
 export type TaskMove =
@@ -59,5 +60,23 @@ function activate(state: SessionState, id: number, cause: 'undo' | 'switch'): De
       }),
     );
   }
-  return { records: [{ type: 'taskActivated', id, cause }], effects: [{ type: 'result', value }] };
+  const activated = { type: 'taskActivated', id, cause } as const;
+  const left = taskLeftBehind(state, id);
+  if (left === undefined) return { records: [activated], effects: [{ type: 'result', value }] };
+  // A child's task that was to start a turn is gone, as by an edit: a half-step for it would be one about nothing.
+  const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
+  return {
+    records: [activated, { type: 'dropped', id: left.id, reason: 'its message is of another branch' }, ...exit.records],
+    effects: [...exit.effects, { type: 'result', value }],
+  };
+}
+
+/** The entry that waits to start a turn for a message which the branch of `id` does not show. */
+function taskLeftBehind({ mailbox, messages, tasks, turn }: SessionState, id: number): MailboxEntry | undefined {
+  // During a turn nothing becomes active (B4), and what starts one is promoted.
+  if (turn !== undefined) return undefined;
+  const entry = mailbox.find(({ seed }) => seed !== undefined);
+  const message = entry && messages.find(({ seq }) => seq === entry.seed);
+  const task = message && taskOf(tasks, message);
+  return task === undefined || chainOf(tasks, id).has(task) ? undefined : entry;
 }
