@@ -166,6 +166,17 @@ export function exitOnIdle(state: SessionState, text: string): Decision {
 }
 
 /**
+ * A child that was idle only because a message waited for its turn, paused perhaps, has finished when the message is taken back: nothing
+ * else would ever end it, and its parent waits.
+ */
+export function exitOnRecall(state: SessionState, pendingId: number): Decision {
+  const isAtRest = state.state === 'idle' && state.suspended === undefined && state.restartAt === undefined;
+  const isAwaited = state.mailbox.some((entry) => entry.kind === 'active' && entry.id !== pendingId);
+  if (state.parent === undefined || state.exit !== undefined || !isAtRest || isAwaited) return NOTHING;
+  return exitDecision(state, { reason: 'completed', reply: lastAnswerText(state) });
+}
+
+/**
  * What wakes a suspended session: a user's message, and nothing else that waits. Its pending calls run first, the message rides
  * the half-step that takes their results. Where no call is left the message has a turn as any other.
  */

@@ -12,6 +12,36 @@ function supervisedChild(): { readonly tree: Tree; readonly child: Machine } {
   return { tree, child };
 }
 
+describe('a child', () => {
+  it('I7: finishes when the only message that still waited is taken back, with what it said last', () => {
+    const tree = new Tree();
+    const child = tree.spawn('dig', { name: 'digger' });
+    child.input({ type: 'pause' });
+    child.send('also look left');
+    tree.answer(child, [{ type: 'text', text: 'dug' }], 'end_turn');
+    expect(child.state).toMatchObject({ state: 'idle', exit: undefined });
+    const [waiting] = child.state.mailbox;
+    tree.input(child, { type: 'recall', pendingId: waiting?.id ?? 0 });
+    expect(child.state.exit).toMatchObject({ reason: 'completed', reply: 'dug' });
+    expect(tree.root.state.children.get(child.state.id)?.exited).toBe('completed');
+  });
+
+  it('I7: goes on with the other message when one of two is taken back, and before its task is done', () => {
+    const tree = new Tree();
+    const child = tree.spawn('dig', { name: 'digger' });
+    child.input({ type: 'pause' });
+    child.send('look left');
+    tree.input(child, { type: 'recall', pendingId: child.state.mailbox[0]?.id ?? 0 });
+    expect(child.state).toMatchObject({ state: 'awaiting', exit: undefined });
+    child.send('look right');
+    child.send('look up');
+    tree.answer(child, [{ type: 'text', text: 'dug' }], 'end_turn');
+    tree.input(child, { type: 'recall', pendingId: child.state.mailbox[0]?.id ?? 0 });
+    expect(child.state.exit).toBeUndefined();
+    expect(child.waiting).toEqual(['look up']);
+  });
+});
+
 describe('a supervised child', () => {
   it('asks its supervisor what its failure means, and takes up nothing before the answer', () => {
     const { child } = supervisedChild();
