@@ -28,12 +28,12 @@ type Timed = <T>(work: () => Promise<T>) => Promise<T>;
 
 const NS_A_US = 1_000n;
 /**
- * Passes: before profiles, until what runs is compiled (of three times as many the ratios are the same); with a profiler
+ * Passes: before profiles, until what runs is compiled (of four times as many the ratios of W2 are the same); with a profiler
  * attached, which collects positions first; and measured.
  */
 const PASSES = {
-  W2: { full: { warm: 6, profiled: 1, measured: 2 }, quick: { warm: 6, profiled: 1, measured: 2 } },
-  W5: { full: { warm: 4, profiled: 1, measured: 2 }, quick: { warm: 4, profiled: 1, measured: 2 } },
+  W2: { warm: 6, profiled: 1, measured: 2 },
+  W5: { warm: 4, profiled: 1, measured: 2 },
 };
 const SIZES = {
   W2: { full: { sessions: 1_000, turnsEach: 3 }, quick: { sessions: 300, turnsEach: 3 } },
@@ -46,7 +46,7 @@ const workload = workloadWord === 'W5' ? 'W5' : 'W2';
 const scale = scaleWord === 'quick' ? 'quick' : 'full';
 const size: Watched['size'] = SIZES[workload][scale];
 const halfStepsAPass = turnsOf(size) * HALF_STEPS_A_TURN;
-const { warm, profiled: warmProfiled, measured } = PASSES[workload][scale];
+const { warm, profiled: warmProfiled, measured } = PASSES[workload];
 const watch = { ...OF_ONE, ...OF_ALL, ...TRACED }[variant];
 if (watch === undefined && variant !== 'nobody') throw new Error(`nobody watches as ${variant}`);
 

@@ -296,6 +296,12 @@ export function errorFromShape(shape: ErrorShape, cause?: unknown): TroupeError 
   return new TroupeError(shape.code, shape.message, details);
 }
 
+/** The code of an error of Node or the system (`ENOENT`, `ERR_…`); undefined for anything without one. Never throws. */
+export function systemCodeOf(error: unknown): string | undefined {
+  const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
+  return typeof code === 'string' ? code : undefined;
+}
+
 /** A value named for an error message: its type, and a short form of it. Never throws. */
 export function describeValue(value: unknown): string {
   if (value === null) return 'null';

@@ -1,5 +1,6 @@
 /** Arguments of a command line, read by the command's own table of options. */
 import { parseArgs } from 'node:util';
+import { systemCodeOf } from '../base/errors.ts';
 import { type Arguments, type Command, UsageError } from './command.ts';
 
 /** The option every command has. */
@@ -57,7 +58,7 @@ function parse(command: Command, line: readonly string[]): Parsed {
 
 /** What Node found wrong, in our words: its own are followed by advice on quoting. */
 function explain(command: Command, error: unknown): string {
-  const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
+  const code = systemCodeOf(error);
   const message = error instanceof Error ? error.message : String(error);
   const option = /--?[\w-]+/.exec(message)?.[0] ?? '';
   if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {

@@ -7,6 +7,7 @@
  */
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
+import { systemCodeOf } from '../base/errors.ts';
 import type { Finding, SalvageStore } from '../journal/salvage-store.ts';
 import { publicEntry } from '../session/state.ts';
 import { UsageError } from './command.ts';
@@ -57,7 +58,7 @@ async function makeNew(path: string): Promise<void> {
   try {
     await mkdir(path);
   } catch (error) {
-    const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
+    const code = systemCodeOf(error);
     const reason =
       code === 'EEXIST' ? 'is there already; a new directory is needed' : `cannot be made: ${String(code)}`;
     throw new UsageError(`--to ${path} ${reason}`, { cause: error });

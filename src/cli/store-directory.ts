@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { access, mkdir, realpath, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { systemCodeOf } from '../base/errors.ts';
 import { readManifest } from '../journal/store-manifest.ts';
 import { type Arguments, type OptionSpec, UsageError } from './command.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -103,8 +104,6 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 function reasonOf(error: unknown): string {
-  const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
-  return (
-    (typeof code === 'string' ? REASONS[code] : undefined) ?? (error instanceof Error ? error.message : String(error))
-  );
+  const code = systemCodeOf(error);
+  return (code === undefined ? undefined : REASONS[code]) ?? (error instanceof Error ? error.message : String(error));
 }

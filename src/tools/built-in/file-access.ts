@@ -5,6 +5,7 @@
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, join, resolve, sep } from 'node:path';
+import { systemCodeOf } from '../../base/errors.ts';
 
 /** A failure told to the model. */
 export class FileToolError extends Error {}
@@ -69,7 +70,7 @@ async function realPlace(path: string, linksLeft: number = LINKS_MAX): Promise<s
   try {
     return await realpath(path);
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT' || dirname(path) === path) throw error;
+    if (systemCodeOf(error) !== 'ENOENT' || dirname(path) === path) throw error;
   }
   const parent = await realPlace(dirname(path), linksLeft);
   const place = join(parent, basename(path));
@@ -84,7 +85,7 @@ async function linkTarget(path: string): Promise<string | undefined> {
   try {
     return await readlink(path);
   } catch (error) {
-    const code = codeOf(error);
+    const code = systemCodeOf(error);
     if (code === 'ENOENT' || code === 'EINVAL') return undefined;
     throw error;
   }
@@ -166,7 +167,7 @@ const WRITE_REASONS: Readonly<Record<string, string>> = {
 /** What a failure is told as. Takes anything, never throws. */
 export function failureText(error: unknown, path: string, deed: 'read' | 'write'): string {
   if (error instanceof FileToolError) return error.message;
-  const code = codeOf(error);
+  const code = systemCodeOf(error);
   const reason =
     deed === 'write' ? (reasonOf(WRITE_REASONS, code) ?? reasonOf(REASONS, code)) : reasonOf(REASONS, code);
   return reason === undefined ? `Cannot ${deed} ${path}: ${code ?? String(error)}` : `${reason}: ${path}`;
@@ -174,10 +175,4 @@ export function failureText(error: unknown, path: string, deed: 'read' | 'write'
 
 function reasonOf(reasons: Readonly<Record<string, string>>, code: string | undefined): string | undefined {
   return code !== undefined && Object.hasOwn(reasons, code) ? reasons[code] : undefined;
-}
-
-/** The code of a system's error. */
-export function codeOf(error: unknown): string | undefined {
-  const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
-  return typeof code === 'string' ? code : undefined;
 }

@@ -19,8 +19,9 @@ import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { FILE_LOCK_POLL_MS, FILE_LOCK_STALE_MS } from '../../base/bounds.ts';
 import { systemClock } from '../../base/clock.ts';
+import { systemCodeOf } from '../../base/errors.ts';
 import { syncDirectory } from '../../journal/durable-file.ts';
-import { checkKind, codeOf, FileToolError } from './file-access.ts';
+import { checkKind, FileToolError } from './file-access.ts';
 
 /** What a file is to hold. */
 export interface Replacement {
@@ -85,14 +86,14 @@ async function writableStats(real: string, path: string): Promise<Stats | undefi
   try {
     stats = await stat(real);
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
     throw error;
   }
   checkKind(stats, path);
   try {
     await access(real, constants.W_OK);
   } catch (error) {
-    if (codeOf(error) === 'EACCES') throw new FileToolError(`Not writable: ${path}`, { cause: error });
+    if (systemCodeOf(error) === 'EACCES') throw new FileToolError(`Not writable: ${path}`, { cause: error });
     throw error;
   }
   return stats;
@@ -153,7 +154,7 @@ async function takeLock(lock: string): Promise<boolean> {
     await (await open(lock, 'wx', 0o600)).close();
     return true;
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') return false;
+    if (systemCodeOf(error) === 'EEXIST') return false;
     throw error;
   }
 }
@@ -164,7 +165,7 @@ async function markOf(lock: string): Promise<string | undefined> {
     const { ino, ctimeNs } = await lstat(lock, { bigint: true });
     return `${ino}:${ctimeNs}`;
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
     throw error;
   }
 }
@@ -184,6 +185,6 @@ export async function syncName(path: string): Promise<void> {
   try {
     await syncDirectory(dirname(path));
   } catch (error) {
-    if (!UNSYNCABLE.has(codeOf(error) ?? '')) throw error;
+    if (!UNSYNCABLE.has(systemCodeOf(error) ?? '')) throw error;
   }
 }

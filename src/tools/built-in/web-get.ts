@@ -11,7 +11,7 @@ import {
   WEB_RESPONSE_BYTES_MAX,
   WEB_TIMEOUT_MS,
 } from '../../base/bounds.ts';
-import { asError, ConfigError } from '../../base/errors.ts';
+import { asError, ConfigError, systemCodeOf } from '../../base/errors.ts';
 import { parseOption } from '../../base/settings.ts';
 import { nameAndMessage } from '../result-text.ts';
 import { type Tool, tool } from '../tool.ts';
@@ -133,7 +133,7 @@ function errorText(error: unknown): string {
   if (error instanceof WebError) return error.message;
   // Several addresses were tried: the first failure is as good as any.
   const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
-  if (!(first instanceof Error) || Reflect.get(first, 'code') !== 'ECONNREFUSED') return nameAndMessage(first);
+  if (!(first instanceof Error) || systemCodeOf(first) !== 'ECONNREFUSED') return nameAndMessage(first);
   return `Connection refused: port ${String(Reflect.get(first, 'port'))}`;
 }
 

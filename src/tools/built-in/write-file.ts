@@ -3,9 +3,10 @@ import type { Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { z } from 'zod';
+import { systemCodeOf } from '../../base/errors.ts';
 import { parseOption, parseSettings } from '../../base/settings.ts';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
-import { codeOf, FileToolError, failureText, type Location, locateNew, readRegular } from './file-access.ts';
+import { FileToolError, failureText, type Location, locateNew, readRegular } from './file-access.ts';
 import { inTurn, replaceFile, syncName } from './replace-file.ts';
 
 /** Options of `writeFile`. */
@@ -115,7 +116,7 @@ async function statsOf(path: string): Promise<Stats | undefined> {
   try {
     return await stat(path);
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
+    if (systemCodeOf(error) === 'ENOENT') return undefined;
     throw error;
   }
 }
