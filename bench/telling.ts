@@ -33,6 +33,7 @@ export const TELLING: readonly Teller[] = [
   },
   { file: /\/src\/runtime\/event-hub\.js$/, reason: 'events are handed from shards to readers' },
   { file: /\/src\/runtime\/(cursored-events|event-replay)\.js$/, reason: 'a reader goes on where it was' },
+  { file: /\/src\/runtime\/event-gathering\.js$/, reason: 'events are gathered for the host' },
   {
     file: /\/src\/runtime\/audience\.js$/,
     // `observer` and its closures for receipts also serve whoever waits for an answer.
@@ -63,7 +64,7 @@ export const TELLING: readonly Teller[] = [
     reason: 'an answer is told while it streams',
   },
   {
-    file: /\/src\/(models\/(model-service|threaded-pool)|runtime\/(session-work|shard-link|shard-service))\.js$/,
+    file: /\/src\/(models\/(model-service|threaded-pool)|runtime\/(session-work|shard-link))\.js$/,
     functions: ['delta', 'modelDelta', 'wantsDeltas', 'events'],
     reason: 'events, and an answer while it streams, are handed from thread to thread',
   },

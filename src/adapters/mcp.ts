@@ -9,7 +9,7 @@ import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { MCP_ANSWER_MS_DEFAULT, MCP_MESSAGES_MAX } from '../base/bounds.ts';
 import { CancelledError, errorShape, InvalidNameError } from '../base/errors.ts';
-import { type Message, textOf } from '../base/messages.ts';
+import { DELIVERIES, type Message, textOf } from '../base/messages.ts';
 import type { Receipt, Runtime } from '../index.ts';
 import { orAborted } from '../runtime/session.ts';
 import { VERSION } from '../runtime/version.ts';
@@ -52,10 +52,7 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
         session,
         content: z.string().describe('What to say'),
         agent: z.string().optional().describe('What a new session is made of; default: the first agent of the service'),
-        deliver: z
-          .enum(['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject'])
-          .optional()
-          .describe('How it meets a busy session; default ride'),
+        deliver: z.enum(DELIVERIES).optional().describe('How it meets a busy session; default ride'),
         key,
         wait,
       },

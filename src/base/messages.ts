@@ -118,9 +118,12 @@ export const MESSAGE_TYPES = ['user_message', 'agent_message', 'tool_call', 'too
 /** One of `MESSAGE_TYPES`. */
 export type MessageType = (typeof MESSAGE_TYPES)[number];
 
+/** Who a message or a mailbox entry comes from. */
+export const SOURCE_TYPES = ['user', 'tool', 'subagent', 'skill', 'workflow', 'recall', 'goal'] as const;
+
 /** Where a message or a mailbox entry comes from. */
 export interface Source {
-  readonly type: 'user' | 'tool' | 'subagent' | 'skill' | 'workflow' | 'recall' | 'goal';
+  readonly type: (typeof SOURCE_TYPES)[number];
   readonly name?: string;
 }
 
@@ -154,8 +157,10 @@ export const PENDING_TYPES = [
 /** One of `PENDING_TYPES`. */
 export type PendingType = (typeof PENDING_TYPES)[number];
 
-/** How a user entry is delivered to a session; the table is in `src/session/delivery.ts`. */
-export type Deliver = 'ride' | 'steer' | 'turn' | 'interrupt' | 'merge' | 'latest' | 'reject';
+/** The ways a user entry can be delivered to a session. */
+export const DELIVERIES = ['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject'] as const;
+/** One of `DELIVERIES`. */
+export type Deliver = (typeof DELIVERIES)[number];
 
 /** One entry that waits in a session's mailbox. `id` counts the entries of the session from 1. */
 export interface Pending {

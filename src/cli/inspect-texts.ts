@@ -1,5 +1,6 @@
 /** What `troupe inspect` prints. Pure. */
 import type { Message } from '../base/messages.ts';
+import { SESSION_STATES } from '../events/event.ts';
 import type { SessionSummary } from '../runtime/protocol.ts';
 import { type StoredSession, shortText } from './stored-sessions.ts';
 import type { Paint } from './surroundings.ts';
@@ -37,7 +38,7 @@ export function treeText(
   view: View & { readonly data: string },
 ): string {
   const { paint, data } = view;
-  const counts = ['idle', 'awaiting', 'executing'].flatMap((state) => {
+  const counts = SESSION_STATES.flatMap((state) => {
     const count = all.filter((session) => session.state === state).length;
     return count === 0 ? [] : [`${number(count)} ${state}`];
   });

@@ -7,8 +7,12 @@ import type { Goal } from '../base/goals.ts';
 import type { Message, Pending, Usage } from '../base/messages.ts';
 import type { Rendered } from './rendered.ts';
 
-/** The states of a session (contract §2). */
-export type SessionStateName = 'idle' | 'awaiting' | 'executing';
+/** The states of a session. */
+export const SESSION_STATES = ['idle', 'awaiting', 'executing'] as const;
+/** One of `SESSION_STATES`. */
+export type SessionStateName = (typeof SESSION_STATES)[number];
+/** How an entry can leave a mailbox. */
+export const REMOVAL_REASONS = ['promoted', 'recalled', 'dropped'] as const;
 /** What a session is doing that its state does not say. */
 export type Phase = 'preparing' | 'retrying' | 'paused' | 'approval' | 'suspended';
 
@@ -39,7 +43,7 @@ export type EventBody =
   | {
       readonly type: 'pending.removed';
       readonly pendingId: number;
-      readonly reason: 'promoted' | 'recalled' | 'dropped';
+      readonly reason: (typeof REMOVAL_REASONS)[number];
     }
   | { readonly type: 'session.state'; readonly state: SessionStateName; readonly phase?: Phase }
   | { readonly type: 'text.delta' | 'thinking.delta'; readonly text: string; readonly turn: string }

@@ -1,6 +1,7 @@
 /** The head of a session in the journal: what a list shows, and where a snapshot of its state lies. */
 import { z } from 'zod';
 import { StoreCorruptError } from '../base/errors.ts';
+import { SESSION_STATES } from '../events/event.ts';
 import type { SessionState } from '../session/state.ts';
 import type { SessionSummary } from './protocol.ts';
 
@@ -30,7 +31,7 @@ const schema = z.object({
     agent: z.string(),
     parent: z.string().optional(),
     name: z.string().optional(),
-    state: z.enum(['idle', 'awaiting', 'executing']),
+    state: z.enum(SESSION_STATES),
     mailbox: z.number(),
     updatedAt: z.number(),
   }),

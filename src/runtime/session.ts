@@ -18,6 +18,7 @@ import {
 import { NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 import {
   type ContentBlock,
+  DELIVERIES,
   type Deliver,
   isBlank,
   type Message,
@@ -119,7 +120,7 @@ const NO_OPTIONS: SendOptions = Object.freeze({});
 
 const sendSchema = z.strictObject({
   key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
-  deliver: z.enum(['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject']).optional(),
+  deliver: z.enum(DELIVERIES).optional(),
   bounceBack: z.boolean().optional(),
   signal: z.instanceof(AbortSignal).optional(),
   from: z.string().min(1).max(KEY_CHARACTERS_MAX).transform(wellFormed).optional(),

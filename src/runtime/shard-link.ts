@@ -18,7 +18,8 @@ import {
 import type { Clock, Random } from '../base/clock.ts';
 import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../base/errors.ts';
 import type { SessionEvent } from '../events/event.ts';
-import { type PackedEvents, unpackEvents } from '../events/packed-events.ts';
+import { unpackEvents } from '../events/event-unpacking.ts';
+import type { PackedEvents } from '../events/packed-form.ts';
 import type { ReceiptState } from '../session/state.ts';
 import { createLocalEndpoints } from '../threads/batched-endpoint.ts';
 import { createBridgePorts, exposeObject } from '../threads/comlink-bridge.ts';
@@ -28,6 +29,7 @@ import { startThread, type Thread } from '../threads/thread.ts';
 import { workerUrl } from '../threads/worker-url.ts';
 import type { HostWork } from '../tools/host-tools.ts';
 import { buildShard, type ShardPorts } from './build-shard.ts';
+import { tellInPlace } from './event-gathering.ts';
 import { FollowedReceipts } from './followed-receipts.ts';
 import { createHostServices, type HostValues } from './host-services.ts';
 import type { HostServices, LogLine, RemoteServices, SaidNote, ShardMethods, ShardPlan } from './protocol.ts';
@@ -308,7 +310,7 @@ export class ShardLink {
       gate: new EndGate(),
       ...(shardPorts === undefined ? {} : { ports: shardPorts }),
       host: {
-        events: (events) => far.notify('events', events),
+        events: tellInPlace(far),
         settled: (follow, state) => far.notify('receipt.settled', { follow, state }),
         said: (note) => far.notify('history.said', note),
         degraded: (error) => this.#degraded(error),

@@ -1,9 +1,9 @@
 /** A shard's own side of the line to its host: started by `shard.start`, then answering the whole protocol. */
 import { errorShape } from '../base/errors.ts';
-import { packEvents } from '../events/packed-events.ts';
 import type { ModelDelta } from '../models/provider.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
 import { buildShard, type ShardSurroundings } from './build-shard.ts';
+import { tellPacked } from './event-gathering.ts';
 import type { ShardPlan } from './protocol.ts';
 import { serveShard } from './shard-requests.ts';
 
@@ -20,7 +20,7 @@ export function serveShardThread(
     const built = await buildShard(plan, {
       ...surroundings,
       host: {
-        events: (events) => endpoint.notify('events.packed', packEvents(events)),
+        events: tellPacked(endpoint),
         settled: (follow, state) => endpoint.notify('receipt.settled', { follow, state }),
         said: (note) => endpoint.notify('history.said', note),
         degraded: (error) => endpoint.notify('degraded', error === undefined ? {} : { error: errorShape(error) }),

@@ -1,7 +1,8 @@
 /** What the answers of the HTTP interface have. The document at `/openapi.json` is made from these, and the tests check by them. */
 import { z } from 'zod';
+import { SESSION_STATES } from '../events/event.ts';
 
-const stateName = z.enum(['idle', 'awaiting', 'executing']);
+const stateName = z.enum(SESSION_STATES);
 const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
 const usage = z.looseObject({ input_tokens: z.number(), output_tokens: z.number() });
 const anyObject = z.looseObject({});

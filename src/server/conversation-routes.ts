@@ -1,6 +1,7 @@
 /** Routes of a session's conversation: what is sent to it, what it said, what waits, what happens. */
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX, SERVER_PAGE_CHARACTERS_MAX } from '../base/bounds.ts';
+import { DELIVERIES } from '../base/messages.ts';
 import { CancelledError, type ContentBlock, type Message, type Receipt, type SessionEvent } from '../index.ts';
 import * as answers from './answers.ts';
 import { key, noQuery, pageSize, sizeOf, token, viewMode, wholeNumber } from './query-parts.ts';
@@ -23,7 +24,7 @@ const send = route({
   body: z.strictObject({
     content,
     key: key.optional(),
-    deliver: z.enum(['ride', 'steer', 'turn', 'interrupt', 'merge', 'latest', 'reject']).optional(),
+    deliver: z.enum(DELIVERIES).optional(),
     bounceBack: z.boolean().optional().describe('On failure the message leaves the log and comes back in an event'),
     from: z.string().min(1).max(KEY_CHARACTERS_MAX).optional().describe('Who sends, for the record'),
   }),

@@ -1,6 +1,7 @@
 /** Routes of sessions as a whole: made, listed, read, told what to do, deleted. */
 import { z } from 'zod';
 import { BUDGET_TOKENS_MAX } from '../base/bounds.ts';
+import { SESSION_STATES } from '../events/event.ts';
 import { checkRequest, type Runtime, type SessionSummary, TroupeError } from '../index.ts';
 import * as answers from './answers.ts';
 import { debugContext } from './debug-context.ts';
@@ -17,7 +18,7 @@ const list = route({
     after: z.string().optional().describe('Ids after this one'),
     limit: pageSize.optional(),
     parent: z.string().optional().describe('Children of this session; empty: sessions without a parent'),
-    state: z.enum(['idle', 'awaiting', 'executing']).optional(),
+    state: z.enum(SESSION_STATES).optional(),
     token,
   }),
   answers: [{ status: 200, description: 'A page of sessions', schema: answers.sessionList }],

@@ -1,10 +1,11 @@
 /**
  * The endpoint over a port: requests, answers and notes of one turn of the loop travel as one array.
  *
- * Owns: the frames waiting for the turn's end, those received and not delivered yet, the calls waiting for an answer. Does not own: the thread behind the port.
+ * Owns: the frames waiting for the turn's end, those received and not delivered yet, the calls waiting for an answer. Does not own:
+ * the thread behind the port.
  *
  * T1 every call settles exactly once: with its answer, with the far side's error, or when either side is gone.
- * T2 frames of one side arrive in the order they were sent.
+ * T2 frames of one side arrive in the order they were sent; a late note arrives where it was sent, with what was gathered since.
  * T3 a payload that cannot be cloned fails its own call, answer or note, and no other of its batch.
  * T4 nothing is delivered synchronously: not even in place.
  * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one turn of the loop: what a thousand callers ask at once does not hold
@@ -30,12 +31,18 @@ const FAILURE = 2;
 const NOTE = 3;
 /** A batch is one flat array, four places a frame: kind, id, method, payload. Flat clones faster than nested. */
 const PLACES = 4;
+const PAYLOAD_PLACE = 3;
 
 interface OpenCall {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
 }
 type Handler = (payload: unknown) => unknown;
+/** A note of the outbox, by the place of its payload. */
+interface LateNote {
+  readonly at: number;
+  readonly payload: () => unknown;
+}
 
 /**
  * An endpoint over `port`, which it takes over: it listens at once, so set the handlers in the same turn. A handler of a
@@ -61,6 +68,8 @@ class BatchedEndpoint implements Endpoint {
   readonly #handlers = new Map<string, Handler>();
   readonly #closeListeners: (() => void)[] = [];
   #outbox: unknown[] = [];
+  /** Notes in the outbox whose payload is still gathered. */
+  #late: LateNote[] = [];
   #flushing = false;
   /** Batches received and not delivered to the end; the first of them is delivered up to `#inboxAt`. */
   #inbox: (readonly unknown[])[] = [];
@@ -101,6 +110,12 @@ class BatchedEndpoint implements Endpoint {
     if (this.#state === 'open') this.#send(NOTE, 0, method, payload);
   }
 
+  notifyLate(method: string, payload: () => unknown): void {
+    if (this.#state !== 'open') return;
+    this.#late.push({ at: this.#outbox.length + PAYLOAD_PLACE, payload });
+    this.#send(NOTE, 0, method, undefined);
+  }
+
   handle(method: string, handler: Handler): void {
     this.#handlers.set(method, handler);
   }
@@ -137,6 +152,7 @@ class BatchedEndpoint implements Endpoint {
   #letGo(): void {
     this.#port.off('message', this.#receive);
     this.#outbox = [];
+    this.#late = [];
     this.#inbox = [];
     this.#inboxAt = 0;
     const calls = [...this.#open.values()];
@@ -158,6 +174,7 @@ class BatchedEndpoint implements Endpoint {
     const frames = this.#outbox;
     if (frames.length === 0 || this.#state !== 'open') return;
     this.#outbox = [];
+    if (this.#late.length > 0) for (const { at, payload } of this.#late.splice(0)) frames[at] = payload();
     const step = ENDPOINT_BATCH_MAX * PLACES;
     if (frames.length <= step) this.#post(frames);
     else for (let start = 0; start < frames.length; start += step) this.#post(frames.slice(start, start + step));

@@ -6,6 +6,11 @@ export interface Endpoint {
   call(method: string, payload: unknown): Promise<unknown>;
   /** Sends without an answer. */
   notify(method: string, payload: unknown): void;
+  /**
+   * Sends a note whose payload is asked for when its batch goes: what is gathered for it until then goes with it, and with that before
+   * what was sent since. `payload` must not throw; it is not called where the note cannot be sent any more.
+   */
+  notifyLate(method: string, payload: () => unknown): void;
   /** Answers requests and takes notes of this method. One handler a method. */
   handle(method: string, handler: (payload: unknown) => unknown): void;
   /** Runs once when the far side is gone. */

@@ -37,6 +37,7 @@ function thread(isDying: boolean): ShardThread {
         return undefined;
       },
       notify: () => undefined,
+      notifyLate: () => undefined,
       handle: () => undefined,
       onClose: () => undefined,
       close: () => undefined,

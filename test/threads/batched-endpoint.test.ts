@@ -79,6 +79,36 @@ describe.each([
     );
   });
 
+  test('T2: a late note arrives where it was sent, with what was gathered until its batch went', async () => {
+    const [near, far] = pair();
+    const heard: unknown[] = [];
+    far.handle('note', (payload) => void heard.push(payload));
+    const gathered = ['told before'];
+    near.notify('note', 'first');
+    near.notifyLate('note', () => gathered);
+    near.notify('note', 'last');
+    gathered.push('told since');
+    await near.call('echo', 0);
+    expect(heard).toEqual(['first', ['told before', 'told since'], 'last']);
+    near.notifyLate('note', () => 'of the next batch');
+    await near.call('echo', 0);
+    expect(heard.at(-1)).toBe('of the next batch');
+  });
+
+  test('T2: what was gathered before close still arrives; behind it nothing is asked for', async () => {
+    const [near, far] = pair();
+    const heard: unknown[] = [];
+    far.handle('note', (payload) => void heard.push(payload));
+    const ended = new Promise<void>((resolve) => far.onClose(resolve));
+    near.notifyLate('note', () => 'gathered');
+    near.close();
+    near.notifyLate('note', () => {
+      throw new Error('asked for behind the end');
+    });
+    await ended;
+    expect(heard).toEqual(['gathered']);
+  });
+
   test('T2: more frames than one batch holds', async () => {
     const [near] = pair();
     const answers = await Promise.all(Array.from({ length: 10_000 }, (_unused, at) => near.call('echo', at)));

@@ -1,14 +1,30 @@
 /** Goal: events cross a thread unchanged (P1, P2). Method: events at random, of all kinds that are packed and of some that are not, cloned as a port would. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Message, Pending, Usage } from '../../src/base/messages.ts';
-import type { SessionEvent } from '../../src/events/event.ts';
+import {
+  DELIVERIES,
+  MESSAGE_TYPES,
+  type Message,
+  PENDING_TYPES,
+  type Pending,
+  SOURCE_TYPES,
+  type Usage,
+} from '../../src/base/messages.ts';
+import { REMOVAL_REASONS, SESSION_STATES, type SessionEvent } from '../../src/events/event.ts';
 import { durableEvent } from '../../src/events/event-body.ts';
-import { packEvents, unpackEvents } from '../../src/events/packed-events.ts';
+import { EventPacking } from '../../src/events/event-packing.ts';
+import { unpackEvents } from '../../src/events/event-unpacking.ts';
+import { WORD_MASK } from '../../src/events/packed-form.ts';
 import { delta, durable, progress } from './event-samples.ts';
 
+function packed(events: readonly SessionEvent[]): readonly unknown[] {
+  const packing = new EventPacking();
+  for (const event of events) packing.add(event);
+  return packing.values;
+}
+
 function crossed(events: readonly SessionEvent[]): readonly SessionEvent[] {
-  return unpackEvents(structuredClone(packEvents(events)));
+  return unpackEvents(structuredClone(packed(events)));
 }
 
 const count = fc.nat(1_000);
@@ -21,20 +37,24 @@ const usage = fc.record(
   },
   { requiredKeys: ['input_tokens', 'output_tokens'] },
 ) as fc.Arbitrary<Usage>;
-const source = fc.record(
-  { type: fc.constantFrom('user', 'tool', 'subagent', 'goal'), name: fc.string() },
-  { requiredKeys: ['type'] },
+const source = fc.record({ type: fc.constantFrom(...SOURCE_TYPES), name: fc.string() }, { requiredKeys: ['type'] });
+/** Few, so that one event often names what the one before it named. */
+const callId = fc.constantFrom('', 'a', 'b');
+const toolName = fc.constantFrom('', 'add', 'look');
+const content = fc.oneof(
+  fc.constantFrom('', 'said'),
+  fc.string(),
+  fc.array(fc.record({ type: fc.constant('text'), text: fc.string() })),
 );
-const content = fc.oneof(fc.string(), fc.array(fc.record({ type: fc.constant('text'), text: fc.string() })));
 const message = fc.record(
   {
     seq: count,
-    type: fc.constantFrom('user_message', 'agent_message', 'tool_call', 'tool_response', 'system_message'),
+    type: fc.constantFrom(...MESSAGE_TYPES),
     content,
     at: fc.nat(2),
     tokens: count,
-    toolUseId: fc.string(),
-    toolName: fc.string(),
+    toolUseId: callId,
+    toolName,
     input: fc.jsonValue(),
     success: fc.boolean(),
     source,
@@ -45,38 +65,30 @@ const message = fc.record(
 const pending = fc.record(
   {
     id: count,
-    type: fc.constantFrom(
-      'user_message',
-      'tool_response',
-      'subagent',
-      'from_mneme',
-      'from_melete_skill',
-      'from_melete_workflow',
-      'from_melete_goal',
-    ),
+    type: fc.constantFrom(...PENDING_TYPES),
     kind: fc.constantFrom('active', 'background'),
     content,
     at: fc.nat(2),
     source,
-    toolUseId: fc.string(),
+    toolUseId: callId,
     success: fc.boolean(),
-    deliver: fc.constantFrom('ride', 'steer', 'turn'),
+    deliver: fc.constantFrom(...DELIVERIES),
   },
   { requiredKeys: ['id', 'type', 'kind', 'content', 'at', 'source'] },
 ) as fc.Arbitrary<Pending>;
-const words = fc.record({ toolUseId: fc.string(), toolName: fc.string() });
+const words = fc.record({ toolUseId: callId, toolName });
 const body = fc.oneof(
   fc.record({ type: fc.constantFrom('message.created', 'message.updated'), message }),
   fc.record({ type: fc.constant('pending.created'), pending }),
   fc.record({
     type: fc.constant('pending.removed'),
     pendingId: count,
-    reason: fc.constantFrom('promoted', 'recalled', 'dropped'),
+    reason: fc.constantFrom(...REMOVAL_REASONS),
   }),
   fc.record(
     {
       type: fc.constant('session.state'),
-      state: fc.constantFrom('idle', 'awaiting', 'executing'),
+      state: fc.constantFrom(...SESSION_STATES),
       phase: fc.constantFrom('paused', 'retrying'),
     },
     { requiredKeys: ['type', 'state'] },
@@ -132,6 +144,37 @@ test('P1: a turn of several sessions, with numbers that go on and numbers that d
   const events = [state('a', 1), state('a', 2), delta('text', 't', 'b'), state('a', 4), state('b', 5), state('b', 6)];
   expect(crossed(events)).toStrictEqual(events);
   expect(crossed([])).toEqual([]);
+});
+
+test('P1: what the event before named is not said again, and is there again', () => {
+  const call = {
+    seq: 1,
+    type: 'tool_call',
+    content: '',
+    at: 5,
+    tokens: 3,
+    toolUseId: 'call-1',
+    toolName: 'add',
+  } as const;
+  const answer = { id: 4, type: 'tool_response', kind: 'active', content: 'five', at: 5 } as const;
+  const place = (seq: number) => ({ session: 's', at: 5, seq });
+  const events: readonly SessionEvent[] = [
+    { ...place(1), type: 'message.created', message: { ...call, input: { a: 2 } } },
+    { ...place(2), type: 'tool.started', toolUseId: 'call-1', toolName: 'add' },
+    { ...place(3), type: 'tool.finished', toolUseId: 'call-1', toolName: 'add', success: true },
+    { ...place(4), type: 'pending.created', pending: { ...answer, source: { type: 'tool' }, toolUseId: 'call-1' } },
+    { ...place(5), type: 'message.created', message: { ...call, seq: 2, type: 'tool_response', content: 'five' } },
+    { ...place(6), type: 'tool.started', toolUseId: 'call-2', toolName: 'add' },
+  ];
+  const values = packed(events);
+  for (const word of ['call-1', 'add', 'five']) expect(values.filter((value) => value === word)).toHaveLength(1);
+  expect(crossed(events)).toStrictEqual(events);
+});
+
+test('a head has room for every word of the closed lists', () => {
+  for (const list of [MESSAGE_TYPES, PENDING_TYPES, SOURCE_TYPES, SESSION_STATES, REMOVAL_REASONS]) {
+    expect(list.length).toBeLessThanOrEqual(WORD_MASK);
+  }
 });
 
 test('P2: what has no row crosses whole, between what has one', () => {
