@@ -29,7 +29,7 @@ export interface Window {
 
 /** Where one thread's time went, in microseconds. */
 export interface ThreadTime {
-  /** All of it but idling and the inspector's own work. A thread that waits for a core is busy: see `onCore`. */
+  /** All of it but idling and the inspector's own work. A thread that waits for a core is busy: see `asRan`. */
   readonly busy: number;
   /** Of `busy`: under a function that is told of, each sample once. */
   readonly told: number;
@@ -37,12 +37,6 @@ export interface ThreadTime {
   readonly collector: number;
   /** Of `busy`: where messages to and from other threads are cloned, of whatever kind: posting, and what runs before a handler does. */
   readonly cloning: number;
-}
-
-/** How long a thread was on a core, and how long it waited for one, in any unit. */
-export interface CoreTime {
-  readonly ran: number;
-  readonly waited: number;
 }
 
 /** Bytes that were allocated, and those under a function that is told of. */
@@ -93,9 +87,12 @@ export function timeOf(profile: CpuProfile, isOf: (frame: Frame) => boolean, win
   return time;
 }
 
-/** The same times without what of them was waiting for a core, which falls on all samples alike. */
-export function onCore(time: ThreadTime, { ran, waited }: CoreTime): ThreadTime {
-  const share = ran + waited === 0 ? 1 : ran / (ran + waited);
+/**
+ * The same shares of the time that the thread ran for in passes without a profiler, which counts what samples miss and nothing that
+ * sampling costs: a thread that wakes for a message reads it while profiles still call it idle. `ran` 0: nobody knows.
+ */
+export function asRan(time: ThreadTime, ran: number): ThreadTime {
+  const share = ran === 0 || time.busy === 0 ? 1 : ran / time.busy;
   return {
     busy: time.busy * share,
     told: time.told * share,

@@ -44,12 +44,12 @@ const OVERHEAD: readonly Column[] = [
 
 const WATCHED: readonly Column[] = [
   spread('cost us a half-step', 'costUs'),
-  spread('busy us', 'busyUs'),
+  spread('processor us a half-step', 'cpuUs'),
   ratios('with / without', 'ratio'),
   several('of the cost: told / collected / across threads', 'toldUs', 'gcUs', 'crossingUs'),
-  spread('busy more than unwatched', 'moreUs'),
-  one('collector us', 'collectorUs'),
-  several('busy us: host / session / model / tool threads', 'hostUs', 'sessionUs', 'modelUs', 'toolUs'),
+  spread('more than unwatched', 'moreUs'),
+  several('collector us / other threads us', 'collectorUs', 'helpersUs'),
+  several('processor us: host / session / model / tool threads', 'hostUs', 'sessionUs', 'modelUs', 'toolUs'),
   several('events / gaps / spans', 'events', 'gaps', 'spans'),
   LOAD,
 ];
@@ -221,7 +221,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     title: 'Watched, W5: the same of all sessions, through the official SDK over loopback HTTP',
     unit: 'us a half-step',
     systems: OURS,
-    rounds: 2,
+    rounds: 4,
     when: 'full',
     columns: WATCHED,
   },

@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { Session } from 'node:inspector/promises';
 import { z } from 'zod';
-import type { AllocationNode, CoreTime, CpuProfile } from './attribution.ts';
+import type { AllocationNode, CpuProfile } from './attribution.ts';
 
 /** Of the sampling: one a tenth of a millisecond, one a so many bytes. */
 const CPU_INTERVAL_US = 100;
@@ -24,8 +24,8 @@ export interface ThreadsProfiler {
   startAllocations(): Promise<void>;
   /** The root of each thread's allocations. */
   stopAllocations(): Promise<readonly AllocationNode[]>;
-  /** Of each thread since it started, in nanoseconds, as the kernel says; zeros of a kernel that does not say. */
-  coreTimes(): readonly CoreTime[];
+  /** How long each thread was on a core since it started, in nanoseconds, as the kernel says; zeros of a kernel that does not say. */
+  ranNs(): readonly number[];
   /** Ends it; threads go on as they were. */
   detach(): void;
 }
@@ -92,7 +92,7 @@ export async function attachProfiler(): Promise<ThreadsProfiler> {
     },
     stopAllocations: () =>
       all(async (thread) => allocationsSchema.parse(await thread.post('HeapProfiler.stopSampling')).profile.head),
-    coreTimes: () => tasks.map(coreTimeOf),
+    ranNs: () => tasks.map(ranNsOf),
     detach: () => session.disconnect(),
   };
 }
@@ -104,10 +104,11 @@ async function taskOf({ post }: InspectedThread): Promise<string | undefined> {
   return answer.data?.result.value;
 }
 
-function coreTimeOf(task: string | undefined): CoreTime {
-  if (task === undefined) return { ran: 0, waited: 0 };
-  const [ran = 0, waited = 0] = readFileSync(`/proc/${task}/schedstat`, 'utf8').split(' ').map(Number);
-  return { ran, waited };
+/** Source: the kernel's `/proc/<pid>/task/<tid>/schedstat`, whose first number is time on a core. */
+function ranNsOf(task: string | undefined): number {
+  if (task === undefined) return 0;
+  const [ran = 0] = readFileSync(`/proc/${task}/schedstat`, 'utf8').split(' ').map(Number);
+  return ran;
 }
 
 async function attachWorkers(session: Session, post: Post): Promise<readonly InspectedThread[]> {

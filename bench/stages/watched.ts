@@ -1,15 +1,15 @@
 /**
  * `watched <inline|isolated> <W2|W5> <nobody, or a kind of reader> <quick|full>`: this process is watched in one way from its start to
- * its end. Warms up, profiles all its threads while it works, samples what they allocate, and prints what the watching cost by these
- * profiles: microseconds a half-step, for all threads, and by what a thread is for.
+ * its end. Warms up, works without a profiler, profiles all its threads while it works, samples what they allocate, and prints what the
+ * watching cost: microseconds of processor time a half-step, for the process, and by what a thread is for.
  */
 import { anthropic } from '../../src/index.ts';
 import {
   type Allocated,
   type AllocationNode,
   allocatedIn,
+  asRan,
   collectorShare,
-  onCore,
   type ThreadTime,
   timeOf,
   type Window,
@@ -26,14 +26,14 @@ import { manySessions } from '../workloads.ts';
 
 type Timed = <T>(work: () => Promise<T>) => Promise<T>;
 
-const NS_A_US = 1_000n;
+const NS_A_US = 1_000;
 /**
- * Passes: before profiles, until what runs is compiled (of four times as many the ratios of W2 are the same); with a profiler
- * attached, which collects positions first; and measured.
+ * Passes: until what runs is compiled (of four times as many the ratios of W2 are the same); of which the processor time is taken; with
+ * a profiler, which collects positions first; and profiled.
  */
 const PASSES = {
-  W2: { warm: 6, profiled: 1, measured: 2 },
-  W5: { warm: 4, profiled: 1, measured: 2 },
+  W2: { warm: 6, timed: 4, positions: 1, profiled: 2 },
+  W5: { warm: 4, timed: 4, positions: 1, profiled: 2 },
 };
 const SIZES = {
   W2: { full: { sessions: 1_000, turnsEach: 3 }, quick: { sessions: 300, turnsEach: 3 } },
@@ -46,7 +46,7 @@ const workload = workloadWord === 'W5' ? 'W5' : 'W2';
 const scale = scaleWord === 'quick' ? 'quick' : 'full';
 const size: Watched['size'] = SIZES[workload][scale];
 const halfStepsAPass = turnsOf(size) * HALF_STEPS_A_TURN;
-const { warm, profiled: warmProfiled, measured } = PASSES[workload];
+const { warm, timed: timedPasses, positions, profiled } = PASSES[workload];
 const watch = { ...OF_ONE, ...OF_ALL, ...TRACED }[variant];
 if (watch === undefined && variant !== 'nobody') throw new Error(`nobody watches as ${variant}`);
 
@@ -74,9 +74,16 @@ function measure(options: TroupeOptions): Promise<Figures> {
     };
     while (passes < warm) await pass();
     const profiler = await attachProfiler();
-    const profiled = await profiledFigures(profiler, pass);
+    const ran = await ranInPasses(profiler, pass);
+    const times = await timesInPasses(profiler, pass);
+    const allocated = await allocatedInPass(profiler, pass);
     profiler.detach();
-    return { ...profiled, ...(await watcher?.end()) };
+    const threads = profiler.roles.map((role, index) => ({
+      role,
+      time: asRan(inOrder(times, index), inOrder(ran.threadsUs, index)),
+      allocated: inOrder(allocated, index),
+    }));
+    return { ...flatFigures(threads, ran.processUs), ...(await watcher?.end()) };
   });
 }
 
@@ -94,39 +101,62 @@ async function onePass(system: TroupeSystem, watcher: Watcher | undefined, label
   });
 }
 
-async function profiledFigures(profiler: ThreadsProfiler, pass: (timed?: Timed) => Promise<void>): Promise<Figures> {
-  await profiler.startCpu();
-  for (let index = 0; index < warmProfiled; index += 1) await pass();
-  await profiler.stopCpu();
+/** Processor time of one half-step: of the process, its helpers included, and of each thread; without profiles. */
+interface Ran {
+  readonly processUs: number;
+  readonly threadsUs: readonly number[];
+}
 
-  const windows: Window[] = [];
-  const cores = profiler.roles.map(() => ({ ran: 0, waited: 0 }));
-  await profiler.startCpu();
-  while (windows.length < measured) {
+async function ranInPasses(profiler: ThreadsProfiler, pass: (timed?: Timed) => Promise<void>): Promise<Ran> {
+  let processUs = 0;
+  const threadsUs = profiler.roles.map(() => 0);
+  for (let index = 0; index < timedPasses; index += 1) {
     await pass(async (work) => {
-      const before = profiler.coreTimes();
-      const fromUs = nowUs();
+      const [usedBefore, ranBefore] = [process.cpuUsage(), profiler.ranNs()];
       const value = await work();
-      windows.push({ fromUs, toUs: nowUs() });
-      for (const [index, { ran, waited }] of profiler.coreTimes().entries()) {
-        const [sum, since] = [cores[index], before[index]];
-        if (sum === undefined || since === undefined) continue;
-        sum.ran += ran - since.ran;
-        sum.waited += waited - since.waited;
+      const [{ user, system }, ran] = [process.cpuUsage(usedBefore), profiler.ranNs()];
+      processUs += user + system;
+      for (const [thread, ranNs] of ran.entries()) {
+        threadsUs[thread] = inOrder(threadsUs, thread) + (ranNs - inOrder(ranBefore, thread)) / NS_A_US;
       }
       return value;
     });
   }
+  const halfSteps = halfStepsAPass * timedPasses;
+  return { processUs: processUs / halfSteps, threadsUs: threadsUs.map((us) => us / halfSteps) };
+}
+
+/** Of each thread, where its time went, in microseconds a half-step of passes with a profiler. */
+async function timesInPasses(
+  profiler: ThreadsProfiler,
+  pass: (timed?: Timed) => Promise<void>,
+): Promise<readonly ThreadTime[]> {
+  await profiler.startCpu();
+  for (let index = 0; index < positions; index += 1) await pass();
+  await profiler.stopCpu();
+
+  const windows: Window[] = [];
+  await profiler.startCpu();
+  while (windows.length < profiled) {
+    await pass(async (work) => {
+      const fromUs = nowUs();
+      const value = await work();
+      windows.push({ fromUs, toUs: nowUs() });
+      return value;
+    });
+  }
   const profiles = await profiler.stopCpu();
-  const allocated = await allocatedInPass(profiler, pass);
-  return flatFigures(
-    profiler.roles.map((role, index) => ({
-      role,
-      time: onCore(timeOf(inOrder(profiles, index), isTelling, windows), inOrder(cores, index)),
-      allocated: inOrder(allocated, index),
-    })),
-    halfStepsAPass * windows.length,
-  );
+  const halfSteps = halfStepsAPass * windows.length;
+  return profiles.map((profile) => perHalfStep(timeOf(profile, isTelling, windows), halfSteps));
+}
+
+function perHalfStep({ busy, told, collector, cloning }: ThreadTime, halfSteps: number): ThreadTime {
+  return {
+    busy: busy / halfSteps,
+    told: told / halfSteps,
+    collector: collector / halfSteps,
+    cloning: cloning / halfSteps,
+  };
 }
 
 async function allocatedInPass(
@@ -144,7 +174,7 @@ async function allocatedInPass(
 }
 
 function nowUs(): number {
-  return Number(process.hrtime.bigint() / NS_A_US);
+  return Number(process.hrtime.bigint() / BigInt(NS_A_US));
 }
 
 /** Profilers answer for each thread, in one order. */
@@ -160,19 +190,25 @@ interface ThreadCost {
   readonly allocated: Allocated;
 }
 
-/** By role, and for all: what is added up over threads, a half-step. */
-function flatFigures(threads: readonly ThreadCost[], halfSteps: number): Figures {
-  const figures: Record<string, number> = {};
+/**
+ * By role, and for all threads: what is added up over them, a half-step. What the process used beside them are its helpers, above all
+ * those of the collectors: they are charged as the collectors are that they help.
+ */
+function flatFigures(threads: readonly ThreadCost[], processUs: number): Figures {
+  const figures: Record<string, number> = { cpuUs: processUs };
   const add = (name: string, value: number): void => {
-    figures[name] = (figures[name] ?? 0) + value / halfSteps;
+    figures[name] = (figures[name] ?? 0) + value;
   };
   for (const { role, time, allocated } of threads) {
-    const { busy: busyUs, told: toldUs, collector: collectorUs, cloning: cloningUs } = time;
-    const costs = { busyUs, toldUs, collectorUs, cloningUs, toldCollectorUs: collectorShare(time, allocated) };
+    const { busy: ranUs, told: toldUs, collector: collectorUs, cloning: cloningUs } = time;
+    const toldCollectorUs = collectorShare(time, allocated);
+    const costs = { ranUs, toldUs, collectorUs, cloningUs, toldCollectorUs };
     for (const [name, value] of Object.entries(costs)) {
       add(name, value);
       add(`${role}.${name}`, value);
     }
   }
-  return figures;
+  const { ranUs = 0, collectorUs = 0, toldCollectorUs = 0 } = figures;
+  const helpersUs = Math.max(0, processUs - ranUs);
+  return { ...figures, helpersUs, toldHelpersUs: collectorUs === 0 ? 0 : (helpersUs * toldCollectorUs) / collectorUs };
 }

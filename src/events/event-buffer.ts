@@ -89,7 +89,7 @@ export class EventBuffer {
     this.#characters -= this.#sizes[this.#head] ?? 0;
     this.#head = this.#place(1);
     this.#size -= 1;
-    // What a large burst made of it is not kept.
+    // What a large burst made of it is not kept; what it takes to grow there from the start again each time neither.
     if (this.#size === 0 && this.#events.length > RING_KEPT_EVENTS) this.#shrink();
     return event;
   }
@@ -120,9 +120,9 @@ export class EventBuffer {
   }
 
   #shrink(): void {
-    this.#events = empty<SessionEvent | undefined>(RING_EVENTS, undefined);
-    this.#afters = empty(RING_EVENTS, 0);
-    this.#sizes = empty(RING_EVENTS, 0);
+    this.#events = empty<SessionEvent | undefined>(RING_KEPT_EVENTS, undefined);
+    this.#afters = empty(RING_KEPT_EVENTS, 0);
+    this.#sizes = empty(RING_KEPT_EVENTS, 0);
     this.#head = 0;
   }
 

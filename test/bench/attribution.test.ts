@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest';
 import {
   type AllocationNode,
   allocatedIn,
+  asRan,
   type CpuProfile,
   collectorShare,
-  onCore,
   ratioOf,
   timeOf,
 } from '../../bench/attribution.ts';
@@ -74,10 +74,12 @@ describe('time of a thread', () => {
     expect(timeOf(profile(samples, 5_000), isTelling, windows)).toMatchObject({ busy: 0, told: 0 });
   });
 
-  test('waiting for a core is taken from all alike; where nobody knows of it, nothing is', () => {
+  test('shares of samples are shares of what the thread ran; where nobody knows that, they stay', () => {
     const time = { busy: 100, told: 10, collector: 20, cloning: 4 };
-    expect(onCore(time, { ran: 30, waited: 10 })).toEqual({ busy: 75, told: 7.5, collector: 15, cloning: 3 });
-    expect(onCore(time, { ran: 0, waited: 0 })).toEqual(time);
+    expect(asRan(time, 75)).toEqual({ busy: 75, told: 7.5, collector: 15, cloning: 3 });
+    expect(asRan(time, 0)).toEqual(time);
+    const idle = { busy: 0, told: 0, collector: 0, cloning: 0 };
+    expect(asRan(idle, 5)).toEqual(idle);
   });
 });
 
@@ -112,35 +114,51 @@ test('the ratio is of the work without the cost', () => {
 
 describe('what it costs to be watched', () => {
   const threads = {
-    busyUs: 120,
+    cpuUs: 150,
     toldUs: 6,
     toldCollectorUs: 4,
-    'host.busyUs': 20,
+    helpersUs: 30,
+    toldHelpersUs: 2,
+    'host.ranUs': 20,
     'host.toldUs': 4,
     'host.toldCollectorUs': 3,
-    'session.busyUs': 90,
+    'session.ranUs': 90,
     'session.toldUs': 2,
     'session.collectorUs': 15,
     'session.cloningUs': 9,
     'model.cloningUs': 2,
   };
   const unwatched = {
-    busyUs: 90,
-    'host.busyUs': 5,
-    'session.busyUs': 45,
+    cpuUs: 100,
+    'host.ranUs': 5,
+    'session.ranUs': 45,
     'session.collectorUs': 9,
     'session.cloningUs': 4,
     'model.cloningUs': 0.5,
   };
 
-  test('across threads: what the host does more and is not told of already, and what the session thread clones more', () => {
+  test('across threads: what the host runs longer, and what the session thread clones more', () => {
     // The session thread's own work took 64 in this process and 32 in the other: the machine was half as fast.
-    expect(crossingOf(threads, unwatched)).toBe(20 - 2 * 5 - 4 - 3 + (9 - 2 * 4));
-    expect(crossingOf({ busyUs: 60, 'host.busyUs': 60, 'host.toldUs': 4 }, { busyUs: 50, 'host.busyUs': 50 })).toBe(0);
+    expect(crossingOf(threads, unwatched)).toBe(20 - 2 * 5 + (9 - 2 * 4));
+    expect(crossingOf({ cpuUs: 60, 'host.ranUs': 60, 'host.toldUs': 4 }, { cpuUs: 50, 'host.ranUs': 50 })).toBe(0);
   });
 
-  test('the cost is what tells, its share of the collector, and what crosses; the ratio is to the rest', () => {
-    expect(costOf(threads, unwatched, 10)).toMatchObject({ costUs: 20, busyUs: 120, ratio: 1.2, moreUs: 30 });
+  test('the cost is what tells, its share of the collector, and what crosses, which holds all of the host; the ratio is to the rest', () => {
+    expect(costOf(threads, unwatched, 12)).toMatchObject({
+      costUs: 2 + 1 + 2 + 12,
+      cpuUs: 150,
+      moreUs: 50,
+      ratio: 1 + 17 / 133,
+    });
+    const inline = {
+      cpuUs: 66,
+      toldUs: 4,
+      toldCollectorUs: 1,
+      toldHelpersUs: 1,
+      'host.toldUs': 4,
+      'host.toldCollectorUs': 1,
+    };
+    expect(costOf(inline, { cpuUs: 50 }, 0)).toMatchObject({ costUs: 6, ratio: 1.1, moreUs: 16 });
   });
 });
 
