@@ -29,11 +29,11 @@ type Timed = <T>(work: () => Promise<T>) => Promise<T>;
 const NS_A_US = 1_000;
 /**
  * Passes: until what runs is compiled (of four times as many the ratios of W2 are the same); of which the processor time is taken; with
- * a profiler, which collects positions first; and profiled.
+ * a profiler, which collects positions first; and profiled: enough that each thread's collector comes by several times.
  */
 const PASSES = {
-  W2: { warm: 6, timed: 4, positions: 1, profiled: 2 },
-  W5: { warm: 4, timed: 4, positions: 1, profiled: 2 },
+  W2: { warm: 6, timed: 4, positions: 1, profiled: 3 },
+  W5: { warm: 4, timed: 6, positions: 1, profiled: 6 },
 };
 const SIZES = {
   W2: { full: { sessions: 1_000, turnsEach: 3 }, quick: { sessions: 300, turnsEach: 3 } },

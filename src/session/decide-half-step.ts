@@ -9,7 +9,7 @@ import { decideCompaction } from './decide-compression.ts';
 import { decideEarlyNaming, decidePreparation } from './decide-enrichment.ts';
 import { awaitSummary, decideMemory } from './decide-memory.ts';
 import { rollbackRecords } from './decide-rollback.ts';
-import { continueForUser, gatherResults } from './decide-run-loop.ts';
+import { continueForUser, exitWithout, gatherResults } from './decide-run-loop.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { evictionRecord, planEviction } from './eviction.ts';
@@ -37,7 +37,11 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
   const poisoned = poisonedEntries(state);
   if (poisoned.length > 0) {
     // Set aside first, then look again: one entry that cannot be promoted must not stop those behind it (Δ13).
-    return { records: poisoned, effects: [WAKE] };
+    const exit = exitWithout(
+      state,
+      poisoned.map(({ id }) => id),
+    );
+    return { records: [...poisoned, ...exit.records], effects: [...exit.effects, WAKE] };
   }
   if (state.suspended !== undefined) return continueForUser(state);
   if (state.failure !== undefined && state.state === 'idle' && environment.settings.recovery.rollbackFailed) {
@@ -217,15 +221,18 @@ function awaitsSystem(state: SessionState, epoch: number): boolean {
   return state.current !== undefined && state.epoch === epoch && state.system?.epoch !== epoch;
 }
 
-function poisonedEntries(state: SessionState): readonly SessionRecord[] {
-  let records: SessionRecord[] | undefined;
+type PoisonedRecord = Extract<SessionRecord, { readonly type: 'poisoned' }>;
+const NO_POISON: readonly PoisonedRecord[] = Object.freeze([]);
+
+function poisonedEntries(state: SessionState): readonly PoisonedRecord[] {
+  let records: PoisonedRecord[] | undefined;
   for (const entry of state.mailbox) {
     const error = promotionError(entry);
     if (error === undefined) continue;
     records ??= [];
     records.push({ type: 'poisoned', id: entry.id, error });
   }
-  return records ?? NO_RECORDS;
+  return records ?? NO_POISON;
 }
 
 function promotionError(entry: MailboxEntry): ErrorShape | undefined {

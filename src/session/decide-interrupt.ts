@@ -2,7 +2,7 @@
 
 import { claimCutShort } from './decide-compression.ts';
 import { interruptPreparation, withPreparationGivenUp } from './decide-enrichment.ts';
-import { exitOnRecall, resumeSuspended } from './decide-run-loop.ts';
+import { exitWithout, resumeSuspended } from './decide-run-loop.ts';
 import { exitDecision } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { endRound } from './end-round.ts';
@@ -57,7 +57,7 @@ export function decideRecall(state: SessionState, pendingId: number): Decision {
   if (entry === undefined || entry.type !== 'user_message' || entry.seed !== undefined) {
     return { records: [], effects: [{ type: 'result', value: false }] };
   }
-  const exit = exitOnRecall(state, pendingId);
+  const exit = exitWithout(state, [pendingId]);
   const recalled: Decision = {
     records: [{ type: 'recalled', id: pendingId }, ...exit.records],
     effects: [...exit.effects, { type: 'result', value: true }],

@@ -166,12 +166,12 @@ export function exitOnIdle(state: SessionState, text: string): Decision {
 }
 
 /**
- * A child that was idle only because a message waited for its turn, paused perhaps, has finished when the message is taken back: nothing
- * else would ever end it, and its parent waits.
+ * A child that was idle only because entries waited for its turn, paused perhaps, has finished when they go without one, taken back or
+ * set aside: nothing else would ever end it, and its parent waits. `gone`: their ids.
  */
-export function exitOnRecall(state: SessionState, pendingId: number): Decision {
+export function exitWithout(state: SessionState, gone: readonly number[]): Decision {
   const isAtRest = state.state === 'idle' && state.suspended === undefined && state.restartAt === undefined;
-  const isAwaited = state.mailbox.some((entry) => entry.kind === 'active' && entry.id !== pendingId);
+  const isAwaited = state.mailbox.some((entry) => entry.kind === 'active' && !gone.includes(entry.id));
   if (state.parent === undefined || state.exit !== undefined || !isAtRest || isAwaited) return NOTHING;
   return exitDecision(state, { reason: 'completed', reply: lastAnswerText(state) });
 }

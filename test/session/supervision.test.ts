@@ -26,6 +26,19 @@ describe('a child', () => {
     expect(tree.root.state.children.get(child.state.id)?.exited).toBe('completed');
   });
 
+  it('I7, F046: finishes when the only entry that still waited is set aside as a dead letter', () => {
+    const tree = new Tree();
+    const child = tree.spawn('dig', { name: 'digger' });
+    child.input({ type: 'pause' });
+    child.send('of nobody', { type: 'subagent', source: { type: 'user' } });
+    tree.answer(child, [{ type: 'text', text: 'dug' }], 'end_turn');
+    expect(child.state).toMatchObject({ state: 'idle', exit: undefined });
+    tree.input(child, { type: 'resume' });
+    expect(child.state.deadLetters).toHaveLength(1);
+    expect(child.state.exit).toMatchObject({ reason: 'completed', reply: 'dug' });
+    expect(tree.root.state.children.get(child.state.id)?.exited).toBe('completed');
+  });
+
   it('I7: goes on with the other message when one of two is taken back, and before its task is done', () => {
     const tree = new Tree();
     const child = tree.spawn('dig', { name: 'digger' });
