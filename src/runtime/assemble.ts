@@ -97,7 +97,7 @@ export async function assembleRuntime(
     );
   }
   const diagnostics = new Diagnostics({
-    events: (options) => hub.all(options),
+    tap: (reader) => hub.tap(reader),
     lookUp: (session) => linkAt(links, shardOf(session, links.length)).call('sessions.get', { session }, true),
     modelOf: modelNames(checked),
     provider: providerName(checked),
