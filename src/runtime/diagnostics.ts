@@ -5,7 +5,8 @@
  * tracker), the channels. Host thread.
  *  H1 Without a subscriber nothing is watched: a look costs six property reads.
  *  H2 An event waits until the agent of its session is known: events of one session keep their order, and a birth is told before
- *     what the child does. Other orders between two sessions are as loose as a look-up takes.
+ *     what the child does. Sessions are introduced before they tell anything; one that was not, since it had told something before
+ *     somebody listened, is asked for. Other orders between two sessions are as loose as a look-up takes.
  *  H3 What falls behind loses events, which ends what was under way in their sessions as `unseen`; nobody is held up.
  */
 import { DIAGNOSED_LOOKUPS_MAX, DIAGNOSED_SESSIONS_MAX, DIAGNOSED_WAITING_MAX } from '../base/bounds.ts';
@@ -14,13 +15,15 @@ import type { SessionEvent } from '../events/event.ts';
 import type { EventTap, TapReader } from '../events/event-tap.ts';
 import { RecentMap } from '../models/recent-map.ts';
 import { DiagnosticsTracker } from './diagnostics-tracker.ts';
-import type { SessionSummary } from './protocol.ts';
+import type { SessionIntroduction, SessionSummary } from './protocol.ts';
 
 /** What diagnostics stand on. */
 export interface DiagnosticsParts {
   /** Reads the events of all sessions. */
   readonly tap: (reader: TapReader) => EventTap;
-  /** Undefined for a session that is gone. May reject. */
+  /** Has sessions introduced (`introduced`) before they tell anything, or not any more. Never throws. */
+  readonly introduce: (on: boolean) => void;
+  /** For one that was not introduced. Undefined for a session that is gone. May reject. */
   readonly lookUp: (session: string) => Promise<SessionSummary | undefined>;
   /** The model an agent's requests name; undefined for an agent that is not defined. */
   readonly modelOf: (agent: string, isChild: boolean) => string | undefined;
@@ -73,9 +76,17 @@ export class Diagnostics {
     this.#read();
   }
 
+  /** Sessions that are about to tell something for the first time, or a session anew. */
+  introduced(sessions: readonly SessionIntroduction[]): void {
+    if (!this.#isReading) return;
+    for (const each of sessions) this.#facts.put(each.session, this.#factsOf(each));
+  }
+
   #read(): void {
     const { flushes, journalTurns } = this.#parts.commits();
     this.#told = { flushes, journalTurns };
+    // First: what is told from then on is told by sessions that were introduced.
+    this.#parts.introduce(true);
     const tracker = new DiagnosticsTracker(this.#runtime, (at) => this.#tellCommits(at));
     const reading: Reading = { tracker, hasRead: false, isWanted: true };
     try {
@@ -96,6 +107,7 @@ export class Diagnostics {
     if (error !== undefined) this.#parts.failed(error);
     // Ended by itself: the runtime is closed.
     else if (reading.isWanted) this.#isClosed = true;
+    this.#parts.introduce(false);
     await Promise.all([...this.#lookUps.values()].map(({ done }) => done));
     reading.tracker.end(this.#parts.now());
     this.#isReading = false;
@@ -140,15 +152,29 @@ export class Diagnostics {
   }
 
   async #learn(session: string, waiting: readonly SessionEvent[], { tracker, tap }: Reading): Promise<void> {
-    const { lookUp, modelOf, provider } = this.#parts;
+    const { lookUp, provider } = this.#parts;
     // A session that cannot be asked for is gone, or the runtime closes: its messages say less.
     const found = await lookUp(session).catch(() => undefined);
-    const facts = found === undefined ? { session, provider } : factsOf(found, provider, modelOf);
-    if (found !== undefined) this.#facts.put(session, facts);
+    // Introduced meanwhile, it is newer than the answer.
+    const known = this.#facts.get(session) ?? (found === undefined ? undefined : this.#factsOf({ ...found, session }));
+    if (known !== undefined) this.#facts.put(session, known);
+    const facts = known ?? { session, provider };
     this.#lookUps.delete(session);
     for (const event of waiting) tracker.take(event, facts);
     // What could not be taken may have waited for this.
     tap?.resume();
+  }
+
+  #factsOf({ session, agent, parent }: SessionIntroduction): SessionFacts {
+    const { modelOf, provider } = this.#parts;
+    const model = modelOf(agent, parent !== undefined);
+    return {
+      session,
+      agent,
+      provider,
+      ...(parent === undefined ? {} : { parent }),
+      ...(model === undefined ? {} : { model }),
+    };
   }
 
   #tellCommits(at: number): void {
@@ -164,19 +190,4 @@ export class Diagnostics {
       turns: journalTurns - before.journalTurns,
     });
   }
-}
-
-function factsOf(
-  { id, agent, parent }: SessionSummary,
-  provider: string,
-  modelOf: DiagnosticsParts['modelOf'],
-): SessionFacts {
-  const model = modelOf(agent, parent !== undefined);
-  return {
-    session: id,
-    agent,
-    provider,
-    ...(parent === undefined ? {} : { parent }),
-    ...(model === undefined ? {} : { model }),
-  };
 }

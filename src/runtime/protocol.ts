@@ -210,6 +210,8 @@ export interface ShardMethods {
   };
   /** Without a session: all of them. */
   'session.watch': { request: { readonly session?: string; readonly on: boolean }; answer: undefined };
+  /** Of what is watched: each session is introduced before it tells anything (`sessions.introduced`), or not any more. */
+  'sessions.introduce': { request: { readonly on: boolean }; answer: undefined };
   'history.edit': {
     request: OfSession & { readonly edit: EditRequest; readonly key?: string; readonly fingerprint?: string };
     answer: unknown;
@@ -264,9 +266,17 @@ export interface ShardMethods {
 /** Notes a shard sends to the host. */
 export interface ShardNotes {
   events: readonly SessionEvent[];
+  'sessions.introduced': readonly SessionIntroduction[];
   degraded: { readonly error: ErrorShape } | { readonly error?: undefined };
   log: LogLine;
   'history.said': SaidNote;
+}
+
+/** Who a session is. Neither ever changes; another session may bear its name once it is deleted. */
+export interface SessionIntroduction {
+  readonly session: string;
+  readonly agent: string;
+  readonly parent?: string;
 }
 
 /** Something was said in a session, and is durable. */

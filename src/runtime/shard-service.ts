@@ -21,6 +21,7 @@ export function serveShardThread(
       ...surroundings,
       host: {
         events: (events) => endpoint.notify('events.packed', packEvents(events)),
+        introduced: (sessions) => endpoint.notify('sessions.introduced', sessions),
         settled: (follow, state) => endpoint.notify('receipt.settled', { follow, state }),
         said: (note) => endpoint.notify('history.said', note),
         degraded: (error) => endpoint.notify('degraded', error === undefined ? {} : { error: errorShape(error) }),

@@ -30,6 +30,8 @@ interface Read {
   readonly turns: string[];
   readonly fanOut: FanOut;
   readonly interest: (readonly [string | undefined, boolean])[];
+  /** What was asked for of introductions. */
+  readonly introductions: boolean[];
   /** Sessions asked for, in order. */
   readonly asked: string[];
   readonly failures: unknown[];
@@ -49,11 +51,13 @@ function read(): Read {
   stops.push(() => unsubscribe(DIAGNOSTICS_CHANNELS.turn, listener));
   const interest: (readonly [string | undefined, boolean])[] = [];
   const fanOut = new FanOut({ now: () => 0, onInterest: (session, isWanted) => interest.push([session, isWanted]) });
+  const introductions: boolean[] = [];
   const asked: string[] = [];
   const failures: unknown[] = [];
   const answers = new Map<string, (summary: SessionSummary | undefined) => void>();
   const diagnostics = new Diagnostics({
     tap: (reader) => fanOut.tap(reader),
+    introduce: (on) => void introductions.push(on),
     lookUp: (session) => {
       asked.push(session);
       return new Promise((resolve) => answers.set(session, resolve));
@@ -69,6 +73,7 @@ function read(): Read {
     turns,
     fanOut,
     interest,
+    introductions,
     asked,
     failures,
     diagnostics,
@@ -143,8 +148,40 @@ test('a session that is deleted ends as unseen, and another of its name is asked
   expect(asked).toEqual(['s', 's']);
 });
 
+test('H2: a session that is introduced is not asked for, and is who was introduced last', async () => {
+  const { fanOut, turns, asked, diagnostics, introductions } = read();
+  expect(introductions).toEqual([true]);
+  diagnostics.introduced([
+    { session: 's', agent: 'a' },
+    { session: 's:1', agent: 'b', parent: 's' },
+  ]);
+  fanOut.publish([event('s', 1, awaiting), event('s:1', 1, awaiting), event('s', 2, finished)]);
+  diagnostics.introduced([{ session: 's', agent: 'c' }]);
+  await settled();
+  fanOut.end('s');
+  fanOut.publish([event('s:1', 2, finished)]);
+  await settled();
+  diagnostics.introduced([{ session: 's', agent: 'd' }]);
+  fanOut.publish([event('s', 1, awaiting)]);
+  await settled();
+  expect(turns).toEqual(['s c start', 's:1 b start', 's c end end_turn', 's:1 b end end_turn', 's d start']);
+  expect(asked).toEqual([]);
+});
+
+test('H2: one that is introduced while it is asked for is who was introduced', async () => {
+  const { fanOut, turns, diagnostics, know } = read();
+  fanOut.publish([event('s', 1, awaiting)]);
+  await settled();
+  diagnostics.introduced([{ session: 's', agent: 'newer' }]);
+  know('s', 'older');
+  await settled();
+  fanOut.publish([event('s', 2, finished), event('s', 3, awaiting)]);
+  await settled();
+  expect(turns).toEqual(['s newer start', 's newer end end_turn', 's newer start']);
+});
+
 test('H1: with nobody subscribed any more nothing is watched, and what was under way ended; another look begins again', async () => {
-  const { fanOut, interest, diagnostics } = read();
+  const { fanOut, interest, introductions, diagnostics } = read();
   expect(interest).toEqual([[undefined, true]]);
   diagnostics.look();
   expect(fanOut.size).toBe(1);
@@ -155,6 +192,7 @@ test('H1: with nobody subscribed any more nothing is watched, and what was under
     [undefined, true],
     [undefined, false],
   ]);
+  expect(introductions).toEqual([true, false]);
   diagnostics.look();
   expect(fanOut.size).toBe(0);
   const listener = (): void => undefined;
@@ -162,6 +200,7 @@ test('H1: with nobody subscribed any more nothing is watched, and what was under
   stops.push(() => unsubscribe(DIAGNOSTICS_CHANNELS.tool, listener));
   diagnostics.look();
   expect(fanOut.size).toBe(1);
+  expect(introductions).toEqual([true, false, true]);
 });
 
 test('a reading that fails says so, ends what was under way, and begins again; one that ends with the runtime does not', async () => {
