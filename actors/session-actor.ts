@@ -33,6 +33,8 @@ export class SessionActor {
   agent: SessionAgent | undefined;
   /** The state its parent's watchers were told last. */
   toldState: string | undefined;
+  /** When it was introduced to the host last; see `Audience`. */
+  introducedIn = 0;
   /** A retry of the model call is due. */
   retryTimer: unknown;
   /** A restart by the supervisor is due. */

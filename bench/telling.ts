@@ -40,7 +40,11 @@ export const TELLING: readonly Teller[] = [
     except: ['observer', 'settled', 'promoted', 'said', 'gate', 'isGated', 'listen', 'Audience'],
     reason: 'events of a turn are gathered; unwatched: `isWatched`, `watchChildren`',
   },
-  { file: /\/src\/runtime\/turn-gathering\.js$/, functions: ['tell'], reason: 'events of a turn are gathered' },
+  {
+    file: /\/src\/runtime\/turn-gathering\.js$/,
+    functions: ['tell', 'introduce'],
+    reason: 'events of a turn are gathered',
+  },
   {
     file: /\/src\/session\/fold\.js$/,
     functions: ['counts', 'tell', 'telling'],
@@ -65,7 +69,7 @@ export const TELLING: readonly Teller[] = [
   },
   {
     file: /\/src\/(models\/(model-service|threaded-pool)|runtime\/(session-work|shard-link))\.js$/,
-    functions: ['delta', 'modelDelta', 'wantsDeltas', 'events'],
+    functions: ['delta', 'modelDelta', 'wantsDeltas', 'events', 'introduced'],
     reason: 'events, and an answer while it streams, are handed from thread to thread',
   },
   { file: /\/bench\/measure\/watchers\.js$/, reason: 'the reader itself, which does nothing but count' },

@@ -4,12 +4,13 @@
  * Owns: the subscribers, by session. Does not own: events, the log. Belongs to the host thread.
  *
  *  N1  An event reaches every subscriber of its session and every subscriber of all sessions, in the order it was told.
- *  N2  No subscriber delays or breaks another, or the one who tells: a push only queues.
+ *  N2  No subscriber delays or breaks another, or the one who tells: a push only queues, also for a tap.
  *  N3  Where nobody reads, nothing need be sent: `onInterest` says when the first reader comes and the last one goes.
  */
 import { SUBSCRIBERS_MAX } from '../base/bounds.ts';
 import { LimitError } from '../base/errors.ts';
 import type { SessionEvent } from './event.ts';
+import { EventTap, type TapReader } from './event-tap.ts';
 import { EventQueue, type EventQueueOptions } from './subscriber.ts';
 
 /** Ports of a fan-out. */
@@ -34,7 +35,7 @@ export type SubscribeAllOptions = Omit<EventQueueOptions, 'session' | 'now' | 'a
 export class FanOut {
   readonly #options: FanOutOptions;
   readonly #bySession: Map<string, Set<EventQueue>> = new Map();
-  readonly #ofAll: Set<EventQueue> = new Set();
+  readonly #ofAll: Set<EventQueue | EventTap> = new Set();
   #size = 0;
 
   constructor(options: FanOutOptions) {
@@ -48,13 +49,28 @@ export class FanOut {
 
   /** Reads one session. The iteration unsubscribes when it ends. Throws `LimitError` beyond the bound on subscribers. */
   subscribe(session: string, options: SubscribeOptions): EventQueue {
-    const queues = this.#bySession.get(session) ?? new Set();
-    return this.#add(session, queues, { ...options, session });
+    const queues: Set<EventQueue> = this.#bySession.get(session) ?? new Set();
+    const queue = this.#queue(session, queues, { ...options, session });
+    if (!queue.isOver) {
+      this.#bySession.set(session, queues);
+      this.#add(session, queues, queue);
+    }
+    return queue;
   }
 
   /** Reads all sessions, live. The iteration unsubscribes when it ends. Throws `LimitError` beyond the bound. */
   subscribeAll(options: SubscribeAllOptions = {}): EventQueue {
-    return this.#add(undefined, this.#ofAll, options);
+    const queue = this.#queue(undefined, this.#ofAll, options);
+    if (!queue.isOver) this.#add(undefined, this.#ofAll, queue);
+    return queue;
+  }
+
+  /** Reads all sessions, live, by calls: see `EventTap`. Throws `LimitError` beyond the bound. */
+  tap(reader: TapReader): EventTap {
+    this.#checkRoom();
+    const tap: EventTap = new EventTap(reader, { onClose: () => this.#remove(undefined, this.#ofAll, tap) });
+    this.#add(undefined, this.#ofAll, tap);
+    return tap;
   }
 
   /** True when somebody reads this session's events. */
@@ -65,7 +81,7 @@ export class FanOut {
   /** Tells events, in their order. Never throws. */
   publish(events: readonly SessionEvent[]): void {
     if (this.#bySession.size > 0) for (const event of events) this.publishToSession(event);
-    for (const queue of this.#ofAll) queue.pushAll(events);
+    for (const reader of this.#ofAll) reader.pushAll(events);
   }
 
   /** Tells an event to the readers of its session only. Never throws. */
@@ -78,50 +94,60 @@ export class FanOut {
     return [...this.#bySession.keys()];
   }
 
-  /** Ends the reading of one session behind what is at hand: it is deleted, or, with an error, can be read no longer. */
+  /** Ends the reading of one session behind what is at hand: it is deleted, which taps are told, or, with an error, can be read no longer. */
   end(session: string, error?: unknown): void {
     const queues = this.#bySession.get(session);
     if (queues !== undefined) this.#endAll(session, queues, error);
+    if (error !== undefined) return;
+    for (const reader of this.#ofAll) if (reader instanceof EventTap) reader.end(session);
   }
 
   /** Ends all reading behind what is at hand. */
   close(error?: unknown): void {
-    for (const session of [...this.#bySession.keys()]) this.end(session, error);
+    for (const [session, queues] of [...this.#bySession]) this.#endAll(session, queues, error);
     this.#endAll(undefined, this.#ofAll, error);
   }
 
-  /** Lets go of the queues at once: one that is never read to its end must not be held here. */
-  #endAll(session: string | undefined, queues: Set<EventQueue>, error: unknown): void {
-    for (const queue of [...queues]) {
-      if (error === undefined) queue.close();
-      else queue.fail(error);
-      this.#remove(session, queues, queue);
+  /** Lets go of the readers at once: one that never reads to its end must not be held here. */
+  #endAll<R extends EventQueue | EventTap>(session: string | undefined, readers: Set<R>, error: unknown): void {
+    for (const reader of [...readers]) {
+      if (error === undefined) reader.close();
+      else reader.fail(error);
+      this.#remove(session, readers, reader);
     }
   }
 
-  #add(session: string | undefined, queues: Set<EventQueue>, options: Omit<EventQueueOptions, 'now'>): EventQueue {
+  #checkRoom(): void {
     const most = this.#options.subscribersMax ?? SUBSCRIBERS_MAX;
-    if (this.#size >= most) {
-      throw new LimitError(`at most ${most} subscribers`, { retryable: true, data: { limit: 'subscribers' } });
-    }
+    if (this.#size < most) return;
+    throw new LimitError(`at most ${most} subscribers`, { retryable: true, data: { limit: 'subscribers' } });
+  }
+
+  #queue(
+    session: string | undefined,
+    readers: Set<EventQueue> | Set<EventQueue | EventTap>,
+    options: Omit<EventQueueOptions, 'now'>,
+  ): EventQueue {
+    this.#checkRoom();
     const onClose = (): void => {
-      this.#remove(session, queues, queue);
+      this.#remove(session, readers, queue);
       options.onClose?.();
     };
-    const queue: EventQueue = new EventQueue({ ...options, onClose, now: this.#options.now });
-    if (queue.isOver) return queue;
-    const isFirst = queues.size === 0;
-    queues.add(queue);
-    this.#size += 1;
-    if (session !== undefined) this.#bySession.set(session, queues);
-    if (isFirst) this.#options.onInterest?.(session, true);
+    const queue = new EventQueue({ ...options, onClose, now: this.#options.now });
     return queue;
   }
 
-  #remove(session: string | undefined, queues: Set<EventQueue>, queue: EventQueue): void {
-    if (!queues.delete(queue)) return;
+  #add<R>(session: string | undefined, readers: Set<R>, reader: R): void {
+    const isFirst = readers.size === 0;
+    readers.add(reader);
+    this.#size += 1;
+    if (isFirst) this.#options.onInterest?.(session, true);
+  }
+
+  #remove<R>(session: string | undefined, readers: Set<R>, reader: R): void {
+    if (!readers.delete(reader)) return;
     this.#size -= 1;
-    if (queues.size > 0) return;
+    if (readers.size > 0) return;
     if (session !== undefined) this.#bySession.delete(session);
     this.#options.onInterest?.(session, false);
   }

@@ -83,6 +83,7 @@ export async function assembleRuntime(
         random: checked.random,
         listener: {
           events: (events) => hub.dispatch(events),
+          introduced: (sessions) => diagnostics.introduced(sessions),
           degraded: (error) => {
             if (error === undefined) degraded.delete(index);
             else degraded.set(index, error);
@@ -97,7 +98,10 @@ export async function assembleRuntime(
     );
   }
   const diagnostics = new Diagnostics({
-    events: (options) => hub.all(options),
+    tap: (reader) => hub.tap(reader),
+    introduce: (on) => {
+      for (const link of links) link.introduce(on);
+    },
     lookUp: (session) => linkAt(links, shardOf(session, links.length)).call('sessions.get', { session }, true),
     modelOf: modelNames(checked),
     provider: providerName(checked),

@@ -1,9 +1,11 @@
 /**
- * Who on the host hears of which session: readers of events, listeners to what is said, listeners that are waited for.
+ * Who on the host hears of which session: readers of events, listeners to what is said, listeners that are waited for; and to whom
+ * sessions are introduced.
  *
- * Owns: these three sets, and what is gathered for them while a turn runs. Does not own: who waits for receipts and ends
+ * Owns: these sets, and what is gathered for them while a turn runs. Does not own: who waits for receipts and ends
  * (`ShardWaiters`), nor when what was gathered is told: behind the flush (A2).
- * Invariant: of a session that nobody hears of or waits for, nothing is built.
+ * Invariants: of a session that nobody hears of or waits for, nothing is built; where it is asked for, a session that is watched is
+ * introduced with the first turn it takes in memory, before that turn's events.
  */
 import type { SessionActor } from '../../actors/session-actor.ts';
 import { CHILDREN_LISTED_MAX } from '../base/bounds.ts';
@@ -11,6 +13,7 @@ import type { EventBody, SessionEvent } from '../events/event.ts';
 import { durableEvent } from '../events/event-body.ts';
 import type { Observer } from '../session/fold.ts';
 import { historyMessage } from '../session/history/history-form.ts';
+import type { SessionIntroduction } from './protocol.ts';
 import type { ShardWaiters } from './shard-waiters.ts';
 import type { TurnGathering } from './turn-gathering.ts';
 
@@ -27,6 +30,9 @@ export class Audience {
   readonly #listened = new Set<string>();
   /** Sessions whose listeners on the host are waited for. */
   readonly #gated = new Set<string>();
+  /** Number of the time for which sessions are introduced; 0: nobody asks. */
+  #introduction = 0;
+  #lastIntroduction = 0;
 
   constructor(waiters: ShardWaiters, inMemory: (sessionId: string) => SessionActor | undefined) {
     this.#waiters = waiters;
@@ -51,6 +57,12 @@ export class Audience {
     else this.#gated.delete(sessionId);
   }
 
+  /** Introduces each session that is watched from now on, those that were before too, or none any more. */
+  introduce(on: boolean): void {
+    if (on) this.#lastIntroduction += 1;
+    this.#introduction = on ? this.#lastIntroduction : 0;
+  }
+
   isWatched(sessionId: string): boolean {
     return this.#watched.has(sessionId) || this.#watched.has(undefined);
   }
@@ -65,6 +77,10 @@ export class Audience {
     const isWatched = this.isWatched(session);
     const isListened = this.#listened.size > 0 && this.#listened.has(session);
     const waiters = this.#waiters;
+    if (isWatched && actor.introducedIn !== this.#introduction && this.#introduction !== 0) {
+      actor.introducedIn = this.#introduction;
+      gathered.introduce(actor);
+    }
     if (!isWatched && !isListened && !waiters.has(session)) return undefined;
     // One literal for whoever hears: what is spread together costs more than what it tells.
     return {
@@ -80,6 +96,18 @@ export class Audience {
         ? (body: EventBody, seq: number) => gathered.tell(durableEvent(session, at, seq, body))
         : undefined,
     };
+  }
+
+  /** Who they are, now that their turn is over. One whose making was refused is nobody yet, and has its turn when it is made. */
+  introductionsOf(actors: readonly SessionActor[]): readonly SessionIntroduction[] {
+    const introductions: SessionIntroduction[] = [];
+    for (const actor of actors) {
+      const { agent, parent } = actor.state;
+      if (agent === undefined) actor.introducedIn = 0;
+      else
+        introductions.push(parent === undefined ? { session: actor.id, agent } : { session: actor.id, agent, parent });
+    }
+    return introductions;
   }
 
   /** What a watched parent sees of its children, without a record for each of their steps. */

@@ -105,6 +105,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       counters,
       host: {
         events: (events) => surroundings.host.events(events),
+        introduced: (sessions) => surroundings.host.introduced?.(sessions),
         settled: (follow, state) => surroundings.host.settled(follow, state),
         said: (note) => surroundings.host.said?.(note),
         degraded: (error) => surroundings.host.degraded(error),

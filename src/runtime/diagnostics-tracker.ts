@@ -4,7 +4,7 @@
  * Owns: what is under way in the sessions whose events it was given. Does not own: where events come from, who listens.
  *  G1 An end is told after its start, once. Of a turn that had begun before the first event seen, only what follows its next
  *     half-step is told.
- *  G2 A hole in a session's durable events ends what is under way in it as `unseen`.
+ *  G2 A hole in a session's durable events, or what says that some were lost, ends what is under way in it as `unseen`.
  *  G3 A session in which nothing is under way is not held; of too many, the one held longest is let go.
  */
 import { DIAGNOSED_MESSAGES_MAX, DIAGNOSED_SESSIONS_MAX } from '../base/bounds.ts';
@@ -118,18 +118,20 @@ export class DiagnosticsTracker {
 
   /** Takes the next event of a session of which this is known. Never throws. */
   take(event: SessionEvent, facts: SessionFacts): void {
-    if (this.takeFollowed(event) || event.type === 'gap') return;
+    if (this.takeFollowed(event)) return;
     this.#takeOf(this.#begin(event.session, facts), event);
     if (this.#sessions.size > DIAGNOSED_SESSIONS_MAX) this.#loseOldest(event.at);
+  }
+
+  /** No end will be seen of what is under way in this session: it ends as `unseen`. */
+  cutOff(session: string, at: number): void {
+    const known = this.#sessions.get(session);
+    if (known !== undefined) this.#lose(known, at);
   }
 
   #takeOf(followedBefore: Followed, event: SessionEvent): void {
     let session = followedBefore;
     const { seq } = event;
-    if (event.type === 'gap') {
-      this.#lose(session, event.at);
-      return;
-    }
     if (seq !== undefined && session.seq > 0) {
       if (seq <= session.seq) return;
       if (seq > session.seq + 1) {

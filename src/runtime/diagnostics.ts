@@ -5,22 +5,25 @@
  * tracker), the channels. Host thread.
  *  H1 Without a subscriber nothing is watched: a look costs six property reads.
  *  H2 An event waits until the agent of its session is known: events of one session keep their order, and a birth is told before
- *     what the child does. Other orders between two sessions are as loose as a look-up takes.
+ *     what the child does. Sessions are introduced before they tell anything; one that was not, since it had told something before
+ *     somebody listened, is asked for. Other orders between two sessions are as loose as a look-up takes.
  *  H3 What falls behind loses events, which ends what was under way in their sessions as `unseen`; nobody is held up.
  */
 import { DIAGNOSED_LOOKUPS_MAX, DIAGNOSED_SESSIONS_MAX, DIAGNOSED_WAITING_MAX } from '../base/bounds.ts';
 import { isDiagnosed, isSubscribed, publishDiagnostics, type SessionFacts } from '../base/diagnostics.ts';
 import type { SessionEvent } from '../events/event.ts';
+import type { EventTap, TapReader } from '../events/event-tap.ts';
 import { RecentMap } from '../models/recent-map.ts';
 import { DiagnosticsTracker } from './diagnostics-tracker.ts';
-import type { AllEventOptions } from './event-hub.ts';
-import type { SessionSummary } from './protocol.ts';
+import type { SessionIntroduction, SessionSummary } from './protocol.ts';
 
 /** What diagnostics stand on. */
 export interface DiagnosticsParts {
   /** Reads the events of all sessions. */
-  readonly events: (options: AllEventOptions) => AsyncIterableIterator<SessionEvent>;
-  /** Undefined for a session that is gone. May reject. */
+  readonly tap: (reader: TapReader) => EventTap;
+  /** Has sessions introduced (`introduced`) before they tell anything, or not any more. Never throws. */
+  readonly introduce: (on: boolean) => void;
+  /** For one that was not introduced. Undefined for a session that is gone. May reject. */
   readonly lookUp: (session: string) => Promise<SessionSummary | undefined>;
   /** The model an agent's requests name; undefined for an agent that is not defined. */
   readonly modelOf: (agent: string, isChild: boolean) => string | undefined;
@@ -33,6 +36,17 @@ export interface DiagnosticsParts {
 interface LookUp {
   readonly waiting: SessionEvent[];
   readonly done: Promise<void>;
+}
+
+/** A time of reading. */
+interface Reading {
+  readonly tracker: DiagnosticsTracker;
+  /** Missing until it is open, which it may refuse. */
+  tap?: EventTap;
+  /** Something was read. */
+  hasRead: boolean;
+  /** Somebody listened when it was last looked. */
+  isWanted: boolean;
 }
 
 /** See the head of the file. */
@@ -59,42 +73,65 @@ export class Diagnostics {
   look(): void {
     if (this.#isReading || this.#isClosed || !isDiagnosed()) return;
     this.#isReading = true;
-    void this.#read();
+    this.#read();
   }
 
-  async #read(): Promise<void> {
-    const tracker = new DiagnosticsTracker(this.#runtime, (at) => this.#tellCommits(at));
+  /** Sessions that are about to tell something for the first time, or a session anew. */
+  introduced(sessions: readonly SessionIntroduction[]): void {
+    if (!this.#isReading) return;
+    for (const each of sessions) this.#facts.put(each.session, this.#factsOf(each));
+  }
+
+  #read(): void {
     const { flushes, journalTurns } = this.#parts.commits();
     this.#told = { flushes, journalTurns };
-    let isWanted = true;
-    let isRetried = false;
+    // First: what is told from then on is told by sessions that were introduced.
+    this.#parts.introduce(true);
+    const tracker = new DiagnosticsTracker(this.#runtime, (at) => this.#tellCommits(at));
+    const reading: Reading = { tracker, hasRead: false, isWanted: true };
     try {
-      const events = this.#parts.events({
-        // Taken where it is seen: what needs no waiting costs no turn of the loop.
-        filter: (event) => {
-          isWanted = isDiagnosed();
-          isRetried = true;
-          return !isWanted || !this.#take(event, tracker);
+      reading.tap = this.#parts.tap({
+        take: (events, from) => this.#takeAll(events, from, reading),
+        cutOff: (session, isGone) => {
+          tracker.cutOff(session, this.#parts.now());
+          if (isGone) this.#facts.delete(session);
         },
+        over: (error) => void this.#ended(reading, error),
       });
-      for await (const event of events) {
-        if (!isWanted) break;
-        while (!this.#take(event, tracker)) await this.#oneKnown(event.session);
-      }
-      // Ended by itself: the runtime is closed.
-      if (isWanted) this.#isClosed = true;
     } catch (error) {
-      this.#parts.failed(error);
+      void this.#ended(reading, error);
     }
+  }
+
+  async #ended(reading: Reading, error: unknown): Promise<void> {
+    if (error !== undefined) this.#parts.failed(error);
+    // Ended by itself: the runtime is closed.
+    else if (reading.isWanted) this.#isClosed = true;
+    this.#parts.introduce(false);
     await Promise.all([...this.#lookUps.values()].map(({ done }) => done));
-    tracker.end(this.#parts.now());
+    reading.tracker.end(this.#parts.now());
     this.#isReading = false;
-    // Somebody may have come meanwhile, or the reader fell behind. One that read nothing waits for the next look.
-    if (isRetried) this.look();
+    // Somebody may have come meanwhile, or it fell behind. One that read nothing waits for the next look.
+    if (reading.hasRead) this.look();
+  }
+
+  #takeAll(events: readonly SessionEvent[], from: number, reading: Reading): number {
+    reading.hasRead = true;
+    reading.isWanted = isDiagnosed();
+    if (!reading.isWanted) {
+      reading.tap?.leave();
+      return events.length;
+    }
+    for (let place = from; place < events.length; place += 1) {
+      const event = events[place];
+      if (event !== undefined && !this.#take(event, reading)) return place;
+    }
+    return events.length;
   }
 
   /** False when the event cannot be taken yet. */
-  #take(event: SessionEvent, tracker: DiagnosticsTracker): boolean {
+  #take(event: SessionEvent, reading: Reading): boolean {
+    const { tracker } = reading;
     if (tracker.takeFollowed(event)) return true;
     const { session } = event;
     const lookUp = this.#lookUps.size === 0 ? undefined : this.#lookUps.get(session);
@@ -110,25 +147,34 @@ export class Diagnostics {
     }
     if (this.#lookUps.size >= DIAGNOSED_LOOKUPS_MAX) return false;
     const waiting = [event];
-    this.#lookUps.set(session, { waiting, done: this.#learn(session, waiting, tracker) });
+    this.#lookUps.set(session, { waiting, done: this.#learn(session, waiting, reading) });
     return true;
   }
 
-  async #learn(session: string, waiting: readonly SessionEvent[], tracker: DiagnosticsTracker): Promise<void> {
-    const { lookUp, modelOf, provider } = this.#parts;
+  async #learn(session: string, waiting: readonly SessionEvent[], { tracker, tap }: Reading): Promise<void> {
+    const { lookUp, provider } = this.#parts;
     // A session that cannot be asked for is gone, or the runtime closes: its messages say less.
     const found = await lookUp(session).catch(() => undefined);
-    const facts = found === undefined ? { session, provider } : factsOf(found, provider, modelOf);
-    if (found !== undefined) this.#facts.put(session, facts);
+    // Introduced meanwhile, it is newer than the answer.
+    const known = this.#facts.get(session) ?? (found === undefined ? undefined : this.#factsOf({ ...found, session }));
+    if (known !== undefined) this.#facts.put(session, known);
+    const facts = known ?? { session, provider };
     this.#lookUps.delete(session);
     for (const event of waiting) tracker.take(event, facts);
+    // What could not be taken may have waited for this.
+    tap?.resume();
   }
 
-  /** Resolves when the session is known, or, where too many are asked for, another one. */
-  async #oneKnown(session: string): Promise<void> {
-    const own = this.#lookUps.get(session);
-    if (own !== undefined) return own.done;
-    for (const { done } of this.#lookUps.values()) return done;
+  #factsOf({ session, agent, parent }: SessionIntroduction): SessionFacts {
+    const { modelOf, provider } = this.#parts;
+    const model = modelOf(agent, parent !== undefined);
+    return {
+      session,
+      agent,
+      provider,
+      ...(parent === undefined ? {} : { parent }),
+      ...(model === undefined ? {} : { model }),
+    };
   }
 
   #tellCommits(at: number): void {
@@ -144,19 +190,4 @@ export class Diagnostics {
       turns: journalTurns - before.journalTurns,
     });
   }
-}
-
-function factsOf(
-  { id, agent, parent }: SessionSummary,
-  provider: string,
-  modelOf: DiagnosticsParts['modelOf'],
-): SessionFacts {
-  const model = modelOf(agent, parent !== undefined);
-  return {
-    session: id,
-    agent,
-    provider,
-    ...(parent === undefined ? {} : { parent }),
-    ...(model === undefined ? {} : { model }),
-  };
 }

@@ -4,54 +4,69 @@
  *
  * Owns: the note that still takes events. Does not own: what is told, when; the line. Belongs to the shard's thread.
  *  V1 Events arrive in the order they were told, before all that was sent behind the first of their note.
- *  V2 A note holds at most `EVENTS_OF_NOTE_MAX`.
+ *  V2 A note holds at most `EVENTS_OF_NOTE_MAX` events.
+ *  V3 A session is introduced with its first events or before them.
  */
 import { EVENTS_OF_NOTE_MAX } from '../base/bounds.ts';
 import type { SessionEvent } from '../events/event.ts';
 import { EventPacking } from '../events/event-packing.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
+import type { SessionIntroduction } from './protocol.ts';
 
-/** What gathers events, and what of them is sent. */
-interface Gathering {
-  add(event: SessionEvent): void;
-  readonly values: readonly unknown[];
+/** How a shard tells its host of events. */
+export interface EventTeller {
+  events(events: readonly SessionEvent[]): void;
+  introduced(sessions: readonly SessionIntroduction[]): void;
 }
 
-/** Tells events to the host's thread, packed. */
-export function tellPacked(endpoint: Endpoint): (events: readonly SessionEvent[]) => void {
-  return gathered(endpoint, 'events.packed', () => new EventPacking());
+/** Tells the host's thread, packed. */
+export function tellPacked(endpoint: Endpoint): EventTeller {
+  return gathering(endpoint, 'events.packed', () => new EventPacking());
 }
 
-/** Tells events to a host on the same thread, as they are. */
-export function tellInPlace(endpoint: Endpoint): (events: readonly SessionEvent[]) => void {
-  return gathered(endpoint, 'events', () => {
+/** Tells a host on the same thread, events as they are. */
+export function tellInPlace(endpoint: Endpoint): EventTeller {
+  return gathering(endpoint, 'events', () => {
     const values: SessionEvent[] = [];
     return { values, add: (event) => void values.push(event) };
   });
 }
 
-function gathered(
-  endpoint: Endpoint,
-  method: string,
-  begin: () => Gathering,
-): (events: readonly SessionEvent[]) => void {
-  let open: Gathering | undefined;
-  let size = 0;
-  const opened = (): Gathering => {
-    const begun = begin();
-    size = 0;
+/** What takes events, and what of them is sent. */
+interface Form {
+  add(event: SessionEvent): void;
+  readonly values: readonly unknown[];
+}
+
+interface OpenNote {
+  readonly form: Form;
+  introduced: SessionIntroduction[] | undefined;
+  size: number;
+}
+
+function gathering(endpoint: Endpoint, method: string, form: () => Form): EventTeller {
+  let open: OpenNote | undefined;
+  const opened = (): OpenNote => {
+    const note: OpenNote = { form: form(), introduced: undefined, size: 0 };
     endpoint.notifyLate(method, () => {
-      if (open === begun) open = undefined;
-      return begun.values;
+      if (open === note) open = undefined;
+      return { events: note.form.values, introduced: note.introduced };
     });
-    return begun;
+    return note;
   };
-  return (events) => {
-    for (const event of events) {
+  return {
+    events: (events) => {
+      for (const event of events) {
+        open ??= opened();
+        open.form.add(event);
+        open.size += 1;
+        if (open.size >= EVENTS_OF_NOTE_MAX) open = undefined;
+      }
+    },
+    introduced: (sessions) => {
       open ??= opened();
-      open.add(event);
-      size += 1;
-      if (size >= EVENTS_OF_NOTE_MAX) open = undefined;
-    }
+      open.introduced ??= [];
+      open.introduced.push(...sessions);
+    },
   };
 }

@@ -10,6 +10,7 @@ import { LimitError } from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
 import { parseOption } from '../base/settings.ts';
 import type { SessionEvent } from '../events/event.ts';
+import type { EventTap, TapReader } from '../events/event-tap.ts';
 import { FanOut } from '../events/fan-out.ts';
 import type { ViewMode } from '../events/rendered.ts';
 import { checkViewMode, viewEvent } from '../events/view-modes.ts';
@@ -115,6 +116,11 @@ export class EventHub {
       ...(filter === undefined && mode === undefined ? {} : { view }),
       ...(signal === undefined ? {} : { signal }),
     });
+  }
+
+  /** A reader of all sessions, live, that is handed lists as they come. Throws `LimitError` for too many readers. */
+  tap(reader: TapReader): EventTap {
+    return this.#fanOut.tap(reader);
   }
 
   #placed(after: ReadonlyMap<string, number>, view: View, signal: AbortSignal | undefined): CursoredEvents {

@@ -9,6 +9,7 @@ import type { HistoryMessage } from '../base/history-message.ts';
 import type { ContentBlock, Deliver, Message, Pending, Usage } from '../base/messages.ts';
 import type { Settings } from '../base/settings.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
+import type { PackedEvents } from '../events/packed-form.ts';
 import type { Durability } from '../journal/journal.ts';
 import type { BlobPiece, RowChain, RowPiece } from '../journal/stored-log.ts';
 import type { GovernorLimits } from '../models/governor-limits.ts';
@@ -210,6 +211,8 @@ export interface ShardMethods {
   };
   /** Without a session: all of them. */
   'session.watch': { request: { readonly session?: string; readonly on: boolean }; answer: undefined };
+  /** Of what is watched: each session is introduced before it tells anything (`sessions.introduced`), or not any more. */
+  'sessions.introduce': { request: { readonly on: boolean }; answer: undefined };
   'history.edit': {
     request: OfSession & { readonly edit: EditRequest; readonly key?: string; readonly fingerprint?: string };
     answer: unknown;
@@ -263,10 +266,25 @@ export interface ShardMethods {
 
 /** Notes a shard sends to the host. */
 export interface ShardNotes {
-  events: readonly SessionEvent[];
+  events: EventsNote<readonly SessionEvent[]>;
+  'events.packed': EventsNote<PackedEvents>;
   degraded: { readonly error: ErrorShape } | { readonly error?: undefined };
   log: LogLine;
   'history.said': SaidNote;
+}
+
+/** Who a session is. Neither ever changes; another session may bear its name once it is deleted. */
+export interface SessionIntroduction {
+  readonly session: string;
+  readonly agent: string;
+  readonly parent?: string;
+}
+
+/** What a shard tells with one note. */
+export interface EventsNote<Events> {
+  readonly events: Events;
+  /** Sessions that tell something for the first time, with these events. */
+  readonly introduced?: readonly SessionIntroduction[] | undefined;
 }
 
 /** Something was said in a session, and is durable. */

@@ -32,13 +32,24 @@ import { buildShard, type ShardPorts } from './build-shard.ts';
 import { tellInPlace } from './event-gathering.ts';
 import { FollowedReceipts } from './followed-receipts.ts';
 import { createHostServices, type HostValues } from './host-services.ts';
-import type { HostServices, LogLine, RemoteServices, SaidNote, ShardMethods, ShardPlan } from './protocol.ts';
+import type {
+  EventsNote,
+  HostServices,
+  LogLine,
+  RemoteServices,
+  SaidNote,
+  SessionIntroduction,
+  ShardMethods,
+  ShardPlan,
+} from './protocol.ts';
 import { serveShard } from './shard-requests.ts';
 import { WaitingListeners } from './waiting-listeners.ts';
 
 /** What a link tells the runtime. */
 export interface LinkListener {
   events(events: readonly SessionEvent[]): void;
+  /** Sessions that are about to tell something for the first time. */
+  introduced?(sessions: readonly SessionIntroduction[]): void;
   /** What was said in a session that is listened to. */
   said?(note: SaidNote): void;
   /** The store of this shard refuses writes; undefined: it takes them again. */
@@ -95,6 +106,8 @@ export class ShardLink {
   readonly #watched = new Set<string | undefined>();
   /** Sessions whose messages are listened to. */
   readonly #listened = new Set<string>();
+  /** Sessions are introduced. */
+  #introduces = false;
   /** What host tools are at: they outlive the thread they work for. */
   readonly #hostWork: HostWork = new Map();
   #current: Promise<Incarnation> | undefined;
@@ -189,6 +202,13 @@ export class ShardLink {
     if (on) this.#watched.add(session);
     else this.#watched.delete(session);
     await this.#tell('session.watch', { on, ...(session === undefined ? {} : { session }) });
+  }
+
+  /** Has sessions introduced before they tell anything, from now on, or not any more. One that is not can be asked for. */
+  introduce(on: boolean): void {
+    this.#introduces = on;
+    // A thread that is gone, or a runtime that is closed, tells nothing either; a new thread is told at its start.
+    this.#tell('sessions.introduce', { on }).catch(() => undefined);
   }
 
   /** Starts or stops the telling of what is said in a session. */
@@ -310,7 +330,7 @@ export class ShardLink {
       gate: new EndGate(),
       ...(shardPorts === undefined ? {} : { ports: shardPorts }),
       host: {
-        events: tellInPlace(far),
+        ...tellInPlace(far),
         settled: (follow, state) => far.notify('receipt.settled', { follow, state }),
         said: (note) => far.notify('history.said', note),
         degraded: (error) => this.#degraded(error),
@@ -349,8 +369,11 @@ export class ShardLink {
   #listen(endpoint: Endpoint): void {
     const { listener } = this.#parts;
     // In place they are handed over as they are, from a thread packed.
-    endpoint.handle('events', (events) => listener.events(events as readonly SessionEvent[]));
-    endpoint.handle('events.packed', (packed) => listener.events(unpackEvents(packed as PackedEvents)));
+    endpoint.handle('events', (note) => this.#told(note as EventsNote<readonly SessionEvent[]>));
+    endpoint.handle('events.packed', (note) => {
+      const { introduced, events } = note as EventsNote<PackedEvents>;
+      this.#told({ introduced, events: unpackEvents(events) });
+    });
     endpoint.handle('receipt.settled', (note) => {
       const { follow, state } = note as { readonly follow: number; readonly state: ReceiptState | undefined };
       this.receipts.tell(follow, state);
@@ -361,6 +384,13 @@ export class ShardLink {
       const { error } = note as { readonly error?: ErrorShape };
       this.#degraded(error === undefined ? undefined : errorFromShape(error));
     });
+  }
+
+  #told({ introduced, events }: EventsNote<readonly SessionEvent[]>): void {
+    const { listener } = this.#parts;
+    // First: who tells something is known by then.
+    if (introduced !== undefined) listener.introduced?.(introduced);
+    if (events.length > 0) listener.events(events);
   }
 
   /** The store refuses writes, or takes them again: then there may be events on the disk that nobody was told of. */
@@ -424,11 +454,12 @@ export class ShardLink {
   }
 
   async #repeatWatches(endpoint: Endpoint): Promise<void> {
+    const introduces = this.#introduces ? [endpoint.call('sessions.introduce', { on: true })] : [];
     const watches = [...this.#watched].map((session) =>
       endpoint.call('session.watch', { on: true, ...(session === undefined ? {} : { session }) }),
     );
     const listens = [...this.#listened].map((session) => endpoint.call('history.watch', { session, on: true }));
-    await Promise.all([...watches, ...listens]);
+    await Promise.all([...introduces, ...watches, ...listens]);
   }
 
   /** What was made durable and could not be told is in the log: a reader that sees the newest event looks there. */

@@ -87,6 +87,10 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
     shard.watch(request.session, request.on);
     return undefined;
   });
+  handle('sessions.introduce', ({ on }) => {
+    shard.introduce(on);
+    return undefined;
+  });
   handle('history.edit', (request) => requests.edit(request));
   handle('history.read', ({ session, query }) =>
     requests.read(

@@ -20,7 +20,7 @@ export function serveShardThread(
     const built = await buildShard(plan, {
       ...surroundings,
       host: {
-        events: tellPacked(endpoint),
+        ...tellPacked(endpoint),
         settled: (follow, state) => endpoint.notify('receipt.settled', { follow, state }),
         said: (note) => endpoint.notify('history.said', note),
         degraded: (error) => endpoint.notify('degraded', error === undefined ? {} : { error: errorShape(error) }),

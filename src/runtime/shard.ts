@@ -49,7 +49,7 @@ import type { HostQuestion, HostWord } from './host-decisions.ts';
 import { InterruptedSessions } from './interrupted-sessions.ts';
 import { LiveSessions } from './live-sessions.ts';
 import type { Counters } from './metrics.ts';
-import type { LogLine, SaidNote } from './protocol.ts';
+import type { LogLine, SaidNote, SessionIntroduction } from './protocol.ts';
 import { QuietSessions } from './quiet-sessions.ts';
 import { readActor } from './session-reader.ts';
 import { SessionTimers } from './session-timers.ts';
@@ -62,6 +62,8 @@ import { TurnGathering } from './turn-gathering.ts';
 /** What the shard tells its host. */
 export interface ShardHost {
   events(events: readonly SessionEvent[]): void;
+  /** Sessions that tell something for the first time since they are in memory, or since it was asked for. */
+  introduced?(sessions: readonly SessionIntroduction[]): void;
   /** The durable end of a receipt that is followed; undefined: it must be asked for. */
   settled(follow: number, state: ReceiptState | undefined): void;
   /** What was said in a session that is listened to. */
@@ -458,7 +460,7 @@ export class Shard {
     // First: whoever added a message finds it told once it is acknowledged.
     if (gathered.said !== undefined) for (const note of gathered.said) this.parts.host.said?.(note);
     this.#answer(late, reply);
-    const { promoted, settled, exits, events, compressions } = gathered;
+    const { promoted, settled, exits, events, compressions, introduced } = gathered;
     if (promoted !== undefined) this.waiters.promoted(promoted);
     if (settled !== undefined) this.waiters.settled(settled);
     for (const { id, state } of exits ?? []) {
@@ -466,6 +468,7 @@ export class Shard {
       if (end !== undefined) this.waiters.exited(id, end);
     }
     if (compressions !== undefined) for (const session of compressions) this.waiters.compressed(session);
+    if (introduced !== undefined) this.parts.host.introduced?.(this.#audience.introductionsOf(introduced));
     if (events !== undefined) this.parts.host.events(events);
     for (const each of late) this.#work.start(each);
     this.#checkDrained();
@@ -587,6 +590,11 @@ export class Shard {
   watch(sessionId: string | undefined, on: boolean): void {
     this.#audience.watch(sessionId, on);
     this.#work.watched(sessionId);
+  }
+
+  /** Introduces sessions before they tell anything, or not any more. */
+  introduce(on: boolean): void {
+    this.#audience.introduce(on);
   }
 
   /** Starts or stops telling what is said in a session. */

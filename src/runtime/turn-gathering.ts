@@ -14,6 +14,8 @@ export interface Fate {
 /** See the head of the file. */
 export class TurnGathering {
   events: SessionEvent[] | undefined;
+  /** Sessions to be introduced before the events. Nothing by themselves: nobody waits for them. */
+  introduced: SessionActor[] | undefined;
   settled: Fate[] | undefined;
   promoted: Fate[] | undefined;
   /** Children that have an exit which somebody waits for. */
@@ -39,6 +41,11 @@ export class TurnGathering {
   tell(event: SessionEvent): void {
     if (this.events === undefined) this.events = [event];
     else this.events.push(event);
+  }
+
+  introduce(actor: SessionActor): void {
+    if (this.introduced === undefined) this.introduced = [actor];
+    else this.introduced.push(actor);
   }
 
   say(session: string, message: HistoryMessage): void {

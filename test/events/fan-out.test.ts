@@ -2,8 +2,9 @@
 import { expect, test, vi } from 'vitest';
 import { LOST_SESSIONS_MAX } from '../../src/base/bounds.ts';
 import { LimitError } from '../../src/base/errors.ts';
+import type { SessionEvent } from '../../src/events/event.ts';
 import { FanOut } from '../../src/events/fan-out.ts';
-import { delta, durable, durables, progress, replayOf, settled, take, takeAll } from './event-samples.ts';
+import { delta, durable, durables, progress, replayOf, settled, short, take, takeAll } from './event-samples.ts';
 
 const now = (): number => 0;
 const replay = replayOf([]);
@@ -118,4 +119,52 @@ test('E2: a reader of all sessions is told of a gap per session, which is not fi
   await expect(failure).rejects.toMatchObject({ data: { limit: 'lostSessions' } });
   await slow.return();
   expect(fanOut.size).toBe(0);
+});
+
+test('N1 to N3: a tap reads all sessions, counts as a reader of them, and is told of deletions alone', async () => {
+  const onInterest = vi.fn();
+  const fanOut = new FanOut({ now, onInterest, subscribersMax: 2 });
+  const calls: string[] = [];
+  const over = vi.fn();
+  const tap = fanOut.tap({
+    take: (events) => {
+      calls.push(...events.map(short));
+      return events.length;
+    },
+    cutOff: (session, isGone) => void calls.push(`${isGone ? 'gone' : 'lost'} ${session}`),
+    over,
+  });
+  const all = fanOut.subscribeAll();
+  expect(() => fanOut.tap({ take: () => 0, cutOff: () => undefined, over })).toThrow(LimitError);
+  expect(fanOut.isRead('anything')).toBe(true);
+  fanOut.publish([durable(1), durable(1, 'r')]);
+  fanOut.end('s');
+  fanOut.end('r', new Error('its shard is lost'));
+  expect(calls).toEqual([]);
+  await settled();
+  expect(calls).toEqual(['1', '1', 'gone s']);
+  await all.return();
+  expect(onInterest.mock.calls).toEqual([[undefined, true]]);
+  tap.leave();
+  expect(onInterest.mock.calls.slice(1)).toEqual([[undefined, false]]);
+  expect([fanOut.size, over.mock.calls.length]).toEqual([0, 1]);
+});
+
+test('N3: when all reading ends, so do taps, with the error there is', async () => {
+  const onInterest = vi.fn();
+  const fanOut = new FanOut({ now, onInterest });
+  const over = vi.fn();
+  const taken: string[] = [];
+  const take = (events: readonly SessionEvent[]): number => {
+    taken.push(...events.map(short));
+    return events.length;
+  };
+  fanOut.tap({ take, cutOff: () => undefined, over });
+  fanOut.publish([durable(1)]);
+  fanOut.close(new Error('lost'));
+  expect(fanOut.size).toBe(0);
+  await settled();
+  expect(taken).toEqual(['1']);
+  expect(over.mock.calls).toEqual([[new Error('lost')]]);
+  expect(onInterest.mock.calls.at(-1)).toEqual([undefined, false]);
 });

@@ -218,7 +218,7 @@ describe('the tracker', () => {
     expect(tracker.size).toBe(0);
   });
 
-  test('a gap does the same, and an entry that waited is let go', () => {
+  test('events that were lost do the same, and an entry that waited is let go', () => {
     const { heard, tell, tracker } = track();
     const source = { type: 'user' } as const;
     tell({
@@ -226,7 +226,8 @@ describe('the tracker', () => {
       pending: { id: 1, type: 'user_message', kind: 'active', content: 'x', at: 10, source },
     });
     expect(tracker.size).toBe(1);
-    tracker.take({ session: 's', at: 50, type: 'gap', from: 2, to: 5 }, facts);
+    tracker.cutOff('s', 50);
+    tracker.cutOff('never heard of', 50);
     expect(of(heard, 'mailbox')[1]).toMatchObject({ phase: 'end', reason: 'unseen', waitMs: 40 });
     expect(tracker.size).toBe(0);
   });

@@ -1,10 +1,11 @@
-/** Goal: what is told in one turn of the loop crosses as one note, whole and in order (V1, V2). Method: both ways over real endpoints, notes counted. */
+/** Goal: what is told in one turn of the loop crosses as one note, whole and in order (V1 to V3). Method: both ways over real endpoints, notes counted. */
 import { MessageChannel } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
 import { EVENTS_OF_NOTE_MAX } from '../../src/base/bounds.ts';
 import type { SessionEvent } from '../../src/events/event.ts';
 import { unpackEvents } from '../../src/events/event-unpacking.ts';
 import { tellInPlace, tellPacked } from '../../src/runtime/event-gathering.ts';
+import type { EventsNote } from '../../src/runtime/protocol.ts';
 import { createEndpoint, createLocalEndpoints } from '../../src/threads/batched-endpoint.ts';
 import type { Endpoint } from '../../src/threads/endpoint.ts';
 import { durable } from '../events/event-samples.ts';
@@ -23,42 +24,54 @@ const inOnePlace = {
   method: 'events',
   tell: tellInPlace,
   ends: () => createLocalEndpoints(),
-  read: (payload: unknown) => payload as readonly SessionEvent[],
+  read: (events: unknown) => events as readonly SessionEvent[],
 };
 const toAThread = {
   method: 'events.packed',
   tell: tellPacked,
   ends: overPorts,
-  read: (payload: unknown) => unpackEvents(payload as readonly unknown[]),
+  read: (events: unknown) => unpackEvents(events as readonly unknown[]),
 };
 
 test.each([
   ['in place', inOnePlace],
   ['to another thread', toAThread],
-])('%s: one note a turn of the loop, before what was sent since (V1), bounded (V2)', async (_name, way) => {
-  const [near, far] = way.ends();
-  open.push(near, far);
-  const notes: (readonly SessionEvent[])[] = [];
-  const heard: string[] = [];
-  far.handle(way.method, (payload) => {
-    notes.push(way.read(payload));
-    heard.push('events');
-  });
-  far.handle('answer', () => void heard.push('answer'));
-  far.handle('echo', (payload) => payload);
-  const tell = way.tell(near);
+])(
+  '%s: one note a turn of the loop, before what was sent since (V1), bounded (V2), with who begins (V3)',
+  async (_name, way) => {
+    const [near, far] = way.ends();
+    open.push(near, far);
+    const notes: (readonly SessionEvent[])[] = [];
+    const heard: string[] = [];
+    far.handle(way.method, (payload) => {
+      const { events, introduced } = payload as EventsNote<unknown>;
+      notes.push(way.read(events));
+      heard.push(introduced === undefined ? 'events' : `events, and ${introduced.map(({ session }) => session)}`);
+    });
+    far.handle('answer', () => void heard.push('answer'));
+    far.handle('echo', (payload) => payload);
+    const { events: tell, introduced } = way.tell(near);
 
-  tell([durable(1), durable(2)]);
-  near.notify('answer', 1);
-  tell([durable(3)]);
-  await near.call('echo', 0);
-  expect(notes).toEqual([[durable(1), durable(2), durable(3)]]);
-  expect(heard).toEqual(['events', 'answer']);
+    tell([durable(1), durable(2)]);
+    near.notify('answer', 1);
+    tell([durable(3)]);
+    await near.call('echo', 0);
+    expect(notes).toEqual([[durable(1), durable(2), durable(3)]]);
+    expect(heard).toEqual(['events', 'answer']);
 
-  const many = Array.from({ length: EVENTS_OF_NOTE_MAX + 1 }, (_unused, index) => durable(4 + index));
-  tell(many);
-  tell([]);
-  await near.call('echo', 0);
-  expect(notes.slice(1).map(({ length }) => length)).toEqual([EVENTS_OF_NOTE_MAX, 1]);
-  expect(notes.slice(1).flat()).toEqual(many);
-});
+    const many = Array.from({ length: EVENTS_OF_NOTE_MAX + 1 }, (_unused, index) => durable(4 + index));
+    tell(many);
+    tell([]);
+    await near.call('echo', 0);
+    expect(notes.slice(1).map(({ length }) => length)).toEqual([EVENTS_OF_NOTE_MAX, 1]);
+    expect(notes.slice(1).flat()).toEqual(many);
+
+    tell([durable(1)]);
+    introduced([{ session: 'a', agent: 'lead' }]);
+    tell([durable(2)]);
+    introduced([{ session: 'b', agent: 'helper', parent: 'a' }]);
+    await near.call('echo', 0);
+    expect(heard.at(-1)).toBe('events, and a,b');
+    expect(notes.at(-1)).toEqual([durable(1), durable(2)]);
+  },
+);

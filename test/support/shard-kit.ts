@@ -13,7 +13,7 @@ import type { ModelProvider } from '../../src/models/provider.ts';
 import { type Agent, agentSource, toolValues } from '../../src/runtime/agent.ts';
 import { createHostServices } from '../../src/runtime/host-services.ts';
 import { Counters, createCounterMemory, readCounters } from '../../src/runtime/metrics.ts';
-import type { ShardMethods } from '../../src/runtime/protocol.ts';
+import type { SessionIntroduction, ShardMethods } from '../../src/runtime/protocol.ts';
 import { Shard } from '../../src/runtime/shard.ts';
 import { serveShard } from '../../src/runtime/shard-requests.ts';
 import type { EnricherFacts } from '../../src/session/inputs.ts';
@@ -43,6 +43,8 @@ export interface TestShard {
     request: ShardMethods[M]['request'],
   ): Promise<ShardMethods[M]['answer']>;
   readonly events: SessionEvent[];
+  /** Who was introduced, and how many events had been told by then. */
+  readonly introduced: (SessionIntroduction & { readonly behind: number })[];
   readonly degraded: (TroupeError | undefined)[];
   counters(): ReturnType<typeof readCounters>;
   close(): Promise<void>;
@@ -71,6 +73,7 @@ export function openShard(options: ShardOptions): TestShard {
   const services = createHostServices(values, { toolProgress: () => undefined, modelDelta: () => undefined }, clock);
   const counters = createCounterMemory();
   const events: SessionEvent[] = [];
+  const introduced: TestShard['introduced'] = [];
   const degraded: (TroupeError | undefined)[] = [];
   const shard = new Shard({
     journal: openMemoryJournal({
@@ -91,6 +94,7 @@ export function openShard(options: ShardOptions): TestShard {
     host: {
       settled: () => undefined,
       events: (told) => void events.push(...told),
+      introduced: (told) => void introduced.push(...told.map((each) => ({ ...each, behind: events.length }))),
       degraded: (error) => void degraded.push(error),
       log: () => undefined,
       evaluateSystem: (name, session) => services.evaluateSystem(name, session),
@@ -106,6 +110,7 @@ export function openShard(options: ShardOptions): TestShard {
   return {
     call: (method, request) => near.call(method, request) as Promise<never>,
     events,
+    introduced,
     degraded,
     counters: () => readCounters([counters]),
     async close() {
