@@ -1,4 +1,7 @@
 /** Goal: what profiles say of a cost is what is in them. Method: profiles made by hand, small enough to be added up in the head. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import {
   type AllocationNode,
@@ -178,6 +181,24 @@ describe('what tells', () => {
     expect(isTelling(frame('settled', `${dist}/src/runtime/audience.js`))).toBe(false);
     expect(isTelling(frame('observer', `${dist}/src/runtime/audience.js`))).toBe(false);
     expect(isTelling(frame('tell'))).toBe(false);
+  });
+
+  test('each line names files that are there, and functions that are in one of them', () => {
+    const root = fileURLToPath(new URL('../..', import.meta.url));
+    const sources = ['src', 'actors', 'bench/measure']
+      .flatMap((folder) =>
+        readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join('/', folder, name)),
+      )
+      .filter((name) => name.endsWith('.ts'));
+    for (const { file, functions = [], except = [] } of TELLING) {
+      // Not of this package.
+      if (/opentelemetry|node:/.test(file.source)) continue;
+      const meant = sources.filter((name) => file.test(`${dist}${name.replace(/\.ts$/, '.js')}`));
+      expect(meant, String(file)).not.toEqual([]);
+      const text = meant.map((name) => readFileSync(join(root, name), 'utf8')).join('\n');
+      for (const name of [...functions, ...except])
+        expect(text, `${file}: ${name}`).toMatch(new RegExp(`\\b${name}\\b`));
+    }
   });
 
   test('each line says why', () => {
