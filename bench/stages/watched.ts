@@ -190,10 +190,7 @@ interface ThreadCost {
   readonly allocated: Allocated;
 }
 
-/**
- * By role, and for all threads: what is added up over them, a half-step. What the process used beside them are its helpers, above all
- * those of the collectors: they are charged as the collectors are that they help.
- */
+/** By role, and for all threads: what is added up over them, a half-step. What the process used beside them are its helpers. */
 function flatFigures(threads: readonly ThreadCost[], processUs: number): Figures {
   const figures: Record<string, number> = { cpuUs: processUs };
   const add = (name: string, value: number): void => {
@@ -208,7 +205,5 @@ function flatFigures(threads: readonly ThreadCost[], processUs: number): Figures
       add(`${role}.${name}`, value);
     }
   }
-  const { ranUs = 0, collectorUs = 0, toldCollectorUs = 0 } = figures;
-  const helpersUs = Math.max(0, processUs - ranUs);
-  return { ...figures, helpersUs, toldHelpersUs: collectorUs === 0 ? 0 : (helpersUs * toldCollectorUs) / collectorUs };
+  return { ...figures, helpersUs: Math.max(0, processUs - (figures['ranUs'] ?? 0)) };
 }
