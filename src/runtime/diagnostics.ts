@@ -11,6 +11,7 @@
  */
 import { DIAGNOSED_LOOKUPS_MAX, DIAGNOSED_SESSIONS_MAX, DIAGNOSED_WAITING_MAX } from '../base/bounds.ts';
 import { isDiagnosed, isSubscribed, publishDiagnostics, type SessionFacts } from '../base/diagnostics.ts';
+import type { Draft } from '../base/draft.ts';
 import type { SessionEvent } from '../events/event.ts';
 import type { EventTap, TapReader } from '../events/event-tap.ts';
 import { RecentMap } from '../models/recent-map.ts';
@@ -168,13 +169,10 @@ export class Diagnostics {
   #factsOf({ session, agent, parent }: SessionIntroduction): SessionFacts {
     const { modelOf, provider } = this.#parts;
     const model = modelOf(agent, parent !== undefined);
-    return {
-      session,
-      agent,
-      provider,
-      ...(parent === undefined ? {} : { parent }),
-      ...(model === undefined ? {} : { model }),
-    };
+    const facts: Draft<SessionFacts> = { session, agent, provider };
+    if (parent !== undefined) facts.parent = parent;
+    if (model !== undefined) facts.model = model;
+    return facts;
   }
 
   #tellCommits(at: number): void {
