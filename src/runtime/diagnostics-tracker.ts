@@ -62,7 +62,8 @@ interface Followed {
   answeredAt: number;
   usage: Usage | undefined;
   tools: AskedTool[];
-  readonly pending: Map<number, Pending>;
+  /** Entries that wait. A list too: there are few, and they leave oldest first. */
+  readonly pending: Pending[];
   /** Missing until it has one. */
   children: Set<string> | undefined;
   /** Users' messages the next turn, or this one, consumes. */
@@ -96,6 +97,9 @@ export class DiagnosticsTracker {
   readonly #runtime: object;
   readonly #sessions = new Map<string, Followed>();
   readonly #turnEnded: (at: number) => void;
+  /** The session of the last event, and its name there: what is told together is of one session, most of the time. */
+  #latest: Followed | undefined;
+  #latestName = '';
 
   /** `turnEnded`: called behind each end of a turn. */
   constructor(runtime: object, turnEnded: (at: number) => void) {
@@ -110,9 +114,12 @@ export class DiagnosticsTracker {
 
   /** Takes the next event of a session in which something is under way; false, and nothing done, for any other. Never throws. */
   takeFollowed(event: SessionEvent): boolean {
-    const session = this.#sessions.get(event.session);
-    if (session === undefined) return false;
-    this.#takeOf(session, event);
+    if (event.session !== this.#latestName) {
+      this.#latestName = event.session;
+      this.#latest = this.#sessions.get(event.session);
+    }
+    if (this.#latest === undefined) return false;
+    this.#takeOf(this.#latest, event);
     return true;
   }
 
@@ -141,7 +148,7 @@ export class DiagnosticsTracker {
     }
     if (seq !== undefined) session.seq = seq;
     this.#follow(session, event);
-    if (isQuiet(session)) this.#sessions.delete(event.session);
+    if (isQuiet(session)) this.#forget(event.session);
   }
 
   /** Nothing more will be seen: what is under way ends as `unseen`. */
@@ -152,7 +159,14 @@ export class DiagnosticsTracker {
   #begin(id: string, facts: SessionFacts): Followed {
     const session = followed(facts);
     this.#sessions.set(id, session);
+    this.#latestName = id;
+    this.#latest = session;
     return session;
+  }
+
+  #forget(id: string): void {
+    this.#sessions.delete(id);
+    if (id === this.#latestName) this.#latest = undefined;
   }
 
   #follow(session: Followed, event: SessionEvent): void {
@@ -209,7 +223,7 @@ export class DiagnosticsTracker {
 
   #accepted(session: Followed, event: EventOf<'pending.created'>): void {
     const { id, type } = event.pending;
-    session.pending.set(id, event.pending);
+    session.pending.push(event.pending);
     if (!isSubscribed('mailbox')) return;
     publishDiagnostics('mailbox', this.#of(session, event.at, { pendingId: id, type, phase: 'start' }));
   }
@@ -224,8 +238,8 @@ export class DiagnosticsTracker {
     reason: EventOf<'pending.removed'>['reason'] | 'unseen',
     at: number,
   ): void {
-    const entry = session.pending.get(pendingId);
-    if (!session.pending.delete(pendingId) || entry === undefined || !isSubscribed('mailbox')) return;
+    const entry = taken(session.pending, 'id', pendingId);
+    if (entry === undefined || !isSubscribed('mailbox')) return;
     publishDiagnostics(
       'mailbox',
       this.#of(session, at, {
@@ -311,7 +325,7 @@ export class DiagnosticsTracker {
   #toolStarted(session: Followed, { toolUseId, toolName, at }: EventOf<'tool.started'>): void {
     const { turn, tools } = session;
     if (turn === undefined) return;
-    let tool = tools.find((asked) => asked.toolUseId === toolUseId);
+    let tool = tools[placeOf(tools, 'toolUseId', toolUseId)];
     if (tool === undefined) {
       tool = { toolUseId, input: undefined };
       tools.push(tool);
@@ -323,8 +337,7 @@ export class DiagnosticsTracker {
   }
 
   #toolFinished(session: Followed, { toolUseId, success, at, ms }: EventOf<'tool.finished'>): void {
-    const index = session.tools.findIndex((asked) => asked.toolUseId === toolUseId);
-    const [tool] = index < 0 ? [] : session.tools.splice(index, 1);
+    const tool = taken(session.tools, 'toolUseId', toolUseId);
     if (tool !== undefined) this.#endTool(session, tool, { at, success, ms, result: resultOf(session, toolUseId) });
   }
 
@@ -410,16 +423,28 @@ export class DiagnosticsTracker {
 
   #lose(session: Followed, at: number): void {
     this.#endTurn(session, at, { reason: 'unseen' });
-    for (const id of [...session.pending.keys()]) this.#leave(session, id, 'unseen', at);
+    for (const { id } of [...session.pending]) this.#leave(session, id, 'unseen', at);
     for (const child of [...(session.children ?? [])]) this.#exited(session, { child, reason: 'unseen', at });
-    this.#sessions.delete(session.facts.session);
+    this.#forget(session.facts.session);
   }
 }
 
-/** The result is the newest tool response that waits: the event of its acceptance comes right before. */
+/** The result is the tool response that waits: the event of its acceptance comes right before. */
 function resultOf({ pending }: Followed, toolUseId: string): Pending['content'] | undefined {
-  for (const entry of pending.values()) if (entry.toolUseId === toolUseId) return entry.content;
-  return undefined;
+  return pending[placeOf(pending, 'toolUseId', toolUseId)]?.content;
+}
+
+/** Where the first of a list is that has this value; -1: none. A loop: what a function for each of a few costs is more. */
+function placeOf<T, K extends keyof T>(list: readonly T[], key: K, value: T[K]): number {
+  for (let place = 0; place < list.length; place += 1) if (list[place]?.[key] === value) return place;
+  return -1;
+}
+
+/** Takes the first that has this value from a list. */
+function taken<T, K extends keyof T>(list: T[], key: K, value: T[K]): T | undefined {
+  const place = placeOf(list, key, value);
+  if (place === 0) return list.shift();
+  return place < 0 ? undefined : list.splice(place, 1)[0];
 }
 
 function followed(facts: SessionFacts): Followed {
@@ -433,12 +458,12 @@ function followed(facts: SessionFacts): Followed {
     answeredAt: 0,
     usage: undefined,
     tools: [],
-    pending: new Map(),
+    pending: [],
     children: undefined,
     messages: [],
   };
 }
 
 function isQuiet({ turn, pending, children, messages }: Followed): boolean {
-  return turn === undefined && pending.size === 0 && (children?.size ?? 0) === 0 && messages.length === 0;
+  return turn === undefined && pending.length === 0 && (children?.size ?? 0) === 0 && messages.length === 0;
 }

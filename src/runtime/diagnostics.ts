@@ -11,6 +11,7 @@
  */
 import { DIAGNOSED_LOOKUPS_MAX, DIAGNOSED_SESSIONS_MAX, DIAGNOSED_WAITING_MAX } from '../base/bounds.ts';
 import { isDiagnosed, isSubscribed, publishDiagnostics, type SessionFacts } from '../base/diagnostics.ts';
+import type { Draft } from '../base/draft.ts';
 import type { SessionEvent } from '../events/event.ts';
 import type { EventTap, TapReader } from '../events/event-tap.ts';
 import { RecentMap } from '../models/recent-map.ts';
@@ -35,6 +36,8 @@ export interface DiagnosticsParts {
 
 interface LookUp {
   readonly waiting: SessionEvent[];
+  /** Behind what waits, events were lost, or the session was deleted. */
+  isCutOff: boolean;
   readonly done: Promise<void>;
 }
 
@@ -93,7 +96,9 @@ export class Diagnostics {
       reading.tap = this.#parts.tap({
         take: (events, from) => this.#takeAll(events, from, reading),
         cutOff: (session, isGone) => {
-          tracker.cutOff(session, this.#parts.now());
+          const lookUp = this.#lookUps.get(session);
+          if (lookUp === undefined) tracker.cutOff(session, this.#parts.now());
+          else lookUp.isCutOff = true;
           if (isGone) this.#facts.delete(session);
         },
         over: (error) => void this.#ended(reading, error),
@@ -147,7 +152,7 @@ export class Diagnostics {
     }
     if (this.#lookUps.size >= DIAGNOSED_LOOKUPS_MAX) return false;
     const waiting = [event];
-    this.#lookUps.set(session, { waiting, done: this.#learn(session, waiting, reading) });
+    this.#lookUps.set(session, { waiting, isCutOff: false, done: this.#learn(session, waiting, reading) });
     return true;
   }
 
@@ -157,10 +162,12 @@ export class Diagnostics {
     const found = await lookUp(session).catch(() => undefined);
     // Introduced meanwhile, it is newer than the answer.
     const known = this.#facts.get(session) ?? (found === undefined ? undefined : this.#factsOf({ ...found, session }));
-    if (known !== undefined) this.#facts.put(session, known);
+    const isCutOff = this.#lookUps.get(session)?.isCutOff === true;
+    if (known !== undefined && !isCutOff) this.#facts.put(session, known);
     const facts = known ?? { session, provider };
     this.#lookUps.delete(session);
     for (const event of waiting) tracker.take(event, facts);
+    if (isCutOff) tracker.cutOff(session, this.#parts.now());
     // What could not be taken may have waited for this.
     tap?.resume();
   }
@@ -168,13 +175,10 @@ export class Diagnostics {
   #factsOf({ session, agent, parent }: SessionIntroduction): SessionFacts {
     const { modelOf, provider } = this.#parts;
     const model = modelOf(agent, parent !== undefined);
-    return {
-      session,
-      agent,
-      provider,
-      ...(parent === undefined ? {} : { parent }),
-      ...(model === undefined ? {} : { model }),
-    };
+    const facts: Draft<SessionFacts> = { session, agent, provider };
+    if (parent !== undefined) facts.parent = parent;
+    if (model !== undefined) facts.model = model;
+    return facts;
   }
 
   #tellCommits(at: number): void {

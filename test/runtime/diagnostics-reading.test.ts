@@ -148,6 +148,22 @@ test('a session that is deleted ends as unseen, and another of its name is asked
   expect(asked).toEqual(['s', 's']);
 });
 
+test('a session that is deleted while it is asked for is told of to where it was seen, and another of its name is asked for', async () => {
+  const { fanOut, turns, asked, know } = read();
+  fanOut.publish([event('s', 1, awaiting), event('s', 2, finished), event('s', 3, awaiting)]);
+  fanOut.end('s');
+  await settled();
+  know('s', 'before');
+  await settled();
+  expect(turns).toEqual(['s before start', 's before end end_turn', 's before start', 's before end unseen']);
+  fanOut.publish([event('s', 1, awaiting)]);
+  await settled();
+  know('s', 'after');
+  await settled();
+  expect(turns.slice(4)).toEqual(['s after start']);
+  expect(asked).toEqual(['s', 's']);
+});
+
 test('H2: a session that is introduced is not asked for, and is who was introduced last', async () => {
   const { fanOut, turns, asked, diagnostics, introductions } = read();
   expect(introductions).toEqual([true]);

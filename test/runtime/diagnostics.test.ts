@@ -218,6 +218,78 @@ describe('the tracker', () => {
     expect(tracker.size).toBe(0);
   });
 
+  test('sessions whose events alternate are told apart, one that begins again or is lost among them', () => {
+    const { heard, tracker } = track();
+    const take = (session: string, seq: number, body: EventBody): void =>
+      tracker.take({ session, at: seq, seq, ...body } as SessionEvent, { session, provider: 'test' });
+    take('s', 1, awaiting);
+    take('r', 1, awaiting);
+    take('s', 2, finished);
+    take('s', 3, awaiting);
+    tracker.cutOff('s', 3);
+    take('s', 4, finished);
+    take('s', 5, awaiting);
+    take('r', 2, finished);
+    expect(tracker.size).toBe(1);
+    tracker.end(9);
+    take('s', 6, awaiting);
+    expect(tracker.size).toBe(1);
+    const turns = of(heard, 'turn').map((turn) => [turn.session, turn.phase === 'end' ? turn.reason : turn.phase]);
+    expect(turns).toEqual([
+      ['s', 'start'],
+      ['r', 'start'],
+      ['s', 'end_turn'],
+      ['s', 'start'],
+      ['s', 'unseen'],
+      ['s', 'start'],
+      ['r', 'end_turn'],
+      ['s', 'unseen'],
+      ['s', 'start'],
+    ]);
+  });
+
+  test('entries leave in any order, and calls end in any order, each with its own', () => {
+    const { heard, tell, tracker } = track();
+    const source = { type: 'user' } as const;
+    const entry = (id: number, toolUseId?: string): EventBody => ({
+      type: 'pending.created',
+      pending:
+        toolUseId === undefined
+          ? { id, type: 'user_message', kind: 'active', content: `text ${id}`, at: 0, source }
+          : { id, type: 'tool_response', kind: 'active', content: `result of ${toolUseId}`, at: 0, source, toolUseId },
+    });
+    const left = (pendingId: number): EventBody => ({ type: 'pending.removed', pendingId, reason: 'recalled' });
+    const began = (toolUseId: string): EventBody => ({ type: 'tool.started', toolUseId, toolName: 'add' });
+    const ended = (toolUseId: string): EventBody => ({
+      type: 'tool.finished',
+      toolUseId,
+      toolName: 'add',
+      success: true,
+    });
+    tell(entry(1), entry(2), entry(3), left(2), left(2), left(3), left(1));
+    expect(tracker.size).toBe(0);
+    const waits = of(heard, 'mailbox').map(({ phase, pendingId }) => `${phase} ${pendingId}`);
+    expect(waits).toEqual(['start 1', 'start 2', 'start 3', 'end 2', 'end 3', 'end 1']);
+    tell(
+      awaiting,
+      began('a'),
+      began('b'),
+      began('c'),
+      entry(4, 'b'),
+      ended('b'),
+      entry(5, 'a'),
+      ended('a'),
+      ended('a'),
+    );
+    tell(entry(6, 'c'), ended('c'), finished);
+    const results = of(heard, 'tool').flatMap((each) => (each.phase === 'end' ? [[each.toolUseId, each.result]] : []));
+    expect(results).toEqual([
+      ['b', 'result of b'],
+      ['a', 'result of a'],
+      ['c', 'result of c'],
+    ]);
+  });
+
   test('events that were lost do the same, and an entry that waited is let go', () => {
     const { heard, tell, tracker } = track();
     const source = { type: 'user' } as const;
