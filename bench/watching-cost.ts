@@ -30,18 +30,15 @@ function ownWork(figures: Figures): number {
 }
 
 /**
- * `toldUs`: under functions that tell. `gcUs`: the share of them in the collector, and as much of its helping threads, which compile and
- * write too. `costUs`: both, and what crosses threads; a host thread that is apart is in that and not counted again, and its collector is
- * not helped: nothing in it lives long (`--trace-gc-nvp`: threads that help take 0.4 of its pauses, 2.7 times the model thread's).
- * `cpuUs`: all that the process uses. `moreUs`: what it uses more than the one that nobody watches. What the cost leaves out is in there,
+ * `toldUs`: under functions that tell. `gcUs`: the share of them in the collector. `costUs`: both, and what crosses threads; a host thread
+ * that is apart is in that and not counted again. `cpuUs`: all that the process uses. `moreUs`: what it uses more than the one that nobody watches. What the cost leaves out is in there,
  * and so is what differs between any two processes, which were not compiled alike: it is no figure of a few in a hundred.
  */
 export function costOf(figures: Figures, beside: Figures, crossingUs: number): Figures {
   const of = (name: string): number => figures[name] ?? 0;
   const besideHost = (name: string): number => of(name) - (isApart(figures) ? of(`host.${name}`) : 0);
   const [cpuUs, toldUs] = [of('cpuUs'), besideHost('toldUs')];
-  const helped = of('collectorUs') === 0 ? 1 : 1 + of('helpersUs') / of('collectorUs');
-  const gcUs = besideHost('toldCollectorUs') * helped;
+  const gcUs = besideHost('toldCollectorUs');
   const costUs = toldUs + gcUs + crossingUs;
   return {
     costUs,

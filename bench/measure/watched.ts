@@ -14,6 +14,11 @@ import { costOf, crossingOf } from '../watching-cost.ts';
  * and of what tells little would be seen.
  */
 const INLINED = '--detailed-line-info';
+/**
+ * Collectors without helping threads, whose time would be on no thread: what helps one thread's collector is several times its pauses
+ * where much lives, and half of them where nothing does (`--trace-gc-nvp`), so that no key would share it out.
+ */
+const UNHELPED = '--single-threaded-gc';
 /** What nobody watches, as the stage and as the tables name it. */
 const NOBODY = 'nobody';
 const NO_READER = 'no reader';
@@ -39,7 +44,7 @@ export function measureWatchedHttp(context: RunContext): Promise<readonly Row[]>
 async function measured(context: RunContext, workload: string, ofOne: readonly OfOne[]): Promise<readonly Row[]> {
   const scale = context.scale === 'quick' ? 'quick' : 'full';
   const profile = (variant: string): Promise<Figures> =>
-    runStage('./stages/watched', [isolationOf(context), workload, variant, scale], [INLINED]);
+    runStage('./stages/watched', [isolationOf(context), workload, variant, scale], [INLINED, UNHELPED]);
   const beside = await profile(NOBODY);
   const costs = new Map([[NO_READER, costOf(beside, beside, 0)]]);
   for (const variant of OF_ALL) {
