@@ -35,8 +35,8 @@ export interface ThreadTime {
   readonly told: number;
   /** Of `busy`: the collector. */
   readonly collector: number;
-  /** Of `busy`: where messages to and from other threads are cloned, of whatever kind: posting, and what runs before a handler does. */
-  readonly cloning: number;
+  /** Of `busy`: posting messages to other threads, of whatever kind. */
+  readonly posting: number;
 }
 
 /** Bytes that were allocated, and those under a function that is told of. */
@@ -47,8 +47,7 @@ export interface Allocated {
 
 const IDLE = '(idle)';
 const COLLECTOR = '(garbage collector)';
-/** A message is read natively before its handler runs, which profiles call the program, and written by this native function. */
-const CLONING: ReadonlySet<string> = new Set(['(program)', 'postMessage']);
+const POSTING = 'postMessage';
 const INSPECTOR = /^node:(internal\/)?inspector|\/bench\/profile\.js$/;
 
 /** Reads the samples within the windows. */
@@ -70,7 +69,7 @@ export function timeOf(profile: CpuProfile, isOf: (frame: Frame) => boolean, win
   };
   const isInspector = holds(({ url }) => INSPECTOR.test(url));
   const isTold = holds(isOf);
-  const time = { busy: 0, told: 0, collector: 0, cloning: 0 };
+  const time = { busy: 0, told: 0, collector: 0, posting: 0 };
   let at = profile.startTime;
   for (const [index, id] of profile.samples.entries()) {
     const took = profile.timeDeltas[index] ?? 0;
@@ -82,7 +81,7 @@ export function timeOf(profile: CpuProfile, isOf: (frame: Frame) => boolean, win
     time.busy += within;
     if (frame.functionName === COLLECTOR) time.collector += within;
     else if (isTold(id)) time.told += within;
-    else if (CLONING.has(frame.functionName)) time.cloning += within;
+    else if (frame.functionName === POSTING) time.posting += within;
   }
   return time;
 }
@@ -97,7 +96,7 @@ export function asRan(time: ThreadTime, ran: number): ThreadTime {
     busy: time.busy * share,
     told: time.told * share,
     collector: time.collector * share,
-    cloning: time.cloning * share,
+    posting: time.posting * share,
   };
 }
 

@@ -3,9 +3,9 @@ import { ratioOf } from './attribution.ts';
 import type { Figures } from './figures.ts';
 
 /**
- * What goes from thread to thread for a reader of all sessions, and what the host thread makes of it: of the session thread what is
- * cloned more than in the process that nobody watches, as profiles do not tell what is carried; of the host thread all that it runs
- * longer, which the kernel tells exactly, as it does little else. Of the model thread nothing: what is native there is the network.
+ * What goes from thread to thread for a reader of all sessions, and what the host thread makes of it: of the session thread what it
+ * posts longer than in the process that nobody watches, as profiles do not tell what is carried; of the host thread all that it runs
+ * longer, which the kernel tells exactly, as it does little else. Of the model thread nothing: what it posts is mostly answers.
  * Nothing where there is one thread. Of one session of a thousand no difference can be seen: its events cross at the price of all.
  *
  * The other process ran at another time, on a machine that was as fast as it was then: its figures are taken times what the
@@ -15,7 +15,7 @@ export function crossingOf(figures: Figures, beside: Figures): number {
   if (!isApart(figures)) return 0;
   const slower = ownWork(figures) / ownWork(beside);
   const more = (name: string): number => (figures[name] ?? 0) - slower * (beside[name] ?? 0);
-  return more('host.ranUs') + more('session.cloningUs');
+  return more('host.ranUs') + more('session.postingUs');
 }
 
 /** Sessions have a thread beside the host's. */
@@ -26,7 +26,7 @@ function isApart(figures: Figures): boolean {
 /** Of the session thread: neither telling nor what is shared with it. */
 function ownWork(figures: Figures): number {
   const of = (name: string): number => figures[`session.${name}`] ?? 0;
-  return of('ranUs') - of('toldUs') - of('collectorUs') - of('cloningUs');
+  return of('ranUs') - of('toldUs') - of('collectorUs') - of('postingUs');
 }
 
 /**

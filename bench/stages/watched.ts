@@ -150,12 +150,12 @@ async function timesInPasses(
   return profiles.map((profile) => perHalfStep(timeOf(profile, isTelling, windows), halfSteps));
 }
 
-function perHalfStep({ busy, told, collector, cloning }: ThreadTime, halfSteps: number): ThreadTime {
+function perHalfStep({ busy, told, collector, posting }: ThreadTime, halfSteps: number): ThreadTime {
   return {
     busy: busy / halfSteps,
     told: told / halfSteps,
     collector: collector / halfSteps,
-    cloning: cloning / halfSteps,
+    posting: posting / halfSteps,
   };
 }
 
@@ -197,9 +197,9 @@ function flatFigures(threads: readonly ThreadCost[], processUs: number): Figures
     figures[name] = (figures[name] ?? 0) + value;
   };
   for (const { role, time, allocated } of threads) {
-    const { busy: ranUs, told: toldUs, collector: collectorUs, cloning: cloningUs } = time;
+    const { busy: ranUs, told: toldUs, collector: collectorUs, posting: postingUs } = time;
     const toldCollectorUs = collectorShare(time, allocated);
-    const costs = { ranUs, toldUs, collectorUs, cloningUs, toldCollectorUs };
+    const costs = { ranUs, toldUs, collectorUs, postingUs, toldCollectorUs };
     for (const [name, value] of Object.entries(costs)) {
       add(name, value);
       add(`${role}.${name}`, value);

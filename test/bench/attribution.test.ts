@@ -49,10 +49,10 @@ describe('time of a thread', () => {
       [4, 20],
       [5, 40],
     ] as const;
-    expect(timeOf(profile(samples), isTelling, ALWAYS)).toEqual({ busy: 170, told: 70, collector: 0, cloning: 0 });
+    expect(timeOf(profile(samples), isTelling, ALWAYS)).toEqual({ busy: 170, told: 70, collector: 0, posting: 0 });
   });
 
-  test('idling and the inspector are not work; the collector, cloning are, and are told apart', () => {
+  test('idling and the inspector are not work; the collector and posting are, and are told apart', () => {
     const samples = [
       [6, 1_000],
       [9, 500],
@@ -62,7 +62,7 @@ describe('time of a thread', () => {
       [11, 7],
       [2, 100],
     ] as const;
-    expect(timeOf(profile(samples), isTelling, ALWAYS)).toEqual({ busy: 142, told: 0, collector: 30, cloning: 12 });
+    expect(timeOf(profile(samples), isTelling, ALWAYS)).toEqual({ busy: 142, told: 0, collector: 30, posting: 7 });
   });
 
   test('what is outside of the windows is left out, a sample on the border in part', () => {
@@ -78,10 +78,10 @@ describe('time of a thread', () => {
   });
 
   test('shares of samples are shares of what the thread ran; where nobody knows that, they stay', () => {
-    const time = { busy: 100, told: 10, collector: 20, cloning: 4 };
-    expect(asRan(time, 75)).toEqual({ busy: 75, told: 7.5, collector: 15, cloning: 3 });
+    const time = { busy: 100, told: 10, collector: 20, posting: 4 };
+    expect(asRan(time, 75)).toEqual({ busy: 75, told: 7.5, collector: 15, posting: 3 });
     expect(asRan(time, 0)).toEqual(time);
-    const idle = { busy: 0, told: 0, collector: 0, cloning: 0 };
+    const idle = { busy: 0, told: 0, collector: 0, posting: 0 };
     expect(asRan(idle, 5)).toEqual(idle);
   });
 });
@@ -126,19 +126,17 @@ describe('what it costs to be watched', () => {
     'session.ranUs': 90,
     'session.toldUs': 2,
     'session.collectorUs': 15,
-    'session.cloningUs': 9,
-    'model.cloningUs': 2,
+    'session.postingUs': 9,
   };
   const unwatched = {
     cpuUs: 100,
     'host.ranUs': 5,
     'session.ranUs': 45,
     'session.collectorUs': 9,
-    'session.cloningUs': 4,
-    'model.cloningUs': 0.5,
+    'session.postingUs': 4,
   };
 
-  test('across threads: what the host runs longer, and what the session thread clones more', () => {
+  test('across threads: what the host runs longer, and what the session thread posts longer', () => {
     // The session thread's own work took 64 in this process and 32 in the other: the machine was half as fast.
     expect(crossingOf(threads, unwatched)).toBe(20 - 2 * 5 + (9 - 2 * 4));
     expect(crossingOf({ cpuUs: 60, 'host.ranUs': 60, 'host.toldUs': 4 }, { cpuUs: 50, 'host.ranUs': 50 })).toBe(0);
