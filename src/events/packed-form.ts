@@ -26,6 +26,7 @@ export const CODE = {
   text: 9,
   thought: 10,
 } as const;
+/** The bits of a head that are its code. */
 export const CODE_MASK = 15;
 
 /** What else a head says: one bit each. */
