@@ -221,7 +221,7 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
     title: 'Watched, W5: the same of all sessions, through the official SDK over loopback HTTP',
     unit: 'us a half-step',
     systems: OURS,
-    rounds: 4,
+    rounds: 3,
     when: 'full',
     columns: WATCHED,
   },
