@@ -199,8 +199,11 @@ export const SHARD_RESTART_PERIOD_MS = 60_000;
 export const ENDPOINT_CALLS_MAX = 1_000_000;
 /** Frames of one posted batch; a longer one keeps the receiver from its other ports for milliseconds. */
 export const ENDPOINT_BATCH_MAX = 4_096;
-/** Events a session thread tells with one note: delivered at once, they hold the host up for a tenth of a millisecond. */
-export const EVENTS_OF_NOTE_MAX = 256;
+/**
+ * Events a session thread tells with one note. `ENDPOINT_SLICE_MAX` notes are delivered before any reader runs: their events must be
+ * fewer than `SUBSCRIBER_EVENTS_MAX`, or a reader that keeps up would lose some.
+ */
+export const EVENTS_OF_NOTE_MAX = 64;
 /** Frames an endpoint delivers in one turn of the loop: about a millisecond or two of a session thread's work. */
 export const ENDPOINT_SLICE_MAX = 64;
 /** Causes encoded with an error that crosses a thread, itself not counted. */

@@ -1,9 +1,10 @@
 /** Goal: what is told in one turn of the loop crosses as one note, whole and in order (V1 to V3). Method: both ways over real endpoints, notes counted. */
 import { MessageChannel } from 'node:worker_threads';
 import { afterEach, expect, test } from 'vitest';
-import { EVENTS_OF_NOTE_MAX } from '../../src/base/bounds.ts';
+import { EVENTS_OF_NOTE_MAX, SUBSCRIBER_EVENTS_MAX } from '../../src/base/bounds.ts';
 import type { SessionEvent } from '../../src/events/event.ts';
 import { unpackEvents } from '../../src/events/event-unpacking.ts';
+import { FanOut } from '../../src/events/fan-out.ts';
 import { tellInPlace, tellPacked } from '../../src/runtime/event-gathering.ts';
 import type { EventsNote } from '../../src/runtime/protocol.ts';
 import { createEndpoint, createLocalEndpoints } from '../../src/threads/batched-endpoint.ts';
@@ -32,6 +33,31 @@ const toAThread = {
   ends: overPorts,
   read: (events: unknown) => unpackEvents(events as readonly unknown[]),
 };
+
+test.each([
+  ['in place', inOnePlace],
+  ['to another thread', toAThread],
+])(
+  '%s: more than a reader holds, told at once, reaches a reader of all sessions that keeps reading (V2)',
+  async (_name, way) => {
+    const [near, far] = way.ends();
+    open.push(near, far);
+    const fanOut = new FanOut({ now: () => 0 });
+    far.handle(way.method, (payload) => fanOut.publish(way.read((payload as EventsNote<unknown>).events)));
+    const told = SUBSCRIBER_EVENTS_MAX + 2_000;
+    const reader = fanOut.subscribeAll();
+    way.tell(near).events(Array.from({ length: told }, (_unused, index) => durable(1 + index)));
+    const types = new Set<string>();
+    let read = 0;
+    for await (const { type, seq } of reader) {
+      types.add(type);
+      read += 1;
+      if (seq === told) break;
+    }
+    expect(types).not.toContain('gap');
+    expect(read).toBe(told);
+  },
+);
 
 test.each([
   ['in place', inOnePlace],
