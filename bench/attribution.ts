@@ -91,13 +91,12 @@ export function timeOf(profile: CpuProfile, isOf: (frame: Frame) => boolean, win
  * sampling costs: a thread that wakes for a message reads it while profiles still call it idle. `ran` 0: nobody knows.
  */
 export function asRan(time: ThreadTime, ran: number): ThreadTime {
-  const share = ran === 0 || time.busy === 0 ? 1 : ran / time.busy;
-  return {
-    busy: time.busy * share,
-    told: time.told * share,
-    collector: time.collector * share,
-    posting: time.posting * share,
-  };
+  return ran === 0 || time.busy === 0 ? time : scaled(time, ran / time.busy);
+}
+
+/** So many times each of its times. */
+export function scaled({ busy, told, collector, posting }: ThreadTime, times: number): ThreadTime {
+  return { busy: busy * times, told: told * times, collector: collector * times, posting: posting * times };
 }
 
 /** Reads where bytes were allocated, without the inspector's own. */

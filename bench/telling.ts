@@ -69,7 +69,7 @@ export const TELLING: readonly Teller[] = [
   },
   {
     file: /\/src\/(models\/(model-service|threaded-pool)|runtime\/(session-work|shard-link))\.js$/,
-    functions: ['delta', 'modelDelta', 'wantsDeltas', 'events', 'introduced'],
+    functions: ['delta', 'modelDelta', 'wantsDeltas', 'told'],
     reason: 'events, and an answer while it streams, are handed from thread to thread',
   },
   { file: /\/bench\/measure\/watchers\.js$/, reason: 'the reader itself, which does nothing but count' },

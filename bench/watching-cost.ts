@@ -31,8 +31,9 @@ function ownWork(figures: Figures): number {
 
 /**
  * `toldUs`: under functions that tell. `gcUs`: the share of them in the collector. `costUs`: both, and what crosses threads; a host thread
- * that is apart is in that and not counted again. `cpuUs`: all that the process uses. `moreUs`: what it uses more than the one that nobody watches. What the cost leaves out is in there,
- * and so is what differs between any two processes, which were not compiled alike: it is no figure of a few in a hundred.
+ * that is apart is in that and not counted again. `cpuUs`: all that the process uses. `moreUs`: what it uses more than the one that
+ * nobody watches. What the cost leaves out is in there, and so is what differs between any two processes, which were not compiled
+ * alike: it is no figure of a few in a hundred.
  */
 export function costOf(figures: Figures, beside: Figures, crossingUs: number): Figures {
   const of = (name: string): number => figures[name] ?? 0;

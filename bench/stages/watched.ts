@@ -10,6 +10,7 @@ import {
   allocatedIn,
   asRan,
   collectorShare,
+  scaled,
   type ThreadTime,
   timeOf,
   type Window,
@@ -25,6 +26,8 @@ import type { TroupeOptions, TroupeSystem } from '../troupe-system.ts';
 import { manySessions } from '../workloads.ts';
 
 type Timed = <T>(work: () => Promise<T>) => Promise<T>;
+/** One repetition. */
+type Pass = (timed?: Timed) => Promise<void>;
 
 const NS_A_US = 1_000;
 /**
@@ -68,7 +71,7 @@ function measure(options: TroupeOptions): Promise<Figures> {
   return withTroupe(options, async (system) => {
     const watcher = watch?.(system);
     let passes = 0;
-    const pass = (timed: Timed = (work) => work()): Promise<void> => {
+    const pass: Pass = (timed = (work) => work()) => {
       passes += 1;
       return onePass(system, watcher, `p${passes}-`, timed);
     };
@@ -107,7 +110,7 @@ interface Ran {
   readonly threadsUs: readonly number[];
 }
 
-async function ranInPasses(profiler: ThreadsProfiler, pass: (timed?: Timed) => Promise<void>): Promise<Ran> {
+async function ranInPasses(profiler: ThreadsProfiler, pass: Pass): Promise<Ran> {
   let processUs = 0;
   const threadsUs = profiler.roles.map(() => 0);
   for (let index = 0; index < timedPasses; index += 1) {
@@ -127,10 +130,7 @@ async function ranInPasses(profiler: ThreadsProfiler, pass: (timed?: Timed) => P
 }
 
 /** Of each thread, where its time went, in microseconds a half-step of passes with a profiler. */
-async function timesInPasses(
-  profiler: ThreadsProfiler,
-  pass: (timed?: Timed) => Promise<void>,
-): Promise<readonly ThreadTime[]> {
+async function timesInPasses(profiler: ThreadsProfiler, pass: Pass): Promise<readonly ThreadTime[]> {
   await profiler.startCpu();
   for (let index = 0; index < positions; index += 1) await pass();
   await profiler.stopCpu();
@@ -147,22 +147,10 @@ async function timesInPasses(
   }
   const profiles = await profiler.stopCpu();
   const halfSteps = halfStepsAPass * windows.length;
-  return profiles.map((profile) => perHalfStep(timeOf(profile, isTelling, windows), halfSteps));
+  return profiles.map((profile) => scaled(timeOf(profile, isTelling, windows), 1 / halfSteps));
 }
 
-function perHalfStep({ busy, told, collector, posting }: ThreadTime, halfSteps: number): ThreadTime {
-  return {
-    busy: busy / halfSteps,
-    told: told / halfSteps,
-    collector: collector / halfSteps,
-    posting: posting / halfSteps,
-  };
-}
-
-async function allocatedInPass(
-  profiler: ThreadsProfiler,
-  pass: (timed?: Timed) => Promise<void>,
-): Promise<readonly Allocated[]> {
+async function allocatedInPass(profiler: ThreadsProfiler, pass: Pass): Promise<readonly Allocated[]> {
   let heads: readonly AllocationNode[] = [];
   await pass(async (work) => {
     await profiler.startAllocations();

@@ -89,7 +89,7 @@ export class EventBuffer {
     this.#characters -= this.#sizes[this.#head] ?? 0;
     this.#head = this.#place(1);
     this.#size -= 1;
-    // What a large burst made of it is not kept; what it takes to grow there from the start again each time neither.
+    // What a large burst made of it is not kept.
     if (this.#size === 0 && this.#events.length > RING_KEPT_EVENTS) this.#shrink();
     return event;
   }
@@ -119,6 +119,7 @@ export class EventBuffer {
     this.#head = 0;
   }
 
+  /** To what is kept, not to where it began: bursts that come again would grow it from there each time. */
   #shrink(): void {
     this.#events = empty<SessionEvent | undefined>(RING_KEPT_EVENTS, undefined);
     this.#afters = empty(RING_KEPT_EVENTS, 0);

@@ -211,7 +211,7 @@ export interface ShardMethods {
   };
   /** Without a session: all of them. */
   'session.watch': { request: { readonly session?: string; readonly on: boolean }; answer: undefined };
-  /** Of what is watched: each session is introduced before it tells anything (`sessions.introduced`), or not any more. */
+  /** Of what is watched: each session is introduced with what it tells first (`EventsNote`), or not any more. */
   'sessions.introduce': { request: { readonly on: boolean }; answer: undefined };
   'history.edit': {
     request: OfSession & { readonly edit: EditRequest; readonly key?: string; readonly fingerprint?: string };

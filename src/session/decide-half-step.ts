@@ -13,6 +13,7 @@ import { continueForUser, exitWithout, gatherResults } from './decide-run-loop.t
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from './decision.ts';
 import { evictionRecord, planEviction } from './eviction.ts';
+import type { RecordOf } from './fold.ts';
 import { chunkCard } from './history/chunk-card.ts';
 import type { CompressionFacts, Environment, Input } from './inputs.ts';
 import { hasActive, mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
@@ -221,11 +222,10 @@ function awaitsSystem(state: SessionState, epoch: number): boolean {
   return state.current !== undefined && state.epoch === epoch && state.system?.epoch !== epoch;
 }
 
-type PoisonedRecord = Extract<SessionRecord, { readonly type: 'poisoned' }>;
-const NO_POISON: readonly PoisonedRecord[] = Object.freeze([]);
+const NO_POISON: readonly RecordOf<'poisoned'>[] = Object.freeze([]);
 
-function poisonedEntries(state: SessionState): readonly PoisonedRecord[] {
-  let records: PoisonedRecord[] | undefined;
+function poisonedEntries(state: SessionState): readonly RecordOf<'poisoned'>[] {
+  let records: RecordOf<'poisoned'>[] | undefined;
   for (const entry of state.mailbox) {
     const error = promotionError(entry);
     if (error === undefined) continue;
