@@ -13,6 +13,7 @@ import { NO_USAGE } from '../src/base/messages.ts';
 import type { Settings } from '../src/base/settings.ts';
 import type { ModelCompletion } from '../src/models/pool.ts';
 import type { Input, MuseName } from '../src/session/inputs.ts';
+import type { ReadContent } from '../src/session/waiting-content.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 import { meleteTask } from './melete.ts';
 import { type SummaryInput, SummaryWriter } from './mneme.ts';
@@ -28,6 +29,8 @@ export interface MusesHost extends MuseLoopHost {
   /** A turn of the session; resolves with its result once it is durable, rejects with its refusal. */
   act(sessionId: string, input: Input): Promise<unknown>;
   submit(sessionId: string, input: Input): void;
+  /** Reads contents of waiting entries back that only the log of a session has. */
+  readContentOf(actor: SessionActor): ReadContent;
   /** Names of the other children of a child's parent. */
   siblingsOf(actor: SessionActor): readonly string[];
   /** Something a run met that no session is told of. */
@@ -41,6 +44,7 @@ export interface MuseStage {
   readonly settings: Settings;
   readonly lookUp: LookUp;
   /** As of the host, for this session. */
+  readonly readContent: ReadContent;
   act(input: Input): Promise<unknown>;
 }
 
@@ -86,6 +90,7 @@ export class Muses {
       agent,
       settings: this.#host.settings,
       lookUp: this.#host.lookUp,
+      readContent: this.#host.readContentOf(actor),
       act: (input) => this.#host.act(actor.id, input),
     };
     switch (muse) {

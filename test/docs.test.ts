@@ -73,6 +73,7 @@ it('operations tells of every error code', () => {
     session_busy: true,
     key_reused: true,
     mailbox_full: true,
+    out_of_memory: true,
     limit: true,
     store_locked: true,
     store_corrupt: true,

@@ -7,6 +7,10 @@
 export interface Limits {
   /** Entries waiting in one mailbox. */
   readonly mailbox: number;
+  /** UTF-8 bytes of the contents waiting in one mailbox. */
+  readonly mailboxBytes: number;
+  /** UTF-8 bytes waiting in the mailboxes of all sessions in memory on one session thread. */
+  readonly waitingBytes: number;
   /** UTF-8 bytes of one message. */
   readonly messageBytes: number;
   /** UTF-8 bytes of one tool result kept in the log; a larger one is cut and kept whole beside it. */
@@ -15,6 +19,8 @@ export interface Limits {
   readonly children: number;
   /** Sessions that may be in a turn at once on one shard; spawned children beyond it wait. */
   readonly liveSessions: number;
+  /** UTF-8 bytes of the conversations of those sessions together; a session that is larger works alone. */
+  readonly liveBytes: number;
   /** How deep sub-agents may nest; 1: children do not spawn. */
   readonly depth: number;
   /** Model calls of one turn. */
@@ -24,10 +30,13 @@ export interface Limits {
 /** Defaults of `Limits`. */
 export const LIMIT_DEFAULTS: Limits = Object.freeze({
   mailbox: 10_000, // entries: a flood is refused while memory is still small (10,000 x 1 kB)
+  mailboxBytes: 64 * 1024 * 1024, // bytes: sixteen of the largest messages
+  waitingBytes: 256 * 1024 * 1024, // bytes: a quarter of the memory of the smallest machine a service runs on
   messageBytes: 4 * 1024 * 1024, // bytes: below the API's 32 MB body with room for a history
   toolResultBytes: 256 * 1024, // bytes: a larger result would fill most context windows
   children: 100_000, // sessions: ten times the largest fan-out that is measured
   liveSessions: 10_000, // sessions: each costs its context in memory
+  liveBytes: 256 * 1024 * 1024, // bytes: each is in memory about three times, in the state, in a model thread and in a request
   depth: 1, // levels: a model that spawns spawners is a fork bomb until asked for
   toolRounds: 250, // model calls a turn: contract, llm.main_max_tool_rounds
 });
@@ -129,6 +138,8 @@ export const SNAPSHOTS_KEPT_MAX = 64;
 export const SUMMARY_ATTEMPTS_MAX = 3;
 /** Tokens counted for the call half of a phantom pair (contract §3.5). */
 export const PHANTOM_CALL_TOKENS = 50;
+/** UTF-8 bytes of a waiting content from which only the log keeps it: smaller ones cost less in memory than reading them back. */
+export const STORED_CONTENT_BYTES_MIN: number = 4 * 1024;
 /** UTF-8 bytes counted as one token (contract §6.1). */
 export const BYTES_PER_TOKEN = 4;
 /** Lines kept at each end of a truncated tool result (contract §5.4). */
@@ -400,6 +411,8 @@ export interface ShardBounds {
   readonly snapshotTurns: number;
   /** `CHECKPOINT_TURNS`. */
   readonly checkpointTurns: number;
+  /** `STORED_CONTENT_BYTES_MIN`. */
+  readonly storedContentBytes: number;
 }
 
 /** The bounds of a shard outside tests. */
@@ -407,6 +420,7 @@ export const SHARD_BOUNDS: ShardBounds = Object.freeze({
   hotSessions: HOT_SESSIONS_MAX,
   snapshotTurns: SNAPSHOT_TURNS,
   checkpointTurns: CHECKPOINT_TURNS,
+  storedContentBytes: STORED_CONTENT_BYTES_MIN,
 });
 /** Values one plain copy may hold: as many as fit into the largest result at two bytes each. A list of holes, or a value that holds itself many times over, must not hang a thread. */
 export const PLAIN_VALUES_MAX: number = 2 * 1024 * 1024;

@@ -31,6 +31,7 @@ export type ErrorCode =
   | 'model_protocol'
   | 'model_timeout'
   | 'model_connection'
+  | 'out_of_memory'
   | 'internal'
   | InvalidArgumentCode;
 

@@ -10,6 +10,7 @@ import { join, relative } from 'node:path';
 import { systemCodeOf } from '../base/errors.ts';
 import type { Finding, SalvageStore } from '../journal/salvage-store.ts';
 import { publicEntry } from '../session/state.ts';
+import { withContent } from '../session/waiting-content.ts';
 import { UsageError } from './command.ts';
 import { type FoldedSession, foldedSessions } from './doctor-sessions.ts';
 
@@ -71,7 +72,11 @@ async function writeSession(file: FileHandle, { id, state, messages, damage }: F
   const counts = { messages: messages.length, pending: mailbox.length, cut: damage?.reason };
   await file.write(line({ ...meta, ...counts }));
   for (const message of messages) await file.write(line({ type: 'message', session: id, message }));
-  for (const entry of mailbox) await file.write(line({ type: 'pending', session: id, pending: publicEntry(entry) }));
+  for (const entry of mailbox) {
+    // Folded from the whole log: the contents are at hand.
+    const pending = publicEntry(withContent(entry, undefined));
+    await file.write(line({ type: 'pending', session: id, pending }));
+  }
 }
 
 async function writeLines(path: string, values: readonly unknown[]): Promise<void> {

@@ -76,6 +76,7 @@ function sourceOf(shard: SalvageShard): LogSource {
     read: function* (key, after) {
       for (const entry of shard.entries(key)) if (entry.position > after) yield entry;
     },
+    entry: (key, position) => [...shard.entries(key)].find((entry) => entry.position === position),
     head: (key) => shard.contents.index.heads.get(key),
     blob: (address) => shard.blob(address),
   };

@@ -12,6 +12,7 @@ import type { Journal, SessionKey } from '../journal/journal.ts';
 import { openJournal } from '../journal/open-journal.ts';
 import { acquireStoreLock } from '../journal/store-lock.ts';
 import { readManifest, shardDirectory } from '../journal/store-manifest.ts';
+import { contentReader } from '../runtime/content-reader.ts';
 import { EventReplays } from '../runtime/event-replay.ts';
 import { decodeHead, summaryOf } from '../runtime/head.ts';
 import type { SessionSummary } from '../runtime/protocol.ts';
@@ -19,6 +20,7 @@ import { readActor } from '../runtime/session-reader.ts';
 import { type Explanation, explain } from '../session/explain.ts';
 import { historyMessages } from '../session/history/history-form.ts';
 import { publicEntry, publicMessage, type SessionState } from '../session/state.ts';
+import { type ReadContent, withContent } from '../session/waiting-content.ts';
 
 /** A session as its log has it. */
 export interface StoredSession extends SessionSummary {
@@ -78,7 +80,8 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
       const found = find(id);
       if (found === undefined) return undefined;
       const { state } = readActor(found.journal, id, found.key);
-      return state.agent === undefined ? undefined : storedSession(state);
+      const read = contentReader(found.journal, found.key);
+      return state.agent === undefined ? undefined : storedSession(state, read);
     },
     history: (id) => {
       const found = find(id);
@@ -103,7 +106,7 @@ function summaries(journal: Journal): readonly SessionSummary[] {
   });
 }
 
-function storedSession(state: SessionState): StoredSession {
+function storedSession(state: SessionState, read: ReadContent): StoredSession {
   return {
     ...summaryOf(state),
     messages: state.nextMessageSeq - 1,
@@ -113,7 +116,7 @@ function storedSession(state: SessionState): StoredSession {
     ...(state.blocked === undefined ? {} : { blocked: state.blocked }),
     children: state.children.size,
     recent: state.messages.map(publicMessage),
-    pending: state.mailbox.map(publicEntry),
+    pending: state.mailbox.map((entry) => publicEntry(withContent(entry, read))),
   };
 }
 

@@ -23,7 +23,15 @@ import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
 import { CommitGate } from './commit-gate.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Head, Journal, JournalStatistics, Position, SessionKey, StoredEntry, TurnEntry } from './journal.ts';
-import { type LastRow, type LogSource, readSession, readTail, scanLastRows, tailSessions } from './log-reader.ts';
+import {
+  type LastRow,
+  type LogSource,
+  readEntry,
+  readSession,
+  readTail,
+  scanLastRows,
+  tailSessions,
+} from './log-reader.ts';
 import { listNames, type NameQuery } from './name-list.ts';
 import { positionOf, type Row, rowOf, rowTurns } from './row-codec.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
@@ -178,6 +186,11 @@ export class EngineJournal implements Journal {
       this.#recovering = undefined;
     });
     return this.#recovering;
+  }
+
+  /** Throws `StoreCorruptError` when the row is missing or damaged. */
+  entry(key: SessionKey, position: Position): StoredEntry | undefined {
+    return this.nameOf(key) === undefined ? undefined : readEntry(this.#source, key, position);
   }
 
   /** Throws `StoreCorruptError` from the iteration when a row is missing or damaged. */

@@ -87,6 +87,8 @@ export interface Journal {
    */
   recover(): Promise<Position>;
 
+  /** What one turn wrote for a session; undefined when the turn of this position wrote nothing for it. */
+  entry(key: SessionKey, position: Position): StoredEntry | undefined;
   /** The entries of one session after `after` (0: all), oldest first. */
   read(key: SessionKey, after: Position): Iterable<StoredEntry>;
   /** The entries of all sessions after `after`, oldest first; sessions deleted since are left out. */

@@ -66,6 +66,13 @@ export function* readSession(
   }
 }
 
+/** What one turn wrote for a session; undefined for nothing. Throws `StoreCorruptError` when its row is missing or damaged. */
+export function readEntry(source: LogSource, key: SessionKey, position: Position): StoredEntry | undefined {
+  const row = rowOf(position);
+  const found = sliceOf(source, row, key).entries.find(({ turn }) => positionOf(row, turn) === position);
+  return found === undefined ? undefined : { key, position, data: found.data };
+}
+
 /** The entries of all visible sessions after `after` and before `end`, oldest first. Throws as `readSession`. */
 export function* readTail(source: LogSource, after: Position, end: Position): Iterable<StoredEntry> {
   let next = rowOf(after);

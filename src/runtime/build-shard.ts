@@ -3,7 +3,7 @@ import { AgentCatalog, type AgentDefinition } from '../../actors/agent-catalog.t
 import { ResultShelf, type Shelf } from '../../actors/result-shelf.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../base/bounds.ts';
 import { type Clock, soon as nextTurn, type Random, type Soon } from '../base/clock.ts';
-import type { Journal, JournalOptions, ThreadGate } from '../journal/journal.ts';
+import type { Journal, JournalOptions, SessionKey, ThreadGate } from '../journal/journal.ts';
 import { openJournal } from '../journal/open-journal.ts';
 import { createGovernedPool } from '../models/governed-pool.ts';
 import { createInPlacePool } from '../models/in-place-pool.ts';
@@ -23,8 +23,10 @@ import type { TaskPool, TaskPoolOptions } from '../threads/task-pool.ts';
 import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
 import { createToolPool } from '../tools/threaded-pool.ts';
 import type { RegisteredTool } from '../tools/tool-registry.ts';
+import { IsolatedSessions } from './isolated-sessions.ts';
 import { Counters } from './metrics.ts';
 import type { AgentSource, LogLine, RemoteServices, ShardPlan } from './protocol.ts';
+import { SessionInHand } from './session-in-hand.ts';
 import { Shard, type ShardHost } from './shard.ts';
 import { troubleLine } from './trouble-line.ts';
 
@@ -38,6 +40,10 @@ export interface ShardSurroundings {
   readonly random: Random;
   /** Of the shard's thread; missing: nobody ends it while its script runs. */
   readonly gate?: ThreadGate;
+  /** Where the thread says which session it works on; missing: its death ends the process. */
+  readonly inHand?: SessionInHand;
+  /** Sessions that are to be left alone; missing: none. */
+  readonly isolated?: readonly SessionKey[];
   readonly ports?: ShardPorts;
 }
 
@@ -102,6 +108,8 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       soon: ports.soon ?? nextTurn,
       bounds: ports.bounds ?? SHARD_BOUNDS,
       shelf: ports.shelf ?? new ResultShelf(plan.shelf),
+      inHand: surroundings.inHand ?? new SessionInHand(),
+      isolated: new IsolatedSessions(surroundings.isolated),
       counters,
       host: {
         events: (events) => surroundings.host.events(events),

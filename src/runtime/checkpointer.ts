@@ -76,6 +76,18 @@ export class Checkpointer {
     this.#passive.set(actor.key, headOf(actor));
   }
 
+  /** A session whose log could not be read: its head keeps it in the runnable set, so that the next open tries again. */
+  unread(id: string, key: SessionKey): void {
+    const known = this.pending(key) ?? this.#journal.head(key);
+    const summary = { id, agent: '', state: 'idle', mailbox: 0, updatedAt: 0 } as const;
+    this.#passive.set(
+      key,
+      known === undefined
+        ? { key, position: 0, runnable: true, data: encodeHead({ summary }) }
+        : { ...known, runnable: true },
+    );
+  }
+
   /** Nothing of this session is to be written: it is deleted, or the tail of the log will tell of it again. */
   forget(actor: SessionActor): void {
     this.#changed.delete(actor);

@@ -11,10 +11,11 @@ import { apply } from '../session/apply.ts';
 import { type ForkOrigin, type ForkSeed, forkSeed, plantSeed } from '../session/history/fork-seed.ts';
 import { decodeTurn, type RecordTurn, type SessionRecord } from '../session/records.ts';
 import { emptyState, restoreState, type SessionState } from '../session/state.ts';
+import { contentReader } from './content-reader.ts';
 import { decodeHead } from './head.ts';
 
 /** The part of a journal that is read. */
-export interface LogSource extends Pick<Journal, 'keyOf' | 'read' | 'blob'> {
+export interface LogSource extends Pick<Journal, 'keyOf' | 'read' | 'entry' | 'blob'> {
   head(key: SessionKey): Pick<Head, 'data'> | undefined;
 }
 
@@ -82,13 +83,14 @@ export function* forksOf(
   const state = start?.state ?? emptyState(session);
   state.keepsAll = keepsAll;
   let turns = 0;
+  const readContent = contentReader(source, key);
   for (const { data } of source.read(key, start?.position ?? 0)) {
     const turn = decodeTurn(data);
     if (turns === 0 && start === undefined) turns += plantFork(source, key, state, turn);
     turns += 1;
     for (const record of turn.records) {
       if (record.type === 'forkMade' && record.fork >= first) yield { marker: record, state, turns };
-      apply(state, record, turn.at);
+      apply(state, record, turn.at, undefined, readContent);
     }
   }
 }

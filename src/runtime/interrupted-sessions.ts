@@ -6,7 +6,9 @@
  * Invariants:
  *  R1 they are read a slice a turn of the loop, so that the first half-step need not wait for all (A10);
  *  R2 until all are read no checkpoint is made: it would pass over those that are not (K1 of the checkpointer);
- *  R3 one whose log cannot be read is left alone, and the others go on.
+ *  R3 one whose log cannot be read is left alone, and the others go on;
+ *  R4 one that was at work is resumed when it has a place among those at work; until then it is set aside, out of memory, in the
+ *     order in which it was read: what a crash interrupted may be more than fits.
  */
 import type { SessionActor } from '../../actors/session-actor.ts';
 import type { Soon } from '../base/clock.ts';
@@ -27,8 +29,12 @@ export interface ResumingParts {
   readonly find: (sessionId: string) => SessionActor | undefined;
   /** Gives the session a turn, if its agent is there. */
   readonly recover: (actor: SessionActor) => void;
+  /** The session may go on now. */
+  readonly hasPlace: (actor: SessionActor) => boolean;
+  /** Takes a session out of memory that is to go on later. */
+  readonly setAside: (actor: SessionActor) => void;
   readonly sliceDone: () => void;
-  readonly failed: (error: unknown, sessionId: string | undefined) => void;
+  readonly failed: (error: unknown, sessionId: string | undefined, key: SessionKey) => void;
   /** Nothing is left to be read. */
   readonly done: () => void;
 }
@@ -39,6 +45,9 @@ export class InterruptedSessions {
   readonly #keys = new Set<SessionKey>();
   /** How many are still to be read. */
   #resuming = 0;
+  /** Read, and waiting for a place (R4). */
+  readonly #aside: SessionKey[] = [];
+  #isProceeding = false;
   #onResumed: (() => void)[] = [];
 
   constructor(parts: ResumingParts) {
@@ -53,6 +62,11 @@ export class InterruptedSessions {
   /** Some are still to be read. */
   get isResuming(): boolean {
     return this.#resuming > 0;
+  }
+
+  /** Some are still to be read or to go on. */
+  get hasWork(): boolean {
+    return this.#resuming > 0 || this.#aside.length > 0;
   }
 
   has(key: SessionKey): boolean {
@@ -87,6 +101,25 @@ export class InterruptedSessions {
     });
   }
 
+  /** Goes on with those that were set aside, as long as there is a place for each. */
+  proceed(): void {
+    if (this.#isProceeding || this.#aside.length === 0) return;
+    this.#isProceeding = true;
+    try {
+      for (let key = this.#aside[0]; key !== undefined; key = this.#aside[0]) {
+        if (!this.#keys.has(key)) {
+          // Something else woke it, or it is deleted.
+          this.#aside.shift();
+          continue;
+        }
+        if (!this.#continue(key)) return;
+        this.#aside.shift();
+      }
+    } finally {
+      this.#isProceeding = false;
+    }
+  }
+
   /** Resolves when everything that was interrupted when the store was opened has been read. */
   resumed(): Promise<void> {
     if (this.#resuming === 0) return Promise.resolve();
@@ -114,21 +147,32 @@ export class InterruptedSessions {
   }
 
   #resume(key: SessionKey): void {
-    const { journal, checkpointer, isDegraded, find, recover, failed, done } = this.#parts;
     this.#resuming -= 1;
+    if (!this.#continue(key)) this.#aside.push(key);
+    if (this.#resuming > 0) return;
+    this.#tellResumed();
+    this.#parts.done();
+  }
+
+  /** Reads a session and goes on with it; false when it was set aside. */
+  #continue(key: SessionKey): boolean {
+    const { journal, checkpointer, isDegraded, find, hasPlace, setAside, recover, failed } = this.#parts;
     let name: string | undefined;
     try {
       name = isDegraded() ? undefined : journal.nameOf(key);
       const actor = name === undefined ? undefined : find(name);
-      if (actor !== undefined) {
-        checkpointer.changed([{ actor }]);
-        if (this.#keys.has(key)) recover(actor);
+      if (actor === undefined) return true;
+      checkpointer.changed([{ actor }]);
+      if (!this.#keys.has(key)) return true;
+      if (!hasPlace(actor)) {
+        setAside(actor);
+        return false;
       }
+      recover(actor);
+      return true;
     } catch (error) {
-      failed(error, name);
+      failed(error, name, key);
+      return true;
     }
-    if (this.#resuming > 0) return;
-    this.#tellResumed();
-    done();
   }
 }

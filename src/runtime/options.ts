@@ -123,10 +123,13 @@ const schema = z.strictObject({
   limits: z
     .strictObject({
       mailbox: bound.optional(),
+      mailboxBytes: bound.optional(),
+      waitingBytes: bound.optional(),
       messageBytes: bound.optional(),
       toolResultBytes: bound.optional(),
       children: bound.optional(),
       liveSessions: bound.optional(),
+      liveBytes: bound.optional(),
       depth: z.number().int().min(0).optional(),
       toolRounds: bound.optional(),
     })

@@ -10,7 +10,7 @@ import type { ContentBlock, Deliver, Message, Pending, Usage } from '../base/mes
 import type { Settings } from '../base/settings.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
 import type { PackedEvents } from '../events/packed-form.ts';
-import type { Durability } from '../journal/journal.ts';
+import type { Durability, SessionKey } from '../journal/journal.ts';
 import type { BlobPiece, RowChain, RowPiece } from '../journal/stored-log.ts';
 import type { GovernorLimits } from '../models/governor-limits.ts';
 import type { ModelRequest, ProviderData, RequestMessage } from '../models/provider.ts';
@@ -64,6 +64,14 @@ export interface ShardPlan {
   readonly threads: { readonly models: number; readonly tools: number };
   /** Counters shared with the host; see `metrics.ts`. */
   readonly counters: SharedArrayBuffer;
+}
+
+/** What a shard thread is given when it starts, beside its plan. */
+export interface ShardStart {
+  /** Sessions whose listeners are still there. */
+  readonly gated: readonly string[];
+  /** Sessions a thread before it ran out of memory on; see `isolated-sessions.ts`. */
+  readonly isolated: readonly SessionKey[];
 }
 
 /** A session as `state()` tells it. */

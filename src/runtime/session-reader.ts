@@ -1,12 +1,15 @@
 /** Reading a session back from its log: the fold of everything since its last snapshot (A10). */
 
 import { SessionActor } from '../../actors/session-actor.ts';
+import { STORED_CONTENT_BYTES_MIN } from '../base/bounds.ts';
 import { StoreCorruptError } from '../base/errors.ts';
 import type { Journal, SessionKey, StoredEntry } from '../journal/journal.ts';
 import { applyAll } from '../session/apply.ts';
 import type { Observer } from '../session/fold.ts';
 import { decodeTurn } from '../session/records.ts';
 import { emptyState, restoreState, type SessionState } from '../session/state.ts';
+import { storeContents } from '../session/waiting-content.ts';
+import { contentReader } from './content-reader.ts';
 import { plantFork } from './fork-reader.ts';
 import { decodeHead } from './head.ts';
 
@@ -64,7 +67,8 @@ export function foldEntry(
     const turn = decodeTurn(entry.data);
     const planted = isFirst ? plantFork(journal, entry.key, state, turn) : 0;
     observer?.turn?.(turn.at);
-    applyAll(state, turn.records, turn.at, observer);
+    applyAll(state, turn.records, turn.at, observer, contentReader(journal, entry.key));
+    storeContents(state, turn.records, entry.position, STORED_CONTENT_BYTES_MIN);
     return planted + 1;
   } catch (error) {
     throw new StoreCorruptError(`the log of session ${JSON.stringify(state.id)} cannot be read at ${entry.position}`, {

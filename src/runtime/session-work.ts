@@ -24,6 +24,7 @@ import { turnName } from '../session/apply-turn.ts';
 import { isMuseDue } from '../session/enrichment.ts';
 import type { Input, MuseName } from '../session/inputs.ts';
 import type { ToolPool } from '../tools/pool.ts';
+import { contentReader } from './content-reader.ts';
 import { type Asking, answerOf, failureOf, isAsking, questionOf } from './host-asking.ts';
 import type { SessionTimers } from './session-timers.ts';
 import type { Reply, ShardParts } from './shard.ts';
@@ -104,6 +105,7 @@ export class SessionWork {
       lookUp: (question) => parts.host.lookUp(question),
       submit,
       act: (id, input) => new Promise((resolve, reject) => place.submit(id, [input], { resolve, reject })),
+      readContentOf: (actor) => contentReader(parts.journal, actor.key),
       siblingsOf: (actor) => this.#siblingsOf(actor),
       failed: (session, message, error) => parts.host.log({ level: 'warn', message, session, error }),
     });

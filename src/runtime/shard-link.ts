@@ -5,7 +5,8 @@
  *  L1 a request that only reads, or carries a key, is asked again of a new thread: its asker does not notice;
  *  L2 any other request that was under way when the thread died rejects with a retryable error, since its outcome is
  *     unknown;
- *  L3 more than `SHARD_RESTARTS_MAX` deaths within the period and the link gives up: everything rejects;
+ *  L3 more than `SHARD_RESTARTS_MAX` deaths within the period and the link gives up: everything rejects. A session on which the
+ *     thread ran out of memory twice is isolated: the next thread leaves it alone, and those deaths count no more;
  *  L4 a close ends: a thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as a crash would end it, and
  *     what it was at goes on at the next open.
  */
@@ -16,16 +17,17 @@ import {
   SHARD_RESTARTS_MAX,
 } from '../base/bounds.ts';
 import type { Clock, Random } from '../base/clock.ts';
-import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../base/errors.ts';
+import { CancelledError, type ErrorShape, errorFromShape, systemCodeOf, TroupeError } from '../base/errors.ts';
 import type { SessionEvent } from '../events/event.ts';
 import { unpackEvents } from '../events/event-unpacking.ts';
 import type { PackedEvents } from '../events/packed-form.ts';
+import type { SessionKey } from '../journal/journal.ts';
 import type { ReceiptState } from '../session/state.ts';
 import { createLocalEndpoints } from '../threads/batched-endpoint.ts';
 import { createBridgePorts, exposeObject } from '../threads/comlink-bridge.ts';
 import { EndGate } from '../threads/end-gate.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
-import { startThread, type Thread } from '../threads/thread.ts';
+import { startThread, type Thread, type ThreadLimits } from '../threads/thread.ts';
 import { workerUrl } from '../threads/worker-url.ts';
 import type { HostWork } from '../tools/host-tools.ts';
 import { buildShard, type ShardPorts } from './build-shard.ts';
@@ -41,7 +43,9 @@ import type {
   SessionIntroduction,
   ShardMethods,
   ShardPlan,
+  ShardStart,
 } from './protocol.ts';
+import { SessionInHand } from './session-in-hand.ts';
 import { serveShard } from './shard-requests.ts';
 import { WaitingListeners } from './waiting-listeners.ts';
 
@@ -77,12 +81,25 @@ export interface LinkParts {
   readonly shardPorts?: ShardPorts;
 }
 
+/** A death of the thread, and the session it ran out of memory on. */
+interface Death {
+  /** Monotonic ms. */
+  readonly at: number;
+  readonly culprit: SessionKey | undefined;
+}
+
 /** A thread on which a shard answers `shard.start` and then all methods of the protocol. */
 export interface ShardThread extends Pick<Thread, 'endpoint' | 'exit'> {
   /** Runs `listener` once when the thread has ended. */
-  onExit(listener: () => void): void;
+  onExit(listener: (end: ShardThreadEnd) => void): void;
   /** Lets the thread call the host's values; returns what ends that. */
   serve(services: HostServices): () => void;
+}
+
+/** How a shard's thread ended. */
+export interface ShardThreadEnd {
+  /** It ran out of memory while it worked on this session; 0: on none. Missing: it ended otherwise. */
+  readonly outOfMemory?: SessionKey;
 }
 
 interface Incarnation {
@@ -113,8 +130,12 @@ export class ShardLink {
   #current: Promise<Incarnation> | undefined;
   /** The one of `#current`, once it serves. */
   #serving: Incarnation | undefined;
-  /** Monotonic ms of the deaths within the last period. */
-  #deaths: number[] = [];
+  /** Those within the last period. */
+  #deaths: Death[] = [];
+  /** Sessions the thread ran out of memory on twice. */
+  readonly #isolated = new Set<SessionKey>();
+  /** The session the thread that died last ran out of memory on. */
+  #culprit: SessionKey | undefined;
   #restarts = 0;
   #failure: TroupeError | undefined;
   #isClosing = false;
@@ -301,14 +322,16 @@ export class ShardLink {
       services.abandon();
     };
     const incarnation: Incarnation = { endpoint, thread, end, isGone: false, isServing: false };
-    thread.onExit(() => {
+    thread.onExit(({ outOfMemory }) => {
       incarnation.isGone = true;
+      this.#culprit = outOfMemory;
       end();
       this.receipts.abandon();
       if (incarnation.isServing) this.#died();
     });
     try {
-      await endpoint.call('shard.start', this.listeners.sessions);
+      const start: ShardStart = { gated: this.listeners.sessions, isolated: [...this.#isolated] };
+      await endpoint.call('shard.start', start);
     } catch (error) {
       await thread.exit();
       throw error;
@@ -439,10 +462,21 @@ export class ShardLink {
   #noteDeath(): string | undefined {
     const { clock, plan } = this.#parts;
     const now = clock.monotonic();
-    this.#deaths = [...this.#deaths.filter((time) => now - time < SHARD_RESTART_PERIOD_MS), now];
+    const recent = this.#deaths.filter(({ at }) => now - at < SHARD_RESTART_PERIOD_MS);
+    this.#deaths = this.#withoutIsolated([...recent, { at: now, culprit: this.#culprit }]);
+    this.#culprit = undefined;
     if (plan.directory === undefined) return `session thread ${plan.index} died, and a store in memory with it`;
     if (this.#deaths.length <= SHARD_RESTARTS_MAX) return undefined;
     return `session thread ${plan.index} died ${this.#deaths.length} times within a minute`;
+  }
+
+  /** Isolates the session of the last death, if it is the second one on it; returns the deaths that still count. */
+  #withoutIsolated(deaths: readonly Death[]): Death[] {
+    const culprit = deaths.at(-1)?.culprit ?? 0;
+    const isSecond = deaths.filter((death) => death.culprit === culprit).length > 1;
+    if (culprit === 0 || !isSecond) return [...deaths];
+    this.#isolated.add(culprit);
+    return deaths.filter((death) => death.culprit !== culprit);
   }
 
   #fail(message: string, cause: unknown): TroupeError {
@@ -480,17 +514,23 @@ export class ShardLink {
   }
 }
 
-function startWorker(plan: ShardPlan): ShardThread {
+/** Starts a shard on a worker thread. `limits`: of its memory. */
+export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardThread {
   const ports = createBridgePorts();
   const gate = new EndGate();
+  const inHand = new SessionInHand();
   const { endpoint, onExit, exit } = startThread(workerUrl('./shard.worker', import.meta.url), {
     name: `troupe sessions ${plan.index}`,
-    workerData: { plan, port: ports.wrapped, gate: gate.memory },
+    workerData: { plan, port: ports.wrapped, gate: gate.memory, inHand: inHand.memory },
     gate,
     transfer: [ports.wrapped],
-    resourceLimits: { youngHeapMb: SESSION_THREAD_YOUNG_HEAP_MB },
+    resourceLimits: { youngHeapMb: SESSION_THREAD_YOUNG_HEAP_MB, ...limits },
   });
-  return { endpoint, onExit, exit, serve: (services) => exposeObject(services, ports.exposed) };
+  const onEnd = (listener: (end: ShardThreadEnd) => void): void =>
+    onExit(({ error }) =>
+      listener(systemCodeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY' ? { outOfMemory: inHand.key } : {}),
+    );
+  return { endpoint, onExit: onEnd, exit, serve: (services) => exposeObject(services, ports.exposed) };
 }
 
 /** Neither done nor not done, as far as anybody can tell (L2). */

@@ -27,8 +27,10 @@ import {
   type SessionState,
 } from '../session/state.ts';
 import { estimateContent } from '../session/tokens.ts';
+import { type ReadContent, withContent } from '../session/waiting-content.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
 import { archivedChunks, chunkMessages, compressionEnd } from './archived-chunks.ts';
+import { contentReader } from './content-reader.ts';
 import { serveForks } from './fork-requests.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
@@ -55,7 +57,13 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.state', (request) => requests.state(request.session));
   handle('session.explain', (request) => requests.explain(request.session));
   handle('session.messages', (request) => requests.messages(request));
-  handle('session.pending', (request) => requests.read(request.session, pendingOf, () => []));
+  handle('session.pending', (request) =>
+    requests.read(
+      request.session,
+      (actor) => pendingOf(actor, contentReader(shard.parts.journal, actor.key)),
+      () => [],
+    ),
+  );
   handle('session.recall', (request) => requests.recall(request));
   handle('session.interrupt', (request) => requests.interrupt(request));
   handle('session.approve', (request) => requests.approve(request));
@@ -221,8 +229,11 @@ class ShardRequests {
     });
   }
 
-  state(session: string): Promise<SessionSnapshot> {
+  async state(session: string): Promise<SessionSnapshot> {
     const { clock } = this.#shard.parts;
+    const isolation = this.#shard.isolationOf(session);
+    if (isolation !== undefined)
+      return { ...snapshotOf(emptyState(session), clock.now()), blocked: errorShape(isolation) };
     return this.read(
       session,
       (actor) => snapshotOf(actor.state, clock.now()),
@@ -230,8 +241,10 @@ class ShardRequests {
     );
   }
 
-  explain(session: string): Promise<Explanation> {
+  async explain(session: string): Promise<Explanation> {
     const { clock, catalog } = this.#shard.parts;
+    const isolation = this.#shard.isolationOf(session);
+    if (isolation !== undefined) return { reason: 'blocked', detail: isolation.message };
     const facts = (state: SessionState): Explanation =>
       explain(state, {
         now: clock.now(),
@@ -341,6 +354,7 @@ class ShardRequests {
   }
 
   resume(request: Request<'session.resume'>): Promise<undefined> {
+    this.#shard.liftIsolation(request.session);
     this.#shard.resumeModels(request.session);
     return settle((reply) => this.#shard.submit(request.session, [{ type: 'resume' }], reply, request.agent));
   }
@@ -570,12 +584,14 @@ function linkOf(actor: SessionActor): Answer<'child.link'> {
 }
 
 /** The mailbox in drain order: responses, background, steers, then the others as they came (§4.2). */
-function pendingOf(actor: SessionActor): readonly Pending[] {
+function pendingOf(actor: SessionActor, read: ReadContent): readonly Pending[] {
   const rank = (entry: Pending): number => {
     if (entry.type === 'tool_response') return 0;
     if (entry.kind === 'background') return 1;
     if (entry.deliver === 'interrupt') return 2;
     return entry.deliver === 'steer' ? 3 : 4;
   };
-  return actor.state.mailbox.map(publicEntry).sort((a, b) => rank(a) - rank(b) || a.id - b.id);
+  return actor.state.mailbox
+    .map((entry) => publicEntry(withContent(entry, read)))
+    .sort((a, b) => rank(a) - rank(b) || a.id - b.id);
 }

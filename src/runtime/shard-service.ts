@@ -4,7 +4,7 @@ import type { ModelDelta } from '../models/provider.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
 import { buildShard, type ShardSurroundings } from './build-shard.ts';
 import { tellPacked } from './event-gathering.ts';
-import type { ShardPlan } from './protocol.ts';
+import type { ShardPlan, ShardStart } from './protocol.ts';
 import { serveShard } from './shard-requests.ts';
 
 /**
@@ -14,11 +14,13 @@ import { serveShard } from './shard-requests.ts';
 export function serveShardThread(
   endpoint: Endpoint,
   plan: ShardPlan,
-  surroundings: Omit<ShardSurroundings, 'host' | 'provider'>,
+  surroundings: Omit<ShardSurroundings, 'host' | 'provider' | 'isolated'>,
 ): void {
-  endpoint.handle('shard.start', async (gated) => {
+  endpoint.handle('shard.start', async (start) => {
+    const { gated, isolated } = start as ShardStart;
     const built = await buildShard(plan, {
       ...surroundings,
+      isolated,
       host: {
         ...tellPacked(endpoint),
         settled: (follow, state) => endpoint.notify('receipt.settled', { follow, state }),
@@ -37,7 +39,7 @@ export function serveShardThread(
     });
     serveShard(built.shard, endpoint);
     // Before anything goes on: what is held must not pass listeners that are still there.
-    for (const session of (gated as readonly string[] | undefined) ?? []) built.shard.gate(session, true);
+    for (const session of gated) built.shard.gate(session, true);
     built.shard.resumeInterrupted();
   });
 }

@@ -35,11 +35,13 @@ import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
 import type { Environment, Input } from '../session/inputs.ts';
 import { encodeTurn } from '../session/records.ts';
 import { emptyState, type ReceiptState } from '../session/state.ts';
+import { storeContents } from '../session/waiting-content.ts';
 import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
 import { SUBAGENT_TRUNCATION_REASON } from '../tools/truncation.ts';
 import { Audience } from './audience.ts';
 import { Checkpointer } from './checkpointer.ts';
 import { type CommitItem, CommitQueue } from './commit-queue.ts';
+import { contentReader } from './content-reader.ts';
 import { CrashCounter } from './crash-counter.ts';
 import { EditGate } from './edit-gate.ts';
 import { EventReplays } from './event-replay.ts';
@@ -47,10 +49,12 @@ import { storeRoots } from './fork-roots.ts';
 import { isHeadBlocked } from './head.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
 import { InterruptedSessions } from './interrupted-sessions.ts';
+import type { IsolatedSessions } from './isolated-sessions.ts';
 import { LiveSessions } from './live-sessions.ts';
 import type { Counters } from './metrics.ts';
 import type { LogLine, SaidNote, SessionIntroduction } from './protocol.ts';
 import { QuietSessions } from './quiet-sessions.ts';
+import type { SessionInHand } from './session-in-hand.ts';
 import { readActor } from './session-reader.ts';
 import { SessionTimers } from './session-timers.ts';
 import { SessionWork, type WorkPlace } from './session-work.ts';
@@ -58,6 +62,7 @@ import { endOf, ShardWaiters } from './shard-waiters.ts';
 import { StoreOutage, storeError } from './store-outage.ts';
 import { TurnEnvironment } from './turn-environment.ts';
 import { TurnGathering } from './turn-gathering.ts';
+import { WaitingBytes } from './waiting-bytes.ts';
 
 /** What the shard tells its host. */
 export interface ShardHost {
@@ -87,6 +92,8 @@ export interface ShardParts {
   readonly soon: Soon;
   readonly bounds: ShardBounds;
   readonly shelf: Shelf;
+  readonly inHand: SessionInHand;
+  readonly isolated: IsolatedSessions;
   readonly counters: Counters;
   readonly host: ShardHost;
   readonly makeModelPool: (listener: ModelPoolListener) => ModelPool;
@@ -123,6 +130,7 @@ export class Shard {
   readonly #hot = new Map<string, SessionActor>();
   readonly #quiet: QuietSessions;
   readonly #live: LiveSessions;
+  readonly #waiting = new WaitingBytes();
   /** Kept in memory by transient messages. */
   readonly #transient = new Set<SessionActor>();
   #gathered = new TurnGathering();
@@ -144,7 +152,7 @@ export class Shard {
       if (this.#hot.get(actor.id) === actor) this.submit(actor.id, [input]);
     });
     this.#audience = new Audience(this.waiters, (id) => this.#hot.get(id));
-    this.#live = new LiveSessions(limits.liveSessions, (id) => this.submit(id, [{ type: 'wake' }]));
+    this.#live = new LiveSessions(limits, (id) => this.submit(id, [{ type: 'wake' }]));
     this.#work = new SessionWork(parts, this.#workPlace());
     this.#commits = new CommitQueue({
       flushed: async () => {
@@ -167,6 +175,7 @@ export class Shard {
         openedAt: parts.clock.now(),
         isSupervised: () => this.#stepping !== undefined && this.#isSupervised(this.#stepping),
         stateOf: (id) => this.find(id)?.state,
+        readContent: (entry) => contentReader(journal, this.#stepping?.key ?? 0)(entry),
       },
       catalog.missing(''),
     );
@@ -199,8 +208,17 @@ export class Shard {
       recover: (actor) => {
         if (this.agentOf(actor) !== undefined) this.submit(actor.id, []);
       },
+      hasPlace: (actor) => {
+        if (this.#live.hasPlace || this.#live.size === 0 || !isRunnable(actor.state)) return true;
+        // Left alone without its agent; and what is not durable yet must stay in memory.
+        return this.agentOf(actor) === undefined || actor.unflushed > 0;
+      },
+      setAside: (actor) => this.#passivate(actor),
       sliceDone: () => this.passivateSome(),
-      failed: (error, name) => this.#logThrown('a session cannot be resumed', error, name),
+      failed: (error, name, key) => {
+        if (name !== undefined) this.#checkpointer.unread(name, key);
+        this.#logThrown('a session cannot be resumed', error, name);
+      },
       done: () => this.#checkDrained(),
     });
   }
@@ -229,12 +247,16 @@ export class Shard {
       if (this.#quiet.delete(hot)) this.#quiet.add(hot);
       return hot;
     }
-    const key = this.parts.journal.keyOf(sessionId);
+    const { journal, isolated, inHand } = this.parts;
+    const key = journal.keyOf(sessionId);
     if (key === undefined) return undefined;
-    const actor = readActor(this.parts.journal, sessionId, key);
+    const refusal = isolated.errorOf(key, sessionId);
+    if (refusal !== undefined) throw refusal;
+    const actor = inHand.during(key, () => readActor(journal, sessionId, key));
     // A name without a log: the turn that was to make the session was lost.
     if (actor.state.agent === undefined) return undefined;
     this.#hot.set(sessionId, actor);
+    this.#waiting.note(actor);
     this.parts.counters.set('sessionsHot', this.#hot.size);
     this.#noteQuiet(actor);
     return actor;
@@ -291,6 +313,7 @@ export class Shard {
   /** Takes an idle actor out of memory (A11). Its head is written with the next checkpoint. */
   #passivate(actor: SessionActor): void {
     this.#hot.delete(actor.id);
+    this.#waiting.delete(actor);
     this.#work.passivated(actor.id);
     this.#checkpointer.passivated(actor);
     this.#timers.clearRetry(actor);
@@ -361,6 +384,10 @@ export class Shard {
   };
 
   #turn(actor: SessionActor, inputs: readonly Input[], reply: Reply | undefined): void {
+    this.parts.inHand.during(actor.key, () => this.#takeTurn(actor, inputs, reply));
+  }
+
+  #takeTurn(actor: SessionActor, inputs: readonly Input[], reply: Reply | undefined): void {
     const touched: SessionActor[] = [];
     const gathered = new TurnGathering();
     this.#gathered = gathered;
@@ -416,6 +443,10 @@ export class Shard {
       actor.unflushed += 1;
       actor.turnsSinceSnapshot += 1;
     }
+    // From now on the log can be asked for them.
+    for (const { actor, records } of writes) {
+      storeContents(actor.state, records, position, this.parts.bounds.storedContentBytes);
+    }
     this.#checkpointer.changed(writes);
     this.parts.counters.add('journalTurns');
   }
@@ -470,7 +501,7 @@ export class Shard {
     if (compressions !== undefined) for (const session of compressions) this.waiters.compressed(session);
     if (introduced !== undefined) this.parts.host.introduced?.(this.#audience.introductionsOf(introduced));
     if (events !== undefined) this.parts.host.events(events);
-    for (const each of late) this.#work.start(each);
+    for (const each of late) this.parts.inHand.during(each.actor.key, () => this.#work.start(each));
     this.#checkDrained();
   }
 
@@ -549,6 +580,7 @@ export class Shard {
     environment.transients = actor.transients;
     environment.agent = agent?.facts ?? this.parts.catalog.missing(actor.state.agent ?? '');
     environment.isGated = this.#audience.isGated(actor.id);
+    environment.waitingBytes = this.#waiting.bytes;
     environment.admits =
       agent !== undefined && !this.#isClosing && !this.edits.holds(actor) && this.#live.admits(actor);
     return environment;
@@ -565,6 +597,7 @@ export class Shard {
     // Operations on its history come first, and wake it themselves.
     this.#live.note(actor, this.agentOf(actor) !== undefined, this.edits.holds(actor));
     this.#timers.settle(actor);
+    this.#waiting.note(actor);
     if (state.exit !== undefined && this.waiters.hasExit(actor.id)) this.#gathered.end(actor);
     if (this.waiters.hasCompression(actor.id) && state.current?.compaction === undefined)
       this.#gathered.compress(actor.id);
@@ -581,7 +614,10 @@ export class Shard {
 
   /** Starts sessions that waited for a place, oldest first. */
   #admit(): void {
-    if (!this.#isClosing) this.#live.admit();
+    if (this.#isClosing) return;
+    // First: they were at work before the others began to wait.
+    this.#interrupted.proceed();
+    this.#live.admit();
   }
 
   // ---- subscribers --------------------------------------------------------------------------------------------------
@@ -655,6 +691,7 @@ export class Shard {
   /** Forgets an actor whose state is not that of the log. What runs for it is given up. */
   #drop(actor: SessionActor): void {
     this.#hot.delete(actor.id);
+    this.#waiting.delete(actor);
     this.#transient.delete(actor);
     this.edits.refuse(actor, this.#outage.error ?? editLost());
     this.#quiet.delete(actor);
@@ -679,7 +716,7 @@ export class Shard {
 
   /** True when nothing runs and nothing waits to run. */
   get isDrained(): boolean {
-    const isIdle = this.#live.size === 0 && this.#live.waiting === 0 && !this.#interrupted.isResuming;
+    const isIdle = this.#live.size === 0 && this.#live.waiting === 0 && !this.#interrupted.hasWork;
     return isIdle && this.#outage.error === undefined;
   }
 
@@ -696,6 +733,19 @@ export class Shard {
   afterCommit(work: () => void, refuse: (error: Error) => void): void {
     if (this.#commits.isEmpty) work();
     else this.#commits.add({ release: work, refuse: (error) => refuse(storeError(error)) });
+  }
+
+  /** Why nothing can be asked of a session that is isolated; undefined: it is not. */
+  isolationOf(sessionId: string): TroupeError | undefined {
+    const key = this.parts.journal.keyOf(sessionId);
+    return key === undefined ? undefined : this.parts.isolated.errorOf(key, sessionId);
+  }
+
+  /** Tries an isolated session again, with what interrupted it. */
+  liftIsolation(sessionId: string): void {
+    const key = this.parts.journal.keyOf(sessionId);
+    if (key === undefined || !this.parts.isolated.lift(key)) return;
+    this.#interrupted.add(key);
   }
 
   /** A blocked session is about to go on: its key or its model may be tried again, by all (F36, F37). */

@@ -6,13 +6,15 @@ import { watchLoop } from '../threads/loop-watch.ts';
 import { serveThread } from '../threads/thread.ts';
 import { Counters } from './metrics.ts';
 import type { HostServices, LogLine, RemoteServices, ShardPlan } from './protocol.ts';
+import { SessionInHand } from './session-in-hand.ts';
 import { serveShardThread } from './shard-service.ts';
 
 const { endpoint, data } = serveThread({});
-const { plan, port, gate } = data as {
+const { plan, port, gate, inHand } = data as {
   readonly plan: ShardPlan;
   readonly port: BridgePort;
   readonly gate: SharedArrayBuffer;
+  readonly inHand: SharedArrayBuffer;
 };
 const services = wrapObject<HostServices>(port).remote as unknown as RemoteServices;
 const counters = new Counters(plan.counters);
@@ -22,4 +24,10 @@ watchLoop((ms) => {
   const line: LogLine = { level: 'warn', message: `actor stalled: session thread ${plan.index}`, ms };
   endpoint.notify('log', line);
 });
-serveShardThread(endpoint, plan, { services, clock: systemClock, random: randomNumber, gate: new EndGate(gate) });
+serveShardThread(endpoint, plan, {
+  services,
+  clock: systemClock,
+  random: randomNumber,
+  gate: new EndGate(gate),
+  inHand: new SessionInHand(inHand),
+});

@@ -4,6 +4,7 @@ import type { Settings } from '../base/settings.ts';
 import type { TransientMessage } from '../session/history/edit-request.ts';
 import type { AgentFacts, Environment } from '../session/inputs.ts';
 import type { SessionState } from '../session/state.ts';
+import type { ReadContent } from '../session/waiting-content.ts';
 
 /** What stays the same from step to step. */
 export interface LastingSurroundings {
@@ -16,6 +17,7 @@ export interface LastingSurroundings {
   /** Of the session the step is of. */
   readonly isSupervised: () => boolean;
   readonly stateOf: (sessionId: string) => SessionState | undefined;
+  readonly readContent: ReadContent;
 }
 
 /** See the head of the file. */
@@ -26,6 +28,8 @@ export class TurnEnvironment implements Environment {
   readonly exists: (sessionId: string) => boolean;
   readonly isSupervised: () => boolean;
   readonly stateOf: (sessionId: string) => SessionState | undefined;
+  readonly readContent: ReadContent;
+  waitingBytes = 0;
   now = 0;
   random = 0;
   agent: AgentFacts;
@@ -42,6 +46,7 @@ export class TurnEnvironment implements Environment {
     this.exists = lasting.exists;
     this.isSupervised = lasting.isSupervised;
     this.stateOf = lasting.stateOf;
+    this.readContent = lasting.readContent;
     this.openedAt = lasting.openedAt;
     this.agent = nobody;
   }

@@ -16,6 +16,7 @@ import { loggedForm } from '../session/history/logged-form.ts';
 import { joinContents } from '../session/promotion.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../session/records.ts';
 import type { SessionState } from '../session/state.ts';
+import { withContent } from '../session/waiting-content.ts';
 import { foundText, type SearchableText, searchableText } from './searchable.ts';
 
 /** Seqs a phantom pair takes: the call and its answer. */
@@ -58,9 +59,11 @@ export function newTextFold(): TextFold {
   return { nextSeq: 1, mailbox: {} };
 }
 
-/** The fold of a session whose state is known, to go on from there. */
+/** The fold of a session whose state is known, to go on from there. It was folded here, so that all contents are at hand. */
 export function textFoldOf(state: SessionState): TextFold {
-  const mailbox = Object.fromEntries(state.mailbox.map((entry) => [entry.id, waitingOf(entry)]));
+  const mailbox = Object.fromEntries(
+    state.mailbox.map((entry) => [entry.id, waitingOf(withContent(entry, undefined))]),
+  );
   return { nextSeq: state.nextMessageSeq, mailbox, name: state.name };
 }
 

@@ -38,6 +38,7 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   content: [400, 'Not a message'],
   session_busy: [409, 'The session is busy'],
   key_reused: [409, 'The key was used for another message'],
+  out_of_memory: [503, 'The session needs more memory than there is'],
   mailbox_full: [429, 'The mailbox is full'],
   limit: [422, 'A limit was reached'],
   store_locked: [503, 'The store is in use'],

@@ -2,10 +2,11 @@
  * Skills and workflows a session has (contract §6.3, §8). Nothing is switched on or off: what stands in the window, or waits to
  * enter it, is active, and what has left the window is not. Pure.
  */
-import { ConfigError, LimitError, MailboxFullError, type TroupeError } from '../base/errors.ts';
+import { ConfigError, LimitError, type TroupeError } from '../base/errors.ts';
 import { refuse } from './decide-send.ts';
 import type { Decision } from './decision.ts';
 import type { Environment, Input } from './inputs.ts';
+import { mailboxRefusal } from './mailbox.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 
@@ -64,15 +65,10 @@ export function decideActivation(
   return { records: [record], effects: [{ type: 'result', value: { activated: true } }] };
 }
 
-function refusalOf(state: SessionState, content: string, { limits }: Environment): TroupeError | undefined {
-  if (state.mailbox.length >= limits.mailbox) {
-    return new MailboxFullError(
-      `the mailbox of ${JSON.stringify(state.id)} holds ${limits.mailbox} entries (limits.mailbox)`,
-      { data: { limit: 'mailbox' } },
-    );
-  }
+function refusalOf(state: SessionState, content: string, environment: Environment): TroupeError | undefined {
+  const { limits } = environment;
   const bytes = Buffer.byteLength(content);
-  if (bytes <= limits.messageBytes) return undefined;
+  if (bytes <= limits.messageBytes) return mailboxRefusal(state, bytes, environment);
   return new LimitError(`a definition of ${bytes} bytes is over limits.messageBytes (${limits.messageBytes})`, {
     data: { limit: 'messageBytes', value: bytes },
   });

@@ -12,6 +12,7 @@ import { type Fold, forgetOldest, type RecordOf } from './fold.ts';
 import { KIND_OF } from './mailbox.ts';
 import { joinContents, promote } from './promotion.ts';
 import { type MailboxEntry, publicEntry, type ReceiptState, type SessionState } from './state.ts';
+import { contentBytes, type FilledEntry, isStored, withContent } from './waiting-content.ts';
 
 type Rider = NonNullable<SessionState['current']>['rider'];
 
@@ -29,6 +30,7 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
     type: entry.type,
     kind: KIND_OF[entry.type],
     content: entry.content,
+    bytes: contentBytes(entry.content),
     at: fold.at,
     source,
   };
@@ -38,12 +40,14 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
   if (entry.bounceBack !== undefined) waiting.bounceBack = entry.bounceBack;
   if (entry.seed !== undefined) waiting.seed = entry.seed;
   state.mailbox.push(waiting);
+  if (entry.seed === undefined) state.mailboxBytes += waiting.bytes;
   state.nextPendingId = record.id + 1;
   if (entry.type === 'user_message') state.receipts.set(record.id, ACCEPTED);
   const { toolUseId } = entry;
   const isResult = entry.type === 'tool_response' && toolUseId !== undefined;
   if (isResult) state.openCalls.delete(toolUseId);
-  if (fold.counts()) fold.tell({ type: 'pending.created', pending: publicEntry(waiting) });
+  if (fold.counts())
+    fold.tell({ type: 'pending.created', pending: publicEntry({ ...waiting, content: entry.content }) });
   if (isResult && fold.counts()) {
     fold.tell({
       type: 'tool.finished',
@@ -62,12 +66,12 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
 
 /** Promotes entries in the order given and returns the last non-tool active one: the rider. */
 export function promoteAll(fold: Fold, ids: readonly number[]): Rider {
-  const chosen = takeEntries(fold.state, ids);
+  const chosen = takeEntries(fold.state, ids).map((entry) => filled(fold, entry));
   let rider: Rider;
   for (let index = 0; index < chosen.length; index += 1) {
     const entry = chosen[index];
     if (entry === undefined) break;
-    const group: [MailboxEntry, ...MailboxEntry[]] = [entry];
+    const group: [FilledEntry, ...FilledEntry[]] = [entry];
     if (entry.deliver === 'merge') {
       for (let next = chosen[index + 1]; next?.deliver === 'merge'; next = chosen[index + 1]) {
         group.push(next);
@@ -88,7 +92,7 @@ export function promoteAll(fold: Fold, ids: readonly number[]): Rider {
 }
 
 /** One promotion (§3.5); returns the seq of the single message it became. */
-function promoteGroup(fold: Fold, group: readonly [MailboxEntry, ...MailboxEntry[]]): number | undefined {
+function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]]): number | undefined {
   const { state } = fold;
   const drafts = promote(group);
   for (const entry of group) {
@@ -143,6 +147,16 @@ export function applyPoisoned(fold: Fold, record: RecordOf<'poisoned'>): void {
   if (state.active !== undefined) tellActive(fold);
 }
 
+/** An entry left the mailbox (S8). */
+function left(state: SessionState, { seed, bytes }: MailboxEntry): void {
+  if (seed === undefined) state.mailboxBytes -= bytes;
+}
+
+/** An entry that is promoted, with its content at hand. Most have it, and are taken as they are. */
+function filled(fold: Fold, entry: MailboxEntry): FilledEntry {
+  return isStored(entry.content) ? withContent(entry, fold.readContent) : (entry as FilledEntry);
+}
+
 /** Entries taken out one by one; more are taken in one pass, so that neither a long mailbox nor a large half-step is quadratic. */
 const TAKEN_SINGLY_MAX = 8;
 
@@ -154,6 +168,7 @@ function takeEntries(state: SessionState, ids: readonly number[]): readonly Mail
   const wanted = new Map<number, MailboxEntry | undefined>(ids.map((id) => [id, undefined]));
   state.mailbox = state.mailbox.filter((entry) => {
     if (!wanted.has(entry.id)) return true;
+    left(state, entry);
     wanted.set(entry.id, entry);
     return false;
   });
@@ -170,6 +185,7 @@ function takeEntry(state: SessionState, id: number): MailboxEntry {
   while (index < mailbox.length && mailbox[index]?.id !== id) index += 1;
   const entry = mailbox[index];
   if (entry === undefined) throw new Error(`S2: entry ${id} is not waiting`);
+  left(state, entry);
   // The only one is taken without the list of the removed that `splice` makes.
   if (mailbox.length === 1) mailbox.pop();
   else mailbox.splice(index, 1);

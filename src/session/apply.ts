@@ -36,10 +36,17 @@ import { Fold, type Observer } from './fold.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 import { estimateTokens } from './tokens.ts';
+import type { ReadContent } from './waiting-content.ts';
 
 /** Folds one record; `at` is the time of its turn. Throws an Error for a record that no writer of ours can have made. */
-export function apply(state: SessionState, record: SessionRecord, at: number, observer?: Observer): SessionState {
-  applyRecord(new Fold(state, at, observer), record);
+export function apply(
+  state: SessionState,
+  record: SessionRecord,
+  at: number,
+  observer?: Observer,
+  readContent?: ReadContent,
+): SessionState {
+  applyRecord(new Fold(state, at, observer, readContent), record);
   return state;
 }
 
@@ -49,8 +56,9 @@ export function applyAll(
   records: readonly SessionRecord[],
   at: number,
   observer?: Observer,
+  readContent?: ReadContent,
 ): SessionState {
-  const fold = new Fold(state, at, observer);
+  const fold = new Fold(state, at, observer, readContent);
   for (const record of records) applyRecord(fold, record);
   return state;
 }

@@ -1,6 +1,6 @@
 /** Changes of goals (contract §1.4, §11.5): checked, remembered, and told to the model by an entry that joins the next half-step. Pure. */
 import { GOAL_DESCRIPTION_CHARACTERS_MAX, GOALS_ACTIVE_MAX, PINS_MAX } from '../base/bounds.ts';
-import { ConfigError, ContentError, LimitError, MailboxFullError, type TroupeError } from '../base/errors.ts';
+import { ConfigError, ContentError, LimitError, type TroupeError } from '../base/errors.ts';
 import type { GoalChange } from '../base/goals.ts';
 import { textOf } from '../base/messages.ts';
 import { refuse } from './decide-send.ts';
@@ -8,6 +8,7 @@ import type { Decision } from './decision.ts';
 import { activeCount, type GoalBook, type GoalNode, goalOf, goalTold, isActive, withCompleted } from './goal-book.ts';
 import { bookOf } from './goals.ts';
 import type { Environment } from './inputs.ts';
+import { mailboxRefusal } from './mailbox.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 
@@ -94,15 +95,10 @@ function entry(state: SessionState, goal: number, content: string): SessionRecor
 }
 
 function refusalOf(state: SessionState, change: GoalChange, environment: Environment): TroupeError | undefined {
-  const { mailbox } = environment.limits;
-  if (change.action !== 'attach' && state.mailbox.length >= mailbox) {
-    return new MailboxFullError(
-      `the mailbox of ${JSON.stringify(state.id)} holds ${mailbox} entries (limits.mailbox)`,
-      {
-        data: { limit: 'mailbox' },
-      },
-    );
-  }
+  // A goal is a sentence or two: its bytes are those of its description, within a few words.
+  const bytes = 'description' in change ? Buffer.byteLength(change.description) : 0;
+  const full = change.action === 'attach' ? undefined : mailboxRefusal(state, bytes, environment);
+  if (full !== undefined) return full;
   const book = bookOf(state);
   if (change.action === 'attach') return attachProblem(state, book, change);
   if (change.action !== 'complete') {

@@ -1,5 +1,5 @@
 /** The claim of a half-step (contract §4.1, §4.2): selection, eviction, promotion, the model call. Pure. */
-import { PHANTOM_CALL_TOKENS } from '../base/bounds.ts';
+import { BYTES_PER_TOKEN, PHANTOM_CALL_TOKENS } from '../base/bounds.ts';
 import { type ErrorShape, errorShape, LimitError } from '../base/errors.ts';
 import { isBlank } from '../base/messages.ts';
 import { budgetErrorShape, refuseTurn } from './budget.ts';
@@ -20,7 +20,6 @@ import { hasActive, mayStart, promotionOrder, type Selection, selectEntries } fr
 import { promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
 import type { MailboxEntry, SessionState } from './state.ts';
-import { estimateContent } from './tokens.ts';
 
 /**
  * Effect C and every kick: claims the next half-step if the guards allow it and something active waits. A spurious kick is
@@ -184,9 +183,9 @@ function incomingTokens({ responses, background, steers, riders }: Selection): n
 
 function tokensOf(entries: readonly MailboxEntry[]): number {
   let tokens = 0;
-  for (const { seed, type, content } of entries) {
+  for (const { seed, type, bytes } of entries) {
     if (seed !== undefined) continue;
-    tokens += estimateContent(content);
+    tokens += Math.ceil(bytes / BYTES_PER_TOKEN);
     // A delivery becomes a pair.
     if (type !== 'user_message' && type !== 'tool_response') tokens += PHANTOM_CALL_TOKENS;
   }
@@ -240,7 +239,8 @@ function promotionError(entry: MailboxEntry): ErrorShape | undefined {
   if (entry.type === 'user_message' || (entry.type === 'tool_response' && entry.toolUseId !== undefined))
     return undefined;
   try {
-    promote([entry]);
+    // What it says matters to no promotion, and may be in the log alone.
+    promote([{ ...entry, content: '' }]);
     return undefined;
   } catch (error) {
     return errorShape(error);

@@ -1,9 +1,10 @@
 /** What the enrichers change of a session besides goals and skills: its name, and the memories put before its model. Pure. */
 import { SESSION_NAME_CHARACTERS_MAX } from '../base/bounds.ts';
-import { ContentError, LimitError, MailboxFullError } from '../base/errors.ts';
+import { ContentError, LimitError } from '../base/errors.ts';
 import { refuse } from './decide-send.ts';
 import { type Decision, NO_RECORDS } from './decision.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
+import { mailboxRefusal } from './mailbox.ts';
 import type { SessionRecord } from './records.ts';
 import type { SessionState } from './state.ts';
 
@@ -26,17 +27,11 @@ export function decideRename(state: SessionState, given: string): Decision {
 export function decideSurface(
   state: SessionState,
   { id, content }: Extract<Input, { type: 'surface' }>,
-  { limits }: Environment,
+  environment: Environment,
 ): Decision {
   if (isSurfaced(state, id)) return refuse(new ContentError(`message ${id} is before the model already`));
-  if (state.mailbox.length >= limits.mailbox) {
-    return refuse(
-      new MailboxFullError(
-        `the mailbox of ${JSON.stringify(state.id)} holds ${limits.mailbox} entries (limits.mailbox)`,
-        { data: { limit: 'mailbox' } },
-      ),
-    );
-  }
+  const full = mailboxRefusal(state, Buffer.byteLength(content), environment);
+  if (full !== undefined) return refuse(full);
   const record: SessionRecord = {
     type: 'accepted',
     id: state.nextPendingId,

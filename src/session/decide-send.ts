@@ -4,7 +4,6 @@ import {
   errorShape,
   KeyReusedError,
   LimitError,
-  MailboxFullError,
   SessionBusyError,
   type TroupeError,
 } from '../base/errors.ts';
@@ -12,7 +11,7 @@ import { withPreparationGivenUp } from './decide-enrichment.ts';
 import { interruptRecords } from './decide-interrupt.ts';
 import { type Decision, WAKE } from './decision.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
-import { checkEntry, hasActive } from './mailbox.ts';
+import { checkEntry, hasActive, mailboxRefusal } from './mailbox.ts';
 import type { Entry, SessionRecord } from './records.ts';
 import type { MailboxEntry, SessionState } from './state.ts';
 
@@ -69,14 +68,8 @@ function refusalOf(
       data: { limit: 'messageBytes', value: input.bytes },
     });
   }
-  if (state.mailbox.length >= limits.mailbox) {
-    return new MailboxFullError(
-      `the mailbox of ${JSON.stringify(state.id)} holds ${limits.mailbox} entries (limits.mailbox)`,
-      {
-        data: { limit: 'mailbox' },
-      },
-    );
-  }
+  const full = mailboxRefusal(state, input.bytes, environment);
+  if (full !== undefined) return full;
   if (input.entry.deliver === 'reject' && isBusy(state)) {
     return new SessionBusyError(`session ${JSON.stringify(state.id)} is ${state.state}`, {
       data: { state: state.state },

@@ -13,6 +13,7 @@ import { withShown } from './memory.ts';
 import type { MessageDraft } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
 import { type LoggedMessage, publicMessage, type ReceiptState, type SessionState } from './state.ts';
+import type { ReadContent } from './waiting-content.ts';
 
 /** Who listens while records are folded. Neither may change the state. */
 export interface Observer {
@@ -35,11 +36,14 @@ export class Fold {
   /** Epoch ms of the turn. */
   readonly at: number;
   readonly observer: Observer | undefined;
+  /** For contents that only the log has; missing where no state has such. */
+  readonly readContent: ReadContent | undefined;
 
-  constructor(state: SessionState, at: number, observer: Observer | undefined) {
+  constructor(state: SessionState, at: number, observer: Observer | undefined, readContent?: ReadContent) {
     this.state = state;
     this.at = at;
     this.observer = observer;
+    this.readContent = readContent;
   }
 
   /** Counts a durable event (S5). True when somebody listens: only then is it built, for `tell`. */

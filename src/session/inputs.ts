@@ -13,6 +13,7 @@ import type { ForkSeed } from './history/fork-seed.ts';
 import type { Entry, Replies, SessionRecord } from './records.ts';
 import type { Held } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
+import type { ReadContent } from './waiting-content.ts';
 
 /** What `decide` must know of a tool; the rest is the tool runner's. */
 export interface ToolFacts {
@@ -92,6 +93,10 @@ export interface Environment {
   readonly exists: (sessionId: string) => boolean;
   /** The state of another session of the tree, to be read only; undefined: there is none. Missing: there are no others. */
   readonly stateOf?: (sessionId: string) => SessionState | undefined;
+  /** UTF-8 bytes that wait in the mailboxes of all sessions of this thread; missing: none. */
+  readonly waitingBytes?: number;
+  /** Reads the content of a waiting entry of this session back from its log; missing: no content is there alone. */
+  readonly readContent?: ReadContent;
 }
 
 /** A wish for a child, checked and named by its parent. */

@@ -2,8 +2,9 @@
  * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure readings of
  * a state; nothing here changes one.
  */
-import { ContentError, describeValue } from '../base/errors.ts';
+import { ContentError, describeValue, MailboxFullError } from '../base/errors.ts';
 import { isBlank, type PendingType } from '../base/messages.ts';
+import type { Environment } from './inputs.ts';
 import type { Entry } from './records.ts';
 import type { MailboxEntry, SessionState } from './state.ts';
 
@@ -39,6 +40,31 @@ export function checkEntry(entry: Entry): void {
   if (source !== undefined && source.type !== 'user' && (source.name === undefined || source.name.trim() === '')) {
     throw new ContentError(`a ${entry.type} entry from ${JSON.stringify(source.type)} needs a source name`);
   }
+}
+
+/**
+ * Why the mailbox cannot take another entry of so many bytes, if it cannot. Asked for what comes from outside; the result of a
+ * call and the reply of a child are always taken, since their sender cannot try again, and count for those that come later.
+ */
+export function mailboxRefusal(
+  state: SessionState,
+  bytes: number,
+  { limits, waitingBytes = 0 }: Pick<Environment, 'limits' | 'waitingBytes'>,
+): MailboxFullError | undefined {
+  const name = JSON.stringify(state.id);
+  if (state.mailbox.length >= limits.mailbox) {
+    const message = `the mailbox of ${name} holds ${limits.mailbox} entries (limits.mailbox)`;
+    return new MailboxFullError(message, { data: { limit: 'mailbox' } });
+  }
+  if (state.mailboxBytes + bytes > limits.mailboxBytes) {
+    const message = `${bytes} bytes do not fit into the mailbox of ${name}: ${state.mailboxBytes} bytes wait there already (limits.mailboxBytes: ${limits.mailboxBytes})`;
+    return new MailboxFullError(message, { data: { limit: 'mailboxBytes', value: bytes } });
+  }
+  if (waitingBytes + bytes > limits.waitingBytes) {
+    const message = `${bytes} bytes do not fit: ${waitingBytes} bytes wait in the mailboxes of all sessions already (limits.waitingBytes: ${limits.waitingBytes})`;
+    return new MailboxFullError(message, { data: { limit: 'waitingBytes', value: bytes } });
+  }
+  return undefined;
 }
 
 /** True iff no call waits for its response, in the log or in the mailbox (§2). */

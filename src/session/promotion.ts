@@ -2,8 +2,9 @@
 import { PHANTOM_CALL_TOKENS } from '../base/bounds.ts';
 import type { ContentBlock, Source } from '../base/messages.ts';
 import { textOf } from '../base/messages.ts';
-import type { LoggedMessage, MailboxEntry } from './state.ts';
+import type { LoggedMessage } from './state.ts';
 import { estimateContent, estimateTokens } from './tokens.ts';
+import type { FilledEntry } from './waiting-content.ts';
 
 /** A message before it has its place in the log. */
 export type MessageDraft = Omit<LoggedMessage, 'seq' | 'at'>;
@@ -17,7 +18,7 @@ export interface PhantomCall {
 }
 
 /** The phantom call an entry is delivered as, or `undefined` for user messages and tool responses. */
-export function phantomCallOf(entry: Pick<MailboxEntry, 'id' | 'source' | 'content'>): PhantomCall | undefined {
+export function phantomCallOf(entry: Pick<FilledEntry, 'id' | 'source' | 'content'>): PhantomCall | undefined {
   const text = textOf(entry.content);
   const name = entry.source.name ?? '';
   const named = (phantom: string, input: PhantomCall['input'], display: string): PhantomCall => ({
@@ -59,7 +60,7 @@ function integerOf(name: string): number {
  * an entry that cannot become messages: the caller sets it aside as a dead letter (Δ13). An entry with a `seed` becomes
  * nothing: its message is in the log already (Δ28).
  */
-export function promote(entries: readonly [MailboxEntry, ...MailboxEntry[]]): readonly MessageDraft[] {
+export function promote(entries: readonly [FilledEntry, ...FilledEntry[]]): readonly MessageDraft[] {
   const [entry] = entries;
   if (entry.seed !== undefined) return [];
   if (entry.type === 'tool_response') {
@@ -83,7 +84,7 @@ export function promote(entries: readonly [MailboxEntry, ...MailboxEntry[]]): re
   return phantomPair(entry);
 }
 
-function phantomPair(entry: MailboxEntry): readonly MessageDraft[] {
+function phantomPair(entry: FilledEntry): readonly MessageDraft[] {
   const call = phantomCallOf(entry);
   if (call === undefined) throw new Error(`a ${entry.type} entry cannot come from ${entry.source.type}`);
   const source: Source = entry.source;
@@ -109,7 +110,7 @@ export function joinContents(
 
 /** What a model is shown of an entry that still waits: the preview form of §3.5. */
 export function toLlm(
-  entry: MailboxEntry,
+  entry: FilledEntry,
 ):
   | string
   | readonly ContentBlock[]

@@ -13,7 +13,8 @@
  *     `approvals`;
  *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last one;
  *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history;
- *  S7 `enrichment` is present only while idle: nothing is claimed before it is over (R12).
+ *  S7 `enrichment` is present only while idle: nothing is claimed before it is over (R12);
+ *  S8 `mailboxBytes` is the sum over `mailbox` of the bytes of its entries, those with a seed excepted: their text is a message.
  */
 import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
@@ -29,6 +30,7 @@ import { noTasks, plainTasks, restoreTasks, type Tasks } from './history/tasks.t
 import type { Memory } from './memory.ts';
 import type { OverflowRecovery, Replies } from './records.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './run-loop-state.ts';
+import { type Content, contentBytes, type FilledEntry, type StoredContent } from './waiting-content.ts';
 
 /** A message with what rendering needs beside the public fields. */
 export interface LoggedMessage extends Message {
@@ -60,7 +62,10 @@ export interface LoggedMessage extends Message {
 }
 
 /** A waiting entry with what its promotion and its sender need. */
-export interface MailboxEntry extends Pending {
+export interface MailboxEntry extends Omit<Pending, 'content'> {
+  readonly content: Content | StoredContent;
+  /** UTF-8 bytes of the content, wherever it is. */
+  readonly bytes: number;
   readonly bounceBack?: boolean;
   readonly seed?: number;
 }
@@ -275,6 +280,8 @@ export interface SessionState {
   eventSeq: number;
 
   mailbox: MailboxEntry[];
+  /** See S8. */
+  mailboxBytes: number;
   deadLetters: { readonly entry: MailboxEntry; readonly error: ErrorShape }[];
   openCalls: Map<string, OpenCall>;
   /** Every tool-use id in `messages` and `hidden`: a model's repeated id is rewritten (R05). */
@@ -365,6 +372,7 @@ export function emptyState(id: string): SessionState {
     nextChild: 1,
     eventSeq: 0,
     mailbox: [],
+    mailboxBytes: 0,
     deadLetters: [],
     openCalls: new Map(),
     callIds: new Set(),
@@ -443,7 +451,14 @@ export function restoreState(text: string): SessionState {
   });
   // Heads written before the ids of hidden calls were kept have none of them.
   addCallIds(state, state.hidden);
+  if (plain.mailboxBytes === undefined) measureMailbox(state);
   return state;
+}
+
+/** Snapshots written before the bytes of a mailbox were counted have all contents at hand, and no sizes. */
+function measureMailbox(state: SessionState): void {
+  state.mailbox = state.mailbox.map((entry) => ({ ...entry, bytes: contentBytes(entry.content as Content) }));
+  for (const { bytes, seed } of state.mailbox) if (seed === undefined) state.mailboxBytes += bytes;
 }
 
 /** Takes the ids of calls among these messages. */
@@ -467,7 +482,7 @@ export function publicMessage(message: LoggedMessage): Message {
 }
 
 /** The public form of a mailbox entry. */
-export function publicEntry(entry: MailboxEntry): Pending {
+export function publicEntry(entry: FilledEntry): Pending {
   const { id, type, kind, content, at, source, toolUseId, success, deliver } = entry;
   const shown: Draft<Pending> = { id, type, kind, content, at, source };
   if (toolUseId !== undefined) shown.toolUseId = toolUseId;

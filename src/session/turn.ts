@@ -23,7 +23,7 @@ const STEPS_MAX = 100_000;
  * is then reloaded from its log.
  */
 export function runTurn(state: SessionState, input: Input, environment: Environment, observer?: Observer): TurnOutcome {
-  const fold = new Fold(state, environment.now, observer);
+  const fold = new Fold(state, environment.now, observer, environment.readContent);
   let records: readonly SessionRecord[] = NO_RECORDS;
   let effects: Effect[] | undefined;
   /** Steps that follow the next one, in order; most turns have none. */

@@ -43,7 +43,7 @@ function thread(isDying: boolean): ShardThread {
       close: () => undefined,
     },
     onExit: (listener) => {
-      exited = listener;
+      exited = () => listener({});
     },
     exit: async () => undefined,
     serve: () => () => undefined,

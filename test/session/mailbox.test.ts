@@ -316,7 +316,7 @@ describe('mailbox: promotion', () => {
   });
 
   it('F030: what waits is shown to a model as its content, a delivery as the pair it will be', () => {
-    const base = { id: 4, kind: 'active', at: 0 } as const;
+    const base = { id: 4, kind: 'active', at: 0, bytes: 5 } as const;
     expect(toLlm({ ...base, type: 'user_message', content: 'hello', source: { type: 'user' } })).toBe('hello');
     const pair = toLlm({ ...base, ...REPLY, content: 'found' });
     expect(pair).toEqual([

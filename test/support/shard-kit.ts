@@ -1,4 +1,5 @@
 /** A shard over a journal in memory: for what cannot be reached from outside, a store that fails and a crash at each write. */
+
 import { tmpdir } from 'node:os';
 import { AgentCatalog } from '../../actors/agent-catalog.ts';
 import { ResultShelf } from '../../actors/result-shelf.ts';
@@ -12,8 +13,10 @@ import { createInPlacePool } from '../../src/models/in-place-pool.ts';
 import type { ModelProvider } from '../../src/models/provider.ts';
 import { type Agent, agentSource, toolValues } from '../../src/runtime/agent.ts';
 import { createHostServices } from '../../src/runtime/host-services.ts';
+import { IsolatedSessions } from '../../src/runtime/isolated-sessions.ts';
 import { Counters, createCounterMemory, readCounters } from '../../src/runtime/metrics.ts';
 import type { SessionIntroduction, ShardMethods } from '../../src/runtime/protocol.ts';
+import { SessionInHand } from '../../src/runtime/session-in-hand.ts';
 import { Shard } from '../../src/runtime/shard.ts';
 import { serveShard } from '../../src/runtime/shard-requests.ts';
 import type { EnricherFacts } from '../../src/session/inputs.ts';
@@ -90,6 +93,8 @@ export function openShard(options: ShardOptions): TestShard {
     soon,
     bounds: SHARD_BOUNDS,
     shelf: new ResultShelf(tmpdir()),
+    inHand: new SessionInHand(),
+    isolated: new IsolatedSessions(),
     counters: new Counters(counters),
     host: {
       settled: () => undefined,

@@ -16,7 +16,7 @@ import type { ShardPorts } from '../../runtime/build-shard.ts';
 import { checkOptions, type OpenOptions } from '../../runtime/options.ts';
 import type { HostServices, RemoteServices, ShardPlan } from '../../runtime/protocol.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
-import type { ShardThread } from '../../runtime/shard-link.ts';
+import type { ShardThread, ShardThreadEnd } from '../../runtime/shard-link.ts';
 import { serveShardThread } from '../../runtime/shard-service.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { Faults } from './faults.ts';
@@ -149,9 +149,9 @@ export class SimulatedMachine {
     const { world, faults, trace } = this.#parts;
     const thread = new SimulatedProcess(`shard ${plan.index}`, host);
     // Before the lines, as of a real thread: what a cut line rejects finds its thread known to be gone.
-    const onExit: (() => void)[] = [];
+    const onExit: ((end: ShardThreadEnd) => void)[] = [];
     thread.onDeath(() => {
-      for (const listener of onExit) world.schedule(host, 0, listener);
+      for (const listener of onExit) world.schedule(host, 0, () => listener({}));
     });
     const line = createSimulatedLine(world, host, thread);
     const bridge = createSimulatedLine(world, host, thread);

@@ -75,6 +75,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
       hotSessions: random.pick([1, 3, 256]),
       snapshotTurns: random.pick([3, 20, 500]),
       checkpointTurns: random.pick([5, 50, 10_000]),
+      storedContentBytes: 0,
     },
     lives: random.between(1, size.lives),
     conversations: random.between(1, size.conversations),
