@@ -30,8 +30,8 @@ export interface Limits {
 /** Defaults of `Limits`. */
 export const LIMIT_DEFAULTS: Limits = Object.freeze({
   mailbox: 10_000, // entries: a flood is refused while memory is still small (10,000 x 1 kB)
-  mailboxBytes: 64 * 1024 * 1024, // bytes: sixteen of the largest messages
-  waitingBytes: 256 * 1024 * 1024, // bytes: a quarter of the memory of the smallest machine a service runs on
+  mailboxBytes: 16 * 1024 * 1024, // bytes: four of the largest messages, or ten thousand of the usual size
+  waitingBytes: 512 * 1024 * 1024, // bytes: thirty-two full mailboxes; in memory they are a small part of it
   messageBytes: 4 * 1024 * 1024, // bytes: below the API's 32 MB body with room for a history
   toolResultBytes: 256 * 1024, // bytes: a larger result would fill most context windows
   children: 100_000, // sessions: ten times the largest fan-out that is measured
@@ -139,7 +139,7 @@ export const SUMMARY_ATTEMPTS_MAX = 3;
 /** Tokens counted for the call half of a phantom pair (contract §3.5). */
 export const PHANTOM_CALL_TOKENS = 50;
 /** UTF-8 bytes of a waiting content from which only the log keeps it: smaller ones cost less in memory than reading them back. */
-export const STORED_CONTENT_BYTES_MIN: number = 4 * 1024;
+export const STORED_CONTENT_BYTES_MIN = 1_024;
 /** UTF-8 bytes counted as one token (contract §6.1). */
 export const BYTES_PER_TOKEN = 4;
 /** Lines kept at each end of a truncated tool result (contract §5.4). */

@@ -36,6 +36,11 @@ export class LiveSessions {
     return this.#live.size < this.#sessionsMax && this.#bytes < this.#bytesMax;
   }
 
+  /** The session is at work. */
+  has(actor: SessionActor): boolean {
+    return this.#live.has(actor);
+  }
+
   /** UTF-8 bytes of the conversations at work, about. */
   get bytes(): number {
     return this.#bytes;
@@ -57,7 +62,7 @@ export class LiveSessions {
 
   /** The session may begin a turn. */
   admits(actor: SessionActor): boolean {
-    return this.#live.has(actor) || this.hasPlace || actor.state.state === 'executing';
+    return this.has(actor) || this.hasPlace || actor.state.state === 'executing';
   }
 
   /** Notes what a session does after a turn. `isHeld`: something else comes before its next turn, and wakes it itself. */

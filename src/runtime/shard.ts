@@ -209,11 +209,14 @@ export class Shard {
         if (this.agentOf(actor) !== undefined) this.submit(actor.id, []);
       },
       hasPlace: (actor) => {
-        if (this.#live.hasPlace || this.#live.size === 0 || !isRunnable(actor.state)) return true;
+        if (this.#live.has(actor) || this.#live.hasPlace || !isRunnable(actor.state)) return true;
         // Left alone without its agent; and what is not durable yet must stay in memory.
         return this.agentOf(actor) === undefined || actor.unflushed > 0;
       },
-      setAside: (actor) => this.#passivate(actor),
+      setAside: (actor) => {
+        this.#quiet.delete(actor);
+        this.#passivate(actor);
+      },
       sliceDone: () => this.passivateSome(),
       failed: (error, name, key) => {
         if (name !== undefined) this.#checkpointer.unread(name, key);

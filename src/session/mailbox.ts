@@ -44,7 +44,8 @@ export function checkEntry(entry: Entry): void {
 
 /**
  * Why the mailbox cannot take another entry of so many bytes, if it cannot. Asked for what comes from outside; the result of a
- * call and the reply of a child are always taken, since their sender cannot try again, and count for those that come later.
+ * call and the reply of a child are always taken, since their sender cannot try again, and count for those that come later. An
+ * empty mailbox takes any message: other sessions that are stuck must not keep this one from being reached.
  */
 export function mailboxRefusal(
   state: SessionState,
@@ -56,6 +57,7 @@ export function mailboxRefusal(
     const message = `the mailbox of ${name} holds ${limits.mailbox} entries (limits.mailbox)`;
     return new MailboxFullError(message, { data: { limit: 'mailbox' } });
   }
+  if (state.mailboxBytes === 0) return undefined;
   if (state.mailboxBytes + bytes > limits.mailboxBytes) {
     const message = `${bytes} bytes do not fit into the mailbox of ${name}: ${state.mailboxBytes} bytes wait there already (limits.mailboxBytes: ${limits.mailboxBytes})`;
     return new MailboxFullError(message, { data: { limit: 'mailboxBytes', value: bytes } });

@@ -5,10 +5,12 @@
  */
 import type { Journal, Position, SessionKey } from '../../journal/journal.ts';
 import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
+import { contentReader } from '../../runtime/content-reader.ts';
 import { plantFork } from '../../runtime/fork-reader.ts';
 import { readActor } from '../../runtime/session-reader.ts';
 import { decodeTurn, type RecordTurn } from '../../session/records.ts';
-import { snapshotState } from '../../session/state.ts';
+import { type SessionState, snapshotState } from '../../session/state.ts';
+import { withContent } from '../../session/waiting-content.ts';
 import { type SessionStory, tellStory } from './session-story.ts';
 
 /** What the stores of a runtime say, by session. */
@@ -67,7 +69,7 @@ export class StoreReader {
         // What stands in the log of all and not in the session's own would come back, or be missed, at some later time.
         const isWhole = count(journal.read(key, since)) === (grown.get(key) ?? 0);
         const woken = readActor(journal, name, key).state;
-        if (!isWhole || snapshotState(woken) !== snapshotState(story.state)) differing.push(name);
+        if (!isWhole || snapshotState(filled(woken, journal, key)) !== snapshotState(story.state)) differing.push(name);
       }
       await journal.close();
     }
@@ -83,6 +85,16 @@ export class StoreReader {
     }
     return turns;
   }
+}
+
+/** The state with all contents at hand: a story is told by one that never left any to the log. */
+function filled(state: SessionState, journal: Journal, key: SessionKey): SessionState {
+  const read = contentReader(journal, key);
+  return {
+    ...state,
+    mailbox: state.mailbox.map((entry) => withContent(entry, read)),
+    deadLetters: state.deadLetters.map(({ entry, error }) => ({ entry: withContent(entry, read), error })),
+  };
 }
 
 function count(entries: Iterable<unknown>): number {

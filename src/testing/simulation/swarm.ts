@@ -1,5 +1,5 @@
 /** What a seed makes of a runtime: shape, limits and agents, drawn so that rare states are common somewhere. */
-import type { Limits, ShardBounds } from '../../base/bounds.ts';
+import { LIMIT_DEFAULTS, type Limits, type ShardBounds, STORED_CONTENT_BYTES_MIN } from '../../base/bounds.ts';
 import type { SettingsInput } from '../../base/settings.ts';
 import type { Durability } from '../../journal/journal.ts';
 import { type Agent, agent } from '../../runtime/agent.ts';
@@ -58,7 +58,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
   // The longest lives see retries to their end; little happens at once in them.
   const size = random.pick(SIZES);
   const lifeMs = random.pick([20_000, 60_000, 180_000, 1_200_000]);
-  return {
+  const swarm: Swarm = {
     shards: random.pick([1, 1, 2]),
     hasSessionThreads,
     models: random.pick([0, 0, 1, 2]),
@@ -75,7 +75,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
       hotSessions: random.pick([1, 3, 256]),
       snapshotTurns: random.pick([3, 20, 500]),
       checkpointTurns: random.pick([5, 50, 10_000]),
-      storedContentBytes: 0,
+      storedContentBytes: STORED_CONTENT_BYTES_MIN,
     },
     lives: random.between(1, size.lives),
     conversations: random.between(1, size.conversations),
@@ -89,6 +89,17 @@ export function drawSwarm(random: SeededRandom): Swarm {
     endsInPlace: random.chance(0.5),
     // Last: what was drawn before stays what it was.
     enrichers: random.pick([undefined, undefined, undefined, { melete: MUSE }, { melete: MUSE, mneme: MUSE }]),
+  };
+  const { limits, bounds } = swarm;
+  // Some hundred bytes are a few messages here: the bounds are met, and what waits is read back from the log.
+  const mailboxBytes = random.pick([300, LIMIT_DEFAULTS.mailboxBytes, LIMIT_DEFAULTS.mailboxBytes]);
+  const waitingBytes = random.pick([600, LIMIT_DEFAULTS.waitingBytes, LIMIT_DEFAULTS.waitingBytes]);
+  const liveBytes = random.pick([500, LIMIT_DEFAULTS.liveBytes, LIMIT_DEFAULTS.liveBytes]);
+  const storedContentBytes = random.pick([0, 20, STORED_CONTENT_BYTES_MIN]);
+  return {
+    ...swarm,
+    limits: { ...limits, mailboxBytes, waitingBytes, liveBytes },
+    bounds: { ...bounds, storedContentBytes },
   };
 }
 
