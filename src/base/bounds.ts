@@ -36,7 +36,7 @@ export const LIMIT_DEFAULTS: Limits = Object.freeze({
   toolResultBytes: 256 * 1024, // bytes: a larger result would fill most context windows
   children: 100_000, // sessions: ten times the largest fan-out that is measured
   liveSessions: 10_000, // sessions: each costs its context in memory
-  liveBytes: 256 * 1024 * 1024, // bytes: each is in memory about three times, in the state, in a model thread and in a request
+  liveBytes: 128 * 1024 * 1024, // bytes: each is in memory about four times, in the state, in a model thread and in a request
   depth: 1, // levels: a model that spawns spawners is a fork bomb until asked for
   toolRounds: 250, // model calls a turn: contract, llm.main_max_tool_rounds
 });
@@ -138,6 +138,10 @@ export const SNAPSHOTS_KEPT_MAX = 64;
 export const SUMMARY_ATTEMPTS_MAX = 3;
 /** Tokens counted for the call half of a phantom pair (contract §3.5). */
 export const PHANTOM_CALL_TOKENS = 50;
+/** UTF-16 units of the texts of requests on their way from the host to one session thread; each is copied about three times. */
+export const REQUEST_BYTES_UNDER_WAY_MAX: number = 32 * 1024 * 1024;
+/** Those of one request from which it stands in line: smaller ones are as many as a service has callers. */
+export const REQUEST_LARGE_BYTES_MIN: number = 16 * 1024;
 /** UTF-8 bytes of a waiting content from which only the log keeps it: smaller ones cost less in memory than reading them back. */
 export const STORED_CONTENT_BYTES_MIN = 1_024;
 /** UTF-8 bytes counted as one token (contract §6.1). */

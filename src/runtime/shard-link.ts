@@ -11,6 +11,7 @@
  *     what it was at goes on at the next open.
  */
 import {
+  REQUEST_LARGE_BYTES_MIN,
   SESSION_THREAD_YOUNG_HEAP_MB,
   SHARD_CLOSE_MS,
   SHARD_RESTART_PERIOD_MS,
@@ -45,6 +46,7 @@ import type {
   ShardPlan,
   ShardStart,
 } from './protocol.ts';
+import { RequestLine, textBytes } from './request-line.ts';
 import { SessionInHand } from './session-in-hand.ts';
 import { serveShard } from './shard-requests.ts';
 import { WaitingListeners } from './waiting-listeners.ts';
@@ -119,6 +121,7 @@ export class ShardLink {
   /** Listeners the sessions of this shard wait for. */
   readonly listeners: WaitingListeners = new WaitingListeners();
   readonly #parts: LinkParts;
+  readonly #line = new RequestLine();
   /** What is being read; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
   /** Sessions whose messages are listened to. */
@@ -164,6 +167,34 @@ export class ShardLink {
    * Asks the shard. `repeatable`: the question may be asked again of a new thread (L1).
    */
   call<M extends keyof ShardMethods>(
+    method: M,
+    request: ShardMethods[M]['request'],
+    repeatable: boolean,
+  ): Promise<ShardMethods[M]['answer']> {
+    const bytes = GROWING.has(method) ? largeBytes(request) : 0;
+    const isAlone = bytes === 0 && this.#line.isEmpty;
+    return isAlone ? this.#callNow(method, request, repeatable) : this.#callInLine(method, request, repeatable, bytes);
+  }
+
+  /** A large request, or one that must not overtake such a one (Q2 of the line). */
+  async #callInLine<M extends keyof ShardMethods>(
+    method: M,
+    request: ShardMethods[M]['request'],
+    repeatable: boolean,
+    bytes: number,
+  ): Promise<ShardMethods[M]['answer']> {
+    const session = 'session' in request ? request.session : undefined;
+    const turn = this.#line.enter(session ?? '', bytes);
+    // Posted at once where it need not wait: what is asked next comes behind it.
+    if (turn !== undefined) await turn;
+    try {
+      return await this.#callNow(method, request, repeatable);
+    } finally {
+      this.#line.left(bytes);
+    }
+  }
+
+  #callNow<M extends keyof ShardMethods>(
     method: M,
     request: ShardMethods[M]['request'],
     repeatable: boolean,
@@ -531,6 +562,20 @@ export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardTh
       listener(systemCodeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY' ? { outOfMemory: inHand.key } : {}),
     );
   return { endpoint, onExit: onEnd, exit, serve: (services) => exposeObject(services, ports.exposed) };
+}
+
+/** Methods whose requests carry what an embedder wrote. */
+const GROWING: ReadonlySet<keyof ShardMethods> = new Set([
+  'session.send',
+  'session.spawn',
+  'session.activate',
+  'history.edit',
+]);
+
+/** The size of a request that is to stand in line; 0 for a small one. */
+function largeBytes(request: unknown): number {
+  const bytes = textBytes(request);
+  return bytes < REQUEST_LARGE_BYTES_MIN ? 0 : bytes;
 }
 
 /** Neither done nor not done, as far as anybody can tell (L2). */

@@ -56,8 +56,10 @@ export function explain(
   if (isPreparing(state.memory)) {
     return { reason: 'preparing', detail: 'the oldest messages are being summed up; the turn begins behind that' };
   }
-  if (outside.isQueued)
-    return { reason: 'queued', detail: 'limits.liveSessions sessions are running; it is next in line' };
+  if (outside.isQueued) {
+    const detail = 'other sessions have all places (limits.liveSessions, limits.liveBytes); it waits in line';
+    return { reason: 'queued', detail };
+  }
   return { reason: 'starting', detail: `${waiting} entries are about to be promoted` };
 }
 

@@ -26,9 +26,23 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'mailbox-bound-ignored',
     what: 'the bound of the mailbox counts messages that wait for a turn of their own only',
-    file: SEND,
+    file: MAILBOX,
     find: 'if (state.mailbox.length >= limits.mailbox) {',
     replace: "if (state.mailbox.filter((waiting) => waiting.deliver === 'turn').length >= limits.mailbox) {",
+  },
+  {
+    name: 'mailbox-bytes-ignored',
+    what: 'the bytes of a mailbox are compared without those of the message that comes',
+    file: MAILBOX,
+    find: 'if (state.mailboxBytes + bytes > limits.mailboxBytes) {',
+    replace: 'if (state.mailboxBytes > limits.mailboxBytes) {',
+  },
+  {
+    name: 'content-of-another-entry',
+    what: 'a content is read back from the log as that of the first entry its turn accepted',
+    file: 'src/session/waiting-content.ts',
+    find: "if (record.type === 'accepted' && record.id === id) return record.entry.content;",
+    replace: "if (record.type === 'accepted') return record.entry.content;",
   },
   {
     name: 'newest-rides-first',

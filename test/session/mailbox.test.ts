@@ -76,8 +76,8 @@ describe('mailbox: kinds and validation', () => {
   });
 
   it('A9: a message over limits.messageBytes is refused with the limit named', () => {
-    const machine = startedSession({ limits: { messageBytes: 9 } });
-    expect(machine.send('too long')).toMatchObject({ code: 'limit', data: { limit: 'messageBytes', value: 10 } });
+    const machine = startedSession({ limits: { messageBytes: 7 } });
+    expect(machine.send('too long')).toMatchObject({ code: 'limit', data: { limit: 'messageBytes', value: 8 } });
   });
 
   it('A9: a full mailbox refuses, retryable, and takes again once there is room', () => {

@@ -33,6 +33,8 @@ function checkState(state: SessionState, wasHidden: Set<number>): void {
   expect([...state.openCalls.keys()], 'S4').toEqual(unansweredCalls(state));
   if (state.openCalls.size > 0) expect(state.state, 'S4').toBe('executing');
   expect(state.tokens, 'S6').toBe(state.messages.reduce((sum, message) => sum + message.tokens, 0));
+  const waiting = state.mailbox.filter(({ seed }) => seed === undefined);
+  expect(state.mailboxBytes, 'S8').toBe(waiting.reduce((sum, { bytes }) => sum + bytes, 0));
   const every = [...state.messages, ...state.hidden];
   const calls = every.flatMap((message) => (message.type === 'tool_call' ? [message.toolUseId] : []));
   expect([...state.callIds].sort(), 'ids of the calls in the log').toEqual(calls.sort());

@@ -21,6 +21,7 @@ import type {
 import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
 import { emptyState, type LoggedMessage, type ReceiptState, type SessionState } from '../../src/session/state.ts';
 import { runTurn, type TurnOutcome } from '../../src/session/turn.ts';
+import { acceptedContent, contentBytes, type ReadContent, storeContents } from '../../src/session/waiting-content.ts';
 
 const SECOND_MS = 1_000;
 
@@ -42,6 +43,8 @@ export interface WorldOptions {
   readonly agent?: Partial<AgentFacts>;
   readonly isGated?: boolean;
   readonly openedAt?: number;
+  /** Contents of waiting entries from this many bytes on are left to the log; missing: none is. */
+  readonly storedContentBytes?: number;
 }
 
 /** Bounds of compression for tests that name none of their own: small enough to be reached in a few turns. */
@@ -73,6 +76,8 @@ export interface World {
   agent: Partial<AgentFacts>;
   isGated: boolean;
   openedAt: number;
+  storedContentBytes: number;
+  waitingBytes: number;
   /** Ids the embedder took for sessions of his own. */
   readonly taken: Set<string>;
 }
@@ -116,6 +121,8 @@ export function makeWorld(options: WorldOptions = {}): World {
     agent: options.agent ?? {},
     isGated: options.isGated ?? false,
     openedAt: options.openedAt ?? 0,
+    storedContentBytes: options.storedContentBytes ?? Number.POSITIVE_INFINITY,
+    waitingBytes: 0,
     taken: new Set(),
   };
 }
@@ -141,6 +148,7 @@ export function environmentOf(world: World): Environment {
     },
     isGated: world.isGated,
     openedAt: world.openedAt,
+    waitingBytes: world.waitingBytes,
     toolNamesOf: (agent) => (Object.hasOwn(AGENTS, agent) ? AGENTS[agent] : undefined),
     admits: world.admits,
     isSupervised: () => world.isSupervised,
@@ -208,12 +216,21 @@ export class Machine {
 
   /** Runs one turn. */
   input(input: Input): TurnOutcome {
-    const outcome = runTurn(this.state, input, environmentOf(this.world), this.#observer);
+    const environment = { ...environmentOf(this.world), readContent: this.readContent };
+    const outcome = runTurn(this.state, input, environment, this.#observer);
     if (outcome.records.length > 0) this.turns.push({ at: this.world.now, records: outcome.records });
+    storeContents(this.state, outcome.records, this.turns.length - 1, this.world.storedContentBytes);
     this.effects.push(...outcome.effects);
     this.last = outcome.effects;
     return outcome;
   }
+
+  /** A position of this machine's log is the place of a turn in `turns`. */
+  readonly readContent: ReadContent = ({ id, content }) => {
+    const found = acceptedContent(this.turns[content.storedAt]?.records ?? [], id);
+    if (found === undefined) throw new Error(`entry ${id} is not in turn ${content.storedAt}`);
+    return found;
+  };
 
   /** Writes a record as another part of the core would, in a turn of its own. */
   replay(record: SessionRecord): void {
@@ -223,7 +240,7 @@ export class Machine {
 
   /** Accepts an entry; returns its pending id, or the refusal. */
   send(content: Entry['content'], options: SendOptions = {}): number | ErrorShape {
-    this.input({ type: 'send', entry: { type: 'user_message', ...options, content }, bytes: 10 });
+    this.input({ type: 'send', entry: { type: 'user_message', ...options, content }, bytes: contentBytes(content) });
     const accepted = this.effect('accepted');
     const refused = this.effect('refused');
     if (accepted !== undefined) return accepted.pendingId;

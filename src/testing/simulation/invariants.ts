@@ -17,6 +17,7 @@
  *  I14 a call that a person is asked about runs only when it was allowed, and none of a suspended run does.
  */
 
+import type { Limits } from '../../base/bounds.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import type { ReceiptState } from '../../session/state.ts';
 import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/tool-texts.ts';
@@ -47,19 +48,21 @@ export class Invariants {
   readonly #callsChecked = new Map<string, number>();
 
   readonly #mailboxMax: number;
+  readonly #mailboxBytesMax: number;
 
   /**
-   * `incarnationOf`: the incarnation of a session's shard, as the ledger's stories have it. `mailboxMax`: `limits.mailbox`
+   * `incarnationOf`: the incarnation of a session's shard, as the ledger's stories have it. `limits`: those of the runtime;
    * where it is known.
    */
   constructor(
     ledger: Ledger,
     incarnationOf: (session: string) => number,
-    mailboxMax: number = Number.POSITIVE_INFINITY,
+    limits: Partial<Pick<Limits, 'mailbox' | 'mailboxBytes'>> = {},
   ) {
     this.#ledger = ledger;
     this.#incarnationOf = incarnationOf;
-    this.#mailboxMax = mailboxMax;
+    this.#mailboxMax = limits.mailbox ?? Number.POSITIVE_INFINITY;
+    this.#mailboxBytesMax = limits.mailboxBytes ?? Number.POSITIVE_INFINITY;
   }
 
   /** Checks everything after a life, when its process is gone. */
@@ -123,9 +126,11 @@ export class Invariants {
 
   // ---- I1 -----------------------------------------------------------------------------------------------------------
 
-  #checkEntries({ id, state, accepted, fates, keys, promoted, settled, fullest }: SessionStory): void {
+  #checkEntries({ id, state, accepted, fates, keys, promoted, settled, fullest, fullestBytes }: SessionStory): void {
     if (fullest >= this.#mailboxMax)
       this.#ledger.violate('failed', `a message was accepted while ${fullest} waited for ${id} (limits.mailbox)`);
+    if (fullestBytes > this.#mailboxBytesMax)
+      this.#ledger.violate('failed', `${fullestBytes} bytes waited for ${id} (limits.mailboxBytes)`);
     const waiting = new Set(state.mailbox.map((entry) => entry.id));
     for (const [pendingId, entries] of accepted) {
       if (entries.length > 1)

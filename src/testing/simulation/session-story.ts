@@ -14,6 +14,7 @@ import { historyMessages } from '../../session/history/history-form.ts';
 import { taskOf } from '../../session/history/tasks.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../session/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state.ts';
+import { contentBytes } from '../../session/waiting-content.ts';
 import { digestOf } from './ledger.ts';
 
 /** Every agent of the simulator has tools and none thinks by hand, so deliveries are phantom pairs. */
@@ -64,6 +65,8 @@ export interface SessionStory {
   readonly events: string[];
   /** Entries that waited when a message was sent, at most. */
   fullest: number;
+  /** UTF-8 bytes with a message that was accepted, where something waited beside it; the most there ever were. */
+  fullestBytes: number;
   /** What is wrong by itself, without a look at anything else. */
   readonly faults: {
     readonly kind: 'illegal' | 'unstable' | 'failed' | 'repeated' | 'reordered';
@@ -126,6 +129,7 @@ class Teller {
       begins: undefined,
       events: [],
       fullest: 0,
+      fullestBytes: 0,
       faults: [],
     };
     this.#observer = {
@@ -181,7 +185,12 @@ class Teller {
 
   #noteFilling({ type, seed, content }: Entry): void {
     const isSent = type === 'user_message' && seed === undefined && !textOf(content).startsWith('[from parent]');
-    if (isSent) this.#story.fullest = Math.max(this.#story.fullest, this.#story.state.mailbox.length);
+    if (!isSent) return;
+    const { state } = this.#story;
+    this.#story.fullest = Math.max(this.#story.fullest, state.mailbox.length);
+    // An empty mailbox takes any message.
+    if (state.mailboxBytes === 0) return;
+    this.#story.fullestBytes = Math.max(this.#story.fullestBytes, state.mailboxBytes + contentBytes(content));
   }
 
   /** Results go before background, that before steers, those before riders; no steer is left behind but by an interrupt. */

@@ -107,7 +107,7 @@ class Simulation {
       },
     });
     this.#reader = new StoreReader(this.#machine.stores);
-    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, this.#swarm.limits.mailbox);
+    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, this.#swarm.limits);
   }
 
   async run(): Promise<SimulationResult> {
