@@ -270,8 +270,23 @@ export const SUPERVISOR_REQUESTS_MAX = 1_024;
 export const SUBSCRIBER_CHARACTERS_MAX: number = 16 * 1024 * 1024;
 /** Durable events a subscriber asks of the log at a time; one page is in memory per reader that catches up. */
 export const REPLAY_PAGE_EVENTS = 256;
+/** Approximate bytes of such a page beside its first event: enough that a page of usual events is bounded by their number. */
+export const REPLAY_PAGE_BYTES_MAX: number = 256 * 1024;
+/** Pages of the log that readers have under way at one shard: what a shard answers is in memory until the host thread takes it. */
+export const REPLAYS_UNDER_WAY_MAX = 8;
+/** Approximate bytes of pages kept for the next reader of the same session: a thousand readers of one session share them. */
+export const REPLAY_PAGES_KEPT_BYTES_MAX: number = 16 * 1024 * 1024;
+/**
+ * Approximate bytes all readers of a process hold: buffers, pages, and answers their sockets have not taken. With twice that for
+ * text that is not Latin and what the collector has not freed yet, a process stays below 1 GB.
+ */
+export const READERS_BYTES_MAX: number = 128 * 1024 * 1024;
+/** Bytes of events kept encoded for the next HTTP reader: an event is encoded once for all that read it at about the same time. */
+export const ENCODED_EVENTS_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Readers of one shard whose next page goes on where the last one ended; each holds a state of its session, and some of its log. */
 export const REPLAYS_MAX = 8;
+/** Approximate bytes of those states and that log together; beyond them the reader served longest ago begins from a snapshot again. */
+export const REPLAYS_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Paused answers a scripted model or the fake server recognises when they are resumed; a pause is resumed at once. */
 export const PAUSED_TURNS_MAX = 10_000;
 /** Subscribers one runtime serves at once: several for each live session. */

@@ -206,7 +206,7 @@ export interface ShardMethods {
   'session.chunks': { request: OfSession; answer: readonly ChunkInfo[] };
   'session.chunk': { request: OfSession & { readonly number: number }; answer: readonly HistoryMessage[] | undefined };
   'session.events': {
-    request: OfSession & { readonly after: number; readonly limit: number };
+    request: OfSession & { readonly after: number; readonly limit: number; readonly bytesMax: number };
     answer: { readonly events: readonly SessionEvent[]; readonly isComplete: boolean };
   };
   /** Without a session: all of them. */

@@ -378,7 +378,7 @@ class ShardRequests {
     if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
     // Read now and told behind the flush: the journal shows turns as soon as they are appended, and those that come in while
     // this waits are not durable when it is told.
-    return this.#told(() => this.#shard.replays.page(request.session, key, request.after, request.limit));
+    return this.#told(() => this.#shard.replays.page(request.session, key, request.after, request));
   }
 
   receiptStatus(request: Request<'receipt.status'>): Promise<ReceiptState | undefined> {

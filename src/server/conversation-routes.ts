@@ -131,7 +131,7 @@ const events = route({
     const session = runtime.session(await known(runtime, part('id')));
     const after = Number(lastEventId(request) ?? query.after ?? 0);
     const mode = query.mode ?? runtime.info().defaultViewMode;
-    return streams.answer(() => session.events({ after, mode, deltas: query.deltas !== 'false' }));
+    return streams.answer(mode, () => session.events({ after, deltas: query.deltas !== 'false' }));
   },
 });
 
@@ -153,7 +153,7 @@ const allEvents = route({
     const wantsDeltas = query.deltas !== 'false';
     const filter = ({ session, type }: SessionEvent): boolean =>
       session.startsWith(prefix) && (wantsDeltas || (type !== 'text.delta' && type !== 'thinking.delta'));
-    return streams.answer(() => runtime.events({ mode, filter }));
+    return streams.answer(mode, () => runtime.events({ filter }));
   },
 });
 

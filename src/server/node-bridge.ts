@@ -4,6 +4,7 @@
  * Owns: one exchange at a time of each connection. Does not own: the server, what is answered.
  *
  *  J1  What is sent waits for the socket: a piece of an answer is taken when the one before it left.
+ *      A body that fails breaks the connection at once, also while a piece waits for the socket.
  *  J2  When the client goes, the request's signal fires and the answer's body is cancelled.
  *  J3  A body that nobody read is thrown away within a bound, and the connection with it beyond.
  */
@@ -137,6 +138,8 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
     if (reader === undefined) return void outgoing.end();
     // Who waits for a stream is to know at once that there is one; an answer of known length leaves with its head.
     if (!response.headers.has('content-length')) outgoing.flushHeaders();
+    // A failure is met at the next read as well, which a socket that takes nothing would keep from coming.
+    reader.closed.catch(() => outgoing.destroy());
     for (;;) {
       const { done, value } = await reader.read();
       if (done || gone.aborted) break;
