@@ -119,7 +119,7 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
       told(async () => {
         const { after = 0, limit = MCP_MESSAGES_MAX } = given;
         const found = open(given.session);
-        const messages = await found.messages({ after, limit });
+        const { items: messages } = await found.page('messages', { after: String(after), limit });
         const { state, mailbox } = await found.state();
         const lines = messages.map(line);
         return result([`${state}, ${mailbox} waiting`, ...lines].join('\n'), {

@@ -593,8 +593,10 @@ export const SERVER_CLOSE_MS = 5_000;
 export const SERVER_PAGE_DEFAULT = 100;
 /** Sessions or messages one page of a list has at most: a thousand messages of the usual size are a megabyte. */
 export const SERVER_PAGE_MAX = 1_000;
-/** UTF-16 units of JSON of one page of messages, beside its first: an answer is made whole before it is sent. */
-export const SERVER_PAGE_CHARACTERS_MAX: number = 8 * 1024 * 1024;
+/** Approximate bytes of one page beside its first item: a page is whole in memory on two threads before it is sent. */
+export const PAGE_BYTES_MAX: number = 1024 * 1024;
+/** Pages one server reads at once; the others wait in the order they were asked for. */
+export const SERVER_PAGES_UNDER_WAY_MAX = 8;
 /** Bytes of one file of the observer page; a larger one does not belong there. */
 export const SERVER_FILE_BYTES_MAX: number = 4 * 1024 * 1024;
 /** Port `troupe serve` listens at unless told otherwise. */

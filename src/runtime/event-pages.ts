@@ -10,18 +10,13 @@
  *      a shard serves again: another session may bear the name.
  */
 import { REPLAY_PAGE_BYTES_MAX, REPLAY_PAGES_KEPT_BYTES_MAX, REPLAYS_UNDER_WAY_MAX } from '../base/bounds.ts';
+import { Lane } from '../base/lane.ts';
 import type { SessionEvent } from '../events/event.ts';
 import { charactersOf } from '../events/event-buffer.ts';
 import { type BudgetedReader, READERS } from '../events/reader-budget.ts';
 import type { ShardLink } from './shard-link.ts';
 
 type Page = readonly SessionEvent[];
-
-/** The line to one shard. */
-interface Lane {
-  underWay: number;
-  readonly waiting: (() => void)[];
-}
 
 /** See the head of the file. */
 export class EventPages implements BudgetedReader {
@@ -72,7 +67,7 @@ export class EventPages implements BudgetedReader {
     const request = { session, ...asked, bytesMax: REPLAY_PAGE_BYTES_MAX };
     const read = async (): Promise<Page> => {
       try {
-        const { events } = await this.#inTurn(link, () => link.call('session.events', request, true));
+        const { events } = await this.#laneOf(link).run(() => link.call('session.events', request, true));
         if (generation === this.#generation) this.#keep(key, events);
         return events;
       } finally {
@@ -84,19 +79,10 @@ export class EventPages implements BudgetedReader {
     return page;
   }
 
-  async #inTurn<T>(link: object, work: () => Promise<T>): Promise<T> {
-    const lane = this.#lanes.get(link) ?? { underWay: 0, waiting: [] };
+  #laneOf(link: object): Lane {
+    const lane = this.#lanes.get(link) ?? new Lane(REPLAYS_UNDER_WAY_MAX);
     this.#lanes.set(link, lane);
-    if (lane.underWay >= REPLAYS_UNDER_WAY_MAX) await new Promise<void>((resolve) => lane.waiting.push(resolve));
-    else lane.underWay += 1;
-    try {
-      return await work();
-    } finally {
-      // The place is handed on, so that nobody who comes meanwhile takes it.
-      const next = lane.waiting.shift();
-      if (next === undefined) lane.underWay -= 1;
-      else next();
-    }
+    return lane;
   }
 
   #keep(key: string, page: Page): void {

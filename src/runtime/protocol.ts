@@ -25,6 +25,7 @@ import type { ReceiptState } from '../session/state.ts';
 import type { HostRunner } from '../tools/host-tools.ts';
 import type { ToolDescription } from '../tools/tool.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
+import type { PageBounds, PageKind, PageOf } from './session-pages.ts';
 
 /** Where an agent's tool comes from. */
 export type ToolSource =
@@ -157,6 +158,11 @@ export interface ShardMethods {
   'session.messages': {
     request: OfSession & { readonly after?: number; readonly limit?: number };
     answer: readonly Message[];
+  };
+  /** A page of what a session holds, bounded in bytes. */
+  'session.page': {
+    request: OfSession & PageBounds & { readonly of: PageKind };
+    answer: PageOf[PageKind];
   };
   'session.pending': { request: OfSession; answer: readonly Pending[] };
   'session.recall': { request: OfSession & { readonly pendingId: number }; answer: boolean };

@@ -6,6 +6,8 @@
  *  Z3  Every answer says that it is what its type says, and is kept by nobody, unless it is a file of the page.
  */
 import { Hono } from 'hono';
+import { SERVER_PAGES_UNDER_WAY_MAX } from '../base/bounds.ts';
+import { Lane } from '../base/lane.ts';
 import type { Runtime } from '../index.ts';
 import { type Door, Guard } from './guard.ts';
 import { HostWatch } from './host-watch.ts';
@@ -37,6 +39,7 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
     options,
     streams: new StreamRegistry(options, streamsMax),
     watch: new HostWatch(),
+    pages: new Lane(SERVER_PAGES_UNDER_WAY_MAX),
     document: () => {
       document ??= openApiDocument(ROUTES, runtime.info().version);
       return document;

@@ -1,10 +1,10 @@
 /** Routes of a session's conversation: what is sent to it, what it said, what waits, what happens. */
 import { z } from 'zod';
-import { KEY_CHARACTERS_MAX, SERVER_PAGE_CHARACTERS_MAX } from '../base/bounds.ts';
+import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
 import { DELIVERIES } from '../base/messages.ts';
-import { CancelledError, type ContentBlock, type Message, type Receipt, type SessionEvent } from '../index.ts';
+import { CancelledError, type ContentBlock, type Receipt, type SessionEvent } from '../index.ts';
 import * as answers from './answers.ts';
-import { key, noQuery, pageSize, sizeOf, token, viewMode, wholeNumber } from './query-parts.ts';
+import { key, noQuery, numberOf, pageOf, pageSize, token, viewMode, wholeNumber } from './query-parts.ts';
 import { given, json, type Route, type RouteAnswer, route } from './route.ts';
 import { known, problemAnswer } from './session-routes.ts';
 
@@ -53,23 +53,31 @@ const messages = route({
     token,
   }),
   answers: [{ status: 200, description: 'A page of messages', schema: answers.messageList }, UNKNOWN],
-  async handle({ part, query, server: { runtime } }) {
-    const id = await known(runtime, part('id'));
-    const limit = sizeOf(query.limit);
-    const found = await runtime.session(id).messages({ after: Number(query.after ?? 0), limit: limit + 1 });
-    const page = fitting(found.slice(0, limit));
-    return json({ messages: page, ...(found.length > page.length ? { next: page.at(-1)?.seq } : {}) });
+  async handle({ part, query, server: { runtime, pages } }) {
+    const session = runtime.session(await known(runtime, part('id')));
+    return pages.run(async () => {
+      const { items: messages, next } = await session.page('messages', pageOf(query));
+      return json({ messages, ...given({ next: numberOf(next) }) });
+    });
   },
 });
 
 const pending = route({
   method: 'GET',
   path: '/sessions/:id/pending',
-  summary: 'The mailbox in drain order',
-  query: noQuery,
+  summary: 'The mailbox in drain order; fewer than asked for where they are large',
+  query: z.strictObject({
+    after: z.string().optional().describe('The next of the page before'),
+    limit: pageSize.optional(),
+    token,
+  }),
   answers: [{ status: 200, description: 'What waits', schema: answers.pendingList }, UNKNOWN],
-  async handle({ part, server: { runtime } }) {
-    return json({ pending: await runtime.session(await known(runtime, part('id'))).pending() });
+  async handle({ part, query, server: { runtime, pages } }) {
+    const session = runtime.session(await known(runtime, part('id')));
+    return pages.run(async () => {
+      const { items, next } = await session.page('pending', pageOf(query));
+      return json({ pending: items, ...given({ next }) });
+    });
   },
 });
 
@@ -159,16 +167,6 @@ const allEvents = route({
 
 /** See the head of the file. */
 export const conversationRoutes: readonly Route[] = [send, messages, pending, recall, receipt, events, allEvents];
-
-/** As many as one answer may hold; at least one, so that who reads on gets on. */
-function fitting(found: readonly Message[]): readonly Message[] {
-  let characters = 0;
-  const end = found.findIndex((each, index) => {
-    characters += JSON.stringify(each).length;
-    return index > 0 && characters > SERVER_PAGE_CHARACTERS_MAX;
-  });
-  return end === -1 ? found : found.slice(0, end);
-}
 
 function receiptOf({ id, session, seq, pendingId, duplicate }: Receipt): object {
   return { id, session, seq, pendingId, duplicate };

@@ -10,6 +10,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
+import { LimitError } from '../index.ts';
 import type { FetchHandler } from './application.ts';
 import { HttpProblem, problemResponse, unreadable } from './problem.ts';
 
@@ -45,7 +46,8 @@ export function nodeListener(handler: FetchHandler, onError: (error: unknown) =>
       await send(await answerTo(incoming, gone.signal), outgoing, gone.signal);
     } catch (error) {
       // What broke in the middle cannot be made good: the client must see that it is not whole.
-      if (!gone.signal.aborted) onError(error);
+      // A reader that fell too far behind is no failure of the handler.
+      if (!gone.signal.aborted && !(error instanceof LimitError)) onError(error);
       outgoing.destroy();
     }
     discardRest(incoming);
@@ -138,12 +140,13 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
     if (reader === undefined) return void outgoing.end();
     // Who waits for a stream is to know at once that there is one; an answer of known length leaves with its head.
     if (!response.headers.has('content-length')) outgoing.flushHeaders();
-    // A failure is met at the next read as well, which a socket that takes nothing would keep from coming.
-    reader.closed.catch(() => outgoing.destroy());
+    // One reaction for the whole answer: a stream waits for its socket thousands of times.
+    const failed = new AbortController();
+    reader.closed.catch(() => failed.abort());
     for (;;) {
       const { done, value } = await reader.read();
       if (done || gone.aborted) break;
-      if (!outgoing.write(value)) await drained(outgoing, gone);
+      if (!outgoing.write(value)) await drained(outgoing, gone, failed.signal);
     }
     outgoing.end();
   } finally {
@@ -151,16 +154,17 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
   }
 }
 
-function drained(outgoing: ServerResponse, gone: AbortSignal): Promise<void> {
+/** Resolves when the socket took what it was given, the client has gone, or the body failed meanwhile, which the next read says. */
+function drained(outgoing: ServerResponse, ...ends: readonly AbortSignal[]): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       outgoing.off('drain', done);
-      gone.removeEventListener('abort', done);
+      for (const end of ends) end.removeEventListener('abort', done);
       resolve();
     };
-    if (gone.aborted) return resolve();
+    if (ends.some(({ aborted }) => aborted)) return resolve();
     outgoing.on('drain', done);
-    gone.addEventListener('abort', done);
+    for (const end of ends) end.addEventListener('abort', done);
   });
 }
 

@@ -1,11 +1,15 @@
 /** What a route is: method, path, what it takes and answers, all in one place, from which it is served, checked and documented. */
 import type { z } from 'zod';
+import type { Lane } from '../base/lane.ts';
 import type { Runtime } from '../index.ts';
 import type { Door } from './guard.ts';
+import { HELD_BODY_BYTES_MIN, heldBody } from './held-body.ts';
 import type { HostWatch } from './host-watch.ts';
 import type { CheckedHandlerOptions } from './options.ts';
 import { readBody, readQuery } from './request-body.ts';
 import type { StreamRegistry } from './stream-registry.ts';
+
+const encoder = new TextEncoder();
 
 /** What every route stands on. */
 export interface ServerParts {
@@ -13,6 +17,8 @@ export interface ServerParts {
   readonly options: CheckedHandlerOptions;
   readonly streams: StreamRegistry;
   readonly watch: HostWatch;
+  /** Pages are read in it: each is in memory whole. */
+  readonly pages: Lane;
   /** The document of all routes, as JSON. */
   readonly document: () => string;
 }
@@ -88,9 +94,10 @@ export function text(
   type: string,
   init: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
 ): Response {
-  const length = String(Buffer.byteLength(body));
-  const headers = { ...init.headers, 'content-type': type, 'content-length': length };
-  return new Response(body, { status: init.status ?? 200, headers });
+  const bytes = encoder.encode(body);
+  const headers = { ...init.headers, 'content-type': type, 'content-length': String(bytes.byteLength) };
+  const sent = bytes.byteLength < HELD_BODY_BYTES_MIN ? bytes : heldBody(bytes);
+  return new Response(sent, { status: init.status ?? 200, headers });
 }
 
 /** The members that have a value: what was not given keeps its default. */
