@@ -208,6 +208,10 @@ export const EVENTS_OF_NOTE_MAX = 64;
 export const ENDPOINT_SLICE_MAX = 64;
 /** Causes encoded with an error that crosses a thread, itself not counted. */
 export const ERROR_CAUSES_MAX = 5;
+/** Bytes of the JSON of an error's message: with its code and its envelope what any door answers stays below 4 kB. */
+export const ERROR_MESSAGE_BYTES_MAX = 3_000;
+/** Problems of a refused body that are told: a client mends the first ones first. */
+export const BODY_ISSUES_MAX = 3;
 /** Characters of a message or a stack encoded with an error that crosses a thread. */
 export const ERROR_TEXT_CHARACTERS_MAX = 16_384;
 /** Milliseconds a tool has to obey its abort signal before its thread is killed; leaves half of `TOOL_GRACE_MS` to the kill. */

@@ -1,6 +1,7 @@
 /** Routes of a session's conversation: what is sent to it, what it said, what waits, what happens. */
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
+import { checkSessionId, isInTree } from '../base/ids.ts';
 import { DELIVERIES } from '../base/messages.ts';
 import { CancelledError, type ContentBlock, type Receipt, type SessionEvent } from '../index.ts';
 import * as answers from './answers.ts';
@@ -149,18 +150,19 @@ const allEvents = route({
   door: 'stream',
   summary: 'Events of all sessions as server-sent events, from now on',
   query: z.strictObject({
-    session: z.string().max(128).optional().describe('Sessions whose id begins with this'),
+    session: z.string().optional().describe('Of this session and its descendants'),
     mode: viewMode.optional(),
     deltas: deltas.optional(),
     token,
   }),
   answers: [{ status: 200, description: 'The stream', mediaType: EVENT_STREAM }],
   async handle({ query, server: { runtime, streams } }) {
-    const { session: prefix = '' } = query;
+    const root = query.session === undefined ? undefined : checkSessionId(query.session);
     const mode = query.mode ?? runtime.info().defaultViewMode;
     const wantsDeltas = query.deltas !== 'false';
     const filter = ({ session, type }: SessionEvent): boolean =>
-      session.startsWith(prefix) && (wantsDeltas || (type !== 'text.delta' && type !== 'thinking.delta'));
+      (root === undefined || isInTree(session, root)) &&
+      (wantsDeltas || (type !== 'text.delta' && type !== 'thinking.delta'));
     return streams.answer(mode, () => runtime.events({ filter }));
   },
 });

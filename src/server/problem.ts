@@ -3,6 +3,7 @@
  * error of ours, which is written for users; of any other error it is told nothing but that there was one.
  */
 import { GOVERNOR_BACKOFF_MS, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
+import { boundedText } from '../base/errors.ts';
 import { type ErrorCode, TroupeError } from '../index.ts';
 
 /** Codes of what only HTTP can refuse. */
@@ -125,7 +126,14 @@ export function problemOf(thrown: unknown): Problem {
 }
 
 function problem(code: ProblemCode, detail: string, retryable: boolean, status: number = TABLE[code][0]): Problem {
-  return { type: `urn:troupe:problem:${code}`, title: TABLE[code][1], status, detail, code, retryable };
+  return {
+    type: `urn:troupe:problem:${code}`,
+    title: TABLE[code][1],
+    status,
+    detail: boundedText(detail),
+    code,
+    retryable,
+  };
 }
 
 /** Where one code means several things, the error says which. */

@@ -87,3 +87,13 @@ test('a page that cannot be is refused by name', async () => {
   await expect(session.page('all' as 'messages')).rejects.toMatchObject({ code: 'config' });
   await expect(session.page('messages', { limit: 0 })).rejects.toMatchObject({ data: { key: 'page.limit' } });
 });
+
+test('the number of a receipt is plain decimal', async () => {
+  const runtime = await kit.open({ provider });
+  const session = runtime.session('s');
+  await session.ask('Hi');
+  expect((await session.receipt('s/1')).pendingId).toBe(1);
+  for (const number of ['1e0', '0x1', ' 1', '1 ', '1.0', '+1', '01', '', '0', '1/1', '9'.repeat(16)]) {
+    await expect(session.receipt(`s/${number}`)).rejects.toMatchObject({ code: 'invalid_name' });
+  }
+});

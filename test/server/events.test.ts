@@ -377,6 +377,17 @@ describe('the stream of all sessions', () => {
   });
 });
 
+test('a family is a session and its descendants, never one whose id begins alike', async () => {
+  const { url, get, runtime } = await kit.serve();
+  const family = await readEvents(`${url}/events?mode=debug&session=user-4`);
+  for (const id of ['user-42', 'user-4.b', 'user-4:1']) await runtime.session(id).ask('Hi');
+  expect((await family.nextEvent())?.session).toBe('user-4:1');
+  family.kill();
+  for (const no of ['', '%2F', 'x'.repeat(129)]) {
+    expect(await get(`/events?session=${no}`)).toMatchObject({ status: 400, body: { code: 'invalid_name' } });
+  }
+});
+
 describe('readers that hold much', () => {
   const large = (seq: number): SessionEvent => ({
     session: 's',
