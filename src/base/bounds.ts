@@ -573,8 +573,20 @@ export const MCP_MESSAGES_MAX = 200;
 export const SERVER_BODY_BYTES_MAX: number = 8 * 1024 * 1024;
 /** UTF-8 bytes of a refused body that are read and thrown away, so that a client that is still writing reads its answer. */
 export const SERVER_DISCARD_BYTES_MAX: number = 32 * 1024 * 1024;
-/** Connections one server has at once: a few for each of a thousand readers; the next is closed at once. */
+/** Connections one server has at once unless told otherwise: a few for each of a thousand readers; the next may only ask for health. */
 export const SERVER_CONNECTIONS_MAX = 4_096;
+/** Those of one address unless told otherwise: a quarter. Behind a proxy, all clients have one address. */
+export const SERVER_CONNECTIONS_PER_ADDRESS_MAX = 1_024;
+/** Connections beyond those bounds, which may only ask for health: many probes at once. */
+export const SERVER_HEALTH_CONNECTIONS_MAX = 64;
+/** Milliseconds such a connection lives: a probe asks at once. */
+export const SERVER_HEALTH_MS_MAX = 2_000;
+/** Milliseconds between two looks at which requests are late. */
+export const SERVER_LATE_CHECK_MS = 1_000;
+/** Bytes of all request bodies that are being read: a further body is refused until others were read. */
+export const SERVER_BODIES_BYTES_MAX: number = 64 * 1024 * 1024;
+/** Milliseconds a probe waits to learn whether interrupted sessions have been read. */
+export const READY_WAIT_MS = 1_000;
 /** Event streams one server has at once; each may have `SUBSCRIBER_CHARACTERS_MAX` waiting in the worst case. */
 export const SERVER_STREAMS_MAX = 1_024;
 /** Milliseconds a client that is refused for too many streams is told to wait. */
@@ -585,10 +597,10 @@ export const SERVER_HEARTBEAT_MS = 15_000;
 export const SERVER_RECONNECT_MS = 1_000;
 /** Bytes of one request's headers: twice what a browser with cookies sends. */
 export const SERVER_HEADER_BYTES_MAX: number = 16 * 1024;
-/** Milliseconds a client has for the headers of a request. */
-export const SERVER_HEADERS_MS_MAX = 10_000;
-/** Milliseconds a client has for a whole request: 8 MB over a slow line. */
-export const SERVER_REQUEST_MS_MAX = 60_000;
+/** Milliseconds a client has for the headers of a request: one packet or two. */
+export const SERVER_HEADERS_MS_MAX = 5_000;
+/** Milliseconds a client has for a whole request: 8 MB at 2 Mbit/s. */
+export const SERVER_REQUEST_MS_MAX = 30_000;
 /** Milliseconds a quiet connection is kept for the next request. */
 export const SERVER_KEEP_ALIVE_MS = 5_000;
 /** Milliseconds a closing server waits for the requests it is answering. */
@@ -605,3 +617,5 @@ export const SERVER_PAGES_UNDER_WAY_MAX = 8;
 export const SERVER_FILE_BYTES_MAX: number = 4 * 1024 * 1024;
 /** Port `troupe serve` listens at unless told otherwise. */
 export const SERVE_PORT_DEFAULT = 4_111;
+/** Milliseconds `troupe serve` gives running turns after a signal: a third of what process managers commonly wait before they kill. */
+export const SERVE_DRAIN_MS = 10_000;

@@ -106,6 +106,9 @@ export const child: z.ZodType = z.strictObject({ id: z.string(), name: z.string(
 /** Whether the store takes writes. */
 export const health: z.ZodType = z.strictObject({ status: z.enum(['ok', 'degraded']) });
 
+/** Whether messages are taken. */
+export const readiness: z.ZodType = z.strictObject({ status: z.enum(['ready', 'not_ready']) });
+
 /** What a runtime is. */
 export const info: z.ZodType = z.looseObject({
   version: z.string(),

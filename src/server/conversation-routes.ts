@@ -19,6 +19,7 @@ const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() })
 
 const send = route({
   method: 'POST',
+  isNewWork: true,
   path: '/sessions/:id/messages',
   summary: 'Put a message into the mailbox; a session that is not there is made of the first agent',
   query: noQuery,

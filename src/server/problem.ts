@@ -14,7 +14,9 @@ export type HttpCode =
   | 'not_found'
   | 'method_not_allowed'
   | 'body_too_large'
-  | 'unsupported_media_type';
+  | 'unsupported_media_type'
+  | 'headers_too_large'
+  | 'request_timeout';
 
 /** The code of a problem. */
 export type ProblemCode = ErrorCode | HttpCode;
@@ -72,6 +74,8 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   method_not_allowed: [405, 'Not this method'],
   body_too_large: [413, 'The body is too large'],
   unsupported_media_type: [415, 'Not this kind of body'],
+  headers_too_large: [431, 'The headers are too large'],
+  request_timeout: [408, 'The request came too late'],
 };
 
 /** All codes there are, in the order of the table. */

@@ -5,6 +5,7 @@ import type { Runtime } from '../index.ts';
 import type { Door } from './guard.ts';
 import { HELD_BODY_BYTES_MIN, heldBody } from './held-body.ts';
 import type { HostWatch } from './host-watch.ts';
+import type { Intake } from './intake.ts';
 import type { CheckedHandlerOptions } from './options.ts';
 import { readBody, readQuery } from './request-body.ts';
 import type { StreamRegistry } from './stream-registry.ts';
@@ -17,6 +18,7 @@ export interface ServerParts {
   readonly options: CheckedHandlerOptions;
   readonly streams: StreamRegistry;
   readonly watch: HostWatch;
+  readonly intake: Intake;
   /** Pages are read in it: each is in memory whole. */
   readonly pages: Lane;
   /** The document of all routes, as JSON. */
@@ -46,6 +48,8 @@ export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
   readonly door: Door;
+  /** It starts something, or holds a stream: refused by a server that is closing. */
+  readonly isNewWork: boolean;
   readonly summary: string;
   readonly query: z.ZodType;
   readonly body: z.ZodType | undefined;
@@ -58,6 +62,8 @@ export interface Route {
 export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 'summary' | 'answers'> {
   /** Default: `token`. */
   readonly door?: Door;
+  /** Default: false, and true for a stream. */
+  readonly isNewWork?: boolean;
   readonly query: z.ZodType<Query>;
   readonly body?: z.ZodType<Body>;
   readonly handle: (call: Call & { readonly query: Query; readonly body: Body }) => Response | Promise<Response>;
@@ -65,11 +71,12 @@ export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 
 
 /** The route of a specification. */
 export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Route {
-  const { method, path, summary, answers, door, query, body, handle } = spec;
+  const { method, path, summary, answers, door = 'token', query, body, handle } = spec;
   return {
     method,
     path,
-    door: door ?? 'token',
+    door,
+    isNewWork: spec.isNewWork ?? door === 'stream',
     summary,
     query,
     body,

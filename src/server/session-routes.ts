@@ -49,6 +49,7 @@ const list = route({
 
 const create = route({
   method: 'POST',
+  isNewWork: true,
   path: '/sessions',
   summary: 'Make a session, unless it exists',
   query: noQuery,
@@ -122,6 +123,7 @@ const pause = route({
 
 const resume = route({
   method: 'POST',
+  isNewWork: true,
   path: '/sessions/:id/resume',
   summary: 'Lift a pause, and the stop after refused credentials',
   query: noQuery,
@@ -135,6 +137,7 @@ const resume = route({
 
 const spawn = route({
   method: 'POST',
+  isNewWork: true,
   path: '/sessions/:id/children',
   summary: 'Spawn a sub-agent',
   query: noQuery,
