@@ -1,5 +1,5 @@
 /** A server of its own: `serve` listens, answers, and closes in order. */
-import { createServer, STATUS_CODES, type Server, type ServerResponse } from 'node:http';
+import { createServer, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import {
   SERVER_BODY_BYTES_MAX,

@@ -11,6 +11,7 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
 import { type EventReader, readEvents } from '../support/event-reader.ts';
 
 /** How hard it is. */
@@ -47,7 +48,6 @@ export interface AttackReport {
 }
 
 const ADDRESSES = 100;
-const HEALTH_EVERY_MS = 50;
 /** Clients that connect at once. */
 const BURST = 50;
 
@@ -188,25 +188,13 @@ function openSilent(port: number, path: string, localAddress: string, sockets: S
 type Health = Pick<AttackReport, 'healthAsked' | 'healthFailed' | 'healthWorstMs'>;
 
 function watchHealth(url: string): { readonly stop: () => Promise<Health> } {
-  let healthAsked = 0;
-  let healthFailed = 0;
-  let healthWorstMs = 0;
-  let isOver = false;
-  const watching = (async (): Promise<void> => {
-    while (!isOver) {
-      const startedAt = performance.now();
-      const { status } = await ask(`${url}/healthz`, undefined, '127.0.1.1').catch(() => ({ status: 0 }));
-      healthAsked += 1;
-      if (status !== 200) healthFailed += 1;
-      healthWorstMs = Math.max(healthWorstMs, performance.now() - startedAt);
-      await new Promise((resolve) => setTimeout(resolve, HEALTH_EVERY_MS));
-    }
-  })();
+  const worker = new Worker(new URL('health-watch.ts', import.meta.url), { workerData: { url } });
+  const told = once(worker, 'message');
   return {
     async stop() {
-      isOver = true;
-      await watching;
-      return { healthAsked, healthFailed, healthWorstMs };
+      worker.postMessage('stop');
+      const [health] = (await told) as [Health];
+      return health;
     },
   };
 }
