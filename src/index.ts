@@ -91,11 +91,13 @@ export { Receipt, type ReceiptStatus } from './runtime/receipt.ts';
 export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/runtime.ts';
 export {
   type ApprovalDecision,
+  type PageOptions,
   type SendOptions,
   Session,
   type SessionInfo,
   type SpawnOptions,
 } from './runtime/session.ts';
+export type { Page, PageKind, PageOf, RequestPage } from './runtime/session-pages.ts';
 export type { BoundaryControl, WaitingListener } from './runtime/waiting-listeners.ts';
 export type { Explanation } from './session/explain.ts';
 export type { TaskMove } from './session/history/decide-tasks.ts';

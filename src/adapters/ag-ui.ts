@@ -9,7 +9,15 @@ import { ContentError } from '../base/errors.ts';
 import type { Usage } from '../base/messages.ts';
 import type { Session } from '../index.ts';
 import type { Piece } from './turn-story.ts';
-import { eventStream, followTurn, STREAM_HEADERS, type Teller, type TurnSource, TurnStream } from './turn-stream.ts';
+import {
+  eventStream,
+  followTurn,
+  problemsOf,
+  STREAM_HEADERS,
+  type Teller,
+  type TurnSource,
+  TurnStream,
+} from './turn-stream.ts';
 
 export type { TurnSource, TurnStream } from './turn-stream.ts';
 
@@ -50,7 +58,7 @@ const textPart = z.looseObject({ type: z.literal('text'), text: z.string() });
  */
 export function agUiInput(body: unknown): AgUiInput {
   const parsed = inputSchema.safeParse(body);
-  if (!parsed.success) throw new ContentError(`not a run request: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success) throw new ContentError(`not a run request: ${problemsOf(parsed.error)}`);
   const { threadId, runId, messages } = parsed.data;
   const message = messages.at(-1);
   if (message?.role !== 'user') throw new ContentError('the last message of a run request must be the user’s');

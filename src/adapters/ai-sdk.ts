@@ -5,11 +5,19 @@
  * dynamic ones, since a client need not know them; what is beside the conversation comes as `data-<name>` parts.
  */
 import { z } from 'zod';
-import { ContentError } from '../base/errors.ts';
+import { ContentError, describeValue } from '../base/errors.ts';
 import type { ContentBlock, UserContent } from '../base/messages.ts';
 import type { Session } from '../index.ts';
 import type { Piece } from './turn-story.ts';
-import { eventStream, followTurn, STREAM_HEADERS, type Teller, type TurnSource, TurnStream } from './turn-stream.ts';
+import {
+  eventStream,
+  followTurn,
+  problemsOf,
+  STREAM_HEADERS,
+  type Teller,
+  type TurnSource,
+  TurnStream,
+} from './turn-stream.ts';
 
 export type { TurnSource, TurnStream } from './turn-stream.ts';
 
@@ -52,7 +60,7 @@ const bodySchema = z.looseObject({
  */
 export function chatInput(body: unknown): ChatInput {
   const parsed = bodySchema.safeParse(body);
-  if (!parsed.success) throw new ContentError(`not a chat request: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success) throw new ContentError(`not a chat request: ${problemsOf(parsed.error)}`);
   const message = parsed.data.messages.at(-1);
   if (message?.role !== 'user') throw new ContentError('the last message of a chat request must be the user’s');
   const blocks = message.parts.flatMap((part): readonly ContentBlock[] => {
@@ -169,5 +177,5 @@ function fileBlock(mediaType: string, url: string): ContentBlock {
   const source = { type: 'base64', media_type: mediaType, data };
   if (mediaType.startsWith('image/')) return { type: 'image', source };
   if (mediaType === 'application/pdf') return { type: 'document', source };
-  throw new ContentError(`a file of a chat request must be an image or a PDF, got ${JSON.stringify(mediaType)}`);
+  throw new ContentError(`a file of a chat request must be an image or a PDF, got ${describeValue(mediaType)}`);
 }

@@ -8,7 +8,7 @@ import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { MCP_ANSWER_MS_DEFAULT, MCP_MESSAGES_MAX } from '../base/bounds.ts';
-import { CancelledError, errorShape, InvalidNameError } from '../base/errors.ts';
+import { CancelledError, describeValue, errorShape, InvalidNameError } from '../base/errors.ts';
 import { DELIVERIES, type Message, textOf } from '../base/messages.ts';
 import type { Receipt, Runtime } from '../index.ts';
 import { orAborted } from '../runtime/session.ts';
@@ -36,7 +36,7 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
   const { name = 'troupe', allows = () => true, answerTimeoutMs = MCP_ANSWER_MS_DEFAULT } = options;
   const server = new McpServer({ name, version: VERSION });
   const open = (id: string, agent?: string): ReturnType<Runtime['session']> => {
-    if (!allows(id)) throw new InvalidNameError(`session ${JSON.stringify(id)} may not be used from here`);
+    if (!allows(id)) throw new InvalidNameError(`session ${describeValue(id)} may not be used from here`);
     return runtime.session(id, agent);
   };
   const answerOf = (answer: Promise<string>, signal: AbortSignal): Promise<string | undefined> =>
@@ -119,7 +119,7 @@ export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer
       told(async () => {
         const { after = 0, limit = MCP_MESSAGES_MAX } = given;
         const found = open(given.session);
-        const messages = await found.messages({ after, limit });
+        const { items: messages } = await found.page('messages', { after: String(after), limit });
         const { state, mailbox } = await found.state();
         const lines = messages.map(line);
         return result([`${state}, ${mailbox} waiting`, ...lines].join('\n'), {

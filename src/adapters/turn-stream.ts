@@ -6,7 +6,9 @@
  *  D2 The reader is closed with the stream: at the end of the turn, by `return`, by the signal, by a failure.
  *  D3 Closing it cancels nothing: the session goes on.
  */
-import { asError } from '../base/errors.ts';
+import { z } from 'zod';
+import { BODY_ISSUES_MAX } from '../base/bounds.ts';
+import { type ErrorShape, errorShape } from '../base/errors.ts';
 import type { UserContent } from '../base/messages.ts';
 import type { SessionEvent } from '../events/event.ts';
 import { Receipt, type SendOptions, type Session } from '../index.ts';
@@ -134,10 +136,16 @@ function messageOf(source: Exclude<TurnSource, Receipt>): {
   return { content, options };
 }
 
+/** What is wrong with a body: its first problems. A body of many bad parts has as many. */
+export function problemsOf({ issues }: z.ZodError): string {
+  const first = z.prettifyError(new z.ZodError(issues.slice(0, BODY_ISSUES_MAX)));
+  return issues.length > BODY_ISSUES_MAX ? `${first}\nand ${issues.length - BODY_ISSUES_MAX} more` : first;
+}
+
 /** Server-sent events of a protocol's words. `last`: texts behind them; `fail`: in their place when the reading fails. */
 export function eventStream<T>(
   words: TurnStream<T>,
-  ends: { readonly last: readonly string[]; readonly fail: (error: Error) => readonly string[] },
+  ends: { readonly last: readonly string[]; readonly fail: (error: ErrorShape) => readonly string[] },
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   return new ReadableStream<Uint8Array>({
@@ -151,7 +159,7 @@ export function eventStream<T>(
         if (done === true) end(ends.last);
         else controller.enqueue(encoder.encode(sse(JSON.stringify(value))));
       } catch (thrown) {
-        end(ends.fail(asError(thrown)));
+        end(ends.fail(errorShape(thrown)));
       }
     },
     async cancel() {

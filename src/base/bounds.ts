@@ -223,6 +223,10 @@ export const EVENTS_OF_NOTE_MAX = 64;
 export const ENDPOINT_SLICE_MAX = 64;
 /** Causes encoded with an error that crosses a thread, itself not counted. */
 export const ERROR_CAUSES_MAX = 5;
+/** Bytes of the JSON of an error's message: with its code and its envelope what any door answers stays below 4 kB. */
+export const ERROR_MESSAGE_BYTES_MAX = 3_000;
+/** Problems of a refused body that are told: a client mends the first ones first. */
+export const BODY_ISSUES_MAX = 3;
 /** Characters of a message or a stack encoded with an error that crosses a thread. */
 export const ERROR_TEXT_CHARACTERS_MAX = 16_384;
 /** Milliseconds a tool has to obey its abort signal before its thread is killed; leaves half of `TOOL_GRACE_MS` to the kill. */
@@ -285,8 +289,23 @@ export const SUPERVISOR_REQUESTS_MAX = 1_024;
 export const SUBSCRIBER_CHARACTERS_MAX: number = 16 * 1024 * 1024;
 /** Durable events a subscriber asks of the log at a time; one page is in memory per reader that catches up. */
 export const REPLAY_PAGE_EVENTS = 256;
+/** Approximate bytes of such a page beside its first event: enough that a page of usual events is bounded by their number. */
+export const REPLAY_PAGE_BYTES_MAX: number = 256 * 1024;
+/** Pages of the log that readers have under way at one shard: what a shard answers is in memory until the host thread takes it. */
+export const REPLAYS_UNDER_WAY_MAX = 8;
+/** Approximate bytes of pages kept for the next reader of the same session: a thousand readers of one session share them. */
+export const REPLAY_PAGES_KEPT_BYTES_MAX: number = 16 * 1024 * 1024;
+/**
+ * Approximate bytes all readers of a process hold: buffers, pages, and answers their sockets have not taken. With twice that for
+ * text that is not Latin and what the collector has not freed yet, a process stays below 1 GB.
+ */
+export const READERS_BYTES_MAX: number = 128 * 1024 * 1024;
+/** Bytes of events kept encoded for the next HTTP reader: an event is encoded once for all that read it at about the same time. */
+export const ENCODED_EVENTS_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Readers of one shard whose next page goes on where the last one ended; each holds a state of its session, and some of its log. */
 export const REPLAYS_MAX = 8;
+/** Approximate bytes of those states and that log together; beyond them the reader served longest ago begins from a snapshot again. */
+export const REPLAYS_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Paused answers a scripted model or the fake server recognises when they are resumed; a pause is resumed at once. */
 export const PAUSED_TURNS_MAX = 10_000;
 /** Subscribers one runtime serves at once: several for each live session. */
@@ -572,8 +591,20 @@ export const MCP_MESSAGES_MAX = 200;
 export const SERVER_BODY_BYTES_MAX: number = 8 * 1024 * 1024;
 /** UTF-8 bytes of a refused body that are read and thrown away, so that a client that is still writing reads its answer. */
 export const SERVER_DISCARD_BYTES_MAX: number = 32 * 1024 * 1024;
-/** Connections one server has at once: a few for each of a thousand readers; the next is closed at once. */
+/** Connections one server has at once unless told otherwise: a few for each of a thousand readers; the next may only ask for health. */
 export const SERVER_CONNECTIONS_MAX = 4_096;
+/** Those of one address unless told otherwise: a quarter. Behind a proxy, all clients have one address. */
+export const SERVER_CONNECTIONS_PER_ADDRESS_MAX = 1_024;
+/** Connections beyond those bounds, which may only ask for health: many probes at once. */
+export const SERVER_HEALTH_CONNECTIONS_MAX = 64;
+/** Milliseconds such a connection lives: a probe asks at once. */
+export const SERVER_HEALTH_MS_MAX = 2_000;
+/** Milliseconds between two looks at which requests are late. */
+export const SERVER_LATE_CHECK_MS = 1_000;
+/** Bytes of all request bodies that are being read: a further body is refused until others were read. */
+export const SERVER_BODIES_BYTES_MAX: number = 64 * 1024 * 1024;
+/** Milliseconds a probe waits to learn whether interrupted sessions have been read. */
+export const READY_WAIT_MS = 1_000;
 /** Event streams one server has at once; each may have `SUBSCRIBER_CHARACTERS_MAX` waiting in the worst case. */
 export const SERVER_STREAMS_MAX = 1_024;
 /** Milliseconds a client that is refused for too many streams is told to wait. */
@@ -584,10 +615,10 @@ export const SERVER_HEARTBEAT_MS = 15_000;
 export const SERVER_RECONNECT_MS = 1_000;
 /** Bytes of one request's headers: twice what a browser with cookies sends. */
 export const SERVER_HEADER_BYTES_MAX: number = 16 * 1024;
-/** Milliseconds a client has for the headers of a request. */
-export const SERVER_HEADERS_MS_MAX = 10_000;
-/** Milliseconds a client has for a whole request: 8 MB over a slow line. */
-export const SERVER_REQUEST_MS_MAX = 60_000;
+/** Milliseconds a client has for the headers of a request: one packet or two. */
+export const SERVER_HEADERS_MS_MAX = 5_000;
+/** Milliseconds a client has for a whole request: 8 MB at 2 Mbit/s. */
+export const SERVER_REQUEST_MS_MAX = 30_000;
 /** Milliseconds a quiet connection is kept for the next request. */
 export const SERVER_KEEP_ALIVE_MS = 5_000;
 /** Milliseconds a closing server waits for the requests it is answering. */
@@ -596,9 +627,13 @@ export const SERVER_CLOSE_MS = 5_000;
 export const SERVER_PAGE_DEFAULT = 100;
 /** Sessions or messages one page of a list has at most: a thousand messages of the usual size are a megabyte. */
 export const SERVER_PAGE_MAX = 1_000;
-/** UTF-16 units of JSON of one page of messages, beside its first: an answer is made whole before it is sent. */
-export const SERVER_PAGE_CHARACTERS_MAX: number = 8 * 1024 * 1024;
+/** Approximate bytes of one page beside its first item: a page is whole in memory on two threads before it is sent. */
+export const PAGE_BYTES_MAX: number = 1024 * 1024;
+/** Pages one server reads at once; the others wait in the order they were asked for. */
+export const SERVER_PAGES_UNDER_WAY_MAX = 8;
 /** Bytes of one file of the observer page; a larger one does not belong there. */
 export const SERVER_FILE_BYTES_MAX: number = 4 * 1024 * 1024;
 /** Port `troupe serve` listens at unless told otherwise. */
 export const SERVE_PORT_DEFAULT = 4_111;
+/** Milliseconds `troupe serve` gives running turns after a signal: a third of what process managers commonly wait before they kill. */
+export const SERVE_DRAIN_MS = 10_000;

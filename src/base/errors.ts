@@ -1,10 +1,13 @@
 /**
- * Every error a caller can meet. One base class with a stable `code`; a subclass only where the caller acts differently.
+ * Every error a caller can meet. One base class with a stable `code`; a subclass only where the caller acts differently. A message
+ * is bounded when the error is made: what it quotes may come from outside.
  *
  * Three rules of the house: a broken invariant is an assertion and crashes the actor; past the model and the tool
  * boundary a failure is data, never a throw; an error that crosses a thread is encoded by `src/threads/error-codec.ts`,
  * because structured clone drops class, name and code.
  */
+
+import { ERROR_MESSAGE_BYTES_MAX } from './bounds.ts';
 
 /** Stable, documented codes. A program may switch on them; a message is for people. */
 export type ErrorCode =
@@ -70,7 +73,7 @@ export class TroupeError extends Error {
   readonly data: Readonly<Record<string, unknown>>;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    super(boundedText(message), details.cause === undefined ? undefined : { cause: details.cause });
     this.name = new.target.name;
     this.code = code;
     this.retryable = details.retryable ?? false;
@@ -243,10 +246,37 @@ export function errorShape(thrown: unknown): ErrorShape {
       code: error.code,
       message: error.message,
       ...(error.retryable ? { retryable: true } : {}),
-      ...(Object.keys(error.data).length > 0 ? { data: error.data } : {}),
+      ...(Object.keys(error.data).length > 0 ? { data: boundedMembers(error.data) } : {}),
     };
   }
-  return { name: error.name, code: 'internal', message: error.message };
+  return { name: boundedText(error.name), code: 'internal', message: boundedText(error.message) };
+}
+
+/** A text for an error, cut where its JSON would be beyond the bound. Never throws. */
+export function boundedText(text: string): string {
+  // The longest escape has six characters.
+  if (text.length * 6 <= ERROR_MESSAGE_BYTES_MAX) return text;
+  let end = Math.min(text.length, ERROR_MESSAGE_BYTES_MAX);
+  if (end === text.length && jsonBytes(text) <= ERROR_MESSAGE_BYTES_MAX) return text;
+  const note = ` … (cut, of ${text.length} characters)`;
+  while (jsonBytes(text.slice(0, end) + note) > ERROR_MESSAGE_BYTES_MAX) end = Math.floor(end * 0.9);
+  // Half of a pair is no character.
+  const last = text.charCodeAt(end - 1);
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? end - 1 : end) + note;
+}
+
+/** The texts of an error's data bounded as its message is. */
+function boundedMembers(data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const isLong = Object.values(data).some((value) => typeof value === 'string' && boundedText(value) !== value);
+  if (!isLong) return data;
+  const bounded = (value: unknown): unknown => (typeof value === 'string' ? boundedText(value) : value);
+  return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, bounded(value)]));
+}
+
+const encoder = new TextEncoder();
+
+function jsonBytes(text: string): number {
+  return encoder.encode(JSON.stringify(text)).byteLength;
 }
 
 const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) => TroupeError>> = {

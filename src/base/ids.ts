@@ -25,6 +25,11 @@ export function checkSessionId(id: unknown): SessionId {
   return id;
 }
 
+/** True for a session and its descendants: ids go on behind a colon, so that `user-4` is no ancestor of `user-42`. */
+export function isInTree(id: SessionId, root: SessionId): boolean {
+  return id === root || id.startsWith(`${root}:`);
+}
+
 /** True for a name an agent may have. */
 export function isAgentName(name: string): boolean {
   return AGENT_NAME.test(name);

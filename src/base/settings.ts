@@ -3,8 +3,8 @@
  * part of the contract's key, camelCase, in the contract's units (seconds for `timeouts`, characters, bytes, tokens).
  */
 import { z } from 'zod';
-import { SNAPSHOTS_KEPT_MAX } from './bounds.ts';
-import { ConfigError, describeValue } from './errors.ts';
+import { BODY_ISSUES_MAX, SNAPSHOTS_KEPT_MAX } from './bounds.ts';
+import { boundedText, ConfigError, describeValue } from './errors.ts';
 
 /** All settings, with every default filled in. */
 export interface Settings {
@@ -174,9 +174,12 @@ export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknow
   const issue = result.error.issues[0];
   const path = issue?.path ?? [];
   if (issue?.code === 'unrecognized_keys') {
-    const unknown = issue.keys.map((key) => JSON.stringify(joinPath(name, [...path, key]))).join(', ');
+    const unknown = issue.keys
+      .slice(0, BODY_ISSUES_MAX)
+      .map((key) => JSON.stringify(joinPath(name, [...path, key])))
+      .join(', ');
     throw new ConfigError(`unknown option ${unknown}`, {
-      data: { key: joinPath(name, [...path, issue.keys[0] ?? '']) },
+      data: { key: boundedText(joinPath(name, [...path, issue.keys[0] ?? ''])) },
     });
   }
   const key = joinPath(name, path);
@@ -184,7 +187,7 @@ export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknow
   for (const part of path)
     found = found === null || found === undefined ? undefined : (found as Record<PropertyKey, unknown>)[part];
   throw new ConfigError(`option ${JSON.stringify(key)}: ${issue?.message ?? 'invalid'}; got ${describeValue(found)}`, {
-    data: { key },
+    data: { key: boundedText(key) },
     cause: result.error,
   });
 }

@@ -1,9 +1,9 @@
 /** `troupe serve`: the sessions of a data directory over HTTP, until a signal comes. */
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { SERVE_PORT_DEFAULT, STOP_DEADLINE_MS } from '../base/bounds.ts';
+import { SERVE_DRAIN_MS, SERVE_PORT_DEFAULT, SERVER_CONNECTIONS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
 import { asError, describeValue } from '../base/errors.ts';
-import { type Agent, anthropic, ConfigError, type OpenOptions, open } from '../index.ts';
+import { type Agent, anthropic, CancelledError, ConfigError, type OpenOptions, open, type Runtime } from '../index.ts';
 import { type RunningServer, serve } from '../server/index.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
 import { hasCredentials } from './review-agents.ts';
@@ -29,6 +29,13 @@ export const serveCommand: Command = {
     },
     host: { kind: 'text', value: 'ADDRESS', help: 'Address to listen at (default: 127.0.0.1); others need a token' },
     token: { kind: 'text', value: 'TOKEN', help: `Asked for with every request; better given in ${TOKEN_VARIABLE}` },
+    'connections-per-address': {
+      kind: 'count',
+      value: 'N',
+      min: 1,
+      max: SERVER_CONNECTIONS_MAX,
+      help: 'Connections one address may hold (default: a quarter of all); behind a proxy, all clients have one',
+    },
     agents: {
       kind: 'text',
       value: 'MODULE',
@@ -39,7 +46,7 @@ export const serveCommand: Command = {
   details: [
     'POST /sessions, POST /sessions/:id/messages, GET /sessions/:id/events and the rest are in GET /openapi.json; the observer page is at /observer/, figures for Prometheus at /metrics.',
     'Without --agents there is one agent, answered by Claude with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN. Sessions of agents that are not given are shown, and wait.',
-    'Opening a data directory goes on with everything of its agents that was interrupted. A signal ends the event streams, answers what is being answered, and closes the directory.',
+    'Opening a data directory goes on with everything of its agents that was interrupted. A signal drains: nothing new is taken (503), running turns have ten seconds, event streams end, the directory is closed. After SIGTERM the exit code is 0; a second signal ends the process at once.',
   ],
   run,
 };
@@ -67,10 +74,12 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   try {
     const token = given.text('token') ?? environment[TOKEN_VARIABLE];
     const host = given.text('host');
+    const connectionsPerAddress = given.count('connections-per-address');
     server = await serve(runtime, {
       port: given.count('port') ?? SERVE_PORT_DEFAULT,
       onError: (error) => stderr.write(`${printable(asError(error).stack ?? '')}\n`),
       ...(host === undefined ? {} : { host }),
+      ...(connectionsPerAddress === undefined ? {} : { connectionsPerAddress }),
       ...(token === undefined || token === '' ? {} : { token }),
     });
     stdout.write(
@@ -78,11 +87,26 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
         ? `${printableJson({ url: server.url, directory: data })}\n`
         : `Serving ${printable(shownPath(data, surroundings))} at ${server.url}\nObserver: ${server.url}/observer/\n`,
     );
-    return EXIT[await stopped];
+    const signal = await stopped;
+    // Turns end where they can, and those who wait for them are answered; reads and probes still are.
+    server.drain();
+    await drained(runtime);
+    // A process manager asked for the end, and has it: nothing failed.
+    return signal === 'SIGTERM' ? EXIT.ok : EXIT[signal];
   } finally {
     forget();
-    await server?.close({ deadlineMs: STOP_DEADLINE_MS });
+    // Streams have what there was, and end; the listening socket goes last, so that probes see the end coming.
     await runtime.close({ deadlineMs: STOP_DEADLINE_MS });
+    await server?.close({ deadlineMs: STOP_DEADLINE_MS });
+  }
+}
+
+/** Resolves when nothing runs or waits to run, or the deadline has passed: what is cut off then goes on at the next open. */
+async function drained(runtime: Runtime): Promise<void> {
+  try {
+    await runtime.drain({ signal: AbortSignal.timeout(SERVE_DRAIN_MS) });
+  } catch (error) {
+    if (!(error instanceof CancelledError)) throw error;
   }
 }
 

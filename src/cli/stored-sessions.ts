@@ -89,7 +89,8 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
     },
     events: (id, options) => {
       const found = find(id);
-      return found === undefined ? [] : found.replays.page(id, found.key, options.after, options.limit).events;
+      const bounds = { limit: options.limit, bytesMax: Number.MAX_SAFE_INTEGER };
+      return found === undefined ? [] : found.replays.page(id, found.key, options.after, bounds).events;
     },
   };
 }

@@ -153,7 +153,7 @@ function joinDeltas(first: SessionEvent, second: SessionEvent): SessionEvent | u
   return { ...first, text: first.text + second.text };
 }
 
-/** Values looked at in one event; what lies beyond is not measured. */
+/** Values looked at in one event; what lies beyond is not measured, but for contents and inputs, which are plain. */
 const VALUES_MEASURED_MAX = 1_000;
 /** Charged for an event, and for each value in it, beside its text. */
 const VALUE_CHARACTERS = 16;
@@ -178,20 +178,42 @@ export function charactersOf(event: SessionEvent): number {
     case 'tool.finished':
       return MEMBERS_CHARACTERS + event.toolUseId.length + event.toolName.length;
     case 'message.created':
-      return MEMBERS_CHARACTERS + charactersOfText(event.message.content) + charactersOfText(event.message.input);
+      return MEMBERS_CHARACTERS + charactersOfContent(event.message.content) + charactersOfContent(event.message.input);
     case 'pending.created':
-      return MEMBERS_CHARACTERS + charactersOfText(event.pending.content);
+      return MEMBERS_CHARACTERS + charactersOfContent(event.pending.content);
     case 'turn.finished':
-      return 2 * MEMBERS_CHARACTERS + event.turn.length + charactersOfText(event.healedToolCallIds);
+      return 2 * MEMBERS_CHARACTERS + event.turn.length + charactersOfContent(event.healedToolCallIds);
     default:
       return charactersIn(event, { left: VALUES_MEASURED_MAX });
   }
 }
 
-/** Of a content or an input, which is a short text most of the time. */
-function charactersOfText(value: unknown): number {
+/** Of a content or an input, which is a short text most of the time. What has many values is measured whole, and once. */
+export function charactersOfContent(value: unknown): number {
   if (value === undefined) return 0;
-  return typeof value === 'string' ? value.length : charactersIn(value, { left: VALUES_MEASURED_MAX });
+  if (typeof value === 'string') return value.length;
+  const measure = { left: VALUES_MEASURED_MAX };
+  const characters = charactersIn(value, measure);
+  if (measure.left > 0 || typeof value !== 'object' || value === null) return characters;
+  const known = MEASURED.get(value) ?? charactersOfAll(value);
+  MEASURED.set(value, known);
+  return known;
+}
+
+/** Sizes of contents with many values: a large block behind a thousand small ones must count, and not for each reader anew. */
+const MEASURED = new WeakMap<object, number>();
+
+/** Of a plain value, however deep it is. */
+function charactersOfAll(value: object): number {
+  let characters = 0;
+  const left: unknown[] = [value];
+  while (left.length > 0) {
+    const each = left.pop();
+    characters += VALUE_CHARACTERS;
+    if (typeof each === 'string') characters += each.length;
+    else if (typeof each === 'object' && each !== null) for (const member of Object.values(each)) left.push(member);
+  }
+  return characters;
 }
 
 /** No list is made on the way: this is done for each event of each reader. */

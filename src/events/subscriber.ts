@@ -9,7 +9,8 @@
  *  E2  A reader that is too slow loses what waits, is told so by a `gap` at its next read, and gets the durable events
  *      of it from the log.
  *  E3  An ephemeral event is read after the durable event it came after and before the next one, or not at all.
- *  E4  Memory is bounded, whatever the reader does: the buffer's bounds and one page of the log.
+ *  E4  Memory is bounded, whatever the reader does: the buffer's bounds and one page of the log. All of it is counted in the budget of
+ *      the process, at whose word it is given up: the page is read again, the buffer is lost as in E2.
  *  E5  Once the iteration is over, for any reason, nothing is held and `onClose` was called, once. One whose signal was
  *      aborted before is over from the start: it was never open, and `onClose` is not called.
  *
@@ -18,7 +19,8 @@
 import { LOST_SESSIONS_MAX, REPLAY_PAGE_EVENTS } from '../base/bounds.ts';
 import { LimitError } from '../base/errors.ts';
 import type { SessionEvent } from './event.ts';
-import { type BufferBounds, EventBuffer } from './event-buffer.ts';
+import { type BufferBounds, charactersOf, EventBuffer } from './event-buffer.ts';
+import { type BudgetedReader, READERS, type ReaderBudget } from './reader-budget.ts';
 
 /**
  * Reads durable events of the session from the log: `fromSeq` and later, ascending without holes, 1 to `limit` of them;
@@ -44,6 +46,8 @@ export interface EventQueueOptions {
   /** Called once, when the iteration is over; not when `signal` was aborted before it began. Must not throw. */
   readonly onClose?: () => void;
   readonly bounds?: BufferBounds;
+  /** Default: that of the process. */
+  readonly budget?: ReaderBudget;
   /** Epoch ms, for the gaps it tells of. */
   readonly now: () => number;
 }
@@ -64,8 +68,9 @@ const SOON: Promise<void> = Promise.resolve();
 const UNKNOWN = -1;
 
 /** A bounded, re-filling queue of events between one producer and one reader. */
-export class EventQueue implements AsyncIterableIterator<SessionEvent> {
+export class EventQueue implements AsyncIterableIterator<SessionEvent>, BudgetedReader {
   readonly #options: EventQueueOptions;
+  readonly #budget: ReaderBudget;
   readonly #buffer: EventBuffer;
   /** The next durable event to be read; undefined until the first is known. */
   #next: number | undefined;
@@ -77,6 +82,9 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   #isFetching = false;
   #page: readonly SessionEvent[] = [];
   #pageAt = 0;
+  #pageCharacters = 0;
+  /** What the budget was told last. */
+  #held = 0;
   /** Lost and not yet announced, by session: one entry, or up to `LOST_SESSIONS_MAX` for a reader of all sessions. */
   readonly #lost: Map<string, { readonly from: number; readonly to: number }> = new Map();
   /** Set by the producer: what is at hand is still read. */
@@ -89,6 +97,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
 
   constructor(options: EventQueueOptions) {
     this.#options = options;
+    this.#budget = options.budget ?? READERS;
     this.#buffer = new EventBuffer(options.bounds);
     this.#isReplaying = options.replay !== undefined && options.after !== undefined;
     this.#next = this.#isReplaying && options.after !== undefined ? options.after + 1 : undefined;
@@ -106,10 +115,24 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
     return this.#buffer.size + this.#page.length - this.#pageAt;
   }
 
+  /** Approximate UTF-16 units waiting, all of the page of the log included. */
+  get held(): number {
+    return this.#buffer.characters + this.#pageCharacters;
+  }
+
+  /** Lets go of all that waits (E4). */
+  giveUp(): void {
+    this.#dropPage();
+    for (const lost of this.#buffer.clear()) this.#lose(lost);
+    this.#account();
+    this.#rouse();
+  }
+
   /** Tells a live event. Events of one session come in their order; durable ones told before are ignored. Never throws. */
   push(event: SessionEvent): void {
     if (this.#isOver || this.#ending !== undefined) return;
     this.#receive(event);
+    this.#account();
     this.#rouse();
   }
 
@@ -119,6 +142,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
       const event = events[index];
       if (event !== undefined) this.#receive(event);
     }
+    this.#account();
     this.#rouse();
   }
 
@@ -136,13 +160,21 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
   /** Ends the iteration behind what is at hand. */
   close(): void {
     this.#ending ??= {};
+    this.#leaveBudget();
     this.#rouse();
   }
 
   /** Fails the iteration with this error, behind what is at hand. */
   fail(error: unknown): void {
     this.#ending ??= { error };
+    this.#leaveBudget();
     this.#rouse();
+  }
+
+  /** Nothing is added any more. One that never reads to its end must not be held by the budget either. */
+  #leaveBudget(): void {
+    this.#budget.changed(this, this.#held, 0);
+    this.#held = 0;
   }
 
   /** The next event. Rejects once, when the iteration fails, and is done ever after. */
@@ -172,6 +204,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
     } catch (error) {
       this.#finish();
       throw error;
+    } finally {
+      this.#account();
     }
   }
 
@@ -266,9 +300,14 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
       this.#next = next + 1;
       return event;
     }
+    this.#dropPage();
+    return undefined;
+  }
+
+  #dropPage(): void {
     this.#page = [];
     this.#pageAt = 0;
-    return undefined;
+    this.#pageCharacters = 0;
   }
 
   /** The log does not have these: the reader is told so, and goes on behind them (E1). */
@@ -324,6 +363,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
     if (this.#isOver) return;
     this.#page = page;
     this.#pageAt = 0;
+    this.#pageCharacters = page.reduce((sum, event) => sum + charactersOf(event), 0);
     const isEmpty = !page.some((event) => event.seq !== undefined && event.seq >= from);
     if (isEmpty) {
       const oldest = this.#oldestLive() ?? from;
@@ -331,6 +371,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
       // What was told and thrown out while the page was under way is in the log by now: the next read sees the hole.
       this.#isReplaying = false;
     }
+    // A read that waits takes its event first: a page that is given up at once would be asked for without end.
+    if (this.#reads.length === 0) this.#account();
     this.#rouse();
   }
 
@@ -368,6 +410,15 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
     void SOON.then(this.#serve);
   }
 
+  /** Tells the budget what is held now, where that changed. */
+  #account(): void {
+    const before = this.#held;
+    const held = this.#ending === undefined ? this.held : 0;
+    if (held === before) return;
+    this.#held = held;
+    this.#budget.changed(this, before, held);
+  }
+
   readonly #onAbort = (): void => this.#finish();
 
   #finish(): void {
@@ -375,8 +426,8 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent> {
     this.#isOver = true;
     this.#buffer.clear();
     this.#lost.clear();
-    this.#page = [];
-    this.#pageAt = 0;
+    this.#dropPage();
+    this.#account();
     this.#options.signal?.removeEventListener('abort', this.#onAbort);
     this.#rouse();
     this.#options.onClose?.();

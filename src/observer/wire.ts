@@ -289,7 +289,8 @@ function isUsage(value: unknown): value is Usage {
   return isRecord(value) && typeof value['input_tokens'] === 'number' && typeof value['output_tokens'] === 'number';
 }
 
-function listOf(value: unknown, name: string): readonly unknown[] {
+/** A list of an answer; throws `WireError` for anything else. */
+export function listOf(value: unknown, name: string): readonly unknown[] {
   if (!Array.isArray(value)) throw new WireError(`"${name}" is not a list`);
   return value;
 }

@@ -8,10 +8,13 @@
  *      announced by a `gap`. Sessions follow one another while they catch up: there is no order between sessions.
  *  C2  What a reader that is too slow lost of a named session comes from the log. Of the others it is told by a `gap`, as without places.
  *  C3  An ephemeral event of a named session that is older than what was read of the session already is left out.
- *  C4  Memory is bounded: the places, the queue's bounds, one page of the log.
+ *  C4  Memory is bounded: the places, the queue's bounds, one page of the log, which is counted in the budget of the readers and read
+ *      again where it was given up.
  */
 import { REPLAY_PAGE_EVENTS } from '../base/bounds.ts';
 import type { SessionEvent } from '../events/event.ts';
+import { charactersOf } from '../events/event-buffer.ts';
+import { type BudgetedReader, READERS } from '../events/reader-budget.ts';
 import type { EventQueue } from '../events/subscriber.ts';
 
 /** What a reader needs. The functions are called while it reads. */
@@ -44,13 +47,16 @@ type Read = IteratorResult<SessionEvent, undefined>;
 type Numbered = SessionEvent & { readonly seq: number };
 
 /** See the head of the file. Host thread. */
-export class CursoredEvents implements AsyncIterableIterator<SessionEvent> {
+export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, BudgetedReader {
   readonly #options: CursoredEventsOptions;
   readonly #places = new Map<string, Place>();
   /** Sessions whose log may have more than was read. */
   readonly #behind: Set<string>;
   #page: readonly SessionEvent[] = [];
   #pageAt = 0;
+  #pageCharacters = 0;
+  /** What the budget was told last. */
+  #counted = 0;
   /** A live event that waits until the log has given what comes before it. */
   #held: Numbered | undefined;
   #reads: Promise<unknown> = Promise.resolve();
@@ -92,6 +98,29 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent> {
     this.#options.live.fail(error);
   }
 
+  /** Approximate UTF-16 units of the page; what waits live is the queue's. */
+  get held(): number {
+    return this.#pageCharacters;
+  }
+
+  /** Lets go of the page: its session counts as behind until an empty one came, so that it is asked for again. */
+  giveUp(): void {
+    this.#setPage([]);
+    this.#account();
+  }
+
+  #setPage(page: readonly SessionEvent[]): void {
+    this.#page = page;
+    this.#pageAt = 0;
+    this.#pageCharacters = page.reduce((sum, event) => sum + charactersOf(event), 0);
+  }
+
+  #account(): void {
+    const before = this.#counted;
+    this.#counted = this.#pageCharacters;
+    READERS.changed(this, before, this.#counted);
+  }
+
   /** The next event. Rejects once, when the iteration fails, and is done ever after. */
   next(): Promise<Read> {
     const result = this.#reads.then(() => this.#read());
@@ -102,6 +131,7 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent> {
   /** Ends the iteration: what `break` does. A read that waits is done. */
   async return(): Promise<Read> {
     await this.#options.live.return();
+    this.giveUp();
     return { done: true, value: undefined };
   }
 
@@ -118,13 +148,20 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent> {
     try {
       for (;;) {
         const event = live.isOver ? undefined : (this.#atHand() ?? (await this.#further()));
-        if (live.isOver || event === undefined) return { done: true, value: undefined };
+        if (live.isOver || event === undefined) {
+          this.#setPage([]);
+          return { done: true, value: undefined };
+        }
         const seen = event === 'again' || view === undefined ? event : view(event);
         if (seen !== undefined && seen !== 'again') return { done: false, value: seen };
       }
     } catch (error) {
       await live.return();
+      this.#setPage([]);
       throw error;
+    } finally {
+      // Behind the event that was taken: a page that is given up at once would be asked for without end.
+      this.#account();
     }
   }
 
@@ -161,16 +198,16 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent> {
 
   /** Another page of the log, where there may be one, else the next live event. `again`: what came must be looked at. */
   async #further(): Promise<SessionEvent | 'again' | undefined> {
+    const { live } = this.#options;
     for (const session of this.#behind) {
       const after = (this.#places.get(session)?.next ?? 1) - 1;
       this.#behind.delete(session);
       const page = await this.#options.replay(session, after, REPLAY_PAGE_EVENTS);
-      this.#page = page;
-      this.#pageAt = 0;
       if (page.length > 0) this.#behind.add(session);
+      this.#setPage(live.isOver ? [] : page);
       return 'again';
     }
-    const { value: event } = await this.#options.live.next();
+    const { value: event } = await live.next();
     return event === undefined ? undefined : (this.#placed(event) ?? 'again');
   }
 

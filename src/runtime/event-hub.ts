@@ -1,7 +1,8 @@
 /**
  * Between the readers of events on the host thread and the shards that tell them.
  *
- * Owns: the wiring, and who reads all sessions from places of his own. The other readers are the fan-out's, the log is the shard's.
+ * Owns: the wiring, the pages of the logs under way, and who reads all sessions from places of his own. The other readers are the
+ * fan-out's, the log is the shard's.
  *  B1 a session is watched on its shard exactly while a reader of it is open.
  */
 import { z } from 'zod';
@@ -15,6 +16,7 @@ import { FanOut } from '../events/fan-out.ts';
 import type { ViewMode } from '../events/rendered.ts';
 import { checkViewMode, viewEvent } from '../events/view-modes.ts';
 import { CursoredEvents } from './cursored-events.ts';
+import { EventPages } from './event-pages.ts';
 import type { Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
 
@@ -57,6 +59,7 @@ export class EventHub {
   readonly #fanOut: FanOut;
   readonly #linkOf: (session: string) => ShardLink;
   readonly #now: () => number;
+  readonly #pages: EventPages;
   readonly #placedReaders = new Set<CursoredEvents>();
 
   constructor(parts: {
@@ -66,6 +69,7 @@ export class EventHub {
   }) {
     this.#linkOf = parts.linkOf;
     this.#now = parts.now;
+    this.#pages = new EventPages(parts.linkOf);
     this.#fanOut = new FanOut({
       now: parts.now,
       onInterest: (session, isWanted) => {
@@ -90,12 +94,12 @@ export class EventHub {
    * `ConfigError` for a mode that is none.
    */
   session(session: string, options: EventOptions): AsyncIterableIterator<SessionEvent> {
-    const link = this.#linkOf(session);
+    // Throws where the runtime is closed.
+    this.#linkOf(session);
     return this.#fanOut.subscribe(session, {
       after: options.after ?? defaultAfter(options.until),
       deltas: options.deltas ?? true,
-      replay: async (fromSeq, limit) =>
-        (await link.call('session.events', { session, after: fromSeq - 1, limit }, true)).events,
+      replay: (fromSeq, limit) => this.#pages.page(session, fromSeq - 1, limit),
       ...(options.until === undefined ? {} : { until: untilOf(options.until) }),
       ...(options.mode === undefined ? {} : { view: viewOf(options.mode) }),
       ...(options.signal === undefined ? {} : { signal: options.signal }),
@@ -128,8 +132,8 @@ export class EventHub {
       ...(signal === undefined ? {} : { signal }),
       onClose: () => void this.#placedReaders.delete(reader),
     });
-    const replay = async (session: string, from: number, limit: number): Promise<readonly SessionEvent[]> =>
-      (await this.#linkOf(session).call('session.events', { session, after: from, limit }, true)).events;
+    const replay = (session: string, from: number, limit: number): Promise<readonly SessionEvent[]> =>
+      this.#pages.page(session, from, limit);
     const reader: CursoredEvents = new CursoredEvents({ after, live, replay, view, now: this.#now });
     if (!live.isOver) this.#placedReaders.add(reader);
     return reader;
@@ -137,6 +141,7 @@ export class EventHub {
 
   /** The session is deleted: its readers end behind what they have. */
   end(session: string): void {
+    this.#pages.forget();
     for (const reader of this.#placedReaders) reader.forget(session);
     this.#fanOut.end(session);
   }
@@ -148,6 +153,7 @@ export class EventHub {
 
   /** The shards of these sessions serve again after they did not: what they made durable meanwhile may not have been told. */
   resumed(isMeant: (session: string) => boolean): void {
+    this.#pages.forget();
     for (const reader of this.#placedReaders) reader.refill(isMeant);
   }
 
@@ -159,6 +165,7 @@ export class EventHub {
 
   /** The runtime closes: every reader ends behind what it has. */
   close(): void {
+    this.#pages.forget();
     this.#fanOut.close();
   }
 

@@ -25,6 +25,7 @@ import type { ReceiptState } from '../session/state.ts';
 import type { HostRunner } from '../tools/host-tools.ts';
 import type { ToolDescription } from '../tools/tool.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
+import type { PageBounds, PageKind, PageOf } from './session-pages.ts';
 
 /** Where an agent's tool comes from. */
 export type ToolSource =
@@ -166,6 +167,11 @@ export interface ShardMethods {
     request: OfSession & { readonly after?: number; readonly limit?: number };
     answer: readonly Message[];
   };
+  /** A page of what a session holds, bounded in bytes. */
+  'session.page': {
+    request: OfSession & PageBounds & { readonly of: PageKind };
+    answer: PageOf[PageKind];
+  };
   'session.pending': { request: OfSession; answer: readonly Pending[] };
   'session.recall': { request: OfSession & { readonly pendingId: number }; answer: boolean };
   'session.interrupt': { request: OfSession & { readonly reason?: string }; answer: boolean };
@@ -214,7 +220,7 @@ export interface ShardMethods {
   'session.chunks': { request: OfSession; answer: readonly ChunkInfo[] };
   'session.chunk': { request: OfSession & { readonly number: number }; answer: readonly HistoryMessage[] | undefined };
   'session.events': {
-    request: OfSession & { readonly after: number; readonly limit: number };
+    request: OfSession & { readonly after: number; readonly limit: number; readonly bytesMax: number };
     answer: { readonly events: readonly SessionEvent[]; readonly isComplete: boolean };
   };
   /** Without a session: all of them. */

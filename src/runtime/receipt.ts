@@ -103,14 +103,16 @@ export class Receipt {
   }
 }
 
+const RECEIPT_ID = /^([^/]+)\/([1-9]\d{0,14})$/;
+
 /** Session and pending id of a receipt's id. Throws `InvalidNameError` for anything else. */
 export function parseReceiptId(id: unknown): { readonly session: string; readonly pendingId: number } {
-  const parts = typeof id === 'string' ? id.split('/') : [];
-  const pendingId = Number(parts[1]);
-  if (parts.length !== 2 || !Number.isSafeInteger(pendingId) || pendingId < 1) {
+  // Plain decimal: a number is read in many more ways (`1e3`, `0x10`), which would be other names of the same receipt.
+  const found = typeof id === 'string' ? RECEIPT_ID.exec(id) : null;
+  if (found === null) {
     throw new InvalidNameError(`a receipt id has the form <session>/<number>, got ${describeValue(id)}`);
   }
-  return { session: checkSessionId(parts[0]), pendingId };
+  return { session: checkSessionId(found[1]), pendingId: Number(found[2]) };
 }
 
 function publicStatus(state: ReceiptState): ReceiptStatus {

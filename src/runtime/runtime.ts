@@ -1,7 +1,7 @@
 /**
  * A runtime: the sessions of one data directory, as the embedder holds them. It only routes; sessions live in the shards.
  */
-import { CLOSE_DEADLINE_MS } from '../base/bounds.ts';
+import { CLOSE_DEADLINE_MS, READY_WAIT_MS } from '../base/bounds.ts';
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../base/errors.ts';
 import { checkSessionId, shardOf } from '../base/ids.ts';
 import type { DefinitionSource } from '../definitions/definition.ts';
@@ -79,6 +79,8 @@ const KIN: SessionParts['kin'] = {
 export class Runtime {
   readonly #parts: RuntimeParts;
   #closing: Promise<void> | undefined;
+  /** Whether interrupted sessions have been read since that many restarts. */
+  #resumed: { readonly restarts: number; readonly done: Promise<boolean> } | undefined;
 
   constructor(parts: RuntimeParts) {
     this.#parts = parts;
@@ -159,6 +161,32 @@ export class Runtime {
     const counters = readCounters(this.#parts.counters);
     const restarts = this.#parts.links.reduce((sum, link) => sum + link.restarts, 0);
     return { ...counters, restarts, ...(degraded === undefined ? {} : { degraded: degraded.message }) };
+  }
+
+  /**
+   * True when it takes messages: not closing, the store takes writes, every session thread serves, and sessions that were interrupted
+   * have been read. Waits a second for the last of these at most.
+   */
+  async isReady(): Promise<boolean> {
+    const { links, degraded } = this.#parts;
+    const isServing = (): boolean =>
+      this.#closing === undefined && degraded() === undefined && links.every((link) => link.isServing);
+    if (!isServing()) return false;
+    const restarts = links.reduce((sum, link) => sum + link.restarts, 0);
+    if (this.#resumed?.restarts !== restarts) this.#resumed = { restarts, done: this.#whenResumed() };
+    const isResumed = await orAborted(this.#resumed.done, AbortSignal.timeout(READY_WAIT_MS)).catch(() => false);
+    return isResumed && isServing();
+  }
+
+  /** A list is answered when the interrupted sessions have been read. One that fails is asked for again. */
+  async #whenResumed(): Promise<boolean> {
+    try {
+      await Promise.all(this.#parts.links.map((link) => link.call('sessions.list', { limit: 1 }, true)));
+      return true;
+    } catch {
+      this.#resumed = undefined;
+      return false;
+    }
   }
 
   /** Versions, threads, durability, directory. */

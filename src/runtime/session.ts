@@ -4,7 +4,14 @@
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { APPROVAL_REASON_CHARACTERS_MAX, BUDGET_TOKENS_MAX, KEY_CHARACTERS_MAX } from '../base/bounds.ts';
+import {
+  APPROVAL_REASON_CHARACTERS_MAX,
+  BUDGET_TOKENS_MAX,
+  KEY_CHARACTERS_MAX,
+  PAGE_BYTES_MAX,
+  SERVER_PAGE_DEFAULT,
+  SERVER_PAGE_MAX,
+} from '../base/bounds.ts';
 import type { Draft } from '../base/draft.ts';
 import {
   CancelledError,
@@ -40,6 +47,7 @@ import { History } from './history.ts';
 import type { MessageCallback, MessageCallbacks } from './message-callbacks.ts';
 import type { SessionSnapshot, ShardMethods, SpawnItem } from './protocol.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
+import type { PageKind, PageOf } from './session-pages.ts';
 import type { ShardLink } from './shard-link.ts';
 import type { WaitingListener } from './waiting-listeners.ts';
 
@@ -77,6 +85,16 @@ export interface SpawnOptions {
   readonly budget?: number;
   /** In `spawnAll`: idempotency of this item. */
   readonly key?: string;
+}
+
+/** Which page to read. */
+export interface PageOptions {
+  /** The `next` of the page before; default: the first page. */
+  readonly after?: string;
+  /** Items at most: 1 to 1,000, 100 by default. */
+  readonly limit?: number;
+  /** Approximate bytes beside the first item; default 1 MB. */
+  readonly bytesMax?: number;
 }
 
 /** What a person says of a call. */
@@ -125,6 +143,16 @@ const sendSchema = z.strictObject({
   signal: z.instanceof(AbortSignal).optional(),
   from: z.string().min(1).max(KEY_CHARACTERS_MAX).transform(wellFormed).optional(),
 });
+
+const pageKindSchema = z.enum(['messages', 'pending', 'viewport', 'request']);
+const pageSchema = z.strictObject({
+  after: z.string().optional(),
+  limit: z.number().int().min(1).max(SERVER_PAGE_MAX).optional(),
+  bytesMax: z.number().int().min(1).optional(),
+});
+const PLACE = /^\d{1,15}$/;
+/** Kind of delivery and number of an entry. */
+const PENDING_PLACE = /^[0-4]-\d{1,15}$/;
 
 const approvalSchema = z.strictObject({
   allow: z.boolean(),
@@ -222,6 +250,26 @@ export class Session {
   /** The log's messages after a sequence number, oldest first; all of them by default. */
   messages(options: { readonly after?: number; readonly limit?: number } = {}): Promise<readonly Message[]> {
     return this.#parts.link.call('session.messages', { ...this.address, ...options }, true);
+  }
+
+  /**
+   * A page of what the session holds: `messages` of the log, the mailbox in drain order (`pending`), the messages a model is shown
+   * (`viewport`), the messages of the request (`request`; the first page has the rest of it in `head`). Bounded in bytes while it is
+   * read, with at least one item where there is one. `next` is the `after` of the page that follows. Rejects with `ConfigError`.
+   */
+  async page<Kind extends PageKind>(of: Kind, options: PageOptions = {}): Promise<PageOf[Kind]> {
+    const kind = parseOption(pageKindSchema, 'page.of', of);
+    const { after, limit = SERVER_PAGE_DEFAULT, bytesMax = PAGE_BYTES_MAX } = parseOption(pageSchema, 'page', options);
+    const form = kind === 'pending' ? PENDING_PLACE : PLACE;
+    if (after !== undefined && !form.test(after)) {
+      throw new ConfigError(`option "page.after" must be the next of a page of ${kind}, got ${describeValue(after)}`, {
+        data: { key: 'page.after' },
+      });
+    }
+    const bounds = { limit, bytesMax, ...(after === undefined ? {} : { after }) };
+    const page = await this.#parts.link.call('session.page', { ...this.address, of: kind, ...bounds }, true);
+    // The shard answers with a page of the kind it was asked for.
+    return page as PageOf[Kind];
   }
 
   /** The mailbox in drain order. */

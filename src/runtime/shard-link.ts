@@ -158,6 +158,11 @@ export class ShardLink {
     if (incarnation.isGone) this.#died();
   }
 
+  /** Requests are answered now. */
+  get isServing(): boolean {
+    return this.#serving?.isGone === false && this.#failure === undefined && !this.#isClosing;
+  }
+
   /** How often the thread was replaced. */
   get restarts(): number {
     return this.#restarts;

@@ -3,7 +3,7 @@
 import type { SessionActor } from '../../actors/session-actor.ts';
 import type { Draft } from '../base/draft.ts';
 import { asError, CancelledError, errorShape, TroupeError } from '../base/errors.ts';
-import type { Message, Pending } from '../base/messages.ts';
+import type { Message } from '../base/messages.ts';
 import { renderSession } from '../context/render.ts';
 import type { ModelRequest } from '../models/provider.ts';
 import { usedOf } from '../session/budget.ts';
@@ -21,13 +21,11 @@ import type { Entry } from '../session/records.ts';
 import {
   emptyState,
   type LoggedMessage,
-  publicEntry,
   publicMessage,
   type ReceiptState,
   type SessionState,
 } from '../session/state.ts';
 import { estimateContent } from '../session/tokens.ts';
-import { type ReadContent, withContent } from '../session/waiting-content.ts';
 import type { Endpoint } from '../threads/endpoint.ts';
 import { archivedChunks, chunkMessages, compressionEnd } from './archived-chunks.ts';
 import { contentReader } from './content-reader.ts';
@@ -35,6 +33,7 @@ import { serveForks } from './fork-requests.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
 import { serveSearch } from './search-requests.ts';
+import { messagePage, pageByPlace, pendingOf, pendingPage, requestPage } from './session-pages.ts';
 import { foldLog } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
 import { settle } from './shard-door.ts';
@@ -60,10 +59,11 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.pending', (request) =>
     requests.read(
       request.session,
-      (actor) => pendingOf(actor, contentReader(shard.parts.journal, actor.key)),
+      (actor) => pendingOf(actor.state, contentReader(shard.parts.journal, actor.key)),
       () => [],
     ),
   );
+  handle('session.page', (request) => requests.page(request));
   handle('session.recall', (request) => requests.recall(request));
   handle('session.interrupt', (request) => requests.interrupt(request));
   handle('session.approve', (request) => requests.approve(request));
@@ -362,15 +362,43 @@ class ShardRequests {
   viewport(session: string): Promise<readonly Message[]> {
     return this.read(
       session,
-      (actor) => {
-        const budget = this.#shard.agentOf(actor)?.facts.tokenBudget ?? this.#shard.parts.settings.llm.tokenBudget;
-        return viewport(actor.state.messages, budget).map(publicMessage);
-      },
+      (actor) => this.#viewportOf(actor).map(publicMessage),
       () => [],
     );
   }
 
+  #viewportOf(actor: SessionActor): readonly LoggedMessage[] {
+    const budget = this.#shard.agentOf(actor)?.facts.tokenBudget ?? this.#shard.parts.settings.llm.tokenBudget;
+    return viewport(actor.state.messages, budget);
+  }
+
+  /** A page of messages, the mailbox, the viewport or the request. */
+  page(request: Request<'session.page'>): Promise<Answer<'session.page'>> {
+    const { session, of } = request;
+    if (of === 'request') return this.#requested(request, (whole) => requestPage(whole, request));
+    return this.read<Answer<'session.page'>>(
+      session,
+      (actor) => {
+        if (of === 'messages') return messagePage(this.#shard.parts.journal, actor, request);
+        if (of === 'pending') {
+          return pendingPage(actor.state, request, contentReader(this.#shard.parts.journal, actor.key));
+        }
+        const { items, ...rest } = pageByPlace(this.#viewportOf(actor), request);
+        return { ...rest, items: items.map(publicMessage) };
+      },
+      () => ({ items: [] }),
+    );
+  }
+
   request(request: Request<'session.request'>): Promise<ModelRequest> {
+    return this.#requested(request, (whole) => whole);
+  }
+
+  /** What is made of the request a model is sent now. */
+  #requested<T>(
+    request: { readonly session: string; readonly agent?: string },
+    look: (whole: ModelRequest) => T,
+  ): Promise<T> {
     const { catalog } = this.#shard.parts;
     const render = (state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest => {
       const agent = catalog.of(state);
@@ -381,8 +409,9 @@ class ShardRequests {
     };
     return this.read(
       request.session,
-      ({ state, transients }) => render(state, transients === undefined ? undefined : messagesShown(state, transients)),
-      () => render({ ...emptyState(request.session), agent: request.agent ?? catalog.defaultName }),
+      ({ state, transients }) =>
+        look(render(state, transients === undefined ? undefined : messagesShown(state, transients))),
+      () => look(render({ ...emptyState(request.session), agent: request.agent ?? catalog.defaultName })),
     );
   }
 
@@ -392,7 +421,7 @@ class ShardRequests {
     if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
     // Read now and told behind the flush: the journal shows turns as soon as they are appended, and those that come in while
     // this waits are not durable when it is told.
-    return this.#told(() => this.#shard.replays.page(request.session, key, request.after, request.limit));
+    return this.#told(() => this.#shard.replays.page(request.session, key, request.after, request));
   }
 
   receiptStatus(request: Request<'receipt.status'>): Promise<ReceiptState | undefined> {
@@ -581,17 +610,4 @@ function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['pha
 function linkOf(actor: SessionActor): Answer<'child.link'> {
   const { parent, name } = actor.state;
   return { ...(parent === undefined ? {} : { parent }), ...(name === undefined ? {} : { name }) };
-}
-
-/** The mailbox in drain order: responses, background, steers, then the others as they came (§4.2). */
-function pendingOf(actor: SessionActor, read: ReadContent): readonly Pending[] {
-  const rank = (entry: Pending): number => {
-    if (entry.type === 'tool_response') return 0;
-    if (entry.kind === 'background') return 1;
-    if (entry.deliver === 'interrupt') return 2;
-    return entry.deliver === 'steer' ? 3 : 4;
-  };
-  return actor.state.mailbox
-    .map((entry) => publicEntry(withContent(entry, read)))
-    .sort((a, b) => rank(a) - rank(b) || a.id - b.id);
 }

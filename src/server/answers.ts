@@ -43,12 +43,13 @@ export const message: z.ZodType = z.looseObject({
 
 /** A page of messages. */
 export const messageList: z.ZodType = z.strictObject({ messages: z.array(message), next: z.number().optional() });
-/** The messages a model is shown now. */
-export const viewport: z.ZodType = z.strictObject({ messages: z.array(message) });
+/** A page of the messages a model is shown now. */
+export const viewport: z.ZodType = z.strictObject({ messages: z.array(message), next: z.number().optional() });
 
-/** The mailbox in drain order. */
+/** A page of the mailbox in drain order. */
 export const pendingList: z.ZodType = z.strictObject({
   pending: z.array(z.looseObject({ id: z.number(), type: z.string(), kind: z.string(), content, at: z.number() })),
+  next: z.string().optional(),
 });
 
 /** The receipt of an accepted message. */
@@ -79,11 +80,12 @@ const violation = z.strictObject({
   fatal: z.boolean().describe('The API would refuse the request for it'),
 });
 
-/** The whole request body, and beside it what is said of it. */
+/** A page of the messages of a request, with the rest of it on the first one, and beside it what is said of it. */
 export const modelRequest: z.ZodType = z.looseObject({
   messages: z.array(anyObject),
   violations: z.array(violation),
   context: anyObject.optional(),
+  next: z.number().optional(),
 });
 /** Why a session is not running: exactly one reason. */
 export const explanation: z.ZodType = z.strictObject({ reason: z.string(), detail: z.string() });
@@ -103,6 +105,9 @@ export const approved: z.ZodType = z.strictObject({
 export const child: z.ZodType = z.strictObject({ id: z.string(), name: z.string(), parent: z.string() });
 /** Whether the store takes writes. */
 export const health: z.ZodType = z.strictObject({ status: z.enum(['ok', 'degraded']) });
+
+/** Whether messages are taken. */
+export const readiness: z.ZodType = z.strictObject({ status: z.enum(['ready', 'not_ready']) });
 
 /** What a runtime is. */
 export const info: z.ZodType = z.looseObject({

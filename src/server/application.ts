@@ -6,9 +6,12 @@
  *  Z3  Every answer says that it is what its type says, and is kept by nobody, unless it is a file of the page.
  */
 import { Hono } from 'hono';
+import { SERVER_PAGES_UNDER_WAY_MAX } from '../base/bounds.ts';
+import { Lane } from '../base/lane.ts';
 import type { Runtime } from '../index.ts';
 import { type Door, Guard } from './guard.ts';
 import { HostWatch } from './host-watch.ts';
+import { Intake } from './intake.ts';
 import { openApiDocument } from './open-api.ts';
 import type { CheckedHandlerOptions } from './options.ts';
 import { HttpProblem, problemResponse } from './problem.ts';
@@ -24,6 +27,8 @@ export interface Application {
   readonly fetch: FetchHandler;
   /** Routes as the router has them: `GET /sessions`. */
   readonly routes: readonly string[];
+  /** Takes nothing new from now on. */
+  drain(): void;
   /** Ends the event streams; requests for new ones are refused. */
   end(): void;
 }
@@ -37,6 +42,8 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
     options,
     streams: new StreamRegistry(options, streamsMax),
     watch: new HostWatch(),
+    intake: new Intake(),
+    pages: new Lane(SERVER_PAGES_UNDER_WAY_MAX),
     document: () => {
       document ??= openApiDocument(ROUTES, runtime.info().version);
       return document;
@@ -65,7 +72,9 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
       return new Response(null, response);
     },
     routes: router.routes.filter(({ method }) => method !== 'ALL').map(({ method, path }) => `${method} ${path}`),
+    drain: () => server.intake.close(),
     end: () => {
+      server.intake.close();
       server.streams.end();
       server.watch.stop();
     },
@@ -79,6 +88,7 @@ function routerOf(server: ServerParts, guard: Guard, failed: (error: unknown) =>
       const request = context.req.raw;
       try {
         admit(guard, request, route.door);
+        if (route.isNewWork) server.intake.check();
         const part = (name: string): string => (name === '*' ? rest(request, route) : (context.req.param(name) ?? ''));
         return await route.answer({ request, part, server });
       } catch (error) {

@@ -1,10 +1,11 @@
 /** Routes of a session's conversation: what is sent to it, what it said, what waits, what happens. */
 import { z } from 'zod';
-import { KEY_CHARACTERS_MAX, SERVER_PAGE_CHARACTERS_MAX } from '../base/bounds.ts';
+import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
+import { checkSessionId, isInTree } from '../base/ids.ts';
 import { DELIVERIES } from '../base/messages.ts';
-import { CancelledError, type ContentBlock, type Message, type Receipt, type SessionEvent } from '../index.ts';
+import { CancelledError, type ContentBlock, type Receipt, type SessionEvent } from '../index.ts';
 import * as answers from './answers.ts';
-import { key, noQuery, pageSize, sizeOf, token, viewMode, wholeNumber } from './query-parts.ts';
+import { key, noQuery, numberOf, pageOf, pageSize, token, viewMode, wholeNumber } from './query-parts.ts';
 import { given, json, type Route, type RouteAnswer, route } from './route.ts';
 import { known, problemAnswer } from './session-routes.ts';
 
@@ -18,6 +19,7 @@ const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() })
 
 const send = route({
   method: 'POST',
+  isNewWork: true,
   path: '/sessions/:id/messages',
   summary: 'Put a message into the mailbox; a session that is not there is made of the first agent',
   query: noQuery,
@@ -53,23 +55,31 @@ const messages = route({
     token,
   }),
   answers: [{ status: 200, description: 'A page of messages', schema: answers.messageList }, UNKNOWN],
-  async handle({ part, query, server: { runtime } }) {
-    const id = await known(runtime, part('id'));
-    const limit = sizeOf(query.limit);
-    const found = await runtime.session(id).messages({ after: Number(query.after ?? 0), limit: limit + 1 });
-    const page = fitting(found.slice(0, limit));
-    return json({ messages: page, ...(found.length > page.length ? { next: page.at(-1)?.seq } : {}) });
+  async handle({ part, query, server: { runtime, pages } }) {
+    const session = runtime.session(await known(runtime, part('id')));
+    return pages.run(async () => {
+      const { items: messages, next } = await session.page('messages', pageOf(query));
+      return json({ messages, ...given({ next: numberOf(next) }) });
+    });
   },
 });
 
 const pending = route({
   method: 'GET',
   path: '/sessions/:id/pending',
-  summary: 'The mailbox in drain order',
-  query: noQuery,
+  summary: 'The mailbox in drain order; fewer than asked for where they are large',
+  query: z.strictObject({
+    after: z.string().optional().describe('The next of the page before'),
+    limit: pageSize.optional(),
+    token,
+  }),
   answers: [{ status: 200, description: 'What waits', schema: answers.pendingList }, UNKNOWN],
-  async handle({ part, server: { runtime } }) {
-    return json({ pending: await runtime.session(await known(runtime, part('id'))).pending() });
+  async handle({ part, query, server: { runtime, pages } }) {
+    const session = runtime.session(await known(runtime, part('id')));
+    return pages.run(async () => {
+      const { items, next } = await session.page('pending', pageOf(query));
+      return json({ pending: items, ...given({ next }) });
+    });
   },
 });
 
@@ -131,7 +141,7 @@ const events = route({
     const session = runtime.session(await known(runtime, part('id')));
     const after = Number(lastEventId(request) ?? query.after ?? 0);
     const mode = query.mode ?? runtime.info().defaultViewMode;
-    return streams.answer(() => session.events({ after, mode, deltas: query.deltas !== 'false' }));
+    return streams.answer(mode, () => session.events({ after, deltas: query.deltas !== 'false' }));
   },
 });
 
@@ -141,34 +151,25 @@ const allEvents = route({
   door: 'stream',
   summary: 'Events of all sessions as server-sent events, from now on',
   query: z.strictObject({
-    session: z.string().max(128).optional().describe('Sessions whose id begins with this'),
+    session: z.string().optional().describe('Of this session and its descendants'),
     mode: viewMode.optional(),
     deltas: deltas.optional(),
     token,
   }),
   answers: [{ status: 200, description: 'The stream', mediaType: EVENT_STREAM }],
   async handle({ query, server: { runtime, streams } }) {
-    const { session: prefix = '' } = query;
+    const root = query.session === undefined ? undefined : checkSessionId(query.session);
     const mode = query.mode ?? runtime.info().defaultViewMode;
     const wantsDeltas = query.deltas !== 'false';
     const filter = ({ session, type }: SessionEvent): boolean =>
-      session.startsWith(prefix) && (wantsDeltas || (type !== 'text.delta' && type !== 'thinking.delta'));
-    return streams.answer(() => runtime.events({ mode, filter }));
+      (root === undefined || isInTree(session, root)) &&
+      (wantsDeltas || (type !== 'text.delta' && type !== 'thinking.delta'));
+    return streams.answer(mode, () => runtime.events({ filter }));
   },
 });
 
 /** See the head of the file. */
 export const conversationRoutes: readonly Route[] = [send, messages, pending, recall, receipt, events, allEvents];
-
-/** As many as one answer may hold; at least one, so that who reads on gets on. */
-function fitting(found: readonly Message[]): readonly Message[] {
-  let characters = 0;
-  const end = found.findIndex((each, index) => {
-    characters += JSON.stringify(each).length;
-    return index > 0 && characters > SERVER_PAGE_CHARACTERS_MAX;
-  });
-  return end === -1 ? found : found.slice(0, end);
-}
 
 function receiptOf({ id, session, seq, pendingId, duplicate }: Receipt): object {
   return { id, session, seq, pendingId, duplicate };

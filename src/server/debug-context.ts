@@ -18,7 +18,7 @@ export interface DebugContext {
 }
 
 /** The context of a request; undefined where there is no system prompt. */
-export function debugContext(request: ModelRequest): DebugContext | undefined {
+export function debugContext(request: Omit<ModelRequest, 'messages'>): DebugContext | undefined {
   const content = request.system ?? '';
   if (content === '') return undefined;
   const tools = request.tools ?? [];

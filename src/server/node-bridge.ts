@@ -4,16 +4,21 @@
  * Owns: one exchange at a time of each connection. Does not own: the server, what is answered.
  *
  *  J1  What is sent waits for the socket: a piece of an answer is taken when the one before it left.
+ *      A body that fails breaks the connection at once, also while a piece waits for the socket.
  *  J2  When the client goes, the request's signal fires and the answer's body is cancelled.
  *  J3  A body that nobody read is thrown away within a bound, and the connection with it beyond.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
+import { LimitError } from '../index.ts';
 import type { FetchHandler } from './application.ts';
 import { HttpProblem, problemResponse, unreadable } from './problem.ts';
 
 /** Answers one request of `node:http`. Resolves when the exchange is over; never rejects. */
 export type NodeListener = (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void>;
+
+/** Bytes given to a socket at once: handing half a megabyte to each of a thousand readers in one turn of the loop would hold up all else. */
+const PIECE_BYTES: number = 64 * 1024;
 
 /** Methods a `Request` may not have. */
 const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK']);
@@ -44,7 +49,8 @@ export function nodeListener(handler: FetchHandler, onError: (error: unknown) =>
       await send(await answerTo(incoming, gone.signal), outgoing, gone.signal);
     } catch (error) {
       // What broke in the middle cannot be made good: the client must see that it is not whole.
-      if (!gone.signal.aborted) onError(error);
+      // A reader that fell too far behind is no failure of the handler.
+      if (!gone.signal.aborted && !(error instanceof LimitError)) onError(error);
       outgoing.destroy();
     }
     discardRest(incoming);
@@ -137,10 +143,16 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
     if (reader === undefined) return void outgoing.end();
     // Who waits for a stream is to know at once that there is one; an answer of known length leaves with its head.
     if (!response.headers.has('content-length')) outgoing.flushHeaders();
+    // One reaction for the whole answer: a stream waits for its socket thousands of times.
+    const failed = new AbortController();
+    reader.closed.catch(() => failed.abort());
     for (;;) {
       const { done, value } = await reader.read();
       if (done || gone.aborted) break;
-      if (!outgoing.write(value)) await drained(outgoing, gone);
+      for (let from = 0; from < value.length && !gone.aborted && !failed.signal.aborted; from += PIECE_BYTES) {
+        const piece = value.subarray(from, from + PIECE_BYTES);
+        if (!outgoing.write(piece)) await drained(outgoing, gone, failed.signal);
+      }
     }
     outgoing.end();
   } finally {
@@ -148,16 +160,17 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
   }
 }
 
-function drained(outgoing: ServerResponse, gone: AbortSignal): Promise<void> {
+/** Resolves when the socket took what it was given, the client has gone, or the body failed meanwhile, which the next read says. */
+function drained(outgoing: ServerResponse, ...ends: readonly AbortSignal[]): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       outgoing.off('drain', done);
-      gone.removeEventListener('abort', done);
+      for (const end of ends) end.removeEventListener('abort', done);
       resolve();
     };
-    if (gone.aborted) return resolve();
+    if (ends.some(({ aborted }) => aborted)) return resolve();
     outgoing.on('drain', done);
-    gone.addEventListener('abort', done);
+    for (const end of ends) end.addEventListener('abort', done);
   });
 }
 

@@ -1,5 +1,6 @@
 /** What the server takes, checked at its door. */
 import { z } from 'zod';
+import { SERVER_CONNECTIONS_MAX, SERVER_CONNECTIONS_PER_ADDRESS_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { parseOption } from '../base/settings.ts';
@@ -7,7 +8,7 @@ import { isLoopback, isWildcard } from './hosts.ts';
 
 /** Options of `handler`. */
 export interface HandlerOptions {
-  /** Asked for with every request but those for `/healthz` and the observer page. Default: none. */
+  /** Asked for with every request but those for `/healthz`, `/readyz` and the observer page. Default: none. */
   readonly token?: string;
   /**
    * Names the service is reached by, beside loopback ones, with or without a port (`'agents.example.com'`). A request whose `Host`
@@ -28,6 +29,10 @@ export interface ServeOptions extends HandlerOptions {
   readonly port: number;
   /** Address to listen at; default `127.0.0.1`. Any but a loopback one needs a `token`. */
   readonly host?: string;
+  /** Connections at once; default 4,096. A further one may only ask for health. */
+  readonly connections?: number;
+  /** Those of one address; default 1,024. Behind a proxy all clients have one address: set it to `connections`. */
+  readonly connectionsPerAddress?: number;
 }
 
 /** Handler options with defaults filled in. */
@@ -45,6 +50,8 @@ export interface CheckedHandlerOptions {
 export interface CheckedServeOptions extends CheckedHandlerOptions {
   readonly port: number;
   readonly host: string;
+  readonly connections: number;
+  readonly connectionsPerAddress: number;
 }
 
 const HOST_DEFAULT = '127.0.0.1';
@@ -66,6 +73,8 @@ const serveSchema = z.strictObject({
   ...handlerMembers,
   port: z.number().int().min(0).max(65_535),
   host: z.string().min(1).optional(),
+  connections: z.number().int().min(1).optional(),
+  connectionsPerAddress: z.number().int().min(1).optional(),
 });
 
 /** Throws `ConfigError` naming the option; never shows the token. */
@@ -84,7 +93,16 @@ export function checkServeOptions(options: unknown): CheckedServeOptions {
     );
   }
   const { hosts, ...rest } = withDefaults(given);
-  return { ...rest, host, port: given.port, hosts: [...hosts, host], takesAddresses: isWildcard(host) };
+  const { connections = SERVER_CONNECTIONS_MAX, connectionsPerAddress = SERVER_CONNECTIONS_PER_ADDRESS_MAX } = given;
+  return {
+    ...rest,
+    host,
+    port: given.port,
+    hosts: [...hosts, host],
+    takesAddresses: isWildcard(host),
+    connections,
+    connectionsPerAddress,
+  };
 }
 
 /** A bad token is refused here: the general check shows the value it refuses. */

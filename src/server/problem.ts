@@ -3,6 +3,7 @@
  * error of ours, which is written for users; of any other error it is told nothing but that there was one.
  */
 import { GOVERNOR_BACKOFF_MS, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
+import { boundedText } from '../base/errors.ts';
 import { type ErrorCode, TroupeError } from '../index.ts';
 
 /** Codes of what only HTTP can refuse. */
@@ -13,7 +14,9 @@ export type HttpCode =
   | 'not_found'
   | 'method_not_allowed'
   | 'body_too_large'
-  | 'unsupported_media_type';
+  | 'unsupported_media_type'
+  | 'headers_too_large'
+  | 'request_timeout';
 
 /** The code of a problem. */
 export type ProblemCode = ErrorCode | HttpCode;
@@ -72,6 +75,8 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   method_not_allowed: [405, 'Not this method'],
   body_too_large: [413, 'The body is too large'],
   unsupported_media_type: [415, 'Not this kind of body'],
+  headers_too_large: [431, 'The headers are too large'],
+  request_timeout: [408, 'The request came too late'],
 };
 
 /** All codes there are, in the order of the table. */
@@ -126,7 +131,14 @@ export function problemOf(thrown: unknown): Problem {
 }
 
 function problem(code: ProblemCode, detail: string, retryable: boolean, status: number = TABLE[code][0]): Problem {
-  return { type: `urn:troupe:problem:${code}`, title: TABLE[code][1], status, detail, code, retryable };
+  return {
+    type: `urn:troupe:problem:${code}`,
+    title: TABLE[code][1],
+    status,
+    detail: boundedText(detail),
+    code,
+    retryable,
+  };
 }
 
 /** Where one code means several things, the error says which. */

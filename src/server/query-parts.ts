@@ -40,3 +40,22 @@ export const key: z.ZodType<string> = z
 export function sizeOf(limit: string | undefined): number {
   return limit === undefined ? SERVER_PAGE_DEFAULT : Number(limit);
 }
+
+/** The page a query asks for. */
+export function pageOf({
+  after,
+  limit,
+}: {
+  readonly after?: string | undefined;
+  readonly limit?: string | undefined;
+}): {
+  readonly after?: string;
+  readonly limit: number;
+} {
+  return { limit: sizeOf(limit), ...(after === undefined ? {} : { after }) };
+}
+
+/** The `next` of a page whose places are numbers. */
+export function numberOf(next: string | undefined): number | undefined {
+  return next === undefined ? undefined : Number(next);
+}

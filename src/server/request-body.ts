@@ -1,6 +1,7 @@
 /** A request's body, read within a bound and checked. What cannot be read is an `HttpProblem`, never a failure of ours. */
 import type { z } from 'zod';
-import { SERVER_BODY_BYTES_MAX } from '../base/bounds.ts';
+import { SERVER_BODIES_BYTES_MAX, SERVER_BODY_BYTES_MAX, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
+import { LimitError } from '../index.ts';
 import { HttpProblem, unreadable } from './problem.ts';
 
 /** Characters told of what is wrong with a value: a name from outside may stand in it. */
@@ -27,22 +28,37 @@ export function readQuery<T>(parameters: URLSearchParams, schema: z.ZodType<T>):
 async function readBytes(request: Request): Promise<Uint8Array> {
   if (Number(request.headers.get('content-length') ?? 0) > SERVER_BODY_BYTES_MAX) throw tooLarge();
   if (request.body === null) return new Uint8Array();
-  const pieces: Uint8Array[] = [];
-  let size = 0;
   if (request.bodyUsed) throw new HttpProblem('bad_request', 'the body was read by somebody else before');
   const reader = request.body.getReader();
-  for (;;) {
-    const { done, value } = await reader.read().catch((error: unknown) => {
-      throw unreadable('the body ended early', error);
-    });
-    if (done) return Buffer.concat(pieces, size);
-    size += value.length;
-    if (size > SERVER_BODY_BYTES_MAX) {
-      await reader.cancel();
-      throw tooLarge();
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch((error: unknown) => {
+        throw unreadable('the body ended early', error);
+      });
+      if (done) return Buffer.concat(pieces, size);
+      size += value.length;
+      bytesUnderWay += value.length;
+      if (size > SERVER_BODY_BYTES_MAX || bytesUnderWay > SERVER_BODIES_BYTES_MAX) {
+        await reader.cancel();
+        throw size > SERVER_BODY_BYTES_MAX ? tooLarge() : tooMany();
+      }
+      pieces.push(value);
     }
-    pieces.push(value);
+  } finally {
+    bytesUnderWay -= size;
   }
+}
+
+/** Of all bodies of the process that are being read: a thousand slow ones would fill memory, each within its bound. */
+let bytesUnderWay = 0;
+
+function tooMany(): LimitError {
+  return new LimitError(`bodies of ${SERVER_BODIES_BYTES_MAX} bytes are being read`, {
+    retryable: true,
+    data: { limit: 'bodies', retryAfterMs: SERVER_FULL_RETRY_MS },
+  });
 }
 
 function tooLarge(): HttpProblem {

@@ -1,11 +1,16 @@
 /** What a route is: method, path, what it takes and answers, all in one place, from which it is served, checked and documented. */
 import type { z } from 'zod';
+import type { Lane } from '../base/lane.ts';
 import type { Runtime } from '../index.ts';
 import type { Door } from './guard.ts';
+import { HELD_BODY_BYTES_MIN, heldBody } from './held-body.ts';
 import type { HostWatch } from './host-watch.ts';
+import type { Intake } from './intake.ts';
 import type { CheckedHandlerOptions } from './options.ts';
 import { readBody, readQuery } from './request-body.ts';
 import type { StreamRegistry } from './stream-registry.ts';
+
+const encoder = new TextEncoder();
 
 /** What every route stands on. */
 export interface ServerParts {
@@ -13,6 +18,9 @@ export interface ServerParts {
   readonly options: CheckedHandlerOptions;
   readonly streams: StreamRegistry;
   readonly watch: HostWatch;
+  readonly intake: Intake;
+  /** Pages are read in it: each is in memory whole. */
+  readonly pages: Lane;
   /** The document of all routes, as JSON. */
   readonly document: () => string;
 }
@@ -40,6 +48,8 @@ export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
   readonly door: Door;
+  /** It starts something, or holds a stream: refused by a server that is closing. */
+  readonly isNewWork: boolean;
   readonly summary: string;
   readonly query: z.ZodType;
   readonly body: z.ZodType | undefined;
@@ -52,6 +62,8 @@ export interface Route {
 export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 'summary' | 'answers'> {
   /** Default: `token`. */
   readonly door?: Door;
+  /** Default: false, and true for a stream. */
+  readonly isNewWork?: boolean;
   readonly query: z.ZodType<Query>;
   readonly body?: z.ZodType<Body>;
   readonly handle: (call: Call & { readonly query: Query; readonly body: Body }) => Response | Promise<Response>;
@@ -59,11 +71,12 @@ export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 
 
 /** The route of a specification. */
 export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Route {
-  const { method, path, summary, answers, door, query, body, handle } = spec;
+  const { method, path, summary, answers, door = 'token', query, body, handle } = spec;
   return {
     method,
     path,
-    door: door ?? 'token',
+    door,
+    isNewWork: spec.isNewWork ?? door === 'stream',
     summary,
     query,
     body,
@@ -88,9 +101,10 @@ export function text(
   type: string,
   init: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
 ): Response {
-  const length = String(Buffer.byteLength(body));
-  const headers = { ...init.headers, 'content-type': type, 'content-length': length };
-  return new Response(body, { status: init.status ?? 200, headers });
+  const bytes = encoder.encode(body);
+  const headers = { ...init.headers, 'content-type': type, 'content-length': String(bytes.byteLength) };
+  const sent = bytes.byteLength < HELD_BODY_BYTES_MIN ? bytes : heldBody(bytes);
+  return new Response(sent, { status: init.status ?? 200, headers });
 }
 
 /** The members that have a value: what was not given keeps its default. */

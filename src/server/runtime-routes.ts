@@ -49,6 +49,22 @@ const health = route({
   },
 });
 
+const ready = route({
+  method: 'GET',
+  path: '/readyz',
+  door: 'open',
+  summary: 'Whether messages are taken and answered; asks for no token',
+  query: noQuery,
+  answers: [
+    { status: 200, description: 'They are', schema: answers.readiness },
+    { status: 503, description: 'They are not: send them elsewhere', schema: answers.readiness },
+  ],
+  async handle({ server: { runtime, intake } }) {
+    const isReady = intake.isOpen && (await runtime.isReady());
+    return json({ status: isReady ? 'ready' : 'not_ready' }, isReady ? 200 : 503);
+  },
+});
+
 const document = route({
   method: 'GET',
   path: '/openapi.json',
@@ -59,4 +75,4 @@ const document = route({
 });
 
 /** See the head of the file. */
-export const runtimeRoutes: readonly Route[] = [info, metricsJson, metrics, health, document];
+export const runtimeRoutes: readonly Route[] = [info, metricsJson, metrics, health, ready, document];

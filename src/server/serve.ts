@@ -1,26 +1,34 @@
 /** A server of its own: `serve` listens, answers, and closes in order. */
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import {
   SERVER_BODY_BYTES_MAX,
   SERVER_CLOSE_MS,
-  SERVER_CONNECTIONS_MAX,
   SERVER_HEADER_BYTES_MAX,
   SERVER_HEADERS_MS_MAX,
+  SERVER_HEALTH_CONNECTIONS_MAX,
   SERVER_KEEP_ALIVE_MS,
+  SERVER_LATE_CHECK_MS,
   SERVER_REQUEST_MS_MAX,
 } from '../base/bounds.ts';
 import { asError } from '../base/errors.ts';
 import { ConfigError, type Runtime } from '../index.ts';
 import { createApplication } from './application.ts';
+import { ConnectionGate } from './connection-gate.ts';
 import { inUrl, isWildcard } from './hosts.ts';
 import { nodeListener } from './node-bridge.ts';
 import { type CheckedServeOptions, checkServeOptions, type ServeOptions } from './options.ts';
+import { type HttpCode, HttpProblem, problemOf } from './problem.ts';
 
 /** A running server. */
 export interface RunningServer {
   /** `http://127.0.0.1:4111`, without a slash at the end. */
   readonly url: string;
+  /**
+   * Takes nothing new from now on: messages, sessions, children, `resume` and event streams are refused (503), `/readyz` says so. What
+   * is under way continues, reads are answered. Safe to call again.
+   */
+  drain(): void;
   /**
    * Takes no more connections, ends the event streams, waits up to `deadlineMs` for the requests being answered, and closes every
    * connection. The runtime is left open. Safe to call again.
@@ -39,8 +47,10 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
   const application = createApplication(runtime, checked);
   const listener = nodeListener(application.fetch, checked.onError);
   const open = new OpenExchanges();
+  const gate = new ConnectionGate(checked);
   const server = createServer(
     {
+      connectionsCheckingInterval: SERVER_LATE_CHECK_MS,
       headersTimeout: SERVER_HEADERS_MS_MAX,
       requestTimeout: SERVER_REQUEST_MS_MAX,
       keepAliveTimeout: SERVER_KEEP_ALIVE_MS,
@@ -49,12 +59,15 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
       noDelay: true,
     },
     (incoming, outgoing) => {
+      if (gate.refuses(incoming, outgoing)) return;
       open.add(outgoing);
       // Never rejects.
       void listener(incoming, outgoing);
     },
   );
-  server.maxConnections = SERVER_CONNECTIONS_MAX;
+  // One more: the gate makes room for the newest among those beyond its bounds.
+  server.maxConnections = checked.connections + SERVER_HEALTH_CONNECTIONS_MAX + 1;
+  server.on('connection', (socket: Socket) => gate.take(socket));
   server.on('clientError', refuse);
   server.on('checkContinue', (incoming, outgoing: ServerResponse) => {
     // A body that is too large by its own account is refused before it is sent. Whether it still comes nobody can know then: what
@@ -73,6 +86,7 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
   };
   return {
     url: `http://${inUrl(reachable(checked.host))}:${port}`,
+    drain: () => application.drain(),
     close: closeOnce,
     [Symbol.asyncDispose]: () => closeOnce(),
   };
@@ -135,13 +149,20 @@ function listen(server: Server, { host, port }: CheckedServeOptions): Promise<vo
   });
 }
 
-/** What is no HTTP is answered as far as it can be, and let go. */
+/** What is no HTTP, or comes too late, is answered as far as it can be, and let go. */
 function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
-  const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? '408 Request Timeout' : status;
-  socket.end(`HTTP/1.1 ${late}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+  const [code, detail] = REFUSALS[error.code ?? ''] ?? (['bad_request', 'this is no request'] as const);
+  const problem = problemOf(new HttpProblem(code, detail));
+  const body = JSON.stringify(problem);
+  const head = `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}\r\nconnection: close\r\ncontent-type: application/problem+json`;
+  socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
 }
+
+const REFUSALS: Readonly<Record<string, readonly [code: HttpCode, detail: string]>> = {
+  HPE_HEADER_OVERFLOW: ['headers_too_large', `the headers may have ${SERVER_HEADER_BYTES_MAX} bytes`],
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request did not come in time'],
+};
 
 /** An address a client can use, for one that means all of them. */
 function reachable(host: string): string {

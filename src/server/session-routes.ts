@@ -1,13 +1,25 @@
 /** Routes of sessions as a whole: made, listed, read, told what to do, deleted. */
 import { z } from 'zod';
-import { BUDGET_TOKENS_MAX } from '../base/bounds.ts';
+import { BUDGET_TOKENS_MAX, SERVER_PAGE_MAX } from '../base/bounds.ts';
 import { SESSION_STATES } from '../events/event.ts';
-import { checkRequest, type Runtime, type SessionSummary, TroupeError } from '../index.ts';
+import { type Runtime, type SessionSummary, TroupeError } from '../index.ts';
 import * as answers from './answers.ts';
 import { debugContext } from './debug-context.ts';
-import { key, noBody, noQuery, pageSize, sizeOf, token, viewMode } from './query-parts.ts';
+import {
+  key,
+  noBody,
+  noQuery,
+  numberOf,
+  pageOf,
+  pageSize,
+  sizeOf,
+  token,
+  viewMode,
+  wholeNumber,
+} from './query-parts.ts';
 import { given, json, type Route, type RouteAnswer, route } from './route.ts';
 
+const place = wholeNumber.describe('The next of the page before');
 const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
 
 const list = route({
@@ -37,6 +49,7 @@ const list = route({
 
 const create = route({
   method: 'POST',
+  isNewWork: true,
   path: '/sessions',
   summary: 'Make a session, unless it exists',
   query: noQuery,
@@ -110,6 +123,7 @@ const pause = route({
 
 const resume = route({
   method: 'POST',
+  isNewWork: true,
   path: '/sessions/:id/resume',
   summary: 'Lift a pause, and the stop after refused credentials',
   query: noQuery,
@@ -123,6 +137,7 @@ const resume = route({
 
 const spawn = route({
   method: 'POST',
+  isNewWork: true,
   path: '/sessions/:id/children',
   summary: 'Spawn a sub-agent',
   query: noQuery,
@@ -190,11 +205,15 @@ const explain = route({
 const viewport = route({
   method: 'GET',
   path: '/sessions/:id/viewport',
-  summary: 'The messages a model is shown now',
-  query: noQuery,
-  answers: [{ status: 200, description: 'The messages', schema: answers.viewport }, UNKNOWN],
-  async handle({ part, server: { runtime } }) {
-    return json({ messages: await runtime.session(await known(runtime, part('id'))).viewport() });
+  summary: 'The messages a model is shown now; fewer than asked for where they are large',
+  query: z.strictObject({ after: place.optional(), limit: pageSize.optional(), token }),
+  answers: [{ status: 200, description: 'A page of the messages', schema: answers.viewport }, UNKNOWN],
+  async handle({ part, query, server: { runtime, pages } }) {
+    const session = runtime.session(await known(runtime, part('id')));
+    return pages.run(async () => {
+      const { items: messages, next } = await session.page('viewport', pageOf(query));
+      return json({ messages, ...given({ next: numberOf(next) }) });
+    });
   },
 });
 
@@ -202,16 +221,22 @@ const request = route({
   method: 'GET',
   path: '/sessions/:id/request',
   summary:
-    'The whole request body a model is sent now, byte-stable, and in `violations` the rules of the Messages API it breaks. R12 of an idle session is to be expected: its last message is an answer until the next one is sent',
+    'The whole request body a model is sent now, byte-stable, its messages in pages, and in `violations` the first rules of the Messages API it breaks. What is not a message stands on the first page. R12 of an idle session is to be expected: its last message is an answer until the next one is sent',
   query: z.strictObject({
     mode: viewMode.optional().describe('debug: with the system prompt as an entry of its own, in `context`'),
+    after: place.optional(),
+    limit: pageSize.optional(),
     token,
   }),
   answers: [{ status: 200, description: 'The request', schema: answers.modelRequest }, UNKNOWN],
-  async handle({ part, query, server: { runtime } }) {
-    const body = await runtime.session(await known(runtime, part('id'))).request();
-    const context = query.mode === 'debug' ? debugContext(body) : undefined;
-    return json({ ...body, violations: checkRequest(body), ...given({ context }) });
+  async handle({ part, query, server: { runtime, pages } }) {
+    const session = runtime.session(await known(runtime, part('id')));
+    return pages.run(async () => {
+      const asked = { ...pageOf(query), limit: query.limit === undefined ? SERVER_PAGE_MAX : sizeOf(query.limit) };
+      const { items: messages, next, head, violations = [] } = await session.page('request', asked);
+      const context = query.mode === 'debug' && head !== undefined ? debugContext(head) : undefined;
+      return json({ ...head, messages, violations, ...given({ context, next: numberOf(next) }) });
+    });
   },
 });
 

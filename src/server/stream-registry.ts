@@ -5,7 +5,8 @@
  *  Y2  Once they were ended, no stream is opened any more.
  */
 import { SERVER_FULL_RETRY_MS, SERVER_STREAMS_MAX } from '../base/bounds.ts';
-import { CancelledError, LimitError, type SessionEvent } from '../index.ts';
+import { CancelledError, LimitError, type SessionEvent, type ViewMode } from '../index.ts';
+import { EncodedEvents } from './encoded-events.ts';
 import { type EventStream, eventStream } from './event-stream.ts';
 import type { CheckedHandlerOptions } from './options.ts';
 
@@ -14,6 +15,7 @@ export class StreamRegistry {
   readonly #options: CheckedHandlerOptions;
   readonly #streamsMax: number;
   readonly #streams = new Set<EventStream>();
+  readonly #encoded = new EncodedEvents();
   #isEnded = false;
 
   constructor(options: CheckedHandlerOptions, streamsMax: number = SERVER_STREAMS_MAX) {
@@ -26,8 +28,8 @@ export class StreamRegistry {
     return this.#streams.size;
   }
 
-  /** An answer that streams what `read` gives. Throws `LimitError` (Y1), `CancelledError` (Y2), and what `read` throws. */
-  answer(read: () => AsyncIterableIterator<SessionEvent>): Response {
+  /** An answer that streams what `read` gives, as the mode shows it. Throws `LimitError` (Y1), `CancelledError` (Y2), and what `read` throws. */
+  answer(mode: ViewMode, read: () => AsyncIterableIterator<SessionEvent>): Response {
     if (this.#isEnded) throw new CancelledError('the server is closing');
     if (this.#streams.size >= this.#streamsMax) {
       throw new LimitError(`at most ${this.#streamsMax} event streams at once`, {
@@ -37,7 +39,13 @@ export class StreamRegistry {
     }
     const { clock, onError } = this.#options;
     const onClose = (): void => void this.#streams.delete(stream);
-    const stream: EventStream = eventStream({ events: read(), clock, onClose, onError });
+    const stream: EventStream = eventStream({
+      events: read(),
+      encode: (event) => this.#encoded.bytesOf(event, mode),
+      clock,
+      onClose,
+      onError,
+    });
     this.#streams.add(stream);
     return new Response(stream.body, {
       headers: {

@@ -25,7 +25,7 @@ test('serves, says where, and stops at a signal', async () => {
   });
   expect(made.status).toBe(201);
   surroundings.signal('SIGTERM');
-  expect(await ended).toBe(143);
+  expect(await ended).toBe(0);
   expect(surroundings.handlers()).toBe(0);
   await expect(fetch(`${url}/healthz`)).rejects.toThrow();
 });

@@ -56,8 +56,12 @@ class Stage {
   }
 
   /** Seqs and kinds of a page. */
-  page(after: number, limit: number): { readonly told: readonly string[]; readonly isComplete: boolean } {
-    const { events, isComplete } = this.replays.page('s', this.key, after, limit);
+  page(
+    after: number,
+    limit: number,
+    bytesMax = Number.MAX_SAFE_INTEGER,
+  ): { readonly told: readonly string[]; readonly isComplete: boolean } {
+    const { events, isComplete } = this.replays.page('s', this.key, after, { limit, bytesMax });
     return { told: events.map(({ seq, at, type }) => `${seq} ${type} ${at}`), isComplete };
   }
 }
@@ -151,4 +155,37 @@ test('Y3: turns that were lost are told no more, and what came in their place is
   stage.replays.clear();
   expect(stage.page(8, 100).told).toEqual(left.slice(8));
   expect(stage.page(0, 100).told).toEqual(left);
+});
+
+test('Y4: a page ends where its bytes do, at least one event long, and the next one goes on behind it', () => {
+  const machine = startedSession({ sent: 'go' });
+  for (let index = 0; index < 12; index += 1) machine.send(`${index} ${'x'.repeat(50_000)}`);
+  const stage = new Stage();
+  stage.write(machine);
+  const all = stage.page(0, 1_000).told;
+  const sizes: number[] = [];
+  const told: string[] = [];
+  for (let isComplete = false; !isComplete; ) {
+    const page = stage.page(told.length, 1_000, 120_000);
+    sizes.push(page.told.length);
+    told.push(...page.told);
+    isComplete = page.isComplete;
+  }
+  expect(told).toEqual(all);
+  expect(Math.max(...sizes.slice(1))).toBe(2);
+  expect(stage.page(all.length - 3, 1_000, 1).told).toEqual(all.slice(-3, -2));
+});
+
+test('Y4: folds that hold much are not kept for readers that were served before', () => {
+  const machine = startedSession({ sent: 'go' });
+  for (let index = 0; index < 20; index += 1) machine.send(`${index} ${'x'.repeat(1024 * 1024)}`);
+  const stage = new Stage();
+  stage.write(machine);
+  const before = machine.turns.length - 4;
+  stage.page(0, before);
+  const { read } = stage;
+  stage.page(0, before - 1);
+  // The first of the two has to begin again: both together are beyond the bound.
+  stage.page(before, 1);
+  expect(stage.read - read).toBeGreaterThan(machine.turns.length);
 });

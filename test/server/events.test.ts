@@ -5,8 +5,10 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { SERVER_HEARTBEAT_MS } from '../../src/base/bounds.ts';
+import { ReaderBudget } from '../../src/events/reader-budget.ts';
 import { agent, type SessionEvent, tool } from '../../src/index.ts';
 import { createApplication } from '../../src/server/application.ts';
+import { EncodedEvents, eventText } from '../../src/server/encoded-events.ts';
 import { eventStream } from '../../src/server/event-stream.ts';
 import { serve } from '../../src/server/index.ts';
 import { checkHandlerOptions } from '../../src/server/options.ts';
@@ -34,6 +36,7 @@ async function until(reader: EventReader, seq: number): Promise<readonly Session
   return events;
 }
 
+const encoded = (event: SessionEvent): Uint8Array => new TextEncoder().encode(eventText(event));
 const plain = ({ rendered: _rendered, ...event }: SessionEvent): unknown => event;
 const durable = (events: readonly SessionEvent[]): readonly unknown[] =>
   events.filter(({ seq }) => seq !== undefined).map(plain);
@@ -313,13 +316,14 @@ test('an event is asked for once, however many heartbeats its coming takes', asy
     [Symbol.asyncIterator]: () => events,
   };
   const nobody = (): void => undefined;
-  const reader = eventStream({ events, clock, onClose: nobody, onError: nobody }).body.getReader();
+  const reader = eventStream({ events, encode: encoded, clock, onClose: nobody, onError: nobody }).body.getReader();
   const read = async (): Promise<string> => new TextDecoder().decode((await reader.read()).value);
   expect(await read()).toContain(': open');
   for (let beat = 0; beat < 3; beat += 1) {
+    const beating = read();
     await eventually(() => clock.pending === 1);
     await clock.advance(SERVER_HEARTBEAT_MS);
-    expect(await read()).toBe(': alive\n\n');
+    expect(await beating).toBe(': alive\n\n');
   }
   expect(asked).toBe(1);
   coming.resolve({ done: false, value: { session: 's', at: 0, seq: 1, type: 'interrupt.acknowledged' } });
@@ -370,5 +374,98 @@ describe('the stream of all sessions', () => {
     await runtime.session('s').ask('Hi');
     expect((await reader.next())?.type).toBe('pending.created');
     reader.kill();
+  });
+});
+
+test('a family is a session and its descendants, never one whose id begins alike', async () => {
+  const { url, get, runtime } = await kit.serve();
+  const family = await readEvents(`${url}/events?mode=debug&session=user-4`);
+  for (const id of ['user-42', 'user-4.b', 'user-4:1']) await runtime.session(id).ask('Hi');
+  expect((await family.nextEvent())?.session).toBe('user-4:1');
+  family.kill();
+  for (const no of ['', '%2F', 'x'.repeat(129)]) {
+    expect(await get(`/events?session=${no}`)).toMatchObject({ status: 400, body: { code: 'invalid_name' } });
+  }
+});
+
+describe('readers that hold much', () => {
+  const large = (seq: number): SessionEvent => ({
+    session: 's',
+    at: 0,
+    seq,
+    type: 'session.name',
+    name: 'x'.repeat(9_000),
+  });
+  const clock = manualClock();
+
+  /** Reads of one event after the other, all of them at hand. */
+  async function* reading(from: number): AsyncGenerator<SessionEvent, undefined> {
+    for (let seq = from; seq < from + 5; seq += 1) yield large(seq);
+    return undefined;
+  }
+
+  test('X3: the one that has not read for longest is let go, and resumes behind the last event it read whole', async () => {
+    const budget = new ReaderBudget(20_000);
+    const open = (from: number): { readonly read: () => Promise<string>; readonly isClosed: () => boolean } => {
+      let isClosed = false;
+      const parts = { encode: encoded, clock, budget, onError: () => undefined };
+      const onClose = (): void => {
+        isClosed = true;
+      };
+      const reader = eventStream({ events: reading(from), onClose, ...parts }).body.getReader();
+      const read = async (): Promise<string> => new TextDecoder().decode((await reader.read()).value);
+      return { read, isClosed: () => isClosed };
+    };
+    const stalled = open(1);
+    expect(await stalled.read()).toContain(': open');
+    expect(await stalled.read()).toMatch(/^id: 1\n/);
+    const others = [open(1), open(1)];
+    for (const other of others) {
+      await other.read();
+      expect(await other.read()).toMatch(/^id: 1\n/);
+    }
+    expect([stalled.isClosed(), ...others.map((other) => other.isClosed())]).toEqual([true, true, false]);
+    await expect(stalled.read()).rejects.toMatchObject({ code: 'limit' });
+    expect(budget.held).toBeLessThan(20_000);
+    const again = open(2);
+    await again.read();
+    expect(await again.read()).toMatch(/^id: 2\n/);
+  });
+
+  test('an event is encoded once for all readers of a mode, which hold it once', async () => {
+    const encodings = new EncodedEvents();
+    const event = large(1);
+    const bytes = encodings.bytesOf(event, 'debug');
+    expect(encodings.bytesOf(event, 'debug')).toBe(bytes);
+    expect(encodings.bytesOf(event, 'basic')).not.toBe(bytes);
+    const budget = new ReaderBudget(20_000);
+    const readers = Array.from({ length: 10 }, () =>
+      eventStream({
+        events: reading(1),
+        encode: () => bytes,
+        clock,
+        budget,
+        onClose: () => undefined,
+        onError: (error) => {
+          throw error;
+        },
+      }).body.getReader(),
+    );
+    for (const reader of readers) {
+      await reader.read();
+      await reader.read();
+    }
+    expect(budget.held).toBe(bytes?.byteLength);
+    for (const reader of readers) await reader.cancel();
+    expect(budget.held).toBe(0);
+  });
+
+  test('what is kept encoded is bounded, and given up when it is asked for', () => {
+    const encodings = new EncodedEvents(20_000);
+    for (let seq = 1; seq <= 5; seq += 1) encodings.bytesOf(large(seq), 'debug');
+    expect(encodings.held).toBeGreaterThan(9_000);
+    expect(encodings.held).toBeLessThan(20_000);
+    encodings.giveUp();
+    expect(encodings.held).toBe(0);
   });
 });

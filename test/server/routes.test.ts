@@ -129,7 +129,7 @@ describe('conversation', () => {
       after = page.next;
     }
     expect(found).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
-    expect(pages).toBe(1);
+    expect(pages).toBe(7);
   });
 
   test('a receipt: by number or by its whole id; it waits for the answer, and tells of a turn that failed', async () => {

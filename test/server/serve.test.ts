@@ -3,6 +3,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
+import { LimitError } from '../../src/index.ts';
 import { nodeListener } from '../../src/server/index.ts';
 import { manualClock } from '../../src/testing/index.ts';
 import { readEvents } from '../support/event-reader.ts';
@@ -117,4 +118,28 @@ test('a handler that breaks off in the middle cuts its answer, so that nobody ta
     server.close();
     server.closeAllConnections();
   }
+});
+
+test('an answer whose body fails while its socket takes nothing is cut at once, and is no failure of the handler', async () => {
+  let fail: () => void = () => undefined;
+  const errors: unknown[] = [];
+  const body = (): ReadableStream<Uint8Array> =>
+    new ReadableStream({
+      start(controller) {
+        fail = () => controller.error(new LimitError('too far behind'));
+        controller.enqueue(new Uint8Array(64 * 1024 * 1024));
+      },
+    });
+  const listener = nodeListener(
+    async () => new Response(body()),
+    (error) => errors.push(error),
+  );
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const reader = await readEvents(`http://127.0.0.1:${port}/`);
+  fail();
+  await expect(reader.next()).rejects.toThrow();
+  expect(errors).toEqual([]);
+  await new Promise((resolve) => server.close(resolve));
 });

@@ -3,6 +3,7 @@ import type { Message, Pending } from '../../base/messages.ts';
 import { LIST_PAGE_SESSIONS, MESSAGES_PAGE, REQUEST_TIMEOUT_MS } from '../bounds.ts';
 import {
   type ListedSession,
+  listOf,
   type RequestReport,
   readDecided,
   readDetail,
@@ -84,6 +85,17 @@ export function createApi(base: URL, token: () => string | undefined): Api {
     noteServerDate(response.headers.get('date'));
     return await answerOf(response);
   };
+  /** All pages of a list as one answer: the first one, with the items of the others behind its own. */
+  const whole = async (path: string, list: string): Promise<WireRecord> => {
+    const { next: second, ...first } = recordOf(await call('GET', path), 'the page');
+    const items = listOf(first[list], list).slice();
+    for (let next = second; next !== undefined; ) {
+      const page = recordOf(await call('GET', `${path}?after=${encodeURIComponent(String(next))}`), 'the page');
+      items.push(...listOf(page[list], list));
+      next = page['next'];
+    }
+    return { ...first, [list]: items };
+  };
   const of = (id: string, rest = ''): string => `sessions/${encodeURIComponent(id)}${rest}`;
   return {
     info: async () => recordOf(await call('GET', 'info'), 'the information'),
@@ -96,9 +108,9 @@ export function createApi(base: URL, token: () => string | undefined): Api {
     session: async (id) => readDetail(await call('GET', of(id))),
     messages: async (id, after, limit = MESSAGES_PAGE) =>
       readMessages(await call('GET', of(id, `/messages?after=${after}&limit=${limit}`))),
-    viewport: async (id) => readViewport(await call('GET', of(id, '/viewport'))),
-    pending: async (id) => readPendingList(await call('GET', of(id, '/pending'))),
-    request: async (id) => readRequest(await call('GET', of(id, '/request'))),
+    viewport: async (id) => readViewport(await whole(of(id, '/viewport'), 'messages')),
+    pending: async (id) => readPendingList(await whole(of(id, '/pending'), 'pending')),
+    request: async (id) => readRequest(await whole(of(id, '/request'), 'messages')),
     explain: async (id) => readExplanation(await call('GET', of(id, '/explain'))),
     send: async (id, content, deliver) => {
       await call('POST', of(id, '/messages'), { content, deliver });

@@ -1,0 +1,76 @@
+/**
+ * Events as they go over the wire, for all readers of a server.
+ *
+ * Owns: the encodings made last. Does not own: events, who reads.
+ *
+ *  K1  An event is rendered and encoded once for all readers of one mode that read it at about the same time: the same bytes go to all.
+ *  K2  What is kept is bounded in bytes and counted in the budget of the readers, which may take it.
+ */
+import { ENCODED_EVENTS_BYTES_MAX } from '../base/bounds.ts';
+import { type BudgetedReader, READERS } from '../events/reader-budget.ts';
+import { viewEvent } from '../events/view-modes.ts';
+import type { SessionEvent, ViewMode } from '../index.ts';
+
+/** By mode; null: the mode leaves the event out. */
+type Encodings = { [Mode in ViewMode]?: Uint8Array | null };
+
+const encoder = new TextEncoder();
+
+/** See the head of the file. */
+export class EncodedEvents implements BudgetedReader {
+  readonly #bytesMax: number;
+  /** The one encoded first is first. */
+  readonly #kept = new Map<SessionEvent, Encodings>();
+  #bytes = 0;
+
+  constructor(bytesMax: number = ENCODED_EVENTS_BYTES_MAX) {
+    this.#bytesMax = bytesMax;
+  }
+
+  get held(): number {
+    return this.#bytes;
+  }
+
+  giveUp(): void {
+    this.#kept.clear();
+    this.#hold(0);
+  }
+
+  /** An event as a mode shows it, on the wire; undefined: it does not show it. */
+  bytesOf(event: SessionEvent, mode: ViewMode): Uint8Array | undefined {
+    const known = this.#kept.get(event);
+    const found = known?.[mode];
+    if (found !== undefined) return found ?? undefined;
+    const seen = viewEvent(event, mode);
+    const bytes = seen === undefined ? null : encoder.encode(eventText(seen));
+    if (known === undefined) this.#kept.set(event, { [mode]: bytes });
+    else known[mode] = bytes;
+    this.#add(bytes?.byteLength ?? 0);
+    return bytes ?? undefined;
+  }
+
+  #add(bytes: number): void {
+    let held = this.#bytes + bytes;
+    for (const [event, encodings] of this.#kept) {
+      if (held <= this.#bytesMax && this.#kept.size <= EVENTS_KEPT_MAX) break;
+      this.#kept.delete(event);
+      for (const each of Object.values(encodings)) held -= each?.byteLength ?? 0;
+    }
+    this.#hold(held);
+  }
+
+  #hold(bytes: number): void {
+    const before = this.#bytes;
+    this.#bytes = bytes;
+    READERS.changed(this, before, bytes);
+  }
+}
+
+/** Encodings kept at most, however small: readers that read along are a few hundred events apart. */
+const EVENTS_KEPT_MAX = 4_096;
+
+/** One event on the wire. JSON has no line breaks of its own, so the data is one line. */
+export function eventText(event: SessionEvent): string {
+  const id = event.seq === undefined ? '' : `id: ${event.seq}\n`;
+  return `${id}event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
+}

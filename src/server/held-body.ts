@@ -1,0 +1,50 @@
+/**
+ * The body of a large answer: in the budget of the readers until its client has taken it, and given up with its connection when the
+ * budget says so. A page can be asked for again.
+ */
+import { LimitError } from '../base/errors.ts';
+import { type BudgetedReader, READERS, type ReaderBudget } from '../events/reader-budget.ts';
+
+/** Bytes of a body from which it is counted: a smaller one is taken by a socket's own buffer. */
+export const HELD_BODY_BYTES_MIN: number = 64 * 1024;
+
+/** A stream of these bytes. It is over for the budget when the next read shows that they left, and when it is cancelled. */
+export function heldBody(bytes: Uint8Array, budget: ReaderBudget = READERS): ReadableStream<Uint8Array> {
+  let left: Uint8Array | undefined = bytes;
+  let controllerOf: ReadableStreamDefaultController<Uint8Array> | undefined;
+  let isHanded = false;
+  const release = (): void => {
+    if (left === undefined) return;
+    const { byteLength } = left;
+    left = undefined;
+    budget.changed(body, byteLength, 0);
+  };
+  const body: BudgetedReader = {
+    get held() {
+      return left?.byteLength ?? 0;
+    },
+    giveUp() {
+      controllerOf?.error(new LimitError('the client did not take its answer', { data: { limit: 'readersBytes' } }));
+      release();
+    },
+  };
+  return new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        controllerOf = controller;
+        budget.changed(body, 0, bytes.byteLength);
+      },
+      pull(controller) {
+        if (!isHanded && left !== undefined) {
+          isHanded = true;
+          controller.enqueue(left);
+          return;
+        }
+        controller.close();
+        release();
+      },
+      cancel: release,
+    },
+    { highWaterMark: 0 },
+  );
+}

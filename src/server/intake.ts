@@ -1,0 +1,25 @@
+/** Whether a server takes new work. Once closed it stays so. */
+import { SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
+import { CancelledError } from '../index.ts';
+
+/** See the head of the file. */
+export class Intake {
+  #isOpen = true;
+
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  close(): void {
+    this.#isOpen = false;
+  }
+
+  /** Throws `CancelledError` (503) once it is closed. */
+  check(): void {
+    if (this.#isOpen) return;
+    throw new CancelledError('the server is closing: it takes nothing new', {
+      retryable: true,
+      data: { retryAfterMs: SERVER_FULL_RETRY_MS },
+    });
+  }
+}

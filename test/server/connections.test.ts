@@ -1,0 +1,135 @@
+/**
+ * Goal: one client cannot take all connections, health is answered however many there are, what is late is cut off by name, and a server
+ * that is drained says so. Method: sockets of many loopback addresses, each of which may hold few connections.
+ */
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { afterEach, describe, expect, test } from 'vitest';
+import { SERVER_HEALTH_CONNECTIONS_MAX } from '../../src/base/bounds.ts';
+import { readEvents } from '../support/event-reader.ts';
+import { eventually, gatedModel } from '../support/runtime-kit.ts';
+import { serverKit } from './support.ts';
+
+const kit = serverKit();
+const sockets: Socket[] = [];
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+});
+
+async function hold(url: string, localAddress = '127.0.0.1'): Promise<Socket> {
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', localAddress });
+  sockets.push(socket);
+  socket.on('error', () => undefined);
+  await new Promise((resolve) => socket.once('connect', resolve));
+  return socket;
+}
+
+interface Asked {
+  readonly status: number | undefined;
+  readonly body: unknown;
+  readonly headers: IncomingMessage['headers'];
+}
+
+/** Asks on a connection of its own. */
+function ask(url: string, localAddress = '127.0.0.1'): Promise<Asked> {
+  return new Promise((resolve, reject) => {
+    const asked = request(url, { localAddress, agent: new Agent({ keepAlive: false }) }, (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (piece: string) => {
+        text += piece;
+      });
+      response.on('end', () =>
+        resolve({ status: response.statusCode, body: JSON.parse(text), headers: response.headers }),
+      );
+    });
+    asked.on('error', reject);
+    asked.end();
+  });
+}
+
+/** Everything the server says before it closes. */
+function saidBy(socket: Socket): Promise<string> {
+  return new Promise((resolve) => {
+    let text = '';
+    socket.on('data', (piece) => {
+      text += piece.toString('utf8');
+    });
+    socket.once('close', () => resolve(text));
+  });
+}
+
+describe('connections', () => {
+  test('of one address are bounded: it is refused by name, asks for health, and others are served', async () => {
+    const { url } = await kit.serve({}, { connectionsPerAddress: 3 });
+    for (let index = 0; index < 3; index += 1) await hold(url);
+    const refused = await ask(`${url}/info`);
+    expect(refused).toMatchObject({ status: 503, body: { code: 'limit', retryable: true } });
+    expect(refused.headers).toMatchObject({ connection: 'close', 'retry-after': '5' });
+    expect((await ask(`${url}/healthz`)).status).toBe(200);
+    expect((await ask(`${url}/readyz`)).status).toBe(200);
+    expect((await ask(`${url}/info`, '127.0.0.2')).status).toBe(200);
+    sockets.pop()?.destroy();
+    await eventually(async () => (await ask(`${url}/info`)).status === 200);
+  });
+
+  test('when all are taken, and the reserve too, health is still answered', async () => {
+    const { url } = await kit.serve({}, { connections: 4 });
+    const held = SERVER_HEALTH_CONNECTIONS_MAX + 4 + 10;
+    for (let index = 0; index < held; index += 1) await hold(url, `127.0.0.${2 + (index % 50)}`);
+    expect((await ask(`${url}/healthz`)).status).toBe(200);
+    expect(await ask(`${url}/info`)).toMatchObject({ status: 503, body: { code: 'limit' } });
+  });
+
+  test('an option that is no number of connections is refused', async () => {
+    const runtime = await kit.open();
+    expect(runtime).toBeDefined();
+    await expect(kit.serve({}, { connections: 0 })).rejects.toThrow('serve.connections');
+    await expect(kit.serve({}, { connectionsPerAddress: 1.5 })).rejects.toThrow('serve.connectionsPerAddress');
+  });
+
+  test('what is no request, and headers that are too large, are refused by name', async () => {
+    const { url } = await kit.serve();
+    const none = await hold(url);
+    none.write('hello\r\n\r\n');
+    expect(await saidBy(none)).toMatch(/^HTTP\/1.1 400 .*"code":"bad_request"/s);
+    const large = await hold(url);
+    large.write(`GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`);
+    expect(await saidBy(large)).toMatch(/^HTTP\/1.1 431 .*"code":"headers_too_large"/s);
+  });
+
+  test('headers that do not come are cut off after seconds, by name', async () => {
+    const { url } = await kit.serve();
+    const late = await hold(url);
+    late.write('GET /info HTTP/1.1\r\n');
+    expect(await saidBy(late)).toMatch(/^HTTP\/1.1 408 .*"code":"request_timeout"/s);
+  });
+});
+
+describe('a server that drains', () => {
+  test('says so, takes nothing new, answers reads, and what runs goes on', async () => {
+    const model = gatedModel();
+    const { url, get, post, server, runtime } = await kit.serve({ provider: model.provider });
+    expect(await get('/readyz')).toMatchObject({ status: 200, body: { status: 'ready' } });
+    await post('/sessions/s/messages', { content: 'Hi' });
+    const call = await model.next();
+    const reader = await readEvents(`${url}/sessions/s/events?mode=debug`);
+    const answer = get('/sessions/s/receipts/1?wait=answer');
+    server.drain();
+    expect(await get('/readyz')).toMatchObject({ status: 503, body: { status: 'not_ready' } });
+    const refused = { status: 503, body: { code: 'cancelled', retryable: true } };
+    expect(await post('/sessions/s/messages', { content: 'More' })).toMatchObject(refused);
+    expect(await post('/sessions', { id: 't' })).toMatchObject(refused);
+    expect(await post('/sessions/s/children', { task: 'x' })).toMatchObject(refused);
+    expect(await get('/sessions/s/events')).toMatchObject(refused);
+    expect((await get('/sessions/s/messages')).status).toBe(200);
+    expect((await get('/healthz')).status).toBe(200);
+    call.answer('Hello.');
+    expect(await answer).toMatchObject({ body: { answer: 'Hello.' } });
+    await runtime.close();
+    const { body } = await get('/readyz');
+    expect(body).toEqual({ status: 'not_ready' });
+    for (let event = await reader.next(); event !== undefined; event = await reader.next());
+    expect(Number(reader.lastEventId)).toBeGreaterThan(5);
+  });
+});

@@ -1,0 +1,28 @@
+/** Goal: a large answer is in the budget of the readers until it was taken, and is broken off at its word. Method: a small budget. */
+import { expect, test } from 'vitest';
+import { ReaderBudget } from '../../src/events/reader-budget.ts';
+import { heldBody } from '../../src/server/held-body.ts';
+
+const bytes = (): Uint8Array => new Uint8Array(10_000).fill(7);
+
+test('an answer counts until the next read shows that it left, and when it is cancelled', async () => {
+  const budget = new ReaderBudget(1_000_000);
+  const taken = heldBody(bytes(), budget).getReader();
+  const cancelled = heldBody(bytes(), budget);
+  expect(budget.held).toBe(20_000);
+  expect((await taken.read()).value).toEqual(bytes());
+  expect(budget.held).toBe(20_000);
+  expect((await taken.read()).done).toBe(true);
+  expect(budget.held).toBe(10_000);
+  await cancelled.cancel();
+  expect(budget.held).toBe(0);
+});
+
+test('the answer that was not taken for longest is broken off when others need the room', async () => {
+  const budget = new ReaderBudget(25_000);
+  const [first, ...others] = [1, 2, 3].map(() => heldBody(bytes(), budget).getReader());
+  await expect(first?.read()).rejects.toMatchObject({ code: 'limit' });
+  expect(budget.held).toBeLessThanOrEqual(25_000);
+  const last = others.at(-1);
+  expect((await last?.read())?.value).toEqual(bytes());
+});
