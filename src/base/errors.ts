@@ -20,6 +20,7 @@ export type ErrorCode =
   | 'store_locked'
   | 'store_corrupt'
   | 'store_full'
+  | 'store_lost'
   | 'store_version'
   | 'turn_failed'
   | 'cancelled'
@@ -154,6 +155,16 @@ export class StoreCorruptError extends TroupeError {
 export class StoreFullError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('store_full', message, { retryable: true, ...details });
+  }
+}
+
+/**
+ * The files of an open store were removed, replaced or cut short under the runtime. What was acknowledged is in the files that were
+ * there; nothing is written any more until the store is opened again. `data.reason` says what was found.
+ */
+export class StoreLostError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('store_lost', message, details);
   }
 }
 

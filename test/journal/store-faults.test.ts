@@ -6,8 +6,8 @@ import { open } from '../../src/index.ts';
 import type { Journal } from '../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
 import { scripted } from '../../src/testing/scripted.ts';
+import { startChild } from '../support/children.ts';
 import { eventually, failure, runtimeKit } from '../support/runtime-kit.ts';
-import { startChild } from './support/children.ts';
 import { makeLmdbJournal, temporaryDirectory } from './support/stores.ts';
 import { noiseText } from './support/texts.ts';
 
@@ -185,7 +185,11 @@ describe('F07: a device that fails', () => {
       await first.session('before').ask('Hi');
       await first.close();
       // Enough for a loader that reads all modules of the product at once: it is the store that is to find none left.
-      const child = startChild('./exhausted-opener.ts', [path], 'ulimit -n 1024; exec "$@"');
+      const child = startChild(
+        new URL('./support/exhausted-opener.ts', import.meta.url),
+        [path],
+        'ulimit -n 1024; exec "$@"',
+      );
       await child.said('"messages"');
       expect(await child.ended()).toBe(0);
       expect(JSON.parse(child.output())).toEqual({
