@@ -258,8 +258,8 @@ export const STORE_ROOM_BYTES_MIN: number = 512 * 1024;
 export const STORE_ROOM_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Bytes that must be free, beside twice the commit, where the file system writes to new blocks: its own tables need some as well. */
 export const STORE_SPARE_BYTES_MIN: number = 4 * 1024 * 1024;
-/** Pages made ready before lmdb opens its tables: it makes a new store's in one commit each. */
-export const STORE_OPEN_PAGES = 96;
+/** Bytes of a new data file that are made ready before lmdb makes its tables, in one commit each; six times what they take. */
+export const STORE_OPEN_BYTES: number = 256 * 1024;
 /** Bytes of lmdb's lock file that are made ready: what its table of 126 readers takes, and a page more. */
 export const STORE_LOCK_FILE_BYTES: number = 12 * 1024;
 /** Milliseconds between looks whether the store is still where it was: a lost one is noticed within a second. */

@@ -271,6 +271,7 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   store_locked: (m, d) => new StoreLockedError(m, d),
   store_corrupt: (m, d) => new StoreCorruptError(m, d),
   store_full: (m, d) => new StoreFullError(m, d),
+  store_lost: (m, d) => new StoreLostError(m, d),
   store_version: (m, d) => new StoreVersionError(m, d),
   turn_failed: (m, d) => new TurnFailedError(m, d),
   cancelled: (m, d) => new CancelledError(m, d),

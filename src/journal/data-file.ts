@@ -114,13 +114,13 @@ export class DataFile {
     if (!this.#hasSpare(commitBytes)) throw noSpace();
   }
 
-  /** The same at once, on this thread: for the few commits that lmdb makes while it opens tables. */
-  growNow(usedBytes: number, commitBytes: number): void {
-    while (this.#end < usedBytes + commitBytes) {
-      writeSync(this.#descriptor, ZEROS, 0, Math.min(PIECE_BYTES, usedBytes + commitBytes - this.#end));
+  /** Lets the file end at `bytes`, at once and on this thread: for the few commits that make the tables of a new store. */
+  growNow(bytes: number): void {
+    while (this.#end < bytes) {
+      writeSync(this.#descriptor, ZEROS, 0, Math.min(PIECE_BYTES, bytes - this.#end));
       this.#end = fstatSync(this.#descriptor).size;
     }
-    if (!this.#hasSpare(commitBytes)) throw noSpace();
+    if (!this.#hasSpare(bytes)) throw noSpace();
   }
 
   /** Begins to make room for later commits where little is left; a refusal is met by the commit that needs the room. */

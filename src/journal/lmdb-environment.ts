@@ -16,8 +16,7 @@ import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Database, type Key, open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
-import { z } from 'zod';
-import { STORE_LOCK_FILE_BYTES, STORE_MAP_BYTES, STORE_OPEN_PAGES } from '../base/bounds.ts';
+import { STORE_LOCK_FILE_BYTES, STORE_MAP_BYTES, STORE_OPEN_BYTES } from '../base/bounds.ts';
 import { CancelledError, type StoreLostError } from '../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../base/private-files.ts';
 import { DataFile } from './data-file.ts';
@@ -159,8 +158,8 @@ function openAllTables(options: LmdbOptions): LmdbEnvironment {
       isSynced: durability !== 'os',
       ...(onLost === undefined ? {} : { onLost }),
     });
-    const { lastPageNumber, pageSize } = readShape(root);
-    file.growNow((lastPageNumber + 1) * pageSize, STORE_OPEN_PAGES * pageSize);
+    // Each table that is made is a commit; where all are there, none is.
+    if (file.end < STORE_OPEN_BYTES) file.growNow(STORE_OPEN_BYTES);
     return openOver(root, file);
   } catch (error) {
     // Both wait for what is under way, of which there is nothing yet; the first error is the one to be told.
@@ -182,13 +181,6 @@ function makeLockFile(path: string): void {
   } finally {
     closeSync(descriptor);
   }
-}
-
-const shapeSchema = z.object({ pageSize: z.number(), lastPageNumber: z.number() });
-
-/** Size and number of the last page, as of the newest commit. */
-function readShape(root: RootDatabase<unknown, Key>): z.infer<typeof shapeSchema> {
-  return shapeSchema.parse(root.getStats());
 }
 
 function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnvironment {

@@ -27,7 +27,7 @@ import {
 } from '../../actors/tree-turn.ts';
 import type { Limits, ShardBounds } from '../base/bounds.ts';
 import type { Clock, Random, Soon } from '../base/clock.ts';
-import { errorFromShape, errorShape, TroupeError } from '../base/errors.ts';
+import { errorFromShape, errorShape, type StoreLostError, TroupeError } from '../base/errors.ts';
 import type { Settings } from '../base/settings.ts';
 import type { EventBody, SessionEvent } from '../events/event.ts';
 import type { Durability, Head, Journal, SessionKey, TurnEntry } from '../journal/journal.ts';
@@ -770,6 +770,11 @@ export class Shard {
       }
     }
     return found;
+  }
+
+  /** The files of the store were found gone, replaced or cut short: nothing is taken any more. */
+  storeLost(error: StoreLostError): void {
+    this.#outage.lost(error);
   }
 
   /**

@@ -68,9 +68,14 @@ function refused(error: unknown): void {
 }
 
 async function openStore(path: string): Promise<Journal> {
-  await acquireStoreLock(path);
-  await openManifest(path, 1);
-  return openLmdbJournal({ directory: shardDirectory(path, 0), durability: 'flush' });
+  const lock = await acquireStoreLock(path);
+  try {
+    await openManifest(path, 1);
+    return await openLmdbJournal({ directory: shardDirectory(path, 0), durability: 'flush' });
+  } catch (error) {
+    await lock.release();
+    throw error;
+  }
 }
 
 /** Undefined: no room for it, whatever is removed. */

@@ -9,6 +9,7 @@ import { StoreCorruptError, StoreVersionError, TroupeError } from '../../src/bas
 import type { Journal } from '../../src/journal/journal.ts';
 import { checkLmdbFile } from '../../src/journal/lmdb-file.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
+import { PageFile } from '../../src/journal/lmdb-pages.ts';
 import { STORE_FORMAT } from '../../src/journal/lmdb-tables.ts';
 import { openJournal } from '../../src/journal/open-journal.ts';
 import { POSITION_STRIDE } from '../../src/journal/row-codec.ts';
@@ -40,7 +41,13 @@ async function makeStore(turns: number, bytes = 2_000): Promise<string> {
     if (turn % 10 === 0) await journal.flushed();
   }
   await journal.close();
-  return join(directory, 'data.mdb');
+  const path = join(directory, 'data.mdb');
+  // Without the room that is kept behind the pages: these tests are about the pages.
+  const file = new PageFile(path);
+  const { lastPage, pageBytes } = file.meta();
+  file.close();
+  await truncate(path, (lastPage + 1) * pageBytes);
+  return path;
 }
 
 async function digest(path: string): Promise<string> {
