@@ -262,6 +262,8 @@ export const STORE_SPARE_BYTES_MIN: number = 4 * 1024 * 1024;
 export const STORE_OPEN_BYTES: number = 256 * 1024;
 /** Bytes of lmdb's lock file that are made ready: what its table of 126 readers takes, and a page more. */
 export const STORE_LOCK_FILE_BYTES: number = 12 * 1024;
+/** Files of a store whose rights are looked at when it is opened: all of most stores, in a few milliseconds. */
+export const STORE_RIGHTS_ENTRIES_MAX = 256;
 /** Milliseconds between looks whether the store is still where it was: a lost one is noticed within a second. */
 export const STORE_LOOK_MS = 500;
 /** Characters of a session's name in the journal: four times the longest session id, far below LMDB's 1,978 bytes. */

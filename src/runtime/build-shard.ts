@@ -108,7 +108,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       random: surroundings.random,
       soon: ports.soon ?? nextTurn,
       bounds: ports.bounds ?? SHARD_BOUNDS,
-      shelf: ports.shelf ?? new ResultShelf(plan.shelf),
+      shelf: ports.shelf ?? shelfOf(plan),
       counters,
       host: {
         events: (events) => surroundings.host.events(events),
@@ -148,6 +148,11 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     await Promise.allSettled([toolPool.close(), journal?.close()]);
     throw error;
   }
+}
+
+/** Beside a store its files last as long as the log that names them. */
+function shelfOf({ shelf, directory, durability }: ShardPlan): Shelf {
+  return new ResultShelf(shelf, { isSynced: directory !== undefined && durability !== 'os' });
 }
 
 /** Finds every agent's tools; a module is loaded once, in a tool thread. */

@@ -353,7 +353,7 @@ export class Shard {
       return this.#families.failed(parent, child.id, error, options);
     },
     shorten: (text) =>
-      this.parts.shelf.shorten(text, {
+      this.parts.shelf.shortenNow(text, {
         charactersMax: this.parts.settings.tools.maxSubagentResponseChars,
         bytesMax: this.parts.limits.toolResultBytes,
         reason: SUBAGENT_TRUNCATION_REASON,

@@ -107,7 +107,9 @@ class Simulation {
       },
     });
     this.#reader = new StoreReader(this.#machine.stores);
-    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, this.#swarm.limits.mailbox);
+    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, this.#swarm.limits.mailbox, (path) =>
+      this.#machine.results.isDurable(path),
+    );
   }
 
   async run(): Promise<SimulationResult> {
