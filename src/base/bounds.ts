@@ -253,7 +253,7 @@ export const FLUSH_BYTES_MAX: number = 4 * 1024 * 1024;
 /** Bytes of address space one shard's file is mapped with; see `src/journal/lmdb-environment.ts` for the reason. */
 export const STORE_MAP_BYTES: number = 64 * 1024 ** 3;
 /** Bytes of the data file that are kept ready behind the last page, at least: some commits of a lone session. */
-export const STORE_ROOM_BYTES_MIN: number = 512 * 1024;
+export const STORE_ROOM_BYTES_MIN: number = 1024 * 1024;
 /** Bytes kept ready at most; one flush of `FLUSH_BYTES_MAX` needs as many at worst, and a store of 128 MiB grows by an eighth. */
 export const STORE_ROOM_BYTES_MAX: number = 16 * 1024 * 1024;
 /** Bytes that must be free, beside twice the commit, where the file system writes to new blocks: its own tables need some as well. */

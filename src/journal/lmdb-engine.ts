@@ -85,7 +85,9 @@ async function guardedWrite(
 /** Room for a commit, before it begins (L7). Rejects as a write that was refused. */
 async function madeRoom(directory: string, make: () => Promise<void> | undefined): Promise<void> {
   try {
-    await make();
+    const growing = make();
+    // Most commits find it there, and need not wait a turn of the loop's queue for it.
+    if (growing !== undefined) await growing;
   } catch (error) {
     throw await writeError(directory, asError(error));
   }

@@ -9,7 +9,12 @@ const pause = new Int32Array(new SharedArrayBuffer(4));
  * non-blocking as soon as anything touches `process.stdout`.
  */
 export function printLine(line: string): void {
-  let rest = Buffer.from(`${line}\n`);
+  printText(`${line}\n`);
+}
+
+/** Prints a text in the same way, without an end of line. */
+export function printText(text: string): void {
+  let rest = Buffer.from(text);
   while (rest.length > 0) {
     try {
       rest = rest.subarray(writeSync(1, rest));
