@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, rm, statfs, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { open } from '../../src/index.ts';
@@ -94,7 +94,8 @@ describe('F06: a device that takes no more', () => {
     await runtime.close();
     const again = await kit.open({ directory: path, provider });
     expect((await again.session('s1').messages())[0]?.content).toBe(acknowledged[1]);
-    expect((await statfs(small)).bavail).toBeGreaterThan(0);
+    // The room that is kept ready may take all that is left; what needs it finds it there.
+    expect(await again.session('late').ask('once more')).toBe('ok');
   });
 
   test('a map that is used up grows: nothing is refused', async () => {
