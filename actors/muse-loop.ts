@@ -291,10 +291,12 @@ class Loop implements MuseRun {
       const result =
         why === undefined ? await this.#runTool(block.name, block.input) : { content: why, success: false };
       if (this.#isOver) return;
+      const text = await this.#shortened(block.name, result.content);
+      if (this.#isOver) return;
       results.push({
         type: 'tool_result',
         tool_use_id: block.id,
-        content: this.#shortened(block.name, result.content),
+        content: text,
         ...(result.success ? {} : { is_error: true }),
       });
     }
@@ -315,7 +317,7 @@ class Loop implements MuseRun {
     }
   }
 
-  #shortened(toolName: string, text: string): string {
+  #shortened(toolName: string, text: string): string | Promise<string> {
     const { settings, limits, shelf } = this.#host;
     return shelf.shorten(text, {
       charactersMax: settings.tools.maxToolResponseChars,

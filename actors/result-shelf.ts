@@ -1,61 +1,191 @@
 /**
  * Where the whole text of a shortened result is kept, so that the model can read on with `read_file`: one file per text,
  * named by its content, beside the store (or in the system's temporary directory for a store in memory).
+ *
+ * Owns: the files of its directory while they are written. Does not own: the log that names them.
+ *
+ * Invariants:
+ *  R1 a short form names a file only when the file is durable: written, synced, moved into place, and the move synced. The record
+ *     with the short form is made after that, so no log names a file that a power loss took;
+ *  R2 a reader never sees half a file, and two writers of one text do not meet: each writes beside, under a name of its own.
  */
-import { createHash } from 'node:crypto';
-import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash, randomUUID } from 'node:crypto';
+import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../src/base/private-files.ts';
 import { type TruncationOptions, truncateResult } from '../src/tools/truncation.ts';
 
 /** How to shorten; the reference is the shelf's own. */
 export type ShelfOptions = Omit<TruncationOptions, 'reference'>;
 
 /** What the shard needs of a shelf. */
-export type Shelf = Pick<ResultShelf, 'shorten'>;
+export type Shelf = Pick<ResultShelf, 'shorten' | 'shortenNow'>;
 
-/** Writes a text under a path, whole or not at all. Throws the disk's error. */
-export type WriteText = (file: string, text: string) => void;
+/** One operation on a disk. */
+export type DiskStep =
+  | { readonly kind: 'makeDirectory' | 'syncFile' | 'syncDirectory' | 'remove'; readonly path: string }
+  | { readonly kind: 'write'; readonly path: string; readonly text: string }
+  | { readonly kind: 'move'; readonly path: string; readonly to: string };
+
+/** Does what it is asked, in order; throws the disk's error. A simulator gives one of its own. */
+export interface ResultDisk {
+  /** Beside the thread. */
+  perform(step: DiskStep): Promise<void>;
+  /** On the thread. */
+  performNow(step: DiskStep): void;
+}
+
+/** How a shelf is made. */
+export interface ResultShelfOptions {
+  /** False where nothing outlives a power loss anyway: a store in memory, and durability `'os'`. Default: true. */
+  readonly isSynced?: boolean;
+  readonly disk?: ResultDisk;
+}
 
 /** See the head of the file. Belongs to one thread; several may share a directory, since names are content addresses. */
 export class ResultShelf {
   readonly #directory: string;
-  readonly #write: WriteText;
+  readonly #isSynced: boolean;
+  readonly #disk: ResultDisk;
+  /** The directory's own name is durable. */
+  #isNamed = false;
 
-  /** `write`: the disk; a simulator gives one of its own. */
-  constructor(directory: string, write: WriteText = writeWhole) {
+  constructor(directory: string, { isSynced = true, disk = MACHINE_DISK }: ResultShelfOptions = {}) {
     this.#directory = directory;
-    this.#write = write;
+    this.#isSynced = isSynced;
+    this.#disk = disk;
   }
 
   /**
-   * `text` within its bounds. A longer one is written whole before the short form is returned, since the short form names
-   * the file. Never throws: when the disk refuses, the short form says that the rest is lost, and the session goes on.
+   * `text` within its bounds; at once where it is, else when the whole is durable (R1), which takes no time of this thread. Never
+   * throws nor rejects: when the disk refuses, the short form says that the rest is lost, and the session goes on.
    */
-  shorten(text: string, options: ShelfOptions): string {
+  shorten(text: string, options: ShelfOptions): string | Promise<string> {
+    const cut = this.#cut(text, options);
+    return typeof cut === 'string' ? cut : this.#kept(cut);
+  }
+
+  /** The same for those who cannot wait, in the middle of a transition: the thread waits for the disk. */
+  shortenNow(text: string, options: ShelfOptions): string {
+    const cut = this.#cut(text, options);
+    if (typeof cut === 'string') return cut;
+    try {
+      for (const step of this.#steps(cut)) this.#disk.performNow(step);
+      return cut.short;
+    } catch {
+      attempt(() => this.#disk.performNow({ kind: 'remove', path: cut.part }));
+      return cut.lost();
+    }
+  }
+
+  async #kept(cut: Cut): Promise<string> {
+    try {
+      for (const step of this.#steps(cut)) await this.#disk.perform(step);
+      return cut.short;
+    } catch {
+      // What the tool did is done: a turn must not fail for the middle of its result.
+      await this.#disk.perform({ kind: 'remove', path: cut.part }).catch(() => undefined);
+      return cut.lost();
+    }
+  }
+
+  /** The short form and what is to be kept; a text where nothing is. */
+  #cut(text: string, options: ShelfOptions): string | Cut {
     if (text.length * 3 <= Math.min(options.charactersMax, options.bytesMax)) return text;
     const address = createHash('sha256').update(text).digest('hex').slice(0, 32);
     const file = join(this.#directory, `tool_result_${address}.txt`);
     const { text: short, whole } = truncateResult(text, { ...options, reference: file });
     if (whole === undefined) return short;
-    try {
-      this.#write(file, whole);
-      return short;
-    } catch {
-      // What the tool did is done: a turn must not fail for the middle of its result.
-      return truncateResult(text, options).text;
-    }
+    const part = `${file}.${randomUUID()}.part`;
+    return { file, part, whole, short, lost: () => truncateResult(text, options).text };
+  }
+
+  /** What makes a text durable under its name, in this order (R1, R2). */
+  *#steps({ file, part, whole }: Cut): Generator<DiskStep> {
+    yield { kind: 'makeDirectory', path: this.#directory };
+    if (this.#isSynced && !this.#isNamed) yield { kind: 'syncDirectory', path: dirname(this.#directory) };
+    this.#isNamed = true;
+    yield { kind: 'write', path: part, text: whole };
+    if (this.#isSynced) yield { kind: 'syncFile', path: part };
+    yield { kind: 'move', path: part, to: file };
+    if (this.#isSynced) yield { kind: 'syncDirectory', path: this.#directory };
   }
 }
 
-/** A reader never sees half a file: written beside, then renamed. */
-function writeWhole(file: string, text: string): void {
-  mkdirSync(dirname(file), { recursive: true });
-  const part = `${file}.${process.pid}.part`;
+interface Cut {
+  readonly file: string;
+  /** Where it is written first. */
+  readonly part: string;
+  readonly whole: string;
+  readonly short: string;
+  /** The short form where the whole could not be kept. */
+  readonly lost: () => string;
+}
+
+const DIRECTORY = { recursive: true, mode: PRIVATE_DIRECTORY_MODE } as const;
+const NEW_FILE = { flag: 'wx', mode: PRIVATE_FILE_MODE } as const;
+
+const MACHINE_DISK: ResultDisk = {
+  async perform(step) {
+    switch (step.kind) {
+      case 'makeDirectory':
+        await mkdir(step.path, DIRECTORY);
+        return;
+      case 'write':
+        return writeFile(step.path, step.text, NEW_FILE);
+      case 'move':
+        return rename(step.path, step.to);
+      case 'remove':
+        return rm(step.path, { force: true });
+      default: {
+        if (isNamesOfWindows(step)) return;
+        const file = await open(step.path, step.kind === 'syncFile' ? 'r+' : 'r');
+        try {
+          await file.sync();
+        } finally {
+          await file.close();
+        }
+      }
+    }
+  },
+  performNow(step) {
+    switch (step.kind) {
+      case 'makeDirectory':
+        mkdirSync(step.path, DIRECTORY);
+        return;
+      case 'write':
+        writeFileSync(step.path, step.text, NEW_FILE);
+        return;
+      case 'move':
+        renameSync(step.path, step.to);
+        return;
+      case 'remove':
+        rmSync(step.path, { force: true });
+        return;
+      default: {
+        if (isNamesOfWindows(step)) return;
+        const file = openSync(step.path, step.kind === 'syncFile' ? 'r+' : 'r');
+        try {
+          fsyncSync(file);
+        } finally {
+          closeSync(file);
+        }
+      }
+    }
+  },
+};
+
+/** Windows cannot sync a directory and needs no such thing. */
+function isNamesOfWindows(step: DiskStep): boolean {
+  return step.kind === 'syncDirectory' && process.platform === 'win32';
+}
+
+/** A part that stays behind is only room on the disk. */
+function attempt(remove: () => void): void {
   try {
-    writeFileSync(part, text);
-    renameSync(part, file);
-  } catch (error) {
-    rmSync(part, { force: true });
-    throw error;
+    remove();
+  } catch {
+    // The disk refused before; the first refusal was answered.
   }
 }

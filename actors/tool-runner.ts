@@ -143,16 +143,22 @@ export class ToolRunner {
   finished(id: number, outcome: ToolOutcome): void {
     const run = this.#byId.get(id);
     if (run === undefined) return;
-    this.#release(run);
-    const runs = this.#sessions.get(run.session);
-    if (runs !== undefined) this.#settle(run.session, runs);
     const { settings, limits, shelf } = this.#host;
     const content = shelf.shorten(outcome.content, {
       charactersMax: run.truncate ? settings.tools.maxToolResponseChars : Number.POSITIVE_INFINITY,
       bytesMax: limits.toolResultBytes,
       reason: toolTruncationReason(run.toolName),
     });
-    const { success, ms } = outcome;
+    if (typeof content === 'string') this.#report(run, content, outcome);
+    else void content.then((kept) => this.#report(run, kept, outcome));
+  }
+
+  /** The result is as it is to be stored. Until then the call is out, and may be given up. */
+  #report(run: RunOut, content: string, { success, ms }: ToolOutcome): void {
+    if (this.#byId.get(run.id) !== run) return;
+    this.#release(run);
+    const runs = this.#sessions.get(run.session);
+    if (runs !== undefined) this.#settle(run.session, runs);
     this.#host.submit(run.session, { type: 'toolFinished', callId: run.callId, content, success, ms });
   }
 

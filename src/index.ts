@@ -20,6 +20,7 @@ export {
   StoreCorruptError,
   StoreFullError,
   StoreLockedError,
+  StoreLostError,
   StoreVersionError,
   TimeoutError,
   TroupeError,

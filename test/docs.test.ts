@@ -78,6 +78,7 @@ it('operations tells of every error code', () => {
     store_locked: true,
     store_corrupt: true,
     store_full: true,
+    store_lost: true,
     store_version: true,
     turn_failed: true,
     cancelled: true,

@@ -271,6 +271,20 @@ export const ROW_BYTES_MAX: number = 64 * 1024;
 export const FLUSH_BYTES_MAX: number = 4 * 1024 * 1024;
 /** Bytes of address space one shard's file is mapped with; see `src/journal/lmdb-environment.ts` for the reason. */
 export const STORE_MAP_BYTES: number = 64 * 1024 ** 3;
+/** Bytes of the data file that are kept ready behind the last page, at least: some commits of a lone session. */
+export const STORE_ROOM_BYTES_MIN: number = 1024 * 1024;
+/** Bytes kept ready at most; one flush of `FLUSH_BYTES_MAX` needs as many at worst, and a store of 128 MiB grows by an eighth. */
+export const STORE_ROOM_BYTES_MAX: number = 16 * 1024 * 1024;
+/** Bytes that must be free, beside twice the commit, where the file system writes to new blocks: its own tables need some as well. */
+export const STORE_SPARE_BYTES_MIN: number = 4 * 1024 * 1024;
+/** Bytes of a new data file that are made ready before lmdb makes its tables, in one commit each; six times what they take. */
+export const STORE_OPEN_BYTES: number = 256 * 1024;
+/** Bytes of lmdb's lock file that are made ready: what its table of 126 readers takes, and a page more. */
+export const STORE_LOCK_FILE_BYTES: number = 12 * 1024;
+/** Files of a store whose rights are looked at when it is opened: all of most stores, in a few milliseconds. */
+export const STORE_RIGHTS_ENTRIES_MAX = 256;
+/** Milliseconds between looks whether the store is still where it was: a lost one is noticed within a second. */
+export const STORE_LOOK_MS = 500;
 /** Characters of a session's name in the journal: four times the longest session id, far below LMDB's 1,978 bytes. */
 export const JOURNAL_NAME_CHARACTERS_MAX = 512;
 /** Rows fetched at a time by a scan of the log, so that no cursor outlives a step of the reader. */

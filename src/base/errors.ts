@@ -23,6 +23,7 @@ export type ErrorCode =
   | 'store_locked'
   | 'store_corrupt'
   | 'store_full'
+  | 'store_lost'
   | 'store_version'
   | 'turn_failed'
   | 'cancelled'
@@ -161,6 +162,16 @@ export class StoreFullError extends TroupeError {
   }
 }
 
+/**
+ * The files of an open store were removed, replaced or cut short under the runtime. What was acknowledged is in the files that were
+ * there; nothing is written any more until the store is opened again. `data.reason` says what was found.
+ */
+export class StoreLostError extends TroupeError {
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('store_lost', message, details);
+  }
+}
+
 /** The store was written by a newer format. Nothing was written to it. */
 export class StoreVersionError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -291,6 +302,7 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   store_locked: (m, d) => new StoreLockedError(m, d),
   store_corrupt: (m, d) => new StoreCorruptError(m, d),
   store_full: (m, d) => new StoreFullError(m, d),
+  store_lost: (m, d) => new StoreLostError(m, d),
   store_version: (m, d) => new StoreVersionError(m, d),
   turn_failed: (m, d) => new TurnFailedError(m, d),
   cancelled: (m, d) => new CancelledError(m, d),

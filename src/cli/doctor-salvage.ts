@@ -8,6 +8,7 @@
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { systemCodeOf } from '../base/errors.ts';
+import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../base/private-files.ts';
 import type { Finding, SalvageStore } from '../journal/salvage-store.ts';
 import { publicEntry } from '../session/state.ts';
 import { withContent } from '../session/waiting-content.ts';
@@ -34,7 +35,7 @@ export async function salvageStore(store: SalvageStore, directory: string, to: s
   await makeNew(to);
   const findings: Finding[] = [...store.findings, ...store.shards.flatMap((shard) => shard.findings)];
   const saved = { sessions: 0, messages: 0, pending: 0, cut: 0 };
-  const sessions = await open(join(to, 'sessions.jsonl'), 'wx');
+  const sessions = await open(join(to, 'sessions.jsonl'), 'wx', PRIVATE_FILE_MODE);
   try {
     for (const session of foldedSessions(store)) {
       if (session.damage !== undefined) {
@@ -57,7 +58,7 @@ export async function salvageStore(store: SalvageStore, directory: string, to: s
 
 async function makeNew(path: string): Promise<void> {
   try {
-    await mkdir(path);
+    await mkdir(path, PRIVATE_DIRECTORY_MODE);
   } catch (error) {
     const code = systemCodeOf(error);
     const reason =
@@ -80,7 +81,7 @@ async function writeSession(file: FileHandle, { id, state, messages, damage }: F
 }
 
 async function writeLines(path: string, values: readonly unknown[]): Promise<void> {
-  const file = await open(path, 'wx');
+  const file = await open(path, 'wx', PRIVATE_FILE_MODE);
   try {
     for (const value of values) await file.write(line(value));
     await file.sync();

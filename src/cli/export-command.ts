@@ -5,6 +5,7 @@ import { access, rename, rm, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { EXPORT_PAGE_MESSAGES } from '../base/bounds.ts';
 import type { Message } from '../base/messages.ts';
+import { PRIVATE_FILE_MODE } from '../base/private-files.ts';
 import { historyLines } from '../runtime/history-lines.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
 import { unknownSession } from './inspect-command.ts';
@@ -108,7 +109,7 @@ async function requireFree(file: string, given: string): Promise<void> {
 async function writeWhole(file: string, text: string): Promise<void> {
   const part = `${file}.${randomUUID().slice(0, 8)}.part`;
   try {
-    await writeFile(part, text, { flag: 'wx' });
+    await writeFile(part, text, { flag: 'wx', mode: PRIVATE_FILE_MODE });
     await rename(part, file);
   } catch (error) {
     await rm(part, { force: true });

@@ -4,6 +4,7 @@ import { access, mkdir, realpath, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { systemCodeOf } from '../base/errors.ts';
+import { PRIVATE_DIRECTORY_MODE } from '../base/private-files.ts';
 import { readManifest } from '../journal/store-manifest.ts';
 import { type Arguments, type OptionSpec, UsageError } from './command.ts';
 import type { Surroundings } from './surroundings.ts';
@@ -42,7 +43,7 @@ async function makeDirectory(path: string): Promise<void> {
   if (found?.isDirectory() === true) return;
   if (dirname(path) !== path) await makeDirectory(dirname(path));
   try {
-    await mkdir(path);
+    await mkdir(path, PRIVATE_DIRECTORY_MODE);
   } catch (error) {
     // Another process was faster.
     if (!(await stat(path)).isDirectory()) throw error;

@@ -14,6 +14,7 @@
  *  J5 one owner: a journal opened with a lower fence than the store has seen refuses to write.
  */
 
+import type { StoreLostError } from '../base/errors.ts';
 import type { StoredLog } from './stored-log.ts';
 
 /** The number a journal gave to a session's name: small, stable, never reused. */
@@ -137,6 +138,8 @@ export interface JournalOptions {
   readonly durability: Durability;
   /** Missing: nobody ends this thread while its script runs. */
   readonly gate?: ThreadGate;
+  /** Called once, when the files of the store are found removed, replaced or cut short; every later write is refused so. */
+  readonly onLost?: (error: StoreLostError) => void;
 }
 
 /** What stands between this thread's script and whoever ends the thread: a transaction begun by the script must not be torn. */

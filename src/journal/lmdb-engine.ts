@@ -10,14 +10,19 @@
  *  L4 rows are put behind all others (E2), checked before the write: LMDB would leave out another without a word;
  *  L5 after a rejected write the environment is not written again: `reopen` takes a new one and reads the state from disk;
  *  L6 a transaction on this thread runs inside the thread's gate: were the thread ended between its begin and its end, lmdb's
- *     clean-up would wait on this thread for a lock that this thread holds, and neither it nor the process would end.
+ *     clean-up would wait on this thread for a lock that this thread holds, and neither it nor the process would end;
+ *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`): a page that LMDB cannot write for want of
+ *     room may end the process;
+ *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens nothing; a file that
+ *     was cut short is not read either, as the read would end the process.
  */
 import { ABORT } from 'lmdb';
 import { asError, StoreLockedError, TroupeError } from '../base/errors.ts';
 import { CommitPace } from './commit-pace.ts';
+import { CommitRoom } from './commit-room.ts';
 import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import type { Head, SessionKey } from './journal.ts';
-import { type LmdbEnvironment, type LmdbOptions, openEnvironment } from './lmdb-environment.ts';
+import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, openEnvironment } from './lmdb-environment.ts';
 import { commitCause, corruptError, isMapFull, writeError } from './lmdb-errors.ts';
 import { STORE_FORMAT } from './lmdb-tables.ts';
 import { RowCache } from './row-cache.ts';
@@ -34,20 +39,22 @@ const APPEND = { append: true } as const;
 export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
   const environment = await openEnvironment(options);
   try {
-    const fence = await takeFence(environment, options.directory);
-    return new LmdbEngine(options, environment, fence);
+    const room = new CommitRoom(environment);
+    const fence = await takeFence(environment, room, options.directory);
+    return new LmdbEngine(options, environment, room, fence);
   } catch (error) {
-    await environment.root.close();
+    await closeEnvironment(environment);
     throw error;
   }
 }
 
 /** Raises the fence by one, and the format to ours; again if another opener was faster. */
-async function takeFence(environment: LmdbEnvironment, directory: string): Promise<number> {
+async function takeFence(environment: LmdbEnvironment, room: CommitRoom, directory: string): Promise<number> {
   for (;;) {
     const format = readNumber(environment, 'format', directory);
     const found = readNumber(environment, 'fence', directory);
     const fence = found + 1;
+    await madeRoom(directory, () => room.forRecords(2));
     const taken = await guardedWrite(environment, directory, found, () => {
       void environment.meta.put('fence', sealText('meta', 'fence', String(fence)), fence);
       if (format < STORE_FORMAT)
@@ -75,6 +82,17 @@ async function guardedWrite(
   }
 }
 
+/** Room for a commit, before it begins (L7). Rejects as a write that was refused. */
+async function madeRoom(directory: string, make: () => Promise<void> | undefined): Promise<void> {
+  try {
+    const growing = make();
+    // Most commits find it there, and need not wait a turn of the loop's queue for it.
+    if (growing !== undefined) await growing;
+  } catch (error) {
+    throw await writeError(directory, asError(error));
+  }
+}
+
 function readNumber({ meta }: LmdbEnvironment, name: string, path: string): number {
   const entry = meta.getEntry(name);
   const text = entry === undefined ? undefined : unsealText('meta', name, entry.value);
@@ -93,12 +111,14 @@ class LmdbEngine implements Engine {
   readonly #options: LmdbOptions;
   readonly #pace = new CommitPace();
   readonly #unpacked = new RowCache();
+  #room: CommitRoom;
   #environment: LmdbEnvironment;
   #state: EngineState;
   #isOpen = true;
 
-  constructor(options: LmdbOptions, environment: LmdbEnvironment, fence: number) {
+  constructor(options: LmdbOptions, environment: LmdbEnvironment, room: CommitRoom, fence: number) {
     this.#options = options;
+    this.#room = room;
     this.path = options.directory;
     this.#environment = environment;
     this.fence = fence;
@@ -203,6 +223,7 @@ class LmdbEngine implements Engine {
     if (first !== undefined && first <= this.#state.lastRow)
       throw new TroupeError('internal', `L4: row ${first} is there`);
     const rows = await packRows(encodeRows(batch.rows));
+    await madeRoom(this.#options.directory, () => this.#room.forBatch(batch, rows));
     const startedAt = performance.now();
     if (this.#isHere(batch.bytes) && (await this.#writeHere(batch, rows))) {
       this.#pace.tookHere(performance.now() - startedAt);
@@ -219,12 +240,17 @@ class LmdbEngine implements Engine {
   }
 
   async reopen(): Promise<void> {
-    if (this.#isOpen) await this.#environment.root.close();
+    // Another file of its name would be taken for this one (L8).
+    const { lost } = this.#environment.file;
+    if (lost !== undefined) throw lost;
+    if (this.#isOpen) await closeEnvironment(this.#environment);
     this.#isOpen = false;
     this.#environment = await openEnvironment(this.#options);
     this.#isOpen = true;
+    this.#room = new CommitRoom(this.#environment);
     this.#unpacked.clear();
     this.#state = this.#readState();
+    await madeRoom(this.#options.directory, () => this.#room.forRecords(1));
     await this.#guarded(() => {
       void this.#environment.meta.put('probe', sealText('meta', 'probe', String(this.fence)), 0);
     });
@@ -233,7 +259,7 @@ class LmdbEngine implements Engine {
   async close(): Promise<void> {
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    await this.#environment.root.close();
+    await closeEnvironment(this.#environment);
   }
 
   #isHere(bytes: number): boolean {
@@ -343,6 +369,8 @@ class LmdbEngine implements Engine {
   /** Whatever LMDB cannot read is damage; an error of ours passes. A closed environment must never be read: it is unmapped. */
   #reading<T>(read: () => T): T {
     if (!this.#isOpen) throw new TroupeError('internal', `the store ${this.#options.directory} is closed`);
+    const { file } = this.#environment;
+    if (file.isShort && file.lost !== undefined) throw file.lost;
     try {
       return read();
     } catch (error) {

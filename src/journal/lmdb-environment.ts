@@ -12,11 +12,14 @@
  *  - `noSync` for `'os'`: pages are handed to the system, nothing waits for the device. A killed process loses nothing. A power
  *    loss may lose the last moments, and, as pages may reach the device out of order, may in the worst case damage the file.
  */
+import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Database, type Key, open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
-import { STORE_MAP_BYTES } from '../base/bounds.ts';
-import { CancelledError } from '../base/errors.ts';
+import { STORE_LOCK_FILE_BYTES, STORE_MAP_BYTES, STORE_OPEN_BYTES } from '../base/bounds.ts';
+import { CancelledError, type StoreLostError } from '../base/errors.ts';
+import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../base/private-files.ts';
+import { DataFile } from './data-file.ts';
 import { syncDirectory } from './durable-file.ts';
 import type { Durability, ThreadGate } from './journal.ts';
 import { commitCause, corruptError, openError, writeError } from './lmdb-errors.ts';
@@ -36,6 +39,8 @@ export interface LmdbOptions {
   readonly mapSizeBytes?: number;
   /** As of `JournalOptions`. */
   readonly gate?: ThreadGate;
+  /** As of `JournalOptions`. */
+  readonly onLost?: (error: StoreLostError) => void;
 }
 
 /** A table whose entries are put behind all others: LMDB then fills its pages. `append` is missing from lmdb's types of `put`. */
@@ -46,6 +51,8 @@ export interface AppendedTable {
 
 /** An open environment and its tables. */
 export interface LmdbEnvironment {
+  /** Room behind the pages, and whether the file is still there. */
+  readonly file: DataFile;
   readonly root: RootDatabase<unknown, Key>;
   /** Row number -> row. */
   readonly log: Database<Buffer, number> & AppendedTable;
@@ -93,18 +100,19 @@ export async function createLmdbStore(options: LmdbOptions): Promise<void> {
 async function createEnvironment(options: LmdbOptions): Promise<void> {
   const { directory } = options;
   const birth = join(directory, BIRTH_DIRECTORY);
-  await mkdir(directory, { recursive: true });
+  await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
   if ((await readdir(directory)).includes(LOCK_FILE)) {
     throw corruptError(directory, new Error(`${DATA_FILE} is gone, ${LOCK_FILE} is still there`));
   }
   await rm(birth, { recursive: true, force: true });
+  await mkdir(birth, { mode: PRIVATE_DIRECTORY_MODE });
   const environment = openTables({ ...options, directory: birth, durability: 'flush' });
   try {
     await writeBirthRecords(environment);
   } catch (error) {
     throw await writeError(directory, await commitCause(error));
   } finally {
-    await environment.root.close();
+    await closeEnvironment(environment);
   }
   await rename(join(birth, DATA_FILE), join(directory, DATA_FILE));
   await syncDirectory(directory);
@@ -132,9 +140,52 @@ function openTables(options: LmdbOptions): LmdbEnvironment {
   }
 }
 
+/** Closes it and lets its file go. */
+export async function closeEnvironment({ root, file }: LmdbEnvironment): Promise<void> {
+  await root.close();
+  await file.close();
+}
+
 function openAllTables(options: LmdbOptions): LmdbEnvironment {
+  const { directory, durability, onLost } = options;
+  makeLockFile(join(directory, LOCK_FILE));
   const root = open<unknown, Key>(environmentOptions(options));
+  let file: DataFile | undefined;
+  try {
+    file = new DataFile({
+      directory,
+      path: join(directory, DATA_FILE),
+      isSynced: durability !== 'os',
+      ...(onLost === undefined ? {} : { onLost }),
+    });
+    // Each table that is made is a commit; where all are there, none is.
+    if (file.end < STORE_OPEN_BYTES) file.growNow(STORE_OPEN_BYTES);
+    return openOver(root, file);
+  } catch (error) {
+    // Both wait for what is under way, of which there is nothing yet; the first error is the one to be told.
+    void root.close();
+    void file?.close();
+    throw error;
+  }
+}
+
+/**
+ * LMDB maps its table of readers and writes to it: blocks must stand behind it, or the process ends with SIGBUS. A file that is
+ * there is only made longer, as another owner, about to be fenced off, may use it.
+ */
+function makeLockFile(path: string): void {
+  const descriptor = openSync(path, 'a', PRIVATE_FILE_MODE);
+  try {
+    const missing = STORE_LOCK_FILE_BYTES - fstatSync(descriptor).size;
+    if (missing === STORE_LOCK_FILE_BYTES) writeSync(descriptor, Buffer.alloc(missing));
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnvironment {
   return {
+    file,
     root,
     log: root.openDB<Buffer, number>('log', { encoding: 'binary' }),
     names: root.openDB<string, string>('names', TEXT_TABLE),
@@ -147,10 +198,10 @@ function openAllTables(options: LmdbOptions): LmdbEnvironment {
   };
 }
 
-/** See the head of this file. `batchStartThreshold` is missing from lmdb's types. */
+/** See the head of this file. `batchStartThreshold` and `permissionsMode` are missing from lmdb's types. */
 function environmentOptions(
   options: LmdbOptions,
-): RootDatabaseOptionsWithPath & { readonly batchStartThreshold: number } {
+): RootDatabaseOptionsWithPath & { readonly batchStartThreshold: number; readonly permissionsMode: number } {
   return {
     path: options.directory,
     noSubdir: false,
@@ -160,6 +211,7 @@ function environmentOptions(
     eventTurnBatching: false,
     batchStartThreshold: Number.MAX_SAFE_INTEGER,
     noSync: options.durability === 'os',
+    permissionsMode: PRIVATE_FILE_MODE,
   };
 }
 

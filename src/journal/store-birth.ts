@@ -7,6 +7,7 @@
  */
 import { mkdir } from 'node:fs/promises';
 import { asError } from '../base/errors.ts';
+import { PRIVATE_DIRECTORY_MODE } from '../base/private-files.ts';
 import { createLmdbStore } from './lmdb-environment.ts';
 import { writeError } from './lmdb-errors.ts';
 import {
@@ -35,7 +36,7 @@ export async function openManifest(directory: string, shards: number): Promise<S
 
 /** Resolves to their number, which is that of an opener before who was killed at it. */
 async function createShards(directory: string, wanted: number): Promise<number> {
-  await mkdir(directory, { recursive: true });
+  await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
   const { shards } = await beginManifest(directory, wanted);
   for (let shard = 0; shard < shards; shard += 1) {
     await createLmdbStore({ directory: shardDirectory(directory, shard), durability: 'flush' });

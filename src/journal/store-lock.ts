@@ -21,6 +21,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { STORE_LOCK_WAIT_MS } from '../base/bounds.ts';
 import { StoreLockedError } from '../base/errors.ts';
+import { PRIVATE_DIRECTORY_MODE } from '../base/private-files.ts';
 import { putFile } from './durable-file.ts';
 import { writeError } from './lmdb-errors.ts';
 import { bootIdentity, processStart } from './process-identity.ts';
@@ -59,7 +60,7 @@ export interface StoreLock {
 export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   let mine: Claimant;
   try {
-    await mkdir(directory, { recursive: true });
+    await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
     mine = await putClaim(directory);
   } catch (error) {
     throw await writeError(directory, error);

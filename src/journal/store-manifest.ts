@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { SHARDS_MAX } from '../base/bounds.ts';
 import { StoreCorruptError, StoreVersionError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
+import { PRIVATE_DIRECTORY_MODE } from '../base/private-files.ts';
 import { putFile, syncDirectory } from './durable-file.ts';
 import { CORRUPT_HINT } from './lmdb-errors.ts';
 import { DATA_FILE } from './lmdb-tables.ts';
@@ -82,7 +83,7 @@ export async function beginManifest(directory: string, shards: number): Promise<
 export async function writeManifest(directory: string, shards: number): Promise<StoreManifest> {
   const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards });
   const path = join(directory, MANIFEST_FILE);
-  await mkdir(directory, { recursive: true });
+  await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
   if (!(await exists(path))) await put(path, manifest);
   await rm(join(directory, BEGUN_FILE), { force: true });
   await syncDirectory(directory);

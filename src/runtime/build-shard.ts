@@ -3,6 +3,7 @@ import { AgentCatalog, type AgentDefinition } from '../../actors/agent-catalog.t
 import { ResultShelf, type Shelf } from '../../actors/result-shelf.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../base/bounds.ts';
 import { type Clock, soon as nextTurn, type Random, type Soon } from '../base/clock.ts';
+import type { StoreLostError } from '../base/errors.ts';
 import type { Journal, JournalOptions, SessionKey, ThreadGate } from '../journal/journal.ts';
 import { openJournal } from '../journal/open-journal.ts';
 import { createGovernedPool } from '../models/governed-pool.ts';
@@ -74,6 +75,8 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   const { services, clock, ports = {} } = surroundings;
   let journal: Journal | undefined;
   let listener: ToolPoolListener | undefined;
+  let shard: Shard | undefined;
+  let lost: StoreLostError | undefined;
   const toolPool = createToolPool({
     threads: plan.threads.tools,
     clock,
@@ -91,13 +94,17 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     const catalog = new AgentCatalog(definitions, plan.settings, plan.limits, plan.enrichers);
     journal = await (ports.openJournal ?? openJournal)({
       durability: plan.durability,
+      onLost: (error) => {
+        lost = error;
+        shard?.storeLost(error);
+      },
       ...(surroundings.gate === undefined ? {} : { gate: surroundings.gate }),
       ...(plan.directory === undefined ? {} : { directory: plan.directory }),
     });
     // Last: the model threads are the only ones that could not be ended here again.
     const models = await modelPools(plan, surroundings);
     const counters = new Counters(plan.counters);
-    const shard = new Shard({
+    shard = new Shard({
       journal,
       catalog,
       settings: plan.settings,
@@ -107,7 +114,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       random: surroundings.random,
       soon: ports.soon ?? nextTurn,
       bounds: ports.bounds ?? SHARD_BOUNDS,
-      shelf: ports.shelf ?? new ResultShelf(plan.shelf),
+      shelf: ports.shelf ?? shelfOf(plan),
       inHand: surroundings.inHand ?? new SessionInHand(),
       isolated: new IsolatedSessions(surroundings.isolated),
       counters,
@@ -138,6 +145,8 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
         return toolPool;
       },
     });
+    // Models and tools take their time to start.
+    if (lost !== undefined) shard.storeLost(lost);
     return {
       shard,
       toolProgress: (id, data) => listener?.progress(id, data),
@@ -147,6 +156,11 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     await Promise.allSettled([toolPool.close(), journal?.close()]);
     throw error;
   }
+}
+
+/** Beside a store its files last as long as the log that names them. */
+function shelfOf({ shelf, directory, durability }: ShardPlan): Shelf {
+  return new ResultShelf(shelf, { isSynced: directory !== undefined && durability !== 'os' });
 }
 
 /** Finds every agent's tools; a module is loaded once, in a tool thread. */

@@ -5,8 +5,9 @@ import { join, resolve } from 'node:path';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { openManifest } from '../journal/store-birth.ts';
 import { acquireStoreLock } from '../journal/store-lock.ts';
+import { findWideRights } from '../journal/store-rights.ts';
 import { assembleRuntime, MEMORY, type Place } from './assemble.ts';
-import { checkOptions, type OpenOptions } from './options.ts';
+import { type CheckedOptions, checkOptions, type OpenOptions } from './options.ts';
 import type { Runtime } from './runtime.ts';
 
 /**
@@ -21,6 +22,8 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
   const checked = checkOptions(options);
   const place = await openPlace(directory, Math.max(1, checked.threads.sessions));
   try {
+    // Before anything of this life is made: a store that was made wider is told of, whoever made it.
+    if (place.directory !== undefined) await warnOfWideRights(place.directory, checked);
     if (checked.definitions === undefined) return await assembleRuntime(checked, place);
     // Loaded by those who use it: the YAML parser is half as large as the rest.
     const { openWithDefinitions } = await import('./open-definitions.ts');
@@ -29,6 +32,17 @@ export async function open(directory: string, options: OpenOptions = {}): Promis
     await place.release();
     throw error;
   }
+}
+
+/** A store holds what users said. Rights that were given to others may be meant, so they are told of and left. */
+async function warnOfWideRights(directory: string, { logger }: CheckedOptions): Promise<void> {
+  const found = await findWideRights(directory);
+  if (found === undefined) return;
+  logger?.warn(
+    { path: found.path, mode: found.mode },
+    `others than its owner may use the store ${directory}: ${found.path} has mode ${found.mode}. ` +
+      `\`chmod -R go= ${directory}\` takes their rights away`,
+  );
 }
 
 /** Takes the directory: lock first, then the manifest, whose shard count rules over the option once a store exists (A6). */

@@ -27,7 +27,7 @@ import {
 } from '../../actors/tree-turn.ts';
 import type { Limits, ShardBounds } from '../base/bounds.ts';
 import type { Clock, Random, Soon } from '../base/clock.ts';
-import { errorFromShape, errorShape, TroupeError } from '../base/errors.ts';
+import { errorFromShape, errorShape, type StoreLostError, TroupeError } from '../base/errors.ts';
 import type { Settings } from '../base/settings.ts';
 import type { EventBody, SessionEvent } from '../events/event.ts';
 import type { Durability, Head, Journal, SessionKey, TurnEntry } from '../journal/journal.ts';
@@ -379,7 +379,7 @@ export class Shard {
       return this.#families.failed(parent, child.id, error, options);
     },
     shorten: (text) =>
-      this.parts.shelf.shorten(text, {
+      this.parts.shelf.shortenNow(text, {
         charactersMax: this.parts.settings.tools.maxSubagentResponseChars,
         bytesMax: this.parts.limits.toolResultBytes,
         reason: SUBAGENT_TRUNCATION_REASON,
@@ -823,6 +823,11 @@ export class Shard {
       }
     }
     return found;
+  }
+
+  /** The files of the store were found gone, replaced or cut short: nothing is taken any more. */
+  storeLost(error: StoreLostError): void {
+    this.#outage.lost(error);
   }
 
   /**

@@ -6,14 +6,18 @@
  * Invariants:
  *  O1 however many flushes fail, the store is tried again one attempt at a time, and everything is resumed once;
  *  O2 while it lasts no actor holds what a refused write would have made true: all are dropped when it begins, and again when
- *     it is over, as what a device refused may be on the disk all the same.
+ *     it is over, as what a device refused may be on the disk all the same;
+ *  O3 a store that is lost (`StoreLostError`) is not tried again: the outage lasts until the store is opened anew.
  */
 import type { Clock } from '../base/clock.ts';
-import { StoreFullError } from '../base/errors.ts';
+import { StoreFullError, StoreLostError } from '../base/errors.ts';
 import type { Journal, SessionKey } from '../journal/journal.ts';
 
 /** Wait between attempts to write to a device that refused, in ms. */
 const DEVICE_RETRY_MS = 1_000;
+
+/** Why a store takes no writes: it may take them again (full, failing), or never in this life (lost). */
+export type StoreRefusal = StoreFullError | StoreLostError;
 
 /** What an outage has to do with. */
 export interface OutageParts {
@@ -22,7 +26,7 @@ export interface OutageParts {
   /** Forgets every actor in memory. */
   readonly dropAll: () => void;
   /** It began (with its error), or is over. */
-  readonly told: (error: StoreFullError | undefined) => void;
+  readonly told: (error: StoreRefusal | undefined) => void;
   /** The store takes writes again. */
   readonly over: () => void;
   readonly failed: (message: string, error: unknown) => void;
@@ -31,10 +35,11 @@ export interface OutageParts {
 /** See the head of the file. */
 export class StoreOutage {
   readonly #parts: OutageParts;
-  #error: StoreFullError | undefined;
+  #error: StoreRefusal | undefined;
   /** Sessions that were dropped, whose heads are as old as the last checkpoint, or older. */
   #staleHeads: ReadonlySet<SessionKey> = new Set();
   #timer: unknown;
+  #isLost = false;
   #isClosed = false;
 
   constructor(parts: OutageParts) {
@@ -42,7 +47,7 @@ export class StoreOutage {
   }
 
   /** Why nothing can be written; undefined: it can. */
-  get error(): StoreFullError | undefined {
+  get error(): StoreRefusal | undefined {
     return this.#error;
   }
 
@@ -60,6 +65,10 @@ export class StoreOutage {
     // The last flush of a close: the journal answers nothing any more.
     if (this.#isClosed) return;
     this.#noteStaleHeads();
+    if (refusal instanceof StoreLostError) {
+      this.#announceLost(refusal);
+      return;
+    }
     // Recovered once, or everything would be resumed twice.
     if (isKnown) return;
     this.#parts.failed('the store refuses writes', refusal);
@@ -67,10 +76,23 @@ export class StoreOutage {
     this.#recoverLater();
   }
 
+  /** The store was found lost while nothing was being written. */
+  lost(error: StoreLostError): void {
+    if (!this.#isClosed && !(this.#error instanceof StoreLostError)) this.flushFailed(error);
+  }
+
   /** The store is not tried any more. */
   close(): void {
     this.#isClosed = true;
     this.#parts.clock.clearTimer(this.#timer);
+  }
+
+  #announceLost(error: StoreLostError): void {
+    if (this.#isLost) return;
+    this.#isLost = true;
+    this.#parts.clock.clearTimer(this.#timer);
+    this.#parts.failed('the store is lost', error);
+    this.#parts.told(error);
   }
 
   #noteStaleHeads(): void {
@@ -90,14 +112,15 @@ export class StoreOutage {
   }
 
   async #recover(): Promise<void> {
-    if (this.#isClosed) return;
+    if (this.#isClosed || this.#isLost) return;
     try {
       await this.#parts.journal.recover();
-    } catch {
-      if (!this.#isClosed) this.#recoverLater();
+    } catch (error) {
+      if (error instanceof StoreLostError) this.lost(error);
+      else if (!this.#isClosed && !this.#isLost) this.#recoverLater();
       return;
     }
-    if (this.#isClosed) return;
+    if (this.#isClosed || this.#isLost) return;
     // What a device refused may be on the disk all the same: sessions read meanwhile are older than the log, and there may be
     // ends that nobody was told of.
     this.#parts.dropAll();
@@ -109,7 +132,7 @@ export class StoreOutage {
 }
 
 /** What a write failed with, as those who wait for it are told. */
-export function storeError(error: Error): StoreFullError {
-  if (error instanceof StoreFullError) return error;
+export function storeError(error: Error): StoreRefusal {
+  if (error instanceof StoreFullError || error instanceof StoreLostError) return error;
   return new StoreFullError('the store refused a write', { cause: error });
 }

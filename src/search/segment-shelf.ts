@@ -19,6 +19,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../base/private-files.ts';
 import { DamagedSegmentError, type SegmentBytes } from './segment-file.ts';
 
 /** Bytes of a segment, by their name on the shelf. */
@@ -97,7 +98,7 @@ export class DirectoryShelf implements SegmentShelf {
 
   constructor(directory: string) {
     this.#directory = directory;
-    mkdirSync(directory, { recursive: true });
+    mkdirSync(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
     for (const name of readdirSync(directory)) this.#last = Math.max(this.#last, Number(SEGMENT.exec(name)?.[1] ?? 0));
   }
 
@@ -156,7 +157,7 @@ export class DirectoryShelf implements SegmentShelf {
   }
 
   #write(name: string, chunks: readonly Buffer[]): void {
-    const file = openSync(join(this.#directory, name), 'w');
+    const file = openSync(join(this.#directory, name), 'w', PRIVATE_FILE_MODE);
     try {
       for (let at = 0; at < chunks.length; at += CHUNKS_MAX) writeAll(file, chunks.slice(at, at + CHUNKS_MAX));
       fsyncSync(file);

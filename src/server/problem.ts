@@ -47,6 +47,7 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   store_locked: [503, 'The store is in use'],
   store_corrupt: [500, 'The store is damaged'],
   store_full: [507, 'The store takes no more'],
+  store_lost: [503, 'The store was removed or replaced under the runtime'],
   store_version: [500, 'The store is of a newer version'],
   turn_failed: [502, 'The turn failed'],
   cancelled: [503, 'Cancelled'],

@@ -42,7 +42,10 @@ function stage(script: Script | ModelProvider, settings: SettingsInput = {}): St
     limits: LIMIT_DEFAULTS,
     clock,
     random: () => 0,
-    shelf: { shorten: (text, { charactersMax }) => text.slice(0, charactersMax) },
+    shelf: {
+      shorten: (text, { charactersMax }) => text.slice(0, charactersMax),
+      shortenNow: (text, { charactersMax }) => text.slice(0, charactersMax),
+    },
     callId: () => {
       id += 1;
       return id;

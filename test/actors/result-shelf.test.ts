@@ -1,36 +1,67 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, expect, test } from 'vitest';
-import { ResultShelf } from '../../actors/result-shelf.ts';
+import { dirname, join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { type DiskStep, type ResultDisk, ResultShelf } from '../../actors/result-shelf.ts';
 
-const directory = mkdtempSync(join(tmpdir(), 'troupe-shelf-'));
-afterEach(() => rmSync(directory, { recursive: true, force: true }));
+const base = mkdtempSync(join(tmpdir(), 'troupe-shelf-'));
+const directory = join(base, 'results');
+afterEach(() => rmSync(base, { recursive: true, force: true }));
 const LONG = Array.from({ length: 400 }, (_, line) => `line ${line}`).join('\n');
 const BOUNDS = { charactersMax: 1_000, bytesMax: 10_000 };
 
-test('F055: a long result is kept whole, and its short form names the file', () => {
-  const short = new ResultShelf(directory).shorten(LONG, BOUNDS);
-  const file = /saved to: (\S+)/.exec(short)?.[1] ?? '';
-  expect(short.length).toBeLessThanOrEqual(1_000);
-  expect(readFileSync(file, 'utf8')).toBe(LONG);
-});
+/** A disk that notes what it is asked, and does what `act` says. */
+function diskOf(act: (step: DiskStep) => void): ResultDisk {
+  return { perform: async (step) => act(step), performNow: act };
+}
 
-test('F06: a disk that takes no more leaves the result short and says that the rest is lost', () => {
-  const full = (): never => {
-    throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
-  };
-  const short = new ResultShelf(directory, full).shorten(LONG, BOUNDS);
-  expect(short).toContain('line 0');
-  expect(short).toContain('line 399');
-  expect(short).toContain('could not be saved');
-  expect(short).not.toContain('read_file');
-  expect(short.length).toBeLessThanOrEqual(1_000);
-});
+describe.each(['shorten', 'shortenNow'] as const)('%s', (method) => {
+  test('F055: a long result is kept whole, by its owner alone, and its short form names the file', async () => {
+    const short = await new ResultShelf(directory)[method](LONG, BOUNDS);
+    const file = /saved to: (\S+)/.exec(short)?.[1] ?? '';
+    expect(short.length).toBeLessThanOrEqual(1_000);
+    expect(readFileSync(file, 'utf8')).toBe(LONG);
+    expect(readdirSync(directory)).toHaveLength(1);
+    if (process.platform === 'win32') return;
+    expect([statSync(file).mode & 0o777, statSync(dirname(file)).mode & 0o777]).toEqual([0o600, 0o700]);
+  });
 
-test('a short result is left as it is, and nothing is written', () => {
-  const write = (): never => {
-    throw new Error('nothing is to be written');
-  };
-  expect(new ResultShelf(directory, write).shorten('short', BOUNDS)).toBe('short');
+  test('R1: the file is durable before its name leaves: written, synced, moved, and the move synced, in this order', async () => {
+    const steps: DiskStep['kind'][] = [];
+    const shelf = new ResultShelf(directory, { disk: diskOf(({ kind }) => void steps.push(kind)) });
+    expect(await shelf[method](LONG, BOUNDS)).toContain('saved to: ');
+    const each = ['write', 'syncFile', 'move', 'syncDirectory'];
+    expect(steps).toEqual(['makeDirectory', 'syncDirectory', ...each]);
+    await shelf[method](`${LONG} and more`, BOUNDS);
+    expect(steps.slice(6)).toEqual(['makeDirectory', ...each]);
+  });
+
+  test('R1: of a store that does not outlive a power loss nothing is synced', async () => {
+    const steps: DiskStep['kind'][] = [];
+    const disk = diskOf(({ kind }) => void steps.push(kind));
+    await new ResultShelf(directory, { isSynced: false, disk })[method](LONG, BOUNDS);
+    expect(steps).toEqual(['makeDirectory', 'write', 'move']);
+  });
+
+  test.each(['makeDirectory', 'write', 'syncFile', 'move', 'syncDirectory'])(
+    'F06: a disk that refuses to %s leaves the result short, and it says that the rest is lost',
+    async (refused) => {
+      const disk = diskOf(({ kind }) => {
+        if (kind === refused) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+      });
+      const short = await new ResultShelf(directory, { disk })[method](LONG, BOUNDS);
+      expect(short).toContain('line 0');
+      expect(short).toContain('line 399');
+      expect(short).toContain('could not be saved');
+      expect(short).not.toContain('read_file');
+      expect(short.length).toBeLessThanOrEqual(1_000);
+    },
+  );
+
+  test('a short result is left as it is, at once, and nothing is written', () => {
+    const disk = diskOf(() => {
+      throw new Error('nothing is to be written');
+    });
+    expect(new ResultShelf(directory, { disk })[method]('short', BOUNDS)).toBe('short');
+  });
 });

@@ -2,12 +2,13 @@
  * What a victim does to its runtime, each action told as it is asked for, acknowledged and answered. Nothing is written
  * before it is known, and what is written is in the pipe before the victim goes on.
  */
-import { writeSync } from 'node:fs';
+
 import { CancelledError, TroupeError, TurnFailedError } from '../../src/base/errors.ts';
 import type { Child } from '../../src/runtime/child.ts';
 import type { Receipt } from '../../src/runtime/receipt.ts';
 import type { Runtime } from '../../src/runtime/runtime.ts';
 import type { Session } from '../../src/runtime/session.ts';
+import { printLine } from '../support/child-output.ts';
 import {
   contentOf,
   digestOf,
@@ -22,22 +23,12 @@ import {
 /** Refusals that are part of the bargain. */
 const EXPECTED_CODES: ReadonlySet<string> = new Set(['session_busy', 'mailbox_full', 'cancelled']);
 
-const pause = new Int32Array(new SharedArrayBuffer(4));
-
 /**
  * Written before it returns, whoever reads slowly: what was told is told whatever happens next. A stream would keep lines
  * back while the pipe is full, and a kill would take an intent whose effect is on the disk.
  */
 export function say(line: Line): void {
-  let rest = Buffer.from(`${JSON.stringify(line)}\n`);
-  while (rest.length > 0) {
-    try {
-      rest = rest.subarray(writeSync(1, rest));
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
-      Atomics.wait(pause, 0, 0, 1);
-    }
-  }
+  printLine(JSON.stringify(line));
 }
 
 /** A message or a child that was acknowledged. `answered` resolves when what follows from it was told. */

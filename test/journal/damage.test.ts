@@ -1,7 +1,7 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { startChild } from './support/children.ts';
+import { startChild } from '../support/children.ts';
 import { makeDamageTemplate } from './support/damage.ts';
 import { temporaryDirectory } from './support/stores.ts';
 
@@ -23,7 +23,12 @@ test(`F08: ${TRIALS} damaged files: refused and left as they are, or each read i
   await writeFile(join(template, 'contents.json'), JSON.stringify(await makeDamageTemplate(template)));
   const first = Number(process.env['TROUPE_SEED'] ?? Date.now() % 1_000_000);
   const work = join(directory, 'work');
-  const child = startChild('./damage-trials.ts', [template, work, String(first), String(TRIALS)]);
+  const child = startChild(new URL('./support/damage-trials.ts', import.meta.url), [
+    template,
+    work,
+    String(first),
+    String(TRIALS),
+  ]);
   const code = await child.ended();
   const lines = child.output().trimEnd().split('\n');
   // The last line names the seed of the trial that ended the process; TROUPE_SEED replays it.

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Journal } from '../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
-import { startChild } from './support/children.ts';
+import { startChild } from '../support/children.ts';
 import { temporaryDirectory } from './support/stores.ts';
 
 const KILLS = 10;
@@ -50,11 +50,9 @@ describe.each(['flush', 'os'] as const)('F01, F05: a process that is killed, dur
     const acknowledged = Array.from({ length: SESSIONS }, () => -1);
     let fence = 0;
     for (const lines of KILL_AFTER) {
-      const child = startChild('./kill-writer.ts', [directory, durability]);
+      const child = startChild(new URL('./support/kill-writer.ts', import.meta.url), [directory, durability]);
       await child.said('open\n');
-      while (child.output().split('\n').length < lines + 2) {
-        await new Promise((resolve) => child.process.stdout?.once('data', resolve));
-      }
+      await child.until((output) => output.split('\n').length >= lines + 2, `${lines} acknowledgements`);
       await child.kill();
       for (const line of child.output().split('\n').slice(1, -1)) {
         const [session = 0, number = 0] = line.split(' ').map(Number);
@@ -72,7 +70,11 @@ describe.each(['flush', 'os'] as const)('F01, F05: a process that is killed, dur
 
 describe.skipIf(process.platform === 'win32')('F06: a device that takes no more', () => {
   test('J3: rejects with the reason, keeps what was acknowledged, reads on, and goes on when there is room', async () => {
-    const child = startChild('./full-writer.ts', [directory], 'ulimit -f 4096; exec "$@"');
+    const child = startChild(
+      new URL('./support/full-writer.ts', import.meta.url),
+      [directory],
+      'ulimit -f 4096; exec "$@"',
+    );
     expect(await child.ended()).toBe(0);
     const report = JSON.parse(child.output()) as Record<string, unknown>;
     expect(report).toMatchObject({

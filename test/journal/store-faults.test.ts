@@ -1,13 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, rm, statfs, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { open } from '../../src/index.ts';
 import type { Journal } from '../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
 import { scripted } from '../../src/testing/scripted.ts';
+import { startChild } from '../support/children.ts';
 import { eventually, failure, runtimeKit } from '../support/runtime-kit.ts';
-import { startChild } from './support/children.ts';
 import { makeLmdbJournal, temporaryDirectory } from './support/stores.ts';
 import { noiseText } from './support/texts.ts';
 
@@ -94,7 +94,8 @@ describe('F06: a device that takes no more', () => {
     await runtime.close();
     const again = await kit.open({ directory: path, provider });
     expect((await again.session('s1').messages())[0]?.content).toBe(acknowledged[1]);
-    expect((await statfs(small)).bavail).toBeGreaterThan(0);
+    // The room that is kept ready may take all that is left; what needs it finds it there.
+    expect(await again.session('late').ask('once more')).toBe('ok');
   });
 
   test('a map that is used up grows: nothing is refused', async () => {
@@ -185,7 +186,11 @@ describe('F07: a device that fails', () => {
       await first.session('before').ask('Hi');
       await first.close();
       // Enough for a loader that reads all modules of the product at once: it is the store that is to find none left.
-      const child = startChild('./exhausted-opener.ts', [path], 'ulimit -n 1024; exec "$@"');
+      const child = startChild(
+        new URL('./support/exhausted-opener.ts', import.meta.url),
+        [path],
+        'ulimit -n 1024; exec "$@"',
+      );
       await child.said('"messages"');
       expect(await child.ended()).toBe(0);
       expect(JSON.parse(child.output())).toEqual({

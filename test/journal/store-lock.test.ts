@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { isRecord } from '../../src/base/json.ts';
 import { processStart } from '../../src/journal/process-identity.ts';
 import { acquireStoreLock } from '../../src/journal/store-lock.ts';
-import { startChild, type TestChild } from './support/children.ts';
+import { startChild, type TestChild } from '../support/children.ts';
 import { temporaryDirectory } from './support/stores.ts';
 
 let directory: string;
@@ -22,7 +22,7 @@ afterEach(async () => {
 });
 
 function startHolder(): TestChild {
-  const child = startChild('./lock-holder.ts', [directory]);
+  const child = startChild(new URL('./support/lock-holder.ts', import.meta.url), [directory]);
   children.push(child);
   return child;
 }

@@ -9,6 +9,20 @@ const CHECKPOINTER = 'src/runtime/checkpointer.ts';
 /** See the head of the file. */
 export const storeBugs: readonly PlantedBug[] = [
   {
+    name: 'result-not-synced',
+    what: 'the whole of a shortened result is named by the log before it is synced',
+    file: 'actors/result-shelf.ts',
+    find: "if (this.#isSynced) yield { kind: 'syncFile', path: part };",
+    replace: '',
+  },
+  {
+    name: 'result-name-not-synced',
+    what: 'the name of a kept result is not synced',
+    file: 'actors/result-shelf.ts',
+    find: "if (this.#isSynced) yield { kind: 'syncDirectory', path: this.#directory };",
+    replace: '',
+  },
+  {
     name: 'acknowledge-before-flush',
     what: 'a message is acknowledged when it is appended, not when it is flushed',
     file: SHARD,

@@ -1,10 +1,10 @@
-import { spawn } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, anthropic, ConfigError, type OpenOptions, open, StoreLockedError, tool } from '../../src/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
+import { startChild } from '../support/children.ts';
 import { failure, runtimeKit } from '../support/runtime-kit.ts';
 
 const kit = runtimeKit();
@@ -104,23 +104,12 @@ test('F09: a second open in the same process rejects with StoreLockedError namin
 
 test('F09, F10: a directory another process has open rejects with StoreLockedError naming that pid; killed, it is taken over', async () => {
   const directory = await kit.directory();
-  const holder = spawn(
-    process.execPath,
-    [
-      '--import',
-      new URL('../loader/register.mjs', import.meta.url).href,
-      new URL('fixtures/holding-process.ts', import.meta.url).pathname,
-      directory,
-    ],
-    { stdio: ['pipe', 'pipe', 'inherit'] },
-  );
-  await new Promise((resolve) => holder.stdout.once('data', resolve));
+  const holder = startChild(new URL('./fixtures/holding-process.ts', import.meta.url), [directory]);
+  await holder.until((output) => output !== '', 'a word that it holds the directory');
   const error = await failure(open(directory, { provider }));
   expect(error).toBeInstanceOf(StoreLockedError);
-  expect(error.message).toContain(String(holder.pid));
-  const ended = new Promise((resolve) => holder.once('exit', resolve));
-  holder.kill('SIGKILL');
-  await ended;
+  expect(error.message).toContain(String(holder.process.pid));
+  await holder.kill();
   await expect(kit.open({ directory, provider })).resolves.toBeDefined();
 });
 

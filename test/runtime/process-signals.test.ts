@@ -44,8 +44,13 @@ function start(file: string, ...line: readonly string[]): Started {
     ended,
     output: () => text,
     async said(wanted) {
+      let isOver = false;
+      void ended.then(() => {
+        isOver = true;
+        child.stdout.emit('data', '');
+      });
       while (!text.includes(wanted)) {
-        if (child.exitCode !== null) throw new Error(`it ended without ${wanted}: ${text}`);
+        if (isOver) throw new Error(`it ended with ${child.signalCode ?? child.exitCode} without ${wanted}: ${text}`);
         await once(child.stdout, 'data');
       }
     },

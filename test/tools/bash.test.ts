@@ -420,9 +420,11 @@ describe('in a runtime with session threads', () => {
   test('F071: an interrupt answers the call with the notice, and the command is gone', async () => {
     const runtime = await runtimeOf([call(SLEEP), call('echo back'), 'done']);
     const session = runtime.session('interrupted');
+    // Read from before the message: progress is told once, and a reader that begins later never hears of it.
+    const events = session.events();
     const receipt = await session.send('go');
     let pid = 0;
-    for await (const event of session.events()) {
+    for await (const event of events) {
       const printed = event.type === 'tool.progress' ? /pid=(\d+)/.exec(JSON.stringify(event.data)) : null;
       if (printed === null) continue;
       pid = Number(printed[1]);

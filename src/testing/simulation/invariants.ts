@@ -14,7 +14,8 @@
  *  I11 the usage of a session is the sum of its answers;
  *  I12 a session woken from its snapshot is the fold of its whole log;
  *  I13 an acknowledged fork is there, and begins with its parent's messages as they were when it was made;
- *  I14 a call that a person is asked about runs only when it was allowed, and none of a suspended run does.
+ *  I14 a call that a person is asked about runs only when it was allowed, and none of a suspended run does;
+ *  I15 a file that a result says its whole is saved to outlives a power loss.
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -35,6 +36,9 @@ import { resultOf } from './simulated-tools.ts';
 import type { Reading, Stories } from './store-reading.ts';
 import { ASKED_TOOLS } from './swarm.ts';
 
+/** Where a shortened result says its whole is. */
+const SAVED_TO = /saved to: (\S+)/;
+
 /** Checks stores against a ledger, life by life. Findings go to the ledger. */
 export class Invariants {
   readonly #ledger: Ledger;
@@ -49,20 +53,33 @@ export class Invariants {
 
   readonly #mailboxMax: number;
   readonly #mailboxBytesMax: number;
+  readonly #isKept: (path: string) => boolean;
 
   /**
-   * `incarnationOf`: the incarnation of a session's shard, as the ledger's stories have it. `limits`: those of the runtime;
-   * where it is known.
+   * `incarnationOf`: the incarnation of a session's shard, as the ledger's stories have it. `limits`: those of the runtime, where they
+   * are known. `isKept`: a file of the result store is there after the power loss that ended a life; missing: not asked.
    */
   constructor(
     ledger: Ledger,
     incarnationOf: (session: string) => number,
     limits: Partial<Pick<Limits, 'mailbox' | 'mailboxBytes'>> = {},
+    isKept: (path: string) => boolean = () => true,
   ) {
+    this.#isKept = isKept;
     this.#ledger = ledger;
     this.#incarnationOf = incarnationOf;
     this.#mailboxMax = limits.mailbox ?? Number.POSITIVE_INFINITY;
     this.#mailboxBytesMax = limits.mailboxBytes ?? Number.POSITIVE_INFINITY;
+  }
+
+  #checkKept({ id, calls }: SessionStory): void {
+    for (const { results } of calls.values()) {
+      for (const { content } of results) {
+        const path = SAVED_TO.exec(content)?.[1];
+        if (path === undefined || this.#isKept(path)) continue;
+        this.#ledger.violate('lost', `a result of ${id} is saved to ${path}, which is not durable (I15)`);
+      }
+    }
   }
 
   /** Checks everything after a life, when its process is gone. */
@@ -74,6 +91,7 @@ export class Invariants {
       for (const { kind, what } of story.faults) this.#ledger.violate(kind, what);
       this.#checkEntries(story);
       this.#checkCalls(story);
+      this.#checkKept(story);
       this.#checkFamily(story, stories);
       this.#checkUsage(story);
       this.#checkForks(story, stories);

@@ -107,7 +107,9 @@ class Simulation {
       },
     });
     this.#reader = new StoreReader(this.#machine.stores);
-    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, this.#swarm.limits);
+    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, this.#swarm.limits, (path) =>
+      this.#machine.results.isDurable(path),
+    );
   }
 
   async run(): Promise<SimulationResult> {

@@ -24,6 +24,7 @@ import { SIMULATED_DEFINITIONS } from './simulated-definitions.ts';
 import { createSimulatedDevice, type DeviceSurroundings, type SimulatedDevice } from './simulated-device.ts';
 import { createSimulatedLine } from './simulated-line.ts';
 import type { SimulatedModel } from './simulated-model.ts';
+import { SimulatedResults } from './simulated-results.ts';
 import type { SimulatedTools } from './simulated-tools.ts';
 import { SimulatedProcess, type World } from './world.ts';
 
@@ -31,6 +32,8 @@ import { SimulatedProcess, type World } from './world.ts';
 const THREADS_STRUCK_MAX = 2;
 /** Where a simulated store lies. */
 export const STORE_DIRECTORY = '/simulated';
+/** Where it keeps shortened results. */
+const RESULTS_DIRECTORY = `${STORE_DIRECTORY}/results`;
 
 /** What becomes of everything a process asks of a disk, where that is not left to chance. */
 export interface SimulatedDisk {
@@ -59,6 +62,8 @@ export interface MachineParts {
 export class SimulatedMachine {
   /** One store a shard. */
   readonly stores: readonly MemoryStore[];
+  /** Where shortened results are kept whole. */
+  readonly results: SimulatedResults = new SimulatedResults();
   readonly #parts: MachineParts;
   readonly #incarnations: number[];
   readonly #threadsStruck = new Map<SimulatedProcess, number>();
@@ -84,6 +89,7 @@ export class SimulatedMachine {
   /** Opens the runtime in a process. */
   open(process: SimulatedProcess, options: OpenOptions): Promise<Runtime> {
     const { world } = this.#parts;
+    process.onDeath(() => this.results.losePower());
     const checked = checkOptions({
       ...options,
       clock: world.clockOf(process),
@@ -91,7 +97,7 @@ export class SimulatedMachine {
     });
     const place = {
       directory: STORE_DIRECTORY,
-      shelf: `${STORE_DIRECTORY}/results`,
+      shelf: RESULTS_DIRECTORY,
       shards: this.#parts.shards,
       release: async () => undefined,
     };
@@ -126,9 +132,7 @@ export class SimulatedMachine {
       },
       makeTaskPool: tools.poolOf(process),
       startModelThread: () => this.#startModelThread(process),
-      shelf: new ResultShelf(`${STORE_DIRECTORY}/results`, () => {
-        if (faults.strikes('shelf.full', 0.3)) throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });
-      }),
+      shelf: new ResultShelf(RESULTS_DIRECTORY, { disk: this.results.diskOf(process, world, faults) }),
     };
   }
 

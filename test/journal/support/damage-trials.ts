@@ -3,12 +3,13 @@
  * directory to work in, the first seed and the number of trials. Prints each trial's seed and damage before it, and its outcome
  * behind: `refused`, `read error`, `whole`, or `WRONG` with what is wrong.
  */
-import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { StoreCorruptError, StoreVersionError } from '../../../src/base/errors.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
 import { SalvageShard } from '../../../src/journal/salvage-store.ts';
+import { printText } from '../../support/child-output.ts';
 import { type Contents, damaged, questions, seededRandom } from './damage.ts';
 
 const [template = '', work = '', first = '1', count = '1'] = process.argv.slice(2);
@@ -18,7 +19,7 @@ const path = join(work, 'data.mdb');
 
 for (let seed = Number(first); seed < Number(first) + Number(count); seed += 1) {
   const { bytes, what } = damaged(whole, seededRandom(seed));
-  writeSync(1, `${seed} ${what}: `);
+  printText(`${seed} ${what}: `);
   rmSync(work, { recursive: true, force: true });
   mkdirSync(work);
   writeFileSync(path, bytes);
@@ -26,7 +27,7 @@ for (let seed = Number(first); seed < Number(first) + Number(count); seed += 1) 
   const isFound = salvaged();
   const outcome = typeof isFound === 'string' ? isFound : await opened(bytes);
   const isMissed = !outcome.startsWith('WRONG') && outcome !== 'whole' && isFound === false;
-  writeSync(1, `${isMissed ? `WRONG, salvage finds nothing wrong: ${outcome}` : outcome}\n`);
+  printText(`${isMissed ? `WRONG, salvage finds nothing wrong: ${outcome}` : outcome}\n`);
 }
 
 /** Whether reading without LMDB finds damage; a text for a session of which it gives something else than was written. */

@@ -3,9 +3,9 @@
  * `<session> <number of the session's last flushed entry>`. Entries are numbered from 0 in each session; a turn writes to two
  * sessions; heads and checkpoints go on beside.
  */
-import { writeSync } from 'node:fs';
 import type { Durability } from '../../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
+import { printLine } from '../../support/child-output.ts';
 import { noiseText } from './texts.ts';
 
 const SESSIONS = 8;
@@ -17,7 +17,7 @@ const sessions = Array.from({ length: SESSIONS }, (_, index) => {
   const key = journal.intern(`s${index}`);
   return { index, key, next: [...journal.read(key, 0)].length };
 });
-writeSync(1, 'open\n');
+printLine('open');
 
 function repeated(characters: number): string {
   return 'x'.repeat(characters);
@@ -32,7 +32,7 @@ async function run(first: number): Promise<never> {
         data: JSON.stringify({ n: session.next, pad: (step % 2 === 0 ? noiseText : repeated)((step * 37) % 3_000) }),
       })),
     );
-    const lines = pair.map((session) => `${session.index} ${session.next}\n`).join('');
+    const lines = pair.map((session) => `${session.index} ${session.next}`).join('\n');
     for (const session of pair) session.next += 1;
     if (step % 25 === 0) {
       const heads = pair.map((session) => ({
@@ -45,7 +45,7 @@ async function run(first: number): Promise<never> {
     }
     await journal.flushed();
     // Straight to the pipe: a line that was printed is an acknowledgement that somebody got.
-    writeSync(1, lines);
+    printLine(lines);
   }
 }
 

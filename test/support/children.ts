@@ -8,17 +8,21 @@ export interface TestChild {
   readonly process: ChildProcess;
   /** What it printed so far. */
   output(): string;
-  /** Resolves when the output holds `text`; rejects with the output when the child ends without. */
+  /** What it printed to standard error so far. */
+  errors(): string;
+  /** Resolves when the output holds `text`; rejects as `until`. */
   said(text: string): Promise<void>;
+  /** Resolves when `isMet` holds for the output; rejects with the exit code and all output when the child ends without. */
+  until(isMet: (output: string) => boolean, wanted: string): Promise<void>;
   /** Kills it with SIGKILL and resolves when it is gone. */
   kill(): Promise<void>;
   /** Resolves with the exit code when it has ended by itself; `null` when a signal ended it. */
   ended(): Promise<number | null>;
 }
 
-/** Starts `file`, beside this module, with `args`. `shell`: a line for sh that runs `"$@"` in the end. */
-export function startChild(file: string, args: readonly string[], shell?: string): TestChild {
-  const script = fileURLToPath(new URL(file, import.meta.url));
+/** Starts `file` with `args`. `shell`: a line for sh that runs `"$@"` in the end. */
+export function startChild(file: URL, args: readonly string[], shell?: string): TestChild {
+  const script = fileURLToPath(file);
   const command = [process.execPath, ...process.execArgv, script, ...args];
   const [program = '', ...rest] = shell === undefined ? command : ['/bin/sh', '-c', shell, 'sh', ...command];
   const child = spawn(program, rest, { stdio: ['pipe', 'pipe', 'pipe'] });
@@ -30,21 +34,27 @@ export function startChild(file: string, args: readonly string[], shell?: string
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
     errors += chunk;
   });
-  const closed = once(child, 'close');
+  // Whoever waits for output is woken by the end as well: output that can no longer come is not waited for.
+  let isOver = false;
+  const closed = once(child, 'close').then(() => {
+    isOver = true;
+    child.stdout.emit('data', '');
+  });
+  const until = async (isMet: (output: string) => boolean, wanted: string): Promise<void> => {
+    while (!isMet(text)) {
+      if (isOver) {
+        const end = child.signalCode ?? `code ${child.exitCode}`;
+        throw new Error(`the child ended with ${end} without ${wanted}: ${text}${errors}`);
+      }
+      await once(child.stdout, 'data');
+    }
+  };
   return {
     process: child,
     output: () => text,
-    async said(wanted) {
-      let isOver = false;
-      void closed.then(() => {
-        isOver = true;
-        child.stdout.emit('data', '');
-      });
-      while (!text.includes(wanted)) {
-        if (isOver) throw new Error(`the child ended without ${wanted}: ${text}${errors}`);
-        await once(child.stdout, 'data');
-      }
-    },
+    errors: () => errors,
+    said: (wanted) => until((output) => output.includes(wanted), wanted),
+    until,
     async kill() {
       child.kill('SIGKILL');
       await closed;

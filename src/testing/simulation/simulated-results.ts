@@ -1,0 +1,84 @@
+/**
+ * The disk of shortened results, as a power loss leaves it: a file whose content was not synced, or whose name was not, is gone.
+ *
+ * Owns: the files and what of them is durable. Outlives processes. Does not own: who names them.
+ */
+import { dirname } from 'node:path';
+import type { DiskStep, ResultDisk } from '../../../actors/result-shelf.ts';
+import type { Faults } from './faults.ts';
+import type { SimulatedProcess, World } from './world.ts';
+
+/** Milliseconds one operation takes, at most. */
+const STEP_MS = 4;
+
+interface SimulatedFile {
+  isSynced: boolean;
+  /** Its name is durable. */
+  isNamed: boolean;
+}
+
+/** See the head of the file. */
+export class SimulatedResults {
+  readonly #files = new Map<string, SimulatedFile>();
+
+  /** True when a file of this name would outlive a power loss now. */
+  isDurable(path: string): boolean {
+    const file = this.#files.get(path);
+    return file?.isSynced === true && file.isNamed;
+  }
+
+  /** What was not durable is gone. */
+  losePower(): void {
+    for (const path of [...this.#files.keys()]) if (!this.isDurable(path)) this.#files.delete(path);
+  }
+
+  /** The disk as a process has it: operations take their time, fail, and end with the process. */
+  diskOf(process: SimulatedProcess, world: World, faults: Faults): ResultDisk {
+    const perform = (step: DiskStep): void => {
+      if (step.kind === 'write' && faults.strikes('shelf.full', 0.3)) {
+        throw Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' });
+      }
+      this.#perform(step);
+    };
+    return {
+      perform: (step) =>
+        new Promise((resolve, reject) => {
+          world.schedule(process, world.random.number() * STEP_MS, () => {
+            try {
+              perform(step);
+              resolve();
+            } catch (error) {
+              reject(error);
+            }
+          });
+        }),
+      performNow: perform,
+    };
+  }
+
+  #perform(step: DiskStep): void {
+    const file = this.#files.get(step.path);
+    switch (step.kind) {
+      case 'makeDirectory':
+        return;
+      case 'write':
+        this.#files.set(step.path, { isSynced: false, isNamed: false });
+        return;
+      case 'syncFile':
+        if (file === undefined) throw new Error(`no file ${step.path}`);
+        file.isSynced = true;
+        return;
+      case 'move':
+        if (file === undefined) throw new Error(`no file ${step.path}`);
+        this.#files.delete(step.path);
+        // One of the same content that was there is replaced by this one.
+        this.#files.set(step.to, { ...file, isNamed: this.isDurable(step.to) });
+        return;
+      case 'remove':
+        this.#files.delete(step.path);
+        return;
+      case 'syncDirectory':
+        for (const [path, each] of this.#files) if (dirname(path) === step.path) each.isNamed = true;
+    }
+  }
+}

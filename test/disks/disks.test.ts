@@ -1,0 +1,23 @@
+/** Goal: a full disk ends no process and loses nothing acknowledged (F06). `npm run disks` fills 200 of them. */
+import { describe, expect, test } from 'vitest';
+import { fillDisk } from './full-disk.ts';
+
+const KIB = 1024;
+
+describe('F06: a disk is filled until it takes no more, and a little room is made again and again', () => {
+  test.for([
+    [1_000, 1],
+    [2_900, 2],
+    [5_300, 3],
+  ] as const)(
+    '%i KiB in memory: commits are refused before they begin, LMDB meets no full disk, nothing acknowledged is lost',
+    async ([kib, seed], context) => {
+      const disk = await fillDisk('tmpfs', kib * KIB, seed);
+      // Without the rights to mount there is nothing to fill: said, not passed over.
+      if (disk === undefined) return context.skip('mounting a small file system needs root');
+      expect(disk.faults).toEqual([]);
+      expect(disk.refusals).toBeGreaterThan(0);
+      expect(disk.acknowledged).toBeGreaterThan(0);
+    },
+  );
+});
