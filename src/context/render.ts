@@ -9,7 +9,7 @@
  * Pure: messages in, messages out.
  */
 import type { ContentBlock, DocumentBlock, ImageBlock, TextBlock, ToolResultBlock } from '../base/messages.ts';
-import { textOf } from '../base/messages.ts';
+import { isThought, textOf } from '../base/messages.ts';
 import type { LoggedMessage, SessionState } from '../session/state.ts';
 import { BLANK_RESULT, MISSING_RESULT } from '../session/tool-texts.ts';
 
@@ -184,10 +184,6 @@ function renderAnswer(blocks: readonly ContentBlock[], responses: Responses, req
   request.add('assistant', blocks);
   if (missing !== undefined) results.push(...missing);
   if (results.length > 0) request.add('user', results);
-}
-
-function isThought(block: ContentBlock): boolean {
-  return block.type === 'thinking' || block.type === 'redacted_thinking';
 }
 
 function sendsCallsAsText(blocks: readonly ContentBlock[], options: RenderOptions): boolean {

@@ -24,12 +24,7 @@ export function applyEdited(fold: Fold, record: RecordOf<'edited'>): void {
     fold.place(draft),
   );
   if (state.goals !== undefined) unpin(state, record.removed ?? []);
-  if (opensEpoch || shown !== state.memory?.shown) {
-    fold.openEpoch();
-    // What was thought in the round that is still open was thought about what is sent with it again (R20).
-    const [open] = state.openCalls.values();
-    state.thoughtFloor = open === undefined ? state.nextMessageSeq : open.seq;
-  }
+  if (opensEpoch || shown !== state.memory?.shown) fold.openEpoch();
   const given = [...added, ...updated].some((message) => message.history?.taskId !== undefined);
   if (given) adoptGivenTasks(fold, added);
   rememberEdit(fold, record);

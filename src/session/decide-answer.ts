@@ -5,6 +5,7 @@ import {
   RETRY_AFTER_MS_MAX,
   TOOL_TIMEOUT_MS_MAX,
 } from '../base/bounds.ts';
+import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { answerText, storableAnswer } from './answer.ts';
@@ -12,6 +13,7 @@ import { compactionFailure, decideOverflow, decideSummary } from './decide-compr
 import { AT_BOUNDARY, exitOnIdle, isHeldAnswer } from './decide-run-loop.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_EFFECTS, NOTHING, WAKE } from './decision.ts';
+import type { RecordOf } from './fold.ts';
 import { guardAnswer } from './guard-answer.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import { mentionedNames } from './mentions.ts';
@@ -35,7 +37,7 @@ export function decideAnswer(
   if (compaction !== undefined) return decideSummary(state, { ...current, compaction }, input, environment);
   const guarded = guardAnswer(state, input, environment);
   if (guarded !== undefined) return guarded;
-  const { content, calls } = storableAnswer(input.content, {
+  const { content, calls, isAltered } = storableAnswer(input.content, {
     stop: input.stop,
     halfStep: input.halfStep,
     taken: state.callIds,
@@ -43,7 +45,8 @@ export function decideAnswer(
   });
   const then = continuationOf(state, input.stop, calls.length);
   const { halfStep, stop, usage } = input;
-  const responded: SessionRecord = { type: 'responded', halfStep, content, calls, stop, usage, then };
+  const responded: Draft<RecordOf<'responded'>> = { type: 'responded', halfStep, content, calls, stop, usage, then };
+  if (input.unbound === true || isAltered) responded.unbound = true;
   const text = answerText(content);
   const told = routeText(state, text);
   if (isHeldAnswer(environment, then === 'tools')) {

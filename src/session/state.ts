@@ -142,6 +142,8 @@ export interface CurrentCall {
   readonly compaction?: CompactionCall;
   /** A prompt that was too long was compressed for this call: it is not done twice. */
   readonly overflowed?: true;
+  /** An epoch was opened since the attempt that is out: it was sent something else than what will stand before its answer. */
+  outdated?: true;
 }
 
 /** A compression under way. */
@@ -247,7 +249,7 @@ export interface SessionState {
   sealedSeq: number;
   /** System messages among `messages`. */
   promptCount: number;
-  /** Thoughts of messages below it were thought about another history: a model that binds them refuses them (R21). */
+  /** Where this epoch begins: thoughts of messages below it were about another request, a model that binds them refuses them (R21). */
   thoughtFloor: number;
   /** The branches of the conversation. */
   tasks: Tasks;
