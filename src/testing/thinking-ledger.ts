@@ -112,7 +112,9 @@ export class ThinkingLedger {
   #checkKept(request: ModelRequest, latest: number, violations: Violation[]): void {
     const mode = request.thinking?.type;
     if (mode !== 'enabled' && mode !== 'adaptive') return;
-    const blocks = asBlocks(request.messages[latest]?.content ?? []);
+    // The API reads neighbours of one role as one message (R15).
+    const start = request.messages.findLastIndex(({ role }, index) => index < latest && role !== 'assistant') + 1;
+    const blocks = request.messages.slice(start, latest + 1).flatMap(({ content }) => asBlocks(content));
     const call = blocks.findLast((block) => block.type === 'tool_use');
     const expected = call === undefined ? undefined : this.#answers.get(String(call.id));
     if (expected === undefined) return;

@@ -47,19 +47,22 @@ export class Invariants {
   readonly #callsChecked = new Map<string, number>();
 
   readonly #mailboxMax: number;
+  readonly #changesAgents: boolean;
 
   /**
    * `incarnationOf`: the incarnation of a session's shard, as the ledger's stories have it. `mailboxMax`: `limits.mailbox`
-   * where it is known.
+   * where it is known. `changesAgents`: an agent is another one in each life.
    */
   constructor(
     ledger: Ledger,
     incarnationOf: (session: string) => number,
     mailboxMax: number = Number.POSITIVE_INFINITY,
+    changesAgents = false,
   ) {
     this.#ledger = ledger;
     this.#incarnationOf = incarnationOf;
     this.#mailboxMax = mailboxMax;
+    this.#changesAgents = changesAgents;
   }
 
   /** Checks everything after a life, when its process is gone. */
@@ -366,6 +369,8 @@ export class Invariants {
         const asked = calls.slice(0, index).findLastIndex((other) => other.digest === call.digest);
         const before = calls[asked];
         if (before === undefined || before.whole === call.whole) continue;
+        // Another agent is asked otherwise.
+        if (this.#changesAgents && before.incarnation !== call.incarnation) continue;
         // What was lost with the claim, a summary say, may have been made again otherwise.
         const claimedIn = this.#claimedIn.get(session)?.get(halfStep) ?? Number.POSITIVE_INFINITY;
         const isLost = before.incarnation < claimedIn && mayBeLost(asked + 1, before);
