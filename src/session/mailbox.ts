@@ -2,6 +2,7 @@
  * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure readings of
  * a state; nothing here changes one.
  */
+import { checkBlocks } from '../base/content-rules.ts';
 import { ContentError, describeValue } from '../base/errors.ts';
 import { isBlank, type PendingType } from '../base/messages.ts';
 import type { Entry } from './records.ts';
@@ -18,20 +19,13 @@ export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = O
   from_melete_goal: 'background',
 });
 
-/** Blocks a mailbox entry may hold; a call or its result in a user's message would break the pairing (R01 to R04). */
-const USER_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document', 'container_upload']);
-
 /** Throws `ContentError` when an entry could not be promoted later (F013, F014). */
 export function checkEntry(entry: Entry): void {
   if (!Object.hasOwn(KIND_OF, entry.type)) {
     throw new ContentError(`unknown type of mailbox entry: ${describeValue(entry.type)}`);
   }
   if (isBlank(entry.content)) throw new ContentError(`content of a ${entry.type} entry must not be blank`);
-  if (typeof entry.content !== 'string') {
-    const foreign = entry.content.find((block) => !USER_BLOCKS.has(block.type));
-    if (foreign !== undefined)
-      throw new ContentError(`a message cannot hold a block of type ${describeValue(foreign.type)}`);
-  }
+  if (typeof entry.content !== 'string') checkBlocks(entry.content, 'content', 'message');
   if (entry.type === 'tool_response' && (entry.toolUseId === undefined || entry.toolUseId === '')) {
     throw new ContentError('a tool_response entry needs a tool use id');
   }
