@@ -50,7 +50,7 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
     // First the edit, then the claim over what is left of the history.
     if (rolledBack.length > 0) return { records: rolledBack, effects: [WAKE] };
   }
-  const selection = selectEntries(state) ?? emptySelection(state);
+  const selection = selectEntries(state, environment.limits.messageBytes) ?? emptySelection(state);
   if (selection === undefined) return NOTHING;
   if (environment.isGated === true && state.state === 'executing' && selection.responses.length > 0) {
     return gatherResults(selection);

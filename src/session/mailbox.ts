@@ -2,11 +2,13 @@
  * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure readings of
  * a state; nothing here changes one.
  */
+import { LIMIT_DEFAULTS } from '../base/bounds.ts';
 import { checkBlocks } from '../base/content-rules.ts';
 import { ContentError, describeValue } from '../base/errors.ts';
 import { isBlank, type PendingType } from '../base/messages.ts';
 import type { Entry } from './records.ts';
 import type { MailboxEntry, SessionState } from './state.ts';
+import { contentBytes } from './tokens.ts';
 
 /** Kind of each type: `active` entries cause half-steps, `background` ones ride along (§3.1). */
 export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = Object.freeze({
@@ -87,14 +89,20 @@ export interface Selection {
   readonly riders: readonly MailboxEntry[];
 }
 
+/** A blank line, or what makes a text a block. */
+const MERGE_JOIN_BYTES = 2;
+
 /** Not frozen, as `NO_RECORDS` is not. */
 const NONE: readonly never[] = [];
 
 /**
  * The selection of the next half-step (§4.2 with Δ33 and the delivery policies), or `undefined` when nothing active waits.
- * `turn` and `interrupt` entries are taken only out of idle, alone; an interrupting one goes before everything that waits.
+ * `mergeBytesMax`: of messages that are merged only as many are taken, in order, as together are one message that may be sent. `turn` and `interrupt` entries are taken only out of idle, alone; an interrupting one goes before everything that waits.
  */
-export function selectEntries(state: SessionState): Selection | undefined {
+export function selectEntries(
+  state: SessionState,
+  mergeBytesMax: number = LIMIT_DEFAULTS.messageBytes,
+): Selection | undefined {
   const only = state.mailbox[0];
   if (only !== undefined && state.mailbox.length === 1) return selectOnly(state, only);
   const responses: MailboxEntry[] = [];
@@ -119,10 +127,11 @@ export function selectEntries(state: SessionState): Selection | undefined {
   const alone = (entry: MailboxEntry) => entry.deliver === 'turn' || entry.deliver === 'interrupt';
   const riders =
     fresh && steers.length === 0
-      ? ridersOf(candidates, candidates[0])
+      ? ridersOf(candidates, candidates[0], mergeBytesMax)
       : ridersOf(
           candidates,
           candidates.find((entry) => !alone(entry)),
+          mergeBytesMax,
         );
   if (responses.length === 0 && steers.length === 0 && riders.length === 0) return undefined;
   return { responses, background, steers, riders };
@@ -140,11 +149,24 @@ function selectOnly(state: SessionState, entry: MailboxEntry): Selection | undef
   return { responses: NONE, background: NONE, steers: NONE, riders: only };
 }
 
-function ridersOf(candidates: readonly MailboxEntry[], first: MailboxEntry | undefined): readonly MailboxEntry[] {
+function ridersOf(
+  candidates: readonly MailboxEntry[],
+  first: MailboxEntry | undefined,
+  mergeBytesMax: number,
+): readonly MailboxEntry[] {
   if (first === undefined) return [];
   if (first.type === 'subagent') return candidates.filter((entry) => entry.type === 'subagent');
-  if (first.deliver === 'merge') return candidates.filter((entry) => entry.deliver === 'merge');
-  return [first];
+  if (first.deliver !== 'merge') return [first];
+  const merged: MailboxEntry[] = [];
+  let bytes = 0;
+  for (const entry of candidates) {
+    if (entry.deliver !== 'merge') continue;
+    // What joins two of them is no more than this.
+    bytes += contentBytes(entry.content) + (merged.length === 0 ? 0 : MERGE_JOIN_BYTES);
+    if (merged.length > 0 && bytes > mergeBytesMax) break;
+    merged.push(entry);
+  }
+  return merged;
 }
 
 /** Entry ids of a selection in promotion order. */
