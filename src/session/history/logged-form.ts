@@ -30,7 +30,7 @@ export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...
       return [
         {
           type: 'user_message',
-          content: withoutHoles(message.content),
+          content: userContent(message.content),
           tokens: estimateContent(message.content),
           source: { type: 'user' },
           history: message,
@@ -41,6 +41,13 @@ export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...
     case 'assistant':
       return assistantParts(message);
   }
+}
+
+/** A result that an update or an import left among a user's words answers no call of the message before (R04): it is not sent. */
+function userContent(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
+  if (typeof content === 'string' || content.every((block) => block.type !== 'tool_result'))
+    return withoutHoles(content);
+  return withoutHoles(content.filter((block) => block.type !== 'tool_result'));
 }
 
 function toolResponse(message: ToolMessage): MessageDraft {
