@@ -73,8 +73,8 @@ function withMark(message: RequestMessage): unknown {
   const blocks: readonly ContentBlock[] =
     typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
   const place = blocks.findLastIndex(canCarryMark);
-  const last = blocks[place];
-  if (last === undefined || 'cache_control' in last) return message;
+  // A given mark there, or behind it on a block of another type, is the last one already (R18).
+  if (place === -1 || blocks.slice(place).some((block) => 'cache_control' in block)) return message;
   const content = blocks.map((block, index) => (index === place ? { ...block, cache_control: MARK } : block));
   return { ...message, content };
 }
