@@ -18,6 +18,7 @@ import { guardAnswer } from './guard-answer.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import { mentionedNames } from './mentions.ts';
 import type { Continuation, DispatchedCall, SessionRecord } from './records.ts';
+import { isRefusedRequest } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 
 const SECOND_MS = 1_000;
@@ -169,8 +170,9 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
   if (current === undefined) return { records: [], effects: [{ type: 'stale', what: 'failure' }] };
   // What it was for is tried without a summary: nobody is told of a failed turn, as none was begun for it.
   if (current.compaction !== undefined) return compactionFailure(state, error.message, environment);
-  const blocks = error.code === 'model_authentication' || isModelGone(error);
   const bounces = current.rider?.bounceBack === true;
+  const blocks =
+    error.code === 'model_authentication' || isModelGone(error) || staysRefused(state, error, bounces, environment);
   const records: SessionRecord[] = [];
   const note = failureNote(error, current.attempt, bounces);
   if (note !== undefined) records.push({ type: 'noted', content: note });
@@ -183,6 +185,15 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
   });
   const told = tellFailure(state, error, environment);
   return { records: [...records, ...told.records], effects: told.effects };
+}
+
+/**
+ * The request stays as it is, and the next one begins with it: every later turn would be refused alike (F35). What bounced has
+ * left it; a child's parent decides; and a deferred rollback takes out what it is about before the next turn.
+ */
+function staysRefused(state: SessionState, error: ErrorShape, bounces: boolean, { settings }: Environment): boolean {
+  if (bounces || state.parent !== undefined || settings.recovery.rollbackFailed) return false;
+  return isRefusedRequest(error);
 }
 
 /** The API knows no such model: whoever asks for it again hears the same. */
