@@ -160,18 +160,19 @@ export class AgentCatalog {
     const runtimeNames = new Set(own.map((tool) => tool.description.name));
     const base = this.#headerBase(plan, role.isChild, tools);
     const guide = role.isChild ? undefined : this.#guide(registry);
-    const facts = this.#facts(plan, registry, runtimeNames, { isChild: role.isChild, base, guide });
+    const renderOptions: RenderOptions = {
+      timestamps: this.#settings.session.timestamps,
+      deliveriesAsText: tools.length === 0 || plan.thinking?.type === 'enabled',
+      callsAsText: tools.length === 0,
+      callsNeedThought: plan.thinking?.type === 'enabled',
+      bindsThinking: modelTraits(base.model).bindsThinking,
+    };
+    const facts = this.#facts(plan, registry, runtimeNames, { isChild: role.isChild, base, guide, renderOptions });
     return {
       supervision: plan.supervision,
       facts,
       registry,
-      renderOptions: {
-        timestamps: this.#settings.session.timestamps,
-        deliveriesAsText: tools.length === 0 || plan.thinking?.type === 'enabled',
-        callsAsText: tools.length === 0,
-        callsNeedThought: plan.thinking?.type === 'enabled',
-        bindsThinking: modelTraits(base.model).bindsThinking,
-      },
+      renderOptions,
       header: headerOf(base, plan.system, guide),
       place: (name) => (runtimeNames.has(name) ? undefined : registry.get(name)?.place),
     };
@@ -202,7 +203,12 @@ export class AgentCatalog {
     plan: AgentPlan,
     registry: ToolRegistry,
     runtimeNames: ReadonlySet<string>,
-    role: { readonly isChild: boolean; readonly base: RequestHeader; readonly guide: string | undefined },
+    role: {
+      readonly isChild: boolean;
+      readonly base: RequestHeader;
+      readonly guide: string | undefined;
+      readonly renderOptions: RenderOptions;
+    },
   ): AgentFacts {
     const { llm, timeouts, subagents } = this.#settings;
     const standard = role.isChild ? llm.subagentTokenBudget : llm.tokenBudget;
@@ -210,7 +216,7 @@ export class AgentCatalog {
     return {
       name: plan.name,
       fingerprint: createHash('sha256')
-        .update(JSON.stringify(role.guide === undefined ? [role.base, system] : [role.base, system, role.guide]))
+        .update(JSON.stringify([role.base, system, role.guide ?? null, role.renderOptions]))
         .digest('base64url')
         .slice(0, 22),
       hasSystemFunction: plan.hasSystemFunction,

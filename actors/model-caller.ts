@@ -31,6 +31,8 @@ interface CallOut {
   readonly turn: number;
   /** Its answer is for nobody's eyes: no deltas. */
   readonly isSilent: boolean;
+  /** It was sent messages that the log does not have. */
+  readonly isUnbound: boolean;
 }
 
 const SECOND_MS = 1_000;
@@ -71,10 +73,12 @@ export class ModelCaller {
     const id = this.takeId();
     const compaction = actor.state.current?.compaction;
     const isSilent = compaction !== undefined;
-    const out: CallOut = { id, session: actor.id, halfStep, attempt, turn: actor.state.turn?.id ?? 0, isSilent };
+    const { transients } = actor;
+    const isUnbound = transients !== undefined && transients.length > 0;
+    const turn = actor.state.turn?.id ?? 0;
+    const out: CallOut = { id, session: actor.id, halfStep, attempt, turn, isSilent, isUnbound };
     this.#byId.set(id, out);
     this.#bySession.set(actor.id, out);
-    const { transients } = actor;
     const window =
       compaction !== undefined
         ? actor.window(agent).forSummary(actor.state, compaction)
@@ -153,6 +157,7 @@ function inputOf(out: CallOut, completion: ModelCompletion): Input {
       content: response.content,
       stop: response.stop_reason ?? 'end_turn',
       usage: response.usage,
+      ...(out.isUnbound ? { unbound: true } : {}),
     };
   } catch (error) {
     return { type: 'modelFailed', halfStep: out.halfStep, attempt: out.attempt, error: errorShape(error) };

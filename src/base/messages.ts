@@ -183,6 +183,11 @@ export function textOf(content: string | readonly ContentBlock[]): string {
   return parts.join('\n');
 }
 
+/** Reasoning of a model: signed by it, or encrypted. */
+export function isThought(block: { readonly type?: unknown }): boolean {
+  return block.type === 'thinking' || block.type === 'redacted_thinking';
+}
+
 /** True when a content has nothing a model could read: no text but blanks, and no other block. */
 export function isBlank(content: string | readonly ContentBlock[]): boolean {
   if (typeof content === 'string') return content.trim() === '';

@@ -1,13 +1,10 @@
 /** Rules of what a message holds and how messages follow: R08 to R13, R15, R38, R40, R42. Pure. */
+import { IMAGE_CHARACTERS_MAX, IMAGE_TYPES, IMAGES_MAX } from '../base/content-rules.ts';
 import { isRecord } from '../base/json.ts';
 import { type BlockView, blockPath, type MessageView, type Report, type RequestView } from './legality-report.ts';
 
 const EMPTY_TEXT = 'text content blocks must be non-empty';
 const BLANK_TEXT = 'text content blocks must contain non-whitespace text';
-const IMAGE_TYPES: ReadonlySet<unknown> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp']);
-const IMAGES_MAX = 100;
-/** Base64 characters of 5 MB. */
-const IMAGE_CHARACTERS_MAX = Math.ceil((5 * 1024 * 1024 * 4) / 3);
 
 /** Decides whether an assistant message in the last place is a paused turn that is being resumed (R38). */
 export type PausedTurnTest = (blocks: readonly BlockView[]) => boolean;

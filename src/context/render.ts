@@ -9,7 +9,7 @@
  * Pure: messages in, messages out.
  */
 import type { ContentBlock, DocumentBlock, ImageBlock, TextBlock, ToolResultBlock } from '../base/messages.ts';
-import { textOf } from '../base/messages.ts';
+import { isThought, textOf } from '../base/messages.ts';
 import type { LoggedMessage, SessionState } from '../session/state.ts';
 import { BLANK_RESULT, MISSING_RESULT } from '../session/tool-texts.ts';
 
@@ -39,7 +39,7 @@ export interface RenderOptions {
 /** Stands first where the window begins with the model's own words: a request begins with a user message (R14). */
 export const OPENING_TEXT = '[The conversation begins here.]';
 
-/** Stands between a summary and the model's own next words, so that these are an answer of their own. */
+/** Stands between a summary, or what is left of a paused answer, and the model's next words: these are an answer of their own. */
 const RESUMING_TEXT = '[The conversation goes on here.]';
 
 /**
@@ -154,10 +154,13 @@ function renderMessage(
   if (message.phantom === true) {
     renderDelivery(message, responses, options, request);
   } else if (message.blocks !== undefined) {
-    const blocks = message.seq < staleBelow ? message.blocks.filter((block) => !isThought(block)) : message.blocks;
+    const isStale = message.seq < staleBelow && message.blocks.some(isThought);
+    const blocks = isStale ? message.blocks.filter((block) => !isThought(block)) : message.blocks;
     if (sendsCallsAsText(blocks, options)) renderAsText(blocks, responses, request);
     else renderAnswer(blocks, responses, request);
-    if (message.history?.compressedSummary === true) request.endSummary();
+    if (message.history?.compressedSummary === true) request.breakAfter();
+    // A paused answer that lacks a thought is none that is taken up again as it was (R38): somebody has to speak first (R12).
+    else if (isStale) request.breakAfter(true);
   } else if (message.type === 'user_message') {
     request.add('user', withTime(message, options));
   } else if (message.type === 'system_message') {
@@ -184,10 +187,6 @@ function renderAnswer(blocks: readonly ContentBlock[], responses: Responses, req
   request.add('assistant', blocks);
   if (missing !== undefined) results.push(...missing);
   if (results.length > 0) request.add('user', results);
-}
-
-function isThought(block: ContentBlock): boolean {
-  return block.type === 'thinking' || block.type === 'redacted_thinking';
 }
 
 function sendsCallsAsText(blocks: readonly ContentBlock[], options: RenderOptions): boolean {
@@ -268,11 +267,13 @@ export function timeLine(at: number): string {
 class RequestDraft {
   readonly #messages: RenderedMessage[] = [];
   #sealed = 0;
-  #endsWithSummary = false;
+  #isBroken = false;
+  #mustResume = false;
 
-  /** The model's words so far were a summary. */
-  endSummary(): void {
-    this.#endsWithSummary = true;
+  /** What the model says next does not go on with its words so far. `atEnd`: nor may the request end with these. */
+  breakAfter(atEnd = false): void {
+    this.#isBroken = this.#messages.at(-1)?.role === 'assistant';
+    this.#mustResume = this.#isBroken && atEnd;
   }
 
   /** What comes next starts a message of its own. */
@@ -284,8 +285,9 @@ class RequestDraft {
     // Never the list of the log itself: what is sent leaves the session.
     const kept = typeof content === 'string' ? content : sendable(content);
     if (kept.length === 0 || (typeof kept === 'string' && kept.trim() === '')) return;
-    if (this.#endsWithSummary) {
-      this.#endsWithSummary = false;
+    if (this.#isBroken) {
+      this.#isBroken = false;
+      this.#mustResume = false;
       if (role === 'assistant') this.#messages.push({ role: 'user', content: RESUMING_TEXT });
     }
     const last = this.#messages.at(-1);
@@ -297,6 +299,7 @@ class RequestDraft {
   }
 
   finish(isStart: boolean): readonly RenderedMessage[] {
+    if (this.#mustResume) this.#messages.push({ role: 'user', content: RESUMING_TEXT });
     if (!isStart || this.#messages[0]?.role !== 'assistant') return this.#messages;
     return [{ role: 'user', content: OPENING_TEXT }, ...this.#messages];
   }

@@ -11,7 +11,7 @@ import type { TransientMessage } from '../session/history/edit-request.ts';
 import { messagesShown } from '../session/history/transient.ts';
 import type { CompactionCall, LoggedMessage, SessionState } from '../session/state.ts';
 import { compactionMessages, instructionMessage } from './compaction-request.ts';
-import { prefixOf, type RenderedMessage, type RenderOptions, renderMessages, renderSession } from './render.ts';
+import { prefixOf, type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
 
 /** What a model call is made of. */
 export interface RenderedWindow {
@@ -119,12 +119,17 @@ export class RequestWindow {
   }
 }
 
-/** The request of a session with transient messages: rendered whole, since they may stand anywhere. Pure. */
+/**
+ * The request of a session with transient messages: rendered whole, since they may stand anywhere. A model that binds its thoughts
+ * is sent none, as what they were about is no longer all that stands before them (R21). Pure.
+ */
 export function wholeWindow(
   state: SessionState,
   transients: readonly TransientMessage[],
   options: RenderOptions,
 ): RenderedWindow {
-  const all = renderSession(state, options, messagesShown(state, transients));
+  const messages = messagesShown(state, transients);
+  const thoughtFloor = transients.length === 0 ? state.thoughtFloor : Number.POSITIVE_INFINITY;
+  const all = renderMessages(messages, options, true, thoughtFloor, prefixOf(state));
   return { epoch: state.epoch, keep: 0, append: all, all: () => all };
 }

@@ -16,6 +16,7 @@ import { type Clock, soon as nextTurn, type Soon } from '../base/clock.ts';
 import { type Deadline, DeadlineQueue } from '../base/deadline-queue.ts';
 import { CancelledError, errorShape } from '../base/errors.ts';
 import { LazyAbort, withSignal } from '../base/lazy-abort.ts';
+import { CACHE_MARKS_MAX, withNewestMarks } from './cache-marks.ts';
 import { ContextMirror } from './context-mirror.ts';
 import { modelErrorOf } from './model-error.ts';
 import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from './pool.ts';
@@ -154,7 +155,9 @@ class InPlacePool implements ModelPool {
     };
     const context = withSignal({ onDelta, session: running.session }, running.abort);
     try {
-      Promise.resolve(this.#provider.generate(request, context)).then(
+      const messages = withNewestMarks(request.messages, CACHE_MARKS_MAX);
+      const sent = messages === request.messages ? request : { ...request, messages };
+      Promise.resolve(this.#provider.generate(sent, context)).then(
         (response) => this.#succeed(running, response),
         (error: unknown) => this.#fail(running, error),
       );

@@ -2,47 +2,53 @@
  * The bytes of a request: a `ModelRequest` as the Messages API takes it, with cache marks.
  *
  * Marks stand on the wire body only: on the last tool, on the system prompt, and on the last block of the last message that
- * can carry one. Those are three of the four the API allows (R16); marks that came in with the content are dropped, so the
- * number never grows with the history. A message that was encoded once is not encoded again while it lives: in a session of
+ * can carry one. Those are three of the four the API allows (R16); the fourth is the newest that came in with the content, and where
+ * it is one of an hour the two before it are too (R18). A message that was encoded once is not encoded again while it lives: in a session of
  * a thousand messages each call encodes the new ones only.
  */
-import type { ContentBlock } from '../base/messages.ts';
+import type { CacheControl, ContentBlock } from '../base/messages.ts';
+import { marksOf, withNewestMarks } from './cache-marks.ts';
 import type { ModelRequest, RequestMessage, ToolSchema } from './provider.ts';
 
 /** Messages and tool lists are never changed once made, so the object stands for its text. */
 const messageTexts = new WeakMap<RequestMessage, string>();
 const toolTexts = new WeakMap<readonly ToolSchema[], string>();
 
-const MARK = { type: 'ephemeral' } as const;
+const MARK: CacheControl = { type: 'ephemeral' };
+const LONG_MARK: CacheControl = { type: 'ephemeral', ttl: '1h' };
+/** Marks of the content that stand beside our own. */
+const GIVEN_MARKS_MAX = 1;
 const MARKABLE: ReadonlySet<string> = new Set(['text', 'image', 'document', 'tool_use', 'tool_result']);
 
 /** The JSON text of a streamed call. The same request gives the same text. */
 export function encodeRequest(request: ModelRequest): string {
   const fields: string[] = [];
+  const messages = withNewestMarks(request.messages, GIVEN_MARKS_MAX);
+  const mark = messages.some(hasLongMark) ? LONG_MARK : MARK;
   for (const [key, value] of Object.entries(request)) {
-    const text = key === 'messages' ? undefined : encodeField(key, value, request);
+    const text = key === 'messages' ? undefined : encodeField(key, value, request, mark);
     if (text !== undefined) fields.push(`${JSON.stringify(key)}:${text}`);
   }
-  fields.push(`"messages":[${encodeMessages(request.messages)}]`, '"stream":true');
+  fields.push(`"messages":[${encodeMessages(messages)}]`, '"stream":true');
   return `{${fields.join(',')}}`;
 }
 
-function encodeField(key: string, value: unknown, request: ModelRequest): string | undefined {
+function encodeField(key: string, value: unknown, request: ModelRequest, mark: CacheControl): string | undefined {
   if (key === 'system' && request.system !== undefined) {
     if (request.system.trim() === '') return undefined;
-    return JSON.stringify([{ type: 'text', text: request.system, cache_control: MARK }]);
+    return JSON.stringify([{ type: 'text', text: request.system, cache_control: mark }]);
   }
-  if (key === 'tools' && request.tools !== undefined) return encodeTools(request.tools);
+  if (key === 'tools' && request.tools !== undefined) return encodeTools(request.tools, mark);
   return JSON.stringify(value);
 }
 
-function encodeTools(tools: readonly ToolSchema[]): string | undefined {
+function encodeTools(tools: readonly ToolSchema[], mark: CacheControl): string | undefined {
   if (tools.length === 0) return undefined;
-  const known = toolTexts.get(tools);
+  const known = mark === MARK ? toolTexts.get(tools) : undefined;
   if (known !== undefined) return known;
-  const marked = tools.map((tool, index) => (index === tools.length - 1 ? { ...tool, cache_control: MARK } : tool));
+  const marked = tools.map((tool, index) => (index === tools.length - 1 ? { ...tool, cache_control: mark } : tool));
   const text = JSON.stringify(marked);
-  toolTexts.set(tools, text);
+  if (mark === MARK) toolTexts.set(tools, text);
   return text;
 }
 
@@ -57,42 +63,27 @@ function encodeMessages(messages: readonly RequestMessage[]): string {
 function encodeMessage(message: RequestMessage): string {
   const known = messageTexts.get(message);
   if (known !== undefined) return known;
-  const text = JSON.stringify(withoutMarks(message));
+  const text = JSON.stringify(message);
   messageTexts.set(message, text);
   return text;
 }
 
 /** The message with its last block that can carry a mark marked; text becomes a block, as only blocks carry marks. */
 function withMark(message: RequestMessage): unknown {
-  const plain = withoutMarks(message);
   const blocks: readonly ContentBlock[] =
-    typeof plain.content === 'string' ? [{ type: 'text', text: plain.content }] : plain.content;
+    typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
   const place = blocks.findLastIndex(canCarryMark);
-  if (place === -1) return plain;
+  // A given mark there, or behind it on a block of another type, is the last one already (R18).
+  if (place === -1 || blocks.slice(place).some((block) => 'cache_control' in block)) return message;
   const content = blocks.map((block, index) => (index === place ? { ...block, cache_control: MARK } : block));
-  return { ...plain, content };
+  return { ...message, content };
+}
+
+function hasLongMark(message: RequestMessage): boolean {
+  return marksOf(message) > 0 && JSON.stringify(message.content).includes('"ttl":"1h"');
 }
 
 /** R17: not on empty text; R43: not on thinking. */
 function canCarryMark(block: ContentBlock): boolean {
   return MARKABLE.has(block.type) && !(block.type === 'text' && block.text.trim() === '');
-}
-
-function withoutMarks(message: RequestMessage): RequestMessage {
-  if (typeof message.content === 'string') return message;
-  return { ...message, content: message.content.map(withoutMark) };
-}
-
-function withoutMark(block: ContentBlock): ContentBlock {
-  if (block.type === 'tool_result' && Array.isArray(block.content)) {
-    const content = (block.content as readonly ContentBlock[]).map(withoutMark);
-    return dropMark({ ...block, content } as ContentBlock);
-  }
-  return dropMark(block);
-}
-
-function dropMark(block: ContentBlock): ContentBlock {
-  if (!('cache_control' in block)) return block;
-  const { cache_control: _dropped, ...rest } = block;
-  return rest as ContentBlock;
 }

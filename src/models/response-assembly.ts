@@ -176,10 +176,9 @@ export class ResponseAssembly {
         return { type: 'redacted_thinking', data: block.start['data'] };
       case 'tool_use': {
         const { id, name } = block.start;
-        if (typeof id !== 'string' || typeof name !== 'string') {
-          throw protocolError('tool_use without an id or a name');
-        }
-        return { type: 'tool_use', id, name, input: this.#readInput(block) };
+        if (typeof name !== 'string') throw protocolError('tool_use without a name');
+        // Without an id it is given one where it is stored (§5.1).
+        return { type: 'tool_use', id: typeof id === 'string' ? id : '', name, input: this.#readInput(block) };
       }
       default:
         return this.#keepOpaque(block);

@@ -13,8 +13,12 @@ import type { ShardLink } from './shard-link.ts';
 
 /** What became of a message. */
 export interface ReceiptStatus {
-  readonly status: 'accepted' | 'promoted' | 'answered' | 'dropped';
-  /** Why it was dropped, or how its turn ended without an answer. */
+  /**
+   * `accepted`: it waits; `promoted`: it is in the log. Then how its turn ended; `dropped`: it left the mailbox and never entered
+   * the log, or its session is gone.
+   */
+  readonly status: 'accepted' | 'promoted' | 'answered' | 'failed' | 'interrupted' | 'suspended' | 'dropped';
+  /** Why it was dropped, or its turn ended without an answer. */
   readonly reason?: string;
 }
 
@@ -124,11 +128,11 @@ function publicStatus(state: ReceiptState): ReceiptStatus {
     case 'answered':
       return { status: 'answered' };
     case 'failed':
-      return { status: 'dropped', reason: `turn failed: ${state.error.message}` };
+      return { status: 'failed', reason: state.error.message };
     case 'cancelled':
-      return { status: 'dropped', reason: 'interrupted' };
+      return { status: 'interrupted', reason: 'the turn was interrupted' };
     case 'suspended':
-      return { status: 'dropped', reason: state.reason };
+      return { status: 'suspended', reason: state.reason };
     case 'dropped':
       return { status: 'dropped', reason: state.reason };
   }

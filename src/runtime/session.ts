@@ -12,6 +12,7 @@ import {
   SERVER_PAGE_DEFAULT,
   SERVER_PAGE_MAX,
 } from '../base/bounds.ts';
+import { checkBlocks } from '../base/content-rules.ts';
 import type { Draft } from '../base/draft.ts';
 import {
   CancelledError,
@@ -128,9 +129,6 @@ export interface SessionParts {
     readonly family: (children: readonly Child[]) => Family;
   };
 }
-
-/** The block types a user may send; the API refuses others in a user's own message. */
-const USER_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document']);
 
 type SendRequest = ShardMethods['session.send']['request'];
 
@@ -517,22 +515,9 @@ function checkContent(content: unknown): string | readonly ContentBlock[] {
     if (error instanceof NotPlainError) throw new ContentError(`content is ${error.message}`, { cause: error });
     throw error;
   }
-  if (typeof plain !== 'string') plain.forEach(checkBlock);
+  if (typeof plain !== 'string') checkBlocks(plain, 'content', 'message');
   if (isBlank(plain)) throw new ContentError('content must not be blank');
   return plain;
-}
-
-function checkBlock(block: unknown, index: number): void {
-  const type = typeof block === 'object' && block !== null ? Reflect.get(block, 'type') : undefined;
-  if (typeof type !== 'string' || !USER_BLOCKS.has(type)) {
-    throw new ContentError(`content[${index}] must be a text, image or document block, got ${describeValue(type)}`);
-  }
-  if (type === 'text' && typeof Reflect.get(block as object, 'text') !== 'string') {
-    throw new ContentError(`content[${index}].text must be a string`);
-  }
-  if (type !== 'text' && typeof Reflect.get(block as object, 'source') !== 'object') {
-    throw new ContentError(`content[${index}].source must be an object`);
-  }
 }
 
 function fingerprintOf(content: string | readonly ContentBlock[]): string {

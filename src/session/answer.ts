@@ -6,7 +6,7 @@ import { CALLS_PER_ANSWER_MAX } from '../base/bounds.ts';
 import { describeValue } from '../base/errors.ts';
 import { isCallId } from '../base/ids.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
-import type { ContentBlock, TextBlock, ToolUseBlock } from '../base/messages.ts';
+import { type ContentBlock, isThought, type TextBlock, type ToolUseBlock } from '../base/messages.ts';
 import type { DispatchedCall } from './records.ts';
 
 /** Blocks only a user message may hold: in an answer they would make every later request illegal (R04). */
@@ -44,6 +44,8 @@ export interface StorableAnswer {
   readonly content: readonly ContentBlock[];
   /** The calls among them, in order. */
   readonly calls: readonly DispatchedCall[];
+  /** A thought stands behind something that is not kept as it came: it is bound to what is gone (R21). */
+  readonly isAltered: boolean;
 }
 
 /** What the log keeps of an answer. `stop`: the stop reason; `halfStep` and `taken` make generated ids unique. */
@@ -63,22 +65,33 @@ export function storableAnswer(
   const lastIndex = blocks.length - 1;
   /** Ids of the calls so far; of a last block nobody asks. */
   let own: Set<string> | undefined;
+  let hasChanged = false;
+  let isAltered = false;
   for (let index = 0; index <= lastIndex; index += 1) {
     const block = blocks[index];
-    if (!isRecord(block) || typeof block['type'] !== 'string' || isPhantomCall(block)) continue;
+    if (!isRecord(block) || typeof block['type'] !== 'string' || isPhantomCall(block)) {
+      hasChanged = true;
+      continue;
+    }
     if (block['type'] !== 'tool_use') {
       const kept = storableBlock(block);
-      if (kept !== undefined) content.push(kept);
+      if (kept === undefined) hasChanged = true;
+      else content.push(kept);
+      if (kept !== undefined && hasChanged && isThought(kept)) isAltered = true;
       continue;
     }
     // A refused turn's calls are not executed and, unanswered, must not be kept (R01).
-    if (options.stop === 'refusal') continue;
+    if (options.stop === 'refusal') {
+      hasChanged = true;
+      continue;
+    }
     const cutOff = STOPS_THAT_CUT.has(options.stop) && index === lastIndex;
     let id = isFreeId(block['id']) ? block['id'] : `call_${options.halfStep}_${index}`;
     if (own?.has(id) || options.taken.has(id)) id = nextFreeId(id, own, options.taken);
     if (index < lastIndex) own = (own ?? new Set()).add(id);
     const { block: call, problem } = storableCall(block, id);
     content.push(call);
+    if (call.id !== block['id'] || call.name !== block['name'] || problem !== undefined) hasChanged = true;
     const timeoutMs = options.timeoutMsOf(call.name, call.input as Json);
     const refused = cutOff
       ? 'The call was truncated: the answer reached its token limit before the input was complete. It was not executed; repeat it, shorter.'
@@ -87,7 +100,7 @@ export function storableAnswer(
         : problem;
     calls.push(dispatchedCall(id, refused, timeoutMs));
   }
-  return { content, calls };
+  return { content, calls, isAltered };
 }
 
 function dispatchedCall(id: string, refused: string | undefined, timeoutMs: number | undefined): DispatchedCall {

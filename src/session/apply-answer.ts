@@ -3,7 +3,7 @@
  * that became better known. Pure but linear, as `apply`. Keeps S4 and S6 of `state.ts`.
  */
 import type { Draft } from '../base/draft.ts';
-import { addUsage, type ToolUseBlock } from '../base/messages.ts';
+import { addUsage, isThought, type ToolUseBlock } from '../base/messages.ts';
 import { answerText } from './answer.ts';
 import { holdAnswer } from './apply-run-loop.ts';
 import { continuePaused, finishTurn } from './apply-turn.ts';
@@ -27,7 +27,9 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
     turn.joins = record.then === 'pause' && (turn.joins || hasText);
   }
   const firstSeq = state.nextMessageSeq;
+  const isUnbound = record.unbound === true || state.current.outdated === true;
   appendAnswer(fold, record, text);
+  if (isUnbound && record.content.some(isThought)) fold.openEpoch();
   if (record.held === true) {
     holdAnswer(state, record, firstSeq);
     fold.enter('executing');

@@ -32,7 +32,6 @@ export function applyCompacted(fold: Fold, record: RecordOf<'compacted'>): void 
   const compaction = endCompaction(state, record.halfStep, record.usage);
   const { archived, created } = applyCompaction(state, record, fold.at);
   fold.openEpoch();
-  state.thoughtFloor = state.nextMessageSeq;
   if (fold.counts()) {
     const { number, level, chunk } = record;
     const body = {

@@ -11,6 +11,7 @@ import { applyEdit, type EditOutcome } from './history/apply-edit.ts';
 import { changedCalls, settleCalls, settleSuspension } from './history/edited-calls.ts';
 import { adoptTasks } from './history/tasks.ts';
 import { afterEdit } from './memory.ts';
+import { isRefusedRequest } from './run-loop-state.ts';
 import { type LoggedMessage, publicMessage } from './state.ts';
 
 /** One edit is one event: of one message as what it is, of several as one that names them all. */
@@ -24,12 +25,9 @@ export function applyEdited(fold: Fold, record: RecordOf<'edited'>): void {
     fold.place(draft),
   );
   if (state.goals !== undefined) unpin(state, record.removed ?? []);
-  if (opensEpoch || shown !== state.memory?.shown) {
-    fold.openEpoch();
-    // What was thought in the round that is still open was thought about what is sent with it again (R20).
-    const [open] = state.openCalls.values();
-    state.thoughtFloor = open === undefined ? state.nextMessageSeq : open.seq;
-  }
+  if (opensEpoch || shown !== state.memory?.shown) fold.openEpoch();
+  // The request that was refused is another one now.
+  if (opensEpoch && isRefusedRequest(state.blocked)) state.blocked = undefined;
   const given = [...added, ...updated].some((message) => message.history?.taskId !== undefined);
   if (given) adoptGivenTasks(fold, added);
   rememberEdit(fold, record);

@@ -45,6 +45,17 @@ export function applyForked({ state, at }: Fold, { origin, seed }: RecordOf<'for
   state.createdAt = at;
 }
 
+/** The system function gave a text. Another one than what was answered in this epoch already is another request (A8). */
+export function applySystem(fold: Fold, record: RecordOf<'system'>): void {
+  const { state } = fold;
+  if (state.sealedSeq > 0 && state.system !== undefined && state.system.text !== record.text) {
+    fold.openEpoch();
+    // It is what the call is made with that waited for it.
+    if (state.current !== undefined) delete state.current.outdated;
+  }
+  state.system = { epoch: Math.max(record.epoch, state.epoch), text: record.text };
+}
+
 /** Nothing is claimed before it is resumed. */
 export function applyPaused(fold: Fold): void {
   fold.state.paused = true;

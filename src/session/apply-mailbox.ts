@@ -12,7 +12,8 @@ import { type Fold, forgetOldest, type RecordOf } from './fold.ts';
 import { KIND_OF } from './mailbox.ts';
 import { joinContents, promote } from './promotion.ts';
 import { type MailboxEntry, publicEntry, type ReceiptState, type SessionState } from './state.ts';
-import { contentBytes, type FilledEntry, isStored, withContent } from './waiting-content.ts';
+import { contentBytes } from './tokens.ts';
+import { type FilledEntry, isStored, withContent } from './waiting-content.ts';
 
 type Rider = NonNullable<SessionState['current']>['rider'];
 

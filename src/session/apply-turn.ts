@@ -62,6 +62,8 @@ export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
   current.attempt = record.attempt + 1;
   current.retryAt = fold.at + record.waitMs;
   current.retryWaitMs = record.waitMs;
+  // The next attempt is sent what the epoch of today has.
+  delete current.outdated;
   if (fold.counts()) {
     fold.tell({
       type: 'llm.retry',

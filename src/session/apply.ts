@@ -26,6 +26,7 @@ import {
   applyRestarted,
   applyRestartScheduled,
   applyResumed,
+  applySystem,
 } from './apply-lifecycle.ts';
 import { applyAccepted, applyDropped, applyPoisoned, applyRecalled } from './apply-mailbox.ts';
 import { applyMemory } from './apply-memory.ts';
@@ -78,8 +79,7 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       state.fingerprint = record.fingerprint;
       return fold.openEpoch();
     case 'system':
-      state.system = { epoch: record.epoch, text: record.text };
-      return;
+      return applySystem(fold, record);
     case 'evicted':
       return applyEvicted(fold, record);
     case 'responded':

@@ -5,6 +5,7 @@ import {
   RETRY_AFTER_MS_MAX,
   TOOL_TIMEOUT_MS_MAX,
 } from '../base/bounds.ts';
+import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { answerText, storableAnswer } from './answer.ts';
@@ -12,10 +13,12 @@ import { compactionFailure, decideOverflow, decideSummary } from './decide-compr
 import { AT_BOUNDARY, exitOnIdle, isHeldAnswer } from './decide-run-loop.ts';
 import { tellFailure } from './decide-supervision.ts';
 import { type Decision, NO_EFFECTS, NOTHING, WAKE } from './decision.ts';
+import type { RecordOf } from './fold.ts';
 import { guardAnswer } from './guard-answer.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import { mentionedNames } from './mentions.ts';
 import type { Continuation, DispatchedCall, SessionRecord } from './records.ts';
+import { isRefusedRequest } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 
 const SECOND_MS = 1_000;
@@ -35,7 +38,7 @@ export function decideAnswer(
   if (compaction !== undefined) return decideSummary(state, { ...current, compaction }, input, environment);
   const guarded = guardAnswer(state, input, environment);
   if (guarded !== undefined) return guarded;
-  const { content, calls } = storableAnswer(input.content, {
+  const { content, calls, isAltered } = storableAnswer(input.content, {
     stop: input.stop,
     halfStep: input.halfStep,
     taken: state.callIds,
@@ -43,7 +46,8 @@ export function decideAnswer(
   });
   const then = continuationOf(state, input.stop, calls.length);
   const { halfStep, stop, usage } = input;
-  const responded: SessionRecord = { type: 'responded', halfStep, content, calls, stop, usage, then };
+  const responded: Draft<RecordOf<'responded'>> = { type: 'responded', halfStep, content, calls, stop, usage, then };
+  if (input.unbound === true || isAltered) responded.unbound = true;
   const text = answerText(content);
   const told = routeText(state, text);
   if (isHeldAnswer(environment, then === 'tools')) {
@@ -166,8 +170,9 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
   if (current === undefined) return { records: [], effects: [{ type: 'stale', what: 'failure' }] };
   // What it was for is tried without a summary: nobody is told of a failed turn, as none was begun for it.
   if (current.compaction !== undefined) return compactionFailure(state, error.message, environment);
-  const blocks = error.code === 'model_authentication' || isModelGone(error);
   const bounces = current.rider?.bounceBack === true;
+  const blocks =
+    error.code === 'model_authentication' || isModelGone(error) || staysRefused(state, error, bounces, environment);
   const records: SessionRecord[] = [];
   const note = failureNote(error, current.attempt, bounces);
   if (note !== undefined) records.push({ type: 'noted', content: note });
@@ -180,6 +185,15 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
   });
   const told = tellFailure(state, error, environment);
   return { records: [...records, ...told.records], effects: told.effects };
+}
+
+/**
+ * The request stays as it is, and the next one begins with it: every later turn would be refused alike (F35). What bounced has
+ * left it; a child's parent decides; and a deferred rollback takes out what it is about before the next turn.
+ */
+function staysRefused(state: SessionState, error: ErrorShape, bounces: boolean, { settings }: Environment): boolean {
+  if (bounces || state.parent !== undefined || settings.recovery.rollbackFailed) return false;
+  return isRefusedRequest(error);
 }
 
 /** The API knows no such model: whoever asks for it again hears the same. */

@@ -9,7 +9,7 @@
 import { PULLED_BACK_MAX } from '../base/bounds.ts';
 import { CONTEXT_OVERFLOW, describeValue, type ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
-import type { Usage } from '../base/messages.ts';
+import { isThought, type Usage } from '../base/messages.ts';
 import { answerText, storableAnswer } from './answer.ts';
 import { callOrEvaluate } from './call-effect.ts';
 import { type Decision, NO_RECORDS, WAKE } from './decision.ts';
@@ -31,8 +31,6 @@ import type { CompactionCall, CurrentCall, SessionState } from './state.ts';
 
 /** Stop reasons of a whole summary. */
 const WHOLE_STOPS: ReadonlySet<string> = new Set(['end_turn', 'stop_sequence']);
-/** Blocks a summary may have beside text: the model's own thoughts. */
-const THOUGHTS: ReadonlySet<unknown> = new Set(['thinking', 'redacted_thinking']);
 
 /** What `compress` answers at once where it begins nothing; `started`: how it ends is told when it has. */
 export type CompressAnswer =
@@ -149,7 +147,7 @@ export function decideSummary(
 function problemOf(content: unknown, stop: string): string | undefined {
   const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
   for (const block of blocks) {
-    if (!isRecord(block) || block['type'] === 'text' || THOUGHTS.has(block['type'])) continue;
+    if (!isRecord(block) || block['type'] === 'text' || isThought(block)) continue;
     return `the summary holds a block of type ${describeValue(block['type'])}`;
   }
   return WHOLE_STOPS.has(stop) ? undefined : `the summary ended with ${stop}`;

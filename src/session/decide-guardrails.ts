@@ -5,7 +5,8 @@
  */
 import { type ErrorShape, errorShape, TurnFailedError } from '../base/errors.ts';
 import type { HistoryMessage } from '../base/history-message.ts';
-import type { Usage } from '../base/messages.ts';
+import { isRecord } from '../base/json.ts';
+import { isThought, type Usage } from '../base/messages.ts';
 import { failureDecision } from './decide-answer.ts';
 import { tellFailure } from './decide-supervision.ts';
 import type { Decision } from './decision.ts';
@@ -30,7 +31,11 @@ export function decideGuardedAfter(
   if (word.verdict === 'pass') return { records: [], effects: [{ type: 'again', input: passed }] };
   const { blocks: _blocks, ...message } = word.value;
   const [first] = loggedForm(message as HistoryMessage);
-  return { records: [], effects: [{ type: 'again', input: { ...passed, content: first.blocks ?? [] } }] };
+  // The model's own thoughts stay with what is left of its answer: it may ask for them (R20).
+  const answered: readonly unknown[] = Array.isArray(answer.content) ? answer.content : [];
+  const thoughts = answered.filter((block) => isRecord(block) && isThought(block));
+  const content = [...thoughts, ...(first.blocks ?? [])];
+  return { records: [], effects: [{ type: 'again', input: { ...passed, content } }] };
 }
 
 /** The guardrails before the call have spoken: what they changed is one edit, and the call follows it. */

@@ -19,6 +19,7 @@ import type { CompressionFacts, Environment, Input } from './inputs.ts';
 import { hasActive, mayStart, promotionOrder, type Selection, selectEntries } from './mailbox.ts';
 import { promote } from './promotion.ts';
 import type { SessionRecord } from './records.ts';
+import { isRefusedRequest } from './run-loop-state.ts';
 import type { MailboxEntry, SessionState } from './state.ts';
 
 /**
@@ -30,6 +31,11 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
   if (remembers) {
     const settled = decideMemory(state, environment);
     if (settled !== undefined) return settled;
+  }
+  if (environment.settings.recovery.rollbackFailed && isRefusedRequest(state.blocked) && hasActive(state)) {
+    // Blocked before the setting was: what was refused goes, and the block with it.
+    const rolledBack = rollbackRecords(state, environment);
+    if (rolledBack.length > 0) return { records: [...rolledBack, { type: 'resumed' }], effects: [WAKE] };
   }
   if (!mayStart(state)) return NOTHING;
   if (!environment.admits) return state.unnamed ? decideEarlyNaming(state, environment) : NOTHING;
@@ -49,7 +55,7 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
     // First the edit, then the claim over what is left of the history.
     if (rolledBack.length > 0) return { records: rolledBack, effects: [WAKE] };
   }
-  const selection = selectEntries(state) ?? emptySelection(state);
+  const selection = selectEntries(state, environment.limits.messageBytes) ?? emptySelection(state);
   if (selection === undefined) return NOTHING;
   if (environment.isGated === true && state.state === 'executing' && selection.responses.length > 0) {
     return gatherResults(selection);

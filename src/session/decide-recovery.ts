@@ -3,6 +3,7 @@
  * input, and the half-step goes on where it stood. Pure.
  */
 import { errorShape, TroupeError } from '../base/errors.ts';
+import { callOrEvaluate } from './call-effect.ts';
 import { failureDecision } from './decide-answer.ts';
 import { recoverPreparation } from './decide-enrichment.ts';
 import { recoverMemory } from './decide-memory.ts';
@@ -49,6 +50,10 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
   }
   const records: SessionRecord[] = [{ type: 'recovered', redone: [`half-step ${current.halfStep}`], synthesized: [] }];
   const { halfStep, attempt, retryAt, retryWaitMs } = current;
+  const { fingerprint } = environment.agent;
+  // Its agent was changed meanwhile: the call cannot be made again with the same bytes.
+  if (fingerprint !== '' && state.fingerprint !== fingerprint) records.push({ type: 'epoch', fingerprint });
+  const epoch = state.epoch + records.length - 1;
   if (retryAt !== undefined && retryAt > environment.now) {
     const delayMs = leftOf(retryAt, retryWaitMs, environment);
     return { records, effects: [{ type: 'retryLater', halfStep, attempt, delayMs }] };
@@ -56,10 +61,7 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
   if (environment.agent.guards?.before === true && attempt === 1) {
     return { records, effects: [{ type: 'guardBefore', halfStep }] };
   }
-  if (environment.agent.hasSystemFunction && state.system?.epoch !== state.epoch) {
-    return { records, effects: [{ type: 'evaluateSystem', epoch: state.epoch }] };
-  }
-  return { records, effects: [{ type: 'callModel', halfStep, attempt }] };
+  return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch, attempt)] };
 }
 
 /** What is left of a wait. Only wall time outlives a process: set back meanwhile, it must not make a wait longer (F59). */

@@ -1,6 +1,7 @@
 /** Why a session is not running: exactly one reason for each state. Pure. */
+import type { ErrorShape } from '../base/errors.ts';
 import { isPreparing } from './memory.ts';
-import { waitsForApprovalOnly } from './run-loop-state.ts';
+import { isRefusedRequest, waitsForApprovalOnly } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 
 /** The one reason, and a sentence for people. */
@@ -45,7 +46,7 @@ export function explain(
   if (state.enrichment !== undefined) return { reason: 'preparing', detail: 'its next turn is being prepared' };
   if (state.paused) return { reason: 'paused', detail: 'pause() was called; resume() goes on' };
   if (state.blocked !== undefined) {
-    return { reason: 'blocked', detail: `${state.blocked.message}; resume() goes on` };
+    return { reason: 'blocked', detail: explainBlocked(state.blocked) };
   }
   if (state.suspended !== undefined && !state.mailbox.some((entry) => entry.type === 'user_message')) {
     const calls = `${state.openCalls.size} calls are pending`;
@@ -61,6 +62,14 @@ export function explain(
     return { reason: 'queued', detail };
   }
   return { reason: 'starting', detail: `${waiting} entries are about to be promoted` };
+}
+
+function explainBlocked(error: ErrorShape): string {
+  if (!isRefusedRequest(error)) return `${error.message}; resume() goes on`;
+  const rule = error.data?.['rule'];
+  const which = typeof rule === 'string' ? ` by rule ${rule}` : '';
+  const ways = 'an edit of the history, resume() or settings.recovery.rollbackFailed goes on';
+  return `its request was refused${which}: ${error.message}; ${ways}`;
 }
 
 function explainAwaiting(state: SessionState, now: number): Explanation {

@@ -102,10 +102,17 @@ export class Fold {
     endRunLoop(this.state);
   }
 
-  /** From here on the request need not begin with what was sent before (A8). */
+  /**
+   * From here on the request need not begin with what was sent before (A8). What was thought so far was thought about what is sent
+   * no more: it stays behind, even in a round that is still open, as a model that binds its thoughts refuses them (R21) and does
+   * not ask for them (R20). Nor does it want those of an answer that is still to come from a call that went out before.
+   */
   openEpoch(): void {
+    const { current } = this.state;
     this.state.epoch += 1;
     this.state.sealedSeq = 0;
+    this.state.thoughtFloor = this.state.nextMessageSeq;
+    if (current !== undefined) current.outdated = true;
     if (this.state.memory !== undefined) this.state.memory = withShown(this.state.memory);
     if (this.state.goals !== undefined) this.state.prefix = prefixText(this.state);
   }

@@ -28,7 +28,7 @@ export interface ToolFacts {
 /** What `decide` must know of the session's agent. */
 export interface AgentFacts {
   readonly name: string;
-  /** Changes when anything of the request's header does (model, system, tools): a new epoch opens then. */
+  /** Changes when the request's header does (model, system, tools), or the way messages are rendered: a new epoch opens then. */
   readonly fingerprint: string;
   /** The system prompt is a function: its text is evaluated once an epoch and remembered. */
   readonly hasSystemFunction: boolean;
@@ -126,6 +126,8 @@ export type Input =
       readonly content: unknown;
       readonly stop: string;
       readonly usage: Usage;
+      /** What was sent held transient messages: the next request is another one. */
+      readonly unbound?: true;
       /** The guardrails have passed it. */
       readonly isGuarded?: true;
     }

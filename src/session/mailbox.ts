@@ -2,6 +2,8 @@
  * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure readings of
  * a state; nothing here changes one.
  */
+import { LIMIT_DEFAULTS } from '../base/bounds.ts';
+import { checkBlocks } from '../base/content-rules.ts';
 import { ContentError, describeValue, MailboxFullError } from '../base/errors.ts';
 import { isBlank, type PendingType } from '../base/messages.ts';
 import type { Environment } from './inputs.ts';
@@ -19,20 +21,13 @@ export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = O
   from_melete_goal: 'background',
 });
 
-/** Blocks a mailbox entry may hold; a call or its result in a user's message would break the pairing (R01 to R04). */
-const USER_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document', 'container_upload']);
-
 /** Throws `ContentError` when an entry could not be promoted later (F013, F014). */
 export function checkEntry(entry: Entry): void {
   if (!Object.hasOwn(KIND_OF, entry.type)) {
     throw new ContentError(`unknown type of mailbox entry: ${describeValue(entry.type)}`);
   }
   if (isBlank(entry.content)) throw new ContentError(`content of a ${entry.type} entry must not be blank`);
-  if (typeof entry.content !== 'string') {
-    const foreign = entry.content.find((block) => !USER_BLOCKS.has(block.type));
-    if (foreign !== undefined)
-      throw new ContentError(`a message cannot hold a block of type ${describeValue(foreign.type)}`);
-  }
+  if (typeof entry.content !== 'string') checkBlocks(entry.content, 'content', 'message');
   if (entry.type === 'tool_response' && (entry.toolUseId === undefined || entry.toolUseId === '')) {
     throw new ContentError('a tool_response entry needs a tool use id');
   }
@@ -121,14 +116,20 @@ export interface Selection {
   readonly riders: readonly MailboxEntry[];
 }
 
+/** A blank line, or what makes a text a block. */
+const MERGE_JOIN_BYTES = 2;
+
 /** Not frozen, as `NO_RECORDS` is not. */
 const NONE: readonly never[] = [];
 
 /**
  * The selection of the next half-step (§4.2 with Δ33 and the delivery policies), or `undefined` when nothing active waits.
- * `turn` and `interrupt` entries are taken only out of idle, alone; an interrupting one goes before everything that waits.
+ * `mergeBytesMax`: of messages that are merged only as many are taken, in order, as together are one message that may be sent. `turn` and `interrupt` entries are taken only out of idle, alone; an interrupting one goes before everything that waits.
  */
-export function selectEntries(state: SessionState): Selection | undefined {
+export function selectEntries(
+  state: SessionState,
+  mergeBytesMax: number = LIMIT_DEFAULTS.messageBytes,
+): Selection | undefined {
   const only = state.mailbox[0];
   if (only !== undefined && state.mailbox.length === 1) return selectOnly(state, only);
   const responses: MailboxEntry[] = [];
@@ -153,10 +154,11 @@ export function selectEntries(state: SessionState): Selection | undefined {
   const alone = (entry: MailboxEntry) => entry.deliver === 'turn' || entry.deliver === 'interrupt';
   const riders =
     fresh && steers.length === 0
-      ? ridersOf(candidates, candidates[0])
+      ? ridersOf(candidates, candidates[0], mergeBytesMax)
       : ridersOf(
           candidates,
           candidates.find((entry) => !alone(entry)),
+          mergeBytesMax,
         );
   if (responses.length === 0 && steers.length === 0 && riders.length === 0) return undefined;
   return { responses, background, steers, riders };
@@ -174,11 +176,24 @@ function selectOnly(state: SessionState, entry: MailboxEntry): Selection | undef
   return { responses: NONE, background: NONE, steers: NONE, riders: only };
 }
 
-function ridersOf(candidates: readonly MailboxEntry[], first: MailboxEntry | undefined): readonly MailboxEntry[] {
+function ridersOf(
+  candidates: readonly MailboxEntry[],
+  first: MailboxEntry | undefined,
+  mergeBytesMax: number,
+): readonly MailboxEntry[] {
   if (first === undefined) return [];
   if (first.type === 'subagent') return candidates.filter((entry) => entry.type === 'subagent');
-  if (first.deliver === 'merge') return candidates.filter((entry) => entry.deliver === 'merge');
-  return [first];
+  if (first.deliver !== 'merge') return [first];
+  const merged: MailboxEntry[] = [];
+  let bytes = 0;
+  for (const entry of candidates) {
+    if (entry.deliver !== 'merge') continue;
+    // What joins two of them is no more than this.
+    bytes += entry.bytes + (merged.length === 0 ? 0 : MERGE_JOIN_BYTES);
+    if (merged.length > 0 && bytes > mergeBytesMax) break;
+    merged.push(entry);
+  }
+  return merged;
 }
 
 /** Entry ids of a selection in promotion order. */

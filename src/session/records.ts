@@ -79,6 +79,8 @@ export type SessionRecord =
       readonly stop: string;
       readonly usage: Usage;
       readonly then: Continuation;
+      /** It was asked for with a request that is not made again, or is not stored as it came: its thoughts are bound to that (R21). */
+      readonly unbound?: true;
       /** Nothing of it starts before `proceeded`: somebody is asked first. */
       readonly held?: true;
     }

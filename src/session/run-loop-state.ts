@@ -68,6 +68,13 @@ export type TurnOutcomeName =
   | 'error'
   | 'other';
 
+const BAD_REQUEST = 400;
+
+/** The API refused the request itself, not who asked or for which model: sent again it is refused again (F35). */
+export function isRefusedRequest(error: ErrorShape | undefined): boolean {
+  return error?.code === 'model_invalid_request' && error.data?.['status'] === BAD_REQUEST;
+}
+
 const COMPLETED_STOPS: ReadonlySet<string> = new Set(['end_turn', 'stop_sequence', 'tool_use', 'completed']);
 
 const OUTCOMES: ReadonlyMap<string, TurnOutcomeName> = new Map([

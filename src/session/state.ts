@@ -30,7 +30,8 @@ import { noTasks, plainTasks, restoreTasks, type Tasks } from './history/tasks.t
 import type { Memory } from './memory.ts';
 import type { OverflowRecovery, Replies } from './records.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './run-loop-state.ts';
-import { type Content, contentBytes, type FilledEntry, type StoredContent } from './waiting-content.ts';
+import { contentBytes } from './tokens.ts';
+import type { Content, FilledEntry, StoredContent } from './waiting-content.ts';
 
 /** A message with what rendering needs beside the public fields. */
 export interface LoggedMessage extends Message {
@@ -147,6 +148,8 @@ export interface CurrentCall {
   readonly compaction?: CompactionCall;
   /** A prompt that was too long was compressed for this call: it is not done twice. */
   readonly overflowed?: true;
+  /** An epoch was opened since the attempt that is out: it was sent something else than what will stand before its answer. */
+  outdated?: true;
 }
 
 /** A compression under way. */
@@ -252,7 +255,7 @@ export interface SessionState {
   sealedSeq: number;
   /** System messages among `messages`. */
   promptCount: number;
-  /** Thoughts of messages below it were thought about another history: a model that binds them refuses them (R21). */
+  /** Where this epoch begins: thoughts of messages below it were about another request, a model that binds them refuses them (R21). */
   thoughtFloor: number;
   /** The branches of the conversation. */
   tasks: Tasks;

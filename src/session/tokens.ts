@@ -7,9 +7,14 @@ export function estimateTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
 }
 
+/** Bytes of a content: its text, or the JSON of its blocks. */
+export function contentBytes(content: string | readonly ContentBlock[]): number {
+  return Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
+}
+
 /** Estimate of a content: its text, or the JSON of its blocks. */
 export function estimateContent(content: string | readonly ContentBlock[]): number {
-  return estimateTokens(typeof content === 'string' ? content : JSON.stringify(content));
+  return Math.ceil(contentBytes(content) / BYTES_PER_TOKEN);
 }
 
 /** Estimate of a real tool call: the JSON of its whole payload, as the contract measures tool messages. */

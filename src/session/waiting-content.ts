@@ -24,11 +24,6 @@ export function isStored(content: Content | StoredContent): content is StoredCon
   return typeof content === 'object' && 'storedAt' in content;
 }
 
-/** UTF-8 bytes of a content: its text, or the JSON of its blocks. */
-export function contentBytes(content: Content): number {
-  return Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
-}
-
 /** The content of a waiting entry, from the log where only the log has it. Throws where `read` is missing then. */
 export function contentOf(entry: Pick<MailboxEntry, 'id' | 'content'>, read: ReadContent | undefined): Content {
   const { id, content } = entry;

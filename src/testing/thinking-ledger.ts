@@ -7,10 +7,11 @@
  * - W2 A thought of another text than its signature's is refused, whatever the model (R20 in the latest answer, else R21).
  * - W3 A thought after another prefix than its own is refused for models that bind thinking (R21). Cache marks, the order of
  *   keys, and empty texts are no part of a prefix.
- * - W4 While thinking is on, the latest answer keeps all its thoughts in order when its tool calls are answered (R20).
+ * - W4 While thinking is on, the latest answer keeps all its thoughts in order when its tool calls are answered, or none of them
+ *   (R20): a model whose thinking is not manual takes a turn without (R22), and one that binds it asks for just that (R21).
  */
 import { createHash, createHmac } from 'node:crypto';
-import type { ContentBlock } from '../base/messages.ts';
+import { type ContentBlock, isThought } from '../base/messages.ts';
 import { modelTraits } from '../context/legality-models.ts';
 import type { Violation } from '../context/legality-report.ts';
 import { stableText, trailingBlocks } from '../models/paused-turns.ts';
@@ -111,12 +112,14 @@ export class ThinkingLedger {
   #checkKept(request: ModelRequest, latest: number, violations: Violation[]): void {
     const mode = request.thinking?.type;
     if (mode !== 'enabled' && mode !== 'adaptive') return;
-    const blocks = asBlocks(request.messages[latest]?.content ?? []);
+    // The API reads neighbours of one role as one message (R15).
+    const start = request.messages.findLastIndex(({ role }, index) => index < latest && role !== 'assistant') + 1;
+    const blocks = request.messages.slice(start, latest + 1).flatMap(({ content }) => asBlocks(content));
     const call = blocks.findLast((block) => block.type === 'tool_use');
     const expected = call === undefined ? undefined : this.#answers.get(String(call.id));
     if (expected === undefined) return;
     const found = blocks.filter(isThought).map(keyOf);
-    if (stableText(found) === stableText(expected)) return;
+    if (stableText(found) === stableText(expected) || (found.length === 0 && mode !== 'enabled')) return;
     const path = `messages.${latest}.content.0`;
     // An altered signature was told already.
     if (violations.some((violation) => violation.path.startsWith(`messages.${latest}.`))) return;
@@ -145,10 +148,6 @@ export class ThinkingLedger {
 
 const prefixLength: number = Math.ceil((PREFIX_BYTES * 4) / 3);
 const ownForm = new RegExp(`^[\\w-]{${prefixLength + Math.ceil((CODE_BYTES * 4) / 3)}}$`);
-
-function isThought(block: ContentBlock): boolean {
-  return block.type === 'thinking' || block.type === 'redacted_thinking';
-}
 
 function keyOf(block: ContentBlock): string {
   if (block.type === 'thinking') return block.signature;

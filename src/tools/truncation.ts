@@ -22,9 +22,13 @@ export interface Truncated {
   readonly whole?: string;
 }
 
+/** What a reason promises, and what is said in its place where there is no room for that. */
+const EDGES_SHOWN = `first/last ${TRUNCATION_EDGE_LINES} lines`;
+const PARTS_SHOWN = 'its beginning and end';
+
 /** The reason told for a tool's result. */
 export function toolTruncationReason(toolName: string): string {
-  return `${toolName} output displays first/last ${TRUNCATION_EDGE_LINES} lines`;
+  return `${toolName} output displays ${EDGES_SHOWN}`;
 }
 
 /** The reason told for a child's reply. */
@@ -38,6 +42,16 @@ export const SUBAGENT_TRUNCATION_REASON: string = toolTruncationReason('sub-agen
 export function truncateResult(text: string, options: TruncationOptions): Truncated {
   const { charactersMax, bytesMax } = options;
   if (!exceedsCharacters(text, charactersMax) && !exceedsBytes(text, bytesMax)) return { text };
+  const whole = cutTo(text, options);
+  // Too long for the room: what is shown is less than those lines, and the notice says so.
+  const { reason } = options;
+  if (!whole.isCut || reason?.includes(EDGES_SHOWN) !== true) return { text: whole.text, whole: text };
+  return { text: cutTo(text, { ...options, reason: reason.replace(EDGES_SHOWN, PARTS_SHOWN) }).text, whole: text };
+}
+
+/** `isCut`: not even the first and last lines are there whole. */
+function cutTo(text: string, options: TruncationOptions): { readonly text: string; readonly isCut: boolean } {
+  const { charactersMax, bytesMax } = options;
   const notice = noticeOf(lineCount(text), options);
   const characters = roomOf(charactersMax, notice.length);
   const bytes = roomOf(bytesMax, Buffer.byteLength(notice));
@@ -50,7 +64,7 @@ export function truncateResult(text: string, options: TruncationOptions): Trunca
     head: headOfBytes,
     tail: tailOfBytes,
   });
-  return { text: `${first}${notice}${last}`, whole: text };
+  return { text: `${first}${notice}${last}`, isCut: first !== head || last !== tail };
 }
 
 function exceedsCharacters(text: string, max: number): boolean {

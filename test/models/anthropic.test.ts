@@ -94,7 +94,7 @@ describe('anthropic over the SDK', () => {
     });
   });
 
-  it('R16, A8: marks stand on the wire only: last tool, system, last block that can carry one', async () => {
+  it('R16, A8: marks on the wire: last tool, system, the newest that was given, last block that can carry one', async () => {
     await withFake({ script: ['a', 'b'] }, async (fake) => {
       const model = provider(fake.url);
       const marked = { type: 'text', text: 'old', cache_control: { type: 'ephemeral' } } as const;
@@ -116,12 +116,12 @@ describe('anthropic over the SDK', () => {
         stream: true,
         system: [{ type: 'text', text: 'Be brief.', cache_control: mark }],
         messages: [
-          { role: 'user', content: [{ type: 'text', text: 'old' }, {}, {}] },
+          { role: 'user', content: [{ type: 'text', text: 'old' }, {}, marked] },
           { role: 'assistant', content: 'ok' },
           { role: 'user', content: [{ type: 'text', text: 'new', cache_control: mark }] },
         ],
       });
-      expect(JSON.stringify(sent).split('cache_control')).toHaveLength(4);
+      expect(JSON.stringify(sent).split('cache_control')).toHaveLength(5);
       expect(sent?.tools?.[1]).toHaveProperty('cache_control', mark);
     });
   });

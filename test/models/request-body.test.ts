@@ -24,7 +24,7 @@ describe('encodeRequest', () => {
     expect(last([thinking])).toEqual([thinking]);
   });
 
-  it('R16: marks of the history are dropped, inside results too, and an input keeps its own keys', () => {
+  it('R16, R18: of the marks that were given the newest stays, and an input keeps its own keys', () => {
     const text = encodeRequest(
       ask('x', {
         messages: [
@@ -44,7 +44,22 @@ describe('encodeRequest', () => {
       }),
     );
     expect(text).toContain('"input":{"cache_control":"mine"}');
-    expect(text.split('"cache_control":{"type":"ephemeral"')).toHaveLength(2);
+    expect(text.split('"cache_control":{"type":"ephemeral"')).toHaveLength(3);
+    expect(text).not.toContain('1h');
+  });
+
+  it('R16, R18: where the mark that stays is one of an hour, those before it are too', () => {
+    const hour = { type: 'ephemeral', ttl: '1h' } as const;
+    const given = Array.from({ length: 6 }, (_, index) => ({
+      role: index % 2 === 0 ? ('user' as const) : ('assistant' as const),
+      content: [{ type: 'text' as const, text: `t${index}`, cache_control: hour }],
+    }));
+    const tools = [{ name: 'n', description: 'd', input_schema: { type: 'object' } }];
+    const messages = [...given, { role: 'user' as const, content: 'end' }];
+    const text = encodeRequest(ask('x', { system: 's', tools, messages }));
+    expect(checkRequestText(text)).toEqual([]);
+    expect(text.split('"ttl":"1h"')).toHaveLength(4);
+    expect(text).toContain('"text":"t5","cache_control"');
   });
 
   it('A8, I10: a longer history begins with the same bytes, but for the mark that moved', () => {

@@ -38,6 +38,14 @@ function text(index: number, value: string): Event[] {
 }
 
 describe('ResponseAssembly', () => {
+  it('F052: a call without an id is taken; it is given one where it is stored', () => {
+    const start = { type: 'tool_use', name: 'add', input: {} };
+    const json = { type: 'input_json_delta', partial_json: '{"a":1}' };
+    const { content } = assemble([START, ...block(0, start, json), end('tool_use'), STOP]);
+    expect(content).toEqual([{ type: 'tool_use', id: '', name: 'add', input: { a: 1 } }]);
+    expect(() => assemble([START, ...block(0, { type: 'tool_use', id: 't' })])).toThrow('without a name');
+  });
+
   it('F26: joins pieces and merges usage; null counters change nothing', () => {
     const events = [
       START,

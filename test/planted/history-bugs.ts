@@ -56,4 +56,18 @@ export const historyBugs: readonly PlantedBug[] = [
     find: 'if (!this.#mayRunAhead(actor, effect)) return false;',
     replace: 'if (actor.state.approvals === undefined && !this.#mayRunAhead(actor, effect)) return false;',
   },
+  {
+    name: 'eviction-keeps-thoughts',
+    what: 'what was thought before messages left the window is sent on, about a conversation that is sent no more',
+    file: 'src/session/apply-eviction.ts',
+    find: '  fold.openEpoch();',
+    replace: '  const { thoughtFloor } = state;\n  fold.openEpoch();\n  state.thoughtFloor = thoughtFloor;',
+  },
+  {
+    name: 'other-agent-after-a-crash',
+    what: 'a call that a crash took along is made again in its epoch, though its agent is another one now',
+    file: 'src/session/decide-recovery.ts',
+    find: "if (fingerprint !== '' && state.fingerprint !== fingerprint) records.push",
+    replace: "if (fingerprint === '') records.push",
+  },
 ];

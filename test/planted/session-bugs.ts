@@ -133,17 +133,16 @@ export const sessionBugs: readonly PlantedBug[] = [
     name: 'recovery-changes-the-request',
     what: 'recovery notes in the log that it happened: the call is made again with other bytes',
     file: RECOVERY,
-    find: "return { records, effects: [{ type: 'callModel', halfStep, attempt }] };",
-    replace:
-      "return { records: [...records, { type: 'noted', content: 'Recovered.' }], effects: [{ type: 'callModel', halfStep, attempt }] };",
+    find: 'return { records, effects: [callOrEvaluate(',
+    replace: "return { records: [...records, { type: 'noted', content: 'Recovered.' }], effects: [callOrEvaluate(",
   },
   {
     name: 'recovery-leaves-a-call',
     what: 'recovery leaves a half-step alone whose retry was due before the crash',
     file: RECOVERY,
-    find: "if (environment.agent.hasSystemFunction && state.system?.epoch !== state.epoch) {\n    return { records, effects: [{ type: 'evaluateSystem'",
+    find: '  return { records, effects: [callOrEvaluate(',
     replace:
-      "if (retryAt !== undefined) return { records, effects: [] };\n  if (environment.agent.hasSystemFunction && state.system?.epoch !== state.epoch) {\n    return { records, effects: [{ type: 'evaluateSystem'",
+      '  if (retryAt !== undefined) return { records, effects: [] };\n  return { records, effects: [callOrEvaluate(',
   },
   {
     name: 'restart-forgets-the-task',

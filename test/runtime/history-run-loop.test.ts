@@ -72,7 +72,7 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     const error = await failure(receipt.answer());
     expect(error).toBeInstanceOf(CancelledError);
     expect(dataOf(error)).toMatchObject({ reason: 'let me look', content: 'I note.' });
-    expect(await receipt.status()).toEqual({ status: 'dropped', reason: 'interrupted' });
+    expect(await receipt.status()).toEqual({ status: 'suspended', reason: 'interrupted' });
     expect(note.runs).toEqual([]);
     expect(await session.state()).toMatchObject({ state: 'idle', phase: 'suspended' });
     expect(await session.explain()).toMatchObject({ reason: 'suspended' });

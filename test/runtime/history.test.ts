@@ -404,7 +404,6 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     const wrong: readonly object[] = [
       { role: 'robot', content: 'x' },
       { role: 'user', content: 7 },
-      { role: 'user', content: [{ type: 'tool_use', id: 'x', name: 'y', input: {} }] },
       { role: 'assistant', content: 'x', reasoning: [{ type: 'secret' }] },
       { role: 'tool', content: 'x' },
       { role: 'user', content: 'x', id: '' },
@@ -413,6 +412,11 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
       { role: 'assistant', content: 'x', transient: true },
     ];
     for (const message of wrong) await refused(session.history.add(message), 'invalid_argument');
+    const misplaced = { role: 'user', content: [{ type: 'tool_use', id: 'x', name: 'y', input: {} }] };
+    await expect(session.history.add(misplaced)).rejects.toMatchObject({
+      code: 'content',
+      message: expect.stringMatching(/^message\.content\[0\]\.type must be one of text, .*; got string "tool_use"$/),
+    });
     expect(await seqOf(session)).toBe(seq);
   });
 

@@ -469,13 +469,14 @@ describe('F31 to F35: answers that are no answers', () => {
     });
     const long = 'word '.repeat(170_000);
     for (const calls of [1, 2]) {
+      await s.session.resume();
       expect(await askInTime(s, calls === 1 ? long : 'And now?')).toMatchObject({
         code: 'turn_failed',
         cause: { code: 'model_invalid_request', status: 400, retryable: false, data: { rule: 'R34' } },
       });
       expect(s.fake.requests.length).toBe(calls);
     }
-    expect(await s.session.explain()).toMatchObject({ reason: 'nothing_waits' });
+    expect(await s.session.explain()).toMatchObject({ reason: 'blocked', detail: expect.stringContaining('rule R34') });
     expect((await log(s.session)).at(-1)).toMatch(/^system_message:.*prompt is too long/u);
   });
 
@@ -495,7 +496,7 @@ describe('F31 to F35: answers that are no answers', () => {
     expect(fake.violations.filter(({ fatal }) => fatal)).toEqual([]);
   });
 
-  it('F35: a request the API refuses is not sent again, what waits goes on, and no rule is named where none is broken', async () => {
+  it('F35: a request the API refuses is not sent again, what waits goes on once resumed, and no rule is named where none is broken', async () => {
     const gate = deferred();
     const s = await stage(async (_request, { call }) => {
       if (call > 0) return 'Fine.';
@@ -508,6 +509,9 @@ describe('F31 to F35: answers that are no answers', () => {
     const error = await failure(first.answer());
     expect(error.cause).toMatchObject({ code: 'model_invalid_request', status: 400, message: 'we do not like it' });
     expect(error.cause).not.toHaveProperty('data.rule');
+    expect(await second.status()).toEqual({ status: 'accepted' });
+    expect(await s.session.explain()).toMatchObject({ reason: 'blocked' });
+    await s.session.resume();
     expect(await second.answer()).toBe('Fine.');
     expect(s.fake.requests.length).toBe(2);
     expect(await retries(s.session)).toEqual([]);

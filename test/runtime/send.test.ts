@@ -305,6 +305,21 @@ describe('receipts', () => {
     expect(await second.answer()).toBe('2');
   });
 
+  test('a message that entered the log says how its turn ended, and is never told to be dropped', async () => {
+    const model = gatedModel();
+    const session = (await kit.open({ provider: model.provider })).session('s');
+    const failed = await session.send('first');
+    (await model.next()).answer({ error: { status: 400, message: 'no' } });
+    await expect(failed.answer()).rejects.toMatchObject({ code: 'turn_failed' });
+    expect(await failed.status()).toEqual({ status: 'failed', reason: 'no' });
+    const other = (await kit.open({ provider: model.provider })).session('t');
+    const interrupted = await other.send('second');
+    await model.next();
+    await other.interrupt();
+    await expect(interrupted.answer()).rejects.toMatchObject({ code: 'cancelled' });
+    expect(await interrupted.status()).toEqual({ status: 'interrupted', reason: 'the turn was interrupted' });
+  });
+
   test('F023: a recalled message is dropped, with the reason', async () => {
     const model = gatedModel();
     const session = (await kit.open({ provider: model.provider })).session('s');

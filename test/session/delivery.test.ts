@@ -143,6 +143,17 @@ describe('delivery policies', () => {
       expect(machine.state.receipts.get(id)).toEqual({ status: 'answered', turn: 2, text: 'both' });
   });
 
+  it('merge: together they are no longer than one message may be; the others are the next one, in order', () => {
+    const machine = startedSession({ sent: 'first', limits: { messageBytes: 10 } });
+    for (const text of ['one', 'two', 'three', 'four']) machine.send(text, { deliver: 'merge' });
+    machine.answer('ok');
+    expect(machine.log.at(-1)).toBe('user_message one\n\ntwo');
+    machine.answer('both');
+    expect(machine.log.at(-1)).toBe('user_message three');
+    machine.answer('third');
+    expect(machine.log.at(-1)).toBe('user_message four');
+  });
+
   it('merge: blocks stay blocks', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('one', { deliver: 'merge' });

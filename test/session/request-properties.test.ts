@@ -5,6 +5,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { isThought } from '../../src/base/messages.ts';
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
 import { prefixOf, type RenderedMessage, renderMessages } from '../../src/context/render.ts';
 import { systemPrompt } from '../../src/context/system-prompt.ts';
@@ -90,6 +91,51 @@ describe('the request of any life', () => {
           },
           reloaded: (_life, turnCount) => {
             answered = answered.filter(({ turn }) => turn < turnCount);
+            issued = undefined;
+          },
+        }).live(all);
+      }),
+      { numRuns: 300 },
+    );
+    expect(compared).toBeGreaterThan(100);
+  });
+
+  it('R21, T5: an answer whose thoughts are sent again stands behind the very bytes it was given to', () => {
+    let compared = 0;
+    fc.assert(
+      fc.property(lifeOptions, steps(), (drawn, all) => {
+        const options = { ...drawn, thinks: true };
+        // The model is told the epoch's own text, where a function gives it.
+        const sent = (state: SessionState): string => {
+          const system = systemPrompt(state, options.hasSystemFunction ? undefined : 'You are an agent.');
+          const rendered = renderMessages(
+            state.messages,
+            { timestamps: false, deliveriesAsText: false, bindsThinking: true },
+            true,
+            state.thoughtFloor,
+            prefixOf(state),
+          );
+          return JSON.stringify([system ?? null, ...rendered]).slice(0, -1);
+        };
+        let given: { readonly turn: number; readonly seq: number; readonly bytes: string }[] = [];
+        let issued: string | undefined;
+        new Life(options, {
+          called: ({ state }) => {
+            issued = sent(state);
+            for (const { seq, blocks } of state.messages) {
+              if (seq < state.thoughtFloor || blocks?.some(isThought) !== true) continue;
+              const before = given.findLast((each) => each.seq === seq);
+              if (before === undefined) continue;
+              compared += 1;
+              expect(issued.startsWith(before.bytes)).toBe(true);
+            }
+          },
+          answered: ({ state, machine }) => {
+            if (issued === undefined || state.current?.compaction !== undefined) return;
+            given.push({ turn: machine.turns.length, seq: state.nextMessageSeq, bytes: issued });
+          },
+          reloaded: (_life, turnCount) => {
+            given = given.filter(({ turn }) => turn < turnCount);
             issued = undefined;
           },
         }).live(all);

@@ -2,7 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ErrorShape } from '../../src/base/errors.ts';
 import { emptyState, restoreState, snapshotState } from '../../src/session/state.ts';
-import { contentBytes, contentOf, isStored, storeContents } from '../../src/session/waiting-content.ts';
+import { contentBytes } from '../../src/session/tokens.ts';
+import { contentOf, isStored, storeContents } from '../../src/session/waiting-content.ts';
 import { Machine, makeWorld, type WorldOptions } from '../support/session-kit.ts';
 
 const LONG = 'long '.repeat(100);

@@ -20,8 +20,9 @@ import type {
 } from '../../src/session/inputs.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
 import { emptyState, type LoggedMessage, type ReceiptState, type SessionState } from '../../src/session/state.ts';
+import { contentBytes } from '../../src/session/tokens.ts';
 import { runTurn, type TurnOutcome } from '../../src/session/turn.ts';
-import { acceptedContent, contentBytes, type ReadContent, storeContents } from '../../src/session/waiting-content.ts';
+import { acceptedContent, type ReadContent, storeContents } from '../../src/session/waiting-content.ts';
 
 const SECOND_MS = 1_000;
 

@@ -276,7 +276,7 @@ export class Stage {
 
   async isSettled(receipt: Receipt): Promise<boolean> {
     const { status } = await receipt.status();
-    return status === 'answered' || status === 'dropped';
+    return status !== 'accepted' && status !== 'promoted';
   }
 
   async settled(receipt: Receipt): Promise<void> {

@@ -1,11 +1,13 @@
 /** The model of a story: answers as the story says, after checking each request and telling the ledger of it. */
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
+import { modelTraits } from '../../src/context/legality-models.ts';
 import { PausedTurns } from '../../src/models/paused-turns.ts';
-import type { ModelProvider, ModelRequest, RequestMessage } from '../../src/models/provider.ts';
+import type { ModelProvider, ModelRequest, ModelResponse, RequestMessage } from '../../src/models/provider.ts';
 import type { Reply } from '../../src/models/script.ts';
 import { createScriptedProvider } from '../../src/models/scripted-provider.ts';
 import { digestOf, type Ledger } from '../../src/testing/simulation/ledger.ts';
 import type { SimulatedProcess, World } from '../../src/testing/simulation/world.ts';
+import { ThinkingLedger } from '../../src/testing/thinking-ledger.ts';
 import type { Ask } from './scenario.ts';
 
 /** What a story's model needs. */
@@ -18,6 +20,14 @@ export interface StoryModelParts {
   readonly outside: Set<string>;
 }
 
+/** Models that think unasked: they bind their thoughts, and mind what stands before them; one that binds nothing; one that does not think. */
+const THINKERS = ['claude-opus-5-5', 'claude-fable-5-1', 'claude-haiku-5-5', 'claude-opus-5', 'claude-opus-4-6'];
+
+/** The model of a story's agents: each story has the same one in every run. */
+export function thinkerOf(story: string): string {
+  return THINKERS[story.length % THINKERS.length] ?? '';
+}
+
 /** Virtual ms of a call whose reply says nothing of it. */
 const CALL_MS = 300;
 /** Names of messages and tasks. */
@@ -28,6 +38,8 @@ export class StoryModel {
   readonly #parts: StoryModelParts;
   readonly #paused = new PausedTurns();
   readonly #asked = new Map<string, number>();
+  readonly #thoughts = new ThinkingLedger(1);
+  #thought = 0;
 
   constructor(parts: StoryModelParts) {
     this.#parts = parts;
@@ -45,8 +57,9 @@ export class StoryModel {
         // A call of a process that is dead was never made.
         if (!process.isAlive) return new Promise(() => undefined);
         this.#hear(request, context.session);
-        const response = await script.generate(request, context);
+        const response = this.#withThought(request, await script.generate(request, context));
         this.#paused.note(request, response);
+        this.#thoughts.note(request, response);
         return response;
       },
     };
@@ -62,10 +75,19 @@ export class StoryModel {
     return typeof reply === 'string' ? { text: reply, delayMs: CALL_MS } : { delayMs: CALL_MS, ...reply };
   }
 
+  /** It thinks before it says anything, where its model thinks unasked. */
+  #withThought(request: ModelRequest, response: ModelResponse): ModelResponse {
+    if (response.content.length === 0 || modelTraits(request.model).thinkingOffByDefault) return response;
+    this.#thought += 1;
+    const thinking = `thought ${this.#thought}`;
+    const signature = this.#thoughts.sign(request, [], thinking);
+    return { ...response, content: [{ type: 'thinking', thinking, signature }, ...response.content] };
+  }
+
   #hear(request: ModelRequest, session: string): void {
     const { ledger, incarnationOf, trace } = this.#parts;
     const illegal = fatalOf(checkRequest(request, { isPausedTurn: (blocks) => this.#paused.has(blocks) }));
-    for (const { rule, path, message } of illegal) {
+    for (const { rule, path, message } of [...illegal, ...this.#thoughts.check(request)]) {
       ledger.violate('illegal', `request of ${session}: ${rule} ${path}: ${message}`);
     }
     const calls = ledger.calls.get(session) ?? [];

@@ -19,7 +19,7 @@ import { SimulatedProcess, World } from '../../src/testing/simulation/world.ts';
 import { type OperationKind, type PlannedFault, SweepDisk } from './faults.ts';
 import { compareLines, isLine, type Part, type Scenario } from './scenario.ts';
 import { Stage, type StoryEnd } from './stage.ts';
-import { StoryModel } from './story-model.ts';
+import { StoryModel, thinkerOf } from './story-model.ts';
 import { storyTools } from './story-tools.ts';
 
 /** How to run. */
@@ -218,7 +218,7 @@ class StoryRun {
           logger: this.#watch.logger(),
           ...(scenario.durability === undefined ? {} : { durability: scenario.durability }),
           ...(scenario.limits === undefined ? {} : { limits: scenario.limits }),
-          ...(scenario.settings === undefined ? {} : { settings: scenario.settings }),
+          settings: { ...scenario.settings, llm: { model: thinkerOf(scenario.name), ...scenario.settings?.llm } },
         });
       } catch (error) {
         this.#note(`open failed: ${String(error)}`);

@@ -315,7 +315,7 @@ describe('thinking', () => {
     ];
     const alterations: readonly ((content: ContentBlock[]) => void)[] = [
       (content) => content.shift(),
-      (content) => content.splice(0, 2),
+      (content) => content.splice(1, 1),
       (content) => content.splice(0, 2, ...content.slice(0, 2).reverse()),
     ];
     for (const alter of alterations) {
@@ -326,6 +326,17 @@ describe('thinking', () => {
         alter(content);
         expect((await post(fake, next(first, content))).status).toBe(400);
         expect(fake.violations.map((violation) => violation.rule)).toEqual(['R20']);
+      });
+    }
+  });
+
+  it('R20, R21, W4: an answer without any of its thoughts is taken, as that is the remedy the API itself names', async () => {
+    for (const model of ['claude-opus-4-6', 'claude-opus-5-5']) {
+      await withFake({ script }, async (fake) => {
+        const first = { ...begin, model };
+        const { content } = (await post(fake, first)).body;
+        expect((await post(fake, next(first, content.slice(1)))).status).toBe(200);
+        expect(fake.violations).toEqual([]);
       });
     }
   });

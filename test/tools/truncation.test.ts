@@ -49,6 +49,16 @@ describe('Δ21', () => {
     expect(text).toContain(`${count} lines total`);
   });
 
+  test('where there is no room for ten lines none are promised', () => {
+    const reason = toolTruncationReason('bash');
+    const whole = Array.from({ length: 100 }, (_, index) => `line ${index} ${'x'.repeat(40)}`).join('\n');
+    const { text } = truncateResult(whole, { charactersMax: 600, bytesMax: 262_144, reference: 'blob:x', reason });
+    expect(text).toContain('bash output displays its beginning and end (100 lines total)');
+    expect(text.length).toBeLessThanOrEqual(600);
+    const roomy = truncateResult(whole, { charactersMax: 3_000, bytesMax: 262_144, reference: 'blob:x', reason });
+    expect(roomy.text).toContain('first/last 10 lines');
+  });
+
   test('F55: a tool that is not truncated is still cut to the bytes, on code-point borders', () => {
     const whole = '😀'.repeat(1_000_000);
     const { text } = truncateResult(whole, { ...bounds, charactersMax: Number.POSITIVE_INFINITY });

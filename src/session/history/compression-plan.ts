@@ -4,7 +4,7 @@
  */
 import { CHUNK_TOPICS_CHARACTERS_MAX, KEPT_RESULT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { cutText } from '../../base/json.ts';
-import { type ContentBlock, tokensOf } from '../../base/messages.ts';
+import { type ContentBlock, isThought, tokensOf } from '../../base/messages.ts';
 import type { CompressionFacts } from '../inputs.ts';
 import type { ArchivedChunk, SeqRange } from '../records.ts';
 import type { LoggedMessage, SessionState } from '../state.ts';
@@ -71,8 +71,7 @@ function reportedTokens(state: SessionState): number {
 export function mayRewrite(state: SessionState, facts: CompressionFacts): boolean {
   if (!facts.bindsThinking) return true;
   const blocks = state.messages.findLast((message) => message.blocks !== undefined)?.blocks ?? [];
-  const thinks = blocks.some((block) => block.type === 'thinking' || block.type === 'redacted_thinking');
-  return !(thinks && blocks.some((block) => block.type === 'tool_use'));
+  return !(blocks.some(isThought) && blocks.some((block) => block.type === 'tool_use'));
 }
 
 /**

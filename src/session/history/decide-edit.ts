@@ -54,9 +54,9 @@ export function decideEdit(
   };
 }
 
-/** The edit may be what the session waited for: the end of a round, or of a suspension that kept others waiting. */
+/** The edit may be what the session waited for: the end of a round, of a suspension, or of a request that was refused. */
 function mayGoOn(state: SessionState): boolean {
-  return state.state === 'executing' || state.suspended !== undefined;
+  return state.state === 'executing' || state.suspended !== undefined || state.blocked !== undefined;
 }
 
 /** What an edit means for calls that run, for results that wait, and for a task that was to start a turn. */

@@ -71,6 +71,8 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
   >;
   return {
     ...same,
+    // Its goals are its own: what stood before the parent's window does not stand before its own (R21).
+    thoughtFloor: state.prefix === undefined ? state.thoughtFloor : state.nextMessageSeq,
     // What was answered stays frozen, so that the fork's requests begin with the bytes a model has read before.
     sealedSeq: Math.min(state.sealedSeq, last),
     messages,

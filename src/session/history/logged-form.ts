@@ -3,9 +3,9 @@
  * assistant message. What is sent to a model is made here, from the fields that may be sent and no others. Pure.
  */
 import type { Draft } from '../../base/draft.ts';
-import type { AssistantMessage, HistoryMessage, ReasoningPart, ToolMessage } from '../../base/history-message.ts';
+import type { AssistantMessage, HistoryMessage, ToolMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
-import type { ContentBlock, ToolUseBlock } from '../../base/messages.ts';
+import { type ContentBlock, isThought, type ToolUseBlock } from '../../base/messages.ts';
 import type { MessageDraft } from '../promotion.ts';
 import { callLabel, estimateCall, estimateContent, estimateTokens } from '../tokens.ts';
 import { withoutHoles } from './to-api.ts';
@@ -30,7 +30,7 @@ export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...
       return [
         {
           type: 'user_message',
-          content: withoutHoles(message.content),
+          content: userContent(message.content),
           tokens: estimateContent(message.content),
           source: { type: 'user' },
           history: message,
@@ -41,6 +41,13 @@ export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...
     case 'assistant':
       return assistantParts(message);
   }
+}
+
+/** A result that an update or an import left among a user's words answers no call of the message before (R04): it is not sent. */
+function userContent(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
+  if (typeof content === 'string' || content.every((block) => block.type !== 'tool_result'))
+    return withoutHoles(content);
+  return withoutHoles(content.filter((block) => block.type !== 'tool_result'));
 }
 
 function toolResponse(message: ToolMessage): MessageDraft {
@@ -87,14 +94,14 @@ function assistantParts(message: AssistantMessage): readonly [MessageDraft, ...M
   return [head, ...others];
 }
 
-/** The blocks of an assistant message in the API's order: reasoning, text, calls; or those it brings itself. */
+/**
+ * The blocks of an assistant message in the API's order: text, calls; or those it brings itself. Reasoning that was given is kept
+ * in the message and not sent: nobody here can tell whether the model will know its signature again, and one that it does not
+ * know would have every later request refused (R21).
+ */
 function assistantBlocks(message: AssistantMessage): readonly ContentBlock[] {
-  if (message.blocks !== undefined) return message.blocks;
+  if (message.blocks !== undefined) return message.blocks.filter((block) => !isThought(block));
   const blocks: ContentBlock[] = [];
-  for (const part of message.reasoning ?? []) {
-    const block = thoughtOf(part);
-    if (block !== undefined) blocks.push(block);
-  }
   if (message.content.trim() !== '') blocks.push({ type: 'text', text: message.content });
   for (const call of message.toolCalls ?? []) {
     const use: ToolUseBlock = {
@@ -106,17 +113,6 @@ function assistantBlocks(message: AssistantMessage): readonly ContentBlock[] {
     blocks.push(use);
   }
   return blocks;
-}
-
-/** A thinking block, where a part is one that the model will know again; its signature is what makes it so (R21). */
-function thoughtOf(part: ReasoningPart): ContentBlock | undefined {
-  if (part.format !== REASONING_FORMAT) return undefined;
-  const { text, signature, data } = part;
-  if (part.type === 'encrypted') {
-    return typeof data === 'string' ? { type: 'redacted_thinking', data } : undefined;
-  }
-  if (typeof text !== 'string' || typeof signature !== 'string' || signature === '') return undefined;
-  return { type: 'thinking', thinking: text, signature };
 }
 
 /** The input a call's arguments stand for; nothing at all means no arguments, and what cannot be read is sent as none. */

@@ -3,26 +3,17 @@
  * is legal. Pure.
  */
 import { KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
+import { type ContentPlace, checkBlocks } from '../../base/content-rules.ts';
 import { describeValue, InvalidArgumentError } from '../../base/errors.ts';
 import type { HistoryDraft } from '../../base/history-message.ts';
-import { isCallId, isToolName } from '../../base/ids.ts';
 import { isRecord, type Json } from '../../base/json.ts';
 
-/** Blocks of a user's message; results among them become `tool` messages of their own. */
-const USER_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document', 'container_upload', 'tool_result']);
-const RESULT_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document']);
-const ANSWER_BLOCKS: ReadonlySet<string> = new Set([
-  'text',
-  'thinking',
-  'redacted_thinking',
-  'tool_use',
-  'server_tool_use',
-  'web_search_tool_result',
-  'code_execution_tool_result',
-]);
 const REASONING_TYPES: ReadonlySet<string> = new Set(['text', 'summary', 'encrypted']);
 
-/** A message as it may be stored. Throws `InvalidArgumentError` (`invalid_argument`) naming the field that is wrong. */
+/**
+ * A message as it may be stored. Throws `InvalidArgumentError` (`invalid_argument`) naming the field that is wrong, `ContentError`
+ * naming the block.
+ */
 export function checkMessage(value: unknown, name = 'message'): HistoryDraft {
   if (!isRecord(value)) throw wrong(name, 'an object', value);
   const { id, createdAt, taskId } = value;
@@ -39,13 +30,13 @@ export function checkMessage(value: unknown, name = 'message'): HistoryDraft {
       checkText(value['content'], `${name}.content`);
       return draft;
     case 'user':
-      checkContent(value['content'], `${name}.content`, USER_BLOCKS);
+      checkContent(value['content'], `${name}.content`, 'history');
       return draft;
     case 'assistant':
       return checkAssistant(draft, name);
     case 'tool':
       checkText(value['toolCallId'], `${name}.toolCallId`);
-      checkContent(value['content'], `${name}.content`, RESULT_BLOCKS);
+      checkContent(value['content'], `${name}.content`, 'result');
       checkOptionalText(value['error'], `${name}.error`);
       checkOptionalText(value['errorType'], `${name}.errorType`);
       if (value['name'] !== undefined) checkText(value['name'], `${name}.name`);
@@ -84,9 +75,7 @@ function checkAssistant(draft: HistoryDraft, name: string): HistoryDraft {
   );
   const { toolCalls: _calls, blocks: _blocks, tokenUsage: _usage, reasoning: _reasoning, ...rest } = draft;
   const kept = listOf(blocks, `${name}.blocks`);
-  kept.forEach((block, index) => {
-    checkAnswerBlock(block, `${name}.blocks[${index}]`);
-  });
+  checkBlocks(kept, `${name}.blocks`, 'answer');
   const own = kept.length === 0 ? calls : callsOf(kept);
   return {
     ...rest,
@@ -118,44 +107,10 @@ function checkCall(call: unknown, name: string): Record<string, unknown> {
   return { ...call, arguments: given };
 }
 
-function checkAnswerBlock(block: unknown, name: string): void {
-  const type = typeOf(block, name, ANSWER_BLOCKS);
-  if (!isRecord(block)) return;
-  if (type === 'text') checkText(block['text'], `${name}.text`);
-  if (type === 'thinking') {
-    checkText(block['thinking'], `${name}.thinking`);
-    checkText(block['signature'], `${name}.signature`);
-  }
-  if (type === 'redacted_thinking') checkText(block['data'], `${name}.data`);
-  if (type !== 'tool_use') return;
-  const { id, name: toolName, input } = block;
-  if (typeof id !== 'string' || !isCallId(id)) throw wrong(`${name}.id`, 'a tool-use id', id);
-  if (typeof toolName !== 'string' || !isToolName(toolName)) throw wrong(`${name}.name`, 'a tool name', toolName);
-  if (!isRecord(input)) throw wrong(`${name}.input`, 'an object', input);
-}
-
-function checkContent(content: unknown, name: string, types: ReadonlySet<string>): void {
+function checkContent(content: unknown, name: string, place: ContentPlace): void {
   if (typeof content === 'string') return;
   if (!Array.isArray(content)) throw wrong(name, 'a string or a list of blocks', content);
-  content.forEach((block: unknown, index) => {
-    const place = `${name}[${index}]`;
-    const type = typeOf(block, place, types);
-    if (!isRecord(block)) return;
-    if (type === 'text') checkText(block['text'], `${place}.text`);
-    else if (type === 'tool_result') {
-      checkText(block['tool_use_id'], `${place}.tool_use_id`);
-      if (block['content'] !== undefined) checkContent(block['content'], `${place}.content`, RESULT_BLOCKS);
-    } else if (type !== 'container_upload' && !isRecord(block['source'])) {
-      // An image whose data was taken out is kept, and left out of what is sent.
-      throw wrong(`${place}.source`, 'an object', block['source']);
-    }
-  });
-}
-
-function typeOf(block: unknown, name: string, types: ReadonlySet<string>): string {
-  const type = isRecord(block) ? block['type'] : block;
-  if (typeof type === 'string' && types.has(type)) return type;
-  throw wrong(`${name}.type`, `one of ${[...types].join(', ')}`, type);
+  checkBlocks(content, name, place);
 }
 
 function listOf(value: unknown, name: string): readonly unknown[] {

@@ -54,22 +54,28 @@ export class Invariants {
   readonly #mailboxMax: number;
   readonly #mailboxBytesMax: number;
   readonly #isKept: (path: string) => boolean;
+  readonly #changesAgents: boolean;
 
   /**
    * `incarnationOf`: the incarnation of a session's shard, as the ledger's stories have it. `limits`: those of the runtime, where they
    * are known. `isKept`: a file of the result store is there after the power loss that ended a life; missing: not asked.
+   * `changesAgents`: an agent is another one in each life.
    */
   constructor(
     ledger: Ledger,
     incarnationOf: (session: string) => number,
-    limits: Partial<Pick<Limits, 'mailbox' | 'mailboxBytes'>> = {},
-    isKept: (path: string) => boolean = () => true,
+    known: {
+      readonly limits?: Partial<Pick<Limits, 'mailbox' | 'mailboxBytes'>>;
+      readonly isKept?: (path: string) => boolean;
+      readonly changesAgents?: boolean;
+    } = {},
   ) {
-    this.#isKept = isKept;
+    this.#isKept = known.isKept ?? (() => true);
     this.#ledger = ledger;
     this.#incarnationOf = incarnationOf;
-    this.#mailboxMax = limits.mailbox ?? Number.POSITIVE_INFINITY;
-    this.#mailboxBytesMax = limits.mailboxBytes ?? Number.POSITIVE_INFINITY;
+    this.#mailboxMax = known.limits?.mailbox ?? Number.POSITIVE_INFINITY;
+    this.#mailboxBytesMax = known.limits?.mailboxBytes ?? Number.POSITIVE_INFINITY;
+    this.#changesAgents = known.changesAgents ?? false;
   }
 
   #checkKept({ id, calls }: SessionStory): void {
@@ -389,6 +395,8 @@ export class Invariants {
         const asked = calls.slice(0, index).findLastIndex((other) => other.digest === call.digest);
         const before = calls[asked];
         if (before === undefined || before.whole === call.whole) continue;
+        // Another agent is asked otherwise.
+        if (this.#changesAgents && before.incarnation !== call.incarnation) continue;
         // What was lost with the claim, a summary say, may have been made again otherwise.
         const claimedIn = this.#claimedIn.get(session)?.get(halfStep) ?? Number.POSITIVE_INFINITY;
         const isLost = before.incarnation < claimedIn && mayBeLost(asked + 1, before);

@@ -14,10 +14,10 @@ import { historyMessages } from '../../session/history/history-form.ts';
 import { taskOf } from '../../session/history/tasks.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../session/records.ts';
 import { emptyState, type ReceiptState, type SessionState } from '../../session/state.ts';
-import { contentBytes } from '../../session/waiting-content.ts';
+import { contentBytes } from '../../session/tokens.ts';
 import { digestOf } from './ledger.ts';
 
-/** Every agent of the simulator has tools and none thinks by hand, so deliveries are phantom pairs. */
+/** Agents with tools of which none thinks by hand: deliveries are phantom pairs. */
 const RENDERING: RenderOptions = { timestamps: false, deliveriesAsText: false };
 
 /** A tool call of the log with what became of it. */
@@ -75,15 +75,17 @@ export interface SessionStory {
 }
 
 /**
- * Folds a session's turns; `plant` gives the state of a fork what it begins with. Throws where the runtime would call the log
+ * Folds a session's turns; `plant` gives the state of a fork what it begins with, `rendering` says how its agent's requests are
+ * made. Throws where the runtime would call the log
  * corrupt.
  */
 export function tellStory(
   id: string,
   turns: Iterable<RecordTurn>,
   plant: (state: SessionState, first: RecordTurn) => void = () => undefined,
+  rendering: RenderOptions = RENDERING,
 ): SessionStory {
-  const teller = new Teller(id);
+  const teller = new Teller(id, rendering);
   let isFirst = true;
   for (const turn of turns) {
     if (isFirst) teller.plant((state) => plant(state, turn));
@@ -102,10 +104,12 @@ class Teller {
   #usage = NO_USAGE;
   /** Entries whose preparation came to its end. */
   readonly #prepared = new Set<number>();
-  /** The half-step whose request was noted last. */
-  #noted = 0;
+  readonly #rendering: RenderOptions;
+  /** The half-step whose request was noted last, and its epoch: one that is made again after a change is another request. */
+  #noted = '';
 
-  constructor(id: string) {
+  constructor(id: string, rendering: RenderOptions) {
+    this.#rendering = rendering;
     this.#story = {
       id,
       state: emptyState(id),
@@ -155,8 +159,10 @@ class Teller {
       this.#record(record);
     }
     const halfStep = state.current?.halfStep;
-    if (halfStep === undefined || halfStep === this.#noted) return;
-    this.#noted = halfStep;
+    if (halfStep === undefined) return;
+    const noted = `${halfStep} ${state.epoch}`;
+    if (noted === this.#noted) return;
+    this.#noted = noted;
     this.#checkBranch(halfStep);
     this.#noteRequest(halfStep);
   }
@@ -167,14 +173,14 @@ class Teller {
   }
 
   #messages(): ReturnType<typeof renderSession> {
-    return renderSession(this.#story.state, RENDERING);
+    return renderSession(this.#story.state, this.#rendering);
   }
 
   #noteRequest(halfStep: number): void {
     const { state, requests, faults, id } = this.#story;
     const compaction = state.current?.compaction;
     const text = JSON.stringify(
-      compaction === undefined ? this.#messages() : compactionMessages(state, compaction, RENDERING),
+      compaction === undefined ? this.#messages() : compactionMessages(state, compaction, this.#rendering),
     );
     requests.set(digestOf(text), halfStep);
     if (compaction?.tail !== undefined) return;

@@ -12,7 +12,7 @@ import { SimulatedMachine } from './simulated-machine.ts';
 import { SimulatedModel } from './simulated-model.ts';
 import { SimulatedTools } from './simulated-tools.ts';
 import { type Reading, StoreReader, type Stories } from './store-reading.ts';
-import { drawSwarm, type Swarm, swarmAgents } from './swarm.ts';
+import { drawSwarm, type Swarm, swarmAgents, swarmRendering } from './swarm.ts';
 import { SimulatedProcess, World } from './world.ts';
 
 /** What to simulate. */
@@ -106,10 +106,10 @@ class Simulation {
         process.kill();
       },
     });
-    this.#reader = new StoreReader(this.#machine.stores);
-    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, this.#swarm.limits, (path) =>
-      this.#machine.results.isDurable(path),
-    );
+    this.#reader = new StoreReader(this.#machine.stores, swarmRendering(this.#swarm));
+    const { limits, changesAgents } = this.#swarm;
+    const isKept = (path: string): boolean => this.#machine.results.isDurable(path);
+    this.#invariants = new Invariants(this.#ledger, shared.incarnationOf, { limits, changesAgents, isKept });
   }
 
   async run(): Promise<SimulationResult> {
@@ -239,7 +239,7 @@ class Simulation {
     this.#note(`life ${this.#lives}`);
     const swarm = this.#swarm;
     const opening = this.#machine.open(process, {
-      agents: swarmAgents(this.#tools.valuesFor(process), swarm.enrichers?.mneme !== undefined),
+      agents: swarmAgents(this.#tools.valuesFor(process), swarm, this.#lives),
       // A value runs on the host; with model threads the provider is data, which they build themselves.
       provider: swarm.models > 0 ? { kind: 'module', url: 'simulated:model' } : this.#model.providerOf(process),
       threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: 2 },

@@ -5,9 +5,11 @@
 import { CancelledError } from '../../base/errors.ts';
 import { COMPACTION_INSTRUCTION } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
+import { modelTraits } from '../../context/legality-models.ts';
 import { modelErrorOf } from '../../models/model-error.ts';
 import { PausedTurns } from '../../models/paused-turns.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../../models/provider.ts';
+import { ThinkingLedger } from '../thinking-ledger.ts';
 import type { FaultKind, Faults } from './faults.ts';
 import { digestOf, type Ledger } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
@@ -52,6 +54,8 @@ export class SimulatedModel {
   readonly #surroundings: ModelSurroundings;
   readonly #random: SeededRandom;
   readonly #paused = new PausedTurns();
+  /** What it thought, about what: it outlives processes, as a provider's does. */
+  readonly #thoughts = new ThinkingLedger(1);
   #count = 0;
   #lastCallId = 'c0';
   /** Virtual ms until which every call fails. */
@@ -111,15 +115,15 @@ export class SimulatedModel {
     await pause(latencyMs * 0.3);
     const response = answer as unknown as ModelResponse;
     if (answer.stop_reason === 'pause_turn') this.#paused.note(request, response);
+    if (Array.isArray(response.content)) this.#thoughts.note(request, response);
     return response;
   }
 
   /** Checks a request and notes it. */
   #hear(request: ModelRequest, session: string): void {
     const { ledger, incarnationOf, trace } = this.#surroundings;
-    for (const { rule, path, message } of fatalOf(
-      checkRequest(request, { isPausedTurn: (blocks) => this.#paused.has(blocks) }),
-    )) {
+    const checked = checkRequest(request, { isPausedTurn: (blocks) => this.#paused.has(blocks) });
+    for (const { rule, path, message } of [...fatalOf(checked), ...this.#thoughts.check(request)]) {
       ledger.violate('illegal', `request of ${session}: ${rule} ${path}: ${message}`);
     }
     const calls = ledger.calls.get(session) ?? [];
@@ -135,10 +139,9 @@ export class SimulatedModel {
     const random = this.#random;
     const usage = { input_tokens: random.between(1, 500), output_tokens: random.between(1, 100) };
     const text = (): Block => ({ type: 'text', text: `answer ${this.#next()}` });
-    const thinking: readonly Block[] =
-      request.thinking?.type === 'adaptive' && random.chance(0.5)
-        ? [{ type: 'thinking', thinking: 'hm', signature: `s${this.#next()}` }]
-        : [];
+    // By hand it thinks always, as a turn must start with a thought (R22).
+    const isManual = request.thinking?.type === 'enabled';
+    const thinking = thinks(request) && (isManual || random.chance(0.5)) ? [this.#thought(request)] : [];
     if (faults.strikes('model.empty', 0.03)) return { content: [], stop_reason: 'end_turn', usage };
     if (faults.strikes('model.malformed', 0.02)) return random.pick(this.#malformed());
     if (faults.strikes('model.refusal', 0.02)) return { content: [text()], stop_reason: 'refusal', usage };
@@ -159,6 +162,11 @@ export class SimulatedModel {
     }
     const stop = faults.strikes('model.cut_call', 0.04) ? 'max_tokens' : 'tool_use';
     return { content: [...thinking, ...(random.chance(0.4) ? [text()] : []), ...calls], stop_reason: stop, usage };
+  }
+
+  #thought(request: ModelRequest): Block {
+    const thinking = `hm ${this.#next()}`;
+    return { type: 'thinking', thinking, signature: this.#thoughts.sign(request, [], thinking) };
   }
 
   #calls(request: ModelRequest): readonly Block[] {
@@ -201,6 +209,11 @@ export class SimulatedModel {
     this.#count += 1;
     return this.#count;
   }
+}
+
+/** By its setting, or by what its model does without one. */
+function thinks({ model, thinking }: ModelRequest): boolean {
+  return thinking === undefined ? !modelTraits(model).thinkingOffByDefault : thinking.type !== 'disabled';
 }
 
 /** What an enricher's tool is called with, right or not; undefined for other tools. */

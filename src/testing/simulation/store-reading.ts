@@ -3,6 +3,7 @@
  *
  * Owns: what was read before, so that a session whose log has not grown is not read again. Does not own: the stores.
  */
+import type { RenderOptions } from '../../context/render.ts';
 import type { Journal, Position, SessionKey } from '../../journal/journal.ts';
 import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
 import { contentReader } from '../../runtime/content-reader.ts';
@@ -36,10 +37,13 @@ export function readStores(stores: readonly MemoryStore[]): Promise<Reading> {
 export class StoreReader {
   readonly #stores: readonly MemoryStore[];
   readonly #positions: Position[];
+  readonly #rendering: RenderOptions | undefined;
   #stories = new Map<string, SessionStory>();
 
-  constructor(stores: readonly MemoryStore[]) {
+  /** `rendering`: how requests are made of the logs; missing: as of agents with tools that do not think. */
+  constructor(stores: readonly MemoryStore[], rendering?: RenderOptions) {
     this.#stores = stores;
+    this.#rendering = rendering;
     this.#positions = stores.map(() => 0);
   }
 
@@ -61,7 +65,10 @@ export class StoreReader {
           this.#stories.set(name, known);
           continue;
         }
-        const story = tellStory(name, turnsOf(journal, key), (state, first) => plantFork(journal, key, state, first));
+        const plant = (state: SessionState, first: RecordTurn): void => {
+          plantFork(journal, key, state, first);
+        };
+        const story = tellStory(name, turnsOf(journal, key), plant, this.#rendering);
         // A name that no turn was written under: the turn that was to make the session was lost.
         if (story.state.agent === undefined) continue;
         this.#stories.set(name, story);

@@ -1,7 +1,10 @@
 /** What a seed makes of a runtime: shape, limits and agents, drawn so that rare states are common somewhere. */
 import { LIMIT_DEFAULTS, type Limits, type ShardBounds, STORED_CONTENT_BYTES_MIN } from '../../base/bounds.ts';
 import type { SettingsInput } from '../../base/settings.ts';
+import { modelTraits } from '../../context/legality-models.ts';
+import type { RenderOptions } from '../../context/render.ts';
 import type { Durability } from '../../journal/journal.ts';
+import type { Thinking } from '../../models/provider.ts';
 import { type Agent, agent } from '../../runtime/agent.ts';
 import type { EnricherOptions } from '../../runtime/options.ts';
 import type { AnyTool } from '../../tools/tool.ts';
@@ -38,7 +41,30 @@ export interface Swarm {
   readonly lifeMs: number;
   /** What watches its main sessions. */
   readonly enrichers: EnricherOptions | undefined;
+  /** What its agents think with. */
+  readonly thinker: Thinker;
+  /** Its agents are told something else in every life: each session goes on in a new epoch. */
+  readonly changesAgents: boolean;
 }
+
+/** A model and how it thinks. */
+export interface Thinker {
+  readonly model?: string;
+  readonly thinking?: Thinking;
+}
+
+/** Each way a model treats thoughts: it minds nothing, wants them first, thinks unasked and binds them, thinks when asked, not at all. */
+const THINKERS: readonly Thinker[] = [
+  {},
+  { thinking: { type: 'adaptive' } },
+  { model: 'claude-sonnet-4-5', thinking: { type: 'enabled', budget_tokens: 1_024 } },
+  { model: 'claude-opus-5-5' },
+  { model: 'claude-sonnet-5-5', thinking: { type: 'adaptive' } },
+  { model: 'claude-haiku-5-5', thinking: { type: 'adaptive' } },
+  { model: 'claude-fable-5-1' },
+  { model: 'claude-mythos-5-1', thinking: { type: 'adaptive' } },
+  { model: 'claude-opus-5', thinking: { type: 'disabled' } },
+];
 
 /** Tools whose calls the agent `careful` runs only when a person allows them. */
 export const ASKED_TOOLS: ReadonlySet<string> = new Set(['keyed', 'once']);
@@ -89,6 +115,8 @@ export function drawSwarm(random: SeededRandom): Swarm {
     endsInPlace: random.chance(0.5),
     // Last: what was drawn before stays what it was.
     enrichers: random.pick([undefined, undefined, undefined, { melete: MUSE }, { melete: MUSE, mneme: MUSE }]),
+    thinker: random.pick(THINKERS),
+    changesAgents: random.chance(0.3),
   };
   const { limits, bounds } = swarm;
   // Some hundred bytes are a few messages here: the bounds are met, and what waits is read back from the log.
@@ -104,34 +132,60 @@ export function drawSwarm(random: SeededRandom): Swarm {
 }
 
 /** The agents of a runtime; `values`: tools that run on the host. `remembers`: none is compressed of itself. */
-export function swarmAgents(values: readonly AnyTool[], remembers: boolean): readonly Agent[] {
+export function swarmAgents(
+  values: readonly AnyTool[],
+  { enrichers, thinker, changesAgents }: Pick<Swarm, 'enrichers' | 'thinker' | 'changesAgents'>,
+  life: number,
+): readonly Agent[] {
+  const remembers = enrichers?.mneme !== undefined;
+  const told = (text: string): string => (changesAgents ? `${text} This is life ${life}.` : text);
   return [
     agent({
+      ...thinker,
       name: 'wide',
-      system: 'Answer.',
+      system: told('Answer.'),
       tools: [...values, TOOL_MODULE],
-      thinking: { type: 'adaptive' },
       subagents: { spawn: true, maxActive: 3 },
       supervision: { onChildFailure: 'report' },
     }),
     // A window so small that messages leave it, and epochs open, all the time.
-    agent({ name: 'narrow', system: 'Answer shortly.', tokenBudget: 600, tools: [TOOL_MODULE] }),
+    agent({ ...thinker, name: 'narrow', system: told('Answer shortly.'), tokenBudget: 600, tools: [TOOL_MODULE] }),
     agent({
+      ...thinker,
       name: 'guard',
-      system: 'Delegate.',
+      system: told('Delegate.'),
       tools: [TOOL_MODULE],
       subagents: { spawn: true, maxActive: 3 },
       supervision: { strategy: 'oneForOne', intensity: 2, periodMs: 60_000, onChildFailure: 'restart' },
     }),
     // A person is asked all the time, and runs stop in the middle.
-    agent({ name: 'careful', system: 'Ask first.', tools: [TOOL_MODULE], maxSteps: 2, approve: [...ASKED_TOOLS] }),
     agent({
+      ...thinker,
+      name: 'careful',
+      system: told('Ask first.'),
+      tools: [TOOL_MODULE],
+      maxSteps: 2,
+      approve: [...ASKED_TOOLS],
+    }),
+    agent({
+      ...thinker,
       name: 'brief',
-      system: 'Sum up.',
+      system: told('Sum up.'),
       tools: [TOOL_MODULE],
       compression: { enabled: !remembers, messages: 9, keepRecent: 3, idleMinTokens: 0, idleMinMessages: 3 },
     }),
   ];
+}
+
+/** How their requests are rendered, as the catalog of agents has it: all have tools, none a time line. */
+export function swarmRendering({ thinker }: Pick<Swarm, 'thinker'>): RenderOptions {
+  const isManual = thinker.thinking?.type === 'enabled';
+  return {
+    timestamps: false,
+    deliveriesAsText: isManual,
+    callsNeedThought: isManual,
+    bindsThinking: modelTraits(thinker.model ?? '').bindsThinking,
+  };
 }
 
 /** The agent a session is made of: it follows from the id, as it must be the same in every life. */

@@ -52,6 +52,7 @@ export const MODELS: readonly Scenario[] = [
         act: async (stage) => {
           await stage.settled(await stage.say('main', 'm1'));
           await stage.say('main', 'm2');
+          await stage.insist(() => stage.runtime.resume());
         },
       },
     ],

@@ -1,0 +1,190 @@
+/**
+ * What a block that comes from outside must be so that a request holding it is taken: the Messages API's rules of blocks (R07 to
+ * R09, R16 to R18, R29, R37, R39, R42, R50, R51), for every door at which content enters. Pure.
+ */
+import { ContentError, describeValue } from './errors.ts';
+import { isCallId, isToolName } from './ids.ts';
+import { isRecord } from './json.ts';
+
+/** Media types of an image in base64 (R42). */
+export const IMAGE_TYPES: ReadonlySet<unknown> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp']);
+/** Images of one request (R42). */
+export const IMAGES_MAX = 100;
+/** Base64 characters of an image of 5 MB (R42). */
+export const IMAGE_CHARACTERS_MAX: number = Math.ceil((5 * 1024 * 1024 * 4) / 3);
+
+/** Where blocks stand. `message`: of a user; `history`: of a user, with results, and images whose data was taken out. */
+export type ContentPlace = 'message' | 'history' | 'result' | 'answer';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const TYPES: Readonly<Record<ContentPlace, readonly string[]>> = {
+  message: ['text', 'image', 'document', 'container_upload'],
+  history: ['text', 'image', 'document', 'container_upload', 'tool_result'],
+  result: ['text', 'image', 'document'],
+  answer: [
+    ...['text', 'thinking', 'redacted_thinking', 'tool_use', 'server_tool_use'],
+    ...['web_search_tool_result', 'code_execution_tool_result'],
+  ],
+};
+/** Fields of a block, beside its type (R39); of types that are not here any are taken. */
+const FIELDS: Readonly<Record<string, readonly string[]>> = {
+  text: ['text', 'cache_control', 'citations'],
+  image: ['source', 'cache_control'],
+  document: ['source', 'title', 'context', 'citations', 'cache_control'],
+  container_upload: ['file_id', 'cache_control'],
+  tool_use: ['id', 'name', 'input', 'caller', 'cache_control'],
+  tool_result: ['tool_use_id', 'content', 'is_error', 'cache_control'],
+};
+const SOURCE_TYPES: Readonly<Record<string, readonly string[]>> = {
+  image: ['base64', 'url', 'file'],
+  document: ['base64', 'text', 'content', 'url', 'file'],
+};
+const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
+
+/** Throws `ContentError` naming the block, its value and what is wanted, unless `content` may stand in this place. */
+export function checkBlocks(content: unknown, path: string, place: ContentPlace): void {
+  if (!Array.isArray(content)) throw unfit(path, 'a string or a list of blocks', content);
+  const asked = new Set<unknown>();
+  let images = 0;
+  content.forEach((block: unknown, index) => {
+    const at = `${path}[${index}]`;
+    const type = isRecord(block) ? block['type'] : block;
+    if (!isRecord(block) || typeof type !== 'string' || !TYPES[place].includes(type)) {
+      throw unfit(`${at}.type`, `one of ${TYPES[place].join(', ')}`, type);
+    }
+    checkBlock(block, type, at, place);
+    if (type === 'image') images += 1;
+    if (type === 'server_tool_use') asked.add(block['id']);
+    else if (place === 'answer' && type.endsWith('_tool_result') && !asked.delete(block['tool_use_id'])) {
+      throw unfit(`${at}.tool_use_id`, 'the id of a server_tool_use block before it', block['tool_use_id']);
+    }
+  });
+  if (images > IMAGES_MAX) throw unfit(path, `at most ${IMAGES_MAX} images; send the others apart`, `${images} images`);
+  if (asked.size > 0) throw unfit(path, 'a result behind every server_tool_use block', [...asked][0]);
+}
+
+function checkBlock(block: Fields, type: string, at: string, place: ContentPlace): void {
+  const fields = FIELDS[type];
+  if (fields !== undefined) {
+    const foreign = Object.keys(block).find((key) => key !== 'type' && !fields.includes(key));
+    if (foreign !== undefined) throw unfit(`${at}.${foreign}`, `left out of a ${type} block`, block[foreign]);
+  }
+  checkMark(block['cache_control'], `${at}.cache_control`);
+  switch (type) {
+    case 'text':
+      checkText(block['text'], `${at}.text`);
+      // Only the model cites (R51).
+      if (block['citations'] !== undefined && place !== 'answer') {
+        throw unfit(`${at}.citations`, `left out of a user's text`, block['citations']);
+      }
+      return;
+    case 'image':
+    case 'document':
+      return checkMedia(block, type, at, place);
+    case 'container_upload':
+      return checkName(block['file_id'], `${at}.file_id`);
+    case 'tool_result':
+      checkText(block['tool_use_id'], `${at}.tool_use_id`);
+      if (block['is_error'] !== undefined && typeof block['is_error'] !== 'boolean') {
+        throw unfit(`${at}.is_error`, 'true or false', block['is_error']);
+      }
+      if (block['content'] !== undefined && typeof block['content'] !== 'string') {
+        checkBlocks(block['content'], `${at}.content`, 'result');
+      }
+      return;
+    case 'thinking':
+      checkText(block['thinking'], `${at}.thinking`);
+      return checkText(block['signature'], `${at}.signature`);
+    case 'redacted_thinking':
+      return checkText(block['data'], `${at}.data`);
+    case 'tool_use':
+      if (typeof block['name'] !== 'string' || !isToolName(block['name'])) {
+        throw unfit(`${at}.name`, 'a tool name', block['name']);
+      }
+      return checkCall(block, at);
+    case 'server_tool_use':
+      checkName(block['name'], `${at}.name`);
+      return checkCall(block, at);
+    default:
+      return checkName(block['tool_use_id'], `${at}.tool_use_id`);
+  }
+}
+
+function checkCall(block: Fields, at: string): void {
+  const { id, input } = block;
+  if (typeof id !== 'string' || !isCallId(id)) throw unfit(`${at}.id`, 'a tool-use id', id);
+  if (!isRecord(input)) throw unfit(`${at}.input`, 'an object', input);
+}
+
+function checkMedia(block: Fields, type: 'image' | 'document', at: string, place: ContentPlace): void {
+  const { source, title, context, citations } = block;
+  for (const [name, value] of Object.entries({ title, context })) {
+    if (value !== undefined && value !== null) checkText(value, `${at}.${name}`);
+  }
+  if (citations !== undefined && !(isRecord(citations) && typeof citations['enabled'] === 'boolean')) {
+    throw unfit(`${at}.citations`, '{ enabled: true } or { enabled: false }', citations);
+  }
+  const path = `${at}.source`;
+  if (!isRecord(source)) throw unfit(path, 'an object', source);
+  const kind = source['type'];
+  const kinds = SOURCE_TYPES[type] ?? [];
+  if (typeof kind !== 'string' || !kinds.includes(kind))
+    throw unfit(`${path}.type`, `one of ${kinds.join(', ')}`, kind);
+  if (kind === 'url') return checkAddress(source['url'], `${path}.url`);
+  if (kind === 'file') return checkName(source['file_id'], `${path}.file_id`);
+  if (kind === 'content') {
+    const { content } = source;
+    if (typeof content === 'string') return checkName(content, `${path}.content`);
+    checkBlocks(content, `${path}.content`, 'result');
+    // A document of documents is none.
+    const nested = (content as readonly Fields[]).find((part) => part['type'] === 'document');
+    if (nested !== undefined) throw unfit(`${path}.content`, 'a list of text and image blocks', nested);
+    if ((content as readonly unknown[]).length === 0) throw unfit(`${path}.content`, 'not empty', content);
+    return;
+  }
+  const wanted: ReadonlySet<unknown> =
+    type === 'image' ? IMAGE_TYPES : new Set([kind === 'text' ? 'text/plain' : 'application/pdf']);
+  const { media_type: mediaType, data } = source;
+  // An image whose data was taken out is kept in a history, and left out of what is sent.
+  const isHole = place !== 'message' && type === 'image' && (data === undefined || data === null || data === '');
+  if (isHole && mediaType === undefined) return;
+  if (!wanted.has(mediaType)) throw unfit(`${path}.media_type`, `one of ${[...wanted].join(', ')}`, mediaType);
+  if (isHole) return;
+  checkName(data, `${path}.data`);
+  if (kind === 'base64') checkBase64(data as string, `${path}.data`, type);
+}
+
+function checkBase64(data: string, path: string, type: 'image' | 'document'): void {
+  if (data.length % 4 !== 0 || !BASE64.test(data)) throw unfit(path, 'base64', data);
+  if (type === 'image' && data.length > IMAGE_CHARACTERS_MAX) {
+    throw unfit(path, `at most ${IMAGE_CHARACTERS_MAX} characters (5 MB); send a smaller image`, `${data.length}`);
+  }
+}
+
+function checkAddress(url: unknown, path: string): void {
+  const wanted = 'an http or https URL; send a file of this machine as base64';
+  if (typeof url !== 'string' || !URL.canParse(url)) throw unfit(path, wanted, url);
+  const { protocol } = new URL(url);
+  if (protocol !== 'https:' && protocol !== 'http:') throw unfit(path, wanted, url);
+}
+
+function checkMark(mark: unknown, path: string): void {
+  if (mark === undefined || mark === null) return;
+  if (!isRecord(mark) || mark['type'] !== 'ephemeral') throw unfit(path, '{ type: "ephemeral" }', mark);
+  const { ttl } = mark;
+  if (ttl !== undefined && ttl !== '5m' && ttl !== '1h') throw unfit(`${path}.ttl`, '"5m" or "1h"', ttl);
+}
+
+function checkText(value: unknown, path: string): void {
+  if (typeof value !== 'string') throw unfit(path, 'a string', value);
+}
+
+/** A text that says something. */
+function checkName(value: unknown, path: string): void {
+  if (typeof value !== 'string' || value.trim() === '') throw unfit(path, 'a text that is not blank', value);
+}
+
+function unfit(path: string, wanted: string, value: unknown): ContentError {
+  return new ContentError(`${path} must be ${wanted}; got ${describeValue(value)}`, { data: { path } });
+}
