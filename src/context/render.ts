@@ -154,13 +154,15 @@ function renderMessage(
   if (message.phantom === true) {
     renderDelivery(message, responses, options, request);
   } else if (message.blocks !== undefined) {
-    const isStale = message.seq < staleBelow && message.blocks.some(isThought);
+    const isOld = message.seq < staleBelow;
+    const isStale = isOld && message.blocks.some(isThought);
     const blocks = isStale ? message.blocks.filter((block) => !isThought(block)) : message.blocks;
     if (sendsCallsAsText(blocks, options)) renderAsText(blocks, responses, request);
     else renderAnswer(blocks, responses, request);
     if (message.history?.compressedSummary === true) request.breakAfter();
     // A paused answer that lacks a thought is none that is taken up again as it was (R38): somebody has to speak first (R12).
-    else if (isStale) request.breakAfter(true);
+    // Nor is what followed it then without a thought of its own.
+    else if (isStale || (isOld && request.isResumed)) request.breakAfter(true);
   } else if (message.type === 'user_message') {
     request.add('user', withTime(message, options));
   } else if (message.type === 'system_message') {
@@ -269,6 +271,12 @@ class RequestDraft {
   #sealed = 0;
   #isBroken = false;
   #mustResume = false;
+  #isResumed = false;
+
+  /** The model's last words follow words of its own that the request may not have ended with. */
+  get isResumed(): boolean {
+    return this.#isResumed;
+  }
 
   /** What the model says next does not go on with its words so far. `atEnd`: nor may the request end with these. */
   breakAfter(atEnd = false): void {
@@ -285,7 +293,9 @@ class RequestDraft {
     // Never the list of the log itself: what is sent leaves the session.
     const kept = typeof content === 'string' ? content : sendable(content);
     if (kept.length === 0 || (typeof kept === 'string' && kept.trim() === '')) return;
+    if (role === 'user') this.#isResumed = false;
     if (this.#isBroken) {
+      this.#isResumed = role === 'assistant' && this.#mustResume;
       this.#isBroken = false;
       this.#mustResume = false;
       if (role === 'assistant') this.#messages.push({ role: 'user', content: RESUMING_TEXT });

@@ -19,6 +19,8 @@ import type { ModelRequest, ModelResponse } from '../models/provider.ts';
 
 /** Answers and foreign signatures remembered; the oldest are forgotten and no longer judged. */
 const REMEMBERED_MAX = 10_000;
+/** Answers of the same call id that are remembered. */
+const ALIKE_MAX = 16;
 const PREFIX_BYTES = 12;
 const CODE_BYTES = 16;
 
@@ -33,8 +35,8 @@ export class ThinkingLedger {
   /** Signatures a script gave itself, and redacted data: what they stood for. */
   readonly #foreign = new Map<string, Thought>();
   #hasForgotten = false;
-  /** The thoughts of an answer, by the id of its last tool call. */
-  readonly #answers = new Map<string, readonly string[]>();
+  /** The thoughts of answers, by the id of their last tool call: two conversations may have the same. */
+  readonly #answers = new Map<string, readonly (readonly string[])[]>();
 
   constructor(seed: number) {
     this.#secret = `thinking of ${seed}`;
@@ -58,7 +60,12 @@ export class ThinkingLedger {
     const call = response.content.findLast((block) => block.type === 'tool_use');
     if (call === undefined) return;
     const blocks = [...trailingBlocks(request), ...response.content] as readonly ContentBlock[];
-    remember(this.#answers, String(call.id), blocks.filter(isThought).map(keyOf));
+    const thoughts = blocks.filter(isThought).map(keyOf);
+    remember(
+      this.#answers,
+      String(call.id),
+      [...(this.#answers.get(String(call.id)) ?? []), thoughts].slice(-ALIKE_MAX),
+    );
   }
 
   /** What of R20 and R21 a request breaks, all fatal. */
@@ -119,7 +126,8 @@ export class ThinkingLedger {
     const expected = call === undefined ? undefined : this.#answers.get(String(call.id));
     if (expected === undefined) return;
     const found = blocks.filter(isThought).map(keyOf);
-    if (stableText(found) === stableText(expected) || (found.length === 0 && mode !== 'enabled')) return;
+    const isKept = expected.some((thoughts) => stableText(found) === stableText(thoughts));
+    if (isKept || (found.length === 0 && mode !== 'enabled')) return;
     const path = `messages.${latest}.content.0`;
     // An altered signature was told already.
     if (violations.some((violation) => violation.path.startsWith(`messages.${latest}.`))) return;

@@ -253,6 +253,7 @@ export class Embedder {
     } catch (error) {
       if (!process.isAlive) return;
       if (error instanceof TroupeError && FINAL_CODES.has(error.code) && key === undefined) story.isRefused = true;
+      story.hasNoRoom = error instanceof TroupeError && error.code === 'mailbox_full';
       this.#expected('send', error);
     } finally {
       this.#open.delete(`send ${uid}`);

@@ -43,6 +43,8 @@ export interface MessageStory {
   pendingId?: number;
   /** Refused for good: it must not be in the store. */
   isRefused?: true;
+  /** It has a key, and the last time it was sent the mailbox had no room for it: it may be sent again. */
+  hasNoRoom?: boolean;
 }
 
 /** A spawn with what its spawner was told. */
