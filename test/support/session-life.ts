@@ -315,6 +315,7 @@ export class Life {
 
   #input(input: Parameters<Machine['input']>[0]): void {
     this.machine.input(input);
+    const failed: ErrorShape[] = [];
     for (const effect of this.machine.last) {
       if (effect.type === 'cancelModel') {
         this.owed = this.owed.filter(
@@ -332,10 +333,14 @@ export class Life {
       } else if (effect.type === 'restartTimer') {
         this.owed = [...this.owed.filter((owed) => owed.type !== 'restartTimer'), effect];
       } else if (effect.type === 'childFailed') {
-        const before = this.machine.turns.length;
-        this.#supervise(effect.error);
-        this.#joinTurns(before - 1);
+        failed.push(effect.error);
       }
+    }
+    // As in a tree turn: behind the other effects, which what follows may cancel.
+    for (const error of failed) {
+      const before = this.machine.turns.length;
+      this.#supervise(error);
+      this.#joinTurns(before - 1);
     }
     // A tool that was answered for, by its own result or by healing, is not waited for any more.
     this.owed = this.owed.filter((owed) => owed.type !== 'runTool' || this.state.openCalls.has(owed.callId));
