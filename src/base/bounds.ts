@@ -138,6 +138,8 @@ export const SNAPSHOTS_KEPT_MAX = 64;
 export const SUMMARY_ATTEMPTS_MAX = 3;
 /** Tokens counted for the call half of a phantom pair (contract §3.5). */
 export const PHANTOM_CALL_TOKENS = 50;
+/** Messages a dump of a refused request shows, the last ones: what was refused is nearly always the newest. */
+export const REQUEST_DUMP_MESSAGES_MAX = 20;
 /** UTF-16 units of the texts of requests on their way from the host to one session thread; each is copied about three times. */
 export const REQUEST_BYTES_UNDER_WAY_MAX: number = 32 * 1024 * 1024;
 /** Those of one request from which it stands in line: smaller ones are as many as a service has callers. */

@@ -80,7 +80,14 @@ export type EventBody =
   | { readonly type: 'turn.failed'; readonly turn: string; readonly error: ErrorShape }
   | { readonly type: 'bounce_back'; readonly content: string; readonly error: ErrorShape; readonly messageSeq?: number }
   | { readonly type: 'authentication_required'; readonly error: ErrorShape }
-  | { readonly type: 'llm.retry'; readonly attempt: number; readonly waitMs: number; readonly status?: number }
+  | {
+      readonly type: 'llm.retry';
+      readonly attempt: number;
+      readonly waitMs: number;
+      readonly status?: number;
+      /** The rule for which the request was refused; without the thoughts it was about it is sent again at once. */
+      readonly repaired?: string;
+    }
   | { readonly type: 'interrupt.acknowledged' }
   | { readonly type: 'child.spawned'; readonly child: string; readonly name?: string }
   | { readonly type: 'child.state'; readonly child: string; readonly name?: string; readonly state: string }

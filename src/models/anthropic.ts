@@ -259,15 +259,23 @@ function checkBodySize(body: string): void {
   });
 }
 
+/** R20 and R21 compare with what the model answered before: a body alone does not show them, so the API's words are read. */
+function thoughtRule(message: string): 'R20' | 'R21' | undefined {
+  if (/thinking.* blocks in the latest assistant message cannot be modified/u.test(message)) return 'R20';
+  return /Invalid `(signature|data)` in `(redacted_)?thinking` block/u.test(message) ? 'R21' : undefined;
+}
+
 /** What the call alone knows of its failure: the rule its request breaks (N6), the tokens of the answer that was lost (N4). */
 function explained(error: Error, out: CallOut | undefined): Error {
   if (!(error instanceof ModelError) || out === undefined) return error;
   const isRefused = error.status === 400 && out.body !== undefined;
   const broken = isRefused ? fatalOf(checkRequestText(out.body ?? ''))[0] : undefined;
+  const rule = broken?.rule ?? (isRefused ? thoughtRule(error.message) : undefined);
   const lostUsage = out.answer?.usage;
-  if (broken === undefined && lostUsage === undefined) return error;
+  if (rule === undefined && lostUsage === undefined) return error;
   return withData(error, {
-    ...(broken === undefined ? {} : { rule: broken.rule, path: broken.path }),
+    ...(rule === undefined ? {} : { rule }),
+    ...(broken === undefined ? {} : { path: broken.path }),
     ...(lostUsage === undefined ? {} : { lostUsage }),
   });
 }

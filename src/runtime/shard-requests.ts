@@ -5,6 +5,7 @@ import type { Draft } from '../base/draft.ts';
 import { asError, CancelledError, errorShape, TroupeError } from '../base/errors.ts';
 import type { Message } from '../base/messages.ts';
 import { renderSession } from '../context/render.ts';
+import { dumpRequest } from '../context/request-dump.ts';
 import type { ModelRequest } from '../models/provider.ts';
 import { usedOf } from '../session/budget.ts';
 import type { CompressAnswer } from '../session/decide-compression.ts';
@@ -18,6 +19,7 @@ import type { Input } from '../session/inputs.ts';
 import { hasActive } from '../session/mailbox.ts';
 import { isPreparing } from '../session/memory.ts';
 import type { Entry } from '../session/records.ts';
+import { isRefusedRequest } from '../session/run-loop-state.ts';
 import {
   emptyState,
   type LoggedMessage,
@@ -253,9 +255,21 @@ class ShardRequests {
       });
     return this.read(
       session,
-      (actor) => facts(actor.state),
+      (actor) => {
+        const explained = facts(actor.state);
+        const isRefused = explained.reason === 'blocked' && isRefusedRequest(actor.state.blocked);
+        const request = isRefused ? this.#render(actor.state) : undefined;
+        return request === undefined ? explained : { ...explained, request: dumpRequest(request) };
+      },
       () => facts(emptyState(session)),
     );
+  }
+
+  /** The request of a session; undefined where its agent is not defined. `shown`: with messages that are not stored. */
+  #render(state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest | undefined {
+    const agent = this.#shard.parts.catalog.of(state);
+    if (agent === undefined) return undefined;
+    return { ...agent.header(state), messages: renderSession(state, agent.renderOptions, shown) };
   }
 
   /** The log's messages, oldest first. Those still in memory are taken from there; older ones are read from the log. */
@@ -401,11 +415,9 @@ class ShardRequests {
   ): Promise<T> {
     const { catalog } = this.#shard.parts;
     const render = (state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest => {
-      const agent = catalog.of(state);
-      if (agent === undefined) {
-        throw new TroupeError('unknown_agent', `agent ${JSON.stringify(state.agent)} is not defined`);
-      }
-      return { ...agent.header(state), messages: renderSession(state, agent.renderOptions, shown) };
+      const rendered = this.#render(state, shown);
+      if (rendered !== undefined) return rendered;
+      throw new TroupeError('unknown_agent', `agent ${JSON.stringify(state.agent)} is not defined`);
     };
     return this.read(
       request.session,

@@ -70,6 +70,7 @@ export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
       attempt: record.attempt,
       waitMs: record.waitMs,
       ...(record.status === undefined ? {} : { status: record.status }),
+      ...(record.repaired === undefined ? {} : { repaired: record.repaired }),
     });
   }
   if (fold.counts()) fold.tell({ type: 'session.state', state: 'awaiting', phase: 'retrying' });

@@ -8,7 +8,9 @@ import {
 import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
+import { isThought } from '../base/messages.ts';
 import { answerText, storableAnswer } from './answer.ts';
+import { callOrEvaluate } from './call-effect.ts';
 import { compactionFailure, decideOverflow, decideSummary } from './decide-compression.ts';
 import { AT_BOUNDARY, exitOnIdle, isHeldAnswer } from './decide-run-loop.ts';
 import { tellFailure } from './decide-supervision.ts';
@@ -23,6 +25,7 @@ import type { SessionState } from './state.ts';
 
 const SECOND_MS = 1_000;
 const NOT_FOUND = 404;
+const BAD_REQUEST = 400;
 /** Share of the wait that chance may add, so that a thousand sessions do not come back at once (§4.4). */
 const RETRY_JITTER = 0.15;
 
@@ -140,7 +143,43 @@ export function decideModelFailure(
       effects: [{ type: 'retryLater', halfStep: input.halfStep, attempt: current.attempt + 1, delayMs: waitMs }],
     };
   }
-  return decideOverflow(state, input.error, environment) ?? failureDecision(state, input.error, environment);
+  return (
+    decideOverflow(state, input.error, environment) ??
+    decideRepair(state, input.error, environment) ??
+    failureDecision(state, input.error, environment)
+  );
+}
+
+/** Rules about thoughts that were sent again: what a model makes of them nobody else can tell beforehand. */
+const THOUGHT_RULES: ReadonlySet<unknown> = new Set(['R20', 'R21']);
+
+/**
+ * A request refused for the thoughts in it is made again at once without them, in an epoch of its own. Undefined: it was refused for
+ * something else, or has none.
+ */
+function decideRepair(state: SessionState, error: ErrorShape, environment: Environment): Decision | undefined {
+  const { current } = state;
+  const rule = error.data?.['rule'];
+  if (current === undefined || current.compaction !== undefined) return undefined;
+  if (!isRefusedRequest(error) || !THOUGHT_RULES.has(rule) || !showsThoughts(state)) return undefined;
+  const { halfStep, attempt } = current;
+  const epoch: SessionRecord = { type: 'epoch', fingerprint: environment.agent.fingerprint };
+  const retried: SessionRecord = {
+    type: 'retried',
+    halfStep,
+    attempt,
+    waitMs: 0,
+    status: BAD_REQUEST,
+    repaired: String(rule),
+  };
+  return {
+    records: [epoch, retried],
+    effects: [callOrEvaluate(state, environment, halfStep, state.epoch + 1, attempt + 1)],
+  };
+}
+
+function showsThoughts({ messages, thoughtFloor }: SessionState): boolean {
+  return messages.some(({ seq, blocks }) => seq >= thoughtFloor && blocks?.some(isThought) === true);
 }
 
 /** Wait after attempt k: k⁴ seconds plus up to 15 % by chance, at least what the server asked for, a day at most (§4.4, Δ9). */

@@ -21,6 +21,19 @@ export interface Explanation {
     | 'preparing'
     | 'starting';
   readonly detail: string;
+  /** Of a session that is blocked by a refused request: that request, as it would be sent now, without what was said. */
+  readonly request?: RequestShape;
+}
+
+/** The shape of a request; `dumpRequest` makes it. */
+export interface RequestShape {
+  readonly model: string;
+  /** Names of the tools. */
+  readonly tools: readonly string[];
+  /** Messages of the request; `messages` has the last of them. */
+  readonly messageCount: number;
+  /** Each message as its role and its blocks with their sizes; `index`: its place in the request, from 0. */
+  readonly messages: readonly { readonly index: number; readonly shape: string }[];
 }
 
 /** The reason, from the state and the two facts that are not in it. */

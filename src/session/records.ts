@@ -90,6 +90,8 @@ export type SessionRecord =
       readonly attempt: number;
       readonly waitMs: number;
       readonly status?: number;
+      /** The rule for which the request was refused; it is rendered otherwise now. */
+      readonly repaired?: string;
     }
   | {
       readonly type: 'failed';

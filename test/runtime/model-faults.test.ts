@@ -516,6 +516,41 @@ describe('F31 to F35: answers that are no answers', () => {
     expect(s.fake.requests.length).toBe(2);
     expect(await retries(s.session)).toEqual([]);
   });
+
+  it('F35: explain shows the refused request without what was said; an edit of the history continues the session', async () => {
+    const s = await stage((request) =>
+      JSON.stringify(request.messages).includes('secret words')
+        ? { error: { status: 400, message: 'messages.0: we do not like it' } }
+        : 'Fine.',
+    );
+    const refused = await s.session.send('secret words');
+    await failure(refused.answer());
+    expect((await s.session.state()).blocked).toMatchObject({ code: 'model_invalid_request' });
+    const explained = await s.session.explain();
+    expect(explained.request).toMatchObject({
+      messageCount: 1,
+      messages: [{ index: 0, shape: 'user: text, 12 characters, text, 55 characters' }],
+    });
+    expect(JSON.stringify(explained.request)).not.toContain('secret');
+    const next = await s.session.send('Something else');
+    expect(await next.status()).toEqual({ status: 'accepted' });
+    const [first] = await s.session.history.toArray();
+    await s.session.history.remove({ id: String(first?.id) });
+    expect(await next.answer()).toBe('Fine.');
+    expect((await s.session.state()).blocked).toBeUndefined();
+  });
+
+  it('F35: with settings.recovery.rollbackFailed the next message goes on by itself', async () => {
+    const s = await stage(
+      (request) =>
+        JSON.stringify(request.messages).includes('bad words')
+          ? { error: { status: 400, message: 'messages.0: we do not like it' } }
+          : 'Fine.',
+      { settings: { recovery: { rollbackFailed: true } } },
+    );
+    await failure((await s.session.send('bad words')).answer());
+    expect(await s.session.ask('Something else')).toBe('Fine.');
+  });
 });
 
 describe('F36 to F38: keys, models, counters', () => {

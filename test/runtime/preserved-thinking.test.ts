@@ -184,3 +184,39 @@ describe('a store that is opened again with other settings', () => {
     expect(refused(fake)).toEqual([]);
   });
 });
+
+describe('a request that is refused for its thoughts all the same', () => {
+  const REFUSAL = 'messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to another model.';
+
+  test('R21, F35: it is sent again at once without them, an event says so, and the session goes on', async () => {
+    const fake = await fakeModel((_request, { call }) =>
+      call === 1 ? { error: { status: 400, message: REFUSAL } } : THOUGHT,
+    );
+    const runtime = await kit.open({ provider: providerOf(fake), agents: [thinker()] });
+    const session = runtime.session('s');
+    await say(session, 'one');
+    expect(await say(session, 'two')).toBe(THOUGHT.text);
+    expect(thoughts(fake)).toEqual([0, 1, 0]);
+    const retries: unknown[] = [];
+    const { seq } = await session.state();
+    for await (const event of session.events({ after: 0, until: (each) => each.seq === seq })) {
+      if (event.type === 'llm.retry') retries.push(event);
+    }
+    expect(retries).toMatchObject([{ attempt: 1, waitMs: 0, status: 400, repaired: 'R21' }]);
+    expect(await say(session, 'three')).toBe(THOUGHT.text);
+    expect(refused(fake)).toEqual([]);
+  });
+
+  test('F35: one that is refused again without thoughts blocks the session; there is no loop', async () => {
+    const fake = await fakeModel((_request, { call }) =>
+      call === 1 || call === 2 ? { error: { status: 400, message: REFUSAL } } : THOUGHT,
+    );
+    const runtime = await kit.open({ provider: providerOf(fake), agents: [thinker()] });
+    const session = runtime.session('s');
+    await say(session, 'one');
+    const receipt = await session.send('two');
+    await expect(receipt.answer()).rejects.toMatchObject({ code: 'turn_failed' });
+    expect(fake.requests).toHaveLength(3);
+    expect(await session.explain()).toMatchObject({ reason: 'blocked' });
+  });
+});
