@@ -1,10 +1,13 @@
 /**
  * Content of every kind, right and wrong, by every door: what is taken leaves a session that completes a plain turn, and the model
  * refuses no request; what is not is refused with a typed error. Method: seeded chance, strict fake over the wire. The number of
- * messages is `TROUPE_FUZZ_MESSAGES` (3,000 without it).
+ * messages is `TROUPE_FUZZ_MESSAGES` (3,000 without it), the seed `TROUPE_FUZZ_SEED`.
  */
 import { expect, test } from 'vitest';
-import { agent, anthropic, type Session, TroupeError } from '../../src/index.ts';
+import { z } from 'zod';
+import { chatInput } from '../../src/adapters/ai-sdk.ts';
+import { agent, anthropic, type ErrorCode, type Session, TroupeError, tool } from '../../src/index.ts';
+import { handler } from '../../src/server/index.ts';
 import { SeededRandom } from '../../src/testing/simulation/seeded-random.ts';
 import { strictFake } from '../../src/testing/strict-fake.ts';
 import { runtimeKit } from '../support/runtime-kit.ts';
@@ -13,7 +16,7 @@ const kit = runtimeKit();
 const MESSAGES = Number(process.env['TROUPE_FUZZ_MESSAGES'] ?? 3_000);
 /** Messages of one session: so many that marks, thoughts and calls add up. */
 const SESSION_MESSAGES = 20;
-const SEED = 11;
+const SEED = Number(process.env['TROUPE_FUZZ_SEED'] ?? 11);
 
 const IMAGE = { type: 'base64', media_type: 'image/png', data: 'AAAA' };
 const MARKS: readonly unknown[] = [
@@ -44,6 +47,8 @@ const SOURCES: readonly unknown[] = [
   'source',
   undefined,
 ];
+/** The model calls its tool when it is told this. */
+const USE_TOOL = 'Use the tool.';
 const TEXTS: readonly unknown[] = ['words', 'x'.repeat(20_000), '', ' \n', '\ud800 half', 7, null, undefined];
 
 class Fuzz {
@@ -170,17 +175,37 @@ class Fuzz {
 test(
   'any content by any door is refused, or leaves a session that completes a plain turn',
   async () => {
-    const fake = await strictFake({ script: () => ({ thinking: 'hm', text: 'fine' }) });
+    const fuzz = new Fuzz();
+    const { random } = fuzz;
+    const fake = await strictFake({
+      script: ({ messages }) => {
+        const last = JSON.stringify(messages.at(-1));
+        const isAsked = last.includes(USE_TOOL) && !last.includes('tool_result');
+        return isAsked ? { thinking: 'hm', toolUse: { name: 'look', input: {} } } : { thinking: 'hm', text: 'fine' };
+      },
+    });
+    const look = tool({
+      name: 'look',
+      description: 'Gives anything back.',
+      input: z.object({}),
+      run: () => random.pick([fuzz.content(), { error: fuzz.block() }, fuzz.message()]),
+    });
     try {
       const runtime = await kit.open({
         provider: anthropic({ apiKey: 'test', baseURL: fake.url }),
         settings: { session: { timestamps: false } },
         agents: ['claude-opus-5-5', 'claude-opus-4-6', 'claude-fable-5-1'].map((model) =>
-          agent({ name: model, model, system: 'Answer.', thinking: { type: 'adaptive' }, tokenBudget: 20_000 }),
+          agent({
+            name: model,
+            model,
+            system: 'Answer.',
+            thinking: { type: 'adaptive' },
+            tokenBudget: 20_000,
+            tools: [look],
+          }),
         ),
       });
-      const fuzz = new Fuzz();
-      const { random } = fuzz;
+      const api = handler(runtime, { token: 'token' });
       const counts = { taken: 0, refused: 0 };
       const put = async (session: Session): Promise<unknown> => {
         const options = { key: `k${counts.taken + counts.refused}` };
@@ -199,6 +224,10 @@ test(
             'import',
             'mutate',
             'transient',
+            'tool',
+            'http',
+            'spawn',
+            'chat',
           ])
         ) {
           case 'send':
@@ -209,6 +238,32 @@ test(
             return session.history.add(fuzz.message());
           case 'append':
             return session.history.append(fuzz.message());
+          case 'tool':
+            return session.ask(USE_TOOL);
+          case 'http': {
+            const response = await api(
+              new Request(`http://localhost/sessions/${session.id}/messages`, {
+                method: 'POST',
+                headers: { authorization: 'Bearer token', 'content-type': 'application/json' },
+                body: JSON.stringify({ content: fuzz.content() }),
+              }),
+            );
+            const text = await response.text();
+            expect(text.length).toBeLessThan(5_000);
+            if (response.ok) return session.ask('And now?');
+            const problem = JSON.parse(text) as { readonly code: ErrorCode };
+            throw new TroupeError(problem.code, text);
+          }
+          case 'spawn': {
+            const child = await session.spawn({ task: random.pick(TEXTS) as string });
+            expect(await child.reply()).toBe('fine');
+            return child.delete();
+          }
+          case 'chat': {
+            const parts = [random.pick<unknown>([{ type: 'text', text: random.pick(TEXTS) }, fuzz.block()])];
+            const input = chatInput({ id: session.id, messages: [{ id: 'm', role: 'user', parts }] });
+            return (await session.send(input.content)).answer();
+          }
           case 'transient':
             return session.history.append(fuzz.message(), { transient: true });
           case 'update':
