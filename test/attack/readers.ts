@@ -3,16 +3,14 @@
  * `node --import ./test/loader/register.mjs test/attack/readers.ts [readers] [pages] [sessions] [messages]`; it then also asserts
  * that health is answered within 100 ms. Linux: other systems have one loopback address.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { Agent, request } from 'node:http';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { Worker } from 'node:worker_threads';
+import { fileURLToPath } from 'node:url';
 import { type EventReader, readEvents } from '../support/event-reader.ts';
+import { ADDRESSES, ask, countFound, type Health, peakOf, startServer, watchHealth } from './server.ts';
 
 /** How hard it is. */
 export interface AttackPlan {
@@ -27,16 +25,12 @@ export interface AttackPlan {
 }
 
 /** What was seen. */
-export interface AttackReport {
+export interface AttackReport extends Health {
   /** Answers by status. */
   readonly statuses: Readonly<Record<string, number>>;
   /** Refusals without a code. */
   readonly untyped: readonly string[];
   readonly peakMegabytes: number;
-  readonly healthAsked: number;
-  /** Probes that were not answered with 200. */
-  readonly healthFailed: number;
-  readonly healthWorstMs: number;
   /** Slowest acknowledgement while the attack lasted. */
   readonly sendWorstMs: number;
   /** Messages that were acknowledged, and those of them that the log has. */
@@ -47,14 +41,8 @@ export interface AttackReport {
   readonly exitCode: number | null;
 }
 
-const ADDRESSES = 100;
 /** Clients that connect at once. */
 const BURST = 50;
-
-interface Answer {
-  readonly status: number;
-  readonly text: string;
-}
 
 /** See the head of the file. */
 export async function attack(plan: AttackPlan): Promise<AttackReport> {
@@ -121,49 +109,6 @@ export async function attack(plan: AttackPlan): Promise<AttackReport> {
   }
 }
 
-async function startServer(directory: string): Promise<{ readonly child: ChildProcess; readonly url: string }> {
-  const source = (path: string): string => new URL(`../../${path}`, import.meta.url).href;
-  await writeFile(
-    join(directory, 'agents.mjs'),
-    `import { agent } from ${JSON.stringify(source('src/index.ts'))};
-     import { scripted } from ${JSON.stringify(source('src/testing/scripted.ts'))};
-     export default { agents: [agent({ name: 'a' })], provider: scripted({ rules: [], otherwise: 'done' }) };`,
-  );
-  const main = fileURLToPath(source('src/cli/main.ts'));
-  const loader = fileURLToPath(new URL('../loader/register.mjs', import.meta.url));
-  const line = ['--import', pathToFileURL(loader).href, main, 'serve', 'data', '--port', '0', '--json'];
-  const child = spawn(process.execPath, [...line, '--agents', 'agents.mjs'], {
-    cwd: directory,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let said = '';
-  for await (const piece of child.stdout) {
-    said += String(piece);
-    if (!said.includes('\n')) continue;
-    return { child, url: (JSON.parse(said) as { readonly url: string }).url };
-  }
-  throw new Error(`the server ended: ${said}`);
-}
-
-/** Asks, on a connection of its own. */
-function ask(url: string, body?: unknown, localAddress = '127.0.0.1'): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const headers = body === undefined ? {} : { 'content-type': 'application/json' };
-    const options = { method: body === undefined ? 'GET' : 'POST', headers, localAddress, agent: new Agent() };
-    const asked = request(url, options, (response) => {
-      let text = '';
-      response.setEncoding('utf8');
-      response.on('data', (piece: string) => {
-        text += piece;
-      });
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
-      response.on('error', reject);
-    });
-    asked.on('error', reject);
-    asked.end(body === undefined ? undefined : JSON.stringify(body));
-  });
-}
-
 /** Asks, reads the first piece of the answer and nothing more. Empty: cut off before. */
 function openSilent(port: number, path: string, localAddress: string, sockets: Socket[]): Promise<string> {
   return new Promise((resolve) => {
@@ -183,20 +128,6 @@ function openSilent(port: number, path: string, localAddress: string, sockets: S
     socket.on('data', take);
     socket.once('connect', () => socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`));
   });
-}
-
-type Health = Pick<AttackReport, 'healthAsked' | 'healthFailed' | 'healthWorstMs'>;
-
-function watchHealth(url: string): { readonly stop: () => Promise<Health> } {
-  const worker = new Worker(new URL('health-watch.ts', import.meta.url), { workerData: { url } });
-  const told = once(worker, 'message');
-  return {
-    async stop() {
-      worker.postMessage('stop');
-      const [health] = (await told) as [Health];
-      return health;
-    },
-  };
 }
 
 /** Reads a stalled reader to the newest event, resuming where it is cut off. Returns how many numbers came not once. */
@@ -221,35 +152,6 @@ async function readOn(first: EventReader, url: string): Promise<number> {
     }
   }
   return Array.from({ length: newest }, (_, index) => times.get(index + 1)).filter((count) => count !== 1).length;
-}
-
-/** Acknowledged messages that the logs or the mailboxes have. */
-async function countFound(
-  url: string,
-  receipts: readonly { readonly session: string; readonly text: string }[],
-): Promise<number> {
-  const said = new Map<string, Set<string>>();
-  for (const session of new Set(receipts.map((receipt) => receipt.session))) {
-    const texts = new Set<string>();
-    for (const list of ['messages', 'pending']) {
-      for (let after = ''; ; ) {
-        const { text } = await ask(`${url}/sessions/${session}/${list}?limit=1000${after}`);
-        const page = JSON.parse(text) as Readonly<Record<string, unknown>>;
-        for (const { content } of page[list] as readonly { readonly content: unknown }[]) {
-          texts.add(String(content).split(' ', 2).join(' '));
-        }
-        if (page['next'] === undefined) break;
-        after = `&after=${String(page['next'])}`;
-      }
-    }
-    said.set(session, texts);
-  }
-  return receipts.filter(({ session, text }) => said.get(session)?.has(text) === true).length;
-}
-
-async function peakOf(child: ChildProcess): Promise<number> {
-  const status = await readFile(`/proc/${child.pid}/status`, 'utf8');
-  return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1_024;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
