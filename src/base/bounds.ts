@@ -141,7 +141,7 @@ export const PHANTOM_CALL_TOKENS = 50;
 /** Messages a dump of a refused request shows, the last ones: what was refused is nearly always the newest. */
 export const REQUEST_DUMP_MESSAGES_MAX = 20;
 /** UTF-16 units of the texts of requests on their way from the host to one session thread; each is copied about three times. */
-export const REQUEST_BYTES_UNDER_WAY_MAX: number = 32 * 1024 * 1024;
+export const REQUEST_BYTES_UNDER_WAY_MAX: number = 8 * 1024 * 1024;
 /** Those of one request from which it stands in line: smaller ones are as many as a service has callers. */
 export const REQUEST_LARGE_BYTES_MIN: number = 16 * 1024;
 /** UTF-8 bytes of a waiting content from which only the log keeps it: smaller ones cost less in memory than reading them back. */
