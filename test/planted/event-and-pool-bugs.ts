@@ -9,8 +9,8 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     name: 'replay-leaves-one-out',
     what: 'a replay begins one event too late',
     file: 'src/runtime/event-replay.ts',
-    find: 'if (seq > after) found.push(',
-    replace: 'if (seq > after + 1 || after === 0) found.push(',
+    find: 'if (seq > after) find(',
+    replace: 'if (seq > after + 1 || after === 0) find(',
   },
   {
     name: 'reader-begins-too-early',

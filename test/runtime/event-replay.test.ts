@@ -177,11 +177,14 @@ test('Y4: a page ends where its bytes do, at least one event long, and the next 
 });
 
 test('Y4: folds that hold much are not kept for readers that were served before', () => {
-  const machine = startedSession({ sent: 'go' });
-  for (let index = 0; index < 20; index += 1) machine.send(`${index} ${'x'.repeat(1024 * 1024)}`);
+  const machine = startedSession({ sent: 'go', tokenBudget: 1_000_000_000 });
+  for (let index = 0; index < 20; index += 1) {
+    machine.answer(`${index} ${'x'.repeat(1024 * 1024)}`);
+    machine.send('more');
+  }
   const stage = new Stage();
   stage.write(machine);
-  const before = machine.turns.length - 4;
+  const before = machine.seen.events.length - 4;
   stage.page(0, before);
   const { read } = stage;
   stage.page(0, before - 1);

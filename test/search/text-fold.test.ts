@@ -42,6 +42,8 @@ test('F1: messages of many kinds, waiting ones and children included', async () 
   await a.ask('spawn one');
   await runtime.drain();
   await expect(a.ask('fail')).rejects.toThrow();
+  // Its request was refused, and would be again.
+  await a.resume();
   await a.ask('after that');
   const many = ['x', 'y', 'z'].map((text) => a.send(text, { deliver: 'merge' }));
   for (const receipt of many) await receipt;

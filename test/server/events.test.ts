@@ -192,7 +192,7 @@ describe('what breaks', () => {
   );
 
   test('F64: a reader that stalls is told of a gap and gets what it missed from the log; nobody waits for it', async () => {
-    const { url, post, runtime, get } = await kit.serve();
+    const { url, post, runtime, get } = await kit.serve({ limits: { mailboxBytes: 64 * 1024 * 1024 } });
     await post('/sessions', { id: 's' });
     await post('/sessions/s/pause');
     const { seq: before } = await runtime.session('s').state();
