@@ -3,7 +3,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
 import { SHELL_OUTPUT_BYTES_MAX } from '../../src/base/bounds.ts';
 import { ConfigError, TimeoutError } from '../../src/base/errors.ts';
 import { agent, INTERRUPT_NOTICE, open, type Runtime } from '../../src/index.ts';
@@ -260,6 +260,18 @@ describe('F146: calls', () => {
     } finally {
       if (before === undefined) delete process.env['ANTHROPIC_API_KEY'];
       else process.env['ANTHROPIC_API_KEY'] = before;
+    }
+  });
+
+  test('F70: a variable that looks like a secret is handed on only where it is named', async () => {
+    for (const name of ['TROUPE_TOKEN', 'X_API_KEY', 'x_password', 'X_PLAIN']) vi.stubEnv(name, 'here');
+    try {
+      const show = 'echo "[$TROUPE_TOKEN] [$X_API_KEY] [$x_password] [$X_PLAIN]"; env | grep -c =here';
+      expect(await new Caller(make()).sh(show)).toBe('[] [] [] [here]\n1');
+      expect(await new Caller(make({ secretEnv: ['X_API_KEY'] })).sh(show)).toBe('[] [here] [] [here]\n2');
+      expect(() => bashTool({ secretEnv: ['A=B'] })).toThrow(/secretEnv/);
+    } finally {
+      vi.unstubAllEnvs();
     }
   });
 
