@@ -104,6 +104,17 @@ describe.each([undefined, 'sh'])('F146: bash with shell %s', (shell) => {
     expect(await sh('printf "a\\n\\n\\n"')).toBe('a');
   });
 
+  test('F146: an exit code other than 0 is told after the output; the shell and the next command have none of it', async () => {
+    const { sh } = bind(new Caller(make(options)));
+    expect(await sh('false')).toBe('[exit code 1]');
+    expect(await sh('echo seen; (exit 42)')).toBe('seen\n\n[exit code 42]');
+    expect(await sh('sh -c "kill -TERM \\$\\$" 2>/dev/null')).toMatch(/\[exit code 143\]$/);
+    expect(await sh('false; true')).toBe('OK');
+    expect(await sh('echo fine')).toBe('fine');
+    expect(await sh('echo "a:b:c"; cd other; false')).toBe('a:b:c\n\n[exit code 1]');
+    expect(await sh('pwd')).toBe(other);
+  });
+
   test('F146: quotes, here-documents, comments, broken syntax and empty input do not confuse the shell', async () => {
     const { sh } = bind(new Caller(make(options)));
     expect(await sh(`echo 'it'"'"'s' "$((1 + 2))" \\\\ ! # comment`)).toBe("it's 3 \\ !");
@@ -161,8 +172,9 @@ describe('F146: calls', () => {
     const result = await caller.call({ commands: ['cd other', 'false', 'no-such-command', '  ', 'exit 4', 'pwd'] });
     expect(String(result).split('\n\n')).toEqual([
       '[1/6] $ cd other\nOK',
-      '[2/6] $ false\nOK',
+      '[2/6] $ false\n[exit code 1]',
       expect.stringMatching(/^\[3\/6\] \$ no-such-command\n.*not found$/),
+      '[exit code 127]',
       '[4/6] $ (blank)\n(skipped: blank command)',
       expect.stringMatching(/^\[5\/6\] \$ exit 4\n/),
       expect.stringMatching(/ended \(exit code 4\)/),

@@ -88,7 +88,7 @@ export function bashTool(options: BashOptions = {}): BashTool {
     name: 'bash',
     description:
       'Run commands in a shell that stays: directory, variables and background jobs survive between calls. Answers what the ' +
-      'commands print, OK for nothing. There is no terminal and no input: use flags instead of prompts. Give either command ' +
+      'commands print, OK for nothing, and the exit code where it is not 0. There is no terminal and no input: use flags instead of prompts. Give either command ' +
       'or commands. Start what runs for long in the background with its output in a file.',
     snippet: 'run commands in a shell that stays',
     input,
@@ -202,7 +202,12 @@ async function runOne(call: Call, command: string, bytesMax: number): Promise<An
   const { output, end, restarted } = result;
   const fresh = restarted === undefined ? '' : `${restartNotice(restarted)}\n\n`;
   const room = (notices: string): string => output.text(Math.max(0, bytesMax - Buffer.byteLength(notices)));
-  if (end.type === 'finished') return { text: fresh + (room(fresh) || 'OK'), isFailure: false };
+  if (end.type === 'finished') {
+    const note = end.exitCode === 0 ? '' : `[exit code ${end.exitCode}]`;
+    const text = room(`${fresh}${note}\n\n`);
+    const shown = [text, note].filter((part) => part !== '').join('\n\n');
+    return { text: fresh + (shown || 'OK'), isFailure: false };
+  }
   if (end.type === 'shellEnded' && !stop.aborted) {
     const note = `[The shell ended (${end.how}). The next command gets a new one.]`;
     const text = room(`${fresh}${note}\n\n`);
