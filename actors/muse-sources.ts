@@ -1,8 +1,9 @@
 /**
- * What an enricher asks of the host thread: the definitions it may choose from, and what was said in any session. One question,
+ * What an enricher asks of the host thread: the definitions it may choose from, and what was said within reach of its session. One question,
  * one answer; plain data both ways.
  */
 import type { Definition } from '../src/definitions/definition.ts';
+import type { RememberedMessage } from '../src/tools/built-in/memory-tools.ts';
 
 /** A definition as it is listed. */
 export type DefinitionLine = Pick<Definition, 'name' | 'description'>;
@@ -13,16 +14,6 @@ export interface DefinitionList {
   readonly workflows: readonly DefinitionLine[];
 }
 
-/** A message of any session. */
-export interface FoundMessage {
-  /** `<session>#<seq>`. */
-  readonly id: string;
-  /** The name of its session, or `session #<id>`. */
-  readonly title: string;
-  /** What was said; of a thought, what was thought. */
-  readonly text: string;
-}
-
 /** Answers by what they are about; `null` for what is not there. */
 export interface MuseAnswers {
   readonly definitions: DefinitionList;
@@ -30,16 +21,16 @@ export interface MuseAnswers {
   readonly workflow: Definition | null;
   readonly search: string;
   readonly view: string;
-  readonly message: FoundMessage | null;
+  readonly message: RememberedMessage | null;
 }
 
 /** A question. */
 export type MuseQuestion =
   | { readonly about: 'definitions' }
   | { readonly about: 'skill' | 'workflow'; readonly name: string }
-  /** What fits the query, for this session: but for what its own window shows. */
+  /** `session`: the one it is for, whose reach counts. What its own window shows is not found. */
   | { readonly about: 'search'; readonly query: string; readonly session: string }
-  | { readonly about: 'view' | 'message'; readonly id: string };
+  | { readonly about: 'view' | 'message'; readonly id: string; readonly session: string };
 
 /** Its answer. */
 export type MuseWord = {

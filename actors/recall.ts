@@ -41,7 +41,7 @@ function searchMessages({ lookUp, actor }: MuseStage): MuseTool {
   return museTool({
     name: 'search_messages',
     description:
-      'Search what was said in all conversations. Words are found in any form; "quoted words" are found in a row; AND, OR, NOT and NEAR join.',
+      'Search what was said in earlier conversations. Words are found in any form; "quoted words" are found in a row; AND, OR, NOT and NEAR join.',
     input: z.object({ query: z.string().describe('Words to look for') }),
     run: async ({ query }) => {
       if (query.trim() === '') throw new ContentError('Query cannot be blank');
@@ -50,16 +50,16 @@ function searchMessages({ lookUp, actor }: MuseStage): MuseTool {
   });
 }
 
-function viewMessages({ lookUp }: MuseStage): MuseTool {
+function viewMessages({ lookUp, actor }: MuseStage): MuseTool {
   return museTool({
     name: 'view_messages',
-    description: 'Show a message of any conversation with those before and after it.',
+    description: 'Show a message found by search_messages with those before and after it.',
     input: z.object({ message_id: z.string().describe('The id, as search_messages gives it: <session>#<number>') }),
-    run: ({ message_id }) => askHost(lookUp, { about: 'view', id: message_id }),
+    run: ({ message_id }) => askHost(lookUp, { about: 'view', id: message_id, session: actor.id }),
   });
 }
 
-function surfaceMemory({ lookUp, act, settings }: MuseStage): MuseTool {
+function surfaceMemory({ lookUp, act, actor, settings }: MuseStage): MuseTool {
   return museTool({
     name: 'surface_memory',
     description: 'Put a message of an earlier conversation before the model with its next call.',
@@ -69,7 +69,7 @@ function surfaceMemory({ lookUp, act, settings }: MuseStage): MuseTool {
     }),
     run: async ({ message_id, why }) => {
       if (why.trim() === '') throw new ContentError('Why cannot be blank');
-      const found = await askHost(lookUp, { about: 'message', id: message_id });
+      const found = await askHost(lookUp, { about: 'message', id: message_id, session: actor.id });
       if (found === null) throw new ConfigError(`Message not found: ${message_id.trim()}`);
       const { id, title, text } = found;
       const snippet = cutText(text, settings.recall.maxSnippetTokens * BYTES_PER_TOKEN);

@@ -90,6 +90,7 @@ export type { EnricherOptions, GovernorOptions, OpenOptions, ThreadOptions } fro
 export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol.ts';
 export { Receipt, type ReceiptStatus } from './runtime/receipt.ts';
 export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/runtime.ts';
+export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/search-scope.ts';
 export {
   type ApprovalDecision,
   type PageOptions,

@@ -102,6 +102,8 @@ export const SEARCH_WAIT_MS = 20_000;
 export const SEARCH_CLOSE_MS = 5_000;
 /** Characters shown of a message that was found (contract §6.9). */
 export const SEARCH_SNIPPET_CHARACTERS = 300;
+/** Session trees a search scope may open to one session: a list of them crosses to the search thread with every search. */
+export const SEARCH_SCOPE_TREES_MAX = 10_000;
 /** Messages shown before and behind the one that is looked at (contract §11.2). */
 export const VIEW_MESSAGES_AROUND = 10;
 /** Characters shown of a tool call's input. */

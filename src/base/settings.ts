@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { BODY_ISSUES_MAX, SNAPSHOTS_KEPT_MAX } from './bounds.ts';
 import { boundedText, ConfigError, describeValue } from './errors.ts';
+import { secretNamesSchema } from './secret-environment.ts';
 
 /** All settings, with every default filled in. */
 export interface Settings {
@@ -29,6 +30,8 @@ export interface Settings {
     readonly maxReadBytes: number;
     readonly maxToolResponseChars: number;
     readonly maxSubagentResponseChars: number;
+    /** Environment variables the tool threads have though their names look like secrets' (`'GITHUB_TOKEN'`). */
+    readonly secretEnv: readonly string[];
   };
   readonly session: {
     readonly defaultViewMode: 'basic' | 'verbose' | 'debug';
@@ -102,6 +105,7 @@ const schema = z.strictObject({
       maxReadBytes: positive.default(50_000),
       maxToolResponseChars: positive.default(6_000),
       maxSubagentResponseChars: positive.default(24_000),
+      secretEnv: secretNamesSchema.default([]),
     })
     .prefault({}),
   session: z

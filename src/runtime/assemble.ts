@@ -222,6 +222,7 @@ function hostValues(
       : createMessageMemory({
           search,
           linkOf: (session) => linkAt(links, shardOf(session, links.length)),
+          scope: checked.searchScope,
           resultsMax: checked.settings.recall.maxResults,
         });
   const systems = new Map<string, SystemFunction>();
@@ -237,8 +238,6 @@ function hostValues(
     tools: new Map(checked.agents.map((each) => [each.name, boundTools(toolValues(each), memory)])),
     systems,
     decisions: { approvals, guardrails },
-    ...(checked.enrichers === undefined
-      ? {}
-      : { museLibrary: { definitions, memory, linkOf: (session) => linkAt(links, shardOf(session, links.length)) } }),
+    ...(checked.enrichers === undefined ? {} : { museLibrary: { definitions, memory } }),
   };
 }

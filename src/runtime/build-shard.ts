@@ -80,6 +80,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   const toolPool = createToolPool({
     threads: plan.threads.tools,
     clock,
+    secretEnv: plan.settings.tools.secretEnv,
     ...(ports.makeTaskPool === undefined ? {} : { makeTaskPool: ports.makeTaskPool }),
     hostRunner: { run: (run) => services.run(run), abort: (id, reason) => services.abort(id, reason) },
     listener: {

@@ -5,14 +5,18 @@ import { checkSessionId } from '../base/ids.ts';
 import { wellFormed } from '../base/json.ts';
 import { type Message, textOf } from '../base/messages.ts';
 import { thoughtOf } from '../events/view-modes.ts';
+import { searchableText } from '../search/searchable.ts';
 import type { MessageMemory } from '../tools/built-in/memory-tools.ts';
 import type { MessageSearch } from './message-search.ts';
+import { isWithin, type SearchScope, treesOf } from './search-scope.ts';
 import type { ShardLink } from './shard-link.ts';
 
 /** What the memory stands on. */
 export interface MemoryParts {
   readonly search: MessageSearch;
   readonly linkOf: (session: string) => ShardLink;
+  /** What each session reaches. */
+  readonly scope: SearchScope;
   /** Messages one search tells of. */
   readonly resultsMax: number;
 }
@@ -21,10 +25,15 @@ export interface MemoryParts {
 const FETCHED_AROUND = 4 * VIEW_MESSAGES_AROUND;
 
 /** The memory of a runtime, as its tools read it. */
-export function createMessageMemory({ search, linkOf, resultsMax }: MemoryParts): MessageMemory {
+export function createMessageMemory({ search, linkOf, scope, resultsMax }: MemoryParts): MessageMemory {
   return {
     async search(query, session) {
-      const { found, isComplete, messages } = await search.search(query, { limit: resultsMax, excluding: session });
+      const trees = await treesOf(scope, session);
+      const { found, isComplete, messages } = await search.search(query, {
+        limit: resultsMax,
+        excluding: session,
+        trees,
+      });
       const shown = query.trim();
       const note = isComplete
         ? []
@@ -40,10 +49,23 @@ export function createMessageMemory({ search, linkOf, resultsMax }: MemoryParts)
         ...note,
       ].join('\n\n');
     },
-    async view(messageId) {
+    async message(messageId, reader) {
       const { session, seq } = parseMessageId(messageId);
+      if (!isWithin(await treesOf(scope, reader), session)) return undefined;
       const link = linkOf(session);
       const summary = await link.call('sessions.get', { session }, true);
+      if (summary === undefined) return undefined;
+      const [message] = await link.call('session.messages', { session, after: seq - 1, limit: 1 }, true);
+      if (message?.seq !== seq) return undefined;
+      const text = searchableText(message)?.text ?? textOf(message.content);
+      return { id: `${session}#${seq}`, title: summary.name ?? `session #${session}`, text };
+    },
+    async view(messageId, reader) {
+      const { session, seq } = parseMessageId(messageId);
+      const link = linkOf(session);
+      // Out of reach is answered like a message that is not there: the answer must not tell that the session exists.
+      const isInReach = isWithin(await treesOf(scope, reader), session);
+      const summary = isInReach ? await link.call('sessions.get', { session }, true) : undefined;
       const after = Math.max(0, seq - 1 - FETCHED_AROUND);
       const near =
         summary === undefined

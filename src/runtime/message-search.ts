@@ -68,12 +68,15 @@ export class MessageSearch {
 
   /**
    * The messages that fit a query best, at most `limit`. `excluding`: a session whose window is not to be searched: its messages
-   * since its last eviction, all of them before the first. A query that asks for nothing finds nothing. Rejects with what a shard
+   * since its last eviction, all of them before the first. `trees`: roots of the trees that are searched; missing: all. A query that asks for nothing finds nothing. Rejects with what a shard
    * answers, with a retryable error when the thread died, and with `CancelledError` once the runtime is closed.
    */
-  async search(text: string, options: { readonly limit: number; readonly excluding?: string }): Promise<SearchAnswer> {
+  async search(
+    text: string,
+    options: { readonly limit: number; readonly excluding?: string; readonly trees?: ReadonlySet<string> | undefined },
+  ): Promise<SearchAnswer> {
     if (parseQuery(text) === undefined) return { found: [], isComplete: true, messages: 0 };
-    const { excluding } = options;
+    const { excluding, trees } = options;
     const { now, decay, waitMs = SEARCH_WAIT_MS } = this.#parts;
     const floor = excluding === undefined ? undefined : await this.#floorOf(excluding);
     const request: SearchRequest = {
@@ -82,6 +85,7 @@ export class MessageSearch {
       now: now(),
       decay,
       waitMs,
+      ...(trees === undefined ? {} : { trees }),
       ...(excluding === undefined
         ? {}
         : { excluding: { session: excluding, ...(floor === undefined ? {} : { floor }) } }),

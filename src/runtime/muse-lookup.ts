@@ -1,12 +1,8 @@
-/** What the host thread tells the enrichers of its shards: definitions, and what was said in any session. */
-import type { FoundMessage, MuseQuestion, MuseWord } from '../../actors/muse-sources.ts';
+/** What the host thread tells the enrichers of its shards: definitions, and what was said within reach of their session. */
+import type { MuseQuestion, MuseWord } from '../../actors/muse-sources.ts';
 import { ConfigError } from '../base/errors.ts';
-import { textOf } from '../base/messages.ts';
 import type { Definition, DefinitionSource } from '../definitions/definition.ts';
-import { searchableText } from '../search/searchable.ts';
 import type { MessageMemory } from '../tools/built-in/memory-tools.ts';
-import { parseMessageId } from './message-memory.ts';
-import type { ShardLink } from './shard-link.ts';
 
 /** What is looked up. */
 export interface MuseLibrary {
@@ -14,7 +10,6 @@ export interface MuseLibrary {
   readonly definitions?: DefinitionSource | undefined;
   /** Missing: nothing is recalled. */
   readonly memory?: MessageMemory | undefined;
-  readonly linkOf: (session: string) => ShardLink;
 }
 
 /** Answers a question. Rejects with `ConfigError` (`config`) for what is no message id, and for a runtime without enrichers. */
@@ -34,9 +29,9 @@ export async function lookUp(library: MuseLibrary | undefined, question: MuseQue
     case 'search':
       return { about: 'search', value: await memoryOf(library).search(question.query, question.session) };
     case 'view':
-      return { about: 'view', value: await memoryOf(library).view(question.id) };
+      return { about: 'view', value: await memoryOf(library).view(question.id, question.session) };
     case 'message':
-      return { about: 'message', value: await messageOf(library, question.id) };
+      return { about: 'message', value: (await memoryOf(library).message(question.id, question.session)) ?? null };
   }
 }
 
@@ -47,15 +42,4 @@ function listed({ name, description }: Definition): Pick<Definition, 'name' | 'd
 function memoryOf({ memory }: MuseLibrary): MessageMemory {
   if (memory === undefined) throw new ConfigError('this runtime has no memory of messages');
   return memory;
-}
-
-async function messageOf({ linkOf }: MuseLibrary, given: string): Promise<FoundMessage | null> {
-  const { session, seq } = parseMessageId(given);
-  const link = linkOf(session);
-  const summary = await link.call('sessions.get', { session }, true);
-  if (summary === undefined) return null;
-  const [message] = await link.call('session.messages', { session, after: seq - 1, limit: 1 }, true);
-  if (message?.seq !== seq) return null;
-  const text = searchableText(message)?.text ?? textOf(message.content);
-  return { id: `${session}#${seq}`, title: summary.name ?? `session #${session}`, text };
 }

@@ -11,6 +11,7 @@ import type { GovernorLimits } from '../models/governor-limits.ts';
 import type { ModelProvider, ProviderData } from '../models/provider.ts';
 import { isModelProvider, isProviderData } from '../models/provider-check.ts';
 import { type Agent, agent, checkAgents } from './agent.ts';
+import type { SearchOptions, SearchScope } from './search-scope.ts';
 
 /** Threads of a runtime. */
 export interface ThreadOptions {
@@ -55,6 +56,8 @@ export interface OpenOptions {
   readonly specialists?: string | readonly string[];
   /** What watches main sessions, each off until it is given a model. */
   readonly enrichers?: EnricherOptions;
+  /** How far `search_messages`, `view_messages` and Mneme's recall reach. */
+  readonly search?: SearchOptions;
   readonly logger?: Logger;
   /** For tests: with a clock, ids or random of your own, sessions and models run on the host thread unless told otherwise. */
   readonly clock?: Clock;
@@ -82,6 +85,7 @@ export interface CheckedOptions {
   readonly definitions: DefinitionDirectories | undefined;
   /** Undefined: none is on. */
   readonly enrichers: EnricherOptions | undefined;
+  readonly searchScope: SearchScope;
   /** Never throws. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
@@ -146,6 +150,16 @@ const schema = z.strictObject({
   workflows: paths,
   specialists: paths,
   enrichers: z.strictObject({ melete: enricher, mneme: enricher }).optional(),
+  search: z
+    .strictObject({
+      scope: z
+        .custom<SearchScope>(
+          (value) => value === 'tree' || value === 'all' || isFunction(value),
+          "must be 'tree', 'all' or a function",
+        )
+        .optional(),
+    })
+    .optional(),
   logger: z.custom<Logger>(hasMethods('info', 'warn', 'error', 'debug'), 'must be a pino logger').optional(),
   clock: z
     .custom<Clock>(
@@ -176,6 +190,7 @@ export function checkOptions(options: unknown): CheckedOptions {
     governor: given.governor === undefined ? undefined : definedMembers(given.governor),
     definitions: directoriesOf(given),
     enrichers: enrichersOf(given.enrichers),
+    searchScope: given.search?.scope ?? 'tree',
     logger: given.logger === undefined ? undefined : guarded(given.logger),
     clock: given.clock ?? systemClock,
     random: given.random ?? randomNumber,

@@ -11,7 +11,7 @@
 import { z } from 'zod';
 import { SEARCH_DOCUMENTS_MAX, SEARCH_SNIPPET_CHARACTERS } from '../base/bounds.ts';
 import { asError } from '../base/errors.ts';
-import { shardOf } from '../base/ids.ts';
+import { rootOf, shardOf } from '../base/ids.ts';
 import { wellFormed } from '../base/json.ts';
 import { matches, parseQuery, type Query } from '../search/query.ts';
 import { type Candidate, type LookOptions, SearchIndex, savedIndexSchema } from '../search/search-index.ts';
@@ -40,6 +40,8 @@ export interface SearchRequest {
   readonly limit: number;
   /** A session of which messages from a seq on are not told; without one, those of its window. */
   readonly excluding?: { readonly session: string; readonly floor?: number };
+  /** Roots of the trees whose messages are told; missing: all. */
+  readonly trees?: ReadonlySet<string>;
   /** Epoch ms. */
   readonly now: number;
   /** Weight of a year of age. */
@@ -111,9 +113,10 @@ export class SearchService {
   async search(request: SearchRequest): Promise<SearchAnswer> {
     const query = parseQuery(request.text);
     if (query === undefined) return { found: [], isComplete: true, messages: this.#index.size };
-    const { excluding } = request;
+    const { excluding, trees } = request;
     const floor = excluding === undefined ? 0 : (excluding.floor ?? (await this.#floorOf(excluding.session)));
-    const excludes = (session: string, seq: number): boolean => session === excluding?.session && seq >= floor;
+    const excludes = (session: string, seq: number): boolean =>
+      (session === excluding?.session && seq >= floor) || trees?.has(rootOf(session)) === false;
     for (;;) {
       const isComplete = await this.#caughtUp(request.waitMs);
       try {

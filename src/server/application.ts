@@ -51,10 +51,11 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
   };
   const failed = (error: unknown): Response => problemResponse(error, options.onError);
   const router = routerOf(server, guard, failed);
-  const dispatch = async (request: Request): Promise<Response> => {
+  const dispatch = async (request: Request, isHead: boolean): Promise<Response> => {
     try {
+      // Before any copy is made: only the request itself is known to a bridge.
       guard.checkSender(request);
-      return await router.fetch(request);
+      return await router.fetch(isHead ? new Request(request, { method: 'GET' }) : request);
     } catch (error) {
       return failed(error);
     }
@@ -62,7 +63,7 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
   return {
     fetch: async (request) => {
       const isHead = request.method === 'HEAD';
-      const response = await dispatch(isHead ? new Request(request, { method: 'GET' }) : request);
+      const response = await dispatch(request, isHead);
       response.headers.set('x-content-type-options', 'nosniff');
       response.headers.set('cross-origin-resource-policy', 'same-origin');
       if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store');

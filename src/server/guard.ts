@@ -4,11 +4,13 @@
  *  G1  The `Host` is one of ours: a page of another origin, whose name was pointed here, names its own (DNS rebinding).
  *  G2  An `Origin`, which browsers send with whatever changes something, is the host that was asked.
  *  G3  Where there is a token, it is asked for everywhere but at open doors; it is compared in constant time and never shown.
+ *  G4  Without a token a loopback name is no proof: any client may send one. It counts only for a peer known to be on this machine.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
 import { isLoopback, isNamed, parseAuthority } from './hosts.ts';
 import type { CheckedHandlerOptions } from './options.ts';
+import { peerOf } from './peer.ts';
 import { HttpProblem } from './problem.ts';
 
 /** How a door is guarded: `token` asks for it, `stream` also takes it from the query, `open` asks for none. */
@@ -18,18 +20,20 @@ export type Door = 'token' | 'stream' | 'open';
 export class Guard {
   readonly #hosts: readonly string[];
   readonly #takesAddresses: boolean;
+  readonly #loopbackNames: CheckedHandlerOptions['loopbackNames'];
   readonly #token: Buffer | undefined;
 
-  constructor({ token, hosts, takesAddresses }: CheckedHandlerOptions) {
+  constructor({ token, hosts, takesAddresses, loopbackNames }: CheckedHandlerOptions) {
     this.#hosts = hosts;
+    this.#loopbackNames = loopbackNames;
     this.#takesAddresses = takesAddresses;
     this.#token = token === undefined ? undefined : digest(token);
   }
 
-  /** G1, G2. Throws `HttpProblem` (403). */
+  /** G1, G2, G4. Throws `HttpProblem` (403). */
   checkSender(request: Request): void {
     const host = request.headers.get('host') ?? new URL(request.url).host;
-    if (!this.#isOurs(host)) throw new HttpProblem('forbidden', 'the Host of the request is not one of this server');
+    if (!this.#isNamed(host)) this.#checkLoopback(host, request);
     const origin = request.headers.get('origin');
     if (origin !== null && authorityOf(origin) !== host.toLowerCase()) {
       throw new HttpProblem('forbidden', 'the Origin of the request is not this server');
@@ -47,11 +51,32 @@ export class Guard {
     });
   }
 
-  #isOurs(authority: string): boolean {
+  #isNamed(authority: string): boolean {
     const name = parseAuthority(authority)?.name;
     if (name === undefined) return false;
-    return isLoopback(name) || (this.#takesAddresses && isIP(name) !== 0) || isNamed(authority, this.#hosts);
+    return (this.#takesAddresses && isIP(name) !== 0) || isNamed(authority, this.#hosts);
   }
+
+  #checkLoopback(authority: string, request: Request): void {
+    const name = parseAuthority(authority)?.name;
+    if (name === undefined || !isLoopback(name) || this.#loopbackNames === 'never') {
+      throw new HttpProblem('forbidden', 'the Host of the request is not one of this server');
+    }
+    if (this.#loopbackNames === 'fromLoopback' && !isFromThisMachine(request)) {
+      throw new HttpProblem(
+        'forbidden',
+        'without a token only requests that are known to come from this machine are answered: ' +
+          'give the handler the option "token", or the names it is reached by in the option "hosts"',
+      );
+    }
+  }
+}
+
+/** What a proxy passes on is not from here, though the proxy is. */
+function isFromThisMachine(request: Request): boolean {
+  const peer = peerOf(request);
+  const isForwarded = request.headers.has('forwarded') || request.headers.has('x-forwarded-for');
+  return peer !== undefined && isLoopback(peer) && !isForwarded;
 }
 
 /** Host and port of an origin, as a `Host` header has them; undefined for `null` and for what is no origin. */

@@ -15,12 +15,13 @@ export { type RunningServer, serve } from './serve.ts';
  * option; the function itself never rejects.
  *
  * ```ts
- * app.mount('/agents', handler(runtime));                             // Hono
+ * app.mount('/agents', handler(runtime, { token }));                  // Hono
  * app.use('/agents', nodeListener(handler(runtime)));                 // Express, connect
  * await app.register(fastifyPlugin(handler(runtime)), { prefix: '/agents' }); // Fastify
  * ```
  *
- * Without `hosts` it answers requests to loopback names only.
+ * Without `token` and `hosts` it answers only requests of this machine, and only where `serve` or `nodeListener` took the connection;
+ * others are answered with 403. A framework that makes the `Request` itself, such as Hono, needs one of the two options.
  */
 export function handler(runtime: Runtime, options: HandlerOptions = {}): FetchHandler {
   return createApplication(runtime, checkHandlerOptions(options)).fetch;

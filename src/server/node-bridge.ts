@@ -12,6 +12,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
 import { LimitError } from '../index.ts';
 import type { FetchHandler } from './application.ts';
+import { setPeer } from './peer.ts';
 import { HttpProblem, problemResponse, unreadable } from './problem.ts';
 
 /** Answers one request of `node:http`. Resolves when the exchange is over; never rejects. */
@@ -65,12 +66,15 @@ function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
   const address = addressOf(incoming, url);
   const body = bodyOf(incoming);
   try {
-    return new Request(address, {
+    const request = new Request(address, {
       method,
       headers: headersOf(incoming),
       signal,
       ...(body === undefined ? {} : { body, duplex: 'half' }),
     });
+    const { remoteAddress } = incoming.socket;
+    if (remoteAddress !== undefined) setPeer(request, remoteAddress);
+    return request;
   } catch (error) {
     throw unreadable('this is no request', error);
   }

@@ -11,8 +11,10 @@ export interface HandlerOptions {
   /** Asked for with every request but those for `/healthz`, `/readyz` and the observer page. Default: none. */
   readonly token?: string;
   /**
-   * Names the service is reached by, beside loopback ones, with or without a port (`'agents.example.com'`). A request whose `Host`
-   * is another is refused: a page from elsewhere may have had its name pointed here.
+   * Names the service is reached by, with or without a port (`'agents.example.com'`). A request whose `Host` is another is refused:
+   * a page from elsewhere may have had its name pointed here. With a `token`, loopback names are accepted besides. Without one they
+   * are only where `hosts` is empty, and only for requests known to come from this machine: by `serve` or `nodeListener`, over a
+   * loopback connection, forwarded by no proxy.
    */
   readonly hosts?: readonly string[];
   /** Told of each failure that is answered as an internal error. Must not throw. Default: nobody is told. */
@@ -41,6 +43,8 @@ export interface CheckedHandlerOptions {
   readonly hosts: readonly string[];
   /** Any address as `Host`: one cannot be pointed elsewhere, only a name can. */
   readonly takesAddresses: boolean;
+  /** Whether a loopback name as `Host` is enough: `fromLoopback` for a peer on this machine only. */
+  readonly loopbackNames: 'always' | 'fromLoopback' | 'never';
   readonly onError: (error: unknown) => void;
   readonly observerDirectory: string | undefined;
   readonly clock: Clock;
@@ -116,9 +120,11 @@ function hideToken(options: unknown, name: string): unknown {
 }
 
 function withDefaults(given: z.infer<typeof handlerSchema>): CheckedHandlerOptions {
+  const { token, hosts = [] } = given;
   return {
-    token: given.token,
-    hosts: given.hosts ?? [],
+    token,
+    hosts,
+    loopbackNames: token !== undefined ? 'always' : hosts.length === 0 ? 'fromLoopback' : 'never',
     takesAddresses: false,
     onError: given.onError ?? ((): void => undefined),
     observerDirectory: given.observerDirectory,

@@ -36,6 +36,8 @@ export interface TaskPoolOptions {
   /** Tasks waiting at most. */
   readonly queueMax: number;
   readonly resourceLimits?: ThreadLimits;
+  /** `process.env` of the threads; default: that of the thread that starts them. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** Milliseconds an idle thread is kept; default `TOOL_THREAD_IDLE_MS`. */
   readonly idleMs?: number;
   /**
@@ -198,7 +200,7 @@ class PiscinaPool implements TaskPool {
 
   #threads(): Piscina {
     if (this.#piscina !== undefined) return this.#piscina;
-    const { entry, threads, idleMs, resourceLimits } = this.#options;
+    const { entry, threads, idleMs, resourceLimits, environment } = this.#options;
     const piscina = new Piscina({
       filename: fileURLToPath(entry),
       minThreads: 0,
@@ -208,6 +210,7 @@ class PiscinaPool implements TaskPool {
       // Waiting in `Atomics` would stop what a tool left running, and its late errors would hit the next task.
       atomics: 'disabled',
       recordTiming: false,
+      ...(environment === undefined ? {} : { env: environment }),
       ...(resourceLimits === undefined ? {} : { resourceLimits: workerLimits(resourceLimits) }),
     });
     // Always a listener: a reply that was under way when its task was aborted is told as an `error` of the pool.

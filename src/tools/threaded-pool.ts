@@ -22,6 +22,7 @@ import {
 import type { Clock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { LazyAbort } from '../base/lazy-abort.ts';
+import { withoutSecrets } from '../base/secret-environment.ts';
 import {
   createTaskPool,
   type TaskPool,
@@ -59,6 +60,8 @@ export interface ToolPoolOptions {
   readonly resultBytesMax?: number;
   /** Megabytes of heap of one thread, default `TOOL_THREAD_HEAP_MB`. */
   readonly heapMb?: number;
+  /** Variables the threads have though their names look like secrets'; default: none. */
+  readonly secretEnv?: readonly string[];
   /** Takes late errors, each once a thread. Must not throw. */
   readonly onNoise?: (noise: ToolNoise) => void;
   /** Makes the threads; default worker threads. A simulator gives some that are none. */
@@ -101,6 +104,7 @@ class Pool implements ThreadedToolPool {
       entry: workerUrl('./tool-threads.worker', import.meta.url),
       threads,
       queueMax: TOOL_QUEUE_MAX,
+      environment: withoutSecrets(process.env, options.secretEnv ?? []),
       resourceLimits: { heapMb: options.heapMb ?? TOOL_THREAD_HEAP_MB, youngHeapMb: TOOL_THREAD_YOUNG_HEAP_MB },
       onNote: (note, line) => this.#hear(note as ThreadNote, line),
     });

@@ -9,6 +9,8 @@ const kit = runtimeKit();
 
 const MELETE = 'claude-haiku-4-5';
 const MNEME = 'claude-sonnet-4-6';
+/** Most tests here are of what other sessions said. */
+const search = { scope: 'all' } as const;
 const enrichers = { melete: { model: MELETE }, mneme: { model: MNEME } };
 const call = (name: string, input: Readonly<Record<string, unknown>> = {}): Reply => ({ toolUse: { name, input } });
 const SET_GOAL = call('set_goal', { description: 'bake a loaf' });
@@ -51,7 +53,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
         seen,
       ),
     );
-    const runtime = await kit.open({ threads, provider, enrichers });
+    const runtime = await kit.open({ threads, provider, enrichers, search });
     await runtime.session('past').ask('I like sourdough with rye');
     const session = runtime.session('work');
     expect(await session.ask('bread please')).toBe('ok');
@@ -91,7 +93,7 @@ describe.each(MATRIX)('threads %o', (threads) => {
       if (request.model !== MELETE) return 'ok';
       return request.messages.length === 1 ? SET_GOAL : 'done';
     });
-    const runtime = await kit.open({ threads, provider, enrichers });
+    const runtime = await kit.open({ threads, provider, enrichers, search });
     const session = runtime.session('work');
     expect(await session.ask('bread please')).toBe('ok');
     expect(await log(session)).toEqual([
@@ -108,7 +110,7 @@ test('F123: a goal that is finished, or reads as before, is no reason to recall;
   const run = async (change: Reply): Promise<number> => {
     const seen: ModelRequest[] = [];
     const provider = scripted(model({ melete: [change], recall: [call('nothing_to_surface')] }, seen));
-    const runtime = await kit.open({ provider, enrichers });
+    const runtime = await kit.open({ provider, enrichers, search });
     const session = runtime.session('work');
     await session.goals.create({ description: 'bake' });
     await session.ask('go');
@@ -123,7 +125,7 @@ test('F123: a goal that is finished, or reads as before, is no reason to recall;
 test('F122: without Mneme nothing is recalled', async () => {
   const seen: ModelRequest[] = [];
   const provider = scripted(model({ melete: [SET_GOAL], recall: [] }, seen));
-  const runtime = await kit.open({ provider, enrichers: { melete: { model: MELETE } } });
+  const runtime = await kit.open({ provider, enrichers: { melete: { model: MELETE } }, search });
   expect(await runtime.session('work').ask('go')).toBe('ok');
   expect(recalls(seen)).toEqual([]);
 });
@@ -134,7 +136,7 @@ test('Δ44, F103: what the model sees, or is about to, is not surfaced again; wh
   const recall = [surface('past#1'), surface('past#1'), surface('past#9'), surface('past#2', ' '), surface('nothing')];
   const more = surface('work#1');
   const provider = scripted(model({ melete: [SET_GOAL], recall: [...recall, more] }, seen));
-  const runtime = await kit.open({ provider, enrichers });
+  const runtime = await kit.open({ provider, enrichers, search });
   await runtime.session('past').ask('rye');
   const session = runtime.session('work');
   await session.ask('one');
@@ -157,7 +159,7 @@ test('a long memory is cut to recall.maxSnippetTokens', async () => {
   const provider = scripted(
     model({ melete: [SET_GOAL], recall: [call('surface_memory', { message_id: 'past#1', why: 'long' })] }),
   );
-  const runtime = await kit.open({ provider, enrichers, settings: { recall: { maxSnippetTokens: 5 } } });
+  const runtime = await kit.open({ provider, enrichers, search, settings: { recall: { maxSnippetTokens: 5 } } });
   await runtime.session('past').ask('x'.repeat(100));
   const session = runtime.session('work');
   await session.ask('go');
@@ -167,13 +169,18 @@ test('a long memory is cut to recall.maxSnippetTokens', async () => {
 test('A10: a crash while it recalls begins the recall anew, and Melete is not asked again', async () => {
   const directory = await kit.directory();
   const gate = gatedModel();
-  const first = await kit.open({ directory, provider: gate.provider, enrichers });
+  const first = await kit.open({ directory, provider: gate.provider, enrichers, search });
   await first.session('work').send('go');
   (await gate.next()).answer(SET_GOAL);
   (await gate.next()).answer('done');
   expect((await gate.next()).request.model).toBe(MNEME);
   const after = gatedModel();
-  const again = await kit.open({ directory: await kit.crashed(directory), provider: after.provider, enrichers });
+  const again = await kit.open({
+    directory: await kit.crashed(directory),
+    provider: after.provider,
+    enrichers,
+    search,
+  });
   const recall = await after.next();
   expect(recall.request.model).toBe(MNEME);
   recall.answer('done');
@@ -186,7 +193,13 @@ test('A10: a crash while it recalls begins the recall anew, and Melete is not as
 test('F125: a run that hangs is over at melete.timeout, and the turn comes', async () => {
   const clock = manualClock();
   const gate = gatedModel();
-  const runtime = await kit.open({ provider: gate.provider, enrichers, clock, settings: { melete: { timeout: 30 } } });
+  const runtime = await kit.open({
+    provider: gate.provider,
+    enrichers,
+    search,
+    clock,
+    settings: { melete: { timeout: 30 } },
+  });
   const session = runtime.session('work');
   const receipt = await session.send('go');
   await gate.next();
@@ -197,4 +210,35 @@ test('F125: a run that hangs is over at melete.timeout, and the turn comes', asy
   await eventually(async () => (await receipt.status()).status === 'answered');
   expect((await log(session))[0]).toContain('system_message:The turn was not prepared: ');
   expect((await log(session))[0]).toContain('30000 ms');
+});
+
+test.each([
+  ['by default', undefined],
+  ['with its own tree', { scope: 'tree' as const }],
+  ['where the scope function fails', { scope: () => Promise.reject(new Error('no directory of users')) }],
+])('one user\u2019s words do not reach another user\u2019s prompt through recall, %s', async (_name, scope) => {
+  const seen: ModelRequest[] = [];
+  const main: ModelRequest[] = [];
+  const muses = model(
+    {
+      melete: [SET_GOAL],
+      recall: [
+        call('search_messages', { query: 'sourdough' }),
+        call('view_messages', { message_id: 'past#1' }),
+        call('surface_memory', { message_id: 'past#1', why: 'the recipe' }),
+      ],
+    },
+    seen,
+  );
+  const provider = scripted((request, context) => {
+    if (request.model !== MELETE && request.model !== MNEME && context.session === 'work') main.push(request);
+    return muses(request, context);
+  });
+  const runtime = await kit.open({ provider, enrichers, ...(scope === undefined ? {} : { search: scope }) });
+  await runtime.session('past').ask('My secret sourdough has rye');
+  expect(await runtime.session('work').ask('bread please')).toBe('ok');
+  // The recall was tried to its end, and no request of this session has a word of the other's.
+  const asked = recalls(seen).filter((request) => JSON.stringify(request.messages).includes('surface_memory'));
+  expect(asked.length).toBeGreaterThan(0);
+  expect(JSON.stringify([...recalls(seen), ...(main.at(-1)?.messages ?? [])])).not.toContain('rye');
 });

@@ -1,5 +1,5 @@
 /**
- * Goal: the two tools find and show what was said in any session of the store, but for what the asking session has before it;
+ * Goal: the two tools find and show what was said in the sessions within reach, by default those of the own tree, but for what the asking session has before it;
  * what is edited or deleted is not found, and a crash loses nothing.
  */
 import { describe, expect, test } from 'vitest';
@@ -22,7 +22,7 @@ const provider = scripted(({ messages }) => {
 
 function open(options: Partial<TestOptions> = {}): Promise<Runtime> {
   const agents = [agent({ name: 'main', tools: [search_messages, view_messages, think] })];
-  return kit.open({ provider, agents, ...options });
+  return kit.open({ provider, agents, search: { scope: 'all' }, ...options });
 }
 
 async function call(runtime: Runtime, name: string, input: object, from = 'asker'): Promise<string> {
@@ -130,4 +130,72 @@ test('results are bounded and the number is a setting', async () => {
   const runtime = await open({ settings: { recall: { maxResults: 2 } } });
   for (let count = 0; count < 5; count += 1) await runtime.session(`s${count}`).ask('lemur');
   expect(await search(runtime, 'lemur')).toContain('Found 2 results');
+});
+
+describe('scope', () => {
+  /** Sessions with a message that was found. */
+  const seen = async (runtime: Runtime, from: string): Promise<readonly string[]> => {
+    const found = await search(runtime, 'elephant', from);
+    return [...new Set([...found.matchAll(/\[message ([^,]+)#\d+,/gu)].map((match) => match[1] ?? ''))].sort();
+  };
+
+  async function zoo(options: Partial<TestOptions>): Promise<Runtime> {
+    const runtime = await open({ limits: { depth: 2 }, ...options });
+    for (const id of ['ann', 'ann-2', 'bob']) await runtime.session(id).ask('an elephant');
+    const child = await runtime.session('ann').spawn({ name: 'helper', task: 'an elephant' });
+    await child.reply();
+    await runtime.drain();
+    return runtime;
+  }
+
+  test('by default a session finds its own tree, from the child as from the parent, and no name that begins alike', async () => {
+    const runtime = await zoo({ search: {} });
+    expect(await seen(runtime, 'ann')).toEqual(['ann:1']);
+    expect(await seen(runtime, 'ann-2')).toEqual([]);
+    expect(await seen(runtime, 'carl')).toEqual([]);
+    expect(await search(runtime, 'elephant', 'carl')).toBe('No results found for "elephant".');
+  });
+
+  test('a message out of reach reads like one that is not there', async () => {
+    const runtime = await zoo({ search: { scope: 'tree' } });
+    expect(await call(runtime, 'view_messages', { message_id: 'ann:1#1' }, 'ann')).toContain('FULL CONTEXT');
+    const [there, missing] = [
+      await call(runtime, 'view_messages', { message_id: 'bob#1' }, 'ann'),
+      await call(runtime, 'view_messages', { message_id: 'eve#1' }, 'ann'),
+    ];
+    expect(there).toContain('there is no message bob#1');
+    expect(there.replaceAll('bob', 'eve')).toBe(missing);
+  });
+
+  test('a function opens the trees it names, for each session by itself', async () => {
+    const asked: string[] = [];
+    const runtime = await zoo({
+      search: {
+        scope: async ({ session }) => {
+          asked.push(session);
+          return session === 'ann-2' ? ['ann'] : session === 'root' ? 'all' : 'tree';
+        },
+      },
+    });
+    expect(await seen(runtime, 'ann-2')).toEqual(['ann', 'ann:1']);
+    expect(await seen(runtime, 'bob')).toEqual([]);
+    expect(await seen(runtime, 'root')).toEqual(['ann', 'ann-2', 'ann:1', 'bob']);
+    expect(await call(runtime, 'view_messages', { message_id: 'ann#1' }, 'ann-2')).toContain('an elephant');
+    expect(asked).toEqual(['ann-2', 'bob', 'root', 'ann-2']);
+  });
+
+  test.each([
+    ['throws', () => Promise.reject(new Error('no directory of users')), 'no directory of users'],
+    ['answers what is no reach', () => 5 as unknown as 'tree', 'search.scope'],
+  ])('a function that %s: the model is told of a failure, and nothing is found', async (_name, scope, told) => {
+    const runtime = await zoo({ search: { scope } });
+    const answer = await search(runtime, 'elephant', 'ann-2');
+    expect(answer).toContain(told);
+    expect(answer).not.toContain('an elephant');
+  });
+
+  test('a scope that is none is refused at open', async () => {
+    const refused = open({ search: { scope: 'everything' as 'all' } });
+    await expect(refused).rejects.toMatchObject({ code: 'config', message: expect.stringContaining('search.scope') });
+  });
 });

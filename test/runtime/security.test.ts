@@ -52,6 +52,22 @@ async function bytesBelow(directory: string): Promise<readonly { readonly file: 
 }
 
 describe('F70: secrets', () => {
+  test('tool threads have no variable that looks like a secret, but for those in settings.tools.secretEnv', async () => {
+    vi.stubEnv('TROUPE_TOKEN', GATEWAY);
+    vi.stubEnv('X_API_KEY', 'named');
+    const names = ['TROUPE_TOKEN', 'X_API_KEY'];
+    const runtime = await kit.open({
+      provider: scripted([{ toolUse: { name: 'environment', input: { names } } }, 'Done.']),
+      agents: [agent({ name: 'a', tools: [new URL('../tools/fixtures/environment-tool.ts', import.meta.url)] })],
+      settings: { tools: { secretEnv: ['X_API_KEY'] } },
+      threads: { sessions: 1, models: 1, tools: 1 },
+    });
+    expect(await runtime.session('s').ask('Show it')).toBe('Done.');
+    const told = (await runtime.session('s').messages()).find(({ type }) => type === 'tool_response');
+    expect(told?.content).toBe('TROUPE_TOKEN= X_API_KEY=named');
+    expect(await failure(kit.open({ settings: { tools: { secretEnv: ['A=B'] } } }))).toMatchObject({ code: 'config' });
+  });
+
   const sources: readonly (readonly [
     string,
     () => Parameters<typeof anthropic>[0],

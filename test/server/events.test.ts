@@ -223,7 +223,7 @@ describe('what breaks', () => {
 
   test('one stream too many is refused by name, until another ends', async () => {
     const runtime = await kit.open({ provider: echo });
-    const { fetch } = createApplication(runtime, checkHandlerOptions({}), 1);
+    const { fetch } = createApplication(runtime, checkHandlerOptions({ hosts: ['localhost'] }), 1);
     const open = (): Promise<Response> => fetch(new Request('http://localhost/events'));
     const first = await open();
     expect(first.status).toBe(200);
@@ -247,7 +247,7 @@ describe('what breaks', () => {
       info: { value: () => runtime.info() },
     }) as typeof runtime;
     const clock = manualClock();
-    const application = createApplication(silent, checkHandlerOptions({ clock }));
+    const application = createApplication(silent, checkHandlerOptions({ clock, hosts: ['localhost'] }));
     const response = await application.fetch(new Request('http://localhost/events'));
     const text = response.text();
     await eventually(() => clock.pending === 1);
@@ -270,7 +270,7 @@ describe('what breaks', () => {
       info: { value: () => runtime.info() },
     }) as typeof runtime;
     const errors: unknown[] = [];
-    const options = checkHandlerOptions({ onError: (error: unknown) => errors.push(error) });
+    const options = checkHandlerOptions({ hosts: ['localhost'], onError: (error: unknown) => errors.push(error) });
     const response = await createApplication(failing, options).fetch(new Request('http://localhost/events'));
     const text = await response.text();
     expect(text).toContain('event: interrupt.acknowledged\n');

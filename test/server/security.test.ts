@@ -1,7 +1,8 @@
 /** Goal: who may not ask is refused (F74): other names, other pages, no token; and no secret is told. Over real HTTP. */
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { handler, serve } from '../../src/server/index.ts';
+import { handler, nodeListener, serve } from '../../src/server/index.ts';
 import { failure } from '../support/runtime-kit.ts';
 import { echo, serverKit } from './support.ts';
 
@@ -97,18 +98,68 @@ describe('who is asked, and from where', () => {
     }
   });
 
-  test('F74: a handler is reached by loopback names, and by those it is given', async () => {
+  test('F74: a handler without a token takes no loopback name of a peer it does not know, and says what to do', async () => {
+    const runtime = await kit.open({ provider: echo });
+    const plain = handler(runtime);
+    for (const url of ['http://localhost/sessions', 'http://127.0.0.1:80/sessions', 'http://[::1]/sessions']) {
+      for (const method of ['GET', 'HEAD', 'POST'])
+        expect((await plain(new Request(url, { method }))).status).toBe(403);
+    }
+    const body: unknown = await (await plain(new Request('http://localhost/sessions'))).json();
+    expect(body).toMatchObject({ code: 'forbidden', detail: expect.stringMatching(/"token".*"hosts"/) });
+    expect((await handler(runtime, { hosts: [] })(new Request('http://localhost/sessions'))).status).toBe(403);
+  });
+
+  test.each([
+    ['127.0.0.1', {}, 200],
+    ['::1', {}, 200],
+    ['::ffff:127.0.0.1', {}, 200],
+    ['192.0.2.7', {}, 403],
+    ['::ffff:192.0.2.7', {}, 403],
+    [undefined, {}, 403],
+    ['127.0.0.1', { 'x-forwarded-for': '192.0.2.7' }, 403],
+    ['127.0.0.1', { forwarded: 'for=192.0.2.7' }, 403],
+  ])(
+    'F74: without a token, Host: localhost from the peer %s with %j is answered with %i',
+    async (peer, more, status) => {
+      const runtime = await kit.open({ provider: echo });
+      const listener = nodeListener(handler(runtime));
+      const server = createServer((incoming, outgoing) => {
+        // Only the address is not this connection's: no other machine is at hand.
+        Object.defineProperty(incoming.socket, 'remoteAddress', { value: peer });
+        void listener(incoming, outgoing);
+      });
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      try {
+        const { port } = server.address() as AddressInfo;
+        const url = `http://127.0.0.1:${port}/sessions`;
+        expect(await ask(url, { host: 'localhost', ...more })).toBe(status);
+        expect(await ask(url, { host: `127.0.0.1:${port}`, ...more }, 'HEAD')).toBe(status);
+        expect(await ask(url, { host: 'evil.example', ...more })).toBe(403);
+      } finally {
+        server.closeAllConnections();
+        await new Promise((resolve) => server.close(resolve));
+      }
+    },
+  );
+
+  test('F74: a handler is reached by the names it is given, and by loopback ones besides where it has a token', async () => {
     const runtime = await kit.open({ provider: echo });
     const status = async (fetch: ReturnType<typeof handler>, url: string): Promise<number> =>
-      (await fetch(new Request(url))).status;
-    const plain = handler(runtime);
-    expect(await status(plain, 'http://localhost/sessions')).toBe(200);
-    expect(await status(plain, 'http://agents.example/sessions')).toBe(403);
-    const named = handler(runtime, { hosts: ['agents.example', 'other.example:8443'] });
+      (await fetch(new Request(url, { headers: { authorization: `Bearer ${TOKEN}` } }))).status;
+    const hosts = ['agents.example', 'other.example:8443'];
+    const named = handler(runtime, { hosts });
     expect(await status(named, 'https://agents.example/sessions')).toBe(200);
     expect(await status(named, 'https://agents.example:444/sessions')).toBe(200);
     expect(await status(named, 'https://other.example:8443/sessions')).toBe(200);
     expect(await status(named, 'https://other.example/sessions')).toBe(403);
+    expect(await status(named, 'http://localhost/sessions')).toBe(403);
+    expect(await status(handler(runtime, { hosts: ['localhost'] }), 'http://localhost/sessions')).toBe(200);
+    const guarded = handler(runtime, { hosts, token: TOKEN });
+    expect(await status(guarded, 'http://localhost/sessions')).toBe(200);
+    expect(await status(guarded, 'https://agents.example/sessions')).toBe(200);
+    expect(await status(guarded, 'https://evil.example/sessions')).toBe(403);
+    expect((await guarded(new Request('http://localhost/sessions'))).status).toBe(401);
   });
 });
 

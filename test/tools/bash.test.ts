@@ -3,7 +3,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
 import { SHELL_OUTPUT_BYTES_MAX } from '../../src/base/bounds.ts';
 import { ConfigError, TimeoutError } from '../../src/base/errors.ts';
 import { agent, INTERRUPT_NOTICE, open, type Runtime } from '../../src/index.ts';
@@ -104,6 +104,17 @@ describe.each([undefined, 'sh'])('F146: bash with shell %s', (shell) => {
     expect(await sh('printf "a\\n\\n\\n"')).toBe('a');
   });
 
+  test('F146: an exit code other than 0 is told after the output; the shell and the next command have none of it', async () => {
+    const { sh } = bind(new Caller(make(options)));
+    expect(await sh('false')).toBe('[exit code 1]');
+    expect(await sh('echo seen; (exit 42)')).toBe('seen\n\n[exit code 42]');
+    expect(await sh('sh -c "kill -TERM \\$\\$" 2>/dev/null')).toMatch(/\[exit code 143\]$/);
+    expect(await sh('false; true')).toBe('OK');
+    expect(await sh('echo fine')).toBe('fine');
+    expect(await sh('echo "a:b:c"; cd other; false')).toBe('a:b:c\n\n[exit code 1]');
+    expect(await sh('pwd')).toBe(other);
+  });
+
   test('F146: quotes, here-documents, comments, broken syntax and empty input do not confuse the shell', async () => {
     const { sh } = bind(new Caller(make(options)));
     expect(await sh(`echo 'it'"'"'s' "$((1 + 2))" \\\\ ! # comment`)).toBe("it's 3 \\ !");
@@ -161,8 +172,9 @@ describe('F146: calls', () => {
     const result = await caller.call({ commands: ['cd other', 'false', 'no-such-command', '  ', 'exit 4', 'pwd'] });
     expect(String(result).split('\n\n')).toEqual([
       '[1/6] $ cd other\nOK',
-      '[2/6] $ false\nOK',
+      '[2/6] $ false\n[exit code 1]',
       expect.stringMatching(/^\[3\/6\] \$ no-such-command\n.*not found$/),
+      '[exit code 127]',
       '[4/6] $ (blank)\n(skipped: blank command)',
       expect.stringMatching(/^\[5\/6\] \$ exit 4\n/),
       expect.stringMatching(/ended \(exit code 4\)/),
@@ -260,6 +272,18 @@ describe('F146: calls', () => {
     } finally {
       if (before === undefined) delete process.env['ANTHROPIC_API_KEY'];
       else process.env['ANTHROPIC_API_KEY'] = before;
+    }
+  });
+
+  test('F70: a variable that looks like a secret is handed on only where it is named', async () => {
+    for (const name of ['TROUPE_TOKEN', 'X_API_KEY', 'x_password', 'X_PLAIN']) vi.stubEnv(name, 'here');
+    try {
+      const show = 'echo "[$TROUPE_TOKEN] [$X_API_KEY] [$x_password] [$X_PLAIN]"; env | grep -c =here';
+      expect(await new Caller(make()).sh(show)).toBe('[] [] [] [here]\n1');
+      expect(await new Caller(make({ secretEnv: ['X_API_KEY'] })).sh(show)).toBe('[] [here] [] [here]\n2');
+      expect(() => bashTool({ secretEnv: ['A=B'] })).toThrow(/secretEnv/);
+    } finally {
+      vi.unstubAllEnvs();
     }
   });
 

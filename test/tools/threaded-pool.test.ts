@@ -1,7 +1,7 @@
 // Goal: whatever a tool does in its thread, its call has exactly one outcome in time, and no other call notices.
 // Method: real threads and the unruly tools of the fixtures; deadlines by the machine's clock, or by hand where a state
 // between must be held still.
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { createHostRunner } from '../../src/tools/host-tools.ts';
 import type { AnyTool } from '../../src/tools/tool.ts';
@@ -15,6 +15,7 @@ function poolOf(options: ConstructorParameters<typeof PoolUnderTest>[0] = {}): P
   return pool;
 }
 afterEach(async () => {
+  vi.unstubAllEnvs();
   for (const under of open.splice(0)) {
     await under.pool.close();
     // P1, for every run of every test.
@@ -36,6 +37,18 @@ describe('an orderly tool', () => {
     const under = poolOf();
     const { content } = await under.runs('context', { session: 'user-1', callId: 'toolu_1', key: 'k' });
     expect(JSON.parse(content)).toEqual({ session: 'user-1', callId: 'toolu_1', key: 'k' });
+  });
+
+  test('F70: its thread has no variable that looks like a secret, but for those that are named', async () => {
+    for (const name of ['TROUPE_TOKEN', 'X_API_KEY', 'X_PASSWORD_1', 'X_PLAIN']) vi.stubEnv(name, 'here');
+    const asked = {
+      place: { kind: 'thread', url: fixture('environment-tool'), exportName: 'environment' },
+      input: { names: ['TROUPE_TOKEN', 'X_API_KEY', 'X_PASSWORD_1', 'X_PLAIN'] },
+    } as const;
+    const { content } = await poolOf().runs('environment', asked);
+    expect(content).toBe('TROUPE_TOKEN= X_API_KEY= X_PASSWORD_1= X_PLAIN=here');
+    const named = await poolOf({ secretEnv: ['X_API_KEY'] }).runs('environment', asked);
+    expect(named.content).toBe('TROUPE_TOKEN= X_API_KEY=here X_PASSWORD_1= X_PLAIN=here');
   });
 
   test('P4: the listener is not called from within run', () => {

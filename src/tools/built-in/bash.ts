@@ -13,6 +13,7 @@ import {
 } from '../../base/bounds.ts';
 import { systemClock } from '../../base/clock.ts';
 import { asError, TimeoutError } from '../../base/errors.ts';
+import { secretNamesSchema } from '../../base/secret-environment.ts';
 import { parseOption } from '../../base/settings.ts';
 import { INTERRUPT_NOTICE } from '../../session/tool-texts.ts';
 import { headOfBytes } from '../result-text.ts';
@@ -24,8 +25,10 @@ import { type ShellLease, ShellPool } from './shell-pool.ts';
 export interface BashOptions {
   /** Where sessions start; a child session starts where its parent is. Default: the working directory of the process. */
   readonly cwd?: string;
-  /** Added to the environment of the process, of which the model provider's credentials are left out. */
+  /** Added to the environment of the process, of which variables that look like secrets are left out. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Variables of the process that are handed on though their names look like secrets' (`['GITHUB_TOKEN']`). Default: none. */
+  readonly secretEnv?: readonly string[];
   /** The shell's program: bash or a POSIX shell. Default `bash`, else `sh`. */
   readonly shell?: string;
   /** Milliseconds a shell is kept without use; default ten minutes. */
@@ -47,6 +50,7 @@ export interface BashTool extends Tool<BashInput> {
 const optionsSchema: z.ZodType<BashOptions> = z.strictObject({
   cwd: z.string().min(1).optional(),
   env: z.record(z.string(), z.string()).optional(),
+  secretEnv: secretNamesSchema.optional(),
   shell: z.string().min(1).optional(),
   idleMs: z.number().int().positive().optional(),
 }) as unknown as z.ZodType<BashOptions>;
@@ -67,16 +71,16 @@ const input = z.object({
  * after the other. The timeout is that of the whole call, waiting and all commands of a batch included.
  *
  * Security: commands run with the rights of the process that embeds the runtime, on its machine: what it may read, write and
- * reach, the model may. Nothing is contained here; grant it only where the whole process is. The environment is handed on
- * without the model provider's credentials, which is no wall either: a command may read the process itself.
+ * reach, the model may. Nothing is contained here; grant it only where the whole process is. The environment is handed on without
+ * what looks like a secret (`secretEnv` names exceptions), which is no wall either: a command may read the process itself.
  *
  * Sessions are told apart by their ids: runtimes in one process with the same ids need a tool each.
  */
 export function bashTool(options: BashOptions = {}): BashTool {
-  const { cwd, env, shell, idleMs } = parseOption(optionsSchema, 'bashTool', options);
+  const { cwd, env, secretEnv, shell, idleMs } = parseOption(optionsSchema, 'bashTool', options);
   const pool = new ShellPool({
     cwd: cwd ?? process.cwd(),
-    environment: () => shellEnvironment(env ?? {}),
+    environment: () => shellEnvironment(env ?? {}, secretEnv ?? []),
     programs: shell === undefined ? ['bash', 'sh'] : [shell],
     ...(idleMs === undefined ? {} : { idleMs }),
   });
@@ -84,7 +88,7 @@ export function bashTool(options: BashOptions = {}): BashTool {
     name: 'bash',
     description:
       'Run commands in a shell that stays: directory, variables and background jobs survive between calls. Answers what the ' +
-      'commands print, OK for nothing. There is no terminal and no input: use flags instead of prompts. Give either command ' +
+      'commands print, OK for nothing, and the exit code where it is not 0. There is no terminal and no input: use flags instead of prompts. Give either command ' +
       'or commands. Start what runs for long in the background with its output in a file.',
     snippet: 'run commands in a shell that stays',
     input,
@@ -198,7 +202,12 @@ async function runOne(call: Call, command: string, bytesMax: number): Promise<An
   const { output, end, restarted } = result;
   const fresh = restarted === undefined ? '' : `${restartNotice(restarted)}\n\n`;
   const room = (notices: string): string => output.text(Math.max(0, bytesMax - Buffer.byteLength(notices)));
-  if (end.type === 'finished') return { text: fresh + (room(fresh) || 'OK'), isFailure: false };
+  if (end.type === 'finished') {
+    const note = end.exitCode === 0 ? '' : `[exit code ${end.exitCode}]`;
+    const text = room(`${fresh}${note}\n\n`);
+    const shown = [text, note].filter((part) => part !== '').join('\n\n');
+    return { text: fresh + (shown || 'OK'), isFailure: false };
+  }
   if (end.type === 'shellEnded' && !stop.aborted) {
     const note = `[The shell ended (${end.how}). The next command gets a new one.]`;
     const text = room(`${fresh}${note}\n\n`);
@@ -234,5 +243,5 @@ function isTimeout(stop: AbortSignal): boolean {
   return stop.reason instanceof TimeoutError;
 }
 
-/** Runs with the rights, the directory and the environment of the process, less the model provider's credentials. */
+/** Runs with the rights, the directory and the environment of the process, less what looks like a secret. */
 export const bash: BashTool = bashTool();

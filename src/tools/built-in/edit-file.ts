@@ -122,7 +122,7 @@ async function editOnce({ call, wanted, place, bounds, signal }: Edit): Promise<
     throw new FileToolError(`${path} would be too large: ${bytes.length} bytes, at most ${bounds.maxFileSize}.`);
   }
   const isCurrent = async (): Promise<boolean> => read.equals(await readRegular(place, path, bounds));
-  if (!(await replaceFile({ real: place.real, path, bytes, signal, isCurrent }))) return undefined;
+  if (!(await replaceFile({ real: place.real, path, root: bounds.root, bytes, signal, isCurrent }))) return undefined;
   return planned.isFuzzy ? FUZZY_NOTE + diff : diff;
 }
 

@@ -4,8 +4,9 @@
  */
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
-import { basename, dirname, join, resolve, sep } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { systemCodeOf } from '../../base/errors.ts';
+import { contains, isForbidden, openedPath } from './opened-file.ts';
 
 /** A failure told to the model. */
 export class FileToolError extends Error {}
@@ -22,25 +23,38 @@ export interface Location {
 const LINKS_MAX = 40;
 
 /**
- * The place of a file that is read; links are resolved where there is a root, and it is inside (F72). Throws `FileToolError`
- * for a path outside, and the file system's errors.
+ * The place of a file that is read, links resolved; with a root it is inside (F72). Throws `FileToolError` for a path outside, for
+ * files of the kernel and of a store, and the file system's errors.
  */
 export async function locate(path: string, root: string | undefined): Promise<Location> {
   checkPath(path);
-  if (root === undefined) return { named: resolve(path), real: resolve(path) };
-  return await locateInside(path, root, realpath);
+  if (root !== undefined) return await locateInside(path, root, realpath);
+  const named = resolve(path);
+  // Before links are resolved: those of /proc lead out of it, to whatever a process has open.
+  if (await isForbidden(named, root)) throw forbidden(path);
+  return await allowed({ named, real: await realpath(named) }, path, root);
+}
+
+/** Throws `FileToolError` for a place of the kernel's or of a store. */
+async function allowed(place: Location, path: string, root: string | undefined): Promise<Location> {
+  if (await isForbidden(place.real, root)) throw forbidden(path);
+  return place;
+}
+
+function forbidden(path: string): FileToolError {
+  return new FileToolError(`Not permitted: ${path} belongs to the system, or to the store of a runtime.`);
 }
 
 /**
  * The place of a file that is written, which may not be there yet, nor its directories: every link on the way is followed, one
- * that leads nowhere included, so that a root is a wall for new files as well. A wall against paths, that is, not against
- * another process that moves directories at the same time. Throws as `locate` does.
+ * that leads nowhere included, so that a root is a wall for new files as well. Throws as `locate` does.
  */
 export async function locateNew(path: string, root: string | undefined): Promise<Location> {
   checkPath(path);
   if (root !== undefined) return await locateInside(path, root, realPlace);
   const named = resolve(path);
-  return { named, real: await realPlace(named) };
+  if (await isForbidden(named, root)) throw forbidden(path);
+  return await allowed({ named, real: await realPlace(named) }, path, root);
 }
 
 function checkPath(path: string): void {
@@ -52,17 +66,28 @@ async function locateInside(path: string, root: string, follow: (path: string) =
   const named = resolve(realRoot, path);
   // Before the disk is asked, so that an answer tells nothing of what lies outside.
   if (!contains(realRoot, named)) throw outside(path);
+  if (await isForbidden(named, realRoot)) throw forbidden(path);
   const real = await follow(named);
   if (!contains(realRoot, real)) throw outside(path);
-  return { named, real };
+  return await allowed({ named, real }, path, realRoot);
 }
 
 function outside(path: string): FileToolError {
   return new FileToolError(`Outside the permitted directory: ${path}`);
 }
 
-function contains(root: string, path: string): boolean {
-  return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep);
+/** Throws `FileToolError` when a file that is open lies outside the root, or where no tool may be. `asked`: how it was opened. */
+export async function checkOpened(
+  handle: FileHandle,
+  asked: string,
+  path: string,
+  root: string | undefined,
+): Promise<void> {
+  const real = await openedPath(handle, asked);
+  if (real === undefined) throw outside(path);
+  const realRoot = root === undefined ? undefined : await realpath(root);
+  if (realRoot !== undefined && !contains(realRoot, real)) throw outside(path);
+  if (await isForbidden(real, realRoot)) throw forbidden(path);
 }
 
 /** `realpath` of what may be missing: of a path's missing end, the names as they will be. */
@@ -105,11 +130,11 @@ export interface ReadBounds {
  * errors.
  */
 export async function readRegular({ real }: Location, path: string, bounds: ReadBounds): Promise<Buffer> {
-  // Not blocking: opening a pipe without a writer would hold a thread of the pool for ever. With a root, a link put in
-  // the file's place after it was checked is refused.
-  const link = bounds.root === undefined ? 0 : (constants.O_NOFOLLOW ?? 0);
-  const handle = await open(real, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | link);
+  // Not blocking: opening a pipe without a writer would hold a thread of the pool for ever. A link put in the file's place
+  // after it was checked is refused, one in the place of a directory by where the file that was opened lies.
+  const handle = await open(real, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0));
   try {
+    await checkOpened(handle, real, path, bounds.root);
     const stats = await handle.stat();
     checkKind(stats, path);
     if (stats.size > bounds.maxFileSize) throw tooLarge(path, bounds);

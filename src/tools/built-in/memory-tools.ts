@@ -1,18 +1,30 @@
 /**
- * `search_messages` and `view_messages`: what was said in any session of the store (contract §11.2). Not granted by default: an
- * agent that has them reads the conversations of all others.
+ * `search_messages` and `view_messages`: what was said in the sessions within reach of the one that asks: its own tree,
+ * unless `search.scope` of `open` opens more (contract §11.2). Not granted by default.
  */
 import { z } from 'zod';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
 
 const MEMORY_TOOL: unique symbol = Symbol('troupe.memory-tool');
 
-/** What the tools read: the runtime they run in. Both resolve with the text for the model. */
+/** A message, as it is put before a model. */
+export interface RememberedMessage {
+  /** `<session>#<seq>`. */
+  readonly id: string;
+  /** The name of its session, or `session #<id>`. */
+  readonly title: string;
+  /** What was said; of a thought, what was thought. */
+  readonly text: string;
+}
+
+/** What the tools read: the runtime they run in. `search` and `view` resolve with the text for the model. */
 export interface MessageMemory {
-  /** What fits a query, for a session: but for what its own window shows. */
+  /** What fits a query, within reach of a session, but for what its own window shows. */
   search(query: string, session: string): Promise<string>;
-  /** A message by `<session>#<seq>`, with those around it. Rejects for one that is not there. */
-  view(messageId: string): Promise<string>;
+  /** A message by `<session>#<seq>`, with those around it. Rejects for one that is not there, or not within reach of `reader`. */
+  view(messageId: string, reader: string): Promise<string>;
+  /** What a message says; `undefined` for one that is not there, or not within reach of `reader`. */
+  message(messageId: string, reader: string): Promise<RememberedMessage | undefined>;
 }
 
 /** A tool that reads what its runtime remembers. */
@@ -56,12 +68,12 @@ export interface ViewMessagesInput {
   readonly message_id: string;
 }
 
-/** Finds messages of all sessions by their words. */
+/** Finds messages within reach by their words. */
 export const search_messages: MemoryTool<SearchMessagesInput> = memoryTool(
   {
     name: 'search_messages',
     description:
-      'Search what was said in all conversations. Words are found in any form; "quoted words" are found in a row; AND, OR, NOT and NEAR join. Gives message ids for view_messages.',
+      'Search what was said before, also what you no longer see. Words are found in any form; "quoted words" are found in a row; AND, OR, NOT and NEAR join. Gives message ids for view_messages.',
     input: z.object({ query: z.string().describe('Words to look for') }),
   },
   async (memory, { query }, { session }) =>
@@ -72,9 +84,9 @@ export const search_messages: MemoryTool<SearchMessagesInput> = memoryTool(
 export const view_messages: MemoryTool<ViewMessagesInput> = memoryTool(
   {
     name: 'view_messages',
-    description: 'Show a message of any conversation with those before and after it.',
+    description: 'Show a message found by search_messages with those before and after it.',
     input: z.object({ message_id: z.string().describe('The id, as search_messages gives it: <session>#<number>') }),
   },
-  async (memory, { message_id }) =>
-    message_id.trim() === '' ? { error: 'Message id cannot be blank' } : memory.view(message_id),
+  async (memory, { message_id }, { session }) =>
+    message_id.trim() === '' ? { error: 'Message id cannot be blank' } : memory.view(message_id, session),
 );

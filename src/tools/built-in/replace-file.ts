@@ -11,6 +11,9 @@
  * W3 a caller that has given up (its signal) changes nothing from then on.
  * W4 no lock outlives its owner for long: one that stays the same for `FILE_LOCK_STALE_MS` is taken away. The lock guards two
  *    quick steps; who is stalled for longer there may lose a change of others (W2), never tear a file (W1).
+ * W5 nothing is written outside a root, also while directories are exchanged for links: on Linux all is done through the
+ *    descriptor of the directory, which was checked. Elsewhere the check comes before, and a swap in between may win; so may one
+ *    while missing directories are made, which leaves empty directories at most.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
@@ -21,7 +24,7 @@ import { FILE_LOCK_POLL_MS, FILE_LOCK_STALE_MS } from '../../base/bounds.ts';
 import { systemClock } from '../../base/clock.ts';
 import { systemCodeOf } from '../../base/errors.ts';
 import { syncDirectory } from '../../journal/durable-file.ts';
-import { checkKind, FileToolError } from './file-access.ts';
+import { checkKind, checkOpened, FileToolError } from './file-access.ts';
 
 /** What a file is to hold. */
 export interface Replacement {
@@ -29,6 +32,8 @@ export interface Replacement {
   readonly real: string;
   /** As the model named it, for failures. */
   readonly path: string;
+  /** Nothing is put outside of it. */
+  readonly root: string | undefined;
   readonly bytes: Uint8Array;
   readonly signal: AbortSignal;
   /** Asked under the lock: whether the file is still what the change was made of. Missing: whatever it holds is replaced. */
@@ -58,26 +63,40 @@ export async function inTurn<T>(real: string, work: () => Promise<T>): Promise<T
  * The sync costs milliseconds a write, and is right for a file of the user's: without it a power cut may leave an empty file
  * where the old content was, and a log that says it was written. So the content is synced before the move, the names after it.
  */
-export async function replaceFile({ real, path, bytes, signal, isCurrent }: Replacement): Promise<boolean> {
+export async function replaceFile(replacement: Replacement): Promise<boolean> {
+  const { real, path, root } = replacement;
+  // A directory, a pipe: said before anything is made for it.
+  await writableStats(real, path);
   const directory = dirname(real);
+  const made = await mkdir(directory, { recursive: true });
+  // Held open, and checked as what was opened: a link put in its place since the path was checked leads nowhere (W5).
+  const held = await open(directory, constants.O_RDONLY | (constants.O_DIRECTORY ?? 0) | (constants.O_NOFOLLOW ?? 0));
+  try {
+    await checkOpened(held, directory, path, root);
+    const inside = process.platform === 'linux' ? `/proc/self/fd/${held.fd}` : directory;
+    if (!(await moveInto({ ...replacement, real: join(inside, basename(real)) }))) return false;
+  } finally {
+    await held.close();
+  }
+  await syncNames(real, made);
+  return true;
+}
+
+async function moveInto({ real, path, bytes, signal, isCurrent }: Replacement): Promise<boolean> {
   const existing = await writableStats(real, path);
-  const made = existing === undefined ? await mkdir(directory, { recursive: true }) : undefined;
-  const part = join(directory, `.troupe-${randomUUID()}.part`);
+  const part = join(dirname(real), `.troupe-${randomUUID()}.part`);
   try {
     await writePart(part, bytes, existing);
-    const isMoved = await underLock(real, signal, async () => {
+    return await underLock(real, signal, async () => {
       if (isCurrent !== undefined && !(await isCurrent())) return false;
       signal.throwIfAborted();
       await rename(part, real);
       return true;
     });
-    if (!isMoved) return false;
   } finally {
     // After the move there is nothing of this name.
     await rm(part, { force: true });
   }
-  await syncNames(real, made);
-  return true;
 }
 
 /** What is there of the file; throws when it may not be written, since a move would not ask. */

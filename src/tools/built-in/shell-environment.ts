@@ -1,4 +1,5 @@
 /** The environment of a shell that nobody sits at. */
+import { withoutSecrets } from '../../base/secret-environment.ts';
 
 /** What would make a program wait for a person, or show its output in pages. */
 const UNATTENDED: Readonly<Record<string, string>> = {
@@ -17,27 +18,18 @@ const UNATTENDED: Readonly<Record<string, string>> = {
   PIP_NO_INPUT: '1',
 };
 
-/**
- * Not handed on: the credentials the Anthropic provider takes from the environment (the model has no use for them, and a
- * listing of the environment would put them into the log), and what would run something in a shell that starts or end it.
- */
-const WITHHELD: readonly string[] = [
-  'ANTHROPIC_API_KEY',
-  'ANTHROPIC_AUTH_TOKEN',
-  'ANTHROPIC_CUSTOM_HEADERS',
-  'ENV',
-  'BASH_ENV',
-  'PROMPT_COMMAND',
-  'TMOUT',
-  'MAIL',
-  'MAILPATH',
-];
+/** Not handed on: what would run something in a shell that starts, or end it. */
+const WITHHELD: readonly string[] = ['ENV', 'BASH_ENV', 'PROMPT_COMMAND', 'TMOUT', 'MAIL', 'MAILPATH'];
 
-/** The process's environment as a shell gets it, with `extra` on top. */
+/**
+ * The process's environment as a shell gets it, with `extra` on top. Secrets are left out, but for those named in `secretEnv`: the
+ * model has no use for them, and a listing of the environment would put them into the log.
+ */
 export function shellEnvironment(
   extra: Readonly<Record<string, string>>,
+  secretEnv: readonly string[],
 ): Readonly<Record<string, string | undefined>> {
-  const inherited = { ...process.env };
+  const inherited = withoutSecrets(process.env, secretEnv);
   for (const name of WITHHELD) delete inherited[name];
   return { ...inherited, ...UNATTENDED, ...extra };
 }

@@ -42,7 +42,8 @@ export interface ShellOptions {
  * shell. As at a terminal, a shell may go on without a program that ignores the interrupt; that ends with the shell.
  */
 export type CommandEnd =
-  | { readonly type: 'finished' | 'stopped' | 'unstoppable' }
+  | { readonly type: 'finished'; readonly exitCode: number }
+  | { readonly type: 'stopped' | 'unstoppable' }
   | { readonly type: 'shellEnded'; readonly how: string };
 
 /** How to run a command. */
@@ -220,13 +221,13 @@ export class Shell {
       if (this.#held.length > SHELL_PATH_BYTES_MAX) void this.end();
       return;
     }
-    const [attempt = '', ...cwd] = data
+    const [attempt = '', exitCode = '', ...cwd] = data
       .subarray(at + mark.length, end)
       .toString()
       .split(':');
     if (Number(attempt) === running.attempt) {
       this.#cwd = cwd.join(':');
-      running.finish({ type: 'finished' });
+      running.finish({ type: 'finished', exitCode: Number(exitCode) });
     }
     const rest = data.subarray(end + mark.length);
     if (rest.length > 0) this.#hear(rest);
@@ -296,7 +297,7 @@ function preamble(isBash: boolean): string {
 }
 
 function markLine({ mark, attempt }: Running): string {
-  return `command printf '%s%s:%s%s' '${mark}' ${attempt} "\${PWD-}" '${mark}' >&9\n`;
+  return `command printf '%s%s:%s:%s%s' '${mark}' ${attempt} "$?" "\${PWD-}" '${mark}' >&9\n`;
 }
 
 function quoted(text: string): string {

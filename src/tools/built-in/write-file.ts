@@ -89,7 +89,7 @@ async function write(call: WriteFileInput, bounds: Bounds, { signal }: ToolConte
   }
   const place = await locateNew(path, bounds.root);
   if (isDirectoryName(path)) throw new FileToolError(`Is a directory: ${path}`);
-  await inTurn(place.real, () => replaceFile({ real: place.real, path, bytes, signal }));
+  await inTurn(place.real, () => replaceFile({ real: place.real, path, root: bounds.root, bytes, signal }));
   return answer(call, place);
 }
 
