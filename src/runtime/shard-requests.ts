@@ -236,7 +236,11 @@ class ShardRequests {
       return { ...snapshotOf(emptyState(session), clock.now()), blocked: errorShape(isolation) };
     return this.read(
       session,
-      (actor) => snapshotOf(actor.state, clock.now()),
+      (actor) => {
+        const snapshot = snapshotOf(actor.state, clock.now());
+        const refusal = this.#shard.callWaitOf(session)?.refusal;
+        return refusal === undefined ? snapshot : { ...snapshot, blocked: refusal };
+      },
       () => snapshotOf(emptyState(session), clock.now()),
     );
   }
@@ -250,6 +254,7 @@ class ShardRequests {
         now: clock.now(),
         isAgentDefined: state.agent === undefined || catalog.has(state.agent),
         isQueued: this.#shard.isQueued(session),
+        governorWait: this.#shard.callWaitOf(session)?.detail,
       });
     return this.read(
       session,
@@ -353,9 +358,9 @@ class ShardRequests {
     return settle((reply) => this.#shard.submit(request.session, [{ type: 'pause' }], reply, request.agent));
   }
 
-  resume(request: Request<'session.resume'>): Promise<undefined> {
+  async resume(request: Request<'session.resume'>): Promise<undefined> {
     this.#shard.liftIsolation(request.session);
-    this.#shard.resumeModels(request.session);
+    await this.#shard.resumeModels(request.session);
     return settle((reply) => this.#shard.submit(request.session, [{ type: 'resume' }], reply, request.agent));
   }
 
