@@ -167,8 +167,8 @@ class GovernedPool implements ModelPool {
 
   /** The error a call ends with before it leaves, if there is one. */
   #refusalOf({ session, waitsForResume }: ModelCall): ErrorShape | undefined {
-    const refusal = waitsForResume ? undefined : this.#governor.refusal;
-    return refusal ?? this.#governor.refusalOf(this.#modelOf(session));
+    const isStopped = !waitsForResume && this.#governor.refusal !== undefined;
+    return isStopped ? stoppedShape() : this.#governor.refusalOf(this.#modelOf(session));
   }
 
   #completed(completions: readonly ModelCompletion[]): void {
@@ -279,6 +279,11 @@ class GovernedPool implements ModelPool {
 
 function closedShape(): ErrorShape {
   return errorShape(new CancelledError('the model pool is closed'));
+}
+
+/** Not the refusal itself: that one fails turns, and this call was not refused. */
+function stoppedShape(): ErrorShape {
+  return errorShape(new CancelledError('the provider refused the credentials before: the model call was not made'));
 }
 
 function fullShape(): ErrorShape {

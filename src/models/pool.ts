@@ -30,8 +30,8 @@ export interface ModelCall {
   /** Milliseconds the call may take in all. */
   readonly timeoutMs: number;
   /**
-   * While the provider's credentials are refused, the call waits for `resume`, as a turn stands behind it. Otherwise it ends with
-   * the refusal at once.
+   * While the provider's credentials are refused, the call waits for `resume`, as a turn stands behind it. Otherwise it ends at
+   * once as cancelled.
    */
   readonly waitsForResume: boolean;
 }

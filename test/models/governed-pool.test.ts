@@ -395,7 +395,7 @@ describe('refused for everybody', () => {
     expect(new Set(ended().map(([id]) => id)).size).toBe(10_000);
   });
 
-  test('F36: a call that does not wait for resume ends with the refusal, waiting or new', async () => {
+  test('F36: a call that does not wait for resume ends as cancelled, waiting or new', async () => {
     const { pool, behind, clock, ended } = stage({ concurrency: 1 });
     const changes = { waitsForResume: false };
     pool.call(call(1));
@@ -404,7 +404,11 @@ describe('refused for everybody', () => {
     pool.call(call(3, changes));
     pool.call(call(4));
     await clock.advance(0);
-    expect(ended()).toEqual([1, 2, 3].map((id) => [id, 'model_authentication']));
+    expect(ended()).toEqual([
+      [1, 'model_authentication'],
+      [2, 'cancelled'],
+      [3, 'cancelled'],
+    ]);
     expect(pool.stopped).toBe(1);
   });
 
