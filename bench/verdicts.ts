@@ -9,7 +9,17 @@ const GIB_IN_MIB = 1_024;
 const MANY_CORES = 4;
 
 /** Workloads whose targets are ratios of one run: they mean something at any size. */
-const ANY_SIZE: ReadonlySet<string> = new Set(['W1', 'W2', 'W3', 'W5', 'W5s', 'threads', 'watched', 'watched-http']);
+const ANY_SIZE: ReadonlySet<string> = new Set([
+  'W1',
+  'W2',
+  'W3',
+  'W5',
+  'W5s',
+  'threads',
+  'watched',
+  'watched-http',
+  'refusals',
+]);
 
 /** What a run was like. */
 export interface RunConditions {
@@ -34,6 +44,7 @@ export function verdictsOf(
     ...latency(measured),
     ...interrupted(measured),
     ...longSession(measured),
+    ...refusals(measured),
     ...watching(measured),
     ...sessionThreads(measured, cores),
   ];
@@ -163,6 +174,21 @@ function longSession(measured: Measured): readonly VerdictResult[] {
       measured.figure({ workload: 'W9', system, variant: 'disk' }, 'diskRatio'),
     ),
   ]);
+}
+
+function refusals(measured: Measured): readonly VerdictResult[] {
+  return OURS.flatMap((system) =>
+    (
+      [
+        ['300 sessions', '1 %', 0.8],
+        ['6,000 sessions', '20 %', 0.5],
+      ] as const
+    ).map(([sessions, share, least]) => {
+      const place = (refused: string) => ({ workload: 'refusals', system, variant: `${sessions}, ${refused} refused` });
+      const target = `W12 ${system}: ${sessions}, ${share} of the calls refused >= ${least} x none`;
+      return judge({ id: 'P13', target, least, unit: 'x' }, measured.ratio(place(share), place('none')));
+    }),
+  );
 }
 
 /**

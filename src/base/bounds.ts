@@ -461,8 +461,8 @@ export const GOVERNOR_CIRCUIT_MS = 1_000;
 /** Milliseconds a circuit stays open at most: a provider that is well again is found within a minute. */
 export const GOVERNOR_CIRCUIT_MS_MAX = 60_000;
 /** Calls one answer adds to the window of calls in flight; a window of answers adds at least one. */
-export const GOVERNOR_WINDOW_GROWTH: number = 1 / 7;
-/** Calls one refusal takes from the window: a whole window of refusals halves it, and it grows while two in nine are refused or fewer. */
+export const GOVERNOR_WINDOW_GROWTH: number = 1 / 6;
+/** Calls one refusal takes from the window: a whole window of refusals halves it, and it grows while fewer than one in four is refused. */
 export const GOVERNOR_WINDOW_CUT: number = 1 / 2;
 /** Milliseconds without a refusal after which a probing window doubles, though no call was answered: an answer may take minutes. */
 export const GOVERNOR_WINDOW_STEP_MS = 1_000;

@@ -3,8 +3,8 @@
  *
  * Owns: the size of the window. Does not own: which calls are in flight, what counts as a refusal, pauses.
  *
- * - Y1 A window of answers adds a seventh, at least one call; a window of refusals halves it. Each outcome adds or takes its
- *   share, so the calls of one round trip cannot cut it more than once. It grows while fewer than two in nine calls are refused:
+ * - Y1 A window of answers adds a sixth, at least one call; a window of refusals halves it. Each outcome adds or takes its
+ *   share, so the calls of one round trip cannot cut it more than once. It grows while fewer than one in four calls is refused:
  *   refusals that do not come from our load must not stop us, and a smaller window would not make them fewer.
  * - Y2 It never falls below one call. At one call it probes: each answer adds one, so each wave is twice the one before.
  *   From its patience after the first call on, each second without a refusal doubles it: a refusal comes at once, and an

@@ -168,6 +168,45 @@ describe('F20: one 429 for all', () => {
   });
 });
 
+test('F20: settings.llm.retry says how often and after how long a call is made again; only the first time is logged, as a warning', async () => {
+  const clock = manualClock();
+  const { provider, calls } = switchedModel(() => refusedBy(529));
+  const told: object[] = [];
+  const ignore = () => undefined;
+  const logger = { debug: ignore, info: ignore, error: ignore, warn: (fields: object) => void told.push(fields) };
+  const settings = { llm: { retry: { attempts: 3, base: 0.2, factor: 2 } } };
+  const runtime = await kit.open({ provider, clock, random: () => 0, settings, logger: logger as unknown as Logger });
+  await runtime.session('s').send('Hi');
+  const seen: number[] = [];
+  for (const ms of [0, 199, 1, 399, 1, 3_600_000]) {
+    await clock.advance(ms);
+    seen.push(calls.length);
+  }
+  expect(seen).toEqual([1, 1, 2, 2, 3, 3]);
+  expect(told).toMatchObject([{ session: 's', error: { data: { status: 529 } } }]);
+  await runtime.drain();
+});
+
+test('F20: explain names the governor while it holds a call back, and why', async () => {
+  const clock = manualClock();
+  const model = gatedModel();
+  const runtime = await kit.open({ provider: model.provider, clock, random: () => 0, governor: { concurrency: 5 } });
+  const reasonOf = async (name: string): Promise<string> => {
+    const { reason, detail } = await runtime.session(name).explain();
+    return `${reason}: ${detail}`;
+  };
+  await Promise.all(names(6).map((name) => runtime.session(name).send('Hi')));
+  await eventually(() => runtime.metrics().modelCallsWaiting === 1);
+  expect(await reasonOf('s0')).toMatch(/^waiting_for_model/u);
+  expect(await reasonOf('s5')).toBe('waiting_for_governor: 5 calls are in flight (governor.concurrency: 5)');
+  (await model.next()).answer(refusedBy(429, 30_000));
+  await eventually(async () => (await runtime.session('s0').state()).phase === 'retrying');
+  expect(await reasonOf('s0')).toMatch(/^waiting_for_retry/u);
+  expect(await reasonOf('s5')).toBe(
+    'waiting_for_governor: the provider asked for a pause (retry-after): 30 s are left',
+  );
+});
+
 test('F21: the circuit opens for all after failures in a row, one call tries it, and an answer closes it', async () => {
   const clock = manualClock();
   let isDown = true;
