@@ -9,17 +9,7 @@ const GIB_IN_MIB = 1_024;
 const MANY_CORES = 4;
 
 /** Workloads whose targets are ratios of one run: they mean something at any size. */
-const ANY_SIZE: ReadonlySet<string> = new Set([
-  'W1',
-  'W2',
-  'W3',
-  'W5',
-  'W5s',
-  'threads',
-  'watched',
-  'watched-http',
-  'refusals',
-]);
+const ANY_SIZE: ReadonlySet<string> = new Set(['W1', 'W2', 'W3', 'W5', 'W5s', 'threads', 'watched', 'watched-http']);
 
 /** What a run was like. */
 export interface RunConditions {

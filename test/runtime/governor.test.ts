@@ -205,6 +205,10 @@ test('F20: explain names the governor while it holds a call back, and why', asyn
   expect(await reasonOf('s5')).toBe(
     'waiting_for_governor: the provider asked for a pause (retry-after): 30 s are left',
   );
+  for (let answered = 0; answered < 4; answered += 1) (await model.next()).answer('ok');
+  await clock.advance(30_000);
+  for (let answered = 0; answered < 2; answered += 1) (await model.next()).answer('ok');
+  await runtime.drain();
 });
 
 test('F21: the circuit opens for all after failures in a row, one call tries it, and an answer closes it', async () => {
