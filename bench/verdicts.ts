@@ -34,9 +34,9 @@ export function verdictsOf(
     ...latency(measured),
     ...interrupted(measured),
     ...longSession(measured),
-    ...refusals(measured),
     ...watching(measured),
     ...sessionThreads(measured, cores),
+    ...refusals(measured),
   ];
 }
 
