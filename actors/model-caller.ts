@@ -8,7 +8,7 @@
 import { errorShape } from '../src/base/errors.ts';
 import type { Settings } from '../src/base/settings.ts';
 import { wholeWindow } from '../src/context/request-window.ts';
-import type { ContextDelta, ModelCompletion, ModelPool } from '../src/models/pool.ts';
+import type { CallWait, ContextDelta, ModelCompletion, ModelPool } from '../src/models/pool.ts';
 import type { ModelDelta } from '../src/models/provider.ts';
 import type { Input } from '../src/session/inputs.ts';
 import type { SessionAgent } from './agent-catalog.ts';
@@ -60,6 +60,12 @@ export class ModelCaller {
     return this.#bySession.has(sessionId);
   }
 
+  /** Why the session's call has not left; undefined where it has, or none is out. */
+  waitOf(sessionId: string): CallWait | undefined {
+    const out = this.#bySession.get(sessionId);
+    return out === undefined ? undefined : this.#pool.waitOf?.(out.id);
+  }
+
   /** A number no other call of the pool has. */
   takeId(): number {
     const id = this.#nextId;
@@ -96,6 +102,7 @@ export class ModelCaller {
         context: isHeld ? { epoch: window.epoch, keep: window.keep, append: window.append } : whole(),
         wantsDeltas: !isSilent && this.#host.wantsDeltas(actor.id),
         timeoutMs: this.#host.settings.timeouts.api * SECOND_MS,
+        waitsForResume: true,
       },
       isHeld ? whole : undefined,
     );

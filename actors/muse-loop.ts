@@ -11,7 +11,7 @@
  *  U4 one loop is out for a session and a muse; the next one ends the one before as cancelled.
  */
 import { z } from 'zod';
-import { type Limits, MODEL_ATTEMPTS_MAX } from '../src/base/bounds.ts';
+import type { Limits } from '../src/base/bounds.ts';
 import type { Clock, Random } from '../src/base/clock.ts';
 import {
   CancelledError,
@@ -237,6 +237,8 @@ class Loop implements MuseRun {
         context: isHeld ? { epoch, keep, append: all.slice(keep) } : whole(),
         wantsDeltas: false,
         timeoutMs: settings.timeouts.api * SECOND_MS,
+        // A run has an end of its own for a failure, and its session's turn goes on without it.
+        waitsForResume: false,
       },
       isHeld ? whole : undefined,
     );
@@ -244,11 +246,11 @@ class Loop implements MuseRun {
 
   /** As a half-step: what may pass is waited for, the same waits and as often; anything else ends the loop. */
   #failed(error: ErrorShape): void {
-    if (error.retryable !== true || this.#attempt >= MODEL_ATTEMPTS_MAX) {
+    if (error.retryable !== true || this.#attempt >= this.#host.settings.llm.retry.attempts) {
       this.#end(error);
       return;
     }
-    const delayMs = retryWaitMs(this.#attempt, error, this.#host.random());
+    const delayMs = retryWaitMs(this.#host.settings.llm.retry, this.#attempt, error, this.#host.random());
     this.#attempt += 1;
     this.#retryTimer = this.#host.clock.setTimer(() => {
       this.#retryTimer = undefined;

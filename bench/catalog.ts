@@ -169,6 +169,15 @@ export const CATALOG: Readonly<Record<WorkloadName, CatalogEntry>> = {
       LOAD,
     ],
   },
+  refusals: {
+    title:
+      'W12: sessions that ask without end of a server that refuses a share of the calls (529, 429), no retry-after',
+    unit: 'half-steps/s',
+    systems: OURS,
+    rounds: 1,
+    when: 'full',
+    columns: [spread('half-steps/s', 'rate'), one('turns', 'turns'), LOAD],
+  },
   family: {
     title: 'Family: W3 with 10,000 children',
     unit: 'children/s',

@@ -1,15 +1,24 @@
 /**
  * A Messages API on the loopback address for W5, in a process of its own: the model of the benchmarks behind HTTP, plain and
  * streamed. Lean on purpose: it checks nothing, so that of the two cores the client's is the one that is full. Prints its port.
+ * `fake-server [share] [seed]`: refuses this share of the calls with 529 and 429 in turn, without `retry-after`, for W12.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { ModelRequest, ModelResponse } from '../src/models/provider.ts';
 import { answerTo } from './model.ts';
+import { randomNumbers } from './random.ts';
 
 const KEEP_ALIVE_MS = 120_000;
 
-const server = createServer((request, response) => readBody(request, (body) => answer(body, response)));
+const [share = '0', seed = '1'] = process.argv.slice(2);
+const random = randomNumbers(Number(seed));
+/** Steps of the share. */
+const SHARES = 10_000;
+let refusals = 0;
+const server = createServer((request, response) =>
+  readBody(request, (body) => (random(SHARES) < Number(share) * SHARES ? refuse(response) : answer(body, response))),
+);
 server.keepAliveTimeout = KEEP_ALIVE_MS;
 server.listen(0, '127.0.0.1', () => process.stdout.write(`${(server.address() as AddressInfo).port}\n`));
 // Whoever started it closes its input, or dies: either ends it.
@@ -19,6 +28,13 @@ function readBody(request: IncomingMessage, done: (body: string) => void): void 
   const chunks: Buffer[] = [];
   request.on('data', (chunk: Buffer) => chunks.push(chunk));
   request.on('end', () => done(Buffer.concat(chunks).toString()));
+}
+
+function refuse(response: ServerResponse): void {
+  refusals += 1;
+  const [status, type] = refusals % 2 === 1 ? [529, 'overloaded_error'] : [429, 'rate_limit_error'];
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ type: 'error', error: { type, message: 'refused by the benchmark' } }));
 }
 
 function answer(body: string, response: ServerResponse): void {

@@ -15,6 +15,7 @@ export type WorkloadName =
   | 'W7'
   | 'W8'
   | 'W9'
+  | 'refusals'
   | 'family'
   | 'concurrency'
   | 'store-size'

@@ -15,6 +15,7 @@ import { measureLatency } from './measure/latency.ts';
 import { measureLongSession } from './measure/long-session.ts';
 import { measurePlain, measureStreamed } from './measure/loopback.ts';
 import { measureHttpOverhead, measureOverhead } from './measure/overhead.ts';
+import { measureRefusals } from './measure/refusals.ts';
 import { measureSessionThreads } from './measure/session-threads.ts';
 import { measureStoreSize } from './measure/store-size.ts';
 import { measureWatched, measureWatchedHttp } from './measure/watched.ts';
@@ -31,6 +32,7 @@ const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<r
   W7: measureLatency,
   W8: measureInterrupted,
   W9: measureLongSession,
+  refusals: measureRefusals,
   concurrency: measureConcurrency,
   'store-size': measureStoreSize,
   threads: measureSessionThreads,

@@ -36,6 +36,7 @@ export function verdictsOf(
     ...longSession(measured),
     ...watching(measured),
     ...sessionThreads(measured, cores),
+    ...refusals(measured),
   ];
 }
 
@@ -163,6 +164,21 @@ function longSession(measured: Measured): readonly VerdictResult[] {
       measured.figure({ workload: 'W9', system, variant: 'disk' }, 'diskRatio'),
     ),
   ]);
+}
+
+function refusals(measured: Measured): readonly VerdictResult[] {
+  return OURS.flatMap((system) =>
+    (
+      [
+        ['300 sessions', '1 %', 0.8],
+        ['6,000 sessions', '20 %', 0.5],
+      ] as const
+    ).map(([sessions, share, least]) => {
+      const place = (refused: string) => ({ workload: 'refusals', system, variant: `${sessions}, ${refused} refused` });
+      const target = `W12 ${system}: ${sessions}, ${share} of the calls refused >= ${least} x none`;
+      return judge({ id: 'P13', target, least, unit: 'x' }, measured.ratio(place(share), place('none')));
+    }),
+  );
 }
 
 /**

@@ -62,8 +62,8 @@ export const FORKS_SHARED_MAX = 256;
 /** Logs a fork's own may rest on, one on the other: each is read when the fork is. Further ones get a copy. */
 export const FORK_DEPTH_MAX = 16;
 
-/** Total attempts of one model call, the first included (contract §4.4). */
-export const MODEL_ATTEMPTS_MAX = 5;
+/** Attempts of one model call that `settings.llm.retry.attempts` may allow, the first included: at the longest default wait, eight hours. */
+export const MODEL_ATTEMPTS_MAX = 100;
 /** Continuations of one paused assistant turn (`pause_turn`); a server tool that never ends must not loop for ever. */
 export const PAUSE_CONTINUATIONS_MAX = 6;
 /** Messages a search index holds: about 30 bytes of memory each; beyond it the oldest cannot be found by search any more. */
@@ -493,16 +493,16 @@ export const GOVERNED_CALLS_MAX = 100_000;
 export const GOVERNOR_FULL_RETRY_MS = 1_000;
 /** Milliseconds of the longest common pause a provider can ask for; then one call looks again, whatever the header said. */
 export const GOVERNOR_HOLD_MS_MAX = 3_600_000;
-/** Milliseconds of the first common backoff; each one that follows is twice as long. */
-export const GOVERNOR_BACKOFF_MS = 1_000;
-/** Milliseconds of the longest common backoff: a provider that is well again is found within a minute. */
-export const GOVERNOR_BACKOFF_MS_MAX = 60_000;
-/** Milliseconds of quiet after a common pause after which the next failure counts as a first one. */
-export const GOVERNOR_CALM_MS = 10_000;
-/** Calls let through after a common pause, one at first and doubling, before all may go: as many as a provider feels. */
-export const GOVERNOR_RAMP_CALLS = 1_024;
-/** Milliseconds without a refusal after which twice as many calls are let through, though none has answered: an answer may take minutes. */
-export const GOVERNOR_RAMP_STEP_MS = 1_000;
+/** Milliseconds a circuit stays open at first; each time its one call fails it stays open twice as long. */
+export const GOVERNOR_CIRCUIT_MS = 1_000;
+/** Milliseconds a circuit stays open at most: a provider that is well again is found within a minute. */
+export const GOVERNOR_CIRCUIT_MS_MAX = 60_000;
+/** Calls one answer adds to the window of calls in flight; a window of answers adds at least one. */
+export const GOVERNOR_WINDOW_GROWTH: number = 1 / 6;
+/** Calls one refusal takes from the window: a whole window of refusals halves it, and it grows while fewer than one in four is refused. */
+export const GOVERNOR_WINDOW_CUT: number = 1 / 2;
+/** Milliseconds without a refusal after which a probing window doubles, though no call was answered: an answer may take minutes. */
+export const GOVERNOR_WINDOW_STEP_MS = 1_000;
 /** Milliseconds waited for the first call after refused credentials; a refusal comes at once, an answer late. */
 export const GOVERNOR_CREDENTIALS_PATIENCE_MS = 5_000;
 /** Milliseconds waited for the one call that tries an open circuit; what was silent may stay so until its timeout. */

@@ -3,7 +3,7 @@
  * part of the contract's key, camelCase, in the contract's units (seconds for `timeouts`, characters, bytes, tokens).
  */
 import { z } from 'zod';
-import { BODY_ISSUES_MAX, SNAPSHOTS_KEPT_MAX } from './bounds.ts';
+import { BODY_ISSUES_MAX, MODEL_ATTEMPTS_MAX, RETRY_AFTER_MS_MAX, SNAPSHOTS_KEPT_MAX } from './bounds.ts';
 import { boundedText, ConfigError, describeValue } from './errors.ts';
 import { secretNamesSchema } from './secret-environment.ts';
 
@@ -21,6 +21,8 @@ export interface Settings {
     readonly thinkingBudget: number;
     /** Rounds of tools one run of an enricher may take. */
     readonly maxToolRounds: number;
+    /** Attempts of a model call that fails for a reason that may pass, and the waits between them. */
+    readonly retry: RetrySettings;
   };
   /** Seconds. */
   readonly timeouts: { readonly api: number; readonly tool: number };
@@ -63,6 +65,18 @@ export interface Settings {
   readonly compression: CompressionSettings;
 }
 
+/** How often a model call is made that fails for a reason that may pass, and how long it waits in between. Times in seconds. */
+export interface RetrySettings {
+  /** Attempts in all; 1: a failed call is not made again. */
+  readonly attempts: number;
+  /** The wait after the first attempt. */
+  readonly base: number;
+  /** Each wait is this many times the one before. Missing: the wait after attempt k is k⁴ times the base, as the contract has it. */
+  readonly factor?: number | undefined;
+  /** The longest wait, before up to 15 % by chance are added. The provider's `retry-after` may ask for more. */
+  readonly maximum: number;
+}
+
 /** When a conversation is compressed, and what is kept of it as it is. */
 export interface CompressionSettings {
   readonly enabled: boolean;
@@ -95,6 +109,14 @@ const schema = z.strictObject({
       subagentTokenBudget: positive.default(90_000),
       thinkingBudget: positive.default(10_000),
       maxToolRounds: positive.default(500),
+      retry: z
+        .strictObject({
+          attempts: positive.max(MODEL_ATTEMPTS_MAX).default(5),
+          base: seconds.default(1),
+          factor: z.number().min(1).optional(),
+          maximum: seconds.max(RETRY_AFTER_MS_MAX / 1_000).default(300),
+        })
+        .prefault({}),
     })
     .prefault({}),
   timeouts: z.strictObject({ api: seconds.default(300), tool: seconds.default(180) }).prefault({}),
@@ -160,8 +182,12 @@ const schema = z.strictObject({
 
 /** What an embedder writes: any part of `Settings`. */
 export type SettingsInput = {
-  readonly [Part in keyof Settings]?: { readonly [Key in keyof Settings[Part]]?: Settings[Part][Key] | undefined };
+  readonly [Part in keyof Settings]?: {
+    readonly [Key in keyof Settings[Part]]?: PartOf<Settings[Part][Key]> | undefined;
+  };
 };
+
+type PartOf<Value> = Value extends object ? { readonly [Key in keyof Value]?: Value[Key] | undefined } : Value;
 
 /** All settings with defaults filled in. Throws `ConfigError` naming the key. Runs on the host thread, once at `open`. */
 export function parseSettings(input: unknown): Settings {

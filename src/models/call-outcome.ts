@@ -9,7 +9,7 @@ export interface CallOutcome {
    * `nothing`: says nothing of it, as a cancelled call.
    */
   readonly kind: 'credentials' | 'model' | 'busy' | 'down' | 'answered' | 'nothing';
-  /** Milliseconds the provider asked everybody to wait. Positive and finite. */
+  /** Milliseconds the provider asked everybody to wait; 0 asks for no pause. Finite. */
   readonly retryAfterMs?: number;
 }
 
@@ -21,7 +21,7 @@ const NOT_FOUND = 404;
 export function outcomeOf(error: ErrorShape): CallOutcome {
   const status = error.data?.['status'];
   const asked = error.data?.['retryAfterMs'];
-  const isAsked = typeof asked === 'number' && asked > 0 && Number.isFinite(asked);
+  const isAsked = typeof asked === 'number' && asked >= 0 && Number.isFinite(asked);
   const kind = kindOf(error, status);
   // Of a server's error too: a 503 may say when it is over.
   return isAsked && (kind === 'busy' || kind === 'down') ? { kind, retryAfterMs: asked } : { kind };

@@ -1,5 +1,5 @@
 /**
- * A pool whose calls wait until the governor lets them leave.
+ * A pool whose calls wait until the governor of its provider key lets them leave.
  *
  * Owns: the calls that wait, their order, the one timer. Does not own: the policy (`governor.ts`), the calls that run and the
  * mirrors (the pool behind), the retries of a session (the core).
@@ -12,6 +12,7 @@
  * - G4 A waiting call touches no mirror, so `holds` stays true to what the mirror has. Whether its delta still fits is asked again
  *   when it leaves: meanwhile a mirror may have been forgotten, displaced, or lost with its thread. Then the whole is sent.
  * - G5 A timer runs only while a call waits for a time.
+ * - G6 Refused credentials end no call that `waitsForResume`: those that wait, and those that come, leave after `resume`.
  */
 import { GOVERNED_CALLS_MAX, GOVERNOR_FULL_RETRY_MS } from '../base/bounds.ts';
 import { type Clock, soon as nextTurn, type Random, type Soon } from '../base/clock.ts';
@@ -21,11 +22,11 @@ import { FairQueue } from './fair-queue.ts';
 import { Governor, type Trouble } from './governor.ts';
 import type { GovernorLimits } from './governor-limits.ts';
 import { modelErrorOf } from './model-error.ts';
-import type { ContextDelta, ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from './pool.ts';
+import type { CallWait, ContextDelta, ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from './pool.ts';
 
 /** How to make a governed pool. */
 export interface GovernedPoolOptions {
-  /** This pool's share; missing: no rates, and still the common pause and the circuit. */
+  /** This pool's share; missing: no rates, and still the window, the common pause and the circuit. */
   readonly limits?: GovernorLimits | undefined;
   readonly clock: Clock;
   readonly random: Random;
@@ -96,7 +97,7 @@ class GovernedPool implements ModelPool {
       this.#pool.call(call);
       return;
     }
-    const refusal = this.#closed ? closedShape() : this.#governor.refusalOf(this.#modelOf(call.session));
+    const refusal = this.#closed ? closedShape() : this.#refusalOf(call);
     if (refusal !== undefined) this.#end(call.id, refusal);
     else if (this.#waiting.size >= GOVERNED_CALLS_MAX) this.#end(call.id, fullShape());
     else {
@@ -136,6 +137,21 @@ class GovernedPool implements ModelPool {
 
   resume(): void {
     this.#governor.resume();
+    this.#pump();
+    this.#count();
+  }
+
+  waitOf(id: number): CallWait | undefined {
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return undefined;
+    const { refusal } = this.#governor;
+    // A call that nothing holds back waits behind others.
+    const detail = this.#governor.explain(this.#clock.monotonic(), waiting.inputTokens) ?? 'other calls are before it';
+    return refusal === undefined ? { detail } : { detail, refusal };
+  }
+
+  get stopped(): number {
+    return this.#governor.refusal === undefined ? 0 : this.#waiting.size;
   }
 
   async close(): Promise<void> {
@@ -149,26 +165,30 @@ class GovernedPool implements ModelPool {
     return this.#models.get(session) ?? '';
   }
 
+  /** The error a call ends with before it leaves, if there is one. */
+  #refusalOf({ session, waitsForResume }: ModelCall): ErrorShape | undefined {
+    const isStopped = !waitsForResume && this.#governor.refusal !== undefined;
+    return isStopped ? stoppedShape() : this.#governor.refusalOf(this.#modelOf(session));
+  }
+
   #completed(completions: readonly ModelCompletion[]): void {
     const now = this.#clock.monotonic();
     let isRefused = false;
-    for (const completion of completions) {
-      if (this.#governor.countsInput) this.#noteInput(completion);
-      const trouble = this.#governor.ended(completion, now);
-      if (trouble === undefined) continue;
+    if (this.#governor.countsInput) for (const completion of completions) this.#noteInput(completion);
+    for (const trouble of this.#governor.ended(completions, now)) {
       isRefused ||= trouble.kind === 'credentials' || trouble.kind === 'model';
       this.#options.onTrouble?.(trouble);
     }
     if (this.#waiting.size > 0) {
       // Before the owner is told: what it asks for then stands behind those that wait (G2).
-      if (isRefused) this.#endWaiting(({ session }) => this.#governor.refusalOf(this.#modelOf(session)));
+      if (isRefused) this.#endWaiting(({ call }) => this.#refusalOf(call));
       this.#pump();
       this.#count();
     }
     this.#listener.completed(completions);
   }
 
-  /** Lets go whoever may; sets the timer for the next where that is a matter of time. */
+  /** Lets leave the calls that may; sets the timer for the next where that is a matter of time. */
   #pump(): void {
     this.#clearTimer();
     for (let next = this.#waiting.first(); next !== undefined; next = this.#waiting.first()) {
@@ -259,6 +279,11 @@ class GovernedPool implements ModelPool {
 
 function closedShape(): ErrorShape {
   return errorShape(new CancelledError('the model pool is closed'));
+}
+
+/** Not the refusal itself: that one fails turns, and this call was not refused. */
+function stoppedShape(): ErrorShape {
+  return errorShape(new CancelledError('the provider refused the credentials before: the model call was not made'));
 }
 
 function fullShape(): ErrorShape {

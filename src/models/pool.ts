@@ -29,6 +29,19 @@ export interface ModelCall {
   readonly wantsDeltas: boolean;
   /** Milliseconds the call may take in all. */
   readonly timeoutMs: number;
+  /**
+   * While the provider's credentials are refused, the call waits for `resume`, as a turn stands behind it. Otherwise it ends at
+   * once as cancelled.
+   */
+  readonly waitsForResume: boolean;
+}
+
+/** Why a call has not left. */
+export interface CallWait {
+  /** In words for people. */
+  readonly detail: string;
+  /** Only `resume` lets it leave: the error the credentials were refused with. */
+  readonly refusal?: ErrorShape;
 }
 
 /** How a call ended. */
@@ -64,6 +77,10 @@ export interface ModelPool {
   forget(session: string): void;
   /** Lifts what refused credentials, or a model that is not there, stopped. Missing: nothing is ever stopped. */
   resume?(): void;
+  /** Why a call has not left; undefined where it has, or is unknown. Missing: no call ever waits. */
+  waitOf?(id: number): CallWait | undefined;
+  /** Calls that only `resume` lets leave. Missing: none ever. */
+  readonly stopped?: number;
   /** Aborts what runs and ends the threads. */
   close(): Promise<void>;
 }

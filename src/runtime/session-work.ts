@@ -16,10 +16,10 @@ import type { SessionActor } from '../../actors/session-actor.ts';
 import { ToolRunner, type ToolStart } from '../../actors/tool-runner.ts';
 import type { ActorEffect } from '../../actors/tree-turn.ts';
 import { RUN_AHEAD_TURNS_MAX } from '../base/bounds.ts';
-import { errorShape } from '../base/errors.ts';
+import { type ErrorShape, errorShape } from '../base/errors.ts';
 import { NO_USAGE } from '../base/messages.ts';
 import type { EventBody } from '../events/event.ts';
-import type { ModelPool } from '../models/pool.ts';
+import type { CallWait, ModelPool } from '../models/pool.ts';
 import { turnName } from '../session/apply-turn.ts';
 import { isMuseDue } from '../session/enrichment.ts';
 import type { Input, MuseName } from '../session/inputs.ts';
@@ -111,9 +111,19 @@ export class SessionWork {
     });
   }
 
-  /** Model calls out. */
+  /** Model calls in flight or waiting for the governor. */
   get modelCalls(): number {
     return this.#models.running;
+  }
+
+  /** Those of them that only `resumeModels` lets leave: the credentials were refused (F36). */
+  get stoppedCalls(): number {
+    return this.#modelPool.stopped ?? 0;
+  }
+
+  /** Why the governor holds the session's model call back; undefined: it does not. */
+  callWaitOf(sessionId: string): CallWait | undefined {
+    return this.#models.waitOf(sessionId);
   }
 
   /** Tools out. */
@@ -180,6 +190,7 @@ export class SessionWork {
         this.#tools.cancel(actor.id, effect.callId, effect.reason);
         return true;
       case 'retryLater':
+        if (effect.firstError !== undefined) this.#logRetry(actor, effect.firstError, effect.delayMs);
         this.#place.timers.retryLater(actor, effect.halfStep, effect.attempt, effect.delayMs);
         return true;
       case 'restartTimer':
@@ -223,6 +234,16 @@ export class SessionWork {
     if (agent === undefined || !this.#isHot(actor) || !actor.state.openCalls.has(start.callId)) return;
     this.#parts.counters.add('toolCalls');
     this.#tools.start(actor.id, agent, start);
+  }
+
+  /** Once a model call, however often it is made again: the event `llm.retry` has each attempt. */
+  #logRetry(actor: SessionActor, error: ErrorShape, delayMs: number): void {
+    const status = error.data?.['status'];
+    const what = typeof status === 'number' ? `status ${status}` : error.code;
+    const message = `a model call failed (${what}) and is made again`;
+    const { agent } = actor.state;
+    const of = agent === undefined ? {} : { agent };
+    this.#parts.host.log({ level: 'warn', message, session: actor.id, error, ms: delayMs, ...of });
   }
 
   #callModel(actor: SessionActor, halfStep: number, attempt: number): void {

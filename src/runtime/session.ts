@@ -461,7 +461,8 @@ export class Session {
   }
 
   /**
-   * Lifts `pause`, and the stop after a failed authentication or a model that was not found: others on the key may call again.
+   * Lifts `pause`, and the stop after a failed authentication or a model that was not found: others on the key may call again,
+   * and those on its session thread that the key stopped resume with it (`runtime.resume()`: those of all threads).
    * Goes on with a suspended run: its pending calls first, then the model. Rejects (`limit`, retryable) where that cannot start now.
    */
   async resume(): Promise<void> {

@@ -238,7 +238,11 @@ class ShardRequests {
       return { ...snapshotOf(emptyState(session), clock.now()), blocked: errorShape(isolation) };
     return this.read(
       session,
-      (actor) => snapshotOf(actor.state, clock.now()),
+      (actor) => {
+        const snapshot = snapshotOf(actor.state, clock.now());
+        const refusal = this.#shard.callWaitOf(session)?.refusal;
+        return refusal === undefined ? snapshot : { ...snapshot, blocked: refusal };
+      },
       () => snapshotOf(emptyState(session), clock.now()),
     );
   }
@@ -252,6 +256,7 @@ class ShardRequests {
         now: clock.now(),
         isAgentDefined: state.agent === undefined || catalog.has(state.agent),
         isQueued: this.#shard.isQueued(session),
+        governorWait: this.#shard.callWaitOf(session)?.detail,
       });
     return this.read(
       session,
@@ -367,9 +372,9 @@ class ShardRequests {
     return settle((reply) => this.#shard.submit(request.session, [{ type: 'pause' }], reply, request.agent));
   }
 
-  resume(request: Request<'session.resume'>): Promise<undefined> {
+  async resume(request: Request<'session.resume'>): Promise<undefined> {
     this.#shard.liftIsolation(request.session);
-    this.#shard.resumeModels(request.session);
+    await this.#shard.resumeModels(request.session);
     return settle((reply) => this.#shard.submit(request.session, [{ type: 'resume' }], reply, request.agent));
   }
 

@@ -31,7 +31,7 @@ import { errorFromShape, errorShape, type StoreLostError, TroupeError } from '..
 import type { Settings } from '../base/settings.ts';
 import type { EventBody, SessionEvent } from '../events/event.ts';
 import type { Durability, Head, Journal, SessionKey, TurnEntry } from '../journal/journal.ts';
-import type { ModelPool, ModelPoolListener } from '../models/pool.ts';
+import type { CallWait, ModelPool, ModelPoolListener } from '../models/pool.ts';
 import type { Environment, Input } from '../session/inputs.ts';
 import { encodeTurn } from '../session/records.ts';
 import { emptyState, type ReceiptState } from '../session/state.ts';
@@ -717,10 +717,13 @@ export class Shard {
     return this.#interrupted.resumed();
   }
 
-  /** True when nothing runs and nothing waits to run. */
+  /** True when nothing runs and nothing waits to run; a session whose call only `resume` lets leave does neither. */
   get isDrained(): boolean {
-    const isIdle = this.#live.size === 0 && this.#live.waiting === 0 && !this.#interrupted.hasWork;
-    return isIdle && this.#outage.error === undefined;
+    if (this.#outage.error !== undefined) return false;
+    const { stoppedCalls } = this.#work;
+    // While all places are taken by stopped sessions, those that wait for a place cannot start either.
+    if (stoppedCalls > 0 && !this.#live.hasPlace && stoppedCalls === this.#live.size) return true;
+    return this.#live.size === stoppedCalls && this.#live.waiting === 0 && !this.#interrupted.hasWork;
   }
 
   #checkDrained(): void {
@@ -751,20 +754,42 @@ export class Shard {
     this.#interrupted.add(key);
   }
 
-  /** A blocked session is about to go on: its key or its model may be tried again, by all (F36, F37). */
-  resumeModels(sessionId: string): void {
-    if (!this.#isClosed && this.find(sessionId)?.state.blocked !== undefined) this.#work.resumeModels();
+  /**
+   * A session is about to resume. If the key or its model was refused, all may try again (F36, F37), and the sessions that the
+   * key blocked resume with it. Resolves when that is durable.
+   */
+  async resumeModels(sessionId: string): Promise<void> {
+    if (this.#isClosed) return;
+    const error = this.callWaitOf(sessionId)?.refusal ?? this.find(sessionId)?.state.blocked;
+    if (error === undefined) return;
+    this.#work.resumeModels();
+    if (error.code === 'model_authentication') await this.#resumeAll((name) => this.#isKeyRefused(name));
+  }
+
+  /** Its own call was refused with the key. */
+  #isKeyRefused(sessionId: string): boolean {
+    return this.find(sessionId)?.state.blocked?.code === 'model_authentication';
+  }
+
+  /** Why the governor holds the session's model call back; undefined: it does not. */
+  callWaitOf(sessionId: string): CallWait | undefined {
+    return this.#work.callWaitOf(sessionId);
   }
 
   /** Lifts the stop after a failed authentication from every session that has one. Resolves when it is durable. */
   async resumeBlocked(): Promise<void> {
     await this.resumed();
     this.#work.resumeModels();
+    await this.#resumeAll(() => true);
+  }
+
+  /** Resumes the blocked sessions of which this holds. */
+  async #resumeAll(isMeant: (sessionId: string) => boolean): Promise<void> {
     const resumed: Promise<unknown>[] = [];
     for (const [name, key] of this.parts.journal.names({})) {
       const head = this.#hot.has(name) ? undefined : this.headOf(key);
       const isBlocked = head === undefined ? this.find(name)?.state.blocked !== undefined : isHeadBlocked(head.data);
-      if (!isBlocked) continue;
+      if (!isBlocked || !isMeant(name)) continue;
       resumed.push(new Promise((resolve, reject) => this.submit(name, [{ type: 'resume' }], { resolve, reject })));
     }
     await Promise.all(resumed);
@@ -852,7 +877,7 @@ export class Shard {
     await this.parts.journal.close();
   }
 
-  /** Resolves when no model call and no tool is out, or at the deadline. While closing, no new turn is admitted. */
+  /** Resolves when no tool and no model call is out, but those that are stopped, or at the deadline. While closing, no new turn is admitted. */
   #halfStepsDone(deadlineMs: number): Promise<void> {
     const { clock } = this.parts;
     return new Promise((resolve) => {
@@ -863,7 +888,8 @@ export class Shard {
       };
       const timer = clock.setTimer(done, deadlineMs);
       this.#onStill = () => {
-        if (this.#work.modelCalls === 0 && this.#work.toolCalls === 0 && this.#commits.isEmpty) done();
+        if (this.#work.modelCalls === this.#work.stoppedCalls && this.#work.toolCalls === 0 && this.#commits.isEmpty)
+          done();
       };
       this.#onStill();
     });

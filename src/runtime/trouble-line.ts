@@ -2,7 +2,7 @@
 import type { Trouble } from '../models/governor.ts';
 import type { LogLine } from './protocol.ts';
 
-/** The line of a trouble. A pause is the provider's daily bread; the others need somebody. */
+/** The line of a trouble. A pause and a smaller window are a provider's everyday; the others need a person. */
 export function troubleLine({ kind, waitMs, error }: Trouble): LogLine {
   const wait = waitMs === undefined ? {} : { ms: waitMs };
   switch (kind) {
@@ -12,6 +12,12 @@ export function troubleLine({ kind, waitMs, error }: Trouble): LogLine {
         message: 'the provider asks for less: model calls of all sessions pause',
         error,
         ...wait,
+      };
+    case 'window':
+      return {
+        level: 'info',
+        message: 'the provider refuses model calls: fewer are in flight for all sessions',
+        error,
       };
     case 'circuit':
       return {

@@ -2,7 +2,7 @@
  * Failures as `application/problem+json` (RFC 9457): one table from codes to statuses. What a client is told is the message of an
  * error of ours, which is written for users; of any other error it is told nothing but that there was one.
  */
-import { GOVERNOR_BACKOFF_MS, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
+import { GOVERNOR_FULL_RETRY_MS, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
 import { boundedText } from '../base/errors.ts';
 import { type ErrorCode, TroupeError } from '../index.ts';
 
@@ -155,6 +155,6 @@ function statusOf({ code, retryable, data }: TroupeError): number {
 function retryAfterOf(thrown: unknown, { code, status }: Problem): number | undefined {
   const asked = thrown instanceof TroupeError ? thrown.data['retryAfterMs'] : undefined;
   if (typeof asked === 'number' && Number.isFinite(asked)) return asked;
-  if (code === 'model_rate_limited' || code === 'model_overloaded') return GOVERNOR_BACKOFF_MS;
+  if (code === 'model_rate_limited' || code === 'model_overloaded') return GOVERNOR_FULL_RETRY_MS;
   return status === 429 || (code === 'limit' && status === 503) ? SERVER_FULL_RETRY_MS : undefined;
 }

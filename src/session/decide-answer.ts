@@ -1,14 +1,10 @@
 /** What follows a model call: its answer (contract §5.1), its failure (§4.4, §4.5), its retry. Pure. */
-import {
-  MODEL_ATTEMPTS_MAX,
-  PAUSE_CONTINUATIONS_MAX,
-  RETRY_AFTER_MS_MAX,
-  TOOL_TIMEOUT_MS_MAX,
-} from '../base/bounds.ts';
+import { PAUSE_CONTINUATIONS_MAX, RETRY_AFTER_MS_MAX, TOOL_TIMEOUT_MS_MAX } from '../base/bounds.ts';
 import type { Draft } from '../base/draft.ts';
 import type { ErrorShape } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { isThought } from '../base/messages.ts';
+import type { RetrySettings } from '../base/settings.ts';
 import { answerText, storableAnswer } from './answer.ts';
 import { callOrEvaluate } from './call-effect.ts';
 import { compactionFailure, decideOverflow, decideSummary } from './decide-compression.ts';
@@ -127,8 +123,9 @@ export function decideModelFailure(
   if (current?.halfStep !== input.halfStep || current.attempt !== input.attempt) {
     return { records: [], effects: [{ type: 'stale', what: 'model failure' }] };
   }
-  if (input.error.retryable === true && current.attempt < MODEL_ATTEMPTS_MAX) {
-    const waitMs = retryWaitMs(current.attempt, input.error, environment.random);
+  const { retry } = environment.settings.llm;
+  if (input.error.retryable === true && current.attempt < retry.attempts) {
+    const waitMs = retryWaitMs(retry, current.attempt, input.error, environment.random);
     const status = input.error.data?.['status'];
     return {
       records: [
@@ -140,7 +137,15 @@ export function decideModelFailure(
           ...(typeof status === 'number' ? { status } : {}),
         },
       ],
-      effects: [{ type: 'retryLater', halfStep: input.halfStep, attempt: current.attempt + 1, delayMs: waitMs }],
+      effects: [
+        {
+          type: 'retryLater',
+          halfStep: input.halfStep,
+          attempt: current.attempt + 1,
+          delayMs: waitMs,
+          ...(current.attempt === 1 ? { firstError: input.error } : {}),
+        },
+      ],
     };
   }
   return (
@@ -182,9 +187,13 @@ function showsThoughts({ messages, thoughtFloor }: SessionState): boolean {
   return messages.some(({ seq, blocks }) => seq >= thoughtFloor && blocks?.some(isThought) === true);
 }
 
-/** Wait after attempt k: k⁴ seconds plus up to 15 % by chance, at least what the server asked for, a day at most (§4.4, Δ9). */
-export function retryWaitMs(attempt: number, error: ErrorShape, random: number): number {
-  const base = attempt ** 4 * SECOND_MS;
+/**
+ * Wait after attempt k, as `settings.llm.retry` has it: k⁴ times the base, or the factor to the power of k − 1, up to the maximum,
+ * plus up to 15 % by chance. At least what the server asked for, a day at most (§4.4, Δ9).
+ */
+export function retryWaitMs(retry: RetrySettings, attempt: number, error: ErrorShape, random: number): number {
+  const growth = retry.factor === undefined ? attempt ** 4 : retry.factor ** (attempt - 1);
+  const base = Math.min(retry.base * growth, retry.maximum) * SECOND_MS;
   const asked = error.data?.['retryAfterMs'];
   const askedMs = typeof asked === 'number' ? Math.min(asked, RETRY_AFTER_MS_MAX) : 0;
   return Math.ceil(Math.max(base * (1 + RETRY_JITTER * random), askedMs));

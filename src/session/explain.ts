@@ -13,6 +13,7 @@ export interface Explanation {
     | 'agent_missing'
     | 'queued'
     | 'waiting_for_model'
+    | 'waiting_for_governor'
     | 'waiting_for_retry'
     | 'waiting_for_tools'
     | 'waiting_for_listener'
@@ -36,15 +37,21 @@ export interface RequestShape {
   readonly messages: readonly { readonly index: number; readonly shape: string }[];
 }
 
-/** The reason, from the state and the two facts that are not in it. */
-export function explain(
-  state: SessionState,
-  outside: { readonly now: number; readonly isAgentDefined: boolean; readonly isQueued: boolean },
-): Explanation {
+/** What the reason also depends on. */
+export interface Surroundings {
+  readonly now: number;
+  readonly isAgentDefined: boolean;
+  readonly isQueued: boolean;
+  /** Why the governor holds the session's model call back; missing: it does not. */
+  readonly governorWait?: string | undefined;
+}
+
+/** The reason, from the state and the facts that are not in it. */
+export function explain(state: SessionState, outside: Surroundings): Explanation {
   if (!outside.isAgentDefined && state.agent !== undefined) {
     return { reason: 'agent_missing', detail: `its agent ${JSON.stringify(state.agent)} is not defined` };
   }
-  if (state.state === 'awaiting') return explainAwaiting(state, outside.now);
+  if (state.state === 'awaiting') return explainAwaiting(state, outside);
   if (state.held !== undefined) {
     return { reason: 'waiting_for_listener', detail: 'who is asked at this message has not answered yet' };
   }
@@ -85,12 +92,13 @@ function explainBlocked(error: ErrorShape): string {
   return `its request was refused${which}: ${error.message}; ${ways}`;
 }
 
-function explainAwaiting(state: SessionState, now: number): Explanation {
+function explainAwaiting(state: SessionState, { now, governorWait }: Surroundings): Explanation {
   const retryAt = state.current?.retryAt;
   if (retryAt !== undefined && retryAt > now) {
     const seconds = Math.ceil((retryAt - now) / 1_000);
     return { reason: 'waiting_for_retry', detail: `attempt ${state.current?.attempt ?? 0} starts in ${seconds} s` };
   }
+  if (governorWait !== undefined) return { reason: 'waiting_for_governor', detail: governorWait };
   return { reason: 'waiting_for_model', detail: 'a model call is in flight' };
 }
 

@@ -288,7 +288,14 @@ export type Effect =
       readonly isRuntimeTool: boolean;
     }
   | { readonly type: 'cancelTool'; readonly callId: string; readonly reason: string }
-  | { readonly type: 'retryLater'; readonly halfStep: number; readonly attempt: number; readonly delayMs: number }
+  | {
+      readonly type: 'retryLater';
+      readonly halfStep: number;
+      readonly attempt: number;
+      readonly delayMs: number;
+      /** Why the call is made again, for the first time. */
+      readonly firstError?: ErrorShape;
+    }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
   /** A model of its own looks at the session. */
   | { readonly type: 'startMuse'; readonly muse: 'mneme'; readonly run: number }

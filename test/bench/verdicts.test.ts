@@ -74,7 +74,7 @@ describe('verdicts', () => {
 
   test('every target has a verdict', () => {
     const ids = new Set(verdictsOf([], FULL).map(({ id }) => id));
-    expect([...ids]).toEqual(['P1', 'P2', 'P3', 'P4', 'P5', 'P7', 'P8', 'P9', 'P10', 'P11']);
+    expect([...ids]).toEqual(['P1', 'P2', 'P3', 'P4', 'P5', 'P7', 'P8', 'P9', 'P10', 'P11', 'P13']);
   });
 
   test('a steer that was not in the next request fails its target however fast the others were', () => {

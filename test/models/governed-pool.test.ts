@@ -112,7 +112,7 @@ const HEADER = { model: 'm', max_tokens: 1 };
 function call(id: number, changes: Partial<ModelCall> = {}): ModelCall {
   const append = [{ role: 'user' as const, content: `call ${id}` }];
   const context = { epoch: 1, keep: 0, append, header: HEADER };
-  return { id, session: `s${id}`, context, wantsDeltas: false, timeoutMs: 60_000, ...changes };
+  return { id, session: `s${id}`, context, wantsDeltas: false, timeoutMs: 60_000, waitsForResume: true, ...changes };
 }
 
 const DELTA: ContextDelta = { epoch: 1, keep: 3, append: [{ role: 'user', content: 'new' }] };
@@ -374,22 +374,42 @@ describe('G4: the delta of a call that waited', () => {
 });
 
 describe('refused for everybody', () => {
-  test('F36: ten thousand sessions, one call on the wire; resume lets one try, and then the others', async () => {
-    const { pool, behind, clock, ended, troubles, completions } = stage({ concurrency: 1 });
+  test('F36, G6: ten thousand sessions, one call on the wire; none of the others ends, and all leave after resume', async () => {
+    const { pool, behind, clock, ended, troubles, waiting } = stage({ concurrency: 1 });
     for (let id = 1; id <= 5_000; id += 1) pool.call(call(id));
     behind.fail(1, { status: 401 });
     for (let id = 5_001; id <= 10_000; id += 1) pool.call(call(id));
-    await clock.advance(0);
+    await clock.advance(3_600_000);
     expect(behind.ids).toEqual([1]);
-    expect(completions).toHaveLength(10_000);
-    expect(new Set(ended().map(([, code]) => code))).toEqual(new Set(['model_authentication']));
-    expect(new Set(ended().map(([id]) => id)).size).toBe(10_000);
+    expect(ended()).toEqual([[1, 'model_authentication']]);
     expect(troubles).toMatchObject([{ kind: 'credentials' }]);
+    expect([pool.stopped, waiting()]).toEqual([9_999, 9_999]);
+    expect(pool.waitOf?.(10_000)).toMatchObject({
+      detail: expect.stringContaining('resume()'),
+      refusal: { code: 'model_authentication' },
+    });
     pool.resume?.();
-    for (let id = 10_001; id <= 10_004; id += 1) pool.call(call(id));
-    expect(behind.ids).toEqual([1, 10_001]);
-    behind.answer(10_001);
-    expect(behind.ids).toEqual([1, 10_001, 10_002]);
+    expect([pool.stopped, behind.ids.length]).toEqual([0, 2]);
+    for (let id = 2; id <= 10_000; id += 1) behind.answer(id);
+    expect(behind.ids).toHaveLength(10_000);
+    expect(new Set(ended().map(([id]) => id)).size).toBe(10_000);
+  });
+
+  test('F36: a call that does not wait for resume ends as cancelled, waiting or new', async () => {
+    const { pool, behind, clock, ended } = stage({ concurrency: 1 });
+    const changes = { waitsForResume: false };
+    pool.call(call(1));
+    pool.call(call(2, changes));
+    behind.fail(1, { status: 403 });
+    pool.call(call(3, changes));
+    pool.call(call(4));
+    await clock.advance(0);
+    expect(ended()).toEqual([
+      [1, 'model_authentication'],
+      [2, 'cancelled'],
+      [3, 'cancelled'],
+    ]);
+    expect(pool.stopped).toBe(1);
   });
 
   test('F37: a model that is not found ends its own calls, with deltas too, and no other', async () => {

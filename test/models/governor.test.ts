@@ -3,15 +3,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  GOVERNOR_BACKOFF_MS,
-  GOVERNOR_BACKOFF_MS_MAX,
+  GOVERNOR_CIRCUIT_MS,
   GOVERNOR_CIRCUIT_PATIENCE_MS,
   GOVERNOR_CREDENTIALS_PATIENCE_MS,
   GOVERNOR_FAILURES_MAX,
   GOVERNOR_FAILURES_PERIOD_MS,
   GOVERNOR_HOLD_MS_MAX,
-  GOVERNOR_RAMP_CALLS,
-  GOVERNOR_RAMP_STEP_MS,
+  GOVERNOR_WINDOW_STEP_MS,
   RATE_WINDOW_MS,
 } from '../../src/base/bounds.ts';
 import { ConfigError, type ErrorShape, errorShape } from '../../src/base/errors.ts';
@@ -54,17 +52,26 @@ class Desk {
   answer(id: number, input_tokens = 1, output_tokens = 1): void {
     const usage = { input_tokens, output_tokens };
     const response = { content: [], stop_reason: 'end_turn', usage };
-    expect(this.governor.ended({ id, response, ms: 1 }, this.now)).toBeUndefined();
+    expect(this.governor.ended([{ id, response, ms: 1 }], this.now)).toEqual([]);
   }
 
   fail(id: number, failure: Partial<ModelFailure>): Trouble | undefined {
     const error = errorShape(modelErrorOf({ message: 'no', ...failure }));
-    return this.governor.ended({ id, error, ms: 1 }, this.now);
+    return this.governor.ended([{ id, error, ms: 1 }], this.now)[0];
+  }
+
+  /** These end together. */
+  failTogether(ids: readonly number[], failure: Partial<ModelFailure>): readonly Trouble[] {
+    const error = errorShape(modelErrorOf({ message: 'no', ...failure }));
+    return this.governor.ended(
+      ids.map((id) => ({ id, error, ms: 1 })),
+      this.now,
+    );
   }
 
   cancel(id: number): Trouble | undefined {
     const error: ErrorShape = { name: 'CancelledError', code: 'cancelled', message: 'gone' };
-    return this.governor.ended({ id, error, ms: 1 }, this.now);
+    return this.governor.ended([{ id, error, ms: 1 }], this.now)[0];
   }
 }
 
@@ -202,13 +209,19 @@ describe('F20: a common pause', () => {
     for (let second = 0; second < 6; second += 1) {
       left += desk.leaveAll(100_000).length;
       total.push(left);
-      expect(desk.opensIn).toBe(GOVERNOR_RAMP_STEP_MS);
-      desk.now += GOVERNOR_RAMP_STEP_MS;
+      expect(desk.opensIn).toBe(GOVERNOR_WINDOW_STEP_MS);
+      desk.now += GOVERNOR_WINDOW_STEP_MS;
     }
     expect(total).toEqual([1, 2, 4, 8, 16, 32]);
-    desk.now += 10 * GOVERNOR_RAMP_STEP_MS;
-    expect(desk.leaveAll(GOVERNOR_RAMP_CALLS * 2)).toHaveLength(GOVERNOR_RAMP_CALLS * 2);
-    expect(desk.governor.isFree).toBe(true);
+  });
+
+  test('N2: retry-after 0 is a header, and asks for no pause', () => {
+    const desk = new Desk();
+    const [failed = 0] = desk.leaveAll(8);
+    expect(desk.fail(failed, { ...BUSY, retryAfterMs: 0 })).toBeUndefined();
+    expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
+    expect(desk.governor.running).toBe(7);
+    expect(desk.governor.explain(desk.now, 0)).toBe('7 calls are in flight, and 7 may be: the provider refused some');
   });
 
   test('N6: a thousand calls that fail together are one pause; the longest retry-after among them counts', () => {
@@ -231,32 +244,22 @@ describe('F20: a common pause', () => {
     expect(desk.leaveAll(100)).toHaveLength(1);
   });
 
-  test('F20, N2: pauses without retry-after are 0, 1, 2, 4 … seconds, half of each by chance, at most a minute', () => {
-    for (const [random, share] of [
-      [0, 0.5],
-      [1 - Number.EPSILON, 1],
-    ] as const) {
-      const desk = new Desk(undefined, () => random);
-      const waits: number[] = [];
-      for (let time = 0; time < 9; time += 1) {
-        desk.fail(desk.leave(), OVERLOADED);
-        waits.push(desk.opensIn);
-        desk.now += desk.opensIn;
-      }
-      const longest = [0, 1, 2, 4, 8, 16, 32, 64, 128].map((factor) =>
-        Math.min(factor * GOVERNOR_BACKOFF_MS, GOVERNOR_BACKOFF_MS_MAX),
-      );
-      expect(waits).toEqual(longest.map((ms) => ms * share));
+  test('F20, N2: without retry-after there is no pause, however often a call is refused', () => {
+    const desk = new Desk();
+    for (let time = 0; time < 20; time += 1) {
+      desk.fail(desk.leave(), OVERLOADED);
+      expect(desk.opensIn).toBe(0);
     }
   });
 
-  test('N2: the retries of one session alone, seconds to minutes apart, never add up to a long pause', () => {
+  test('N2: successes forget the refusals: after a window of answers nothing is held back any more', () => {
     const desk = new Desk();
-    for (const waitMs of [1_000, 16_000, 81_000, 256_000, 0]) {
-      desk.fail(desk.leave(), OVERLOADED);
-      expect(desk.opensIn).toBeLessThanOrEqual(GOVERNOR_BACKOFF_MS);
-      desk.now += waitMs;
-    }
+    const ids = desk.leaveAll(10);
+    desk.fail(ids[0] ?? 0, OVERLOADED);
+    for (const id of ids.slice(1)) desk.answer(id);
+    expect(desk.governor.isFree).toBe(false);
+    for (let answered = 9; answered < 20; answered += 1) desk.answer(desk.leave());
+    expect(desk.governor.isFree).toBe(true);
   });
 
   test('A9: no header stops everybody for longer than the bound', () => {
@@ -267,11 +270,60 @@ describe('F20: a common pause', () => {
 
   test('N3: a call that was cancelled before it said anything gives its place to the next', () => {
     const desk = new Desk();
-    desk.fail(desk.leave(), OVERLOADED);
+    desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
+    desk.now = 1_000;
     const probe = desk.leave();
     expect(desk.opensIn).toBeGreaterThan(0);
     desk.cancel(probe);
     expect(desk.leaveAll(10)).toHaveLength(1);
+  });
+});
+
+describe('F20: the window of calls in flight', () => {
+  test('Y1: a window of refusals halves it, once, whether they come together or one by one; it is told once', () => {
+    for (const isTogether of [true, false]) {
+      const desk = new Desk();
+      const ids = desk.leaveAll(100);
+      const troubles = isTogether
+        ? desk.failTogether(ids, OVERLOADED)
+        : ids.flatMap((id) => desk.fail(id, OVERLOADED) ?? []);
+      expect(troubles).toMatchObject([{ kind: 'window' }]);
+      expect(desk.leaveAll(100)).toHaveLength(50);
+    }
+  });
+
+  test('Y1: a window of answers adds a sixth', () => {
+    const desk = new Desk();
+    desk.failTogether(desk.leaveAll(112), OVERLOADED);
+    const ids = desk.leaveAll(1_000);
+    expect(ids).toHaveLength(56);
+    for (const id of ids) desk.answer(id);
+    expect(desk.leaveAll(1_000)).toHaveLength(65);
+  });
+
+  test('Y2: however many are refused, one call may leave; while each is answered, waves double', () => {
+    const desk = new Desk();
+    for (let round = 0; round < 10; round += 1) desk.failTogether(desk.leaveAll(20), OVERLOADED);
+    const waves: number[] = [];
+    for (let wave = 0; wave < 5; wave += 1) {
+      const ids = desk.leaveAll(1_000);
+      waves.push(ids.length);
+      for (const id of ids) desk.answer(id);
+    }
+    expect(waves).toEqual([1, 2, 4, 8, 16]);
+  });
+
+  test('Y2: the first refusal ends the doubling, and a quiet second adds nothing any more', () => {
+    const desk = new Desk();
+    desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
+    desk.now = 1_000;
+    for (let wave = 0; wave < 3; wave += 1) for (const id of desk.leaveAll(1_000)) desk.answer(id);
+    const [refused = 0, ...others] = desk.leaveAll(1_000);
+    expect(others).toHaveLength(7);
+    desk.fail(refused, OVERLOADED);
+    expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
+    desk.now += 10 * GOVERNOR_WINDOW_STEP_MS;
+    expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
   });
 });
 
@@ -301,7 +353,7 @@ describe('F21: the circuit', () => {
       expect(desk.opensIn).toBe(GOVERNOR_CIRCUIT_PATIENCE_MS);
       expect(desk.fail(probe, REFUSED_CONNECTION)).toMatchObject({ kind: 'circuit' });
     }
-    expect(waits).toEqual([1, 2, 4, 8].map((factor) => factor * GOVERNOR_BACKOFF_MS));
+    expect(waits).toEqual([1, 2, 4, 8].map((factor) => factor * GOVERNOR_CIRCUIT_MS));
     desk.now += desk.opensIn;
     desk.answer(desk.leave());
     const followers = desk.leaveAll(1_000);
@@ -310,7 +362,7 @@ describe('F21: the circuit', () => {
     while (!desk.governor.isFree) desk.answer(desk.leave());
     // Closed: it takes as many failures again.
     expect(failUntilOpen(desk, REFUSED_CONNECTION)).toBe(GOVERNOR_FAILURES_MAX);
-    expect(desk.opensIn).toBe(GOVERNOR_BACKOFF_MS);
+    expect(desk.opensIn).toBe(GOVERNOR_CIRCUIT_MS);
   });
 
   test('F21: an answer in between, or a refusal of one request, starts the count anew', () => {
@@ -345,19 +397,20 @@ describe('F36, F37: refused for everybody', () => {
     const desk = new Desk();
     const [failed = 0, late = 0, later = 0] = desk.leaveAll(3);
     expect(desk.fail(failed, { status })).toMatchObject({ kind: 'credentials' });
-    expect(desk.governor.refusalOf('m')).toMatchObject({ code: 'model_authentication', data: { status } });
-    expect(desk.governor.refusalOf('another')).toMatchObject({ code: 'model_authentication' });
+    expect(desk.governor.refusal).toMatchObject({ code: 'model_authentication', data: { status } });
+    expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
+    expect(desk.governor.explain(desk.now, 0)).toMatch(/refused the credentials.*resume\(\)/u);
     expect(desk.fail(late, { status })).toBeUndefined();
     desk.governor.resume();
-    expect(desk.governor.refusalOf('m')).toBeUndefined();
+    expect(desk.governor.refusal).toBeUndefined();
     // What left with the old key refuses nothing any more.
     expect(desk.fail(later, { status })).toBeUndefined();
-    expect(desk.governor.refusalOf('m')).toBeUndefined();
+    expect(desk.governor.refusal).toBeUndefined();
     const [probe = 0, ...more] = desk.leaveAll(1_000);
     expect(more).toEqual([]);
     expect(desk.opensIn).toBe(GOVERNOR_CREDENTIALS_PATIENCE_MS);
     expect(desk.fail(probe, { status })).toMatchObject({ kind: 'credentials' });
-    expect(desk.governor.refusalOf('m')).toBeDefined();
+    expect(desk.governor.refusal).toBeDefined();
   });
 
   test('F37: a model that is not found stops its own calls only', () => {
@@ -372,7 +425,8 @@ describe('F36, F37: refused for everybody', () => {
 
   test('F37: a model that is not found is an answer: calls on others go on as after any', () => {
     const desk = new Desk();
-    desk.fail(desk.leave(), OVERLOADED);
+    desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
+    desk.now = 1_000;
     desk.fail(desk.leave('old'), { status: 404 });
     expect(desk.leaveAll(10)).toHaveLength(2);
   });
@@ -457,7 +511,7 @@ function run(limits: GovernorLimits, calls: readonly PlannedCall[]) {
     while (arrivals[0] !== undefined && arrivals[0].at <= now) queue.push(...arrivals.splice(0, 1));
     for (const { id, input } of ends.filter((end) => end.at <= now)) {
       const usage = { input_tokens: input, output_tokens: 0 };
-      governor.ended({ id, response: { content: [], stop_reason: 'end_turn', usage }, ms: 0 }, now);
+      governor.ended([{ id, response: { content: [], stop_reason: 'end_turn', usage }, ms: 0 }], now);
     }
     ends.splice(0, ends.length, ...ends.filter((end) => end.at > now));
     let opensAt = Number.POSITIVE_INFINITY;

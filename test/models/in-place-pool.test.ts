@@ -64,6 +64,7 @@ function call(id: number, changes: Partial<ModelCall> = {}): ModelCall {
     session: `s${id}`,
     context: { epoch: 1, keep: 0, append, header },
     wantsDeltas: true,
+    waitsForResume: true,
     timeoutMs: 60_000,
     ...changes,
   };

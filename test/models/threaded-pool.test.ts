@@ -59,7 +59,7 @@ class Models {
   start(session: string, context: string | ContextDelta, timeoutMs = 60_000): number {
     this.#lastId += 1;
     const delta = typeof context === 'string' ? whole(context) : context;
-    this.pool.call({ id: this.#lastId, session, context: delta, wantsDeltas: true, timeoutMs });
+    this.pool.call({ id: this.#lastId, session, context: delta, wantsDeltas: true, timeoutMs, waitsForResume: true });
     return this.#lastId;
   }
 

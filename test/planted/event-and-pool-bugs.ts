@@ -48,6 +48,20 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     replace: 'const isDone = waiter.pendingId <= fate.pendingId && isMet(waiter);',
   },
   {
+    name: 'refused-key-ends-all-calls',
+    what: 'one refused call ends the calls of sessions that had none in flight',
+    file: 'src/models/governed-pool.ts',
+    find: 'return isStopped ? stoppedShape() :',
+    replace: 'return this.#governor.refusal ?? (isStopped ? stoppedShape() : undefined) ??',
+  },
+  {
+    name: 'window-closes',
+    what: 'refusals take the last call from the window, and nothing leaves any more',
+    file: 'src/models/call-window.ts',
+    find: 'this.#size = Math.max(1, this.#size - GOVERNOR_WINDOW_CUT);',
+    replace: 'this.#size -= GOVERNOR_WINDOW_CUT;',
+  },
+  {
     name: 'mirror-survives-its-thread',
     what: 'what a dead model thread held is still taken for held',
     file: 'src/models/threaded-pool.ts',

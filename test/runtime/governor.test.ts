@@ -168,6 +168,49 @@ describe('F20: one 429 for all', () => {
   });
 });
 
+test('F20: settings.llm.retry says how often and after how long a call is made again; only the first time is logged, as a warning', async () => {
+  const clock = manualClock();
+  const { provider, calls } = switchedModel(() => refusedBy(529));
+  const told: object[] = [];
+  const ignore = () => undefined;
+  const logger = { debug: ignore, info: ignore, error: ignore, warn: (fields: object) => void told.push(fields) };
+  const settings = { llm: { retry: { attempts: 3, base: 0.2, factor: 2 } } };
+  const runtime = await kit.open({ provider, clock, random: () => 0, settings, logger: logger as unknown as Logger });
+  await runtime.session('s').send('Hi');
+  const seen: number[] = [];
+  for (const ms of [0, 199, 1, 399, 1, 3_600_000]) {
+    await clock.advance(ms);
+    seen.push(calls.length);
+  }
+  expect(seen).toEqual([1, 1, 2, 2, 3, 3]);
+  expect(told).toMatchObject([{ session: 's', error: { data: { status: 529 } } }]);
+  await runtime.drain();
+});
+
+test('F20: explain names the governor while it holds a call back, and why', async () => {
+  const clock = manualClock();
+  const model = gatedModel();
+  const runtime = await kit.open({ provider: model.provider, clock, random: () => 0, governor: { concurrency: 5 } });
+  const reasonOf = async (name: string): Promise<string> => {
+    const { reason, detail } = await runtime.session(name).explain();
+    return `${reason}: ${detail}`;
+  };
+  await Promise.all(names(6).map((name) => runtime.session(name).send('Hi')));
+  await eventually(() => runtime.metrics().modelCallsWaiting === 1);
+  expect(await reasonOf('s0')).toMatch(/^waiting_for_model/u);
+  expect(await reasonOf('s5')).toBe('waiting_for_governor: 5 calls are in flight (governor.concurrency: 5)');
+  (await model.next()).answer(refusedBy(429, 30_000));
+  await eventually(async () => (await runtime.session('s0').state()).phase === 'retrying');
+  expect(await reasonOf('s0')).toMatch(/^waiting_for_retry/u);
+  expect(await reasonOf('s5')).toBe(
+    'waiting_for_governor: the provider asked for a pause (retry-after): 30 s are left',
+  );
+  for (let answered = 0; answered < 4; answered += 1) (await model.next()).answer('ok');
+  await clock.advance(30_000);
+  for (let answered = 0; answered < 2; answered += 1) (await model.next()).answer('ok');
+  await runtime.drain();
+});
+
 test('F21: the circuit opens for all after failures in a row, one call tries it, and an answer closes it', async () => {
   const clock = manualClock();
   let isDown = true;
@@ -225,52 +268,86 @@ describe.each(MATRIX)('refused for all, sessions: $sessions, models: $models', (
   }
 
   test.each([401, 402, 403])(
-    'F36: a %i stops every session on the key with one call; runtime.resume() goes on',
+    'F36: a %i stops every session on the key with one call, drops nothing, and runtime.resume() resumes all',
     async (status) => {
       const { fake, runtime, kept, mend } = await refusing(status);
-      await failure(runtime.session('first').ask('Hi'));
+      const error = await failure(runtime.session('first').ask('Hi'));
+      expect(error.cause).toMatchObject({ code: 'model_authentication', status });
       const all = names(50);
-      const errors = await Promise.all(all.map((name) => failure(runtime.session(name).ask('Hi'))));
-      for (const error of errors) expect(error.cause).toMatchObject({ code: 'model_authentication', status });
-      await Promise.all(all.map((name) => runtime.session(name).send('Again')));
+      const receipts = await Promise.all(all.map((name) => runtime.session(name).send('Hi')));
       await runtime.drain();
       expect(fake.requests).toHaveLength(1);
       expect(kept.filter((line) => line.startsWith('error'))).toEqual([
         'error the credentials were refused: no session calls until resume()',
       ]);
-      expect((await runtime.session('s7').state()).blocked).toMatchObject({ code: 'model_authentication' });
+      for (const name of all) {
+        expect(await runtime.session(name).state()).toMatchObject({
+          state: 'awaiting',
+          blocked: { code: 'model_authentication' },
+        });
+      }
+      expect(await runtime.session('s7').explain()).toMatchObject({
+        reason: 'waiting_for_governor',
+        detail: expect.stringMatching(/credentials.*resume\(\)/u),
+      });
       mend();
       await runtime.resume();
-      await runtime.drain();
-      for (const name of all) expect((await log(runtime.session(name))).at(-1)).toBe('agent_message:ok');
+      expect(await Promise.all(receipts.map((receipt) => receipt.answer()))).toEqual(all.map(() => 'ok'));
       expect(fake.requests).toHaveLength(51);
+      expect((await runtime.session('s7').state()).blocked).toBeUndefined();
     },
   );
 
-  test('F36: resumed with a key that is still refused, all are stopped again by one call', async () => {
-    const { fake, runtime } = await refusing(401);
+  test('F36: the children of spawnAll wait instead of failing, and all reply after resume', async () => {
+    const { fake, runtime, mend } = await refusing(401);
+    await failure(runtime.session('first').ask('Hi'));
+    const family = await runtime.session('parent').spawnAll(names(5).map((task) => ({ task })));
+    await runtime.drain();
+    expect(fake.requests).toHaveLength(1);
+    mend();
+    await runtime.resume();
+    expect(await family.all()).toHaveLength(5);
+  });
+
+  test('F36: resumed with a key that is still refused, one call fails and all others wait again', async () => {
+    const { fake, runtime, mend } = await refusing(401);
     await failure(runtime.session('first').ask('Hi'));
     const all = names(50);
-    await Promise.all(all.map((name) => failure(runtime.session(name).ask('Hi'))));
-    await Promise.all(all.map((name) => runtime.session(name).send('Again')));
+    const receipts = await Promise.all(all.map((name) => runtime.session(name).send('Hi')));
+    await runtime.drain();
     await runtime.resume();
     await runtime.drain();
     expect(fake.requests).toHaveLength(2);
-    for (const name of all)
-      expect((await runtime.session(name).state()).blocked).toMatchObject({ data: { status: 401 } });
+    mend();
+    await runtime.resume();
+    const ends = await Promise.allSettled(receipts.map((receipt) => receipt.answer()));
+    expect(ends.filter(({ status }) => status === 'rejected')).toHaveLength(1);
   });
 
-  test('F36: session.resume() of one that is blocked opens the key again; of one that was only paused it does not', async () => {
+  test('F36: session.resume() of one that is stopped resumes all on its thread; of one that was only paused it does not', async () => {
     const { fake, runtime, mend } = await refusing(401);
     await runtime.session('paused').pause();
     await failure(runtime.session('first').ask('Hi'));
+    const receipts = await Promise.all(names(3).map((name) => runtime.session(name).send('Hi')));
+    const again = await runtime.session('first').send('Now?');
     mend();
     await runtime.session('paused').resume();
-    await failure(runtime.session('other').ask('Hi'));
+    await runtime.drain();
     expect(fake.requests).toHaveLength(1);
-    await runtime.session('first').resume();
-    expect(await runtime.session('first').ask('Now?')).toBe('ok');
-    expect(await runtime.session('third').ask('And I?')).toBe('ok');
+    await runtime.session('s1').resume();
+    expect(await Promise.all([...receipts, again].map((receipt) => receipt.answer()))).toEqual(Array(4).fill('ok'));
+  });
+
+  test('F39, F13: a stopped session can be interrupted, and keeps no close waiting', async () => {
+    const { fake, runtime } = await refusing(401);
+    await failure(runtime.session('first').ask('Hi'));
+    await runtime.session('one').send('Hi');
+    const two = await runtime.session('two').send('Hi');
+    expect(await runtime.session('one').interrupt()).toBe(true);
+    expect((await runtime.session('one').state()).state).toBe('idle');
+    expect(await two.status()).toMatchObject({ status: 'promoted' });
+    await runtime.close();
+    expect(fake.requests).toHaveLength(1);
   });
 
   test('F37: a model that is gone stops its own sessions with one call, and no other', async () => {

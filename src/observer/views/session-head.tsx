@@ -131,6 +131,7 @@ const REASON_WORDS: Readonly<Record<string, string>> = {
   agent_missing: 'Cannot run',
   queued: 'Waits for its turn',
   waiting_for_model: 'Waits for the model',
+  waiting_for_governor: 'Waits for the governor',
   waiting_for_retry: 'Tries again',
   waiting_for_tools: 'Waits for tools',
   waiting_for_listener: 'Waits for a listener',

@@ -15,7 +15,8 @@
  *  I12 a session woken from its snapshot is the fold of its whole log;
  *  I13 an acknowledged fork is there, and begins with its parent's messages as they were when it was made;
  *  I14 a call that a person is asked about runs only when it was allowed, and none of a suspended run does;
- *  I15 a file that a result says its whole is saved to outlives a power loss.
+ *  I15 a file that a result says its whole is saved to outlives a power loss;
+ *  I16 a turn fails with refused credentials only where a call of its own session was refused.
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -100,6 +101,7 @@ export class Invariants {
       this.#checkKept(story);
       this.#checkFamily(story, stories);
       this.#checkUsage(story);
+      this.#checkRefusals(story);
       this.#checkForks(story, stories);
     }
     this.#checkTold(stories);
@@ -300,6 +302,17 @@ export class Invariants {
   #checkUsage({ id, state, usage }: SessionStory): void {
     if (state.usage.input_tokens === usage.input_tokens && state.usage.output_tokens === usage.output_tokens) return;
     this.#ledger.violate('changed', `the usage of ${id} is not the sum of its answers (I11)`);
+  }
+
+  // ---- I16 ----------------------------------------------------------------------------------------------------------
+
+  #checkRefusals({ id, refused }: SessionStory): void {
+    const refusals = this.#ledger.refusals.get(id) ?? 0;
+    if (refused > refusals)
+      this.#ledger.violate(
+        'failed',
+        `${refused} turns of ${id} failed with the key, ${refusals} calls were refused (I16)`,
+      );
   }
 
   // ---- I1, I2: what was told is still true -----------------------------------------------------------------------------

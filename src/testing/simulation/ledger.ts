@@ -92,6 +92,8 @@ export class Ledger {
   readonly tools: Map<string, ToolStory> = new Map();
   /** Model calls in order, by session. */
   readonly calls: Map<string, CallStory[]> = new Map();
+  /** Calls that the model refused for their credentials, by session. */
+  readonly refusals: Map<string, number> = new Map();
   /** Sessions whose deletion was asked for; true: it was acknowledged. */
   readonly deleted: Map<string, boolean> = new Map();
   /** Sessions that were read from their first event to the end of the last life. */

@@ -67,6 +67,8 @@ export interface SessionStory {
   fullest: number;
   /** UTF-8 bytes with a message that was accepted, where something waited beside it; the most there ever were. */
   fullestBytes: number;
+  /** Turns that failed since the credentials were refused. */
+  refused: number;
   /** What is wrong by itself, without a look at anything else. */
   readonly faults: {
     readonly kind: 'illegal' | 'unstable' | 'failed' | 'repeated' | 'reordered';
@@ -134,6 +136,7 @@ class Teller {
       events: [],
       fullest: 0,
       fullestBytes: 0,
+      refused: 0,
       faults: [],
     };
     this.#observer = {
@@ -285,6 +288,9 @@ class Teller {
       case 'recalled':
       case 'poisoned':
         push(story.fates, record.id, record.type);
+        return;
+      case 'failed':
+        if (record.error.code === 'model_authentication') story.refused += 1;
         return;
       case 'responded':
         if (story.responded.has(record.halfStep)) {

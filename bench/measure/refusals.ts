@@ -1,0 +1,85 @@
+/**
+ * W12: sessions that ask without end, through the official SDK over loopback HTTP, of a server that refuses a share of the calls
+ * with 529 and 429 in turn, without `retry-after`. Half-steps are counted within a span, as the time to drain a batch is the wait
+ * of its unluckiest session: the contract waits 1, 16, 81 and 256 seconds between attempts.
+ *
+ * A refused fifth makes each half-step wait 1.9 seconds on average, whatever the governor does. With 300 sessions those waits alone
+ * allow 150 half-steps a second; so the fifth is measured with as many sessions as keep the processor busy meanwhile.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { anthropic } from '../../src/index.ts';
+import { type Figures, numbers, type Row } from '../figures.ts';
+import type { RunContext } from '../names.ts';
+import { isolationOf, withTroupe } from '../open-system.ts';
+import { startStage } from '../stage.ts';
+import { HALF_STEPS_A_TURN } from '../system.ts';
+import type { TroupeSystem } from '../troupe-system.ts';
+import { timedTurn } from '../workloads.ts';
+
+interface Variant {
+  readonly name: string;
+  readonly share: number;
+  readonly sessions: number;
+  /** Seconds before half-steps are counted: until the waits overlap. */
+  readonly before: number;
+  readonly counted: number;
+}
+
+const FEW = { sessions: 300, before: 5, counted: 15 };
+const MANY = { sessions: 6_000, before: 25, counted: 20 };
+const QUICK = { before: 2, counted: 5 };
+
+const VARIANTS: readonly Variant[] = [
+  { name: '300 sessions, none refused', share: 0, ...FEW },
+  { name: '300 sessions, 1 % refused', share: 0.01, ...FEW },
+  { name: '6,000 sessions, none refused', share: 0, ...MANY },
+  { name: '6,000 sessions, 20 % refused', share: 0.2, ...MANY },
+];
+
+/** W12. */
+export async function measureRefusals(context: RunContext): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (const variant of VARIANTS) {
+    const size = context.scale === 'quick' ? { ...variant, ...QUICK } : variant;
+    rows.push({ variant: variant.name, repetitions: [await measureVariant(context, size)] });
+  }
+  return rows;
+}
+
+async function measureVariant(context: RunContext, variant: Variant): Promise<Figures> {
+  const server = startStage('./fake-server', [String(variant.share), String(context.seed)]);
+  try {
+    const baseURL = `http://127.0.0.1:${Number(await server.line())}`;
+    const provider = anthropic({ apiKey: 'bench', baseURL });
+    return await withTroupe({ isolation: isolationOf(context), provider }, (system) => count(system, variant));
+  } finally {
+    server.process.stdin?.end();
+    await server.ended();
+  }
+}
+
+async function count(system: TroupeSystem, { sessions, before, counted }: Variant): Promise<Figures> {
+  let isOver = false;
+  let turns = 0;
+  let fault: unknown;
+  const ask = async (index: number): Promise<void> => {
+    for (let turn = 0; !isOver; turn += 1) {
+      await timedTurn(system, `s${index}`, { a: index, b: turn });
+      turns += 1;
+    }
+  };
+  for (const index of numbers(sessions)) {
+    void ask(index).catch((thrown: unknown) => {
+      // Those that still wait when the span is over are closed with the runtime.
+      if (!isOver) fault ??= thrown;
+    });
+  }
+  await delay(before * 1_000);
+  const [turnsBefore, startedAt] = [turns, performance.now()];
+  await delay(counted * 1_000);
+  const wallMs = performance.now() - startedAt;
+  const halfSteps = (turns - turnsBefore) * HALF_STEPS_A_TURN;
+  isOver = true;
+  if (fault !== undefined) throw fault;
+  return { rate: (halfSteps / wallMs) * 1_000, wallMs, turns: turns - turnsBefore };
+}
