@@ -129,9 +129,13 @@ export class History {
    * Takes out a message, and with an assistant message the results of its calls; resolves to it, or to null where there is none.
    * Rejects with `tool_message_not_removable` for a result.
    */
-  async remove(target: { readonly id: string }, options: EditOptions = {}): Promise<HistoryMessage | null> {
+  async remove(
+    target: { readonly id: string } | MessageHandle,
+    options: EditOptions = {},
+  ): Promise<HistoryMessage | null> {
     const id = checkId(memberOf(target, 'id'));
-    return (await this.#edit({ operation: 'remove', id }, options)) as HistoryMessage | null;
+    const incarnation = this.#incarnationOf(target, 'optional');
+    return (await this.#edit({ operation: 'remove', id }, options, incarnation)) as HistoryMessage | null;
   }
 
   /**
@@ -140,7 +144,7 @@ export class History {
    * `lookup_key_required`, `lookup_key_ambiguous`, `message_not_found`.
    */
   async update(
-    target: { readonly id?: string | null; readonly toolCallId?: string | null },
+    target: { readonly id?: string | null; readonly toolCallId?: string | null } | MessageHandle,
     attributes: Readonly<Record<string, unknown>>,
     options: EditOptions = {},
   ): Promise<HistoryMessage> {
@@ -152,7 +156,8 @@ export class History {
       ...(toolCallId === undefined ? {} : { toolCallId }),
       attributes: checkMembers(plain(attributes, 'attributes'), 'attributes'),
     };
-    return (await this.#edit(request, options)) as HistoryMessage;
+    const incarnation = this.#incarnationOf(target, 'optional');
+    return (await this.#edit(request, options, incarnation)) as HistoryMessage;
   }
 
   /** Puts a text in the place of the first system message, with `extra` fields and no others; or before all messages. */
@@ -218,9 +223,13 @@ export class History {
     return this;
   }
 
-  /** Takes out the message of a handle and everything after it; one that is gone changes nothing. */
-  async rollbackBefore(handle: { readonly id: string }, options: EditOptions = {}): Promise<this> {
-    await this.#edit({ operation: 'rollbackBefore', id: checkId(memberOf(handle, 'id')) }, options);
+  /**
+   * Takes out the message of a handle and everything after it; one that is gone changes nothing. Rejects with
+   * `InvalidArgumentError` for a handle of another session, or of a deleted one of this id.
+   */
+  async rollbackBefore(handle: MessageHandle, options: EditOptions = {}): Promise<this> {
+    const incarnation = this.#incarnationOf(handle, 'required');
+    await this.#edit({ operation: 'rollbackBefore', id: checkId(memberOf(handle, 'id')) }, options, incarnation);
     return this;
   }
 
@@ -424,12 +433,34 @@ export class History {
 
   // ---- the line to the shard ----------------------------------------------------------------------------------------
 
-  async #edit(edit: EditRequest, options: EditOptions | { readonly key: string | undefined }): Promise<unknown> {
+  async #edit(
+    edit: EditRequest,
+    options: EditOptions | { readonly key: string | undefined },
+    incarnation?: number,
+  ): Promise<unknown> {
     const { key } = parseOption(editSchema, edit.operation, options);
     const keyed = key === undefined ? {} : { key, fingerprint: fingerprintOf(edit) };
-    const request = { ...this.#parts.address, edit, ...keyed };
+    const named = incarnation === undefined ? {} : { incarnation };
+    const request = { ...this.#parts.address, edit, ...keyed, ...named };
     // A copy: a shard on this thread answers with its own objects.
     return structuredClone(await this.#parts.link.call('history.edit', request, key !== undefined));
+  }
+
+  /** Of the session a handle names. An id alone is no handle: it names a message in whatever session it is looked up. */
+  #incarnationOf(handle: unknown, need: 'required' | 'optional'): number | undefined {
+    const session = memberOf(handle, 'session');
+    const incarnation = memberOf(handle, 'incarnation');
+    if (need === 'optional' && session === undefined && incarnation === undefined) return undefined;
+    if (typeof session !== 'string' || typeof incarnation !== 'number') {
+      throw wrong('handle', 'a handle, as append() resolves to', handle);
+    }
+    const mine = this.#parts.address.session;
+    if (session === mine) return incarnation;
+    throw new InvalidArgumentError(
+      'invalid_argument',
+      `the handle is of session ${JSON.stringify(session)}, this is the history of ${JSON.stringify(mine)}`,
+      { data: { session, expected: mine } },
+    );
   }
 
   async #read<T>(query: HistoryQuery): Promise<T> {

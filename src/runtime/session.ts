@@ -436,12 +436,11 @@ export class Session {
 
   /** A receipt again, by its id; also after a restart. */
   async receipt(id: string): Promise<Receipt> {
-    const { session, pendingId } = parseReceiptId(id);
-    const found =
-      session === this.id ? await this.#parts.link.call('receipt.find', { session, pendingId }, true) : undefined;
+    const named = parseReceiptId(id);
+    const found = named.session === this.id ? await this.#parts.link.call('receipt.find', named, true) : undefined;
     if (found === undefined)
       throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(id)} in ${JSON.stringify(this.id)}`);
-    return new Receipt(this.#parts.link, { session, pendingId, seq: found.seq, duplicate: true });
+    return new Receipt(this.#parts.link, { ...named, ...found, duplicate: true });
   }
 
   /**

@@ -427,7 +427,7 @@ class ShardRequests {
   receiptStatus(request: Request<'receipt.status'>): Promise<ReceiptState | undefined> {
     return this.read(
       request.session,
-      (actor) => this.#receiptOf(actor, request.pendingId),
+      (actor) => (actor.key === request.incarnation ? this.#receiptOf(actor, request.pendingId) : undefined),
       () => undefined,
     );
   }
@@ -437,25 +437,26 @@ class ShardRequests {
     return this.read(
       request.session,
       (actor) => {
-        if (this.#receiptOf(actor, request.pendingId) === undefined) return undefined;
+        const { incarnation = actor.key } = request;
+        if (incarnation !== actor.key || this.#receiptOf(actor, request.pendingId) === undefined) return undefined;
         let found = 0;
         foldLog(this.#shard.parts.journal, actor.key, emptyState(actor.id), 0, {
           event: (body, seq) => {
             if (body.type === 'pending.created' && body.pending.id === request.pendingId) found = seq;
           },
         });
-        return { seq: found };
+        return { seq: found, incarnation };
       },
       () => undefined,
     );
   }
 
   receiptWait(request: Request<'receipt.wait'>): Promise<ReceiptState> {
-    const { session, pendingId, until } = request;
+    const { session, incarnation, pendingId, until } = request;
     return this.#awaited(
       () => {
         const actor = this.#shard.find(session);
-        const receipt = actor === undefined ? undefined : this.#receiptOf(actor, pendingId);
+        const receipt = actor?.key === incarnation ? this.#receiptOf(actor, pendingId) : undefined;
         if (receipt === undefined) {
           throw new TroupeError('unknown_session', `session ${JSON.stringify(session)} has no receipt ${pendingId}`);
         }

@@ -510,11 +510,16 @@ export class Shard {
 
   #answer(late: readonly ActorEffect[], reply: Reply | undefined): void {
     let answered = false;
-    for (const { effect } of late) {
+    for (const { actor, effect } of late) {
       switch (effect.type) {
         case 'accepted':
           if (!effect.duplicate) this.parts.counters.add('accepted');
-          reply?.resolve({ pendingId: effect.pendingId, seq: effect.seq, duplicate: effect.duplicate });
+          reply?.resolve({
+            pendingId: effect.pendingId,
+            incarnation: actor.key,
+            seq: effect.seq,
+            duplicate: effect.duplicate,
+          });
           answered = true;
           break;
         case 'spawned':
