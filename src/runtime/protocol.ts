@@ -259,6 +259,11 @@ export interface ShardMethods {
     answer: ReceiptState;
   };
   'child.wait': { request: OfSession; answer: ChildEnd };
+  /** Those of these children that have ended, in the order of the parent's log. */
+  'children.ended': {
+    request: { readonly session: string; readonly children: readonly string[] };
+    answer: readonly string[];
+  };
   'child.link': { request: OfSession; answer: { readonly parent?: string; readonly name?: string } };
   /** For an index of all messages, each in bounded pieces: what was written since, in order of the log. */
   'search.log': { request: { readonly from: number; readonly offset: number }; answer: RowPiece };

@@ -72,7 +72,7 @@ export interface RuntimeParts {
 const LIST_LIMIT = 1_000;
 const KIN: SessionParts['kin'] = {
   child: (parts, of) => new Child(parts, of),
-  family: (children) => new Family(children),
+  family: (children, ended) => new Family(children, ended),
 };
 
 /** See the head of the file. */

@@ -126,7 +126,8 @@ export interface SessionParts {
   /** Makes the handles that are more than a session; injected, since they are built on this file. */
   readonly kin: {
     readonly child: (parts: SessionParts, of: { readonly name: string; readonly parent: Session }) => Child;
-    readonly family: (children: readonly Child[]) => Family;
+    /** `ended`: ids of those that have ended, in that order. */
+    readonly family: (children: readonly Child[], ended: () => Promise<readonly string[]>) => Family;
   };
 }
 
@@ -320,7 +321,10 @@ export class Session {
 
   /** Starts many children; those beyond `limits.liveSessions` wait their turn. Rejects if one of them is refused. */
   async spawnAll(list: readonly SpawnOptions[]): Promise<Family> {
-    return this.#parts.kin.family(await this.#spawn(list));
+    const children = await this.#spawn(list);
+    const ids = children.map(({ id }) => id);
+    const { link, kin } = this.#parts;
+    return kin.family(children, () => link.call('children.ended', { session: this.id, children: ids }, true));
   }
 
   async #spawn(list: readonly SpawnOptions[]): Promise<readonly Child[]> {

@@ -19,6 +19,7 @@ import { hasActive } from '../session/mailbox.ts';
 import { isPreparing } from '../session/memory.ts';
 import type { Entry } from '../session/records.ts';
 import {
+  type ChildLink,
   emptyState,
   type LoggedMessage,
   publicMessage,
@@ -115,6 +116,13 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('receipt.find', (request) => requests.receiptFind(request));
   handle('receipt.wait', (request) => requests.receiptWait(request));
   handle('child.wait', (request) => requests.childWait(request));
+  handle('children.ended', ({ session, children }) =>
+    requests.read(
+      session,
+      (actor) => endedOf(actor, children),
+      () => [],
+    ),
+  );
   handle('child.link', (request) => requests.read(request.session, linkOf, () => ({})));
   handle('sessions.list', (request) => requests.list(request));
   handle('sessions.get', (request) =>
@@ -606,6 +614,15 @@ function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['pha
   if (state.enrichment !== undefined) return 'preparing';
   if (state.state !== 'awaiting' && isPreparing(state.memory) && hasActive(state)) return 'preparing';
   return isRetrying ? 'retrying' : undefined;
+}
+
+function endedOf({ state }: SessionActor, wanted: readonly string[]): readonly string[] {
+  const ended: ChildLink[] = [];
+  for (const id of wanted) {
+    const child = state.children.get(id);
+    if (child?.exited !== undefined) ended.push(child);
+  }
+  return ended.sort((a, b) => (a.exitedSeq ?? 0) - (b.exitedSeq ?? 0)).map(({ id }) => id);
 }
 
 function linkOf(actor: SessionActor): Answer<'child.link'> {

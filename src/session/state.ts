@@ -210,6 +210,8 @@ export interface ChildLink {
   readonly spawnCallId?: string;
   readonly specialist?: true;
   exited?: 'completed' | 'failed' | 'cancelled';
+  /** Number of the event of this session that told of it: children ended in this order. Missing in heads written before it was kept. */
+  exitedSeq?: number;
 }
 
 /** The fold of a session's records. Mutable: owned by whoever folds it (see `apply`). */
