@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { HISTORY_ATTEMPTS_MAX, HISTORY_MESSAGES_MAX, KEY_CHARACTERS_MAX } from '../base/bounds.ts';
-import { InvalidArgumentError, LimitError, SessionBusyError } from '../base/errors.ts';
+import { describeValue, InvalidArgumentError, LimitError, SessionBusyError } from '../base/errors.ts';
 import type {
   AssistantMessage,
   HistoryCall,
@@ -17,7 +17,7 @@ import type {
   HistoryMessage,
   MessageHandle,
 } from '../base/history-message.ts';
-import { type Json, NotPlainError, toPlainJson } from '../base/json.ts';
+import { type Json, NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 import { parseOption } from '../base/settings.ts';
 import type { RequestMessage } from '../models/provider.ts';
 import type { TaskMove } from '../session/history/decide-tasks.ts';
@@ -54,6 +54,8 @@ export interface HistoryParts {
   readonly callbacks: MessageCallbacks;
 }
 
+const textSchema = z.string().transform(wellFormed);
+const timeSchema = z.union([z.string(), z.number()]);
 const editSchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional() });
 const addSchema = editSchema.extend({ silent: z.boolean().optional(), transient: z.boolean().optional() });
 const apiSchema = z.strictObject({
@@ -211,7 +213,10 @@ export class History {
   /** Keeps the messages before an index. Rejects with `invalid_index`. */
   async truncateFrom(index: number, options: EditOptions = {}): Promise<this> {
     if (!Number.isSafeInteger(index) || index < 0) {
-      throw new InvalidArgumentError('invalid_index', `index must be a whole number from 0, got ${String(index)}`);
+      throw new InvalidArgumentError(
+        'invalid_index',
+        `index must be a whole number from 0, got ${describeValue(index)}`,
+      );
     }
     await this.#edit({ operation: 'truncateFrom', index }, options);
     return this;
@@ -219,7 +224,8 @@ export class History {
 
   /** Keeps what comes before the first user message of this time; without one nothing happens. */
   async truncateFromCreatedAt(createdAt: string | number, options: EditOptions = {}): Promise<this> {
-    await this.#edit({ operation: 'truncateFromCreatedAt', createdAt: String(createdAt) }, options);
+    const time = parseOption(timeSchema, 'truncateFromCreatedAt.createdAt', createdAt);
+    await this.#edit({ operation: 'truncateFromCreatedAt', createdAt: String(time) }, options);
     return this;
   }
 
@@ -242,8 +248,9 @@ export class History {
 
   /** Sets a field of the newest result of a call: kept, never sent. Without one nothing happens. */
   async attachToToolResult(callId: string, key: string, value: unknown, options: EditOptions = {}): Promise<this> {
-    const field = String(plain(String(key), 'key'));
-    const request = { operation: 'attachToToolResult', callId: String(callId), key: field } as const;
+    const field = parseOption(textSchema, 'attachToToolResult.key', key);
+    const call = parseOption(z.string(), 'attachToToolResult.callId', callId);
+    const request = { operation: 'attachToToolResult', callId: call, key: field } as const;
     await this.#edit({ ...request, value: plain(value, 'value') }, options);
     return this;
   }
@@ -470,6 +477,8 @@ export class History {
 
   /** Makes a request of the history as it is now, until one is taken before the history changes again. */
   async #onSnapshot(make: (snapshot: HistorySnapshot) => EditRequest | undefined, options: EditOptions): Promise<void> {
+    // Checked also where nothing is found to be changed.
+    parseOption(editSchema, 'history', options);
     for (let attempt = 1; ; attempt += 1) {
       const edit = make(await this.#read<HistorySnapshot>({ name: 'snapshot' }));
       if (edit === undefined) return;
