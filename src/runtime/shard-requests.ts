@@ -258,6 +258,7 @@ class ShardRequests {
         now: clock.now(),
         isAgentDefined: state.agent === undefined || catalog.has(state.agent),
         isQueued: this.#shard.isQueued(session),
+        approvalsMs: this.#shard.parts.settings.approvals.expiresMs,
       });
     return this.read(
       session,

@@ -148,9 +148,10 @@ export class Shard {
     this.parts = parts;
     this.replays = new EventReplays(parts.journal);
     const { settings, limits, catalog, journal, clock } = parts;
-    this.#timers = new SessionTimers(clock, (actor, input) => {
+    const wake = (actor: SessionActor, input: Input): void => {
       if (this.#hot.get(actor.id) === actor) this.submit(actor.id, [input]);
-    });
+    };
+    this.#timers = new SessionTimers(clock, wake, settings.approvals.expiresMs);
     this.#audience = new Audience(this.waiters, (id) => this.#hot.get(id));
     this.#live = new LiveSessions(limits, (id) => this.submit(id, [{ type: 'wake' }]));
     this.#work = new SessionWork(parts, this.#workPlace());

@@ -1,7 +1,7 @@
 /** Why a session is not running: exactly one reason for each state. Pure. */
 import type { ErrorShape } from '../base/errors.ts';
 import { isPreparing } from './memory.ts';
-import { isRefusedRequest, waitsForApprovalOnly } from './run-loop-state.ts';
+import { approvalsExpireAt, isRefusedRequest, waitsForApprovalOnly } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 
 /** The one reason, and a sentence for people. */
@@ -26,7 +26,12 @@ export interface Explanation {
 /** The reason, from the state and the two facts that are not in it. */
 export function explain(
   state: SessionState,
-  outside: { readonly now: number; readonly isAgentDefined: boolean; readonly isQueued: boolean },
+  outside: {
+    readonly now: number;
+    readonly isAgentDefined: boolean;
+    readonly isQueued: boolean;
+    readonly approvalsMs?: number | null;
+  },
 ): Explanation {
   if (!outside.isAgentDefined && state.agent !== undefined) {
     return { reason: 'agent_missing', detail: `its agent ${JSON.stringify(state.agent)} is not defined` };
@@ -37,7 +42,10 @@ export function explain(
   }
   if (waitsForApprovalOnly(state)) {
     const calls = state.approvals?.waiting.map((id) => `${state.openCalls.get(id)?.name} (${id})`).join(', ');
-    return { reason: 'waiting_for_approval', detail: `approve() decides: ${calls}` };
+    return {
+      reason: 'waiting_for_approval',
+      detail: `approve() decides: ${calls}${approvalDetails(state, outside.approvalsMs ?? null)}`,
+    };
   }
   if (state.state === 'executing' && state.openCalls.size > 0) {
     const names = [...state.openCalls.values()].map((call) => call.name).join(', ');
@@ -85,4 +93,12 @@ function explainAwaiting(state: SessionState, now: number): Explanation {
 function atRest(toldAlong: number): string {
   if (toldAlong === 0) return 'the mailbox is empty';
   return `${toldAlong} ${toldAlong === 1 ? 'entry goes' : 'entries go'} along with the next message`;
+}
+
+/** When a decision that nobody makes is made, and what waits for it. */
+function approvalDetails(state: SessionState, expiresMs: number | null): string {
+  const expiresAt = approvalsExpireAt(state, expiresMs);
+  const expiry = expiresAt === undefined ? '' : `; denied at ${new Date(expiresAt).toISOString()} if nobody does`;
+  const messages = state.mailbox.filter((entry) => entry.type === 'user_message').length;
+  return messages === 0 ? expiry : `${expiry}; ${messages} of the user's messages wait for that`;
 }
