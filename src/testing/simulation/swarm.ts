@@ -96,11 +96,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
       children: random.pick([3, 100]),
       toolRounds: random.pick([3, 20]),
     },
-    settings: {
-      timeouts: { api: 120, tool: 60 },
-      // Expired by the life of a process or by the next one; and denied by what the embedder sends.
-      approvals: { expiresMs: random.pick([null, 5_000, 90_000]), onInput: random.pick(['wait', 'wait', 'deny']) },
-    },
+    settings: { timeouts: { api: 120, tool: 60 } },
     bounds: {
       hotSessions: random.pick([1, 3, 256]),
       snapshotTurns: random.pick([3, 20, 500]),
