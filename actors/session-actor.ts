@@ -39,6 +39,9 @@ export class SessionActor {
   retryTimer: unknown;
   /** A restart by the supervisor is due. */
   restartTimer: unknown;
+  /** The calls that wait for a person are denied then, and when that is. */
+  approvalsTimer: unknown;
+  approvalsDueAt: number | undefined;
   /** Idle, and listed to leave memory; see `QuietSessions`. */
   isResting = false;
   /** The tree turn that last reached it; see `runTreeTurn`. */

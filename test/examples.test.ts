@@ -26,8 +26,8 @@ it('http-service: streams the answer, once for one key, and ends when it is aske
       const response = await fetch(`${url}/chat/one`, { method: 'POST', headers, body: 'hello' });
       return [await response.text(), response.headers.get('x-receipt')];
     };
-    expect(await ask()).toEqual(['You said: hello', 'one/1']);
-    expect(await ask()).toEqual(['You said: hello', 'one/1']);
+    expect(await ask()).toEqual(['You said: hello', 'one/1.1']);
+    expect(await ask()).toEqual(['You said: hello', 'one/1.1']);
     const blank = await fetch(`${url}/chat/one`, { method: 'POST', body: ' ' });
     expect([blank.status, await blank.text()]).toEqual([400, 'content\n']);
     expect((await fetch(url)).status).toBe(404);

@@ -87,8 +87,13 @@ export interface HistoryDraft {
   readonly [field: string]: unknown;
 }
 
-/** Names one message of a session: by its id, and by the number of the first logged message of it (0: it is transient). */
+/**
+ * Names one message of one session: by its id, and by the number of the first logged message of it (0: it is transient).
+ * `incarnation` differs between a deleted session and a new one of the same id.
+ */
 export interface MessageHandle {
   readonly id: string;
   readonly seq: number;
+  readonly session: string;
+  readonly incarnation: number;
 }

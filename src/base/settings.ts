@@ -59,6 +59,13 @@ export interface Settings {
     /** A turn that failed for good is taken out of the history when the next one starts. */
     readonly rollbackFailed: boolean;
   };
+  /** Calls that wait for a person. */
+  readonly approvals: {
+    /** Waiting calls are denied after that long; `null`: they wait for ever, as nobody asked for an answer that is no person's. */
+    readonly expiresMs: number | null;
+    /** What a user's message does that arrives meanwhile: `wait` behind the decision, or `deny` what waits and be read next. */
+    readonly onInput: 'wait' | 'deny';
+  };
   /** What becomes of calls without a result: pruned when a history is seeded; kept or filled when a run is interrupted. */
   readonly repair: { readonly onSeed: boolean; readonly onInterrupt: 'keep' | 'fill' };
   /** Old messages become a summary; an agent may say otherwise (`agent({ compression })`). */
@@ -163,6 +170,12 @@ const schema = z.strictObject({
   subagents: z.strictObject({ maxActive: positive.default(8) }).prefault({}),
   recovery: z
     .strictObject({ resumeAwaiting: z.boolean().default(true), rollbackFailed: z.boolean().default(false) })
+    .prefault({}),
+  approvals: z
+    .strictObject({
+      expiresMs: positive.nullable().default(null),
+      onInput: z.enum(['wait', 'deny']).default('wait'),
+    })
     .prefault({}),
   compression: z
     .strictObject({

@@ -1,6 +1,6 @@
 /** Compression of a session's conversation, as functions over its address. */
 import { z } from 'zod';
-import { InvalidArgumentError } from '../base/errors.ts';
+import { describeValue, InvalidArgumentError } from '../base/errors.ts';
 import type { HistoryMessage } from '../base/history-message.ts';
 import { parseOption } from '../base/settings.ts';
 import type { HistoryAddress } from './history-tasks.ts';
@@ -31,7 +31,10 @@ export function readChunk(
   number: number,
 ): Promise<readonly HistoryMessage[] | undefined> {
   if (!Number.isSafeInteger(number) || number < 1) {
-    throw new InvalidArgumentError('invalid_index', `a chunk is named by an integer from 1, got ${String(number)}`);
+    throw new InvalidArgumentError(
+      'invalid_index',
+      `a chunk is named by an integer from 1, got ${describeValue(number)}`,
+    );
   }
   return link.call('session.chunk', { ...address, number }, true);
 }

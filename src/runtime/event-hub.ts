@@ -7,7 +7,7 @@
  */
 import { z } from 'zod';
 import { EVENT_PLACES_MAX } from '../base/bounds.ts';
-import { LimitError } from '../base/errors.ts';
+import { ConfigError, LimitError } from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
 import { parseOption } from '../base/settings.ts';
 import type { SessionEvent } from '../events/event.ts';
@@ -17,7 +17,7 @@ import type { ViewMode } from '../events/rendered.ts';
 import { checkViewMode, viewEvent } from '../events/view-modes.ts';
 import { CursoredEvents } from './cursored-events.ts';
 import { EventPages } from './event-pages.ts';
-import type { Receipt } from './receipt.ts';
+import { Receipt } from './receipt.ts';
 import type { ShardLink } from './shard-link.ts';
 
 /** How to read a session's events. */
@@ -52,6 +52,7 @@ export interface AllEventOptions {
   readonly signal?: AbortSignal;
 }
 
+type Until = NonNullable<EventOptions['until']>;
 type View = (event: SessionEvent) => SessionEvent | undefined;
 
 /** See the head of the file. */
@@ -93,7 +94,8 @@ export class EventHub {
    * A reader of one session: replays, then goes live, without gap or duplicate. Throws `LimitError` for too many readers,
    * `ConfigError` for a mode that is none.
    */
-  session(session: string, options: EventOptions): AsyncIterableIterator<SessionEvent> {
+  session(session: string, given: EventOptions): AsyncIterableIterator<SessionEvent> {
+    const options = checkEventOptions(session, given);
     // Throws where the runtime is closed.
     this.#linkOf(session);
     return this.#fanOut.subscribe(session, {
@@ -111,10 +113,10 @@ export class EventHub {
    * `ConfigError` for a mode or places that are none, `InvalidNameError` for the name of a place.
    */
   all(options: AllEventOptions): AsyncIterableIterator<SessionEvent> {
-    const { filter, mode, signal } = options;
+    const { filter, mode, signal, after: places } = parseOption(allEventsSchema, 'events', options);
     const show: View = mode === undefined ? (event) => event : viewOf(mode);
     const view: View = filter === undefined ? show : (event) => (filter(event) ? show(event) : undefined);
-    const after = options.after === undefined ? undefined : checkPlaces(options.after);
+    const after = places === undefined ? undefined : checkPlaces(places);
     if (after !== undefined && after.size > 0) return this.#placed(after, view, signal);
     return this.#fanOut.subscribeAll({
       ...(filter === undefined && mode === undefined ? {} : { view }),
@@ -175,6 +177,38 @@ export class EventHub {
   }
 }
 
+const signalSchema = z.instanceof(AbortSignal).optional();
+const functionSchema = z.custom<(event: SessionEvent) => boolean>((value) => typeof value === 'function', {
+  message: 'expected a function',
+});
+const eventsSchema = z.strictObject({
+  after: z.number().int().min(0).optional(),
+  until: z.union([z.instanceof(Receipt), z.number().int().min(0), functionSchema]).optional(),
+  deltas: z.boolean().optional(),
+  // Checked by its own rule, which names the modes.
+  mode: z.custom<ViewMode>().optional(),
+  signal: signalSchema,
+});
+const allEventsSchema = z.strictObject({
+  after: z.unknown().optional(),
+  filter: functionSchema.optional(),
+  mode: z.custom<ViewMode>().optional(),
+  signal: signalSchema,
+});
+
+/** A receipt of another session would never be met. */
+function checkEventOptions(session: string, given: EventOptions): z.infer<typeof eventsSchema> {
+  const options = parseOption(eventsSchema, 'events', given);
+  const { until } = options;
+  if (until instanceof Receipt && until.session !== session) {
+    throw new ConfigError(
+      `option "events.until": expected a receipt of ${JSON.stringify(session)}; got one of ${JSON.stringify(until.session)}`,
+      { data: { key: 'events.until' } },
+    );
+  }
+  return options;
+}
+
 const placesSchema = z.record(z.string(), z.number().int().min(0));
 
 function checkPlaces(given: unknown): ReadonlyMap<string, number> {
@@ -192,11 +226,11 @@ function viewOf(mode: ViewMode): View {
   return (event) => viewEvent(event, checked);
 }
 
-function defaultAfter(until: EventOptions['until']): number {
+function defaultAfter(until: Until | undefined): number {
   return typeof until === 'object' ? Math.max(0, until.seq - 1) : 0;
 }
 
-function untilOf(until: NonNullable<EventOptions['until']>): (event: SessionEvent) => boolean {
+function untilOf(until: Until): (event: SessionEvent) => boolean {
   if (typeof until === 'function') return until;
   if (typeof until === 'number') return (event) => event.seq !== undefined && event.seq >= until;
   const { pendingId } = until;

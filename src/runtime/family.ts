@@ -14,10 +14,13 @@ export interface ChildResult {
 /** The children of one `spawnAll`, in spawn order. Iterating yields results in order of completion. */
 export class Family implements AsyncIterable<ChildResult> {
   readonly children: readonly Child[];
+  readonly #ended: () => Promise<readonly string[]>;
   #results: readonly Promise<ChildResult>[] | undefined;
 
-  constructor(children: readonly Child[]) {
+  /** `ended`: ids of those that have ended, in the order in which they did. */
+  constructor(children: readonly Child[], ended: () => Promise<readonly string[]>) {
     this.children = children;
+    this.#ended = ended;
   }
 
   get length(): number {
@@ -30,8 +33,13 @@ export class Family implements AsyncIterable<ChildResult> {
   }
 
   /** The first child that completes. Rejects with an `AggregateError` when none does. */
-  any(): Promise<ChildResult> {
-    return Promise.any(this.#settling().map(async (result) => succeeded(await result)));
+  async any(): Promise<ChildResult> {
+    const failures: Error[] = [];
+    for await (const result of this) {
+      if (result.error === undefined) return result;
+      failures.push(result.error);
+    }
+    throw new AggregateError(failures, 'no child completed');
   }
 
   /** The first `count` children that complete, in order of completion. Rejects when too few can. */
@@ -59,7 +67,18 @@ export class Family implements AsyncIterable<ChildResult> {
     const ready: ChildResult[] = [];
     let failure: { readonly error: unknown } | undefined;
     let wake = (): void => undefined;
-    for (const result of this.#settling()) {
+    const settling = this.#settling();
+    // Awaited below; one may reject while the order is asked for.
+    for (const result of settling) result.catch(() => undefined);
+    // Asked behind the ends: a child that has not ended by now is told of when it does, and that is after all these.
+    const before = new Set(await this.#ended());
+    for (const id of before) {
+      const index = this.children.findIndex((child) => child.id === id);
+      const result = settling[index];
+      if (result !== undefined) yield await result;
+    }
+    const later = settling.filter((_, index) => !before.has(this.children[index]?.id ?? ''));
+    for (const result of later) {
       result.then(
         (value) => {
           ready.push(value);
@@ -71,7 +90,7 @@ export class Family implements AsyncIterable<ChildResult> {
         },
       );
     }
-    for (let yielded = 0; yielded < this.children.length; yielded += 1) {
+    for (let yielded = 0; yielded < later.length; yielded += 1) {
       while (ready.length === 0 && failure === undefined) {
         await new Promise<void>((resolve) => {
           wake = resolve;

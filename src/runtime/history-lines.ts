@@ -3,7 +3,7 @@ import { HISTORY_MESSAGES_MAX } from '../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../base/errors.ts';
 import type { HistoryDraft, HistoryMessage } from '../base/history-message.ts';
 import { isRecord } from '../base/json.ts';
-import { checkMessage } from '../session/history/message-check.ts';
+import { checkMessage, wrong } from '../session/history/message-check.ts';
 
 /** Names the form, so that no other file is taken for one. */
 const FORMAT = 'troupe-history';
@@ -24,10 +24,12 @@ export async function readHistoryLines(
   lines: Iterable<string> | AsyncIterable<string>,
 ): Promise<readonly HistoryDraft[]> {
   const messages: HistoryDraft[] = [];
+  if (!isIterable(lines)) throw wrong('lines', 'something to iterate over', lines);
   let number = 0;
   let announced: unknown;
   for await (const line of lines) {
     number += 1;
+    if (typeof line !== 'string') throw wrong(`line ${number}`, 'a string', line);
     if (line.trim() === '') continue;
     const value = parsed(line, number);
     if (announced === undefined) {
@@ -46,6 +48,10 @@ export async function readHistoryLines(
     throw broken(`${messages.length} of ${String(announced)} messages are there: the lines were cut off`);
   }
   return messages;
+}
+
+function isIterable(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && (Symbol.asyncIterator in value || Symbol.iterator in value);
 }
 
 function parsed(line: string, number: number): unknown {

@@ -1,11 +1,15 @@
 /** The tasks of a conversation as its embedder moves among them: one function an operation, over a session's address. */
+import { z } from 'zod';
 import { TASK_HISTORY_MAX } from '../base/bounds.ts';
 import { describeValue, InvalidArgumentError } from '../base/errors.ts';
 import { wellFormed } from '../base/json.ts';
+import { parseOption } from '../base/settings.ts';
 import type { RequestMessage } from '../models/provider.ts';
 import type { TaskMove } from '../session/history/decide-tasks.ts';
 import type { TaskSummary } from '../session/history/task-view.ts';
 import type { ShardLink } from './shard-link.ts';
+
+const taskSchema = z.number().int().min(0);
 
 /** Which session is meant, and how it is reached. */
 export interface HistoryAddress {
@@ -34,13 +38,18 @@ export function undo({ link, address }: HistoryAddress): Promise<TaskMove> {
 
 /** Makes any task active, on whatever branch; as `undo`. An id that is no task fails, and writes nothing. */
 export function switchTo({ link, address }: HistoryAddress, id: number): Promise<TaskMove> {
-  if (typeof id !== 'number') return Promise.resolve({ success: false, message: `Invalid task ID: ${String(id)}` });
+  if (typeof id !== 'number')
+    return Promise.resolve({
+      success: false,
+      message: `Invalid task ID: ${typeof id === 'string' ? id : describeValue(id)}`,
+    });
   // Safe to ask again: where it leads does not depend on where it starts.
   return link.call('tasks.switch', { ...address, id }, true);
 }
 
 /** Ids of the tasks begun below one, ascending; 0 is the root. */
-export function children({ link, address }: HistoryAddress, id: number): Promise<readonly number[]> {
+export async function children({ link, address }: HistoryAddress, id: number): Promise<readonly number[]> {
+  parseOption(taskSchema, 'children.id', id);
   return link.call('tasks.children', { ...address, id }, true);
 }
 

@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { HISTORY_ATTEMPTS_MAX, HISTORY_MESSAGES_MAX, KEY_CHARACTERS_MAX } from '../base/bounds.ts';
-import { InvalidArgumentError, LimitError, SessionBusyError } from '../base/errors.ts';
+import { describeValue, InvalidArgumentError, LimitError, SessionBusyError } from '../base/errors.ts';
 import type {
   AssistantMessage,
   HistoryCall,
@@ -17,7 +17,7 @@ import type {
   HistoryMessage,
   MessageHandle,
 } from '../base/history-message.ts';
-import { type Json, NotPlainError, toPlainJson } from '../base/json.ts';
+import { type Json, NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 import { parseOption } from '../base/settings.ts';
 import type { RequestMessage } from '../models/provider.ts';
 import type { TaskMove } from '../session/history/decide-tasks.ts';
@@ -54,6 +54,8 @@ export interface HistoryParts {
   readonly callbacks: MessageCallbacks;
 }
 
+const textSchema = z.string().transform(wellFormed);
+const timeSchema = z.union([z.string(), z.number()]);
 const editSchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional() });
 const addSchema = editSchema.extend({ silent: z.boolean().optional(), transient: z.boolean().optional() });
 const apiSchema = z.strictObject({
@@ -129,9 +131,13 @@ export class History {
    * Takes out a message, and with an assistant message the results of its calls; resolves to it, or to null where there is none.
    * Rejects with `tool_message_not_removable` for a result.
    */
-  async remove(target: { readonly id: string }, options: EditOptions = {}): Promise<HistoryMessage | null> {
+  async remove(
+    target: { readonly id: string } | MessageHandle,
+    options: EditOptions = {},
+  ): Promise<HistoryMessage | null> {
     const id = checkId(memberOf(target, 'id'));
-    return (await this.#edit({ operation: 'remove', id }, options)) as HistoryMessage | null;
+    const incarnation = this.#incarnationOf(target, 'optional');
+    return (await this.#edit({ operation: 'remove', id }, options, incarnation)) as HistoryMessage | null;
   }
 
   /**
@@ -140,7 +146,7 @@ export class History {
    * `lookup_key_required`, `lookup_key_ambiguous`, `message_not_found`.
    */
   async update(
-    target: { readonly id?: string | null; readonly toolCallId?: string | null },
+    target: { readonly id?: string | null; readonly toolCallId?: string | null } | MessageHandle,
     attributes: Readonly<Record<string, unknown>>,
     options: EditOptions = {},
   ): Promise<HistoryMessage> {
@@ -152,7 +158,8 @@ export class History {
       ...(toolCallId === undefined ? {} : { toolCallId }),
       attributes: checkMembers(plain(attributes, 'attributes'), 'attributes'),
     };
-    return (await this.#edit(request, options)) as HistoryMessage;
+    const incarnation = this.#incarnationOf(target, 'optional');
+    return (await this.#edit(request, options, incarnation)) as HistoryMessage;
   }
 
   /** Puts a text in the place of the first system message, with `extra` fields and no others; or before all messages. */
@@ -206,7 +213,10 @@ export class History {
   /** Keeps the messages before an index. Rejects with `invalid_index`. */
   async truncateFrom(index: number, options: EditOptions = {}): Promise<this> {
     if (!Number.isSafeInteger(index) || index < 0) {
-      throw new InvalidArgumentError('invalid_index', `index must be a whole number from 0, got ${String(index)}`);
+      throw new InvalidArgumentError(
+        'invalid_index',
+        `index must be a whole number from 0, got ${describeValue(index)}`,
+      );
     }
     await this.#edit({ operation: 'truncateFrom', index }, options);
     return this;
@@ -214,13 +224,18 @@ export class History {
 
   /** Keeps what comes before the first user message of this time; without one nothing happens. */
   async truncateFromCreatedAt(createdAt: string | number, options: EditOptions = {}): Promise<this> {
-    await this.#edit({ operation: 'truncateFromCreatedAt', createdAt: String(createdAt) }, options);
+    const time = parseOption(timeSchema, 'truncateFromCreatedAt.createdAt', createdAt);
+    await this.#edit({ operation: 'truncateFromCreatedAt', createdAt: String(time) }, options);
     return this;
   }
 
-  /** Takes out the message of a handle and everything after it; one that is gone changes nothing. */
-  async rollbackBefore(handle: { readonly id: string }, options: EditOptions = {}): Promise<this> {
-    await this.#edit({ operation: 'rollbackBefore', id: checkId(memberOf(handle, 'id')) }, options);
+  /**
+   * Takes out the message of a handle and everything after it; one that is gone changes nothing. Rejects with
+   * `InvalidArgumentError` for a handle of another session, or of a deleted one of this id.
+   */
+  async rollbackBefore(handle: MessageHandle, options: EditOptions = {}): Promise<this> {
+    const incarnation = this.#incarnationOf(handle, 'required');
+    await this.#edit({ operation: 'rollbackBefore', id: checkId(memberOf(handle, 'id')) }, options, incarnation);
     return this;
   }
 
@@ -233,8 +248,9 @@ export class History {
 
   /** Sets a field of the newest result of a call: kept, never sent. Without one nothing happens. */
   async attachToToolResult(callId: string, key: string, value: unknown, options: EditOptions = {}): Promise<this> {
-    const field = String(plain(String(key), 'key'));
-    const request = { operation: 'attachToToolResult', callId: String(callId), key: field } as const;
+    const field = parseOption(textSchema, 'attachToToolResult.key', key);
+    const call = parseOption(z.string(), 'attachToToolResult.callId', callId);
+    const request = { operation: 'attachToToolResult', callId: call, key: field } as const;
     await this.#edit({ ...request, value: plain(value, 'value') }, options);
     return this;
   }
@@ -424,12 +440,34 @@ export class History {
 
   // ---- the line to the shard ----------------------------------------------------------------------------------------
 
-  async #edit(edit: EditRequest, options: EditOptions | { readonly key: string | undefined }): Promise<unknown> {
+  async #edit(
+    edit: EditRequest,
+    options: EditOptions | { readonly key: string | undefined },
+    incarnation?: number,
+  ): Promise<unknown> {
     const { key } = parseOption(editSchema, edit.operation, options);
     const keyed = key === undefined ? {} : { key, fingerprint: fingerprintOf(edit) };
-    const request = { ...this.#parts.address, edit, ...keyed };
+    const named = incarnation === undefined ? {} : { incarnation };
+    const request = { ...this.#parts.address, edit, ...keyed, ...named };
     // A copy: a shard on this thread answers with its own objects.
     return structuredClone(await this.#parts.link.call('history.edit', request, key !== undefined));
+  }
+
+  /** Of the session a handle names. An id alone is no handle: it names a message in whatever session it is looked up. */
+  #incarnationOf(handle: unknown, need: 'required' | 'optional'): number | undefined {
+    const session = memberOf(handle, 'session');
+    const incarnation = memberOf(handle, 'incarnation');
+    if (need === 'optional' && session === undefined && incarnation === undefined) return undefined;
+    if (typeof session !== 'string' || typeof incarnation !== 'number') {
+      throw wrong('handle', 'a handle, as append() resolves to', handle);
+    }
+    const mine = this.#parts.address.session;
+    if (session === mine) return incarnation;
+    throw new InvalidArgumentError(
+      'invalid_argument',
+      `the handle is of session ${JSON.stringify(session)}, this is the history of ${JSON.stringify(mine)}`,
+      { data: { session, expected: mine } },
+    );
   }
 
   async #read<T>(query: HistoryQuery): Promise<T> {
@@ -439,6 +477,8 @@ export class History {
 
   /** Makes a request of the history as it is now, until one is taken before the history changes again. */
   async #onSnapshot(make: (snapshot: HistorySnapshot) => EditRequest | undefined, options: EditOptions): Promise<void> {
+    // Checked also where nothing is found to be changed.
+    parseOption(editSchema, 'history', options);
     for (let attempt = 1; ; attempt += 1) {
       const edit = make(await this.#read<HistorySnapshot>({ name: 'snapshot' }));
       if (edit === undefined) return;

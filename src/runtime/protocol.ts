@@ -140,6 +140,13 @@ export interface ChildEnd {
 /** The first record of a fork. */
 export type ForkedRecord = Extract<SessionRecord, { type: 'forked' }>;
 
+/** An accepted message of one incarnation of a session. */
+export interface ReceiptName {
+  readonly pendingId: number;
+  /** The journal's key of the session: kept over restarts, given once. */
+  readonly incarnation: SessionKey;
+}
+
 interface OfSession {
   readonly session: string;
   /** The agent a session is made of if it does not exist yet. */
@@ -159,7 +166,7 @@ export interface ShardMethods {
       /** Nobody waits for the acceptance alone: the end of the receipt is told, once, under this number. */
       readonly follow?: number;
     };
-    answer: { readonly pendingId: number; readonly seq: number; readonly duplicate: boolean };
+    answer: ReceiptName & { readonly seq: number; readonly duplicate: boolean };
   };
   'session.state': { request: OfSession; answer: SessionSnapshot };
   'session.explain': { request: OfSession; answer: Explanation };
@@ -228,23 +235,35 @@ export interface ShardMethods {
   /** Of what is watched: each session is introduced with what it tells first (`EventsNote`), or not any more. */
   'sessions.introduce': { request: { readonly on: boolean }; answer: undefined };
   'history.edit': {
-    request: OfSession & { readonly edit: EditRequest; readonly key?: string; readonly fingerprint?: string };
+    request: OfSession & {
+      readonly edit: EditRequest;
+      readonly key?: string;
+      readonly fingerprint?: string;
+      /** Of the handle the operation is given: one of an earlier session of this id is refused. */
+      readonly incarnation?: number;
+    };
     answer: unknown;
   };
   /** The answer of a query, all of it of one moment. */
   'history.read': { request: OfSession & { readonly query: HistoryQuery }; answer: unknown };
   /** Starts or stops the telling of what is said in a session (`history.said`). */
   'history.watch': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
-  'receipt.status': { request: OfSession & { readonly pendingId: number }; answer: ReceiptState | undefined };
+  'receipt.status': { request: OfSession & ReceiptName; answer: ReceiptState | undefined };
+  /** Without an incarnation: of the session there is now. */
   'receipt.find': {
-    request: OfSession & { readonly pendingId: number };
-    answer: { readonly seq: number } | undefined;
+    request: OfSession & { readonly pendingId: number; readonly incarnation?: number };
+    answer: { readonly seq: number; readonly incarnation: number } | undefined;
   };
   'receipt.wait': {
-    request: OfSession & { readonly pendingId: number; readonly until: 'promoted' | 'settled' };
+    request: OfSession & ReceiptName & { readonly until: 'promoted' | 'settled' };
     answer: ReceiptState;
   };
   'child.wait': { request: OfSession; answer: ChildEnd };
+  /** Those of these children that have ended, in the order of the parent's log. */
+  'children.ended': {
+    request: { readonly session: string; readonly children: readonly string[] };
+    answer: readonly string[];
+  };
   'child.link': { request: OfSession; answer: { readonly parent?: string; readonly name?: string } };
   /** For an index of all messages, each in bounded pieces: what was written since, in order of the log. */
   'search.log': { request: { readonly from: number; readonly offset: number }; answer: RowPiece };

@@ -5,17 +5,19 @@ import {
   type ErrorShape,
   errorFromShape,
   InvalidNameError,
+  TroupeError,
   TurnFailedError,
 } from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
 import type { ReceiptState } from '../session/state.ts';
+import type { ReceiptName } from './protocol.ts';
 import type { ShardLink } from './shard-link.ts';
 
 /** What became of a message. */
 export interface ReceiptStatus {
   /**
    * `accepted`: it waits; `promoted`: it is in the log. Then how its turn ended; `dropped`: it left the mailbox and never entered
-   * the log, or its session is gone.
+   * the log, nothing else.
    */
   readonly status: 'accepted' | 'promoted' | 'answered' | 'failed' | 'interrupted' | 'suspended' | 'dropped';
   /** Why it was dropped, or its turn ended without an answer. */
@@ -24,7 +26,10 @@ export interface ReceiptStatus {
 
 /** See the head of the file. A value: it may be kept, passed on, or had again by its `id`. */
 export class Receipt {
-  /** Names the message: `<session>/<pending id>`. */
+  /**
+   * Names the message: `<session>/<incarnation>.<pending id>`. The incarnation is a number given once: a new session under the id of
+   * a deleted one has another.
+   */
   readonly id: string;
   readonly session: string;
   /** Number of the event that told of the acceptance. */
@@ -32,6 +37,7 @@ export class Receipt {
   /** The key was known: nothing new was accepted. */
   readonly duplicate: boolean;
   readonly pendingId: number;
+  readonly #incarnation: number;
   readonly #link: ShardLink;
   readonly #followed: Promise<ReceiptState | undefined> | undefined;
 
@@ -41,6 +47,7 @@ export class Receipt {
     accepted: {
       readonly session: string;
       readonly pendingId: number;
+      readonly incarnation: number;
       readonly seq: number;
       readonly duplicate: boolean;
     },
@@ -52,14 +59,18 @@ export class Receipt {
     this.pendingId = accepted.pendingId;
     this.seq = accepted.seq;
     this.duplicate = accepted.duplicate;
-    this.id = `${accepted.session}/${accepted.pendingId}`;
+    this.#incarnation = accepted.incarnation;
+    this.id = `${accepted.session}/${accepted.incarnation}.${accepted.pendingId}`;
   }
 
-  /** Where the message is now. */
+  get #name(): ReceiptName & { readonly session: string } {
+    return { session: this.session, incarnation: this.#incarnation, pendingId: this.pendingId };
+  }
+
+  /** Where the message is now. Rejects with `TroupeError` (`unknown_session`) when its session was deleted; so do the others. */
   async status(): Promise<ReceiptStatus> {
-    const { session, pendingId } = this;
-    const state = await this.#link.call('receipt.status', { session, pendingId }, true);
-    if (state === undefined) return { status: 'dropped', reason: 'the session was deleted' };
+    const state = await this.#link.call('receipt.status', this.#name, true);
+    if (state === undefined) throw new TroupeError('unknown_session', `the session of receipt ${this.id} was deleted`);
     return publicStatus(state);
   }
 
@@ -102,21 +113,28 @@ export class Receipt {
   }
 
   #wait(until: 'promoted' | 'settled'): Promise<ReceiptState> {
-    const { session, pendingId } = this;
-    return this.#link.call('receipt.wait', { session, pendingId, until }, true);
+    return this.#link.call('receipt.wait', { ...this.#name, until }, true);
   }
 }
 
-const RECEIPT_ID = /^([^/]+)\/([1-9]\d{0,14})$/;
+const RECEIPT_ID = /^([^/]+)\/(?:([1-9]\d{0,14})\.)?([1-9]\d{0,14})$/;
 
-/** Session and pending id of a receipt's id. Throws `InvalidNameError` for anything else. */
-export function parseReceiptId(id: unknown): { readonly session: string; readonly pendingId: number } {
+/**
+ * What a receipt's id names. One without an incarnation, as earlier versions gave, is of the session there is now. Throws
+ * `InvalidNameError` for anything else.
+ */
+export function parseReceiptId(id: unknown): {
+  readonly session: string;
+  readonly pendingId: number;
+  readonly incarnation?: number;
+} {
   // Plain decimal: a number is read in many more ways (`1e3`, `0x10`), which would be other names of the same receipt.
   const found = typeof id === 'string' ? RECEIPT_ID.exec(id) : null;
   if (found === null) {
-    throw new InvalidNameError(`a receipt id has the form <session>/<number>, got ${describeValue(id)}`);
+    throw new InvalidNameError(`a receipt id has the form <session>/<incarnation>.<number>, got ${describeValue(id)}`);
   }
-  return { session: checkSessionId(found[1]), pendingId: Number(found[2]) };
+  const incarnation = found[2] === undefined ? {} : { incarnation: Number(found[2]) };
+  return { session: checkSessionId(found[1]), pendingId: Number(found[3]), ...incarnation };
 }
 
 function publicStatus(state: ReceiptState): ReceiptStatus {

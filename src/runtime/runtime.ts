@@ -1,11 +1,13 @@
 /**
  * A runtime: the sessions of one data directory, as the embedder holds them. It only routes; sessions live in the shards.
  */
+import { z } from 'zod';
 import { CLOSE_DEADLINE_MS, READY_WAIT_MS } from '../base/bounds.ts';
 import { CancelledError, ConfigError, describeValue, type TroupeError } from '../base/errors.ts';
 import { checkSessionId, shardOf } from '../base/ids.ts';
+import { parseOption } from '../base/settings.ts';
 import type { DefinitionSource } from '../definitions/definition.ts';
-import type { SessionEvent, SessionStateName } from '../events/event.ts';
+import { SESSION_STATES, type SessionEvent, type SessionStateName } from '../events/event.ts';
 import type { ViewMode } from '../events/rendered.ts';
 import type { Durability } from '../journal/journal.ts';
 import { Child } from './child.ts';
@@ -70,9 +72,17 @@ export interface RuntimeParts {
 }
 
 const LIST_LIMIT = 1_000;
+const listSchema = z.strictObject({
+  parent: z.string().nullable().optional(),
+  state: z.enum(SESSION_STATES).optional(),
+  after: z.string().optional(),
+  limit: z.number().int().min(1).optional(),
+});
+const drainSchema = z.strictObject({ signal: z.instanceof(AbortSignal).optional() });
+const closeSchema = z.strictObject({ deadlineMs: z.number().min(0).optional() });
 const KIN: SessionParts['kin'] = {
   child: (parts, of) => new Child(parts, of),
-  family: (children) => new Family(children),
+  family: (children, ended) => new Family(children, ended),
 };
 
 /** See the head of the file. */
@@ -124,10 +134,7 @@ export class Runtime {
     readonly delete: (id: string) => Promise<boolean>;
   } = {
     list: async (options = {}) => {
-      const { parent, state, after, limit = LIST_LIMIT } = options;
-      if (!Number.isInteger(limit) || limit < 1) {
-        throw new ConfigError(`option "list.limit" must be a positive integer, got ${describeValue(limit)}`);
-      }
+      const { parent, state, after, limit = LIST_LIMIT } = parseOption(listSchema, 'list', options);
       const request = {
         limit,
         ...(parent === undefined ? {} : { parent }),
@@ -201,16 +208,18 @@ export class Runtime {
 
   /** Resolves when nothing is running and nothing waits to run, queued children included. */
   async drain(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    const { signal } = parseOption(drainSchema, 'drain', options);
     const drained = Promise.all(this.#parts.links.map((link) => link.call('runtime.drain', { id: 0 }, true)));
-    await orAborted(drained, options.signal);
+    await orAborted(drained, signal);
   }
 
   /**
    * Stops intake, waits up to `deadlineMs` for half-steps under way, parks the rest (they go on at the next open), flushes
    * and lets the directory go. Safe to call again.
    */
-  close(options: { readonly deadlineMs?: number } = {}): Promise<void> {
-    this.#closing ??= this.#close(options.deadlineMs ?? CLOSE_DEADLINE_MS);
+  async close(options: { readonly deadlineMs?: number } = {}): Promise<void> {
+    const { deadlineMs = CLOSE_DEADLINE_MS } = parseOption(closeSchema, 'close', options);
+    this.#closing ??= this.#close(deadlineMs);
     return this.#closing;
   }
 

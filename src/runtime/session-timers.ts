@@ -1,5 +1,6 @@
 /**
- * Wake-ups of sessions: a model call that is made again after a wait, a child that is started again.
+ * Wake-ups of sessions: a model call that is made again after a wait, a child that is started again, calls that no person decided
+ * in time.
  *
  * Owns: the timers on actors in memory, one of each kind at most. Does not own: what is due, which the log says: a timer that is
  * lost with its actor is set again when the session is recovered.
@@ -8,6 +9,7 @@
 import type { SessionActor } from '../../actors/session-actor.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Input } from '../session/inputs.ts';
+import { approvalsExpireAt } from '../session/run-loop-state.ts';
 
 /** See the head of the file. */
 export class SessionTimers {
@@ -15,8 +17,12 @@ export class SessionTimers {
   /** Wakes a session, if this actor is still the one in memory. */
   readonly #wake: (actor: SessionActor, input: Input) => void;
 
-  constructor(clock: Clock, wake: (actor: SessionActor, input: Input) => void) {
+  /** `settings.approvals.expiresMs`. */
+  readonly #approvalsMs: number | null;
+
+  constructor(clock: Clock, wake: (actor: SessionActor, input: Input) => void, approvalsMs: number | null) {
     this.#clock = clock;
+    this.#approvalsMs = approvalsMs;
     this.#wake = wake;
   }
 
@@ -35,23 +41,46 @@ export class SessionTimers {
     actor.restartTimer = this.#clock.setTimer(() => this.#wake(actor, { type: 'restartDue' }), delayMs);
   }
 
-  /** Clears what the session waits for no more. */
+  /** Clears what the session waits for no more, and sets the deadline of the calls that wait for a person. */
   settle(actor: SessionActor): void {
     const { state } = actor;
     if (actor.retryTimer !== undefined && state.current?.retryAt === undefined) this.clearRetry(actor);
     if (actor.restartTimer !== undefined && state.restartAt === undefined) this.#clearRestart(actor);
+    this.#settleApprovals(actor);
+  }
+
+  /** By what the log says: set again after a restart, and for other calls than before. */
+  #settleApprovals(actor: SessionActor): void {
+    const dueAt = approvalsExpireAt(actor.state, this.#approvalsMs);
+    if (dueAt === actor.approvalsDueAt) return;
+    this.#clearApprovals(actor);
+    if (dueAt === undefined) return;
+    const expire = (): void => {
+      actor.approvalsTimer = undefined;
+      actor.approvalsDueAt = undefined;
+      this.#wake(actor, { type: 'approvalsExpired' });
+    };
+    actor.approvalsDueAt = dueAt;
+    actor.approvalsTimer = this.#clock.setTimer(expire, Math.max(0, dueAt - this.#clock.now()));
   }
 
   /** Nothing wakes this actor any more. */
   clear(actor: SessionActor): void {
     this.clearRetry(actor);
     this.#clearRestart(actor);
+    this.#clearApprovals(actor);
   }
 
   /** No attempt of a model call is waited for. */
   clearRetry(actor: SessionActor): void {
     if (actor.retryTimer !== undefined) this.#clock.clearTimer(actor.retryTimer);
     actor.retryTimer = undefined;
+  }
+
+  #clearApprovals(actor: SessionActor): void {
+    if (actor.approvalsTimer !== undefined) this.#clock.clearTimer(actor.approvalsTimer);
+    actor.approvalsTimer = undefined;
+    actor.approvalsDueAt = undefined;
   }
 
   #clearRestart(actor: SessionActor): void {

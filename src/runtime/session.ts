@@ -23,6 +23,7 @@ import {
   InvalidArgumentError,
   TroupeError,
 } from '../base/errors.ts';
+import { checkSessionId } from '../base/ids.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 import {
   type ContentBlock,
@@ -126,7 +127,8 @@ export interface SessionParts {
   /** Makes the handles that are more than a session; injected, since they are built on this file. */
   readonly kin: {
     readonly child: (parts: SessionParts, of: { readonly name: string; readonly parent: Session }) => Child;
-    readonly family: (children: readonly Child[]) => Family;
+    /** `ended`: ids of those that have ended, in that order. */
+    readonly family: (children: readonly Child[], ended: () => Promise<readonly string[]>) => Family;
   };
 }
 
@@ -141,6 +143,14 @@ const sendSchema = z.strictObject({
   signal: z.instanceof(AbortSignal).optional(),
   from: z.string().min(1).max(KEY_CHARACTERS_MAX).transform(wellFormed).optional(),
 });
+
+const number = z.number().int().min(0);
+const messagesSchema = z.strictObject({ after: number.optional(), limit: number.optional() });
+const onMessageSchema = z.strictObject({
+  wait: z.boolean().optional(),
+  signal: z.instanceof(AbortSignal).optional(),
+});
+const spawnKeySchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional() });
 
 const pageKindSchema = z.enum(['messages', 'pending', 'viewport', 'request']);
 const pageSchema = z.strictObject({
@@ -246,8 +256,10 @@ export class Session {
   }
 
   /** The log's messages after a sequence number, oldest first; all of them by default. */
-  messages(options: { readonly after?: number; readonly limit?: number } = {}): Promise<readonly Message[]> {
-    return this.#parts.link.call('session.messages', { ...this.address, ...options }, true);
+  async messages(options: { readonly after?: number; readonly limit?: number } = {}): Promise<readonly Message[]> {
+    const { after, limit } = parseOption(messagesSchema, 'messages', options);
+    const wanted = { ...(after === undefined ? {} : { after }), ...(limit === undefined ? {} : { limit }) };
+    return this.#parts.link.call('session.messages', { ...this.address, ...wanted }, true);
   }
 
   /**
@@ -276,12 +288,14 @@ export class Session {
   }
 
   /** Withdraws a user's entry that was not promoted yet; true iff it won. Anything else is left alone. */
-  recall(pendingId: number): Promise<boolean> {
-    return this.#parts.link.call('session.recall', { ...this.address, pendingId }, false);
+  async recall(pendingId: number): Promise<boolean> {
+    const entry = parseOption(number, 'recall.pendingId', pendingId);
+    return this.#parts.link.call('session.recall', { ...this.address, pendingId: entry }, false);
   }
 
   /** Cancels the model call, the running tools and the working children; true if this session was running. */
-  interrupt(reason?: string): Promise<boolean> {
+  async interrupt(reason?: string): Promise<boolean> {
+    parseOption(z.string().optional(), 'interrupt.reason', reason);
     return this.#parts.link.call(
       'session.interrupt',
       { ...this.address, ...(reason === undefined ? {} : { reason }) },
@@ -299,7 +313,7 @@ export class Session {
     const { allow, reason, input } = parseOption(approvalSchema, 'approve', decision);
     const request = {
       ...this.address,
-      callId,
+      callId: parseOption(z.string(), 'approve.callId', callId),
       allow,
       ...(reason === undefined ? {} : { reason }),
       ...(input === undefined ? {} : { input: plainInput(input) }),
@@ -312,19 +326,24 @@ export class Session {
    * `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname), `LimitError` (depth, children).
    */
   async spawn(options: SpawnOptions, extra: { readonly key?: string } = {}): Promise<Child> {
-    const key = extra.key ?? options.key;
-    const [child] = await this.#spawn([key === undefined ? options : { ...options, key }]);
+    const { key } = parseOption(spawnKeySchema, 'spawn', extra);
+    const [child] = await this.#spawn([
+      key === undefined ? options : { ...parseOption(spawnSchema, 'spawn.0', options), key },
+    ]);
     if (child === undefined) throw new TroupeError('internal', 'a spawn was not answered');
     return child;
   }
 
   /** Starts many children; those beyond `limits.liveSessions` wait their turn. Rejects if one of them is refused. */
   async spawnAll(list: readonly SpawnOptions[]): Promise<Family> {
-    return this.#parts.kin.family(await this.#spawn(list));
+    const children = await this.#spawn(list);
+    const ids = children.map(({ id }) => id);
+    const { link, kin } = this.#parts;
+    return kin.family(children, () => link.call('children.ended', { session: this.id, children: ids }, true));
   }
 
-  async #spawn(list: readonly SpawnOptions[]): Promise<readonly Child[]> {
-    const items = list.map((options, index) => spawnItem(options, index));
+  async #spawn(list: unknown): Promise<readonly Child[]> {
+    const items = parseOption(z.array(z.unknown()), 'spawnAll', list).map((item, index) => spawnItem(item, index));
     const repeatable = items.every((item) => item.key !== undefined);
     const answers = await this.#parts.link.call('session.spawn', { ...this.address, items }, repeatable);
     return answers.map((answer) => {
@@ -338,7 +357,8 @@ export class Session {
 
   /** A child of this session by its id, re-attached. */
   async child(id: string): Promise<Child> {
-    const link = await this.#parts.link.call('child.link', { session: id }, true);
+    const session = checkSessionId(id);
+    const link = await this.#parts.link.call('child.link', { session }, true);
     if (link.parent !== this.id) {
       throw new TroupeError('unknown_session', `${JSON.stringify(id)} is not a child of ${JSON.stringify(this.id)}`);
     }
@@ -368,7 +388,8 @@ export class Session {
     listener: MessageCallback | WaitingListener,
     options?: { readonly wait: true; readonly signal?: AbortSignal },
   ): this {
-    if (options?.wait === true) this.#waitFor(listener as WaitingListener, options.signal);
+    const waits = parseOption(onMessageSchema.optional(), 'onMessage', options)?.wait === true;
+    if (waits) this.#waitFor(listener as WaitingListener, options?.signal);
     else this.#parts.callbacks.add(this.id, listener as MessageCallback);
     return this;
   }
@@ -412,7 +433,7 @@ export class Session {
   }
 
   async #activate(kind: 'skill' | 'workflow', name: string): Promise<Definition> {
-    const definition = this.#parts.definitions?.[kind](name);
+    const definition = this.#parts.definitions?.[kind](parseOption(z.string(), kind, name));
     if (definition === undefined) {
       throw new ConfigError(`Unknown ${kind}: ${typeof name === 'string' ? name : describeValue(name)}`, {
         data: { key: kind },
@@ -436,12 +457,11 @@ export class Session {
 
   /** A receipt again, by its id; also after a restart. */
   async receipt(id: string): Promise<Receipt> {
-    const { session, pendingId } = parseReceiptId(id);
-    const found =
-      session === this.id ? await this.#parts.link.call('receipt.find', { session, pendingId }, true) : undefined;
+    const named = parseReceiptId(id);
+    const found = named.session === this.id ? await this.#parts.link.call('receipt.find', named, true) : undefined;
     if (found === undefined)
       throw new TroupeError('unknown_session', `no receipt ${JSON.stringify(id)} in ${JSON.stringify(this.id)}`);
-    return new Receipt(this.#parts.link, { session, pendingId, seq: found.seq, duplicate: true });
+    return new Receipt(this.#parts.link, { ...named, ...found, duplicate: true });
   }
 
   /**
@@ -475,7 +495,7 @@ export class Session {
   }
 }
 
-function spawnItem(options: SpawnOptions, index: number): SpawnItem {
+function spawnItem(options: unknown, index: number): SpawnItem {
   const { agent, specialist, task, name, tools, replies, budget, key } = parseOption(
     spawnSchema,
     `spawn.${index}`,

@@ -1,7 +1,7 @@
 /** The history operations of a shard's sessions: what `history.*` of the protocol asks for. */
-import { isRunnable } from '../../actors/session-actor.ts';
+import { isRunnable, type SessionActor } from '../../actors/session-actor.ts';
 import { TRANSIENT_SESSIONS_MAX } from '../base/bounds.ts';
-import { LimitError } from '../base/errors.ts';
+import { InvalidArgumentError, LimitError } from '../base/errors.ts';
 import { planEdit } from '../session/history/edit-plan.ts';
 import type { Environment, Input } from '../session/inputs.ts';
 import { emptyState } from '../session/state.ts';
@@ -13,15 +13,19 @@ import type { Reply, Shard } from './shard.ts';
  * An operation on a session that does not exist makes one only if it puts something into it.
  */
 export function editHistory(shard: Shard, request: ShardMethods['history.edit']['request']): Promise<unknown> {
-  const { session, agent, edit, key, fingerprint } = request;
+  const { session, agent, edit, key, fingerprint, incarnation } = request;
   const input: Input = {
     type: 'edit',
     request: edit,
     ...(key === undefined ? {} : { key, fingerprint: fingerprint ?? '' }),
   };
+  // A handle that is answered names the session that was edited: it is known before the answer comes.
+  let edited: SessionActor | undefined;
   return new Promise((resolve, reject) => {
     const reply: Reply = { resolve, reject };
     const actor = shard.find(session);
+    if (incarnation !== undefined && incarnation !== actor?.key)
+      throw otherIncarnation(session, incarnation, actor?.key);
     if (actor === undefined && changesNothing(shard, session, edit)) {
       resolve(planEdit(emptyState(session), edit, environmentOf(shard)).value);
       return;
@@ -32,7 +36,21 @@ export function editHistory(shard: Shard, request: ShardMethods['history.edit'][
     if (isFirst && 'message' in edit && edit.message['transient'] === true) checkTransients(shard);
     if (actor?.state.state === 'awaiting') shard.edits.add(actor, { input, reply });
     else shard.submit(session, [input], reply, agent);
-  });
+    edited = actor ?? shard.find(session);
+  }).then((value) =>
+    edit.operation !== 'append' || edited === undefined || typeof value !== 'object'
+      ? value
+      : { ...value, session, incarnation: edited.key },
+  );
+}
+
+function otherIncarnation(session: string, wanted: number, found: number | undefined): InvalidArgumentError {
+  const there = found === undefined ? 'there is none now' : `the one there is now is incarnation ${found}`;
+  return new InvalidArgumentError(
+    'invalid_argument',
+    `the handle is of incarnation ${wanted} of session ${JSON.stringify(session)}, which was deleted; ${there}`,
+    { data: { session, incarnation: wanted } },
+  );
 }
 
 function checkTransients(shard: Shard): void {

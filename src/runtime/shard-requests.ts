@@ -21,6 +21,7 @@ import { isPreparing } from '../session/memory.ts';
 import type { Entry } from '../session/records.ts';
 import { isRefusedRequest } from '../session/run-loop-state.ts';
 import {
+  type ChildLink,
   emptyState,
   type LoggedMessage,
   publicMessage,
@@ -117,6 +118,13 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('receipt.find', (request) => requests.receiptFind(request));
   handle('receipt.wait', (request) => requests.receiptWait(request));
   handle('child.wait', (request) => requests.childWait(request));
+  handle('children.ended', ({ session, children }) =>
+    requests.read(
+      session,
+      (actor) => endedOf(actor, children),
+      () => [],
+    ),
+  );
   handle('child.link', (request) => requests.read(request.session, linkOf, () => ({})));
   handle('sessions.list', (request) => requests.list(request));
   handle('sessions.get', (request) =>
@@ -257,6 +265,7 @@ class ShardRequests {
         isAgentDefined: state.agent === undefined || catalog.has(state.agent),
         isQueued: this.#shard.isQueued(session),
         governorWait: this.#shard.callWaitOf(session)?.detail,
+        approvalsMs: this.#shard.parts.settings.approvals.expiresMs,
       });
     return this.read(
       session,
@@ -444,7 +453,7 @@ class ShardRequests {
   receiptStatus(request: Request<'receipt.status'>): Promise<ReceiptState | undefined> {
     return this.read(
       request.session,
-      (actor) => this.#receiptOf(actor, request.pendingId),
+      (actor) => (actor.key === request.incarnation ? this.#receiptOf(actor, request.pendingId) : undefined),
       () => undefined,
     );
   }
@@ -454,25 +463,26 @@ class ShardRequests {
     return this.read(
       request.session,
       (actor) => {
-        if (this.#receiptOf(actor, request.pendingId) === undefined) return undefined;
+        const { incarnation = actor.key } = request;
+        if (incarnation !== actor.key || this.#receiptOf(actor, request.pendingId) === undefined) return undefined;
         let found = 0;
         foldLog(this.#shard.parts.journal, actor.key, emptyState(actor.id), 0, {
           event: (body, seq) => {
             if (body.type === 'pending.created' && body.pending.id === request.pendingId) found = seq;
           },
         });
-        return { seq: found };
+        return { seq: found, incarnation };
       },
       () => undefined,
     );
   }
 
   receiptWait(request: Request<'receipt.wait'>): Promise<ReceiptState> {
-    const { session, pendingId, until } = request;
+    const { session, incarnation, pendingId, until } = request;
     return this.#awaited(
       () => {
         const actor = this.#shard.find(session);
-        const receipt = actor === undefined ? undefined : this.#receiptOf(actor, pendingId);
+        const receipt = actor?.key === incarnation ? this.#receiptOf(actor, pendingId) : undefined;
         if (receipt === undefined) {
           throw new TroupeError('unknown_session', `session ${JSON.stringify(session)} has no receipt ${pendingId}`);
         }
@@ -622,6 +632,15 @@ function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['pha
   if (state.enrichment !== undefined) return 'preparing';
   if (state.state !== 'awaiting' && isPreparing(state.memory) && hasActive(state)) return 'preparing';
   return isRetrying ? 'retrying' : undefined;
+}
+
+function endedOf({ state }: SessionActor, wanted: readonly string[]): readonly string[] {
+  const ended: ChildLink[] = [];
+  for (const id of wanted) {
+    const child = state.children.get(id);
+    if (child?.exited !== undefined) ended.push(child);
+  }
+  return ended.sort((a, b) => (a.exitedSeq ?? 0) - (b.exitedSeq ?? 0)).map(({ id }) => id);
 }
 
 function linkOf(actor: SessionActor): Answer<'child.link'> {

@@ -148,9 +148,10 @@ export class Shard {
     this.parts = parts;
     this.replays = new EventReplays(parts.journal);
     const { settings, limits, catalog, journal, clock } = parts;
-    this.#timers = new SessionTimers(clock, (actor, input) => {
+    const wake = (actor: SessionActor, input: Input): void => {
       if (this.#hot.get(actor.id) === actor) this.submit(actor.id, [input]);
-    });
+    };
+    this.#timers = new SessionTimers(clock, wake, settings.approvals.expiresMs);
     this.#audience = new Audience(this.waiters, (id) => this.#hot.get(id));
     this.#live = new LiveSessions(limits, (id) => this.submit(id, [{ type: 'wake' }]));
     this.#work = new SessionWork(parts, this.#workPlace());
@@ -510,11 +511,16 @@ export class Shard {
 
   #answer(late: readonly ActorEffect[], reply: Reply | undefined): void {
     let answered = false;
-    for (const { effect } of late) {
+    for (const { actor, effect } of late) {
       switch (effect.type) {
         case 'accepted':
           if (!effect.duplicate) this.parts.counters.add('accepted');
-          reply?.resolve({ pendingId: effect.pendingId, seq: effect.seq, duplicate: effect.duplicate });
+          reply?.resolve({
+            pendingId: effect.pendingId,
+            incarnation: actor.key,
+            seq: effect.seq,
+            duplicate: effect.duplicate,
+          });
           answered = true;
           break;
         case 'spawned':

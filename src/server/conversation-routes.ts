@@ -41,7 +41,7 @@ const send = route({
     const { content: said, ...options } = body;
     // Blocks are checked one by one where they are taken: here they are only known to be objects.
     const receipt = await runtime.session(part('id')).send(said as string | readonly ContentBlock[], given(options));
-    return json(receiptOf(receipt), 202, { location: `receipts/${receipt.pendingId}` });
+    return json(receiptOf(receipt), 202, { location: `receipts/${receipt.id.slice(receipt.id.lastIndexOf('/') + 1)}` });
   },
 });
 
@@ -99,7 +99,8 @@ const recall = route({
 const receipt = route({
   method: 'GET',
   path: '/sessions/:id/receipts/:receipt',
-  summary: 'What became of a message; by the number of its entry, or by the whole id of the receipt',
+  summary:
+    'What became of a message; by the number of its entry, of the session there is now, or by the id of the receipt',
   query: z.strictObject({
     wait: z.literal('answer').optional().describe('Answers when the turn that consumed the message has ended'),
     token,

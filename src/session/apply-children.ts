@@ -46,6 +46,7 @@ export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): v
   if (child === undefined) throw new Error(`unknown child ${record.child}`);
   child.exited = record.reason;
   if (fold.counts()) fold.tell({ type: 'child.exited', child: record.child, name: child.name, reason: record.reason });
+  child.exitedSeq = fold.state.eventSeq;
 }
 
 /** A child whose spawn and words have all left the window is no longer listed for its parent (§7.7). */

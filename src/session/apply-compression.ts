@@ -72,6 +72,12 @@ function goBack(fold: Fold, { returnsTo, overflow }: CompactionCall): void {
     fold.enter(returnsTo);
     return;
   }
-  const { halfStep, attempt, rider } = overflow.suspended;
-  state.current = { halfStep, attempt, overflowed: true, ...(rider === undefined ? {} : { rider }) };
+  const { halfStep, attempt, bouncing, keeps } = overflow.suspended;
+  state.current = {
+    halfStep,
+    attempt,
+    overflowed: true,
+    ...(bouncing === undefined ? {} : { bouncing }),
+    ...(keeps === undefined ? {} : { keeps }),
+  };
 }

@@ -11,14 +11,24 @@ import { forgetPrepared } from './apply-enrichment.ts';
 import { type Fold, forgetOldest, type RecordOf } from './fold.ts';
 import { KIND_OF } from './mailbox.ts';
 import { joinContents, promote } from './promotion.ts';
-import { type MailboxEntry, publicEntry, type ReceiptState, type SessionState } from './state.ts';
+import {
+  type BouncingMessage,
+  type CurrentCall,
+  type MailboxEntry,
+  publicEntry,
+  type ReceiptState,
+  type SessionState,
+} from './state.ts';
 import { contentBytes } from './tokens.ts';
 import { type FilledEntry, isStored, withContent } from './waiting-content.ts';
 
-type Rider = NonNullable<SessionState['current']>['rider'];
+/** What becomes of users' messages when their half-step fails. */
+type Bouncing = { readonly [Field in 'bouncing' | 'keeps']?: NonNullable<CurrentCall[Field]> };
 
 /** Whoever a message comes from when it does not say. */
 const USER: Source = Object.freeze({ type: 'user' });
+const NOTHING_PROMOTED: Bouncing = Object.freeze({});
+const KEPT: Bouncing = Object.freeze({ keeps: true as const });
 const ACCEPTED: ReceiptState = Object.freeze({ status: 'accepted' });
 
 /** An entry waits; the response of a call closes the call. */
@@ -65,10 +75,11 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
   }
 }
 
-/** Promotes entries in the order given and returns the last non-tool active one: the rider. */
-export function promoteAll(fold: Fold, ids: readonly number[]): Rider {
+/** Promotes entries in the order given; says which of them leave again when the half-step fails. */
+export function promoteAll(fold: Fold, ids: readonly number[]): Bouncing {
   const chosen = takeEntries(fold.state, ids).map((entry) => filled(fold, entry));
-  let rider: Rider;
+  let bouncing: BouncingMessage[] | undefined;
+  let keeps: true | undefined;
   for (let index = 0; index < chosen.length; index += 1) {
     const entry = chosen[index];
     if (entry === undefined) break;
@@ -81,15 +92,17 @@ export function promoteAll(fold: Fold, ids: readonly number[]): Rider {
     }
     const messageSeq = promoteGroup(fold, group);
     if (entry.kind === 'active' && entry.type !== 'tool_response') {
-      const bounceBack = entry.bounceBack ?? false;
-      const content = group.length === 1 ? entry.content : joinContents(group.map((each) => each.content));
-      rider =
-        messageSeq === undefined
-          ? { entry: entry.id, bounceBack, content }
-          : { entry: entry.id, bounceBack, content, messageSeq };
+      const asking = group.find(({ bounceBack }) => bounceBack === true);
+      if (asking === undefined) keeps = true;
+      else {
+        const content = group.length === 1 ? entry.content : joinContents(group.map((each) => each.content));
+        bouncing ??= [];
+        bouncing.push({ entry: asking.id, content, ...(messageSeq === undefined ? {} : { messageSeq }) });
+      }
     }
   }
-  return rider;
+  if (bouncing === undefined) return keeps === undefined ? NOTHING_PROMOTED : KEPT;
+  return keeps === undefined ? { bouncing } : { bouncing, keeps };
 }
 
 /** One promotion (§3.5); returns the seq of the single message it became. */

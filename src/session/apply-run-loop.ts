@@ -55,7 +55,7 @@ function startHeldCalls(fold: Fold, record: RecordOf<'proceeded'>): void {
     fold.telling({ type: 'tool.started', toolUseId: id, toolName: call.name });
   }
   if (waiting.length === 0) return;
-  state.approvals = { waiting, decided: state.approvals?.decided ?? [] };
+  state.approvals = { waiting, since: fold.at, decided: state.approvals?.decided ?? [] };
   for (const id of waiting) {
     const call = state.openCalls.get(id);
     if (call === undefined) throw new Error(`S4: call ${id} waits for a person and is not open`);
@@ -136,7 +136,8 @@ export function applyDecided(fold: Fold, record: RecordOf<'decided'>): void {
   const call = state.openCalls.get(callId);
   if (call === undefined || !waiting.includes(callId)) throw new Error(`call ${callId} does not wait for a person`);
   const left = waiting.filter((id) => id !== callId);
-  state.approvals = { waiting: left, decided: [...decided, { id: callId, allow }].slice(-APPROVALS_REMEMBERED_MAX) };
+  const remembered = [...decided, { id: callId, allow }].slice(-APPROVALS_REMEMBERED_MAX);
+  state.approvals = { ...state.approvals, waiting: left, decided: remembered };
   if (allow) {
     if (record.input !== undefined) state.openCalls.set(callId, { ...call, input: record.input } satisfies OpenCall);
     fold.telling({ type: 'tool.started', toolUseId: callId, toolName: call.name });

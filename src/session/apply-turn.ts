@@ -29,9 +29,8 @@ export function applyClaimed(fold: Fold, record: RecordOf<'claimed'>): void {
     }
   }
   fold.enter('awaiting');
-  const rider = promoteAll(fold, record.entries);
   const { halfStep } = record;
-  state.current = rider === undefined ? { halfStep, attempt: 1 } : { halfStep, attempt: 1, rider };
+  state.current = { halfStep, attempt: 1, ...promoteAll(fold, record.entries) };
   state.nextHalfStep = halfStep + 1;
   if (state.turn !== undefined) {
     state.turn.halfSteps += 1;
@@ -79,22 +78,18 @@ export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
 /** The failure path, in the order of Δ10: bounced message gone, then the transition, then what tells of it. */
 export function applyFailed(fold: Fold, record: RecordOf<'failed'>): void {
   const { state } = fold;
-  const rider = state.current?.rider;
-  const bounced = record.bounced !== undefined && rider?.entry === record.bounced ? rider : undefined;
-  if (bounced?.messageSeq !== undefined) removeMessage(fold, bounced.messageSeq, 'bounced');
+  const { current } = state;
+  const named = typeof record.bounced === 'number' ? [record.bounced] : (record.bounced ?? []);
+  const bounced = (current?.bouncing ?? []).filter(({ entry }) => named.includes(entry));
+  for (const { messageSeq } of bounced) if (messageSeq !== undefined) removeMessage(fold, messageSeq, 'bounced');
   if (record.blocks === true) state.blocked = record.error;
-  // What bounced has left the history already.
-  state.failure = bounced === undefined ? { error: record.error, at: fold.at } : undefined;
+  // What bounced has left the history already; what came with it and did not ask for that is still there.
+  state.failure = bounced.length === 0 || current?.keeps === true ? { error: record.error, at: fold.at } : undefined;
   fold.enter('idle');
-  if (bounced !== undefined) {
-    if (fold.counts()) {
-      fold.tell({
-        type: 'bounce_back',
-        content: textOf(bounced.content),
-        error: record.error,
-        ...(bounced.messageSeq === undefined ? {} : { messageSeq: bounced.messageSeq }),
-      });
-    }
+  for (const { content, messageSeq } of bounced) {
+    if (!fold.counts()) continue;
+    const removed = messageSeq === undefined ? {} : { messageSeq };
+    fold.tell({ type: 'bounce_back', content: textOf(content), error: record.error, ...removed });
   }
   failTurn(fold, record.error);
   if (record.blocks === true && record.error.code === 'model_authentication') {

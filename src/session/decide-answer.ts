@@ -15,7 +15,7 @@ import type { RecordOf } from './fold.ts';
 import { guardAnswer } from './guard-answer.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import { mentionedNames } from './mentions.ts';
-import type { Continuation, DispatchedCall, SessionRecord } from './records.ts';
+import { bouncedEntries, type Continuation, type DispatchedCall, type SessionRecord } from './records.ts';
 import { isRefusedRequest } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 
@@ -209,7 +209,7 @@ export function decideRetryDue(state: SessionState, input: Extract<Input, { type
 }
 
 /**
- * The failure path (§4.5): a rider that asked for it bounces, everything else promoted stays; the user is told by a system
+ * The failure path (§4.5): what asked for it bounces (of steers and the rider each), everything else promoted stays; the user is told by a system
  * message (Δ11), a parent by an entry; refused credentials and a model that is gone stop the queue until somebody has seen to
  * it (Δ12, F36, F37), as each of its entries would fail alike.
  */
@@ -218,7 +218,9 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
   if (current === undefined) return { records: [], effects: [{ type: 'stale', what: 'failure' }] };
   // What it was for is tried without a summary: nobody is told of a failed turn, as none was begun for it.
   if (current.compaction !== undefined) return compactionFailure(state, error.message, environment);
-  const bounces = current.rider?.bounceBack === true;
+  const bounced = (current.bouncing ?? []).map(({ entry }) => entry);
+  // With a message that stays, the failure and what it was about stay as well.
+  const bounces = bounced.length > 0 && current.keeps !== true;
   const blocks =
     error.code === 'model_authentication' || isModelGone(error) || staysRefused(state, error, bounces, environment);
   const records: SessionRecord[] = [];
@@ -228,7 +230,7 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
     type: 'failed',
     halfStep: current.halfStep,
     error,
-    ...(bounces && current.rider !== undefined ? { bounced: current.rider.entry } : {}),
+    ...bouncedEntries(bounced),
     ...(blocks ? { blocks: true } : {}),
   });
   const told = tellFailure(state, error, environment);

@@ -1,11 +1,13 @@
 /** Calls that wait for a person: the decision about one, and what follows for the others of its round. Pure. */
 import { startCall } from './decide-tools.ts';
-import { type Decision, WAKE } from './decision.ts';
+import { type Decision, NOTHING, WAKE } from './decision.ts';
 import type { Effect, Environment, Input } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
-import { isWaitingForApproval } from './run-loop-state.ts';
+import { approvalsExpireAt, isWaitingForApproval } from './run-loop-state.ts';
 import type { OpenCall, SessionState } from './state.ts';
-import { APPROVAL_SKIPPED, deniedText } from './tool-texts.ts';
+import { APPROVAL_SKIPPED, DENIED_FOR_INPUT, deniedText } from './tool-texts.ts';
+
+const SECOND_MS = 1_000;
 
 /**
  * An allowed call starts, with the input it was given instead where there is one. A denied one is answered, and with it every
@@ -25,7 +27,8 @@ export function decideApproval(
   }
   const result: Effect = { type: 'result', value: true };
   if (!allow) {
-    return { records: denials(state, call, input.reason), effects: [result, WAKE] };
+    const denied = denials(state, { reason: input.reason, only: call }, state.nextPendingId);
+    return { records: denied, effects: [result, WAKE] };
   }
   const changed: OpenCall = input.input === undefined ? call : { ...call, input: input.input };
   return {
@@ -42,15 +45,36 @@ export function decideApproval(
   };
 }
 
-/** The call's denial and the answers of all that wait with it, each durable in the same batch. */
-function denials(state: SessionState, denied: OpenCall, reason: string | undefined): readonly SessionRecord[] {
+/** Nobody decided in time: all that waits is denied. A timer that fires early, or after a decision, changes nothing. */
+export function decideApprovalsExpired(state: SessionState, { now, settings }: Environment): Decision {
+  const { expiresMs } = settings.approvals;
+  const expiresAt = approvalsExpireAt(state, expiresMs);
+  if (expiresAt === undefined || now < expiresAt) return NOTHING;
+  const reason = `nobody decided within ${Math.round((expiresMs ?? 0) / SECOND_MS)} seconds.`;
+  return { records: denials(state, { reason }, state.nextPendingId), effects: [WAKE] };
+}
+
+/** A user's message arrived: what waits is denied, so that the next half-step reads it. `id`: of the first answer. */
+export function denyForInput(state: SessionState, id: number): readonly SessionRecord[] {
+  return denials(state, { reason: DENIED_FOR_INPUT }, id);
+}
+
+/**
+ * The denials and the answers of all that waits, each durable in the same batch; `id` is that of the first answer. With `only`
+ * that call was denied, and the others are answered for its sake.
+ */
+function denials(
+  state: SessionState,
+  { reason, only }: { readonly reason: string | undefined; readonly only?: OpenCall },
+  firstId: number,
+): readonly SessionRecord[] {
   const records: SessionRecord[] = [];
-  let id = state.nextPendingId;
+  let id = firstId;
   const waiting = state.approvals?.waiting ?? [];
-  for (const callId of [denied.id, ...waiting.filter((other) => other !== denied.id)]) {
+  for (const callId of only === undefined ? waiting : [only.id, ...waiting.filter((other) => other !== only.id)]) {
     const call = state.openCalls.get(callId);
     if (call === undefined) continue;
-    const isDenied = callId === denied.id;
+    const isDenied = only === undefined || callId === only.id;
     records.push(
       { type: 'decided', callId, allow: false, ...(isDenied && reason !== undefined ? { reason } : {}) },
       {

@@ -12,7 +12,7 @@ import { type Decision, NOTHING, WAKE } from './decision.ts';
 import type { Enrichment } from './enrichment.ts';
 import type { Effect, EnricherFacts, Environment, Input } from './inputs.ts';
 import { promotionOrder, type Selection, selectEntries } from './mailbox.ts';
-import type { SessionRecord } from './records.ts';
+import { bouncedEntries, type SessionRecord } from './records.ts';
 import type { MailboxEntry, SessionState } from './state.ts';
 
 /** What the claim out of idle becomes where the turn of a user's message is to be prepared; `undefined`: it is claimed. */
@@ -99,7 +99,7 @@ export function decideEnriched(
 function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape): Decision {
   if (error.code === 'model_authentication') {
     const turn = usersTurn(state);
-    const bounced = turn?.rider?.bounceBack === true ? { bounced: turn.rider.id } : {};
+    const bounced = bouncedEntries(turn?.bounced ?? []);
     const note: SessionRecord = { type: 'noted', content: `Authentication failed: ${error.message}` };
     const end: SessionRecord = { type: 'failed', halfStep: state.nextHalfStep, error, ...bounced, blocks: true };
     const records = turn === undefined ? [prepared] : [prepared, turn.claimed, note, end];
@@ -115,15 +115,15 @@ function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape)
  */
 function usersTurn(
   state: SessionState,
-): { readonly claimed: SessionRecord; readonly rider: MailboxEntry | undefined } | undefined {
+): { readonly claimed: SessionRecord; readonly bounced: readonly number[] } | undefined {
   const selection = selectEntries(state);
   if (selection === undefined) return undefined;
   const riders = selection.riders.filter((entry) => entry.type === 'user_message');
   const entries = promotionOrder({ ...selection, riders });
-  const rider = riders.at(-1) ?? selection.steers.at(-1);
+  const asking = [...selection.steers, ...riders].filter(({ bounceBack }) => bounceBack === true);
   return {
     claimed: { type: 'claimed', halfStep: state.nextHalfStep, entries, turn: state.nextTurn },
-    rider,
+    bounced: asking.map(({ id }) => id),
   };
 }
 

@@ -7,6 +7,7 @@ import {
   SessionBusyError,
   type TroupeError,
 } from '../base/errors.ts';
+import { denyForInput } from './decide-approval.ts';
 import { withPreparationGivenUp } from './decide-enrichment.ts';
 import { interruptRecords } from './decide-interrupt.ts';
 import { type Decision, WAKE } from './decision.ts';
@@ -48,7 +49,7 @@ export function decideSend(
   }
   const refusal = refusalOf(state, input, environment);
   if (refusal !== undefined) return refuse(refusal);
-  return accept(state, entry);
+  return accept(state, entry, environment);
 }
 
 function refusalOf(
@@ -83,25 +84,27 @@ function isBusy(state: SessionState): boolean {
   return state.state !== 'idle' || hasActive(state);
 }
 
-function accept(state: SessionState, entry: Entry): Decision {
+function accept(state: SessionState, entry: Entry, { settings }: Environment): Decision {
   const id = state.nextPendingId;
   const record: SessionRecord = { type: 'accepted', id, entry };
   const accepted: Effect = { type: 'accepted', pendingId: id, seq: 0, duplicate: false };
-  if (entry.deliver === 'latest') return replace(state, record, accepted);
+  const denied =
+    settings.approvals.onInput === 'deny' && entry.type === 'user_message' ? denyForInput(state, id + 1) : [];
+  if (entry.deliver === 'latest') return replace(state, [record, ...denied], accepted);
   if (entry.deliver === 'interrupt' && state.state !== 'idle') {
     const interrupted = interruptRecords(state, 'a message with deliver "interrupt" arrived', id + 1);
     return { records: [record, ...interrupted.records], effects: [...interrupted.effects, accepted, WAKE] };
   }
-  const decision = { records: [record], effects: [accepted, WAKE] };
+  const decision = { records: [record, ...denied], effects: [accepted, WAKE] };
   // What is being prepared waits for its turn again, behind this one.
   const isOvertaken = entry.deliver === 'interrupt' && state.enrichment !== undefined;
   return isOvertaken ? withPreparationGivenUp(state, decision) : decision;
 }
 
 /** A `latest` entry in the place of those that wait; of a turn that was being prepared for one of them, nothing is left. */
-function replace(state: SessionState, record: SessionRecord, accepted: Effect): Decision {
+function replace(state: SessionState, records: readonly SessionRecord[], accepted: Effect): Decision {
   const dropped = replacedBy(state);
-  const decision = { records: [...dropped, record], effects: [accepted, WAKE] };
+  const decision = { records: [...dropped, ...records], effects: [accepted, WAKE] };
   const entry = state.enrichment?.entry;
   const isGone = entry !== undefined && dropped.some((each) => each.type === 'dropped' && each.id === entry);
   return isGone ? withPreparationGivenUp(state, decision) : decision;

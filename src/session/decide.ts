@@ -8,7 +8,7 @@
 import { decideActivation } from './activation.ts';
 import { decideChildSpent } from './budget.ts';
 import { decideAnswer, decideModelFailure, decideRetryDue } from './decide-answer.ts';
-import { decideApproval } from './decide-approval.ts';
+import { decideApproval, decideApprovalsExpired } from './decide-approval.ts';
 import {
   decideBirth,
   decideChildExit,
@@ -128,6 +128,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideGuardedAfter(state, input, environment);
     case 'guardFailed':
       return decideGuardFailure(state, input, environment);
+    case 'approvalsExpired':
+      return decideApprovalsExpired(state, environment);
     case 'recover':
       return decideRecovery(state, environment);
     case 'startTask':

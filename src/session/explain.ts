@@ -1,7 +1,7 @@
 /** Why a session is not running: exactly one reason for each state. Pure. */
 import type { ErrorShape } from '../base/errors.ts';
 import { isPreparing } from './memory.ts';
-import { isRefusedRequest, waitsForApprovalOnly } from './run-loop-state.ts';
+import { approvalsExpireAt, isRefusedRequest, waitsForApprovalOnly } from './run-loop-state.ts';
 import type { SessionState } from './state.ts';
 
 /** The one reason, and a sentence for people. */
@@ -44,6 +44,8 @@ export interface Surroundings {
   readonly isQueued: boolean;
   /** Why the governor holds the session's model call back; missing: it does not. */
   readonly governorWait?: string | undefined;
+  /** Milliseconds a call waits for a person before it is denied (`settings.approvals`); null or missing: for ever. */
+  readonly approvalsMs?: number | null;
 }
 
 /** The reason, from the state and the facts that are not in it. */
@@ -57,7 +59,10 @@ export function explain(state: SessionState, outside: Surroundings): Explanation
   }
   if (waitsForApprovalOnly(state)) {
     const calls = state.approvals?.waiting.map((id) => `${state.openCalls.get(id)?.name} (${id})`).join(', ');
-    return { reason: 'waiting_for_approval', detail: `approve() decides: ${calls}` };
+    return {
+      reason: 'waiting_for_approval',
+      detail: `approve() decides: ${calls}${approvalDetails(state, outside.approvalsMs ?? null)}`,
+    };
   }
   if (state.state === 'executing' && state.openCalls.size > 0) {
     const names = [...state.openCalls.values()].map((call) => call.name).join(', ');
@@ -106,4 +111,12 @@ function explainAwaiting(state: SessionState, { now, governorWait }: Surrounding
 function atRest(toldAlong: number): string {
   if (toldAlong === 0) return 'the mailbox is empty';
   return `${toldAlong} ${toldAlong === 1 ? 'entry goes' : 'entries go'} along with the next message`;
+}
+
+/** When a decision that nobody makes is made, and what waits for it. */
+function approvalDetails(state: SessionState, expiresMs: number | null): string {
+  const expiresAt = approvalsExpireAt(state, expiresMs);
+  const expiry = expiresAt === undefined ? '' : `; denied at ${new Date(expiresAt).toISOString()} if nobody does`;
+  const messages = state.mailbox.filter((entry) => entry.type === 'user_message').length;
+  return messages === 0 ? expiry : `${expiry}; ${messages} of the user's messages wait for that`;
 }

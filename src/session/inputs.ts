@@ -151,6 +151,8 @@ export type Input =
       readonly reason?: string;
       readonly input?: unknown;
     }
+  /** The calls that wait for a person may have waited long enough. */
+  | { readonly type: 'approvalsExpired' }
   | { readonly type: 'modelFailed'; readonly halfStep: number; readonly attempt: number; readonly error: ErrorShape }
   | { readonly type: 'retryDue'; readonly halfStep: number; readonly attempt: number }
   | { readonly type: 'dispatch'; readonly refused: Readonly<Record<string, string>> }

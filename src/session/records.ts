@@ -97,8 +97,8 @@ export type SessionRecord =
       readonly type: 'failed';
       readonly halfStep: number;
       readonly error: ErrorShape;
-      /** The entry that bounced: its message is removed, its content goes back to the sender. */
-      readonly bounced?: number;
+      /** The entries that bounced: their messages are removed, their contents go back to the sender. One is not a list. */
+      readonly bounced?: number | readonly number[];
       /** Authentication: the queue stops until `resumed`. */
       readonly blocks?: boolean;
     }
@@ -314,6 +314,13 @@ export interface RecordTurn {
   /** Epoch ms of the turn: every message and event of it carries this time. */
   readonly at: number;
   readonly records: readonly SessionRecord[];
+}
+
+/** The entries that bounced, as a record names them. */
+export function bouncedEntries(entries: readonly number[]): { readonly bounced?: number | readonly number[] } {
+  const [only] = entries;
+  if (only === undefined) return {};
+  return { bounced: entries.length === 1 ? only : entries };
 }
 
 /** Version of the text form; a reader refuses higher ones. */

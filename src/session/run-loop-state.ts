@@ -46,6 +46,8 @@ export interface Suspension {
 export interface Approvals {
   /** Call ids, in call order. Each is open and was not started. */
   readonly waiting: readonly string[];
+  /** Epoch ms since when they wait; missing in states stored before it was kept. */
+  readonly since?: number;
   /** The last decisions, oldest first, so that one told twice is known. */
   readonly decided: readonly { readonly id: string; readonly allow: boolean }[];
 }
@@ -95,6 +97,15 @@ export function outcomeOfReason(reason: string): TurnOutcomeName | undefined {
 /** The call waits for a person. */
 export function isWaitingForApproval(state: SessionState, callId: string): boolean {
   return state.approvals?.waiting.includes(callId) === true;
+}
+
+/** Epoch ms at which the calls that wait for a person are denied; undefined: none waits, or they wait for ever. */
+export function approvalsExpireAt(
+  { approvals, updatedAt }: SessionState,
+  expiresMs: number | null,
+): number | undefined {
+  if (expiresMs === null || approvals === undefined || approvals.waiting.length === 0) return undefined;
+  return (approvals.since ?? updatedAt) + expiresMs;
 }
 
 /** Everything that is still open waits for persons: nothing runs, and nothing will until one of them has spoken. */

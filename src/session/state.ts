@@ -137,19 +137,24 @@ export interface CurrentCall {
   retryAt?: number;
   /** How long that attempt waited: a wall clock that was set back must not make it longer (F59). */
   retryWaitMs?: number;
-  /** The rider of this half-step (entry id) and the message it became, for bounce-back (§4.5). */
-  readonly rider?: {
-    readonly entry: number;
-    readonly messageSeq?: number;
-    readonly bounceBack: boolean;
-    readonly content: string | readonly ContentBlock[];
-  };
+  /** Users' messages of this half-step that go back to their sender when it fails (§4.5); missing: there are none. */
+  readonly bouncing?: readonly BouncingMessage[];
+  /** Steers and riders of this half-step that did not ask for it: they stay when it fails. */
+  readonly keeps?: true;
   /** The call asks for a summary of the conversation; missing: it is a half-step of a turn. */
   readonly compaction?: CompactionCall;
   /** A prompt that was too long was compressed for this call: it is not done twice. */
   readonly overflowed?: true;
   /** An epoch was opened since the attempt that is out: it was sent something else than what will stand before its answer. */
   outdated?: true;
+}
+
+/** A message that leaves the log again when its half-step fails. */
+export interface BouncingMessage {
+  /** The entry that asked for it; of merged ones the first that did. */
+  readonly entry: number;
+  readonly messageSeq?: number;
+  readonly content: string | readonly ContentBlock[];
 }
 
 /** A compression under way. */
@@ -205,6 +210,8 @@ export interface ChildLink {
   readonly spawnCallId?: string;
   readonly specialist?: true;
   exited?: 'completed' | 'failed' | 'cancelled';
+  /** Number of the event of this session that told of it: children ended in this order. Missing in heads written before it was kept. */
+  exitedSeq?: number;
 }
 
 /** The fold of a session's records. Mutable: owned by whoever folds it (see `apply`). */
@@ -452,10 +459,24 @@ export function restoreState(text: string): SessionState {
     childKeys: new Map(plain.childKeys),
     tasks: restoreTasks(plain.tasks),
   });
+  // Heads written before there were several have one, whether it asked to bounce or not.
+  if (state.current !== undefined) state.current = withBouncing(state.current);
+  const { compaction } = state.current ?? {};
+  if (state.current !== undefined && compaction?.overflow !== undefined) {
+    const overflow = { ...compaction.overflow, suspended: withBouncing(compaction.overflow.suspended) };
+    state.current = { ...state.current, compaction: { ...compaction, overflow } };
+  }
   // Heads written before the ids of hidden calls were kept have none of them.
   addCallIds(state, state.hidden);
   if (plain.mailboxBytes === undefined) measureMailbox(state);
   return state;
+}
+
+function withBouncing(call: CurrentCall): CurrentCall {
+  const { rider, ...rest } = call as CurrentCall & { rider?: BouncingMessage & { readonly bounceBack: boolean } };
+  if (rider === undefined) return call;
+  const { bounceBack, ...message } = rider;
+  return bounceBack ? { ...rest, bouncing: [message] } : { ...rest, keeps: true };
 }
 
 /** Snapshots written before the bytes of a mailbox were counted have all contents at hand, and no sizes. */

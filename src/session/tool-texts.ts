@@ -17,6 +17,9 @@ export function deniedText(reason: string | undefined): string {
   return `Denied: your human did not allow this call${why}`;
 }
 
+/** Why a call was denied that waited for a person when a user's message came (`settings.approvals.onInput: 'deny'`). */
+export const DENIED_FOR_INPUT = 'they sent a message instead of deciding.';
+
 /** Told for a call that waited beside one a person denied. */
 export const APPROVAL_SKIPPED = 'Denied: not executed, as your human denied another call of this answer.';
 

@@ -13,6 +13,7 @@ import {
   tool,
 } from '../../src/index.ts';
 import { killSessionThread } from '../../src/runtime/runtime.ts';
+import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import {
   collect,
@@ -355,6 +356,48 @@ describe.each(MATRIX)('the run loop, sessions: $sessions, models: $models', (thr
     (await model.next()).answer('Done.');
     expect(await (await session.receipt(receipt.id)).answer()).toBe('Done.');
     expect(risky.runs.length).toBe(1);
+  });
+
+  test('an approval that nobody gives expires, also after a restart: its deadline is counted from when it began', async () => {
+    const directory = await kit.directory();
+    const risky = noting('risky');
+    const agents = [agent({ name: 'a', tools: [risky.value], approve: ['risky'] })];
+    const settings = { approvals: { expiresMs: 60_000 } };
+    const clock = manualClock();
+    const model = gatedModel();
+    const options = { threads: { sessions: 0, models: 0 }, agents, provider: model.provider, settings, clock };
+    const first = await kit.open({ ...options, directory });
+    await first.session('s').send('Go');
+    (await model.next()).answer({ toolUse: { name: 'risky', id: 'r' } });
+    await eventually(async () => (await first.session('s').state()).phase === 'approval');
+    await clock.advance(59_000);
+    expect((await first.session('s').explain()).detail).toContain('denied at');
+    await first.close();
+    const second = await kit.open({ ...options, directory });
+    expect(await second.session('s').state()).toMatchObject({ phase: 'approval' });
+    await clock.advance(1_000);
+    const call = await model.next();
+    expect(JSON.stringify(call.request)).toContain('nobody decided within 60 seconds');
+    call.answer('Then not.');
+    await second.drain();
+    expect(risky.runs).toEqual([]);
+  });
+
+  test('a message sent while an approval waits is read next where onInput denies', async () => {
+    const risky = noting('risky');
+    const agents = [agent({ name: 'a', tools: [risky.value], approve: ['risky'] })];
+    const model = gatedModel();
+    const settings = { approvals: { onInput: 'deny' as const } };
+    const runtime = await kit.open({ threads, agents, provider: model.provider, settings });
+    const session = runtime.session('s');
+    await session.send('Go');
+    (await model.next()).answer({ toolUse: { name: 'risky', id: 'r' } });
+    await eventually(async () => (await session.state()).phase === 'approval');
+    const receipt = await session.send('Never mind');
+    (await model.next()).answer('As you wish.');
+    expect(await receipt.answer()).toBe('As you wish.');
+    expect(risky.runs).toEqual([]);
+    expect(await session.approve('r', { allow: true })).toBe(false);
   });
 
   test('a suspended run survives a crash, and its outcome is told by its receipt', async () => {

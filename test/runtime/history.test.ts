@@ -231,7 +231,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     await session.history.set([user('u1'), ask('a1', 'x')]);
     const seq = await seqOf(session);
     const handle = await session.history.append(user('u2'));
-    expect(handle).toEqual({ id: 'u2', seq: expect.any(Number) });
+    expect(handle).toEqual({ id: 'u2', seq: expect.any(Number), session: session.id, incarnation: expect.any(Number) });
     expect(await shown(session)).toEqual(['user u1', 'user u2']);
     expect(await seqOf(session)).toBe(seq + 1);
     await session.history.set([ask('a0', 'w'), ask('a1', 'x', 'y'), result('x')]);
@@ -274,7 +274,7 @@ describe.each(MATRIX)('the history of a session, sessions: $sessions, models: $m
     expect(await session.history.size()).toBe(1);
     const seq = await seqOf(session);
     await session.history.rollbackBefore(handle);
-    await session.history.rollbackBefore({ id: 'never' });
+    await session.history.rollbackBefore({ ...handle, id: 'never' });
     expect(await seqOf(session)).toBe(seq);
     const dirty = await session.history.append({ role: 'user', content: 'bad \uD83D' });
     await session.history.rollbackBefore(dirty);

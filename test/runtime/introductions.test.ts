@@ -40,8 +40,8 @@ describe('a shard', () => {
   async function shardAndTurn(): Promise<ReturnType<typeof openShard> & { turn(session: string): Promise<void> }> {
     const shard = openShard({ provider: ok, agents: [lead], clock });
     const turn = async (session: string, text = 'hi'): Promise<void> => {
-      const { pendingId } = await shard.call('session.send', { session, agent: 'lead', content: text });
-      await shard.call('receipt.wait', { session, pendingId, until: 'settled' });
+      const { pendingId, incarnation } = await shard.call('session.send', { session, agent: 'lead', content: text });
+      await shard.call('receipt.wait', { session, pendingId, incarnation, until: 'settled' });
     };
     return { ...shard, turn };
   }

@@ -29,7 +29,7 @@ const contents = async (shard: TestShard, session = 's'): Promise<readonly unkno
 test('F06: a full disk refuses sends with StoreFullError; nothing of them is there, and nothing acknowledged is lost', async () => {
   const { shard, disk, clock } = shardWithDisk({ provider: echo() });
   const first = await shard.call('session.send', send('kept'));
-  await shard.call('receipt.wait', { session: 's', pendingId: first.pendingId, until: 'settled' });
+  await shard.call('receipt.wait', { session: 's', ...first, until: 'settled' });
   disk.fault = full;
   const refused = await failure(shard.call('session.send', send('refused')));
   expect(refused).toMatchObject({ name: 'StoreFullError', code: 'store_full', retryable: true });
@@ -43,7 +43,7 @@ test('F06: a full disk refuses sends with StoreFullError; nothing of them is the
   await clock.advance(1_000);
   expect(shard.degraded.at(-1)).toBeUndefined();
   const after = await shard.call('session.send', send('after'));
-  await shard.call('receipt.wait', { session: 's', pendingId: after.pendingId, until: 'settled' });
+  await shard.call('receipt.wait', { session: 's', ...after, until: 'settled' });
   expect(await contents(shard)).toEqual(['kept', 'to kept', 'after', 'to after']);
   expect((await shard.call('session.state', { session: 's' })).seq).toBe(lastSeq(shard));
 });
@@ -87,7 +87,7 @@ test('H3: what ran when the disk filled goes on when it has space again, from th
   await clock.advance(1_000);
   const again = await model.next();
   expect(JSON.stringify(again.request)).toBe(JSON.stringify(lost.request));
-  const settled = shard.call('receipt.wait', { session: 's', pendingId: accepted.pendingId, until: 'settled' });
+  const settled = shard.call('receipt.wait', { session: 's', ...accepted, until: 'settled' });
   again.answer('written');
   expect(await settled).toMatchObject({ status: 'answered', text: 'written' });
   await drained;

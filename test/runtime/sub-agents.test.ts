@@ -136,6 +136,37 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     await expect(family.first(4)).rejects.toBeInstanceOf(ConfigError);
   });
 
+  test('a family whose children have ended keeps their order: after they did, and after a restart', async () => {
+    const directory = await kit.directory();
+    const calls = new Map<string, GatedCall>();
+    const model = gatedModel();
+    const first = await kit.open({ threads, directory, provider: model.provider });
+    const tasks = ['a', 'b', 'c'].map((task) => ({ task, key: task, replies: 'handle' as const }));
+    const family = await first.session('p').spawnAll(tasks);
+    for (const _ of tasks) {
+      const call = await model.next();
+      calls.set(call.session, call);
+    }
+    const ended = ['p:3', 'p:1', 'p:2'];
+    for (const id of ended) {
+      calls.get(id)?.answer(`from ${id}`);
+      await family.children.find((child) => child.id === id)?.exit();
+    }
+    const look = async (of: typeof family): Promise<void> => {
+      const order: string[] = [];
+      for await (const { child } of of) order.push(child.id);
+      expect(order).toEqual(ended);
+      expect((await of.any()).child.id).toBe('p:3');
+      expect((await of.first(2)).map(({ child }) => child.id)).toEqual(['p:3', 'p:1']);
+      expect((await of.all()).map(({ child }) => child.id)).toEqual(['p:1', 'p:2', 'p:3']);
+    };
+    await look(family);
+    await look(await first.session('p').spawnAll(tasks));
+    await first.close();
+    const second = await kit.open({ threads, directory, provider: model.provider });
+    await look(await second.session('p').spawnAll(tasks));
+  });
+
   test('a family with a failure: all rejects, settled tells, any takes another', async () => {
     const broken: Reply = { error: { status: 400, message: 'no such luck' } };
     const runtime = await kit.open({ threads, provider: byList({ 'p:1': [broken] }) });

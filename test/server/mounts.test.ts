@@ -34,7 +34,7 @@ async function works(url: string): Promise<void> {
   const made = await fetch(`${url}/agents/sessions`, posted({ id: 's' }));
   expect(made.status).toBe(201);
   const sent = await fetch(`${url}/agents/sessions/s/messages`, posted({ content: 'Hi' }));
-  expect([sent.status, await sent.json()]).toMatchObject([202, { id: 's/1' }]);
+  expect([sent.status, await sent.json()]).toMatchObject([202, { id: 's/1.1' }]);
   const answered = await fetch(`${url}/agents/sessions/s/receipts/1?wait=answer`);
   expect(await answered.json()).toMatchObject({ status: 'answered', answer: 'to Hi' });
   const broken = await fetch(`${url}/agents/sessions`, { ...posted({}), body: '{' });
@@ -61,7 +61,7 @@ describe('mounted', () => {
     app.use('/agents', nodeListener(handler(runtime)));
     const url = await listening(app);
     const sent = await fetch(`${url}/agents/sessions/s/messages`, posted({ content: 'Hi' }));
-    expect([sent.status, await sent.json()]).toMatchObject([202, { id: 's/1' }]);
+    expect([sent.status, await sent.json()]).toMatchObject([202, { id: 's/1.1' }]);
   });
 
   test('in Fastify', async () => {

@@ -80,8 +80,8 @@ describe('conversation', () => {
     await post('/sessions/s/pause');
     const sent = await post('/sessions/s/messages', { content: 'Hi', bounceBack: true, from: 'web' });
     expect(sent.status).toBe(202);
-    expect(as(answers.receipt, sent.body)).toMatchObject({ id: 's/1', session: 's', pendingId: 1, duplicate: false });
-    expect(pointed(sent, `${url}/sessions/s/messages`)).toBe(`${url}/sessions/s/receipts/1`);
+    expect(as(answers.receipt, sent.body)).toMatchObject({ id: 's/1.1', session: 's', pendingId: 1, duplicate: false });
+    expect(pointed(sent, `${url}/sessions/s/messages`)).toBe(`${url}/sessions/s/receipts/1.1`);
     expect((await get('/sessions/s/messages')).body).toEqual({ messages: [] });
     const waits = as<z.infer<typeof pendingShape>>(answers.pendingList, (await get('/sessions/s/pending')).body);
     expect(waits.pending).toMatchObject([{ id: 1, type: 'user_message', content: 'Hi', source: { name: 'web' } }]);
@@ -137,8 +137,12 @@ describe('conversation', () => {
     const { post, get } = await kit.serve({ provider });
     await post('/sessions/s/messages', { content: 'Hi' });
     const answered = await get('/sessions/s/receipts/1?wait=answer');
-    expect(as(answers.receiptStatus, answered.body)).toMatchObject({ id: 's/1', status: 'answered', answer: 'Hello.' });
-    const status = await get(`/sessions/s/receipts/${encodeURIComponent('s/1')}`);
+    expect(as(answers.receiptStatus, answered.body)).toMatchObject({
+      id: 's/1.1',
+      status: 'answered',
+      answer: 'Hello.',
+    });
+    const status = await get(`/sessions/s/receipts/${encodeURIComponent('s/1.1')}`);
     expect(as(answers.receiptStatus, status.body)).toMatchObject({ status: 'answered', pendingId: 1 });
     await post('/sessions/s/messages', { content: 'Again' });
     expect(await get('/sessions/s/receipts/2?wait=answer')).toMatchObject({

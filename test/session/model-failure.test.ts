@@ -128,6 +128,33 @@ describe('the failure path', () => {
     expect(machine.events('bounce_back')).toHaveLength(1);
   });
 
+  it('F039: each of several steers that asked for it bounces, and one that did not stays with the note', () => {
+    const machine = startedSession({ sent: 'first' });
+    machine.send('one', { deliver: 'steer', bounceBack: true });
+    machine.send('stays', { deliver: 'steer' });
+    machine.send('two', { deliver: 'steer', bounceBack: true });
+    machine.send('rider', { bounceBack: true });
+    machine.answer('ok');
+    machine.fail(FATAL);
+    expect(machine.events('bounce_back').map(({ content }) => content)).toEqual(['one', 'two', 'rider']);
+    expect(machine.log).toEqual([
+      ...['user_message first', 'agent_message ok', 'user_message stays'],
+      'system_message The turn failed: bad request',
+    ]);
+    for (const id of [2, 3, 4, 5]) expect(machine.state.receipts.get(id)).toMatchObject({ status: 'failed' });
+  });
+
+  it('F039: steers and the rider all bounce: nothing is left, and nothing is noted', () => {
+    const machine = startedSession({ sent: 'first' });
+    machine.send('one', { deliver: 'steer', bounceBack: true });
+    machine.send('two', { deliver: 'steer', bounceBack: true });
+    machine.answer('ok');
+    machine.fail(FATAL);
+    expect(machine.log).toEqual(['user_message first', 'agent_message ok']);
+    expect(machine.events('message.removed').map(({ messageSeq }) => messageSeq)).toEqual([3, 4]);
+    expect(machine.state).toMatchObject({ state: 'idle', failure: undefined });
+  });
+
   it('F042 Δ11: without bounce the promoted pair stays and the error is told', () => {
     const machine = startedSession();
     machine.send('found', REPLY);

@@ -4,7 +4,7 @@
  */
 import { HISTORY_MESSAGES_MAX, TRANSIENT_MESSAGES_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
-import type { HistoryDraft, HistoryMessage, MessageHandle } from '../../base/history-message.ts';
+import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
 import type { SessionRecord } from '../records.ts';
 import type { SessionState } from '../state.ts';
 import { ownSeq } from './apply-edit.ts';
@@ -29,7 +29,8 @@ export interface EditPlan {
 /** A message with its place in the log. */
 export interface NamedMessage {
   readonly message: HistoryMessage;
-  readonly handle: MessageHandle;
+  /** The session that the handle names is added by the shard, which alone knows its incarnation. */
+  readonly handle: { readonly id: string; readonly seq: number };
 }
 
 const NONE: readonly TransientMessage[] = [];

@@ -254,3 +254,52 @@ describe('an edit of the history, while a call waits for a person', () => {
     expect(machine.state.state).toBe('awaiting');
   });
 });
+
+describe('a call that nobody decides', () => {
+  const EXPIRING: WorldOptions = { ...NAMED, settings: { approvals: { expiresMs: 60_000 } } };
+  const EXPIRED = 'Denied: your human did not allow this call: nobody decided within 60 seconds.';
+
+  it('is denied at its deadline, counted from when it began to wait, and not before', () => {
+    const machine = asking({ a: 'bash', b: 'bash' }, EXPIRING);
+    machine.world.now += 59_999;
+    machine.input({ type: 'approvalsExpired' });
+    expect(machine.state.mailbox).toEqual([]);
+    machine.world.now += 1;
+    machine.input({ type: 'approvalsExpired' });
+    expect(machine.log.slice(-2)).toEqual([`tool_response ${EXPIRED}`, `tool_response ${EXPIRED}`]);
+    expect(machine.state).toMatchObject({ state: 'awaiting', approvals: { waiting: [] } });
+    expect(refolded(machine).state).toEqual(machine.state);
+    machine.input({ type: 'approvalsExpired' });
+    expect(machine.last).toEqual([]);
+  });
+
+  it('waits for ever by default, and says what waits behind it', () => {
+    const machine = asking({ a: 'bash' });
+    machine.world.now += 1e12;
+    machine.input({ type: 'approvalsExpired' });
+    machine.send('hello');
+    const outside = { now: 0, isAgentDefined: true, isQueued: false };
+    expect(explain(machine.state, outside).detail).toBe(
+      "approve() decides: bash (a); 1 of the user's messages wait for that",
+    );
+    expect(explain(machine.state, { ...outside, approvalsMs: 1 }).detail).toContain('; denied at ');
+  });
+
+  it.each(['ride', 'steer', 'latest', 'merge', 'turn'] as const)(
+    'is denied by a %s message where onInput says so',
+    (deliver) => {
+      const machine = asking({ a: 'bash', b: 'bash' }, { ...NAMED, settings: { approvals: { onInput: 'deny' } } });
+      machine.send('stop that', { deliver });
+      expect(machine.log.filter((line) => line.includes('sent a message instead of deciding'))).toHaveLength(2);
+      if (deliver !== 'turn') expect(machine.log.at(-1)).toBe('user_message stop that');
+      expect(machine.state.state).toBe('awaiting');
+      expect(refolded(machine).state).toEqual(machine.state);
+    },
+  );
+
+  it('is left alone by what is no message of a user', () => {
+    const machine = asking({ a: 'bash' }, { ...NAMED, settings: { approvals: { onInput: 'deny' } } });
+    machine.send('memory', { type: 'from_mneme', source: { type: 'recall', name: '7' } });
+    expect(machine.state.approvals?.waiting).toEqual(['a']);
+  });
+});
