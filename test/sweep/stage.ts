@@ -279,6 +279,14 @@ export class Stage {
     return status !== 'accepted' && status !== 'promoted';
   }
 
+  /** Until the session of a message is stopped by a refused key, or the message is settled. */
+  async blocked(receipt: Receipt): Promise<void> {
+    await this.until(`${receipt.session} is blocked`, async () => {
+      const { blocked } = await this.session(receipt.session).state();
+      return blocked !== undefined || (await this.isSettled(receipt));
+    });
+  }
+
   async settled(receipt: Receipt): Promise<void> {
     await this.until(`${receipt.id} is settled`, () => this.isSettled(receipt));
   }

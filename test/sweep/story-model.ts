@@ -1,4 +1,6 @@
 /** The model of a story: answers as the story says, after checking each request and telling the ledger of it. */
+
+import { isRecord } from '../../src/base/json.ts';
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
 import { modelTraits } from '../../src/context/legality-models.ts';
 import { PausedTurns } from '../../src/models/paused-turns.ts';
@@ -72,6 +74,7 @@ export class StoryModel {
     const names = request.messages.map(uidsOf).findLast((found) => found.length > 0) ?? [];
     const uids = [...new Set(names)].join('+');
     const reply = this.#parts.answer({ session, said, uids, before, request, outside: this.#parts.outside });
+    if (isKeyRefusal(reply)) this.#parts.ledger.keyRefused(session);
     return typeof reply === 'string' ? { text: reply, delayMs: CALL_MS } : { delayMs: CALL_MS, ...reply };
   }
 
@@ -96,6 +99,12 @@ export class StoryModel {
     calls.push({ incarnation: incarnationOf(session), digest, whole: digestOf(JSON.stringify(request)) });
     trace(`model call of ${session}: ${request.messages.length} messages, ${digest}`);
   }
+}
+
+function isKeyRefusal(reply: Reply): boolean {
+  if (typeof reply === 'string' || !('error' in reply)) return false;
+  const { error } = reply;
+  return isRecord(error) && error['status'] === 401;
 }
 
 /** Names of messages and tasks in a message, as they stand in it. */

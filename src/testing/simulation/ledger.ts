@@ -119,6 +119,12 @@ export class Ledger {
     return this.#acknowledgedUpTo.get(session) ?? 0;
   }
 
+  /** A call of this caller was refused for its key. An enricher calls as `<session>: <its name>`. */
+  keyRefused(caller: string): void {
+    const session = caller.split(': ')[0] ?? caller;
+    this.refusals.set(session, (this.refusals.get(session) ?? 0) + 1);
+  }
+
   acknowledged(uid: string, pendingId: number, duplicate: boolean): void {
     const story = this.messages.get(uid);
     // Its session was deleted meanwhile.

@@ -98,12 +98,7 @@ export class SimulatedModel {
     for (const [kind, failure] of FAILURES) {
       if (!faults.strikes(kind, 0.02)) continue;
       trace(`${kind} for ${context.session}`);
-      if (kind === 'model.authentication') {
-        const { refusals } = this.#surroundings.ledger;
-        // An enricher calls as `<session>: <its name>`.
-        const session = context.session.split(': ')[0] ?? context.session;
-        refusals.set(session, (refusals.get(session) ?? 0) + 1);
-      }
+      if (kind === 'model.authentication') this.#surroundings.ledger.keyRefused(context.session);
       throw modelErrorOf(failure());
     }
     if (faults.strikes('model.silent', 0.02)) return aborted;

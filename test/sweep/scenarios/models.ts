@@ -68,7 +68,8 @@ export const MODELS: readonly Scenario[] = [
     parts: [
       {
         act: async (stage) => {
-          await stage.settled(await stage.say('main', 'm1', { bounceBack: true }));
+          // A refusal that a failing store forgot is not asked for again: the call waits for the key.
+          await stage.blocked(await stage.say('main', 'm1', { bounceBack: true }));
           await stage.say('main', 'm2');
           stage.outside.add('key');
           await stage.insist(() => stage.runtime.resume());
@@ -76,8 +77,15 @@ export const MODELS: readonly Scenario[] = [
       },
     ],
     ending: {
-      logs: { main: [/^system Authentication failed: bad key/, 'user m2 please', /^agent answer to m2/] },
-      answers: { m1: 'failed', m2: /^text answer to m2/ },
+      logs: {
+        main: [
+          { maybe: 'user m1 please' },
+          /^(system Authentication failed: bad key|agent answer to m1)/,
+          'user m2 please',
+          /^agent answer to m2/,
+        ],
+      },
+      answers: { m1: /^(failed|text answer to m1)/, m2: /^text answer to m2/ },
     },
   },
   {
