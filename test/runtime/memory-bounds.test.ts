@@ -76,7 +76,7 @@ describe('what waits in mailboxes', () => {
     const text = noise(MEGABYTE, 7);
     // Sixty-four megabytes of a text that the host has once.
     const receipts = await Promise.all(Array.from({ length: 64 }, (_, n) => session.send(text, { key: `k${n}` })));
-    expect(receipts.map(({ id }) => id)).toEqual(Array.from({ length: 64 }, (_, n) => `s/${n + 1}`));
+    expect(receipts.map(({ id }) => id)).toEqual(Array.from({ length: 64 }, (_, n) => `s/1.${n + 1}`));
     expect((await session.state()).mailbox).toBe(64);
   });
 });

@@ -117,10 +117,9 @@ test('runtime.resume() finds blocked sessions that have left memory', async () =
   );
   const clock = manualClock();
   const runtime = await kit.open({ provider, clock });
-  for (const id of ['b1', 'b2']) {
-    await failure(runtime.session(id).ask('Hi'));
-    await runtime.session(id).send('waits');
-  }
+  // Both calls are in flight when the first of them is refused: later ones would wait.
+  await Promise.all(['b1', 'b2'].map((id) => failure(runtime.session(id).ask('Hi'))));
+  for (const id of ['b1', 'b2']) await runtime.session(id).send('waits');
   await runtime.drain();
   await clock.advance(LONG_MS);
   expect(runtime.metrics().sessionsHot).toBe(0);
