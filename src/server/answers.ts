@@ -67,7 +67,7 @@ export const receiptStatus: z.ZodType = z.strictObject({
   session: z.string(),
   seq: z.number(),
   pendingId: z.number(),
-  status: z.enum(['accepted', 'promoted', 'answered', 'dropped']),
+  status: z.enum(['accepted', 'promoted', 'answered', 'failed', 'interrupted', 'suspended', 'dropped']),
   reason: z.string().optional(),
   answer: z.string().optional(),
 });
