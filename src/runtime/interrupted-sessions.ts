@@ -101,7 +101,7 @@ export class InterruptedSessions {
     });
   }
 
-  /** Goes on with those that were set aside, as long as there is a place for each. */
+  /** Resumes the sessions that were set aside, as long as there is a place for each. */
   proceed(): void {
     if (this.#isProceeding || this.#aside.length === 0) return;
     this.#isProceeding = true;
@@ -154,7 +154,7 @@ export class InterruptedSessions {
     this.#parts.done();
   }
 
-  /** Reads a session and goes on with it; false when it was set aside. */
+  /** Reads a session and resumes it; false when it was set aside. */
   #continue(key: SessionKey): boolean {
     const { journal, checkpointer, isDegraded, find, hasPlace, setAside, recover, failed } = this.#parts;
     let name: string | undefined;

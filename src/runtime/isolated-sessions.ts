@@ -3,7 +3,7 @@
  * others of the thread keep working.
  *
  * Owns: which they are, for as long as the thread lives. Does not own: who counts the deaths (`shard-link.ts`), their logs.
- * Invariant: N1 an isolated session is neither read nor written until `lift`; whoever asks for it is refused with the reason.
+ * Invariant: N1 an isolated session is neither read nor written until `lift`; every request for it is refused with the reason.
  */
 import { TroupeError } from '../base/errors.ts';
 import type { SessionKey } from '../journal/journal.ts';

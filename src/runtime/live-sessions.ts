@@ -41,11 +41,6 @@ export class LiveSessions {
     return this.#live.has(actor);
   }
 
-  /** UTF-8 bytes of the conversations at work, about. */
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   /** How many are at work. */
   get size(): number {
     return this.#live.size;

@@ -31,7 +31,7 @@ export class RequestLine {
     return this.#waiting.length === 0;
   }
 
-  /** Takes a request on its way; the promise of its time where it must wait. Whoever enters calls `left` with the same bytes. */
+  /** Takes a request on its way; the promise of its time where it must wait. The caller calls `left` with the same bytes when the request ends. */
   enter(session: string, bytes: number): Promise<void> | undefined {
     if (!this.#held.has(session) && (bytes === 0 || this.#hasRoom(bytes))) {
       this.#bytes += bytes;

@@ -1,7 +1,7 @@
 /**
  * Content of waiting entries that only the log keeps. A full mailbox would otherwise fill the memory of its thread: a large
  * content is dropped from the state once its `accepted` record has a place in the log, and is read back from there when the
- * entry is claimed. Pure: whoever owns the log says where a record is and reads it back.
+ * entry is claimed. Pure: the owner of the log says where a record is and reads it back.
  */
 import type { ContentBlock } from '../base/messages.ts';
 import type { SessionRecord } from './records.ts';
@@ -32,13 +32,13 @@ export function contentOf(entry: Pick<MailboxEntry, 'id' | 'content'>, read: Rea
   return read({ id, content });
 }
 
-/** The entry with its content at hand. */
+/** The entry with its content, read back where only the log has it. */
 export function withContent(entry: MailboxEntry, read: ReadContent | undefined): FilledEntry {
   const { content } = entry;
   return isStored(content) ? { ...entry, content: contentOf(entry, read) } : { ...entry, content };
 }
 
-/** A waiting entry whose content is at hand. */
+/** A waiting entry with its content. */
 export type FilledEntry = MailboxEntry & { readonly content: Content };
 
 /**
