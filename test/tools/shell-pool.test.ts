@@ -82,7 +82,7 @@ describe('shells', () => {
   test('O3, O4: without use a shell is ended with what it runs; the next one starts where it was', async () => {
     const pool = make({ idleMs: 50 });
     const { path, gone } = await fifo();
-    await run(pool, 'a', `cd /; { sleep 60 & } 3>${path}`);
+    await run(pool, 'a', `cd /; { sleep 600 & } 3>${path}`);
     await gone;
     expect(pool.size).toBe(0);
     const again = await run(pool, 'a', 'pwd');
@@ -92,7 +92,7 @@ describe('shells', () => {
   test('O3: a shell that was killed while nobody used it is replaced, and that is said', async () => {
     const pool = make();
     const { path, gone } = await fifo();
-    const { text } = await run(pool, 'a', `cd /; { sleep 60 & } 3>${path}; echo $$`);
+    const { text } = await run(pool, 'a', `cd /; { sleep 600 & } 3>${path}; echo $$`);
     process.kill(Number(text.split('\n').at(-1)), 'SIGKILL');
     // What a dead shell leaves behind is ended as well.
     await gone;
@@ -105,7 +105,7 @@ describe('shells', () => {
     const pool = make();
     const { path, gone } = await fifo();
     await Promise.all(['a', 'b'].map((session) => run(pool, session, 'echo 1')));
-    await run(pool, 'a', `{ sleep 60 & } 3>${path}`);
+    await run(pool, 'a', `{ sleep 600 & } 3>${path}`);
     expect(process.listenerCount('exit')).toBe(before.listeners + 1);
     await pool.close();
     await gone;
@@ -118,7 +118,7 @@ describe('shells', () => {
     const pool = make();
     const { path, gone } = await fifo();
     const lease = await pool.take('a', signal);
-    const running = lease?.run(`echo x; sh -c 'trap "" TERM; echo go; while :; do sleep 60; done' 3>${path}`, {
+    const running = lease?.run(`echo x; sh -c 'trap "" TERM; echo go; while :; do sleep 600; done' 3>${path}`, {
       signal,
       stopMs: () => 1_000,
       onOutput: (output) => {
@@ -137,9 +137,9 @@ describe('the end of the process', () => {
   afterEach(() => {
     for (const host of hosts.splice(0)) host.kill('SIGKILL');
   });
-  function start(how: string, path: string): ChildProcessByStdio<null, Readable, null> {
+  function start(how: string, ...rest: readonly string[]): ChildProcessByStdio<null, Readable, null> {
     const file = fileURLToPath(new URL('./fixtures/shell-host.ts', import.meta.url));
-    const host = spawn(process.execPath, [...process.execArgv, file, how, path], {
+    const host = spawn(process.execPath, [...process.execArgv, file, how, ...rest], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     hosts.push(host);
@@ -166,6 +166,55 @@ describe('the end of the process', () => {
     await once(host.stdout, 'data');
     host.kill('SIGKILL');
     await gone;
+  });
+
+  describe.runIf(process.platform === 'linux')('B6: a program in another POSIX session', () => {
+    test('ends with the shell that is closed', async () => {
+      const pool = make();
+      const { path, gone } = await fifo();
+      await run(pool, 'a', `{ setsid sleep 600 & } 3>${path}`);
+      await pool.close();
+      await gone;
+    });
+
+    test('ends with the shell that ends by itself', async () => {
+      const pool = make();
+      const { path, gone } = await fifo();
+      await run(pool, 'a', `{ setsid sleep 600 & exit; } 3>${path}`);
+      await gone;
+    });
+
+    test('runs on when the command is interrupted, as at a terminal', async () => {
+      const pool = make();
+      const { path, gone } = await fifo();
+      const stopper = new AbortController();
+      const lease = await pool.take('a', signal);
+      const running = lease?.run(`( setsid sh -c 'echo $$; exec sleep 600' 3>${path} & ); sleep 600`, {
+        signal: stopper.signal,
+        stopMs: () => 4_000,
+        onOutput: () => stopper.abort(),
+      });
+      const result = await running;
+      lease?.release();
+      expect(result?.end).toEqual({ type: 'stopped' });
+      expect(process.kill(Number(result?.output.text(100)), 0)).toBe(true);
+      await pool.close();
+      await gone;
+    });
+
+    test('ends with the process, by its exit', async () => {
+      const { path, gone } = await fifo();
+      expect(await once(start('exit', path, 'setsid'), 'exit')).toEqual([0, null]);
+      await gone;
+    });
+
+    test('ends with the process, by KILL', async () => {
+      const { path, gone } = await fifo();
+      const host = start('kill', path, 'setsid');
+      await once(host.stdout, 'data');
+      host.kill('SIGKILL');
+      await gone;
+    });
   });
 });
 

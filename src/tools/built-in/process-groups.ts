@@ -3,6 +3,7 @@
  * another group of it, where a signal to the shell's group does not arrive.
  */
 import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
@@ -10,14 +11,32 @@ import { promisify } from 'node:util';
 const TABLE_BYTES_MAX: number = 4 * 1024 * 1024;
 
 /**
- * The groups with a process alive in the session that `leader` (a process id) leads, the leader's own among them. Where
+ * The groups with a process alive in the session that `leader` (a process id) leads, the leader's own among them. With
+ * `carried` (`NAME=value`) also the groups of processes that have it in their environment and have left that session. Where
  * there is no `/proc`: its group and those of its descendants. Empty when nothing of it is left. Never rejects.
  */
-export async function groupsOf(leader: number): Promise<readonly number[]> {
+export async function groupsOf(leader: number, carried?: string): Promise<readonly number[]> {
   try {
-    return (await groupsInProc(leader)) ?? (await groupsOfTree(leader));
+    return (await groupsInProc(leader, carried)) ?? (await groupsOfTree(leader));
   } catch {
     return isGroupAlive(leader) ? [leader] : [];
+  }
+}
+
+/**
+ * Kills each process that was started with one of these entries (`NAME=value`) in its environment, without waiting: for the exit of
+ * this process. Does nothing where there is no `/proc`.
+ */
+export function killCarriers(entries: ReadonlySet<string>): void {
+  if (process.platform !== 'linux' || entries.size === 0) return;
+  for (const pid of readdirSync('/proc')) {
+    if (!/^\d+$/.test(pid)) continue;
+    try {
+      const environment = readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0');
+      if (environment.some((entry) => entries.has(entry))) process.kill(Number(pid), 'SIGKILL');
+    } catch {
+      // Gone meanwhile, or another user's.
+    }
   }
 }
 
@@ -35,7 +54,7 @@ function isGroupAlive(group: number): boolean {
 }
 
 /** `undefined` where the system has no such directory. Format: proc(5), `/proc/pid/stat`. */
-async function groupsInProc(leader: number): Promise<readonly number[] | undefined> {
+async function groupsInProc(leader: number, carried: string | undefined): Promise<readonly number[] | undefined> {
   if (process.platform !== 'linux') return undefined;
   const groups = new Set<number>();
   for (const pid of await readdir('/proc')) {
@@ -44,9 +63,17 @@ async function groupsInProc(leader: number): Promise<readonly number[] | undefin
     const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
     // The name is in parentheses and may hold any character, so the fields are counted from its end.
     const [state = '', , group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    if (Number(session) === leader && !'ZX'.includes(state)) groups.add(Number(group));
+    if (state === '' || 'ZX'.includes(state)) continue;
+    if (Number(session) === leader || (await carries(pid, carried))) groups.add(Number(group));
   }
   return [...groups];
+}
+
+/** Whether a process has an entry in the environment that it was started with. Another user's process does not show it. */
+async function carries(pid: string, entry: string | undefined): Promise<boolean> {
+  if (entry === undefined) return false;
+  const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '');
+  return environment.split('\0').includes(entry);
 }
 
 async function groupsOfTree(leader: number): Promise<readonly number[]> {

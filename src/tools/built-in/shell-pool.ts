@@ -216,7 +216,7 @@ export class ShellPool {
   }
 
   readonly #killAll = (): void => {
-    for (const shell of this.#shells) shell.kill();
+    Shell.killAll(this.#shells);
   };
 }
 

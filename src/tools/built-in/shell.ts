@@ -10,9 +10,11 @@
  *  B1 one command at a time; `run` resolves exactly once, whatever the command, the shell or the signal do.
  *  B2 a command cannot forge its end: the mark is random and is sent after it.
  *  B3 a command never reads what is written to the shell: its input is empty.
- *  B4 whatever runs in the shell's group ends with this process, even when that is killed: a watcher in the group waits for a
+ *  B4 whatever the shell started ends with this process, even when that is killed: a watcher in the shell's group waits for a
  *     pipe to close.
  *  B5 an idle shell keeps nothing alive: neither this process nor a timer.
+ *  B6 where the system has `/proc`, a program that leaves the shell's POSIX session (`setsid`, a daemon) ends with the shell
+ *     too: each process inherits the shell's random id in `TROUPE_SHELL_ID`. One that clears its environment is not found.
  */
 import { strict as assert } from 'node:assert';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -24,7 +26,7 @@ import { basename } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SHELL_DRAIN_MS, SHELL_GONE_POLL_MS, SHELL_KILL_MS, SHELL_PATH_BYTES_MAX } from '../../base/bounds.ts';
-import { groupsOf, signalGroup } from './process-groups.ts';
+import { groupsOf, killCarriers, signalGroup } from './process-groups.ts';
 import { ShellOutput } from './shell-output.ts';
 
 /** How to start a shell. */
@@ -71,6 +73,8 @@ interface Running {
   readonly over: AbortController;
 }
 
+/** The environment variable that names the shell a process belongs to (B6). */
+const SHELL_ID = 'TROUPE_SHELL_ID';
 const MARK_START = '\u001e';
 const NOTHING: Buffer = Buffer.alloc(0);
 
@@ -80,6 +84,8 @@ export class Shell {
   readonly #pid: number;
   readonly #input: Writable;
   readonly #onEnd: (how: string) => void;
+  /** What its processes carry in their environment (B6). */
+  readonly #carried: string;
   #output = new ShellOutput();
   /** Bytes that may be the start of a mark. */
   #held: Buffer = NOTHING;
@@ -94,23 +100,26 @@ export class Shell {
   static async start(options: ShellOptions): Promise<Shell> {
     const { program, cwd, environment } = options;
     const isBash = basename(program).startsWith('bash');
+    const id = randomBytes(16).toString('hex');
+    const carried = `${SHELL_ID}=${id}`;
     const child = spawn(program, isBash ? ['--noprofile', '--norc', '--noediting', '-i'] : ['-i'], {
       cwd,
-      env: { ...environment, PS1: '', PS2: '' },
+      env: { ...environment, PS1: '', PS2: '', [SHELL_ID]: id },
       // The leader of a session of its own: without a terminal, and signalled as one group.
       detached: true,
       stdio: ['pipe', 'pipe', 'ignore', 'pipe'],
     });
     await once(child, 'spawn');
-    return new Shell(child, options, isBash);
+    return new Shell(child, options, isBash, carried);
   }
 
-  private constructor(child: ChildProcess, options: ShellOptions, isBash: boolean) {
+  private constructor(child: ChildProcess, options: ShellOptions, isBash: boolean, carried: string) {
     const { pid, stdin, stdout } = child;
     assert(pid !== undefined && stdin !== null && stdout !== null, 'a started shell has an id and pipes');
     this.#child = child;
     this.#pid = pid;
     this.#input = stdin;
+    this.#carried = carried;
     this.#cwd = options.cwd;
     this.#onEnd = options.onEnd;
     child.on('error', () => undefined);
@@ -118,7 +127,7 @@ export class Shell {
     // A shell that is gone takes no input: its exit tells, not the pipe.
     for (const pipe of [stdin, child.stdio[3]]) pipe?.on('error', () => undefined);
     stdout.on('data', (chunk: Buffer) => this.#hear(chunk));
-    this.#input.write(preamble(isBash));
+    this.#input.write(preamble(isBash, carried));
     this.#hold(false);
   }
 
@@ -179,9 +188,11 @@ export class Shell {
     return this.#ending;
   }
 
-  /** Kills the shell's group at once, for the exit of this process. */
-  kill(): void {
-    if (!this.#isGone) signalGroup(this.#pid, 'SIGKILL');
+  /** Kills shells and what they started at once, for the exit of this process. */
+  static killAll(shells: Iterable<Shell>): void {
+    const alive = [...shells].filter((shell) => !shell.#isGone);
+    killCarriers(new Set(alive.map((shell) => shell.#carried)));
+    for (const shell of alive) signalGroup(shell.#pid, 'SIGKILL');
   }
 
   /** Ctrl-C, twice if need be; then the shell is given up. */
@@ -259,11 +270,11 @@ export class Shell {
     this.#input.end();
     // A shell that waits for commands ignores TERM, as at a terminal; the terminal's end is HUP.
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGHUP');
-    let groups = await groupsOf(this.#pid);
+    let groups = await groupsOf(this.#pid, this.#carried);
     for (const group of groups) signalGroup(group, 'SIGTERM');
     for (let waitedMs = 0; groups.length > 0 && waitedMs < SHELL_KILL_MS; waitedMs += SHELL_GONE_POLL_MS) {
       await delay(SHELL_GONE_POLL_MS);
-      groups = await groupsOf(this.#pid);
+      groups = await groupsOf(this.#pid, this.#carried);
     }
     for (const group of groups) signalGroup(group, 'SIGKILL');
     for (const pipe of child.stdio) pipe?.destroy();
@@ -288,12 +299,18 @@ async function isOver(running: Running, ms: number): Promise<boolean> {
   return signal.aborted;
 }
 
-/** Keeps the way to this process on descriptor 9, and starts the watcher (B4), which is no child the shell would wait for. */
-function preamble(isBash: boolean): string {
-  const watcher = "trap '' INT HUP; exec >/dev/null 9>&-; read -r line <&3; kill -KILL 0";
+/**
+ * Keeps the way to this process on descriptor 9, and starts the watcher (B4), which is no child the shell would wait for. The
+ * watcher first kills what carries the shell's id, itself excepted, and then its own group (B6). It looks twice, since a
+ * process may start another while it is being looked for.
+ */
+function preamble(isBash: boolean, carried: string): string {
+  const watch = "trap '' INT HUP; exec >/dev/null 9>&-; read -r line <&3; read -r own rest </proc/self/stat";
+  const find = `for at in /proc/[0-9]*/environ; do pid=\${at#/proc/}; pid=\${pid%/environ}`;
+  const hunt = `${find}; [ "$pid" != "$own" ] && grep -qs '${carried}' "$at" && kill -KILL "$pid"; done`;
   // No history: neither `!` in a command nor a file of commands.
   const quiet = isBash ? 'set +H +o history\n' : '';
-  return `exec 9>&1 >/dev/null\n( ( ${watcher} ) & )\nexec 3<&-\n${quiet}`;
+  return `exec 9>&1 >/dev/null\n( ( ${watch}; ${hunt}; ${hunt}; kill -KILL 0 ) & )\nexec 3<&-\n${quiet}`;
 }
 
 function markLine({ mark, attempt }: Running): string {
