@@ -167,8 +167,8 @@ test('the overview names those that ask, those that stopped, and the deepest mai
   const tree = new SessionTree();
   for (let index = 1; index <= 20; index += 1) tree.put(listed(`m-${index}`, { mailbox: index }));
   for (const id of ['early', 'late', 'broken', 'held']) tree.put(listed(id));
-  tree.apply({ type: 'approval.required', session: 'late', at: 300, toolUseId: 't', toolName: 'bash', input: {} });
-  tree.apply({ type: 'approval.required', session: 'early', at: 200, toolUseId: 't', toolName: 'bash', input: {} });
+  tree.apply({ type: 'approval.required', session: 'late', at: 300, toolUseId: 't', toolName: 'bash' });
+  tree.apply({ type: 'approval.required', session: 'early', at: 200, toolUseId: 't', toolName: 'bash' });
   tree.apply({ type: 'session.state', session: 'held', at: 200, seq: 1, state: 'idle', phase: 'paused' });
   tree.setTrouble('broken', 'no such model');
   const { asking, stopped, waiting } = overviewOf(tree.nodes());
