@@ -49,6 +49,14 @@ export {
 export type { Definition } from './definitions/definition.ts';
 export type { EventBody, SessionEvent } from './events/event.ts';
 export type { Rendered, RenderedRole, ViewMode } from './events/rendered.ts';
+export type {
+  ViewedError,
+  ViewedEvent,
+  ViewedGoal,
+  ViewedMessage,
+  ViewedPending,
+  ViewedSubGoal,
+} from './events/viewed-event.ts';
 export type { Durability } from './journal/journal.ts';
 export { type AnthropicOptions, anthropic } from './models/anthropic.ts';
 export type {

@@ -5,7 +5,7 @@ import {
   type SpanExporter,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
-import type { SessionEvent } from '../../src/index.ts';
+import type { ViewedEvent } from '../../src/index.ts';
 import { instrument } from '../../src/otel/index.ts';
 import type { Figures } from '../figures.ts';
 import type { TroupeSystem } from '../troupe-system.ts';
@@ -86,7 +86,7 @@ interface Reading {
   end(): Promise<Figures>;
 }
 
-function read(events: AsyncIterableIterator<SessionEvent>): Reading {
+function read(events: AsyncIterableIterator<ViewedEvent>): Reading {
   const tally = new Tally();
   let seen = 0;
   let gaps = 0;
@@ -108,7 +108,7 @@ function read(events: AsyncIterableIterator<SessionEvent>): Reading {
   };
 }
 
-function readAll(events: AsyncIterableIterator<SessionEvent>): Watcher {
+function readAll(events: AsyncIterableIterator<ViewedEvent>): Watcher {
   const { tally, end } = read(events);
   return { expect: ({ size }) => tally.expect(turnsOf(size)), end };
 }

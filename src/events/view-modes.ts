@@ -1,14 +1,11 @@
 /**
- * How the events of a session are shown in the modes `basic`, `verbose` and `debug`: the rendering table (contract §10.5), one
- * function a row, and which other events a mode leaves out. Pure.
+ * What messages and mailbox entries look like in the modes `basic`, `verbose` and `debug`: the rendering table (contract §10.5), one
+ * function a row. What events carry of it stands in `viewed-event.ts`, with V2 to V4. Pure.
  *
  *  V1  What a mode shows, every more talkative mode shows too.
- *  V2  No mode leaves a durable event out: they are numbered without holes.
- *  V3  A row that is null in a mode is an event without `rendered`.
  */
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { type ContentBlock, type Message, type Pending, textOf } from '../base/messages.ts';
-import type { EventBody, SessionEvent } from './event.ts';
 import { type Rendered, VIEW_MODES, type ViewMode } from './rendered.ts';
 import { compactText, firstLines } from './shortening.ts';
 
@@ -29,49 +26,18 @@ export function checkViewMode(mode: unknown): ViewMode {
   );
 }
 
-/**
- * An event as a mode shows it: with `rendered` where it tells of a message or an entry that the mode shows. Undefined where it is
- * left out: durable events never are, so that their numbers have no holes in any mode.
- */
-export function viewEvent(event: SessionEvent, mode: ViewMode): SessionEvent | undefined {
-  switch (event.type) {
-    case 'message.created':
-    case 'message.updated': {
-      const rendered = renderMessage(event.message, mode);
-      if (rendered === null) return event;
-      const { session, at, seq, type, message } = event;
-      // Written out: a member behind a spread costs more than the rendering.
-      return seq === undefined ? { ...event, rendered } : { session, at, seq, type, message, rendered };
-    }
-    case 'pending.created': {
-      const rendered = renderPending(event.pending, mode);
-      if (rendered === null) return event;
-      const { session, at, seq, type, pending } = event;
-      return seq === undefined ? { ...event, rendered } : { session, at, seq, type, pending, rendered };
-    }
-    default:
-      return isShown(event, mode) ? event : undefined;
-  }
-}
-
-/** Events that are neither a message nor an entry: a basic reader is spared live reasoning and progress. */
-function isShown(event: EventBody, mode: ViewMode): boolean {
-  if (mode !== 'basic') return true;
-  return event.type !== 'thinking.delta' && event.type !== 'tool.progress';
-}
-
 /** A message as a mode shows it; null: not at all. Throws for a type that has no row. */
 export function renderMessage(message: Message, mode: ViewMode): Rendered | null {
   switch (message.type) {
     case 'user_message':
-      return spoken('user', message, mode);
+      return renderSpoken('user', message, mode);
     case 'agent_message':
-      return spoken('assistant', message, mode);
+      return renderSpoken('assistant', message, mode);
     case 'system_message':
       if (mode === 'basic') return null;
       return { role: 'system', content: shownText(message.content), timestamp: message.at };
     case 'tool_call':
-      return message.toolName === THINK ? thought(message, mode) : call(message, mode);
+      return renderCall(message, mode);
     case 'tool_response':
       return response(message, mode);
     default:
@@ -138,21 +104,34 @@ export function isThought(message: Message): boolean {
   return message.toolName === THINK && (message.type === 'tool_call' || message.type === 'tool_response');
 }
 
-function spoken(role: 'user' | 'assistant', message: Message, mode: ViewMode): Rendered {
+/** A text as a mode shows it: that of a message, or a piece of one. */
+export function renderSpoken(
+  role: 'user' | 'assistant',
+  message: Pick<Message, 'content' | 'at' | 'tokens'>,
+  mode: ViewMode,
+): Rendered {
   const content = shownText(message.content);
   if (mode === 'basic') return { role, content };
   const { at: timestamp, tokens } = message;
   return mode === 'verbose' ? { role, content, timestamp } : { role, content, timestamp, tokens };
 }
 
-function thought(message: Message, mode: ViewMode): Rendered | null {
+/** A call as a mode shows it, be it a message or a call that waits for approval; null: not at all. */
+export function renderCall(call: Call, mode: ViewMode): Rendered | null {
+  return call.toolName === THINK ? thought(call, mode) : toolCall(call, mode);
+}
+
+/** What the cell of a call is made of. */
+type Call = Pick<Message, 'toolName' | 'input' | 'at' | 'toolUseId'>;
+
+function thought(message: Call, mode: ViewMode): Rendered | null {
   const { content, visibility } = thoughtOf(message);
   if (mode === 'basic') return visibility === 'aloud' ? { role: 'think', content, visibility } : null;
   const verbose = { role: 'think', content, visibility, timestamp: message.at } as const;
   return mode === 'verbose' ? verbose : { ...verbose, tool_use_id: message.toolUseId ?? '' };
 }
 
-function call(message: Message, mode: ViewMode): Rendered | null {
+function toolCall(message: Call, mode: ViewMode): Rendered | null {
   if (mode === 'basic') return null;
   const { toolName: tool = '', at: timestamp, toolUseId = '' } = message;
   if (mode === 'verbose') return { role: 'tool_call', tool, timestamp, input: previewOf(tool, message.input) };

@@ -4,6 +4,7 @@
  */
 import type { ContentBlock, Message, MessageType, Pending, PendingType, Usage } from '../base/messages.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
+import type { ViewedEvent, ViewedMessage, ViewedPending } from '../events/viewed-event.ts';
 
 /** The server said something this page cannot read. */
 export class WireError extends Error {
@@ -35,7 +36,7 @@ export interface SessionDetail extends ListedSession {
 /** A call that waits for a person. */
 export type ApprovalRequired = Extract<SessionEvent, { readonly type: 'approval.required' }>;
 
-/** An event as the page takes it. */
+/** An event with its content, as `mode=debug` tells it. */
 export type ObservedEvent = SessionEvent;
 
 /** Any object of the wire. */
@@ -74,7 +75,7 @@ const PENDING_TYPES: ReadonlySet<unknown> = new Set<PendingType>([
   'from_melete_goal',
 ]);
 
-/** The members each type of event must have, by the type of their values; types that are not here are left out. */
+/** The members each type of event must have in every mode, by the type of their values; types that are not here are left out. */
 const EVENT_MEMBERS: Readonly<
   Record<string, Readonly<Record<string, 'string' | 'number' | 'boolean' | 'object' | 'list'>>>
 > = {
@@ -86,14 +87,14 @@ const EVENT_MEMBERS: Readonly<
   'pending.created': { pending: 'object' },
   'pending.removed': { pendingId: 'number', reason: 'string' },
   'session.state': { state: 'string' },
-  'text.delta': { text: 'string' },
-  'thinking.delta': { text: 'string' },
+  'text.delta': {},
+  'thinking.delta': {},
   'tool.started': { toolUseId: 'string', toolName: 'string' },
   'tool.finished': { toolUseId: 'string', toolName: 'string', success: 'boolean' },
   'tool.progress': { toolUseId: 'string' },
   'turn.finished': { turn: 'string', reason: 'string', usage: 'object' },
   'turn.failed': { turn: 'string', error: 'object' },
-  bounce_back: { content: 'string', error: 'object' },
+  bounce_back: { error: 'object' },
   authentication_required: { error: 'object' },
   'llm.retry': { attempt: 'number', waitMs: 'number' },
   'interrupt.acknowledged': {},
@@ -228,8 +229,34 @@ export function readProblem(body: unknown): { readonly code?: string; readonly d
   };
 }
 
-/** The event in the text of a stream; undefined for one of a type this page does not know, or that is not of its form. */
+/** Members of content: an event has them in `debug` only. */
+const CONTENT_MEMBERS: Readonly<Record<string, string>> = {
+  'text.delta': 'text',
+  'thinking.delta': 'text',
+  bounce_back: 'content',
+};
+
+/** The event in the text of a `debug` stream; undefined for one of a type this page does not know, or that is not of its form. */
 export function readEvent(text: string): ObservedEvent | undefined {
+  const event = readViewedEvent(text);
+  if (event === undefined) return undefined;
+  const value: WireRecord = { ...event };
+  const content = CONTENT_MEMBERS[event.type];
+  if (content !== undefined && typeof value[content] !== 'string') return undefined;
+  for (const name of ['message', 'pending']) {
+    const member = value[name];
+    if (isRecord(member) && !isContent(member['content'])) return undefined;
+  }
+  for (const name of ['created', 'updated']) {
+    const listed = value[name];
+    if (Array.isArray(listed) && !listed.every(isMessage)) return undefined;
+  }
+  // Its members were checked here and by `readViewedEvent`, name by name.
+  return event as ObservedEvent;
+}
+
+/** The event in the text of a stream of any mode, read without its content; undefined as for `readEvent`. */
+export function readViewedEvent(text: string): ViewedEvent | undefined {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -243,14 +270,14 @@ export function readEvent(text: string): ObservedEvent | undefined {
     if (!isOfKind(value[name], kind)) return undefined;
   }
   if (type === 'session.state' && !STATES.has(value['state'])) return undefined;
-  if ('message' in value && !isMessage(value['message'])) return undefined;
-  if ('pending' in value && !isPending(value['pending'])) return undefined;
+  if ('message' in value && !isViewedMessage(value['message'])) return undefined;
+  if ('pending' in value && !isViewedPending(value['pending'])) return undefined;
   for (const name of ['created', 'updated']) {
     const listed = value[name];
-    if (Array.isArray(listed) && !listed.every(isMessage)) return undefined;
+    if (Array.isArray(listed) && !listed.every(isViewedMessage)) return undefined;
   }
   // Its members were checked above, name by name.
-  return value as unknown as ObservedEvent;
+  return value as unknown as ViewedEvent;
 }
 
 function isOfKind(value: unknown, kind: 'string' | 'number' | 'boolean' | 'object' | 'list'): boolean {
@@ -269,15 +296,23 @@ function readPending(value: unknown): Pending {
 }
 
 function isMessage(value: unknown): value is Message {
-  if (!isRecord(value)) return false;
-  const { seq, type, content, at } = value;
-  return typeof seq === 'number' && MESSAGE_TYPES.has(type) && isContent(content) && typeof at === 'number';
+  return isRecord(value) && isContent(value['content']) && isViewedMessage(value);
 }
 
 function isPending(value: unknown): value is Pending {
+  return isRecord(value) && isContent(value['content']) && isViewedPending(value);
+}
+
+function isViewedMessage(value: unknown): value is ViewedMessage {
   if (!isRecord(value)) return false;
-  const { id, type, content, at } = value;
-  return typeof id === 'number' && PENDING_TYPES.has(type) && isContent(content) && typeof at === 'number';
+  const { seq, type, at } = value;
+  return typeof seq === 'number' && MESSAGE_TYPES.has(type) && typeof at === 'number';
+}
+
+function isViewedPending(value: unknown): value is ViewedPending {
+  if (!isRecord(value)) return false;
+  const { id, type, at } = value;
+  return typeof id === 'number' && PENDING_TYPES.has(type) && typeof at === 'number';
 }
 
 function isContent(value: unknown): value is string | readonly ContentBlock[] {

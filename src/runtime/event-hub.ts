@@ -14,7 +14,8 @@ import type { SessionEvent } from '../events/event.ts';
 import type { EventTap, TapReader } from '../events/event-tap.ts';
 import { FanOut } from '../events/fan-out.ts';
 import type { ViewMode } from '../events/rendered.ts';
-import { checkViewMode, viewEvent } from '../events/view-modes.ts';
+import { checkViewMode } from '../events/view-modes.ts';
+import { viewEvent } from '../events/viewed-event.ts';
 import { CursoredEvents } from './cursored-events.ts';
 import { EventPages } from './event-pages.ts';
 import { Receipt } from './receipt.ts';
@@ -32,8 +33,9 @@ export interface EventOptions {
   /** False: no text and thinking deltas. */
   readonly deltas?: boolean;
   /**
-   * How much to see: an event of a message or a mailbox entry carries `rendered` where the mode shows it; live reasoning and
-   * progress are left out of `basic`. Default: every event, without `rendered`.
+   * How much to see. `basic` and `verbose` carry ids, counts and reasons, and content only as `rendered`, where the mode shows it: see
+   * `ViewedEvent`. Live reasoning and progress are left out of `basic`. `debug` carries all, with `rendered` beside messages and mailbox
+   * entries. Default: every event, whole, without `rendered`.
    */
   readonly mode?: ViewMode;
   readonly signal?: AbortSignal;
@@ -223,7 +225,8 @@ function checkPlaces(given: unknown): ReadonlyMap<string, number> {
 
 function viewOf(mode: ViewMode): View {
   const checked = checkViewMode(mode);
-  return (event) => viewEvent(event, checked);
+  // The queues hand on what a view gives and look at nothing in it; the signatures of `events` say what a reader gets.
+  return (event) => viewEvent(event, checked) as SessionEvent | undefined;
 }
 
 function defaultAfter(until: Until | undefined): number {

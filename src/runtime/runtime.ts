@@ -9,6 +9,7 @@ import { parseOption } from '../base/settings.ts';
 import type { DefinitionSource } from '../definitions/definition.ts';
 import { SESSION_STATES, type SessionEvent, type SessionStateName } from '../events/event.ts';
 import type { ViewMode } from '../events/rendered.ts';
+import type { ViewedEvent } from '../events/viewed-event.ts';
 import type { Durability } from '../journal/journal.ts';
 import { Child } from './child.ts';
 import type { Diagnostics } from './diagnostics.ts';
@@ -157,7 +158,9 @@ export class Runtime {
     },
   };
 
-  /** Events of all sessions, live; of those in `after` what the log has first. */
+  /** Events of all sessions, live; of those in `after` what the log has first. Read in `basic` or `verbose` they carry no raw content. */
+  events(options?: AllEventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
+  events(options: AllEventOptions): AsyncIterableIterator<ViewedEvent>;
   events(options: AllEventOptions = {}): AsyncIterableIterator<SessionEvent> {
     return this.#parts.hub.all(options);
   }

@@ -37,6 +37,7 @@ import {
 import { parseOption } from '../base/settings.ts';
 import type { Definition, DefinitionSource } from '../definitions/definition.ts';
 import type { SessionEvent } from '../events/event.ts';
+import type { ViewedEvent } from '../events/viewed-event.ts';
 import type { ModelRequest } from '../models/provider.ts';
 import type { Explanation } from '../session/explain.ts';
 import type { Child } from './child.ts';
@@ -241,7 +242,12 @@ export class Session {
     }
   }
 
-  /** Replays durable events, then follows live ones: no gap, no duplicate. `break` unsubscribes. */
+  /**
+   * Replays durable events, then follows live ones: no gap, no duplicate. `break` unsubscribes. Read in `basic` or `verbose` they carry
+   * no raw content.
+   */
+  events(options?: EventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
+  events(options: EventOptions): AsyncIterableIterator<ViewedEvent>;
   events(options: EventOptions = {}): AsyncIterableIterator<SessionEvent> {
     return this.#parts.hub.session(this.id, options);
   }

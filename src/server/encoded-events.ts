@@ -8,7 +8,7 @@
  */
 import { ENCODED_EVENTS_BYTES_MAX } from '../base/bounds.ts';
 import { type BudgetedReader, READERS } from '../events/reader-budget.ts';
-import { viewEvent } from '../events/view-modes.ts';
+import { type ViewedEvent, viewEvent } from '../events/viewed-event.ts';
 import type { SessionEvent, ViewMode } from '../index.ts';
 
 /** By mode; null: the mode leaves the event out. */
@@ -70,7 +70,7 @@ export class EncodedEvents implements BudgetedReader {
 const EVENTS_KEPT_MAX = 4_096;
 
 /** One event on the wire. JSON has no line breaks of its own, so the data is one line. */
-export function eventText(event: SessionEvent): string {
+export function eventText(event: SessionEvent | ViewedEvent): string {
   const id = event.seq === undefined ? '' : `id: ${event.seq}\n`;
   return `${id}event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 }

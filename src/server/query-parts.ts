@@ -27,7 +27,9 @@ export const pageSize: z.ZodType<string> = z
 /** How much to see. */
 export const viewMode: z.ZodType<ViewMode> = z
   .enum(['basic', 'verbose', 'debug'])
-  .describe('Default: settings.session.defaultViewMode');
+  .describe(
+    'basic, verbose: content only as `rendered`, where the mode shows it; debug: everything. Default: settings.session.defaultViewMode',
+  );
 
 /** An idempotency key. */
 export const key: z.ZodType<string> = z

@@ -176,6 +176,9 @@ describe('salvage', () => {
       );
     }
     expect(await readFile(join(place, 'saved', 'damage.jsonl'), 'utf8')).toBe('');
+    for (const name of ['sessions.jsonl', 'damage.jsonl']) {
+      if (process.platform !== 'win32') expect((await stat(join(place, 'saved', name))).mode & 0o077, name).toBe(0);
+    }
     expect(await snapshot()).toEqual(before);
   });
 

@@ -1,5 +1,5 @@
 /** Goal: `export` writes what `session.messages()` tells, whole or not at all. */
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { agent, type Message } from '../../src/index.ts';
@@ -63,6 +63,7 @@ test('a file appears whole; one that is there is kept unless --force is given', 
   expect(first).toMatchObject({ code: 0, stdout: `${messages.length} messages of s written to log.jsonl\n` });
   expect(parsed(await readFile(join(directory, 'log.jsonl'), 'utf8'))).toEqual(messages);
   expect(await readdir(directory)).toEqual(['log.jsonl']);
+  if (process.platform !== 'win32') expect((await stat(join(directory, 'log.jsonl'))).mode & 0o077).toBe(0);
   await writeFile(join(directory, 'log.jsonl'), 'mine');
   expect((await command(line, directory)).code).toBe(2);
   expect(await readFile(join(directory, 'log.jsonl'), 'utf8')).toBe('mine');

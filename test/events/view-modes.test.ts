@@ -5,7 +5,8 @@ import type { SessionEvent } from '../../src/events/event.ts';
 import { type Rendered, VIEW_MODES } from '../../src/events/rendered.ts';
 import { compactText, cutMiddle, firstLines, MIDDLE_CHARACTERS_MAX } from '../../src/events/shortening.ts';
 import { transcript } from '../../src/events/transcript.ts';
-import { checkViewMode, renderMessage, renderPending, viewEvent } from '../../src/events/view-modes.ts';
+import { checkViewMode, renderMessage, renderPending } from '../../src/events/view-modes.ts';
+import { type ViewedEvent, viewEvent } from '../../src/events/viewed-event.ts';
 import { delta, durable, progress } from './event-samples.ts';
 
 const AT = 1_700_000_000_000;
@@ -192,7 +193,7 @@ const ROWS: readonly Row[] = [
 ];
 
 const isMessage = (of: Message | Pending): of is Message => 'seq' in of;
-const tells = (event: SessionEvent): boolean => event.type === 'message.created' || event.type === 'pending.created';
+const tells = (event: ViewedEvent): boolean => event.type === 'message.created' || event.type === 'pending.created';
 
 const told = (of: Message | Pending): SessionEvent =>
   isMessage(of)
@@ -202,8 +203,8 @@ const told = (of: Message | Pending): SessionEvent =>
 describe.each(ROWS)('F140: $kind', ({ of, melete, mneme, ...row }) => {
   test.each(VIEW_MODES)('F140: in %s', (mode) => {
     expect(isMessage(of) ? renderMessage(of, mode) : renderPending(of, mode)).toEqual(row[mode]);
-    const event = told(of);
-    expect(viewEvent(event, mode)).toEqual(row[mode] === null ? event : { ...event, rendered: row[mode] });
+    const seen = viewEvent(told(of), mode);
+    expect(seen?.rendered ?? null).toEqual(row[mode]);
   });
 
   test('F140: in the transcripts of melete and mneme', () => {

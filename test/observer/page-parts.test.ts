@@ -9,7 +9,15 @@ import { frameBatch } from '../../src/observer/model/frame-batch.ts';
 import { MetricsHistory } from '../../src/observer/model/metrics-history.ts';
 import { scrollTo, virtualWindow } from '../../src/observer/model/virtual-window.ts';
 import { ageText, countText, markOf, rateText } from '../../src/observer/model/wording.ts';
-import { readDetail, readEvent, readMessages, readRequest, readSessions, WireError } from '../../src/observer/wire.ts';
+import {
+  readDetail,
+  readEvent,
+  readMessages,
+  readRequest,
+  readSessions,
+  readViewedEvent,
+  WireError,
+} from '../../src/observer/wire.ts';
 
 describe('a batch', () => {
   function batchOf(itemsMax: number): { add(item: number): void; frame(): void; readonly taken: unknown[] } {
@@ -155,6 +163,29 @@ describe('the door', () => {
       ].map((each) => JSON.stringify(each)),
     ];
     expect(bad.map(readEvent)).toEqual(bad.map(() => undefined));
+  });
+
+  test('F021: an event without content is for the tree alone; the conversation takes whole ones', () => {
+    const message = { seq: 1, type: 'user_message', at: 1 };
+    const entry = { id: 1, type: 'user_message', at: 1 };
+    const error = { name: 'E', code: 'internal', message: 'm' };
+    const viewed = [
+      { type: 'message.created', message },
+      { type: 'pending.created', pending: entry },
+      { type: 'history.changed', operation: 'o', removed: [], created: [message], updated: [] },
+      { type: 'text.delta', turn: 't' },
+      { type: 'bounce_back', error },
+    ].map((body) => ({ session: 's', at: 1, ...body }));
+    for (const event of viewed) {
+      expect(readViewedEvent(JSON.stringify(event))).toEqual(event);
+      expect(readEvent(JSON.stringify(event))).toBeUndefined();
+    }
+    const whole = [
+      { type: 'message.created', message: { ...message, content: 'hi' } },
+      { type: 'bounce_back', error, content: 'hi' },
+    ].map((body) => ({ session: 's', at: 1, ...body }));
+    for (const event of whole) expect(readEvent(JSON.stringify(event))).toEqual(event);
+    expect(readViewedEvent(JSON.stringify({ ...viewed[0], message: { ...message, seq: '1' } }))).toBeUndefined();
   });
 
   test('a request comes alone or in a report, with its violations or without', () => {

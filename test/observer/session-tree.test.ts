@@ -4,10 +4,11 @@
  */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { viewEvent } from '../../src/events/viewed-event.ts';
 import { OVERVIEW_MAX, overviewOf } from '../../src/observer/model/overview.ts';
 import { type SessionNode, SessionTree } from '../../src/observer/model/session-tree.ts';
 import { arrange, type TreeView } from '../../src/observer/model/tree-rows.ts';
-import type { ListedSession, ObservedEvent } from '../../src/observer/wire.ts';
+import { type ListedSession, type ObservedEvent, readViewedEvent } from '../../src/observer/wire.ts';
 
 const listed = (id: string, change: Partial<ListedSession> = {}): ListedSession => ({
   id,
@@ -167,8 +168,8 @@ test('the overview names those that ask, those that stopped, and the deepest mai
   const tree = new SessionTree();
   for (let index = 1; index <= 20; index += 1) tree.put(listed(`m-${index}`, { mailbox: index }));
   for (const id of ['early', 'late', 'broken', 'held']) tree.put(listed(id));
-  tree.apply({ type: 'approval.required', session: 'late', at: 300, toolUseId: 't', toolName: 'bash', input: {} });
-  tree.apply({ type: 'approval.required', session: 'early', at: 200, toolUseId: 't', toolName: 'bash', input: {} });
+  tree.apply({ type: 'approval.required', session: 'late', at: 300, toolUseId: 't', toolName: 'bash' });
+  tree.apply({ type: 'approval.required', session: 'early', at: 200, toolUseId: 't', toolName: 'bash' });
   tree.apply({ type: 'session.state', session: 'held', at: 200, seq: 1, state: 'idle', phase: 'paused' });
   tree.setTrouble('broken', 'no such model');
   const { asking, stopped, waiting } = overviewOf(tree.nodes());
@@ -218,4 +219,38 @@ describe('T3: what happened stands against a list that was read before it', () =
     tree.put(listed('a', { mailbox: 3, updatedAt: 150 }));
     expect(tree.get('a')?.mailbox).toBe(3);
   });
+});
+
+test('F021: the tree of a basic stream, which has no content, is that of whole events', () => {
+  const usage = { input_tokens: 3, output_tokens: 4 };
+  const error = { name: 'ModelError', code: 'model_overloaded', message: 'no room', data: { status: 529 } } as const;
+  const events: readonly ObservedEvent[] = [
+    pending(1),
+    pending(2),
+    { type: 'session.state', session: 'a', at: 201, seq: 3, state: 'awaiting' },
+    { type: 'pending.removed', session: 'a', at: 202, seq: 4, pendingId: 1, reason: 'promoted' },
+    { type: 'session.name', session: 'a', at: 203, seq: 5, name: 'Talk' },
+    { type: 'turn.finished', session: 'a', at: 204, seq: 6, turn: 'turn-1', reason: 'end_turn', usage },
+    { type: 'turn.failed', session: 'a', at: 205, seq: 7, turn: 'turn-2', error },
+    { type: 'child.spawned', session: 'a', at: 206, seq: 8, child: 'a:1', name: 'reader' },
+    { type: 'child.exited', session: 'a', at: 207, seq: 9, child: 'a:1', name: 'reader', reason: 'failed' },
+    { type: 'approval.required', session: 'a', at: 208, seq: 10, toolUseId: 't', toolName: 'bash', input: { a: 1 } },
+  ];
+  const [viewed, whole] = [new SessionTree(), new SessionTree()];
+  for (const tree of [viewed, whole]) tree.put(listed('a'));
+  for (const event of events) {
+    whole.apply(event);
+    const read = readViewedEvent(JSON.stringify(viewEvent(event, 'basic')));
+    if (read !== undefined) viewed.apply(read);
+  }
+  for (const id of ['a', 'a:1']) {
+    const facts = ({ mailbox, name, state, phase, trouble, ended, updatedAt }: SessionNode): object => ({
+      ...{ mailbox, name, state, phase, trouble, ended, updatedAt },
+    });
+    expect([viewed.get(id)].flatMap((node) => (node === undefined ? [] : [facts(node)]))).toEqual(
+      [whole.get(id)].flatMap((node) => (node === undefined ? [] : [facts(node)])),
+    );
+  }
+  expect(viewed.get('a')).toMatchObject({ mailbox: 1, name: 'Talk', trouble: 'no room', phase: 'approval' });
+  expect(viewed.get('a:1')?.ended).toBe('failed');
 });

@@ -1,7 +1,7 @@
 /** Goal: a reader of all sessions goes on where it was: of the sessions it names it misses nothing and reads nothing twice. */
 import { describe, expect, test } from 'vitest';
 import { EVENT_PLACES_MAX, SUBSCRIBER_EVENTS_MAX } from '../../src/base/bounds.ts';
-import type { SessionEvent } from '../../src/index.ts';
+import type { SessionEvent, ViewedEvent } from '../../src/index.ts';
 import { killSessionThread } from '../../src/runtime/runtime.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { collect, failure, gatedModel, history, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
@@ -11,11 +11,11 @@ const echo = scripted({ rules: [], otherwise: 'to {{text}}' });
 const durable = (event: SessionEvent): boolean => event.seq !== undefined || event.type === 'gap';
 
 /** Reads until `isLast`, that one included. */
-async function until(
-  events: AsyncIterable<SessionEvent>,
-  isLast: (event: SessionEvent) => boolean,
-): Promise<SessionEvent[]> {
-  const found: SessionEvent[] = [];
+async function until<Event extends ViewedEvent>(
+  events: AsyncIterable<Event>,
+  isLast: (event: Event) => boolean,
+): Promise<Event[]> {
+  const found: Event[] = [];
   for await (const event of events) {
     found.push(event);
     if (isLast(event)) break;
@@ -25,7 +25,7 @@ async function until(
 
 const of = (events: readonly SessionEvent[], id: string): readonly SessionEvent[] =>
   events.filter(({ session, seq }) => session === id && seq !== undefined);
-const ends = (id: string, times: number): ((event: SessionEvent) => boolean) => {
+const ends = (id: string, times: number): ((event: ViewedEvent) => boolean) => {
   let ended = 0;
   return (event) => {
     if (event.session === id && event.type === 'turn.finished') ended += 1;

@@ -5,6 +5,9 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, tool } from '../../src/index.ts';
+import { openManifest } from '../../src/journal/store-birth.ts';
+import { acquireStoreLock } from '../../src/journal/store-lock.ts';
+import { writeManifest } from '../../src/journal/store-manifest.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { search_messages } from '../../src/tools/built-in/index.ts';
 import { runtimeKit } from '../support/runtime-kit.ts';
@@ -54,6 +57,20 @@ describe.skipIf(process.platform === 'win32')('rights of a store', () => {
     expect(await wide(directory)).toEqual([]);
     await runtime.close();
     expect(await wide(directory)).toEqual([]);
+  });
+
+  test('each maker of a data directory makes it 0700, whichever comes first', async () => {
+    const parent = await kit.directory();
+    const [lock, manifest, birth] = ['lock', 'manifest', 'birth'].map((name) => join(parent, name)) as [
+      string,
+      string,
+      string,
+    ];
+    await (await acquireStoreLock(lock)).release();
+    await writeManifest(manifest, 1);
+    await openManifest(birth, 1);
+    for (const directory of [lock, manifest, birth]) expect((await stat(directory)).mode & 0o777).toBe(0o700);
+    for (const directory of [lock, manifest, birth]) expect(await wide(directory)).toEqual([]);
   });
 
   test('open warns of a wider one, names it, and leaves it as it is', async () => {

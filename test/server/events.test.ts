@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { SERVER_HEARTBEAT_MS } from '../../src/base/bounds.ts';
 import { ReaderBudget } from '../../src/events/reader-budget.ts';
-import { agent, type SessionEvent, tool } from '../../src/index.ts';
+import { agent, type SessionEvent, tool, type ViewedEvent } from '../../src/index.ts';
 import { createApplication } from '../../src/server/application.ts';
 import { EncodedEvents, eventText } from '../../src/server/encoded-events.ts';
 import { eventStream } from '../../src/server/event-stream.ts';
@@ -100,7 +100,7 @@ describe('a session’s stream', () => {
     const verbose = ['user', 'user', 'assistant', 'tool_call', 'tool_response', 'tool_response', 'assistant'];
     expect(await rendered('&mode=verbose')).toEqual(verbose);
     expect(await rendered('')).toEqual(verbose);
-    const inProcess: SessionEvent[] = [];
+    const inProcess: ViewedEvent[] = [];
     for await (const event of session.events({ mode: 'basic', until: seq, deltas: false })) inProcess.push(event);
     expect(inProcess.flatMap(({ rendered: shown }) => (shown === undefined ? [] : [shown.role]))).toEqual(
       await rendered('&mode=basic'),

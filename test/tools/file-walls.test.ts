@@ -1,6 +1,7 @@
 // Goal: what the tools for files may not open they do not open, by no way of naming it, and not while another thread exchanges
 // directories for links (F72). Method: a real directory, a swapper thread in a bounded loop, a real store.
 import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -8,6 +9,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, tool } from '../../src/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
+import { checkOpened } from '../../src/tools/built-in/file-access.ts';
 import { editFile, readFile, readFileTool, writeFile } from '../../src/tools/built-in/index.ts';
 import type { AnyTool, ToolOutcome } from '../../src/tools/tool.ts';
 import { executeTool } from '../../src/tools/tool-execution.ts';
@@ -89,6 +91,24 @@ describe.runIf(process.platform === 'linux')('F72: the kernel\u2019s files', () 
     ],
     ...['/dev/../proc/self/environ', join(base, 'environment'), join(base, 'processes', 'self', 'environ')],
   ];
+
+  test('F72: a file is looked at again once it is open: a link that was put there meanwhile leads to nothing of the system', async () => {
+    const held = await open('/proc/self/status');
+    try {
+      const asked = join(base, 'plain.txt');
+      for (const root of [undefined, '/']) {
+        await expect(checkOpened(held, asked, 'plain.txt', root)).rejects.toThrow('belongs to the system');
+      }
+    } finally {
+      await held.close();
+    }
+    const own = await open(join(base, 'plain.txt'));
+    try {
+      await checkOpened(own, join(base, 'plain.txt'), 'plain.txt', undefined);
+    } finally {
+      await own.close();
+    }
+  });
 
   test.each(paths)('F72: %s is not read, written or edited without a root', async (path) => {
     for (const root of [undefined, '/']) {

@@ -13,8 +13,9 @@
  */
 import type { Usage } from '../../base/messages.ts';
 import type { Phase, SessionStateName } from '../../events/event.ts';
+import type { ViewedEvent } from '../../events/viewed-event.ts';
 import { SESSIONS_MAX } from '../bounds.ts';
-import type { ListedSession, ObservedEvent, SessionDetail } from '../wire.ts';
+import type { ListedSession, SessionDetail } from '../wire.ts';
 
 /** One session. Read by the views, written here alone. */
 export interface SessionNode {
@@ -181,7 +182,7 @@ export class SessionTree {
   }
 
   /** Takes an event of any session. */
-  apply(event: ObservedEvent): void {
+  apply(event: ViewedEvent): void {
     const node = this.#nodes.get(event.session) ?? this.#add(event.session, parentOf(event.session));
     if (node === undefined) return;
     const isNews = event.at > node.toldUntil;

@@ -9,7 +9,7 @@ import { DETAIL_REST_MS, DETAIL_ROWS_MAX, HISTORIES_MAX, REQUEST_TIMEOUT_MS, SES
 import type { Api } from '../client/api.ts';
 import { openStream } from '../client/event-stream.ts';
 import type { ChildState } from '../model/time-line.ts';
-import { readEvent } from '../wire.ts';
+import { readViewedEvent } from '../wire.ts';
 
 /** See the head of the file. */
 export class ChildHistories {
@@ -68,7 +68,7 @@ export class ChildHistories {
     if (seq === 0) return [];
     return await new Promise((resolve, reject) => {
       const states: ChildState[] = [];
-      const path = `sessions/${encodeURIComponent(child)}/events?mode=debug&deltas=false&after=0`;
+      const path = `sessions/${encodeURIComponent(child)}/events?mode=basic&deltas=false&after=0`;
       const end = (): void => {
         clearTimeout(timer);
         stream.close();
@@ -76,7 +76,7 @@ export class ChildHistories {
       const stream = openStream({
         address: () => this.#api.stream(path),
         onEvent: ({ data }) => {
-          const event = readEvent(data);
+          const event = readViewedEvent(data);
           if (event?.type === 'session.state') states.push({ at: event.at, isWorking: event.state !== 'idle' });
           if (event?.seq === undefined || event.seq < seq) return;
           end();

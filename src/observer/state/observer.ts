@@ -8,6 +8,7 @@
  *  O4  A refusal for want of a token stops everything until there is one.
  */
 import { type Signal, signal } from '@preact/signals';
+import type { ViewedEvent } from '../../events/viewed-event.ts';
 import {
   BATCH_EVENTS_MAX,
   METRICS_INTERVAL_MS,
@@ -23,7 +24,7 @@ import { type FrameBatch, frameBatch } from '../model/frame-batch.ts';
 import { type HeadFigures, MetricsHistory } from '../model/metrics-history.ts';
 import { SessionTree } from '../model/session-tree.ts';
 import { arrange, type TreeRow, type TreeView } from '../model/tree-rows.ts';
-import { type ObservedEvent, readEvent, type WireRecord } from '../wire.ts';
+import { readViewedEvent, type WireRecord } from '../wire.ts';
 import { ChosenSession, messageOf } from './chosen-session.ts';
 import { RowDetails } from './row-details.ts';
 
@@ -41,7 +42,7 @@ export interface Notice {
 }
 
 /** The events the tree is made of; others are not even parsed. */
-const TREE_EVENTS: ReadonlySet<string> = new Set<ObservedEvent['type']>([
+const TREE_EVENTS: ReadonlySet<string> = new Set<ViewedEvent['type']>([
   'session.state',
   'session.name',
   'pending.created',
@@ -79,7 +80,7 @@ export class Observer {
   readonly notice: Signal<Notice | undefined> = signal(undefined);
   readonly details: RowDetails;
   readonly #metrics = new MetricsHistory();
-  readonly #batch: FrameBatch<ObservedEvent>;
+  readonly #batch: FrameBatch<ViewedEvent>;
   #connection: EventStream | undefined;
   #isListing = false;
   #notices = 0;
@@ -94,7 +95,7 @@ export class Observer {
       this.tree.describe(detail);
       this.#changed();
     });
-    this.#batch = frameBatch<ObservedEvent>({
+    this.#batch = frameBatch<ViewedEvent>({
       itemsMax: BATCH_EVENTS_MAX,
       schedule: nextFrame,
       take: (events, lost) => this.#take(events, lost),
@@ -106,10 +107,11 @@ export class Observer {
     this.stop();
     this.needsToken.value = false;
     this.#connection = openStream({
-      address: () => this.api.stream('events?mode=verbose&deltas=false'),
+      // The tree is made of ids, states and counts; what was said is read for the chosen session alone.
+      address: () => this.api.stream('events?mode=basic&deltas=false'),
       onEvent: ({ type, data }) => {
         if (!TREE_EVENTS.has(type)) return;
-        const event = readEvent(data);
+        const event = readViewedEvent(data);
         if (event !== undefined) this.#batch.add(event);
       },
       onState: (state, isBack) => {
@@ -229,7 +231,7 @@ export class Observer {
     this.#list();
   }
 
-  #take(events: readonly ObservedEvent[], lost: number): void {
+  #take(events: readonly ViewedEvent[], lost: number): void {
     let hasGap = lost > 0;
     const chosen = this.chosen.value;
     for (const event of events) {

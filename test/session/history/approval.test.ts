@@ -263,7 +263,8 @@ describe('a call that nobody decides', () => {
     const machine = asking({ a: 'bash', b: 'bash' }, EXPIRING);
     machine.world.now += 59_999;
     machine.input({ type: 'approvalsExpired' });
-    expect(machine.state.mailbox).toEqual([]);
+    expect(machine.last).toEqual([]);
+    expect(machine.state.approvals?.waiting).toEqual(['a', 'b']);
     machine.world.now += 1;
     machine.input({ type: 'approvalsExpired' });
     expect(machine.log.slice(-2)).toEqual([`tool_response ${EXPIRED}`, `tool_response ${EXPIRED}`]);

@@ -1,0 +1,281 @@
+/**
+ * The members that events carry in each view mode. `debug` carries all; `basic` and `verbose` carry ids, counts, reasons and usage, and
+ * of the content only the cell of the rendering table, as `rendered` (row F021). Pure.
+ *
+ *  V2  No mode leaves a durable event out: they are numbered without holes.
+ *  V3  A row that is null in a mode is an event without `rendered`.
+ *  V4  In `basic` and `verbose` an event carries only members that `EVENT_MEMBERS` names. A kind of event, or a member of one, that the
+ *      table does not name does not compile.
+ */
+import { describeValue, type ErrorShape } from '../base/errors.ts';
+import type { Goal, SubGoal } from '../base/goals.ts';
+import type { Message, Pending } from '../base/messages.ts';
+import type { EventBody, SessionEvent } from './event.ts';
+import type { Rendered, ViewMode } from './rendered.ts';
+import { renderCall, renderMessage, renderPending, renderSpoken } from './view-modes.ts';
+
+/** The modes that hide raw content. */
+export type ShortViewMode = Exclude<ViewMode, 'debug'>;
+
+/** A message without its content. `rendered`: its cell, in events that list messages; an event of one message has it beside `message`. */
+export type ViewedMessage = Omit<Message, 'content' | 'input'> & { readonly rendered?: Rendered };
+/** A mailbox entry without its content. */
+export type ViewedPending = Omit<Pending, 'content'>;
+/** An error without the data that may quote what was said. */
+export type ViewedError = Omit<ErrorShape, 'data'>;
+/** A part of a goal without its text. */
+export type ViewedSubGoal = Omit<SubGoal, 'description'>;
+/** A goal without its text. */
+export type ViewedGoal = Omit<Goal, 'description' | 'subGoals'> & { readonly subGoals: readonly ViewedSubGoal[] };
+
+/** Members of an event that are content and nothing else. */
+type Content = 'text' | 'content' | 'input' | 'data';
+
+/** Members of an event that hold content among other things, and what is carried of them. */
+interface Reduced {
+  readonly message: ViewedMessage;
+  readonly pending: ViewedPending;
+  readonly created: readonly ViewedMessage[];
+  readonly updated: readonly ViewedMessage[];
+  readonly error: ViewedError;
+  readonly goals: readonly ViewedGoal[];
+}
+
+type ViewOf<Body> = Body extends unknown
+  ? { readonly [Name in keyof Body as Exclude<Name, Content>]: Name extends keyof Reduced ? Reduced[Name] : Body[Name] }
+  : never;
+
+/** An event as `basic` and `verbose` carry it: content stands in `rendered` alone, and only where the mode shows it. */
+export type ViewedEvent = {
+  readonly session: string;
+  readonly at: number;
+  readonly seq?: number;
+  readonly rendered?: Rendered;
+} & ViewOf<EventBody>;
+
+type Kind = EventBody['type'];
+type BodyOf<Type extends Kind, Body = EventBody> = Body extends { readonly type: infer Types }
+  ? Type extends Types
+    ? Omit<Body, 'type'>
+    : never
+  : never;
+
+/** How a member is carried: as it is, not at all, or as a function makes it. */
+type Carried<Name, Value> = Name extends Content
+  ? 'hidden'
+  : Name extends keyof Reduced
+    ? (value: Value, mode: ShortViewMode) => Reduced[Name]
+    : 'carried';
+type Members<Body> = { readonly [Name in keyof Body]-?: Carried<Name, Body[Name]> };
+
+const EVENT_MEMBERS: { readonly [Type in Kind]: Members<BodyOf<Type>> } = {
+  'message.created': { message: viewedMessage },
+  'message.updated': { message: viewedMessage },
+  'message.removed': { messageSeq: 'carried', reason: 'carried' },
+  'history.changed': {
+    operation: 'carried',
+    removed: 'carried',
+    created: viewedMessages,
+    updated: viewedMessages,
+  },
+  'compaction.applied': {
+    number: 'carried',
+    level: 'carried',
+    archived: 'carried',
+    created: viewedMessages,
+    chunk: 'carried',
+  },
+  'compaction.failed': { reason: 'carried' },
+  'pending.created': { pending: viewedPending },
+  'pending.removed': { pendingId: 'carried', reason: 'carried' },
+  'session.state': { state: 'carried', phase: 'carried' },
+  'text.delta': { text: 'hidden', turn: 'carried' },
+  'thinking.delta': { text: 'hidden', turn: 'carried' },
+  'tool.started': { toolUseId: 'carried', toolName: 'carried' },
+  'tool.finished': { toolUseId: 'carried', toolName: 'carried', success: 'carried', ms: 'carried' },
+  'tool.progress': { toolUseId: 'carried', data: 'hidden' },
+  'turn.finished': {
+    turn: 'carried',
+    reason: 'carried',
+    usage: 'carried',
+    outcome: 'carried',
+    healedToolCallIds: 'carried',
+  },
+  'approval.required': { toolUseId: 'carried', toolName: 'carried', input: 'hidden' },
+  'session.rollback': { reason: 'carried', index: 'carried' },
+  'turn.failed': { turn: 'carried', error: viewedError },
+  bounce_back: { content: 'hidden', error: viewedError, messageSeq: 'carried' },
+  authentication_required: { error: viewedError },
+  'llm.retry': { attempt: 'carried', waitMs: 'carried', status: 'carried', repaired: 'carried' },
+  'interrupt.acknowledged': {},
+  'child.spawned': { child: 'carried', name: 'carried' },
+  'child.state': { child: 'carried', name: 'carried', state: 'carried' },
+  'child.exited': { child: 'carried', name: 'carried', reason: 'carried' },
+  'children.updated': { children: 'carried' },
+  'subagent.evicted': { child: 'carried' },
+  'goals.updated': { goals: viewedGoals },
+  'skills.updated': { skills: 'carried' },
+  'workflow.updated': { workflow: 'carried' },
+  eviction: { below: 'carried' },
+  'session.name': { name: 'carried' },
+  'session.recovered': { redone: 'carried', synthesized: 'carried' },
+  gap: { from: 'carried', to: 'carried' },
+};
+
+const MESSAGE_MEMBERS: { readonly [Name in keyof Message]-?: Name extends 'content' | 'input' ? 'hidden' : 'carried' } =
+  {
+    seq: 'carried',
+    type: 'carried',
+    content: 'hidden',
+    at: 'carried',
+    tokens: 'carried',
+    toolUseId: 'carried',
+    toolName: 'carried',
+    input: 'hidden',
+    success: 'carried',
+    source: 'carried',
+    usage: 'carried',
+  };
+const PENDING_MEMBERS: { readonly [Name in keyof Pending]-?: Name extends 'content' ? 'hidden' : 'carried' } = {
+  id: 'carried',
+  type: 'carried',
+  kind: 'carried',
+  content: 'hidden',
+  at: 'carried',
+  source: 'carried',
+  toolUseId: 'carried',
+  success: 'carried',
+  deliver: 'carried',
+};
+const ERROR_MEMBERS: { readonly [Name in keyof ErrorShape]-?: Name extends 'data' ? 'hidden' : 'carried' } = {
+  name: 'carried',
+  code: 'carried',
+  message: 'carried',
+  retryable: 'carried',
+  data: 'hidden',
+};
+
+/**
+ * An event as a mode shows it. In `debug` it is whole, with `rendered` where it tells of a message or an entry. Undefined where the mode
+ * leaves it out: live reasoning and progress in `basic`.
+ */
+export function viewEvent(event: SessionEvent, mode: ViewMode): SessionEvent | ViewedEvent | undefined {
+  if (mode === 'debug') return wholeEvent(event);
+  if (mode === 'basic' && (event.type === 'thinking.delta' || event.type === 'tool.progress')) return undefined;
+  return shortEvent(event, mode);
+}
+
+function wholeEvent(event: SessionEvent): SessionEvent {
+  switch (event.type) {
+    case 'message.created':
+    case 'message.updated': {
+      const rendered = renderMessage(event.message, 'debug');
+      if (rendered === null) return event;
+      const { session, at, seq, type, message } = event;
+      // Written out: a member behind a spread costs more than the rendering.
+      return seq === undefined ? { ...event, rendered } : { session, at, seq, type, message, rendered };
+    }
+    case 'pending.created': {
+      const rendered = renderPending(event.pending, 'debug');
+      if (rendered === null) return event;
+      const { session, at, seq, type, pending } = event;
+      return seq === undefined ? { ...event, rendered } : { session, at, seq, type, pending, rendered };
+    }
+    default:
+      return event;
+  }
+}
+
+/** What a copy takes over: the name of a member, and the function that reduces it, if one does. */
+type Step = readonly [name: string, reduce: ((value: unknown, mode: ShortViewMode) => unknown) | undefined];
+
+const EVENT_STEPS: ReadonlyMap<string, readonly Step[]> = new Map(
+  Object.entries(EVENT_MEMBERS).map(([type, members]) => [type, stepsOf(members)]),
+);
+const MESSAGE_STEPS: readonly Step[] = stepsOf(MESSAGE_MEMBERS);
+const PENDING_STEPS: readonly Step[] = stepsOf(PENDING_MEMBERS);
+const ERROR_STEPS: readonly Step[] = stepsOf(ERROR_MEMBERS);
+
+function stepsOf(members: object): readonly Step[] {
+  const steps: Step[] = [];
+  for (const [name, how] of Object.entries(members) as [string, unknown][]) {
+    if (how === 'hidden') continue;
+    // The types of the tables say that a function there takes the member of this name.
+    steps.push([name, typeof how === 'function' ? (how as NonNullable<Step[1]>) : undefined]);
+  }
+  return steps;
+}
+
+function shortEvent(event: SessionEvent, mode: ShortViewMode): ViewedEvent {
+  const { session, at, seq, type } = event;
+  const steps = EVENT_STEPS.get(type);
+  if (steps === undefined) throw new Error(`nothing says what an event ${describeValue(type)} carries`);
+  const seen: Record<string, unknown> = seq === undefined ? { session, at, type } : { session, at, seq, type };
+  copyInto(seen, event, steps, mode);
+  const rendered = cellOf(event, mode);
+  if (rendered !== null) seen['rendered'] = rendered;
+  return seen as ViewedEvent;
+}
+
+/** Copies the members that the steps name and the source has. */
+function copyInto(target: Record<string, unknown>, source: object, steps: readonly Step[], mode: ShortViewMode): void {
+  const members = source as Readonly<Record<string, unknown>>;
+  for (const [name, reduce] of steps) {
+    const value = members[name];
+    if (value !== undefined) target[name] = reduce === undefined ? value : reduce(value, mode);
+  }
+}
+
+/** The cell of an event that tells of one thing a person reads; null: it tells of none, or the mode does not show it. */
+function cellOf(event: SessionEvent, mode: ShortViewMode): Rendered | null {
+  switch (event.type) {
+    case 'message.created':
+    case 'message.updated':
+      return renderMessage(event.message, mode);
+    case 'pending.created':
+      return renderPending(event.pending, mode);
+    case 'text.delta':
+      return renderSpoken('assistant', { content: event.text, at: event.at, tokens: 0 }, mode);
+    case 'bounce_back':
+      return renderSpoken('user', { content: event.content, at: event.at, tokens: 0 }, mode);
+    case 'approval.required':
+      return renderCall(event, mode);
+    default:
+      return null;
+  }
+}
+
+function viewedMessage(message: Message, mode: ShortViewMode): ViewedMessage {
+  const seen: Record<string, unknown> = {};
+  copyInto(seen, message, MESSAGE_STEPS, mode);
+  return seen as unknown as ViewedMessage;
+}
+
+function viewedMessages(messages: readonly Message[], mode: ShortViewMode): readonly ViewedMessage[] {
+  return messages.map((message) => {
+    const rendered = renderMessage(message, mode);
+    const seen = viewedMessage(message, mode);
+    return rendered === null ? seen : { ...seen, rendered };
+  });
+}
+
+function viewedPending(pending: Pending, mode: ShortViewMode): ViewedPending {
+  const seen: Record<string, unknown> = {};
+  copyInto(seen, pending, PENDING_STEPS, mode);
+  return seen as unknown as ViewedPending;
+}
+
+function viewedError(error: ErrorShape, mode: ShortViewMode): ViewedError {
+  const seen: Record<string, unknown> = {};
+  copyInto(seen, error, ERROR_STEPS, mode);
+  return seen as unknown as ViewedError;
+}
+
+function viewedGoals(goals: readonly Goal[]): readonly ViewedGoal[] {
+  const part = ({ id, status }: SubGoal): ViewedSubGoal => ({ id, status });
+  return goals.map(({ parentId, subGoals, ...goal }) => ({
+    ...part(goal),
+    ...(parentId === undefined ? {} : { parentId }),
+    subGoals: subGoals.map(part),
+  }));
+}
