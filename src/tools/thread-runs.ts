@@ -11,6 +11,8 @@
  *    timeout, its thread killed `TOOL_KILL_MS` later. It begins when the thread says so, or else with the end of the run before.
  * R3 no run waits behind a slow one while a thread is free: what has been out for `BATCH_MS` is shared again.
  * R4 a thread is killed for the run it is on: it begins no other from the decision on.
+ * R5 a run whose thread has left it is over, though its outcome was lost on the way: at the next word about a later run, and at the
+ *    second look after its deadline where no word comes.
  */
 import { TOOL_KILL_MS, TOOL_LOAD_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
@@ -27,6 +29,9 @@ import { timeoutText } from './tool-execution.ts';
 
 /** Milliseconds after which the calls that a thread was handed and has not begun may go to a free thread. */
 const BATCH_MS = 5;
+
+/** Told for a run whose thread has left it, and whose outcome never came (R5). */
+const LOST = 'The result of this call was lost on its way from the tool thread. It may have taken effect.';
 
 /** What thread runs need. */
 export interface ThreadRunsOptions {
@@ -234,8 +239,22 @@ export class ThreadRuns {
     const open = place?.batch.runs[place.at];
     if (place === undefined || open === undefined) return;
     const { batch, at } = place;
+    // A thread tells its outcomes in order: what it left before this one it told as well (R5).
+    while (batch.head < at) this.#lost(batch);
     batch.head = at + 1;
     this.#over(open, outcome);
+    this.#goOn(batch);
+  }
+
+  /** The run the batch stands at is over without a word of it (R5). */
+  #lost(batch: ThreadBatch): void {
+    const open = batch.runs[batch.head];
+    batch.head += 1;
+    if (open !== undefined) this.#over(open, failure(LOST, this.#elapsed(open)));
+  }
+
+  /** A run is over: the thread is on the next one, or will be. */
+  #goOn(batch: ThreadBatch): void {
     const { current } = batch;
     if (current === undefined) this.#notDue(batch);
     else if (current.phase === 'ending') this.#dueIn(TOOL_KILL_MS, batch);
@@ -305,10 +324,15 @@ export class ThreadRuns {
     else if (current.phase === 'loading') {
       const url = place.kind === 'thread' ? place.url : '';
       this.#decide(current, batch, `tool worker died: ${url} was not loaded in ${TOOL_LOAD_MS / 1_000} seconds`);
-    } else if (batch.cursor.claimed > batch.head + 1) {
+    } else if (batch.cursor.claimed <= batch.head + 1) batch.kill.abort();
+    else if (batch.awaited !== current) {
       // The thread has left the run, and its word is on the way.
+      batch.awaited = current;
       this.#dueIn(TOOL_KILL_MS, batch);
-    } else batch.kill.abort();
+    } else {
+      this.#lost(batch);
+      this.#goOn(batch);
+    }
   }
 
   #elapsed(open: OpenRun): number {
