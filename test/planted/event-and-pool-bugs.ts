@@ -91,6 +91,27 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     replace: '      this.#failed(batch, error);\n      return;\n    }',
   },
   {
+    name: 'lost-word-leaves-its-call-open',
+    what: 'a call whose outcome its thread told in vain is passed over when the next one ends',
+    file: 'src/tools/thread-runs.ts',
+    find: 'while (batch.head < at) this.#lost(batch);',
+    replace: '',
+  },
+  {
+    name: 'lost-calls-never-asked-for',
+    what: 'no deadline is set for the calls of a session',
+    file: 'src/runtime/session-timers.ts',
+    find: '    this.#settleCalls(actor);',
+    replace: '',
+  },
+  {
+    name: 'lost-call-keeps-its-place',
+    what: 'a lost call is answered, and counts as running for ever',
+    file: 'src/session/healing.ts',
+    find: "      { type: 'cancelTool', callId, reason: content },",
+    replace: '',
+  },
+  {
     name: 'cancelled-tools-block-the-others',
     what: 'a cancelled call keeps its place among the calls of its session',
     file: 'actors/tool-runner.ts',

@@ -18,6 +18,8 @@ export interface Swarm {
   readonly hasSessionThreads: boolean;
   /** Model threads of each shard; 0: in place. */
   readonly models: number;
+  /** Tool threads of each shard: with one, the calls of an answer share a batch. */
+  readonly toolThreads: number;
   readonly durability: Durability;
   readonly limits: Partial<Limits>;
   readonly settings: SettingsInput;
@@ -84,7 +86,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
   // The longest lives see retries to their end; little happens at once in them.
   const size = random.pick(SIZES);
   const lifeMs = random.pick([20_000, 60_000, 180_000, 1_200_000]);
-  const swarm: Swarm = {
+  const swarm: Omit<Swarm, 'toolThreads'> = {
     shards: random.pick([1, 1, 2]),
     hasSessionThreads,
     models: random.pick([0, 0, 1, 2]),
@@ -126,6 +128,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
   const storedContentBytes = random.pick([0, 20, STORED_CONTENT_BYTES_MIN]);
   return {
     ...swarm,
+    toolThreads: random.pick([1, 2]),
     limits: { ...limits, mailboxBytes, waitingBytes, liveBytes },
     bounds: { ...bounds, storedContentBytes },
   };
