@@ -105,6 +105,13 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     replace: '',
   },
   {
+    name: 'approvals-never-expire',
+    what: 'no deadline is set for calls that wait for a person',
+    file: 'src/runtime/session-timers.ts',
+    find: '    this.#settleApprovals(actor);',
+    replace: '',
+  },
+  {
     name: 'lost-call-keeps-its-place',
     what: 'a lost call is answered, and counts as running for ever',
     file: 'src/session/healing.ts',
