@@ -4,7 +4,6 @@
  * Owns: the only copy of the state that is written (A1). Does not own: the journal, the pools, other sessions.
  * An actor exists while its session runs or was used lately; an idle one is dropped and folded again from the log (A11).
  */
-
 import type { Deadline } from '../src/base/deadline-queue.ts';
 import { RequestWindow } from '../src/context/request-window.ts';
 import type { SessionKey } from '../src/journal/journal.ts';

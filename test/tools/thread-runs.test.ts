@@ -197,13 +197,40 @@ describe('an outcome that is lost while its thread lives', () => {
     expect(clock.timers).toBe(0);
   });
 
-  test('R5: is known to be lost by the end of the batch', async () => {
-    const { under, batches } = await handed(3);
+  test('R5: may be overtaken by the end of the batch, and is no lost one then', async () => {
+    const { under, clock, tasks, batches } = await handed(3);
+    const ids = [batches[0]?.begin() ?? 0, batches[0]?.begin() ?? 0];
+    batches[0]?.finishNext();
+    await turn();
+    expect(told(under)).toEqual([[3, 'result 3']]);
+    // The thread is free for others.
+    under.start('add');
+    await turn();
+    tasks.next()[0]?.finishAll();
+    clock.advance(TOOL_KILL_MS - 1);
+    for (const id of ids)
+      batches[0]?.post({ kind: 'finished', id, outcome: { content: `result ${id}`, success: true, ms: 0 } });
+    await turn();
+    expect([...told(under)].sort(([a], [b]) => a - b).map(([, content]) => content)).toEqual(
+      [1, 2, 3, 4].map((id) => `result ${id}`),
+    );
+    expect(clock.timers).toBe(0);
+  });
+
+  test('R5: is known to be lost a while after the end of the batch', async () => {
+    const { under, clock, batches } = await handed(3);
     batches[0]?.begin();
     batches[0]?.begin();
     batches[0]?.finishNext();
     await turn();
-    expect(told(under).map(([, content]) => content)).toEqual([lost, lost, 'result 3']);
+    clock.advance(TOOL_KILL_MS);
+    await turn();
+    expect(told(under)).toEqual([
+      [3, 'result 3'],
+      [1, lost],
+      [2, lost],
+    ]);
+    expect(clock.timers).toBe(0);
     expect(under.pool.counts()).toMatchObject({ running: 0, waiting: 0 });
   });
 
