@@ -66,7 +66,7 @@ export class HistoryActions {
 
   /**
    * Persons who are there, until nothing waits for them any more: what waits is allowed or denied, what is suspended goes on.
-   * Where calls expire, nobody may come to decide about them. `isOver`: nothing new is coming.
+   * Where calls expire, nobody may come any more once `isOver`: nothing new is coming.
    */
   async attend(isOver: () => boolean): Promise<void> {
     const { runtime, ledger, world, process, random, callsExpire } = this.#parts;
@@ -80,7 +80,7 @@ export class HistoryActions {
         await this.#parts.attempt('attend', async () => {
           const handle = runtime.session(id);
           const { reason } = await handle.explain();
-          if (state === 'executing' && !isAbsent) await this.#approve(handle, 0.8);
+          if (state === 'executing' && !(isAbsent && isOver())) await this.#approve(handle, 0.8);
           if (reason !== 'suspended' && reason !== 'paused') return;
           waiting += 1;
           // Refused while too many sessions run: asked again.
