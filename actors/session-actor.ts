@@ -4,6 +4,7 @@
  * Owns: the only copy of the state that is written (A1). Does not own: the journal, the pools, other sessions.
  * An actor exists while its session runs or was used lately; an idle one is dropped and folded again from the log (A11).
  */
+import type { Deadline } from '../src/base/deadline-queue.ts';
 import { RequestWindow } from '../src/context/request-window.ts';
 import type { SessionKey } from '../src/journal/journal.ts';
 import type { TransientMessage } from '../src/session/history/edit-request.ts';
@@ -42,6 +43,8 @@ export class SessionActor {
   /** The calls that wait for a person are denied then, and when that is. */
   approvalsTimer: unknown;
   approvalsDueAt: number | undefined;
+  /** Its tool calls are looked after then. */
+  callsDeadline: Deadline<SessionActor> | undefined;
   /** Idle, and listed to leave memory; see `QuietSessions`. */
   isResting = false;
   /** The tree turn that last reached it; see `runTreeTurn`. */

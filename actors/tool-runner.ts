@@ -3,7 +3,8 @@
  * run at once per session, shortens results, and brings each outcome back exactly once.
  *
  * Owns: which runs are out, and those waiting for a place. Does not own: deadlines (the pool's), states, effect classes.
- *  T1 each call started here ends in exactly one `toolFinished`, unless its session was forgotten.
+ *  T1 each call started here ends in exactly one `toolFinished`, unless its session was forgotten, or its outcome was lost on
+ *     its way from the pool: `holds` says so then.
  *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are out; the others wait in call order.
  */
 
@@ -36,6 +37,8 @@ interface RunOut {
   readonly callId: string;
   readonly toolName: string;
   readonly truncate: boolean;
+  /** Its outcome has come and is being stored: the pool knows no more of it. */
+  isStoring: boolean;
 }
 
 interface SessionRuns {
@@ -64,6 +67,15 @@ export class ToolRunner {
   /** A call of this session is out, or waits for a place. */
   isOut(sessionId: string): boolean {
     return this.#sessions.has(sessionId);
+  }
+
+  /** A result of this call is still to come: it waits for its place, is with the pool, or its result is being stored. */
+  holds(sessionId: string, callId: string): boolean {
+    const runs = this.#sessions.get(sessionId);
+    if (runs === undefined) return false;
+    const run = runs.running.get(callId);
+    if (run !== undefined) return run.isStoring || this.#pool.holds(run.id);
+    return runs.waiting.some(({ start }) => start.callId === callId);
   }
 
   /** Starts a call, or queues it behind the session's others. */
@@ -98,6 +110,7 @@ export class ToolRunner {
       callId: start.callId,
       toolName: start.name,
       truncate: description?.truncate ?? true,
+      isStoring: false,
     };
     if (place === undefined) throw new Error(`tool ${start.name} has no place to run`);
     this.#byId.set(id, run);
@@ -150,7 +163,10 @@ export class ToolRunner {
       reason: toolTruncationReason(run.toolName),
     });
     if (typeof content === 'string') this.#report(run, content, outcome);
-    else void content.then((kept) => this.#report(run, kept, outcome));
+    else {
+      run.isStoring = true;
+      void content.then((kept) => this.#report(run, kept, outcome));
+    }
   }
 
   /** The result is as it is to be stored. Until then the call is out, and may be given up. */

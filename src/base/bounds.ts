@@ -180,6 +180,11 @@ export const SNAPSHOT_TURNS = 500;
 export const CHECKPOINT_TURNS = 10_000;
 /** Milliseconds beyond a tool's timeout within which its call is over, thread killed if need be. */
 export const TOOL_GRACE_MS = 1_000;
+/**
+ * Milliseconds beyond the timeout of a session's calls after which it asks whether their results are still to come: the pool
+ * has answered within `TOOL_GRACE_MS`, and a busy thread has taken its answer in.
+ */
+export const CALL_CHECK_GRACE_MS = 5_000;
 /** Tool calls of one round that run at once, per session; the others wait their turn in call order. */
 export const PARALLEL_CALLS_MAX = 32;
 /** Tool calls one model answer may ask for; a longer answer is cut, each cut call told so. */

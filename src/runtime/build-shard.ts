@@ -20,9 +20,8 @@ import type {
 import { resolveProvider } from '../models/resolve.ts';
 import { checkResponse } from '../models/response-check.ts';
 import { createThreadedPool, type ModelThread } from '../models/threaded-pool.ts';
-import type { TaskPool, TaskPoolOptions } from '../threads/task-pool.ts';
 import type { ToolPool, ToolPoolListener } from '../tools/pool.ts';
-import { createToolPool } from '../tools/threaded-pool.ts';
+import { createToolPool, type ToolPoolOptions } from '../tools/threaded-pool.ts';
 import type { RegisteredTool } from '../tools/tool-registry.ts';
 import { IsolatedSessions } from './isolated-sessions.ts';
 import { Counters } from './metrics.ts';
@@ -53,7 +52,7 @@ export interface ShardPorts {
   readonly soon?: Soon;
   readonly bounds?: ShardBounds;
   readonly openJournal?: (options: JournalOptions) => Promise<Journal>;
-  readonly makeTaskPool?: (options: TaskPoolOptions) => TaskPool;
+  readonly makeToolPool?: (options: ToolPoolOptions) => ToolPool;
   readonly startModelThread?: (provider: ProviderData) => ModelThread;
   readonly shelf?: Shelf;
 }
@@ -77,11 +76,10 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
   let listener: ToolPoolListener | undefined;
   let shard: Shard | undefined;
   let lost: StoreLostError | undefined;
-  const toolPool = createToolPool({
+  const toolPool = (ports.makeToolPool ?? createToolPool)({
     threads: plan.threads.tools,
     clock,
     secretEnv: plan.settings.tools.secretEnv,
-    ...(ports.makeTaskPool === undefined ? {} : { makeTaskPool: ports.makeTaskPool }),
     hostRunner: { run: (run) => services.run(run), abort: (id, reason) => services.abort(id, reason) },
     listener: {
       finished: (id, outcome) => listener?.finished(id, outcome),

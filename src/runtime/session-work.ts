@@ -136,6 +136,11 @@ export class SessionWork {
     return this.#models.isOut(sessionId) || this.#tools.isOut(sessionId) || this.#muses.isOut(sessionId);
   }
 
+  /** A result of this tool call is still to come. */
+  holdsCall(sessionId: string, callId: string): boolean {
+    return this.#tools.holds(sessionId, callId);
+  }
+
   /** Somebody reads of a session (`undefined`: of all), or does no more. */
   watched(sessionId: string | undefined): void {
     this.#models.watched(sessionId);

@@ -151,7 +151,12 @@ export class Shard {
     const wake = (actor: SessionActor, input: Input): void => {
       if (this.#hot.get(actor.id) === actor) this.submit(actor.id, [input]);
     };
-    this.#timers = new SessionTimers(clock, wake, settings.approvals.expiresMs);
+    this.#timers = new SessionTimers({
+      clock,
+      wake,
+      holdsCall: (sessionId, callId) => this.#work.holdsCall(sessionId, callId),
+      approvalsMs: settings.approvals.expiresMs,
+    });
     this.#audience = new Audience(this.waiters, (id) => this.#hot.get(id));
     this.#live = new LiveSessions(limits, (id) => this.submit(id, [{ type: 'wake' }]));
     this.#work = new SessionWork(parts, this.#workPlace());

@@ -105,9 +105,6 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
     case 'noted':
       said('system', record.content);
       return true;
-    case 'healed':
-      fold.nextSeq += 1;
-      return true;
     case 'responded':
       foldAnswer(fold, record, said);
       return true;

@@ -1,6 +1,5 @@
 /**
- * What the model said, as messages: an answer with its calls, a call that is answered in the model's stead, a token count
- * that became better known. Pure but linear, as `apply`. Keeps S4 and S6 of `state.ts`.
+ * What the model said, as messages: an answer with its calls, a token count that became better known. Pure but linear, as `apply`. Keeps S4 and S6 of `state.ts`.
  */
 import type { Draft } from '../base/draft.ts';
 import { addUsage, isThought, type ToolUseBlock } from '../base/messages.ts';
@@ -103,23 +102,6 @@ function appendPart(
     draft.inAnswer = true;
   }
   return fold.append(draft);
-}
-
-/** An open call is answered with a failure, by nobody who ran it. */
-export function applyHealed(fold: Fold, record: RecordOf<'healed'>): void {
-  const call = fold.state.openCalls.get(record.toolUseId);
-  if (call === undefined) throw new Error(`S4: call ${record.toolUseId} is not open`);
-  fold.state.openCalls.delete(record.toolUseId);
-  fold.append({
-    type: 'tool_response',
-    content: record.content,
-    tokens: estimateTokens(record.content),
-    toolUseId: record.toolUseId,
-    toolName: call.name,
-    success: false,
-    source: { type: 'tool', name: call.name },
-  });
-  fold.said(1);
 }
 
 /** A message's tokens are known better. One that has left the window is left alone. */

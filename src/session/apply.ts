@@ -9,7 +9,7 @@
  * mailbox, turn, answer, run-loop, children, lifecycle, eviction, goals, enrichment, memory, compression, history, tasks.
  * What they share is the `Fold`.
  */
-import { applyHealed, applyRefined, applyResponded } from './apply-answer.ts';
+import { applyRefined, applyResponded } from './apply-answer.ts';
 import { applyBudgetUsed, applyChildExited, applyChildNamed, applySpawned } from './apply-children.ts';
 import { applyCompacted, applyCompacting, applyCompactionFailed } from './apply-compression.ts';
 import { applyEnrichment, applyNamed } from './apply-enrichment.ts';
@@ -103,8 +103,6 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       state.interruptRequested = true;
       if (fold.counts()) fold.tell({ type: 'interrupt.acknowledged' });
       return;
-    case 'healed':
-      return applyHealed(fold, record);
     case 'released':
       return finishTurn(fold, 'cancelled');
     case 'spawned':

@@ -89,8 +89,8 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
 }
 
 /**
- * A complete round with nothing active to promote: its responses were healed straight into the log. The model is still owed
- * the results of its calls, so the half-step is made without a rider. Out of idle there is nothing to do.
+ * A complete round with nothing active to promote: an edit put its responses into the log. The model is still owed the results
+ * of its calls, so the half-step is made without a rider. Out of idle there is nothing to do.
  */
 function emptySelection(state: SessionState): Selection | undefined {
   if (state.state !== 'executing') return undefined;

@@ -31,8 +31,8 @@ import { decideBoundary, decideConsulted } from './decide-run-loop.ts';
 import { decideSend } from './decide-send.ts';
 import { decideEscalation, decideRestart, decideRestartLater, reportFailure } from './decide-supervision.ts';
 import { decideDispatch, decideToolFinished } from './decide-tools.ts';
-import { type Decision, NOTHING, WAKE } from './decision.ts';
-import { healExpired } from './healing.ts';
+import { type Decision, NOTHING } from './decision.ts';
+import { decideHeal } from './healing.ts';
 import { decideEdit } from './history/decide-edit.ts';
 import { decideFork, decideForked } from './history/decide-fork.ts';
 import { decideStartTask, decideSwitch, decideUndo } from './history/decide-tasks.ts';
@@ -142,10 +142,8 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideFork(state, input, environment);
     case 'forked':
       return decideForked(state, input.record);
-    case 'heal': {
-      const healed = healExpired(state, environment.now, (tool) => environment.agent.tool(tool)?.timeoutMs ?? 0);
-      return { records: healed, effects: [WAKE] };
-    }
+    case 'heal':
+      return decideHeal(state, input, environment);
     case 'compress':
       return decideCompress(state, input, environment);
     case 'summarised':

@@ -1,29 +1,57 @@
-/** The safety net of §5.5: a call whose deadline passed without any result is answered in the log. Pure. */
-import type { SessionRecord } from './records.ts';
+/**
+ * The safety net of §5.5: calls whose results were lost while everything that ran them lives. The runtime asks at a call's
+ * deadline who holds it; one that nothing holds is answered here, through the mailbox as any result. Pure.
+ */
+import type { Decision } from './decision.ts';
+import type { AgentFacts, Effect, Environment, Input } from './inputs.ts';
 import { isWaitingForApproval } from './run-loop-state.ts';
-import type { SessionState } from './state.ts';
+import type { OpenCall, SessionState } from './state.ts';
+import { lostResultText } from './tool-texts.ts';
 
-const SECOND_MS = 1_000;
+/** A call that a tool pool runs, or is about to. */
+export interface CallAtWork {
+  readonly id: string;
+  /** Milliseconds its tool may take. */
+  readonly timeoutMs: number;
+}
 
-/** A `healed` record for every open call past its deadline; `timeoutMsOf` gives a tool's own timeout. Idempotent once applied. */
-export function healExpired(
-  state: SessionState,
-  now: number,
-  timeoutMsOf: (toolName: string) => number,
-): readonly SessionRecord[] {
-  const records: SessionRecord[] = [];
-  // What was not started has no deadline.
-  if (state.held !== undefined || state.suspended !== undefined) return records;
+/**
+ * The calls a pool owes a result for. Calls that were not started have no deadline: those of a held answer or a suspended run,
+ * and those that wait for a person. A runtime tool's call is answered by the turn that takes it.
+ */
+export function callsAtWork(state: SessionState, agent: Pick<AgentFacts, 'tool'>): readonly CallAtWork[] {
+  const calls: CallAtWork[] = [];
+  if (state.held !== undefined || state.suspended !== undefined) return calls;
   for (const call of state.openCalls.values()) {
-    if (isWaitingForApproval(state, call.id)) continue;
-    const timeoutMs = call.timeoutMs ?? timeoutMsOf(call.name);
-    if (now < call.at + timeoutMs) continue;
-    const seconds = Math.round(timeoutMs / SECOND_MS);
-    records.push({
-      type: 'healed',
-      toolUseId: call.id,
-      content: `The call of ${call.name} timed out after ${seconds} seconds without a result.`,
-    });
+    const timeoutMs = timeoutOf(state, call, agent);
+    if (timeoutMs !== undefined) calls.push({ id: call.id, timeoutMs });
   }
-  return records;
+  return calls;
+}
+
+/** Answers the lost calls among `callIds`; one that is answered, or was not started, is left alone. */
+export function decideHeal(
+  state: SessionState,
+  { callIds }: Extract<Input, { type: 'heal' }>,
+  { agent }: Environment,
+): Decision {
+  const effects: Effect[] = [];
+  const atWork = new Map(callsAtWork(state, agent).map((call) => [call.id, call.timeoutMs]));
+  for (const callId of new Set(callIds)) {
+    const timeoutMs = atWork.get(callId);
+    if (timeoutMs === undefined) continue;
+    const content = lostResultText(state.openCalls.get(callId)?.name ?? '', timeoutMs);
+    effects.push(
+      // Whatever still counts the call as its own gives up the place it takes.
+      { type: 'cancelTool', callId, reason: content },
+      { type: 'again', input: { type: 'toolFinished', callId, content, success: false } },
+    );
+  }
+  return { records: [], effects };
+}
+
+function timeoutOf(state: SessionState, call: OpenCall, agent: Pick<AgentFacts, 'tool'>): number | undefined {
+  const facts = agent.tool(call.name);
+  if (facts === undefined || facts.isRuntimeTool || isWaitingForApproval(state, call.id)) return undefined;
+  return call.timeoutMs ?? facts.timeoutMs;
 }

@@ -209,7 +209,8 @@ export type Input =
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
   | { readonly type: 'recover' }
-  | { readonly type: 'heal' }
+  /** No pool holds these calls any more, and no result of theirs has come. */
+  | { readonly type: 'heal'; readonly callIds: readonly string[] }
   | { readonly type: 'startTask'; readonly title?: string }
   | { readonly type: 'undo' }
   | { readonly type: 'switchTask'; readonly id: number }

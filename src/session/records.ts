@@ -113,7 +113,6 @@ export type SessionRecord =
   | { readonly type: 'recalled'; readonly id: number }
   | { readonly type: 'poisoned'; readonly id: number; readonly error: ErrorShape }
   | { readonly type: 'interrupted'; readonly reason?: string }
-  | { readonly type: 'healed'; readonly toolUseId: string; readonly content: string }
   /** The model call in flight was given up on request: the turn ends as cancelled. */
   | { readonly type: 'released' }
   | {

@@ -1,12 +1,20 @@
 /** Fixed texts a model is given in place of a result. Pure. */
 import { NEAREST_NAMES_MAX } from '../base/bounds.ts';
 
+const SECOND_MS = 1_000;
+
 /** Told for a call that was cancelled by an interrupt. Exported: a program may look for it. */
 export const INTERRUPT_NOTICE = 'Interrupted: your human wants your attention. This call was cancelled.';
 
 /** Told for a call that may or may not have happened before a crash (effect `once`). */
 export const OUTCOME_UNKNOWN =
   'Outcome unknown: the execution was lost in a restart. The call may or may not have taken effect; it was not run again.';
+
+/** Told for a call whose result was lost: past its deadline nothing holds it any more. */
+export function lostResultText(toolName: string, timeoutMs: number): string {
+  const seconds = timeoutMs / SECOND_MS;
+  return `The call of ${toolName} timed out after ${seconds} seconds without a result. It may have taken effect.`;
+}
 
 /** Sent for a call that has no result: a crash, an edit or an import took it. */
 export const MISSING_RESULT = '{"error":"Tool result missing (interrupted)"}';

@@ -45,6 +45,8 @@ export interface ToolPool {
   run(run: ToolRun): void;
   /** Aborts a run; its outcome is a failure whose content is `reason`. Unknown ids are ignored. */
   cancel(id: number, reason: string): void;
+  /** The run waits, runs, or its outcome is about to be told: an outcome will come. False for one that was told, and for any other. */
+  holds(id: number): boolean;
   /**
    * The tools a module exports, loaded in a tool thread. Rejects with `ConfigError` naming the module and the export when
    * it cannot be loaded, exports no tool, or one has a bad name or schema (rules R29 to R33).

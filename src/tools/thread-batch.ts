@@ -21,6 +21,10 @@ export class ThreadBatch {
   head = 0;
   /** Runs that were not taken back. */
   end: number;
+  /** The run that the thread has left without a word: the word was waited for once (R5 of `thread-runs.ts`). */
+  awaited: OpenRun | undefined;
+  /** The thread is done with it; words about its runs may still be on the way. */
+  isLeft = false;
   /** When the run it is on must be looked after. */
   deadline: Deadline<Due> | undefined;
   /** The line to its thread, once that has spoken. */

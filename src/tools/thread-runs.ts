@@ -11,6 +11,8 @@
  *    timeout, its thread killed `TOOL_KILL_MS` later. It begins when the thread says so, or else with the end of the run before.
  * R3 no run waits behind a slow one while a thread is free: what has been out for `BATCH_MS` is shared again.
  * R4 a thread is killed for the run it is on: it begins no other from the decision on.
+ * R5 a run whose thread has left it is over, though its outcome was lost on the way: at the next word about a later run,
+ *    `TOOL_KILL_MS` after the end of its batch, or at the second look after its deadline where none of these comes.
  */
 import { TOOL_KILL_MS, TOOL_LOAD_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
@@ -27,6 +29,9 @@ import { timeoutText } from './tool-execution.ts';
 
 /** Milliseconds after which the calls that a thread was handed and has not begun may go to a free thread. */
 const BATCH_MS = 5;
+
+/** Told for a run whose thread has left it, and whose outcome never came (R5). */
+const LOST = 'The result of this call was lost on its way from the tool thread. It may have taken effect.';
 
 /** What thread runs need. */
 export interface ThreadRunsOptions {
@@ -90,6 +95,7 @@ export class ThreadRuns {
   close(): void {
     this.#isClosed = true;
     for (const batch of this.#batches) this.#notDue(batch);
+    for (const { batch } of this.#handed.values()) this.#notDue(batch);
     this.#unshare();
   }
 
@@ -199,13 +205,12 @@ export class ThreadRuns {
     const { tasks, resultBytesMax } = this.#options;
     try {
       const last = await tasks.run(batch.task(resultBytesMax), { abort: batch.kill });
-      if (last !== undefined) this.#finished(last as ThreadFinished);
-      if (batch.current !== undefined) throw new Error('the tool thread left a call without its outcome');
+      this.#left(batch, last as ThreadFinished | undefined);
     } catch (error) {
       this.#failed(batch, error);
     }
     this.#batches.delete(batch);
-    this.#notDue(batch);
+    if (!batch.isLeft) this.#notDue(batch);
     if (this.#batches.size === 0) this.#unshare();
     this.#pump();
   }
@@ -229,13 +234,46 @@ export class ThreadRuns {
     }
   }
 
+  /** The thread is done with the batch. Its answer comes another way than its words, and may overtake them: they have time (R5). */
+  #left(batch: ThreadBatch, last: ThreadFinished | undefined): void {
+    batch.isLeft = true;
+    const open = batch.runs.find(({ run }) => run.id === last?.id);
+    if (open !== undefined && last !== undefined && this.#handed.has(last.id)) this.#over(open, last.outcome);
+    if (this.#isOwed(batch)) this.#dueIn(TOOL_KILL_MS, batch);
+    else this.#notDue(batch);
+  }
+
+  /** A run of the batch has no outcome yet. */
+  #isOwed(batch: ThreadBatch): boolean {
+    return batch.runs.some(({ run }) => this.#handed.get(run.id)?.batch === batch);
+  }
+
   #finished({ id, outcome }: ThreadFinished): void {
     const place = this.#handed.get(id);
     const open = place?.batch.runs[place.at];
     if (place === undefined || open === undefined) return;
     const { batch, at } = place;
+    // A thread tells its outcomes in order: what it left before this one it told as well (R5).
+    while (batch.head < at) this.#lost(batch);
     batch.head = at + 1;
     this.#over(open, outcome);
+    this.#goOn(batch);
+  }
+
+  /** The run the batch stands at is over without a word of it (R5). */
+  #lost(batch: ThreadBatch): void {
+    const open = batch.runs[batch.head];
+    batch.head += 1;
+    if (open !== undefined && this.#handed.get(open.run.id)?.batch === batch)
+      this.#over(open, failure(LOST, this.#elapsed(open)));
+  }
+
+  /** A run is over: the thread is on the next one, or will be. */
+  #goOn(batch: ThreadBatch): void {
+    if (batch.isLeft) {
+      if (!this.#isOwed(batch)) this.#notDue(batch);
+      return;
+    }
     const { current } = batch;
     if (current === undefined) this.#notDue(batch);
     else if (current.phase === 'ending') this.#dueIn(TOOL_KILL_MS, batch);
@@ -298,6 +336,10 @@ export class ThreadRuns {
   #due(batch: ThreadBatch): void {
     const { current } = batch;
     batch.deadline = undefined;
+    if (batch.isLeft) {
+      while (batch.head < batch.runs.length) this.#lost(batch);
+      return;
+    }
     // All was taken back before the thread began anything, and it has not even said so.
     if (current === undefined) return batch.kill.abort();
     const { toolName, timeoutMs, place } = current.run;
@@ -305,10 +347,15 @@ export class ThreadRuns {
     else if (current.phase === 'loading') {
       const url = place.kind === 'thread' ? place.url : '';
       this.#decide(current, batch, `tool worker died: ${url} was not loaded in ${TOOL_LOAD_MS / 1_000} seconds`);
-    } else if (batch.cursor.claimed > batch.head + 1) {
+    } else if (batch.cursor.claimed <= batch.head + 1) batch.kill.abort();
+    else if (batch.awaited !== current) {
       // The thread has left the run, and its word is on the way.
+      batch.awaited = current;
       this.#dueIn(TOOL_KILL_MS, batch);
-    } else batch.kill.abort();
+    } else {
+      this.#lost(batch);
+      this.#goOn(batch);
+    }
   }
 
   #elapsed(open: OpenRun): number {

@@ -135,6 +135,10 @@ class Pool implements ThreadedToolPool {
     if (open !== undefined) this.#runsOf(open).cancel(open, reason);
   }
 
+  holds(id: number): boolean {
+    return this.#open.has(id) || this.#told.some((told) => told.id === id);
+  }
+
   async describe(url: string): Promise<readonly FoundTool[]> {
     const task: ThreadTask = { kind: 'describe', url };
     const abort = new LazyAbort();

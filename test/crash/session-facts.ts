@@ -198,9 +198,6 @@ export class FactsGatherer {
       case 'goalCompleted':
         this.#said(record.result);
         return;
-      case 'healed':
-        this.#result(record.toolUseId, { content: record.content, success: false });
-        return;
       case 'failed':
         facts.failures.push(record.error.message);
         return;

@@ -159,6 +159,25 @@ describe('tools', () => {
     expect(runtime.metrics().restarts).toBe(0);
   });
 
+  test.each([0, 1])(
+    'a result that is lost while its thread lives is answered as lost, and the turn ends; %i session threads',
+    async (sessions) => {
+      const runtime = await kit.open({
+        threads: { sessions, models: 0, tools: 1 },
+        agents,
+        provider: asking(['swallow', 'good', 'good']),
+      });
+      const session = runtime.session('s');
+      expect(await session.ask('Go')).toBe('Over.');
+      expect((await responses(session)).map(({ content, success }) => [content, success])).toEqual([
+        ['The result of this call was lost on its way from the tool thread. It may have taken effect.', false],
+        ['fine', true],
+        ['fine', true],
+      ]);
+      expect(runtime.metrics()).toMatchObject({ toolCallsRunning: 0, sessionsLive: 0 });
+    },
+  );
+
   test('T8: 100 faults over a pool of 4 with healthy calls in between: one outcome each, the pool whole at the end', async () => {
     const quick = ['throwProxy', 'function', 'cycle', 'abort', 'thenThatThrows', 'hijack'];
     // What costs a thread is rarer: a new one takes most of the time of this test.

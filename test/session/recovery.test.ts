@@ -148,7 +148,6 @@ describe('the text of a turn', () => {
     const answer = machine.records.filter((record) => record.type === 'responded');
     expect(() => applyAll(emptyState('s'), answer, 0)).toThrow('S3');
     expect(() => applyAll(emptyState('s'), [{ type: 'recalled', id: 1 }], 0)).toThrow('S2');
-    expect(() => applyAll(emptyState('s'), [{ type: 'healed', toolUseId: 'x', content: 'y' }], 0)).toThrow('S4');
     expect(() => applyAll(emptyState('s'), [{ type: 'childExited', child: 'x', reason: 'failed' }], 0)).toThrow(
       'unknown child',
     );

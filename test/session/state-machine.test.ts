@@ -79,7 +79,8 @@ describe('the state machine of a session', () => {
     const machine = executingSession({ a: 'bash', b: 'bash' });
     machine.input({ type: 'pause' });
     machine.finish('a');
-    apply(machine.state, { type: 'healed', toolUseId: 'b', content: 'timed out' }, machine.world.now);
+    const answer = { id: 'r-b', createdAt: 0, role: 'tool', content: 'given', toolCallId: 'b', name: 'bash' } as const;
+    apply(machine.state, { type: 'edited', operation: 'settle', added: [{ message: answer }] }, machine.world.now);
     expect(mayStart(machine.state)).toBe(false);
     machine.input({ type: 'resume' });
     expect(machine.state.state).toBe('awaiting');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { healExpired } from '../../src/session/healing.ts';
+import { callsAtWork } from '../../src/session/healing.ts';
 import { unknownToolText } from '../../src/session/tool-texts.ts';
-import { call, executingSession, startedSession } from '../support/session-kit.ts';
+import { call, environmentOf, executingSession, startedSession } from '../support/session-kit.ts';
 
 describe('results of calls', () => {
   it('F058: each call has one response, failures with their text', () => {
@@ -62,8 +62,7 @@ describe('results of calls', () => {
 
   it('F063: a result after healing is dropped', () => {
     const machine = executingSession({ a: 'bash' });
-    machine.world.now += 180_000;
-    machine.input({ type: 'heal' });
+    machine.input({ type: 'heal', callIds: ['a'] });
     machine.finish('a', 'late');
     expect(machine.last).toEqual([{ type: 'stale', what: 'tool result' }]);
     expect(machine.log).not.toContain('tool_response late');
@@ -80,49 +79,50 @@ describe('results of calls', () => {
 });
 
 describe('healing', () => {
-  const limit = (): number => 180_000;
-
-  it('F065: a call older than its timeout is answered "timed out"', () => {
-    const machine = executingSession({ a: 'bash' });
-    expect(healExpired(machine.state, machine.world.now + 179_999, limit)).toEqual([]);
-    const healed = healExpired(machine.state, machine.world.now + 200_000, limit);
-    expect(healed).toMatchObject([
-      { type: 'healed', toolUseId: 'a', content: expect.stringMatching(/timed out.*180 seconds/) },
+  it('F065: a lost call is answered "timed out", as a failure, and what held a place for it gives it up', () => {
+    const machine = executingSession({ a: 'bash', b: 'bash' });
+    machine.input({ type: 'heal', callIds: ['a'] });
+    expect(machine.last).toEqual([
+      { type: 'cancelTool', callId: 'a', reason: expect.stringMatching(/timed out after 180 seconds/) },
     ]);
+    expect(machine.events('tool.finished')).toEqual([
+      { type: 'tool.finished', toolUseId: 'a', toolName: 'bash', success: false },
+    ]);
+    expect([...machine.state.openCalls.keys()]).toEqual(['b']);
   });
 
   it('F066: the timeout the model asked for counts', () => {
     const machine = startedSession({ sent: 'go' });
-    machine.answer([call('a', 'slow', { timeout: 600 })]);
-    expect(healExpired(machine.state, machine.world.now + 300_000, limit)).toEqual([]);
-    expect(healExpired(machine.state, machine.world.now + 600_000, limit)).toHaveLength(1);
+    machine.answer([call('a', 'slow', { timeout: 600 }), call('b', 'slow')]);
+    expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toEqual([
+      { id: 'a', timeoutMs: 600_000 },
+      { id: 'b', timeoutMs: 180_000 },
+    ]);
+    machine.input({ type: 'heal', callIds: ['a'] });
+    expect(machine.effect('cancelTool')?.reason).toContain('600 seconds');
   });
 
   it('F067: a second pass adds nothing', () => {
     const machine = executingSession({ a: 'bash', b: 'bash' });
-    machine.world.now += 200_000;
-    machine.input({ type: 'heal' });
-    const length = machine.log.length;
-    machine.input({ type: 'heal' });
+    machine.input({ type: 'heal', callIds: ['a', 'b', 'a'] });
+    const { length } = machine.log;
+    machine.input({ type: 'heal', callIds: ['a', 'b'] });
     expect(machine.log).toHaveLength(length);
-    expect(healExpired(machine.state, machine.world.now, limit)).toEqual([]);
+    expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toEqual([]);
   });
 
-  it('a round whose calls were all healed goes back to the model, which learns of it', () => {
+  it('a round whose calls were all lost goes back to the model, which learns of it', () => {
     const machine = executingSession({ a: 'bash' });
     machine.send('rider', { deliver: 'turn' });
-    machine.world.now += 200_000;
-    machine.input({ type: 'heal' });
-    expect(machine.log.at(-1)).toContain('timed out');
-    expect(machine.last).toEqual([{ type: 'callModel', halfStep: 2, attempt: 1 }]);
+    machine.input({ type: 'heal', callIds: ['a'] });
+    expect(machine.log).toContainEqual(expect.stringMatching(/tool_response .*timed out/));
+    expect(machine.last).toContainEqual({ type: 'callModel', halfStep: 2, attempt: 1 });
     expect(machine.state).toMatchObject({ state: 'awaiting', turn: { id: 1, halfSteps: 2 } });
   });
 
-  it('a round of which one call was healed waits for the others', () => {
-    const machine = startedSession({ sent: 'go' });
-    machine.answer([call('a', 'slow', { timeout: 600 }), call('b', 'slow')]);
-    machine.world.now += 200_000;
-    machine.input({ type: 'heal' });
+  it('a round of which one call was lost waits for the others', () => {
+    const machine = executingSession({ a: 'bash', b: 'bash' });
+    machine.input({ type: 'heal', callIds: ['b'] });
     expect(machine.state.state).toBe('executing');
     machine.finish('a');
     expect(machine.state.state).toBe('awaiting');
@@ -130,6 +130,6 @@ describe('healing', () => {
 
   it('heals nothing where nothing is open', () => {
     const machine = startedSession({ sent: 'go' });
-    expect(machine.input({ type: 'heal' })).toEqual({ records: [], effects: [] });
+    expect(machine.input({ type: 'heal', callIds: ['a'] })).toEqual({ records: [], effects: [] });
   });
 });

@@ -150,7 +150,7 @@ export class Life {
         return this.#summarise(step.how);
       case 'heal':
         this.world.now += 100_000;
-        return this.#input({ type: 'heal' });
+        return this.#input({ type: 'heal', callIds: [...this.state.openCalls.keys(), 'long-gone'] });
       case 'newHeader':
         this.world.fingerprint = `header-${this.world.now}`;
         return;

@@ -22,6 +22,7 @@ import { serveShard } from '../../src/runtime/shard-requests.ts';
 import type { EnricherFacts } from '../../src/session/inputs.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { createLocalEndpoints } from '../../src/threads/batched-endpoint.ts';
+import type { ToolPool, ToolPoolListener } from '../../src/tools/pool.ts';
 import { createToolPool } from '../../src/tools/threaded-pool.ts';
 
 /** What a test may choose. */
@@ -35,6 +36,8 @@ export interface ShardOptions {
   readonly enrichers?: EnricherFacts;
   /** Asked before each write of the store. */
   readonly refuse?: () => Error | undefined;
+  /** Missing: the pool of the product, with its one thread. */
+  readonly makeToolPool?: (listener: ToolPoolListener) => ToolPool;
   /** The store's device; see `MemoryJournalOptions.device`. */
   readonly device?: NonNullable<MemoryJournalOptions['device']>;
 }
@@ -107,7 +110,8 @@ export function openShard(options: ShardOptions): TestShard {
       lookUp: (question) => services.lookUp(question),
     },
     makeModelPool: (listener) => createInPlacePool(provider, listener, clock),
-    makeToolPool: (listener) => createToolPool({ threads: 1, clock, hostRunner: services, listener }),
+    makeToolPool:
+      options.makeToolPool ?? ((listener) => createToolPool({ threads: 1, clock, hostRunner: services, listener })),
   });
   serveShard(shard, far);
   shard.watch(undefined, true);

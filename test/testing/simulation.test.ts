@@ -34,6 +34,16 @@ test('T1: only the faults asked for are drawn', async () => {
   for (const kind of Object.keys(result.faults)) expect(['crash.after', 'process.kill']).toContain(kind);
 });
 
+test('I17: a call whose outcome is lost while both sides live is answered in time, seeds 1 to 40', async () => {
+  let lost = 0;
+  for (let seed = 1; seed <= 40; seed += 1) {
+    const result = await simulate({ seed, faults: ['tool.lost'] });
+    expect(result.violations, `seed ${seed}`).toEqual([]);
+    lost += result.faults['tool.lost'] ?? 0;
+  }
+  expect(lost).toBeGreaterThan(20);
+}, 120_000);
+
 test('V1, V2, V3: tasks run in the order of their time; a dead process and its children do nothing any more', async () => {
   const world = new World(new SeededRandom(1), {
     uncaught: (_process, thrown) => {

@@ -177,6 +177,79 @@ describe('deadlines', () => {
   });
 });
 
+describe('an outcome that is lost while its thread lives', () => {
+  const lost = 'The result of this call was lost on its way from the tool thread. It may have taken effect.';
+
+  test('R5: is known to be lost by the next word of the thread, and the call is answered then', async () => {
+    const { under, clock, batches } = await handed(3);
+    batches[0]?.begin();
+    batches[0]?.finishNext();
+    await turn();
+    expect(told(under)).toEqual([
+      [1, lost],
+      [2, 'result 2'],
+    ]);
+    expect(under.pool.holds(1)).toBe(false);
+    expect(under.pool.holds(3)).toBe(true);
+    batches[0]?.finishAll();
+    await turn();
+    expect(told(under).map(([id]) => id)).toEqual([1, 2, 3]);
+    expect(clock.timers).toBe(0);
+  });
+
+  test('R5: may be overtaken by the end of the batch, and is no lost one then', async () => {
+    const { under, clock, tasks, batches } = await handed(3);
+    const ids = [batches[0]?.begin() ?? 0, batches[0]?.begin() ?? 0];
+    batches[0]?.finishNext();
+    await turn();
+    expect(told(under)).toEqual([[3, 'result 3']]);
+    // The thread is free for others.
+    under.start('add');
+    await turn();
+    tasks.next()[0]?.finishAll();
+    clock.advance(TOOL_KILL_MS - 1);
+    for (const id of ids)
+      batches[0]?.post({ kind: 'finished', id, outcome: { content: `result ${id}`, success: true, ms: 0 } });
+    await turn();
+    expect([...told(under)].sort(([a], [b]) => a - b).map(([, content]) => content)).toEqual(
+      [1, 2, 3, 4].map((id) => `result ${id}`),
+    );
+    expect(clock.timers).toBe(0);
+  });
+
+  test('R5: is known to be lost a while after the end of the batch', async () => {
+    const { under, clock, batches } = await handed(3);
+    batches[0]?.begin();
+    batches[0]?.begin();
+    batches[0]?.finishNext();
+    await turn();
+    clock.advance(TOOL_KILL_MS);
+    await turn();
+    expect(told(under)).toEqual([
+      [3, 'result 3'],
+      [1, lost],
+      [2, lost],
+    ]);
+    expect(clock.timers).toBe(0);
+    expect(under.pool.counts()).toMatchObject({ running: 0, waiting: 0 });
+  });
+
+  test('R5, R2: is waited for once past the deadline; the call is answered, and the next one has its time', async () => {
+    const { under, clock, batches } = await handed(2);
+    batches[0]?.begin();
+    batches[0]?.cursor.claim();
+    clock.advance(1_000 + 2 * TOOL_KILL_MS);
+    await turn();
+    expect(told(under)).toEqual([[1, 'Tool "add" timed out after 1 seconds']]);
+    expect(batches[0]?.isKilled).toBe(false);
+    clock.advance(1_000 + TOOL_KILL_MS);
+    expect(batches[0]?.isKilled).toBe(true);
+    await turn();
+    expect(told(under).map(([id]) => id)).toEqual([1, 2]);
+    expect(clock.timers).toBe(0);
+  });
+});
+
 describe('a slow call', () => {
   test('R3: what waits behind it is shared with a thread that is free', async () => {
     const { clock, tasks, batches } = await handed(8, 2);

@@ -63,6 +63,7 @@ export class Embedder {
     this.#histories = new HistoryActions({
       ...parts,
       random: parts.world.random.fork(),
+      callsExpire: (parts.swarm.settings.approvals?.expiresMs ?? null) !== null,
       uid: (prefix) => this.#uid(prefix),
       send: (session) => this.#send(session),
       attempt: (what, act) => this.#attempt(what, act),

@@ -73,6 +73,8 @@ export const FAULT_KINDS = [
   'model.outage',
   // The embedder again.
   'key.reused',
+  // The outcome of a tool call is lost on its way, and both sides live.
+  'tool.lost',
 ] as const;
 
 /** A kind of fault. */

@@ -17,6 +17,8 @@ export interface HistoryActionParts {
   readonly process: SimulatedProcess;
   readonly world: World;
   readonly random: SeededRandom;
+  /** Calls that wait for a person are denied after a while. */
+  readonly callsExpire: boolean;
   readonly trace: (text: string) => void;
   readonly uid: (prefix: string) => string;
   readonly send: (session: string) => Promise<void>;
@@ -28,6 +30,8 @@ export interface HistoryActionParts {
 const ATTENDING_MS = 5_000;
 /** Rounds after which a session that still waits for a person, or is suspended, is stuck. */
 const ATTENDING_ROUNDS = 60;
+/** The same where nobody comes and calls expire: by wall time, which may have been set back by an hour. */
+const ABSENT_ROUNDS = 850;
 
 /** See the head of the file. */
 export class HistoryActions {
@@ -62,10 +66,11 @@ export class HistoryActions {
 
   /**
    * Persons who are there, until nothing waits for them any more: what waits is allowed or denied, what is suspended goes on.
-   * `isOver`: nothing new is coming.
+   * Where calls expire, nobody may come any more once `isOver`: nothing new is coming.
    */
   async attend(isOver: () => boolean): Promise<void> {
-    const { runtime, ledger, world, process } = this.#parts;
+    const { runtime, ledger, world, process, random, callsExpire } = this.#parts;
+    const isAbsent = callsExpire && random.chance(0.5);
     let rounds = 0;
     while (process.isAlive) {
       let waiting = 0;
@@ -75,7 +80,7 @@ export class HistoryActions {
         await this.#parts.attempt('attend', async () => {
           const handle = runtime.session(id);
           const { reason } = await handle.explain();
-          if (state === 'executing') await this.#approve(handle, 0.8);
+          if (state === 'executing' && !(isAbsent && isOver())) await this.#approve(handle, 0.8);
           if (reason !== 'suspended' && reason !== 'paused') return;
           waiting += 1;
           // Refused while too many sessions run: asked again.
@@ -84,7 +89,8 @@ export class HistoryActions {
       }
       if (isOver() && waiting === 0) return;
       if (isOver()) rounds += 1;
-      if (rounds > ATTENDING_ROUNDS) return ledger.violate('stuck', `${waiting} sessions wait for persons who spoke`);
+      if (rounds > (isAbsent ? ABSENT_ROUNDS : ATTENDING_ROUNDS))
+        return ledger.violate('stuck', `${waiting} sessions wait for persons who spoke`);
       await world.sleep(process, ATTENDING_MS);
     }
   }

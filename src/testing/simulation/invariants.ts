@@ -16,7 +16,8 @@
  *  I13 an acknowledged fork is there, and begins with its parent's messages as they were when it was made;
  *  I14 a call that a person is asked about runs only when it was allowed, and none of a suspended run does;
  *  I15 a file that a result says its whole is saved to outlives a power loss;
- *  I16 a turn fails with refused credentials only where a call of its own session was refused.
+ *  I16 a turn fails with refused credentials only where a call of its own session was refused;
+ *  I17 a call whose outcome was lost while both sides lived is answered within its deadline (checked by `simulated-tools.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';

@@ -320,9 +320,6 @@ class Teller {
       case 'goalCompleted':
         this.#say(record.result);
         return;
-      case 'healed':
-        this.#result(record.toolUseId, { content: record.content, success: false });
-        return;
       case 'edited':
         this.#answerByEdit(record);
         return;

@@ -242,7 +242,7 @@ class Simulation {
       agents: swarmAgents(this.#tools.valuesFor(process), swarm, this.#lives),
       // A value runs on the host; with model threads the provider is data, which they build themselves.
       provider: swarm.models > 0 ? { kind: 'module', url: 'simulated:model' } : this.#model.providerOf(process),
-      threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: 2 },
+      threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,
       limits: swarm.limits,
       settings: swarm.settings,

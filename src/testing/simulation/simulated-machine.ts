@@ -130,7 +130,7 @@ export class SimulatedMachine {
         const open = (): Journal => openMemoryJournal({ store, device, schedule: soon });
         return disk === undefined ? open() : disk.open(process, surroundings, open);
       },
-      makeTaskPool: tools.poolOf(process),
+      makeToolPool: tools.poolOf(process),
       startModelThread: () => this.#startModelThread(process),
       shelf: new ResultShelf(RESULTS_DIRECTORY, { disk: this.results.diskOf(process, world, faults) }),
     };

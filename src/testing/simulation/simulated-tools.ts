@@ -2,12 +2,15 @@
  * Tools of all four effects, and the threads they run on. A tool tells the ledger when it starts and when its effect on the
  * world happens, so that what a crash may do to a call can be checked.
  */
+import { CALL_CHECK_GRACE_MS } from '../../base/bounds.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
 import type { LazyAbort } from '../../base/lazy-abort.ts';
 import type { TaskPool, TaskPoolOptions, ThreadLine } from '../../threads/task-pool.ts';
 import { findTools, toolOf } from '../../tools/module-tools.ts';
+import type { ToolPool, ToolRun } from '../../tools/pool.ts';
 import { type CallInThread, runThreadBatch } from '../../tools/thread-call.ts';
-import type { ThreadAbort, ThreadTask } from '../../tools/thread-protocol.ts';
+import type { ThreadAbort, ThreadFinished, ThreadTask } from '../../tools/thread-protocol.ts';
+import { createToolPool, type ToolPoolOptions } from '../../tools/threaded-pool.ts';
 import type { AnyTool, Effect } from '../../tools/tool.ts';
 import type { Faults } from './faults.ts';
 import { type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
@@ -24,10 +27,15 @@ export interface ToolSurroundings {
   readonly trace: (text: string) => void;
 }
 
+/** True when the outcome of a run is lost now. */
+type Loses = (id: number, probability: number) => boolean;
+
 /** The address the tools of threads are given by. */
 export const TOOL_MODULE: URL = new URL('simulated:tools');
 /** Milliseconds a simulated tool may take. */
 export const TOOL_TIMEOUT_MS = 60_000;
+/** Milliseconds after which a lost call is answered: its session asks this often, and not while its flush is slow. */
+const LOST_CALL_MS = 3 * (TOOL_TIMEOUT_MS + CALL_CHECK_GRACE_MS);
 
 const EFFECTS: readonly Effect[] = ['pure', 'keyed', 'once', 'probe'];
 const SCHEMA = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };
@@ -47,9 +55,10 @@ export class SimulatedTools {
     return EFFECTS.map((effect) => this.#tool(`host_${effect}`, effect, process));
   }
 
-  /** Makes the pool of tool threads of a session thread. */
-  poolOf(process: SimulatedProcess): (options: TaskPoolOptions) => TaskPool {
-    return (options) => new SimulatedTaskPool(process, options, this.#surroundings, (thread) => this.#module(thread));
+  /** Makes the tool pool of a session thread: the product's, over threads that are none, and with a way that loses outcomes. */
+  poolOf(process: SimulatedProcess): (options: ToolPoolOptions) => ToolPool {
+    const moduleOf = (thread: SimulatedProcess): Readonly<Record<string, AnyTool>> => this.#module(thread);
+    return (options) => new LossyToolPool(process, options, this.#surroundings, moduleOf);
   }
 
   #module(process: SimulatedProcess): Readonly<Record<string, AnyTool>> {
@@ -112,12 +121,85 @@ export function resultOf(tool: string, key: string): string {
   return `result of ${tool} for ${key}`;
 }
 
+/**
+ * The product's pool, of which some outcomes never reach their session. A session gives each lost call up within a bound, as it
+ * answers it, or is told of another end; the check belongs to the process, which may die before.
+ */
+class LossyToolPool implements ToolPool {
+  readonly #pool: ToolPool;
+  readonly #process: SimulatedProcess;
+  readonly #surroundings: ToolSurroundings;
+  /** Runs that the session has not given up and was not told of. */
+  readonly #runs = new Map<number, ToolRun>();
+
+  constructor(
+    process: SimulatedProcess,
+    options: ToolPoolOptions,
+    surroundings: ToolSurroundings,
+    moduleOf: (thread: SimulatedProcess) => Readonly<Record<string, AnyTool>>,
+  ) {
+    this.#process = process;
+    this.#surroundings = surroundings;
+    const { listener } = options;
+    const loses: Loses = (id, probability) => this.#loses(id, probability);
+    this.#pool = createToolPool({
+      ...options,
+      makeTaskPool: (tasks) => new SimulatedTaskPool(process, tasks, surroundings, moduleOf, loses),
+      listener: {
+        progress: (id, data) => listener.progress(id, data),
+        finished: (id, outcome) => {
+          if (this.#loses(id, 0.06)) return;
+          this.#runs.delete(id);
+          listener.finished(id, outcome);
+        },
+      },
+    });
+  }
+
+  /** The outcome of a run is lost here, and both sides live. */
+  #loses(id: number, probability: number): boolean {
+    const { world, faults, ledger, trace } = this.#surroundings;
+    const run = this.#runs.get(id);
+    if (run === undefined || !faults.strikes('tool.lost', probability)) return false;
+    trace(`the outcome of ${run.key} is lost`);
+    world.schedule(this.#process, LOST_CALL_MS, () => {
+      if (!this.#runs.has(id)) return;
+      ledger.violate('stuck', `the outcome of ${run.key} was lost, and the call is not answered (I17)`);
+    });
+    return true;
+  }
+
+  run(run: ToolRun): void {
+    this.#runs.set(run.id, run);
+    this.#pool.run(run);
+  }
+
+  cancel(id: number, reason: string): void {
+    this.#runs.delete(id);
+    this.#pool.cancel(id, reason);
+  }
+
+  holds(id: number): boolean {
+    return this.#pool.holds(id);
+  }
+
+  describe(url: string): ReturnType<ToolPool['describe']> {
+    return this.#pool.describe(url);
+  }
+
+  close(): Promise<void> {
+    this.#runs.clear();
+    return this.#pool.close();
+  }
+}
+
 /** Tool threads that are none: each task runs in a process of its own, which can die. */
 class SimulatedTaskPool implements TaskPool {
   readonly #process: SimulatedProcess;
   readonly #options: TaskPoolOptions;
   readonly #surroundings: ToolSurroundings;
   readonly #moduleOf: (thread: SimulatedProcess) => Readonly<Record<string, AnyTool>>;
+  readonly #loses: Loses;
   readonly #waiting: (() => void)[] = [];
   readonly #threads = new Set<SimulatedProcess>();
   #isClosed = false;
@@ -127,11 +209,13 @@ class SimulatedTaskPool implements TaskPool {
     options: TaskPoolOptions,
     surroundings: ToolSurroundings,
     moduleOf: (thread: SimulatedProcess) => Readonly<Record<string, AnyTool>>,
+    loses: Loses,
   ) {
     this.#process = process;
     this.#options = options;
     this.#surroundings = surroundings;
     this.#moduleOf = moduleOf;
+    this.#loses = loses;
   }
 
   run(message: unknown, { abort }: { readonly abort?: LazyAbort } = {}): Promise<unknown> {
@@ -181,7 +265,10 @@ class SimulatedTaskPool implements TaskPool {
         });
       }
       this.#work(task, thread).then(
-        (value) => settle(() => resolve(structuredClone(value))),
+        (value) => {
+          if (task.kind === 'run' && value !== undefined && this.#loses((value as ThreadFinished).id, 0.03)) return;
+          settle(() => resolve(structuredClone(value)));
+        },
         (error: unknown) => settle(() => reject(error)),
       );
     });
@@ -208,6 +295,8 @@ class SimulatedTaskPool implements TaskPool {
       clock: world.clockOf(thread),
       soon: world.soonOf(thread),
       post: (note) => {
+        // Few batches have more than one call.
+        if (note.kind === 'finished' && this.#loses(note.id, 0.3)) return;
         world.schedule(this.#process, 0, () => this.#options.onNote?.(note, line));
       },
     });

@@ -18,6 +18,8 @@ export interface Swarm {
   readonly hasSessionThreads: boolean;
   /** Model threads of each shard; 0: in place. */
   readonly models: number;
+  /** Tool threads of each shard: with one, the calls of an answer share a batch. */
+  readonly toolThreads: number;
   readonly durability: Durability;
   readonly limits: Partial<Limits>;
   readonly settings: SettingsInput;
@@ -84,7 +86,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
   // The longest lives see retries to their end; little happens at once in them.
   const size = random.pick(SIZES);
   const lifeMs = random.pick([20_000, 60_000, 180_000, 1_200_000]);
-  const swarm: Swarm = {
+  const swarm: Omit<Swarm, 'toolThreads'> = {
     shards: random.pick([1, 1, 2]),
     hasSessionThreads,
     models: random.pick([0, 0, 1, 2]),
@@ -118,14 +120,21 @@ export function drawSwarm(random: SeededRandom): Swarm {
     thinker: random.pick(THINKERS),
     changesAgents: random.chance(0.3),
   };
-  const { limits, bounds } = swarm;
+  const { limits, bounds, settings } = swarm;
   // Some hundred bytes are a few messages here: the bounds are met, and what waits is read back from the log.
   const mailboxBytes = random.pick([300, LIMIT_DEFAULTS.mailboxBytes, LIMIT_DEFAULTS.mailboxBytes]);
   const waitingBytes = random.pick([600, LIMIT_DEFAULTS.waitingBytes, LIMIT_DEFAULTS.waitingBytes]);
   const liveBytes = random.pick([500, LIMIT_DEFAULTS.liveBytes, LIMIT_DEFAULTS.liveBytes]);
   const storedContentBytes = random.pick([0, 20, STORED_CONTENT_BYTES_MIN]);
+  // Short enough for a person to be late, and for ever, as by default.
+  const approvals = {
+    expiresMs: random.pick([null, 3_000, 60_000]),
+    onInput: random.pick(['wait', 'deny'] as const),
+  };
   return {
     ...swarm,
+    toolThreads: random.pick([1, 2]),
+    settings: { ...settings, approvals },
     limits: { ...limits, mailboxBytes, waitingBytes, liveBytes },
     bounds: { ...bounds, storedContentBytes },
   };

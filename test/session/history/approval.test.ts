@@ -3,12 +3,19 @@ import { describe, expect, it } from 'vitest';
 import { isRunnable, isRunning } from '../../../actors/session-actor.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { explain } from '../../../src/session/explain.ts';
-import { healExpired } from '../../../src/session/healing.ts';
+import { callsAtWork } from '../../../src/session/healing.ts';
 import type { EditRequest } from '../../../src/session/history/edit-request.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { APPROVAL_SKIPPED, INTERRUPT_NOTICE } from '../../../src/session/tool-texts.ts';
 import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
-import { call, type Machine, startedSession, text, type WorldOptions } from '../../support/session-kit.ts';
+import {
+  call,
+  environmentOf,
+  type Machine,
+  startedSession,
+  text,
+  type WorldOptions,
+} from '../../support/session-kit.ts';
 
 const NAMED: WorldOptions = { agent: { holdsCalls: true, approval: new Set(['bash']) } };
 const ASKED: WorldOptions = { agent: { holdsCalls: true, approval: 'function' } };
@@ -132,9 +139,10 @@ describe('a call that needs a person', () => {
 
   it('it has no deadline: what was not started is not late', () => {
     const machine = asking({ a: 'bash' });
-    expect(healExpired(machine.state, machine.world.now + 1e9, () => 1)).toEqual([]);
+    expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toEqual([]);
+    expect(machine.input({ type: 'heal', callIds: ['a'] })).toEqual({ records: [], effects: [] });
     decide(machine, 'a', true);
-    expect(healExpired(machine.state, machine.world.now + 1e9, () => 1)).toHaveLength(1);
+    expect(callsAtWork(machine.state, environmentOf(machine.world).agent)).toHaveLength(1);
   });
 
   it('after a restart it waits on, and nothing is told again; once allowed a crash leaves its outcome unknown', () => {
