@@ -6,7 +6,7 @@ import { DELIVERIES } from '../base/messages.ts';
 import { CancelledError, type ContentBlock, type Receipt, type SessionEvent } from '../index.ts';
 import * as answers from './answers.ts';
 import { key, noQuery, numberOf, pageOf, pageSize, token, viewMode, wholeNumber } from './query-parts.ts';
-import { given, json, type Route, type RouteAnswer, route } from './route.ts';
+import { given, json, jsonInTurn, type Route, type RouteAnswer, route } from './route.ts';
 import { known, problemAnswer } from './session-routes.ts';
 
 const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
@@ -59,7 +59,7 @@ const messages = route({
     const session = runtime.session(await known(runtime, part('id')));
     return pages.run(async () => {
       const { items: messages, next } = await session.page('messages', pageOf(query));
-      return json({ messages, ...given({ next: numberOf(next) }) });
+      return jsonInTurn({ messages, ...given({ next: numberOf(next) }) });
     });
   },
 });
@@ -78,7 +78,7 @@ const pending = route({
     const session = runtime.session(await known(runtime, part('id')));
     return pages.run(async () => {
       const { items, next } = await session.page('pending', pageOf(query));
-      return json({ pending: items, ...given({ next }) });
+      return jsonInTurn({ pending: items, ...given({ next }) });
     });
   },
 });

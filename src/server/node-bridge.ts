@@ -5,13 +5,15 @@
  *
  *  J1  What is sent waits for the socket: a piece of an answer is taken when the one before it left.
  *      A body that fails breaks the connection at once, also while a piece waits for the socket.
+ *      A large piece also waits for a turn of the loop that has room for it.
  *  J2  When the client goes, the request's signal fires and the answer's body is cancelled.
  *  J3  A body that nobody read is thrown away within a bound, and the connection with it beyond.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
+import { LOOP_PIECE_BYTES_MIN, SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
 import { LimitError } from '../index.ts';
 import type { FetchHandler } from './application.ts';
+import { LOOP } from './loop-budget.ts';
 import { setPeer } from './peer.ts';
 import { HttpProblem, problemResponse, unreadable } from './problem.ts';
 
@@ -155,6 +157,9 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
       if (done || gone.aborted) break;
       for (let from = 0; from < value.length && !gone.aborted && !failed.signal.aborted; from += PIECE_BYTES) {
         const piece = value.subarray(from, from + PIECE_BYTES);
+        const turn = piece.length < LOOP_PIECE_BYTES_MIN ? undefined : LOOP.take(piece.length);
+        if (turn !== undefined) await turn;
+        if (gone.aborted || failed.signal.aborted) break;
         if (!outgoing.write(piece)) await drained(outgoing, gone, failed.signal);
       }
     }

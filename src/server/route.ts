@@ -1,11 +1,14 @@
 /** What a route is: method, path, what it takes and answers, all in one place, from which it is served, checked and documented. */
 import type { z } from 'zod';
+import { LOOP_PIECE_BYTES_MIN } from '../base/bounds.ts';
 import type { Lane } from '../base/lane.ts';
 import type { Runtime } from '../index.ts';
+import { textBytes } from '../runtime/request-line.ts';
 import type { Door } from './guard.ts';
 import { HELD_BODY_BYTES_MIN, heldBody } from './held-body.ts';
 import type { HostWatch } from './host-watch.ts';
 import type { Intake } from './intake.ts';
+import { LOOP } from './loop-budget.ts';
 import type { CheckedHandlerOptions } from './options.ts';
 import { readBody, readQuery } from './request-body.ts';
 import type { StreamRegistry } from './stream-registry.ts';
@@ -93,6 +96,13 @@ export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Ro
 /** An answer of JSON. */
 export function json(value: unknown, status = 200, headers: Readonly<Record<string, string>> = {}): Response {
   return text(JSON.stringify(value), 'application/json', { status, headers });
+}
+
+/** An answer of JSON that may be large, made in a turn of the loop that has room for it. */
+export async function jsonInTurn(value: unknown): Promise<Response> {
+  const bytes = textBytes(value);
+  if (bytes >= LOOP_PIECE_BYTES_MIN) await LOOP.take(bytes);
+  return json(value);
 }
 
 /** An answer of text, all of it at hand. */
