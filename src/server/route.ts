@@ -10,7 +10,7 @@ import type { HostWatch } from './host-watch.ts';
 import type { Intake } from './intake.ts';
 import { LOOP } from './loop-budget.ts';
 import type { CheckedHandlerOptions } from './options.ts';
-import { readBody, readQuery } from './request-body.ts';
+import { readQuery, withBody } from './request-body.ts';
 import type { StreamRegistry } from './stream-registry.ts';
 
 const encoder = new TextEncoder();
@@ -70,11 +70,13 @@ export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 
   readonly query: z.ZodType<Query>;
   readonly body?: z.ZodType<Body>;
   readonly handle: (call: Call & { readonly query: Query; readonly body: Body }) => Response | Promise<Response>;
+  /** Takes the bytes of a large body instead, unread: whoever gets them reads them. Default: a large body is handled as any. */
+  readonly handleLarge?: (call: Call & { readonly query: Query; readonly json: Uint8Array }) => Promise<Response>;
 }
 
 /** The route of a specification. */
 export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Route {
-  const { method, path, summary, answers, door = 'token', query, body, handle } = spec;
+  const { method, path, summary, answers, door = 'token', query, body, handle, handleLarge } = spec;
   return {
     method,
     path,
@@ -87,8 +89,12 @@ export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Ro
     async answer(call) {
       const asked = readQuery(new URL(call.request.url).searchParams, query);
       // A route without a body reads none: its handler cannot name one.
-      const given = body === undefined ? (undefined as Body) : await readBody(call.request, body);
-      return handle({ ...call, query: asked, body: given });
+      if (body === undefined) return handle({ ...call, query: asked, body: undefined as Body });
+      return withBody(call.request, {
+        schema: body,
+        use: (value) => handle({ ...call, query: asked, body: value }),
+        useLarge: handleLarge === undefined ? undefined : (json) => handleLarge({ ...call, query: asked, json }),
+      });
     },
   };
 }
