@@ -31,6 +31,8 @@ const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRA
  * (`app.use('/agents', nodeListener(handler(runtime)))`). `onError` hears of failures of the handler itself and of broken answers.
  */
 export function nodeListener(handler: FetchHandler, onError: (error: unknown) => void = () => undefined): NodeListener {
+  // The platform loads its fetch when it is first named, which takes 30 ms: now, and not within the first request.
+  void globalThis.Request;
   // Held until their answers have left: a request's signal lives no longer than the request.
   const underWay = new Set<Request>();
   const answerTo = async (incoming: IncomingMessage, signal: AbortSignal): Promise<Response> => {
