@@ -649,7 +649,7 @@ export const SERVER_PAGE_DEFAULT = 100;
 export const SERVER_PAGE_MAX = 1_000;
 /** Approximate bytes of one page beside its first item: a page is whole in memory on two threads before it is sent. */
 export const PAGE_BYTES_MAX: number = 1024 * 1024;
-/** Bytes that sockets are given, or that are encoded or parsed for them, in one turn of the host's loop: about 3 ms. */
+/** Bytes of answers that are encoded or written, and of bodies that are joined or parsed, each, in one turn of the host's loop: 1 to 5 ms. */
 export const LOOP_BYTES_MAX: number = 1024 * 1024;
 /** Bytes of one piece of such work from which it is counted: smaller ones are as many as a service has callers. */
 export const LOOP_PIECE_BYTES_MIN: number = 16 * 1024;

@@ -12,7 +12,7 @@ import { type BudgetedReader, READERS } from '../events/reader-budget.ts';
 import { viewEvent } from '../events/view-modes.ts';
 import type { SessionEvent, ViewMode } from '../index.ts';
 import { textBytes } from '../runtime/request-line.ts';
-import { LOOP, type LoopBudget } from './loop-budget.ts';
+import { ANSWERS, type LoopBudget } from './loop-budget.ts';
 
 /** By mode; null: the mode leaves the event out. */
 type Encodings = { [Mode in ViewMode]?: Uint8Array | null };
@@ -27,7 +27,7 @@ export class EncodedEvents implements BudgetedReader {
   readonly #kept = new Map<SessionEvent, Encodings>();
   #bytes = 0;
 
-  constructor(bytesMax: number = ENCODED_EVENTS_BYTES_MAX, loop: LoopBudget = LOOP) {
+  constructor(bytesMax: number = ENCODED_EVENTS_BYTES_MAX, loop: LoopBudget = ANSWERS) {
     this.#bytesMax = bytesMax;
     this.#loop = loop;
   }

@@ -3,7 +3,8 @@
  * turn of the loop, for the whole process: a socket whose buffer has room takes what it is given at once, so that fifty answers of a
  * megabyte would hold up everything else, health checks too.
  *
- * Owns: how many bytes are left of this turn, and who waits for a later one. Does not own: the work.
+ * Owns: how many bytes are left of this turn, and who waits for a later one. Does not own: the work, nor the loop: answers and bodies
+ * have a budget each.
  *  B1 at most `LOOP_BYTES_MAX` are granted in one turn, or one piece alone; small work does not ask;
  *  B2 who waits is granted in the order it asked, and nobody who asks meanwhile comes before;
  *  B3 nothing is scheduled while nothing was granted and nobody waits.
@@ -64,5 +65,7 @@ export class LoopBudget {
   };
 }
 
-/** That of the process: its loop is one. */
-export const LOOP: LoopBudget = new LoopBudget();
+/** What answers cost, of the process: its loop is one. */
+export const ANSWERS: LoopBudget = new LoopBudget();
+/** What the bodies of requests cost. By itself: a message must not wait behind a thousand readers. */
+export const BODIES: LoopBudget = new LoopBudget();

@@ -13,7 +13,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { LOOP_PIECE_BYTES_MIN, SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
 import { LimitError } from '../index.ts';
 import type { FetchHandler } from './application.ts';
-import { LOOP } from './loop-budget.ts';
+import { ANSWERS } from './loop-budget.ts';
 import { setPeer } from './peer.ts';
 import { HttpProblem, problemResponse, unreadable } from './problem.ts';
 
@@ -159,7 +159,7 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
       if (done || gone.aborted) break;
       for (let from = 0; from < value.length && !gone.aborted && !failed.signal.aborted; from += PIECE_BYTES) {
         const piece = value.subarray(from, from + PIECE_BYTES);
-        const turn = piece.length < LOOP_PIECE_BYTES_MIN ? undefined : LOOP.take(piece.length);
+        const turn = piece.length < LOOP_PIECE_BYTES_MIN ? undefined : ANSWERS.take(piece.length);
         if (turn !== undefined) await turn;
         if (gone.aborted || failed.signal.aborted) break;
         if (!outgoing.write(piece)) await drained(outgoing, gone, failed.signal);

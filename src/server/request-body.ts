@@ -7,7 +7,7 @@ import {
   SERVER_FULL_RETRY_MS,
 } from '../base/bounds.ts';
 import { LimitError } from '../index.ts';
-import { LOOP } from './loop-budget.ts';
+import { BODIES } from './loop-budget.ts';
 import { HttpProblem, unreadable } from './problem.ts';
 
 /** Characters told of what is wrong with a value: a name from outside may stand in it. */
@@ -66,7 +66,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
       if (done && isRefused) throw tooMany();
       if (done) {
         // Joining, passing on and parsing a large body are work of one turn of the loop.
-        if (size >= LOOP_PIECE_BYTES_MIN) await LOOP.take(size);
+        if (size >= LOOP_PIECE_BYTES_MIN) await BODIES.take(size);
         return Buffer.concat(pieces, size);
       }
       size += value.length;

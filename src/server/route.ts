@@ -8,7 +8,7 @@ import type { Door } from './guard.ts';
 import { HELD_BODY_BYTES_MIN, heldBody } from './held-body.ts';
 import type { HostWatch } from './host-watch.ts';
 import type { Intake } from './intake.ts';
-import { LOOP } from './loop-budget.ts';
+import { ANSWERS } from './loop-budget.ts';
 import type { CheckedHandlerOptions } from './options.ts';
 import { readQuery, withBody } from './request-body.ts';
 import type { StreamRegistry } from './stream-registry.ts';
@@ -107,7 +107,7 @@ export function json(value: unknown, status = 200, headers: Readonly<Record<stri
 /** An answer of JSON that may be large, made in a turn of the loop that has room for it. */
 export async function jsonInTurn(value: unknown): Promise<Response> {
   const bytes = textBytes(value);
-  if (bytes >= LOOP_PIECE_BYTES_MIN) await LOOP.take(bytes);
+  if (bytes >= LOOP_PIECE_BYTES_MIN) await ANSWERS.take(bytes);
   return json(value);
 }
 
