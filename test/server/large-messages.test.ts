@@ -69,7 +69,7 @@ describe('large messages', () => {
   });
 });
 
-test('bodies count until they were used; one beyond the bound is read to its end, refused, and taken when there is room', async () => {
+test('F63: bodies count until they were used; one beyond the bound is read to its end, refused, and taken when there is room', async () => {
   const held = deferred<Response>();
   const large = (bytes: number): Promise<Response> => {
     const request = new Request('http://localhost/', { method: 'POST', body: new Uint8Array(bytes), ...json });
