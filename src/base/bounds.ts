@@ -36,7 +36,7 @@ export const LIMIT_DEFAULTS: Limits = Object.freeze({
   toolResultBytes: 256 * 1024, // bytes: a larger result would fill most context windows
   children: 100_000, // sessions: ten times the largest fan-out that is measured
   liveSessions: 10_000, // sessions: each costs its context in memory
-  liveBytes: 128 * 1024 * 1024, // bytes: each is in memory about four times, in the state, in a model thread and in a request
+  liveBytes: 64 * 1024 * 1024, // bytes: each is in memory four to five times (state, model thread, the body of its request), so 300 MB a thread
   depth: 1, // levels: a model that spawns spawners is a fork bomb until asked for
   toolRounds: 250, // model calls a turn: contract, llm.main_max_tool_rounds
 });
@@ -538,6 +538,8 @@ export const ROW_PACKED_BYTES_MIN = 512;
 export const ROWS_PACKED_HERE_BYTES_MAX: number = 1024 * 1024;
 /** Bytes of unpacked rows a journal keeps for the next reader: as many as a few dozen sessions of one tick share. */
 export const ROW_CACHE_BYTES_MAX: number = 1024 * 1024;
+/** UTF-8 bytes of a turn from which its row holds it as bytes until it is written: smaller ones cost more to copy than to keep. */
+export const ROW_TURN_HELD_BYTES_MIN: number = 16 * 1024;
 /** UTF-8 bytes of a blob from which it is compressed. */
 export const BLOB_PACKED_BYTES_MIN = 512;
 /** UTF-8 bytes of a blob up to which it is compressed, and beyond which nothing is unpacked: half of the longest string. */
@@ -652,6 +654,10 @@ export const SERVER_PAGE_DEFAULT = 100;
 export const SERVER_PAGE_MAX = 1_000;
 /** Approximate bytes of one page beside its first item: a page is whole in memory on two threads before it is sent. */
 export const PAGE_BYTES_MAX: number = 1024 * 1024;
+/** Bytes of answers that are encoded or written, and of bodies that are joined or parsed, each, in one turn of the host's loop: 1 to 5 ms. */
+export const LOOP_BYTES_MAX: number = 1024 * 1024;
+/** Bytes of one piece of such work from which it is counted: smaller ones are as many as a service has callers. */
+export const LOOP_PIECE_BYTES_MIN: number = 16 * 1024;
 /** Pages one server reads at once; the others wait in the order they were asked for. */
 export const SERVER_PAGES_UNDER_WAY_MAX = 8;
 /** Bytes of one file of the observer page; a larger one does not belong there. */

@@ -33,7 +33,7 @@ import {
   tailSessions,
 } from './log-reader.ts';
 import { listNames, type NameQuery } from './name-list.ts';
-import { positionOf, type Row, rowOf, rowTurns } from './row-codec.ts';
+import { heldData, positionOf, type Row, rowOf, rowTurns } from './row-codec.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
 import { blobAddress, storedJson } from './stored-text.ts';
 
@@ -163,7 +163,7 @@ export class EngineJournal implements Journal {
         key: entry.key,
         turn,
         previousRow: place.previousRow,
-        data: stored.text,
+        data: heldData(stored.text, stored.bytes),
         dataBytes: stored.bytes,
       });
       bytes += stored.bytes;

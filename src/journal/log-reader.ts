@@ -9,6 +9,7 @@ import type { Position, SessionKey, StoredEntry } from './journal.ts';
 import { corruptError } from './lmdb-errors.ts';
 import {
   decodeRow,
+  entryOf,
   positionOf,
   type Row,
   type RowSlice,
@@ -93,7 +94,7 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
   }
   // Nothing can become durable between the empty scan and this line, so none is left out or met twice.
   for (const row of source.unwrittenRows(next)) {
-    yield* visible(source, row.number, row.entries, after, end);
+    yield* visible(source, row.number, row.entries.map(entryOf), after, end);
   }
 }
 
@@ -154,7 +155,7 @@ function* visible(
 function sliceOf(source: LogSource, row: number, key: SessionKey): RowSlice {
   const unwritten = source.unwrittenRow(row);
   if (unwritten !== undefined) {
-    const entries = unwritten.entries.filter((entry) => entry.key === key);
+    const entries = unwritten.entries.filter((entry) => entry.key === key).map(entryOf);
     return { previousRow: entries[0]?.previousRow ?? 0, entries };
   }
   const { engine } = source;

@@ -16,6 +16,7 @@
  * at any turn, and a head can stand at any. Positions start at 1024.
  */
 import { crc32 } from 'node:zlib';
+import { ROW_TURN_HELD_BYTES_MIN } from '../base/bounds.ts';
 import { StoreCorruptError } from '../base/errors.ts';
 import type { Position, SessionKey } from './journal.ts';
 
@@ -39,12 +40,28 @@ export interface RowEntry {
   readonly dataBytes: number;
 }
 
+/** A turn of a row in memory. A large one is held as bytes: as a text it would wait on the heap for the flush, and stay there behind it. */
+export interface HeldEntry extends Omit<RowEntry, 'data'> {
+  readonly data: string | Buffer;
+}
+
+/** The data of a turn as a row holds it until it is written. `bytes`: in UTF-8. */
+export function heldData(data: string, bytes: number): string | Buffer {
+  return bytes < ROW_TURN_HELD_BYTES_MIN ? data : Buffer.from(data, bytes === data.length ? 'latin1' : 'utf8');
+}
+
+/** The entry with its text. */
+export function entryOf(held: HeldEntry): RowEntry {
+  const { data } = held;
+  return typeof data === 'string' ? (held as RowEntry) : { ...held, data: data.toString('utf8') };
+}
+
 /** A row in memory. It grows until it is sealed; its entries stand in turn order. */
 export interface Row {
   readonly number: number;
   turns: number;
   bytes: number;
-  readonly entries: RowEntry[];
+  readonly entries: HeldEntry[];
 }
 
 /** What one row holds of one session. */
@@ -86,8 +103,9 @@ function encodeRow(row: Row, bytes: Buffer): void {
   let at = HEADER_BYTES;
   let dataAt = HEADER_BYTES + row.entries.length * ENTRY_BYTES;
   for (const entry of row.entries) {
-    const ascii = entry.dataBytes === entry.data.length;
-    bytes.write(entry.data, dataAt, entry.dataBytes, ascii ? 'latin1' : 'utf8');
+    const { data } = entry;
+    if (typeof data !== 'string') data.copy(bytes, dataAt);
+    else bytes.write(data, dataAt, entry.dataBytes, entry.dataBytes === data.length ? 'latin1' : 'utf8');
     view.setUint32(at, entry.key, true);
     view.setUint32(at + 4, entry.turn, true);
     view.setFloat64(at + 8, entry.previousRow, true);

@@ -168,6 +168,11 @@ export interface ShardMethods {
     };
     answer: ReceiptName & { readonly seq: number; readonly duplicate: boolean };
   };
+  /** A message as bytes of JSON, which the thread reads and checks. */
+  'session.post': {
+    request: OfSession & { readonly json: Uint8Array };
+    answer: ShardMethods['session.send']['answer'];
+  };
   'session.state': { request: OfSession; answer: SessionSnapshot };
   'session.explain': { request: OfSession; answer: Explanation };
   'session.messages': {

@@ -79,9 +79,10 @@ export class RequestLine {
 /** Levels of a request that are looked at: a block of a message lies four deep. */
 const DEPTH_MAX = 8;
 
-/** About how many bytes a request's texts have, in UTF-16 units. */
+/** About how many bytes a request's texts have, in UTF-16 units, and its bytes. */
 export function textBytes(value: unknown, depth = 0): number {
   if (typeof value === 'string') return value.length;
+  if (value instanceof Uint8Array) return value.byteLength;
   if (typeof value !== 'object' || value === null || depth === DEPTH_MAX) return 0;
   let bytes = 0;
   for (const key in value) bytes += textBytes((value as Readonly<Record<string, unknown>>)[key], depth + 1);

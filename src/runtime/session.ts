@@ -2,7 +2,6 @@
  * A session as its embedder holds it: an address, nothing more. Making one costs nothing and touches no disk; many handles
  * of one id are the same session.
  */
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import {
   APPROVAL_REASON_CHARACTERS_MAX,
@@ -12,7 +11,6 @@ import {
   SERVER_PAGE_DEFAULT,
   SERVER_PAGE_MAX,
 } from '../base/bounds.ts';
-import { checkBlocks } from '../base/content-rules.ts';
 import type { Draft } from '../base/draft.ts';
 import {
   CancelledError,
@@ -25,15 +23,7 @@ import {
 } from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
-import {
-  type ContentBlock,
-  DELIVERIES,
-  type Deliver,
-  isBlank,
-  type Message,
-  type Pending,
-  type UserContent,
-} from '../base/messages.ts';
+import type { Deliver, Message, Pending, UserContent } from '../base/messages.ts';
 import { parseOption } from '../base/settings.ts';
 import type { Definition, DefinitionSource } from '../definitions/definition.ts';
 import type { SessionEvent } from '../events/event.ts';
@@ -50,6 +40,7 @@ import { History } from './history.ts';
 import type { MessageCallback, MessageCallbacks } from './message-callbacks.ts';
 import type { SessionSnapshot, ShardMethods, SpawnItem } from './protocol.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
+import { checkContent, fingerprintOf, postedKey, putOptions, sendSchema } from './sent-message.ts';
 import type { PageKind, PageOf } from './session-pages.ts';
 import type { ShardLink } from './shard-link.ts';
 import type { WaitingListener } from './waiting-listeners.ts';
@@ -137,14 +128,6 @@ type SendRequest = ShardMethods['session.send']['request'];
 
 const NO_OPTIONS: SendOptions = Object.freeze({});
 
-const sendSchema = z.strictObject({
-  key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
-  deliver: z.enum(DELIVERIES).optional(),
-  bounceBack: z.boolean().optional(),
-  signal: z.instanceof(AbortSignal).optional(),
-  from: z.string().min(1).max(KEY_CHARACTERS_MAX).transform(wellFormed).optional(),
-});
-
 const number = z.number().int().min(0);
 const messagesSchema = z.strictObject({ after: number.optional(), limit: number.optional() });
 const onMessageSchema = z.strictObject({
@@ -180,8 +163,18 @@ const spawnSchema = z.strictObject({
   budget: z.number().int().min(1).max(BUDGET_TOKENS_MAX).optional(),
 });
 
+/**
+ * `send` for the HTTP interface: a message as bytes of the JSON of `{ content, key, deliver, bounceBack, from }`, which the session's
+ * thread reads. Rejects as `send`, with `ConfigError` for other members and `InvalidArgumentError` for what is no JSON.
+ */
+export let postMessage: (session: Session, json: Uint8Array) => Promise<Receipt>;
+
 /** See the head of the file. All methods but `events` return promises. */
 export class Session {
+  static {
+    postMessage = (session, json) => session.#post(json);
+  }
+
   readonly id: string;
   readonly #parts: SessionParts;
   #history: History | undefined;
@@ -208,24 +201,29 @@ export class Session {
   }
 
   async #send(content: UserContent, options: SendOptions, follower?: Follower): Promise<Receipt> {
-    const { key, deliver, bounceBack, signal, from } =
-      options === NO_OPTIONS ? NO_OPTIONS : parseOption(sendSchema, 'send', options);
+    const sent = options === NO_OPTIONS ? NO_OPTIONS : parseOption(sendSchema, 'send', options);
+    const { signal } = sent;
     if (signal?.aborted === true) throw new CancelledError('aborted by the signal', { cause: signal.reason });
-    const checked = checkContent(content);
     const { id, agent, link } = this.#parts;
-    const request: Draft<SendRequest> = { session: id, content: checked };
+    const request: Draft<SendRequest> = { session: id, content: checkContent(content) };
+    putOptions(request, sent);
     if (agent !== undefined) request.agent = agent;
-    if (deliver !== undefined) request.deliver = deliver;
-    if (bounceBack !== undefined) request.bounceBack = bounceBack;
-    if (from !== undefined) request.from = from;
-    if (key !== undefined) {
-      request.key = key;
-      request.fingerprint = fingerprintOf(checked);
-    }
     if (follower !== undefined) request.follow = follower.id;
-    const accepted = link.call('session.send', request, key !== undefined);
+    const accepted = link.call('session.send', request, request.key !== undefined);
     const answer = await orAborted(accepted, signal);
     return new Receipt(this.#parts.link, { session: this.id, ...answer }, follower?.settled);
+  }
+
+  async #post(json: Uint8Array): Promise<Receipt> {
+    const { link } = this.#parts;
+    const request = { ...this.address, json };
+    const answer = await link.call('session.post', request, false).catch((error: unknown) => {
+      // The thread may have died of another session: with a key the message can be put again.
+      const isRepeatable = error instanceof TroupeError && error.code === 'internal' && postedKey(json) !== undefined;
+      if (!isRepeatable) throw error;
+      return link.call('session.post', request, true);
+    });
+    return new Receipt(link, { session: this.id, ...answer });
   }
 
   /** `send`, then the answer. */
@@ -527,29 +525,6 @@ function plainInput(input: unknown): unknown {
     if (error instanceof NotPlainError) throw new ContentError(`input is ${error.message}`, { cause: error });
     throw error;
   }
-}
-
-/** Content as it may be stored: plain, well-formed, not blank, of blocks a user may send. Throws `ContentError`. */
-function checkContent(content: unknown): string | readonly ContentBlock[] {
-  if (typeof content !== 'string' && !Array.isArray(content)) {
-    throw new ContentError(`content must be a string or content blocks, got ${describeValue(content)}`);
-  }
-  let plain: string | readonly ContentBlock[];
-  try {
-    plain =
-      typeof content === 'string' ? wellFormed(content) : (toPlainJson(content) as unknown as readonly ContentBlock[]);
-  } catch (error) {
-    if (error instanceof NotPlainError) throw new ContentError(`content is ${error.message}`, { cause: error });
-    throw error;
-  }
-  if (typeof plain !== 'string') checkBlocks(plain, 'content', 'message');
-  if (isBlank(plain)) throw new ContentError('content must not be blank');
-  return plain;
-}
-
-function fingerprintOf(content: string | readonly ContentBlock[]): string {
-  const text = typeof content === 'string' ? content : JSON.stringify(content);
-  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
 }
 
 /** The promise's outcome, or a `CancelledError` as soon as the signal fires. */

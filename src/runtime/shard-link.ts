@@ -572,6 +572,7 @@ export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardTh
 /** Methods whose requests carry what an embedder wrote. */
 const GROWING: ReadonlySet<keyof ShardMethods> = new Set([
   'session.send',
+  'session.post',
   'session.spawn',
   'session.activate',
   'history.edit',

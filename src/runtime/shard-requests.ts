@@ -36,6 +36,7 @@ import { serveForks } from './fork-requests.ts';
 import { decodeHead, summaryOf } from './head.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from './protocol.ts';
 import { serveSearch } from './search-requests.ts';
+import { postedMessage } from './sent-message.ts';
 import { messagePage, pageByPlace, pendingOf, pendingPage, requestPage } from './session-pages.ts';
 import { foldLog } from './session-reader.ts';
 import type { Reply, Shard } from './shard.ts';
@@ -56,6 +57,7 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   ): void => endpoint.handle(method, (payload) => handler(payload as Request<M>));
   handle('session.send', (request) => requests.send(request));
   handle('session.spawn', (request) => requests.spawn(request));
+  handle('session.post', (request) => requests.post(request));
   handle('session.state', (request) => requests.state(request.session));
   handle('session.explain', (request) => requests.explain(request.session));
   handle('session.messages', (request) => requests.messages(request));
@@ -177,6 +179,11 @@ class ShardRequests {
       }
       this.#shard.submit(request.session, [{ type: 'send', entry, bytes }], reply, request.agent);
     });
+  }
+
+  /** The bytes are let go here: what is said of them from now on is the message. */
+  post({ session, agent, json }: Request<'session.post'>): Promise<Answer<'session.post'>> {
+    return this.send({ session, ...(agent === undefined ? {} : { agent }), ...postedMessage(json) });
   }
 
   /** Tells the end of a receipt when it is durable. Where that is not to be had by waiting, whoever follows asks. */

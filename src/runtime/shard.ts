@@ -32,6 +32,7 @@ import type { Settings } from '../base/settings.ts';
 import type { EventBody, SessionEvent } from '../events/event.ts';
 import type { Durability, Head, Journal, SessionKey, TurnEntry } from '../journal/journal.ts';
 import type { CallWait, ModelPool, ModelPoolListener } from '../models/pool.ts';
+import { NO_RECORDS } from '../session/decision.ts';
 import type { Environment, Input } from '../session/inputs.ts';
 import { encodeTurn } from '../session/records.ts';
 import { emptyState, type ReceiptState } from '../session/state.ts';
@@ -453,8 +454,10 @@ export class Shard {
       actor.turnsSinceSnapshot += 1;
     }
     // From now on the log can be asked for them.
-    for (const { actor, records } of writes) {
-      storeContents(actor.state, records, position, this.parts.bounds.storedContentBytes);
+    for (const write of writes) {
+      storeContents(write.actor.state, write.records, position, this.parts.bounds.storedContentBytes);
+      // The log has them: what waits for the flush must not hold their contents in memory.
+      write.records = NO_RECORDS;
     }
     this.#checkpointer.changed(writes);
     this.parts.counters.add('journalTurns');

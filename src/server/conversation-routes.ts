@@ -3,10 +3,19 @@ import { z } from 'zod';
 import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
 import { checkSessionId, isInTree } from '../base/ids.ts';
 import { DELIVERIES } from '../base/messages.ts';
-import { CancelledError, type ContentBlock, type Receipt, type SessionEvent } from '../index.ts';
+import {
+  CancelledError,
+  ConfigError,
+  type ContentBlock,
+  InvalidArgumentError,
+  type Receipt,
+  type SessionEvent,
+} from '../index.ts';
+import { postMessage } from '../runtime/session.ts';
 import * as answers from './answers.ts';
+import { unreadable } from './problem.ts';
 import { key, noQuery, numberOf, pageOf, pageSize, token, viewMode, wholeNumber } from './query-parts.ts';
-import { given, json, type Route, type RouteAnswer, route } from './route.ts';
+import { given, json, jsonInTurn, type Route, type RouteAnswer, route } from './route.ts';
 import { known, problemAnswer } from './session-routes.ts';
 
 const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
@@ -40,8 +49,15 @@ const send = route({
   async handle({ part, body, server: { runtime } }) {
     const { content: said, ...options } = body;
     // Blocks are checked one by one where they are taken: here they are only known to be objects.
-    const receipt = await runtime.session(part('id')).send(said as string | readonly ContentBlock[], given(options));
-    return json(receiptOf(receipt), 202, { location: `receipts/${receipt.id.slice(receipt.id.lastIndexOf('/') + 1)}` });
+    return accepted(await runtime.session(part('id')).send(said as string | readonly ContentBlock[], given(options)));
+  },
+  async handleLarge({ part, json: bytes, server: { runtime } }) {
+    try {
+      return accepted(await postMessage(runtime.session(part('id')), bytes));
+    } catch (error) {
+      const isUnreadable = error instanceof ConfigError || error instanceof InvalidArgumentError;
+      throw isUnreadable ? unreadable(error.message, error) : error;
+    }
   },
 });
 
@@ -59,7 +75,7 @@ const messages = route({
     const session = runtime.session(await known(runtime, part('id')));
     return pages.run(async () => {
       const { items: messages, next } = await session.page('messages', pageOf(query));
-      return json({ messages, ...given({ next: numberOf(next) }) });
+      return jsonInTurn({ messages, ...given({ next: numberOf(next) }) });
     });
   },
 });
@@ -78,7 +94,7 @@ const pending = route({
     const session = runtime.session(await known(runtime, part('id')));
     return pages.run(async () => {
       const { items, next } = await session.page('pending', pageOf(query));
-      return json({ pending: items, ...given({ next }) });
+      return jsonInTurn({ pending: items, ...given({ next }) });
     });
   },
 });
@@ -171,6 +187,10 @@ const allEvents = route({
 
 /** See the head of the file. */
 export const conversationRoutes: readonly Route[] = [send, messages, pending, recall, receipt, events, allEvents];
+
+function accepted(receipt: Receipt): Response {
+  return json(receiptOf(receipt), 202, { location: `receipts/${receipt.id.slice(receipt.id.lastIndexOf('/') + 1)}` });
+}
 
 function receiptOf({ id, session, seq, pendingId, duplicate }: Receipt): object {
   return { id, session, seq, pendingId, duplicate };

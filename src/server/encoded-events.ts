@@ -5,11 +5,14 @@
  *
  *  K1  An event is rendered and encoded once for all readers of one mode that read it at about the same time: the same bytes go to all.
  *  K2  What is kept is bounded in bytes and counted in the budget of the readers, which may take it.
+ *  K3  A large event is encoded in a turn of the loop that has room for it; the readers that wait for it then share its bytes.
  */
-import { ENCODED_EVENTS_BYTES_MAX } from '../base/bounds.ts';
+import { ENCODED_EVENTS_BYTES_MAX, LOOP_PIECE_BYTES_MIN } from '../base/bounds.ts';
 import { type BudgetedReader, READERS } from '../events/reader-budget.ts';
 import { type ViewedEvent, viewEvent } from '../events/viewed-event.ts';
 import type { SessionEvent, ViewMode } from '../index.ts';
+import { textBytes } from '../runtime/request-line.ts';
+import { ANSWERS, type LoopBudget } from './loop-budget.ts';
 
 /** By mode; null: the mode leaves the event out. */
 type Encodings = { [Mode in ViewMode]?: Uint8Array | null };
@@ -19,12 +22,14 @@ const encoder = new TextEncoder();
 /** See the head of the file. */
 export class EncodedEvents implements BudgetedReader {
   readonly #bytesMax: number;
+  readonly #loop: LoopBudget;
   /** The one encoded first is first. */
   readonly #kept = new Map<SessionEvent, Encodings>();
   #bytes = 0;
 
-  constructor(bytesMax: number = ENCODED_EVENTS_BYTES_MAX) {
+  constructor(bytesMax: number = ENCODED_EVENTS_BYTES_MAX, loop: LoopBudget = ANSWERS) {
     this.#bytesMax = bytesMax;
+    this.#loop = loop;
   }
 
   get held(): number {
@@ -34,6 +39,14 @@ export class EncodedEvents implements BudgetedReader {
   giveUp(): void {
     this.#kept.clear();
     this.#hold(0);
+  }
+
+  /** `bytesOf`, now or, where a large event is still to be encoded, in a turn of the loop that has room for it (K3). */
+  inTurn(event: SessionEvent, mode: ViewMode): Uint8Array | undefined | Promise<Uint8Array | undefined> {
+    if (this.#kept.get(event)?.[mode] !== undefined) return this.bytesOf(event, mode);
+    const bytes = textBytes(event);
+    const turn = bytes < LOOP_PIECE_BYTES_MIN ? undefined : this.#loop.take(bytes);
+    return turn === undefined ? this.bytesOf(event, mode) : turn.then(() => this.bytesOf(event, mode));
   }
 
   /** An event as a mode shows it, on the wire; undefined: it does not show it. */

@@ -21,8 +21,8 @@ import { problemOf } from './problem.ts';
 /** What a stream is made of. */
 export interface EventStreamParts {
   readonly events: AsyncIterableIterator<SessionEvent>;
-  /** An event as it goes over the wire; undefined: this reader is not shown it. */
-  readonly encode: (event: SessionEvent) => Uint8Array | undefined;
+  /** An event as it goes over the wire; undefined: this reader is not shown it. A promise: it waits for its turn of the loop. */
+  readonly encode: (event: SessionEvent) => Uint8Array | undefined | Promise<Uint8Array | undefined>;
   readonly clock: Clock;
   /** Default: that of the process. */
   readonly budget?: ReaderBudget;
@@ -132,7 +132,11 @@ export function eventStream(parts: EventStreamParts): EventStream {
           if (isOver) return controller.close();
           if (found === undefined) return controller.enqueue(HEARTBEAT);
           if (!('result' in found) || found.result.done === true) break;
-          const bytes = encode(found.result.value);
+          const encoded = encode(found.result.value);
+          const bytes = encoded instanceof Promise ? await encoded : encoded;
+          // It may have ended while the event waited for its turn.
+          if (isCancelled) return;
+          if (isOver) return controller.close();
           if (bytes !== undefined) return hand(controller, bytes);
           found = await arrival();
         }

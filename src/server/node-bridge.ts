@@ -5,13 +5,15 @@
  *
  *  J1  What is sent waits for the socket: a piece of an answer is taken when the one before it left.
  *      A body that fails breaks the connection at once, also while a piece waits for the socket.
+ *      A large piece also waits for a turn of the loop that has room for it.
  *  J2  When the client goes, the request's signal fires and the answer's body is cancelled.
  *  J3  A body that nobody read is thrown away within a bound, and the connection with it beyond.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
+import { LOOP_PIECE_BYTES_MIN, SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
 import { LimitError } from '../index.ts';
 import type { FetchHandler } from './application.ts';
+import { ANSWERS } from './loop-budget.ts';
 import { setPeer } from './peer.ts';
 import { HttpProblem, problemResponse, unreadable } from './problem.ts';
 
@@ -29,6 +31,8 @@ const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRA
  * (`app.use('/agents', nodeListener(handler(runtime)))`). `onError` hears of failures of the handler itself and of broken answers.
  */
 export function nodeListener(handler: FetchHandler, onError: (error: unknown) => void = () => undefined): NodeListener {
+  // The platform loads its fetch when it is first named, which takes 30 ms: now, and not within the first request.
+  void globalThis.Request;
   // Held until their answers have left: a request's signal lives no longer than the request.
   const underWay = new Set<Request>();
   const answerTo = async (incoming: IncomingMessage, signal: AbortSignal): Promise<Response> => {
@@ -155,6 +159,9 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
       if (done || gone.aborted) break;
       for (let from = 0; from < value.length && !gone.aborted && !failed.signal.aborted; from += PIECE_BYTES) {
         const piece = value.subarray(from, from + PIECE_BYTES);
+        const turn = piece.length < LOOP_PIECE_BYTES_MIN ? undefined : ANSWERS.take(piece.length);
+        if (turn !== undefined) await turn;
+        if (gone.aborted || failed.signal.aborted) break;
         if (!outgoing.write(piece)) await drained(outgoing, gone, failed.signal);
       }
     }

@@ -1,23 +1,47 @@
 /** A request's body, read within a bound and checked. What cannot be read is an `HttpProblem`, never a failure of ours. */
 import type { z } from 'zod';
-import { SERVER_BODIES_BYTES_MAX, SERVER_BODY_BYTES_MAX, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
+import {
+  LOOP_PIECE_BYTES_MIN,
+  SERVER_BODIES_BYTES_MAX,
+  SERVER_BODY_BYTES_MAX,
+  SERVER_FULL_RETRY_MS,
+} from '../base/bounds.ts';
 import { LimitError } from '../index.ts';
+import { BODIES } from './loop-budget.ts';
 import { HttpProblem, unreadable } from './problem.ts';
 
 /** Characters told of what is wrong with a value: a name from outside may stand in it. */
 const MESSAGE_CHARACTERS_MAX = 300;
 
-/** The body as `schema` has it; `{}` where there is none. Throws `HttpProblem` (400, 413, 415). */
-export async function readBody<T>(request: Request, schema: z.ZodType<T>): Promise<T> {
+/** What is done with a body: with its value, or with the bytes of a large one. */
+export interface BodyUse<T> {
+  readonly schema: z.ZodType<T>;
+  readonly use: (value: T) => Response | Promise<Response>;
+  /** Missing: a large body is used as a small one. */
+  readonly useLarge?: ((json: Uint8Array) => Promise<Response>) | undefined;
+}
+
+/**
+ * Reads a body and uses it: as `schema` has it, `{}` where there is none. Rejects with `HttpProblem` (400, 413, 415), and as the use does.
+ * The bytes of a large body count until its use is over: it may wait for others on its way.
+ */
+export async function withBody<T>(request: Request, { schema, use, useLarge }: BodyUse<T>): Promise<Response> {
   const kind = request.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase();
   const bytes = await readBytes(request);
-  if (bytes.length === 0) return checked(schema, {}, 'the body');
+  if (bytes.length === 0) return use(checked(schema, {}, 'the body'));
   if (kind !== 'application/json') {
     throw new HttpProblem('unsupported_media_type', 'the body must be application/json', {
       headers: { accept: 'application/json' },
     });
   }
-  return checked(schema, parse(bytes), 'the body');
+  if (bytes.length < LOOP_PIECE_BYTES_MIN) return use(checked(schema, parse(bytes), 'the body'));
+  bytesUnderWay += bytes.length;
+  try {
+    if (useLarge !== undefined) return await useLarge(bytes);
+    return await use(checked(schema, parse(bytes), 'the body'));
+  } finally {
+    bytesUnderWay -= bytes.length;
+  }
 }
 
 /** The query as `schema` has it, from its last value for each name. Throws `HttpProblem` (400). */
@@ -32,30 +56,47 @@ async function readBytes(request: Request): Promise<Uint8Array> {
   const reader = request.body.getReader();
   const pieces: Uint8Array[] = [];
   let size = 0;
+  let counted = 0;
+  let isRefused = false;
   try {
     for (;;) {
       const { done, value } = await reader.read().catch((error: unknown) => {
         throw unreadable('the body ended early', error);
       });
-      if (done) return Buffer.concat(pieces, size);
-      size += value.length;
-      bytesUnderWay += value.length;
-      if (size > SERVER_BODY_BYTES_MAX || bytesUnderWay > SERVER_BODIES_BYTES_MAX) {
-        await reader.cancel();
-        throw size > SERVER_BODY_BYTES_MAX ? tooLarge() : tooMany();
+      if (done && isRefused) throw tooMany();
+      if (done) {
+        // Joining, passing on and parsing a large body are work of one turn of the loop.
+        if (size >= LOOP_PIECE_BYTES_MIN) await BODIES.take(size);
+        return Buffer.concat(pieces, size);
       }
+      size += value.length;
+      if (size > SERVER_BODY_BYTES_MAX) {
+        await reader.cancel();
+        throw tooLarge();
+      }
+      if (isRefused) continue;
+      if (bytesUnderWay + value.length > SERVER_BODIES_BYTES_MAX) {
+        // Read to its end and thrown away: a client that is still writing would not read its answer.
+        isRefused = true;
+        bytesUnderWay -= counted;
+        counted = 0;
+        pieces.length = 0;
+        continue;
+      }
+      bytesUnderWay += value.length;
+      counted += value.length;
       pieces.push(value);
     }
   } finally {
-    bytesUnderWay -= size;
+    bytesUnderWay -= counted;
   }
 }
 
-/** Of all bodies of the process that are being read: a thousand slow ones would fill memory, each within its bound. */
+/** Of all bodies of the process that are being read, and of large ones until they were used: a thousand would fill memory. */
 let bytesUnderWay = 0;
 
 function tooMany(): LimitError {
-  return new LimitError(`bodies of ${SERVER_BODIES_BYTES_MAX} bytes are being read`, {
+  return new LimitError(`bodies of ${SERVER_BODIES_BYTES_MAX} bytes are being read or wait`, {
     retryable: true,
     data: { limit: 'bodies', retryAfterMs: SERVER_FULL_RETRY_MS },
   });

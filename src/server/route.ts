@@ -1,13 +1,16 @@
 /** What a route is: method, path, what it takes and answers, all in one place, from which it is served, checked and documented. */
 import type { z } from 'zod';
+import { LOOP_PIECE_BYTES_MIN } from '../base/bounds.ts';
 import type { Lane } from '../base/lane.ts';
 import type { Runtime } from '../index.ts';
+import { textBytes } from '../runtime/request-line.ts';
 import type { Door } from './guard.ts';
 import { HELD_BODY_BYTES_MIN, heldBody } from './held-body.ts';
 import type { HostWatch } from './host-watch.ts';
 import type { Intake } from './intake.ts';
+import { ANSWERS } from './loop-budget.ts';
 import type { CheckedHandlerOptions } from './options.ts';
-import { readBody, readQuery } from './request-body.ts';
+import { readQuery, withBody } from './request-body.ts';
 import type { StreamRegistry } from './stream-registry.ts';
 
 const encoder = new TextEncoder();
@@ -67,11 +70,13 @@ export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 
   readonly query: z.ZodType<Query>;
   readonly body?: z.ZodType<Body>;
   readonly handle: (call: Call & { readonly query: Query; readonly body: Body }) => Response | Promise<Response>;
+  /** Takes the bytes of a large body instead, unread: whoever gets them reads them. Default: a large body is handled as any. */
+  readonly handleLarge?: (call: Call & { readonly query: Query; readonly json: Uint8Array }) => Promise<Response>;
 }
 
 /** The route of a specification. */
 export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Route {
-  const { method, path, summary, answers, door = 'token', query, body, handle } = spec;
+  const { method, path, summary, answers, door = 'token', query, body, handle, handleLarge } = spec;
   return {
     method,
     path,
@@ -84,8 +89,12 @@ export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Ro
     async answer(call) {
       const asked = readQuery(new URL(call.request.url).searchParams, query);
       // A route without a body reads none: its handler cannot name one.
-      const given = body === undefined ? (undefined as Body) : await readBody(call.request, body);
-      return handle({ ...call, query: asked, body: given });
+      if (body === undefined) return handle({ ...call, query: asked, body: undefined as Body });
+      return withBody(call.request, {
+        schema: body,
+        use: (value) => handle({ ...call, query: asked, body: value }),
+        useLarge: handleLarge === undefined ? undefined : (json) => handleLarge({ ...call, query: asked, json }),
+      });
     },
   };
 }
@@ -93,6 +102,13 @@ export function route<Query, Body = undefined>(spec: RouteSpec<Query, Body>): Ro
 /** An answer of JSON. */
 export function json(value: unknown, status = 200, headers: Readonly<Record<string, string>> = {}): Response {
   return text(JSON.stringify(value), 'application/json', { status, headers });
+}
+
+/** An answer of JSON that may be large, made in a turn of the loop that has room for it. */
+export async function jsonInTurn(value: unknown): Promise<Response> {
+  const bytes = textBytes(value);
+  if (bytes >= LOOP_PIECE_BYTES_MIN) await ANSWERS.take(bytes);
+  return json(value);
 }
 
 /** An answer of text, all of it at hand. */

@@ -41,7 +41,7 @@ export class StreamRegistry {
     const onClose = (): void => void this.#streams.delete(stream);
     const stream: EventStream = eventStream({
       events: read(),
-      encode: (event) => this.#encoded.bytesOf(event, mode),
+      encode: (event) => this.#encoded.inTurn(event, mode),
       clock,
       onClose,
       onError,

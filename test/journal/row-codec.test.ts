@@ -1,9 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { ROW_TURN_HELD_BYTES_MIN } from '../../src/base/bounds.ts';
 import { StoreCorruptError } from '../../src/base/errors.ts';
 import {
   decodeRow,
   encodeRows,
+  entryOf,
+  heldData,
   positionOf,
   type Row,
   type RowEntry,
@@ -52,6 +55,19 @@ describe('rows', () => {
         });
       }),
     );
+  });
+
+  test('a large turn waits for its flush as bytes, reads as its text, and is written the same', () => {
+    for (const unit of ['x', 'é', '🦊']) {
+      const { text, bytes } = storedJson(JSON.stringify(unit.repeat(ROW_TURN_HELD_BYTES_MIN)));
+      const entry = { key: 7, turn: 0, previousRow: 3, data: text, dataBytes: bytes };
+      const held = { ...entry, data: heldData(text, bytes) };
+      expect(held.data).toBeInstanceOf(Buffer);
+      expect(entryOf(held)).toEqual(entry);
+      const row = { number: 5, turns: 1, bytes };
+      expect(encodeRows([{ ...row, entries: [held] }])).toEqual(encodeRows([{ ...row, entries: [entry] }]));
+    }
+    expect(heldData('{}', 2)).toBe('{}');
   });
 
   test('F08: a turned bit anywhere in a row is found, and so is a row cut at any length', () => {

@@ -46,5 +46,6 @@ describe('large requests to a shard', () => {
 
   it('counts the texts of a request, wherever they stand', () => {
     expect(textBytes({ session: 's', content: [{ type: 'text', text: '12345' }], n: 7, none: undefined })).toBe(10);
+    expect(textBytes({ session: 's', json: new Uint8Array(7) })).toBe(8);
   });
 });

@@ -2,8 +2,9 @@ import { threadId } from 'node:worker_threads';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { SHARD_RESTARTS_MAX } from '../../src/base/bounds.ts';
-import { agent, type ModelProvider, tool } from '../../src/index.ts';
+import { agent, type ModelProvider, type Receipt, tool } from '../../src/index.ts';
 import { killSessionThread } from '../../src/runtime/runtime.ts';
+import { postMessage } from '../../src/runtime/session.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import {
@@ -52,6 +53,22 @@ describe('a session thread that dies', () => {
     await Promise.all(receipts.map((receipt) => receipt.answer()));
     const texts = (await log(session)).filter((line) => line.startsWith('user_message:m'));
     expect(texts.sort()).toEqual(Array.from({ length: 20 }, (_, n) => `user_message:m${n}`).sort());
+  });
+
+  test('L1, L2: messages posted as bytes are repeated where they have a key', async () => {
+    const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
+    const session = runtime.session('s');
+    await session.ask('warm');
+    const post = (message: object): Promise<Receipt> =>
+      postMessage(session, new TextEncoder().encode(JSON.stringify(message)));
+    const keyed = Array.from({ length: 5 }, (_, n) => post({ content: `m${n}`, key: `k${n}` }));
+    const unkeyed = failure(post({ content: 'lost' }));
+    await killSessionThread(runtime, 0);
+    const receipts = await Promise.all(keyed);
+    expect(await unkeyed).toMatchObject({ code: 'internal', retryable: true });
+    await Promise.all(receipts.map((receipt) => receipt.answer()));
+    const texts = (await log(session)).filter((line) => line.startsWith('user_message:m'));
+    expect(texts.sort()).toEqual(Array.from({ length: 5 }, (_, n) => `user_message:m${n}`));
   });
 
   test('L2: what is under way without a key rejects, retryable', async () => {

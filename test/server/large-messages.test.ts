@@ -1,0 +1,86 @@
+/**
+ * Goal: a large message is checked, refused and known again by its key as a small one is, though the host never reads it; and the bodies
+ * that are read or wait are bounded together. Method: the same bodies in small and in large; bodies that are held.
+ */
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { z } from 'zod';
+import { LOOP_PIECE_BYTES_MIN, SERVER_BODIES_BYTES_MAX, SERVER_BODY_BYTES_MAX } from '../../src/base/bounds.ts';
+import { withBody } from '../../src/server/request-body.ts';
+import { deferred, failure } from '../support/runtime-kit.ts';
+import { serverKit } from './support.ts';
+
+const kit = serverKit();
+const threads = { sessions: 1 };
+const filler = 'x'.repeat(LOOP_PIECE_BYTES_MIN);
+const json = { headers: { 'content-type': 'application/json' } };
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+describe('large messages', () => {
+  test('are answered as small ones are, whatever is wrong with them', async () => {
+    const { url, post, errors } = await kit.serve({ threads });
+    const told = async (body: string): Promise<readonly unknown[]> => {
+      const response = await fetch(`${url}/sessions/s/messages`, { method: 'POST', body, ...json });
+      const { code } = (await response.json()) as { readonly code?: unknown };
+      return [response.status, code];
+    };
+    const bodies: readonly (readonly [(rest: string) => string, readonly unknown[]])[] = [
+      [(rest) => JSON.stringify({ content: `Hi${rest}` }), [202, undefined]],
+      [(rest) => JSON.stringify({ content: [{ type: 'text', text: `Hi${rest}` }] }), [202, undefined]],
+      [(rest) => JSON.stringify({ content: ' '.repeat(rest.length + 1) }), [400, 'content']],
+      [(rest) => JSON.stringify({ content: [{ type: 'tool_use', id: `a${rest}` }] }), [400, 'content']],
+      [(rest) => JSON.stringify({ content: 'Hi', extra: rest }), [400, 'bad_request']],
+      [(rest) => JSON.stringify({ content: 'Hi', key: `k${rest}`.repeat(300) }), [400, 'bad_request']],
+      [(rest) => JSON.stringify({ content: 5, from: rest }), [400, 'bad_request']],
+      [(rest) => `{"content":"Hi${rest}`, [400, 'bad_request']],
+      [(rest) => JSON.stringify([`Hi${rest}`]), [400, 'bad_request']],
+    ];
+    for (const [bodyOf, wanted] of bodies) {
+      expect(await told(bodyOf(''))).toEqual(wanted);
+      expect(await told(bodyOf(filler))).toEqual(wanted);
+    }
+    expect((await post('/sessions/s/messages', { content: 'Bye' })).status).toBe(202);
+    expect(errors).toEqual([]);
+  });
+
+  test('are known again by their key, also where they are sent without HTTP', async () => {
+    const { post, runtime } = await kit.serve({ threads });
+    const content = `ünïcode 🦊 ${filler}`;
+    const first = await post('/sessions/s/messages', { content, key: 'k', deliver: 'turn', from: 'me' });
+    const again = await post('/sessions/s/messages', { content, key: 'k' });
+    expect(first.body).toMatchObject({ duplicate: false });
+    expect(again.body).toEqual({ ...(first.body as object), duplicate: true });
+    expect(await runtime.session('s').send(content, { key: 'k' })).toMatchObject({ duplicate: true });
+    expect((await post('/sessions/s/messages', { content: `other ${content}`, key: 'k' })).status).toBe(409);
+    const [message] = await runtime.session('s').messages();
+    expect(message).toMatchObject({ content, source: { name: 'me' } });
+  });
+
+  test('are no text on the host: their session’s thread reads them', async () => {
+    const { post } = await kit.serve({ threads });
+    const parse = vi.spyOn(JSON, 'parse');
+    expect((await post('/sessions/s/messages', { content: 'Hi' })).status).toBe(202);
+    expect((await post('/sessions/s/messages', { content: filler })).status).toBe(202);
+    const texts = parse.mock.calls.map(([text]) => String(text));
+    expect(texts.some((text) => text.includes('"Hi"'))).toBe(true);
+    expect(texts.filter((text) => text.length >= LOOP_PIECE_BYTES_MIN)).toEqual([]);
+  });
+});
+
+test('F63: bodies count until they were used; one beyond the bound is read to its end, refused, and taken when there is room', async () => {
+  const held = deferred<Response>();
+  const large = (bytes: number): Promise<Response> => {
+    const request = new Request('http://localhost/', { method: 'POST', body: new Uint8Array(bytes), ...json });
+    return withBody(request, { schema: z.unknown(), use: () => new Response(), useLarge: () => held.promise });
+  };
+  const used = Array.from({ length: SERVER_BODIES_BYTES_MAX / SERVER_BODY_BYTES_MAX }, () =>
+    large(SERVER_BODY_BYTES_MAX),
+  );
+  const refused = await failure(large(SERVER_BODY_BYTES_MAX));
+  expect(refused).toMatchObject({ code: 'limit', retryable: true, data: { limit: 'bodies' } });
+  held.resolve(new Response());
+  await Promise.all(used);
+  expect((await large(SERVER_BODY_BYTES_MAX)).status).toBe(200);
+});

@@ -1,0 +1,71 @@
+/**
+ * Goal: what the host encodes and writes is bounded in bytes in one turn of its loop. Method: a loop whose turns the test takes, and
+ * small budgets.
+ */
+import { expect, test } from 'vitest';
+import { EncodedEvents } from '../../src/server/encoded-events.ts';
+import { LoopBudget } from '../../src/server/loop-budget.ts';
+
+/** A loop that turns when it is told to. */
+function loop(bytesMax: number) {
+  let scheduled: (() => void)[] = [];
+  const budget = new LoopBudget(bytesMax, (run) => void scheduled.push(run));
+  return {
+    budget,
+    isScheduled: () => scheduled.length > 0,
+    async turn() {
+      const now = scheduled;
+      scheduled = [];
+      for (const run of now) run();
+      await Promise.resolve();
+    },
+  };
+}
+
+test('B1, B2: a turn grants what fits, those behind wait in their order, and one that is too large has a turn alone', async () => {
+  const { budget, turn } = loop(10);
+  const granted: string[] = [];
+  const take = (name: string, bytes: number): void => {
+    const later = budget.take(bytes);
+    if (later === undefined) granted.push(name);
+    else void later.then(() => granted.push(name));
+  };
+  take('a', 6);
+  take('b', 6);
+  take('small, behind b', 1);
+  take('large', 50);
+  take('last', 1);
+  expect(granted).toEqual(['a']);
+  await turn();
+  expect(granted).toEqual(['a', 'b', 'small, behind b']);
+  await turn();
+  expect(granted.slice(3)).toEqual(['large']);
+  take('asked late', 1);
+  await turn();
+  expect(granted.slice(4)).toEqual(['last', 'asked late']);
+});
+
+test('B3: a budget that granted nothing in a turn schedules no other', async () => {
+  const { budget, turn, isScheduled } = loop(10);
+  expect(isScheduled()).toBe(false);
+  expect(budget.take(4)).toBeUndefined();
+  await turn();
+  expect(isScheduled()).toBe(false);
+  expect(budget.take(10)).toBeUndefined();
+});
+
+test('K3: large events are encoded in turns that have room; an event that is encoded, or small, waits for none', async () => {
+  const { budget, turn } = loop(100_000);
+  const encoded = new EncodedEvents(1_000_000, budget);
+  const event = (seq: number, size: number) =>
+    ({ session: 's', at: 0, seq, type: 'bounce_back', content: 'x'.repeat(size), entries: [] }) as never;
+  const [first, second, small] = [event(1, 80_000), event(2, 80_000), event(3, 10)];
+  expect(encoded.inTurn(first, 'debug')).toBeInstanceOf(Uint8Array);
+  const waits = encoded.inTurn(second, 'debug');
+  expect(waits).toBeInstanceOf(Promise);
+  expect(encoded.inTurn(first, 'debug')).toBeInstanceOf(Uint8Array);
+  expect(encoded.inTurn(small, 'debug')).toBeInstanceOf(Uint8Array);
+  await turn();
+  expect(await waits).toBe(encoded.bytesOf(second, 'debug'));
+  expect(encoded.inTurn(second, 'debug')).toBe(await waits);
+});
