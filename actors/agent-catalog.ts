@@ -12,13 +12,13 @@ import type { RenderOptions } from '../src/context/render.ts';
 import { systemPrompt } from '../src/context/system-prompt.ts';
 import type { RequestHeader } from '../src/models/pool.ts';
 import type { Thinking, ToolSchema } from '../src/models/provider.ts';
-import type { AgentFacts, CompressionFacts, EnricherFacts } from '../src/session/inputs.ts';
-import type { SessionState } from '../src/session/state.ts';
+import type { AgentFacts, CompressionFacts, EnricherFacts } from '../src/session/state/inputs.ts';
+import type { SessionState } from '../src/session/state/state.ts';
 import type { ToolPlace } from '../src/tools/pool.ts';
 import { type RegisteredTool, ToolRegistry } from '../src/tools/tool-registry.ts';
 import { takesTimeout } from '../src/tools/tool-schema.ts';
-import { type SupervisorOptionsInput, supervisorOptions } from './child-spec.ts';
 import { NO_SPAWN, runtimeTools, type SpawnGrant } from './runtime-tools.ts';
+import { type SupervisorOptionsInput, supervisorOptions } from './supervision/child-spec.ts';
 
 /** An agent as plain data: it crosses to the session threads. */
 export interface AgentPlan {

@@ -10,7 +10,7 @@ import type { Settings } from '../src/base/settings.ts';
 import { wholeWindow } from '../src/context/request-window.ts';
 import type { CallWait, ContextDelta, ModelCompletion, ModelPool } from '../src/models/pool.ts';
 import type { ModelDelta } from '../src/models/provider.ts';
-import type { Input } from '../src/session/inputs.ts';
+import type { Input } from '../src/session/state/inputs.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 import type { SessionActor } from './session-actor.ts';
 

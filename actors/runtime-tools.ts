@@ -3,7 +3,7 @@
  * inputs of the session's own actor, in one batch with their result, and in no pool.
  */
 import { z } from 'zod';
-import type { Input, SpawnRequest } from '../src/session/inputs.ts';
+import type { Input, SpawnRequest } from '../src/session/state/inputs.ts';
 import type { RegisteredTool } from '../src/tools/tool-registry.ts';
 
 /** Tools of the runtime. */

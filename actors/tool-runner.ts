@@ -11,7 +11,7 @@
 import type { Limits } from '../src/base/bounds.ts';
 import { PARALLEL_CALLS_MAX } from '../src/base/bounds.ts';
 import type { Settings } from '../src/base/settings.ts';
-import type { Effect, Input } from '../src/session/inputs.ts';
+import type { Effect, Input } from '../src/session/state/inputs.ts';
 import type { ToolPool } from '../src/tools/pool.ts';
 import type { ToolOutcome } from '../src/tools/tool.ts';
 import { toolTruncationReason } from '../src/tools/truncation.ts';

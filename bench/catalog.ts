@@ -1,6 +1,7 @@
 /** What there is to measure: by whom, how often, and which columns its table has. */
-import { COSTS, type Column, LOAD, most, one, quartiles, ratios, ratioTo, several, spread } from './columns.ts';
+
 import type { SystemName, WorkloadName } from './names.ts';
+import { COSTS, type Column, LOAD, most, one, quartiles, ratios, ratioTo, several, spread } from './report/columns.ts';
 
 /** One workload. */
 export interface CatalogEntry {

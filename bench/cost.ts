@@ -1,7 +1,7 @@
 /** What a measurement cost: processor time of all threads, resident set, delay of this thread's loop. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import type { Figures } from './figures.ts';
+import type { Figures } from './report/figures.ts';
 
 const NS_A_MS = 1_000_000;
 const KIB_A_MIB = 1_024;

@@ -23,10 +23,10 @@ import { installLoop } from './loop/durable-loop.ts';
 import { describeRun, headLines } from './machine.ts';
 import type { SystemName, WorkloadName } from './names.ts';
 import { type BenchOptions, readOptions, USAGE } from './options.ts';
-import { reportOf, tableOf, verdictTable } from './report.ts';
-import { RESULTS_FORMAT, type ResultsFile, type VerdictResult, type WorkloadResult } from './results-file.ts';
+import { reportOf, tableOf, verdictTable } from './report/report.ts';
+import { RESULTS_FORMAT, type ResultsFile, type VerdictResult, type WorkloadResult } from './report/results-file.ts';
+import { verdictsOf } from './report/verdicts.ts';
 import { measureWorkload } from './rounds.ts';
-import { verdictsOf } from './verdicts.ts';
 
 const folder = fileURLToPath(new URL('.', import.meta.url));
 const loopFolder = join(folder, 'loop');

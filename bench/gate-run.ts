@@ -26,7 +26,7 @@ import {
 } from './gate.ts';
 import { describeRun } from './machine.ts';
 import type { SystemName, WorkloadName } from './names.ts';
-import type { WorkloadResult } from './results-file.ts';
+import type { WorkloadResult } from './report/results-file.ts';
 import { measureWorkload } from './rounds.ts';
 
 const SEED = 1;

@@ -10,8 +10,8 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import type { WorkloadName } from './names.ts';
-import type { HeadResult, WorkloadResult } from './results-file.ts';
-import { Measured } from './verdict-rules.ts';
+import type { HeadResult, WorkloadResult } from './report/results-file.ts';
+import { Measured } from './report/verdict-rules.ts';
 
 /** Version of the baseline's shape; a reader refuses others. */
 export const GATE_FORMAT = 1;

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpus, loadavg, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import type { HeadResult } from './results-file.ts';
+import type { HeadResult } from './report/results-file.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const GIB = 1_024 ** 3;

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { CATALOG } from './catalog.ts';
 import { load, NODE_FLAGS } from './machine.ts';
 import type { Scale, SystemName, WorkloadName } from './names.ts';
-import { parseRows, type RoundResult, type RowResult, type WorkloadResult } from './results-file.ts';
+import { parseRows, type RoundResult, type RowResult, type WorkloadResult } from './report/results-file.ts';
 
 /** What to measure, and where its program and the loop's driver are. */
 export interface RoundsPlan {

@@ -3,7 +3,7 @@
  * `run <system> <workload> full|quick|long <folder of the loop's driver> <seed>`. Warms up, measures, checks, prints one line of JSON:
  * its rows. `long` is for profiles: so much of W1, W2 and W3 that the start does not show.
  */
-import type { Row } from './figures.ts';
+
 import { measureConcurrency } from './measure/concurrency.ts';
 import { measureChildren, measureLargeFamily, measureSession, measureSessions } from './measure/drain.ts';
 import { measureGenerations } from './measure/generations.ts';
@@ -20,6 +20,7 @@ import { measureSessionThreads } from './measure/session-threads.ts';
 import { measureStoreSize } from './measure/store-size.ts';
 import { measureWatched, measureWatchedHttp } from './measure/watched.ts';
 import { type RunContext, SYSTEMS, type WorkloadName } from './names.ts';
+import type { Row } from './report/figures.ts';
 
 const MEASURES: Readonly<Record<WorkloadName, (context: RunContext) => Promise<readonly Row[]>>> = {
   W1: measureSession,

@@ -4,7 +4,7 @@
  * runtimes.
  */
 import type { RunContext } from './names.ts';
-import type { DrainSystem } from './system.ts';
+import type { DrainSystem } from './systems/system.ts';
 import { manySessions, type Repetition, type WorkSize } from './workloads.ts';
 
 const WARM_TURNS = 10_000;

@@ -1,8 +1,8 @@
 /** The workloads every system can do, and the checks that make a figure one: every answer, every message. */
-import { latencies, numbers, sum } from './figures.ts';
-import { answerOf, type DrainSystem, HALF_STEPS_A_TURN, MESSAGES_A_TURN, type Question } from './system.ts';
+import { latencies, numbers, sum } from './report/figures.ts';
+import { answerOf, type DrainSystem, HALF_STEPS_A_TURN, MESSAGES_A_TURN, type Question } from './systems/system.ts';
 
-export { median } from './figures.ts';
+export { median } from './report/figures.ts';
 
 /** How much of a workload. */
 export interface WorkSize {

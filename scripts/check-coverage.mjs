@@ -7,7 +7,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Rows of supervision: the behaviours of `actors/supervisor.ts`, one named test each. */
+/** Rows of supervision: the behaviours of `actors/supervision/supervisor.ts`, one named test each. */
 const supervisionRows = 35;
 const requiredRows = [
   // State, mailbox, half-step, tools, memory, search, sub-agents, enrichers, prompt.

@@ -58,7 +58,7 @@ export type {
   ViewedSubGoal,
 } from './events/viewed-event.ts';
 export type { Durability } from './journal/journal.ts';
-export { type AnthropicOptions, anthropic } from './models/anthropic.ts';
+export { type AnthropicOptions, anthropic } from './models/anthropic/anthropic.ts';
 export type {
   GenerateContext,
   ModelDelta,
@@ -70,35 +70,17 @@ export type {
   Thinking,
   ToolSchema,
 } from './models/provider.ts';
-export {
-  type Agent,
-  type AgentOptions,
-  agent,
-  type SubagentOptions,
-  type SupervisionOptions,
-} from './runtime/agent.ts';
-export { Child, type ChildExit } from './runtime/child.ts';
-export type { CompressOptions } from './runtime/compression-handle.ts';
-export type { AllEventOptions, EventOptions } from './runtime/event-hub.ts';
-export { type ChildResult, Family } from './runtime/family.ts';
-export type { ForkOptions } from './runtime/fork.ts';
-export { Goals } from './runtime/goals.ts';
-export type {
-  AfterGuardrail,
-  ApprovalCall,
-  ApprovalPredicate,
-  BeforeGuardrail,
-  Guardrails,
-  GuardrailVerdict,
-} from './runtime/guardrails.ts';
-export { type EditOptions, History } from './runtime/history.ts';
-export type { MessageCallback } from './runtime/message-callbacks.ts';
-export { open } from './runtime/open.ts';
-export type { EnricherOptions, GovernorOptions, OpenOptions, ThreadOptions } from './runtime/options.ts';
-export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol.ts';
-export { Receipt, type ReceiptStatus } from './runtime/receipt.ts';
-export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/runtime.ts';
-export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/search-scope.ts';
+export type { AllEventOptions, EventOptions } from './runtime/events/event-hub.ts';
+export type { MessageCallback } from './runtime/events/message-callbacks.ts';
+export { Child, type ChildExit } from './runtime/handles/child.ts';
+export type { CompressOptions } from './runtime/handles/compression-handle.ts';
+export { type ChildResult, Family } from './runtime/handles/family.ts';
+export type { ForkOptions } from './runtime/handles/fork.ts';
+export { Goals } from './runtime/handles/goals.ts';
+export { type EditOptions, History } from './runtime/handles/history.ts';
+export { open } from './runtime/handles/open.ts';
+export { Receipt, type ReceiptStatus } from './runtime/handles/receipt.ts';
+export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/handles/runtime.ts';
 export {
   type ApprovalDecision,
   type PageOptions,
@@ -106,11 +88,29 @@ export {
   Session,
   type SessionInfo,
   type SpawnOptions,
-} from './runtime/session.ts';
-export type { Page, PageKind, PageOf, RequestPage } from './runtime/session-pages.ts';
-export type { BoundaryControl, WaitingListener } from './runtime/waiting-listeners.ts';
+} from './runtime/handles/session.ts';
+export {
+  type Agent,
+  type AgentOptions,
+  agent,
+  type SubagentOptions,
+  type SupervisionOptions,
+} from './runtime/protocol/agent.ts';
+export type {
+  AfterGuardrail,
+  ApprovalCall,
+  ApprovalPredicate,
+  BeforeGuardrail,
+  Guardrails,
+  GuardrailVerdict,
+} from './runtime/protocol/guardrails.ts';
+export type { EnricherOptions, GovernorOptions, OpenOptions, ThreadOptions } from './runtime/protocol/options.ts';
+export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol/protocol.ts';
+export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';
+export type { BoundaryControl, WaitingListener } from './runtime/protocol/waiting-listeners.ts';
+export type { Page, PageKind, PageOf, RequestPage } from './runtime/reading/session-pages.ts';
+export type { TaskMove } from './session/decide/tasks.ts';
 export type { Explanation } from './session/explain.ts';
-export type { TaskMove } from './session/history/decide-tasks.ts';
 export { fillOrphans, pruneOrphans } from './session/history/repair.ts';
 export type { TaskSummary } from './session/history/task-view.ts';
 export {
@@ -121,5 +121,5 @@ export {
   wantsReasoningPad,
   withReasoningPad,
 } from './session/history/to-api.ts';
-export { INTERRUPT_NOTICE } from './session/tool-texts.ts';
+export { INTERRUPT_NOTICE } from './session/rules/tool-texts.ts';
 export { type Effect, type StandardSchema, type Tool, type ToolContext, type ToolOptions, tool } from './tools/tool.ts';

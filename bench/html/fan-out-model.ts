@@ -1,7 +1,7 @@
 /** The model of the drawn fan-out: that of the benchmarks, with a latency. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ModelProvider } from '../../src/models/provider.ts';
-import { answerTo } from '../model.ts';
+import { answerTo } from '../systems/model.ts';
 import { latencyOf, MODEL_MS } from './fan-out-latency.ts';
 
 let calls = 0;

@@ -1,9 +1,9 @@
 /** One small fan-out on a runtime with the defaults, drawn from its events: nothing in the runtime is asked to keep times. */
 import { agent, open, type Runtime, type SessionEvent } from '../../src/index.ts';
 import { workerUrl } from '../../src/threads/worker-url.ts';
-import { numbers } from '../figures.ts';
-import { withDirectory } from '../open-system.ts';
-import { answerOf, textOf } from '../system.ts';
+import { numbers } from '../report/figures.ts';
+import { withDirectory } from '../systems/open-system.ts';
+import { answerOf, textOf } from '../systems/system.ts';
 import { MODEL_MS, TOOL_MS } from './fan-out-latency.ts';
 import type { FanOutResult, FanOutSpan } from './fan-out-result.ts';
 

@@ -1,6 +1,6 @@
 /** One fan-out over time: a row a child. */
 import { axisX, axisY, barX, gridX, ruleX } from '@observablehq/plot';
-import type { ResultsFile } from '../results-file.ts';
+import type { ResultsFile } from '../report/results-file.ts';
 import type { FanOutResult, FanOutSpan } from './fan-out-result.ts';
 import type { Panel } from './panel.ts';
 import { tick } from './scales.ts';

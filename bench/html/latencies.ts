@@ -1,7 +1,7 @@
 /** Latencies: the median and the 99th of a hundred, of turns and of single messages. */
 import { axisX, axisY, dot, gridX, link, text } from '@observablehq/plot';
-import { figure, type Series, seriesOf } from '../columns.ts';
-import type { ResultsFile } from '../results-file.ts';
+import { figure, type Series, seriesOf } from '../report/columns.ts';
+import type { ResultsFile } from '../report/results-file.ts';
 import { type Panel, WIDTHS } from './panel.ts';
 import { EVERY_LABEL, label, logTicks, tick } from './scales.ts';
 import { svgOf } from './svg.ts';

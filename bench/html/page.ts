@@ -1,5 +1,5 @@
 /** What was measured as one HTML file: drawings inlined as SVG, no script, nothing from the network. */
-import type { ResultsFile, VerdictResult } from '../results-file.ts';
+import type { ResultsFile, VerdictResult } from '../report/results-file.ts';
 import { fanOutPanel } from './fan-out.ts';
 import { latencyPanel } from './latencies.ts';
 import { type Panel, WIDTHS } from './panel.ts';

@@ -1,7 +1,7 @@
 /** W1, W2 and W3 side by side: bars of all systems. */
 import { axisX, axisY, barX, gridX, ruleY, text } from '@observablehq/plot';
-import { figure, type Series, seriesOf, values } from '../columns.ts';
-import type { ResultsFile, WorkloadResult } from '../results-file.ts';
+import { figure, type Series, seriesOf, values } from '../report/columns.ts';
+import type { ResultsFile, WorkloadResult } from '../report/results-file.ts';
 import type { Panel } from './panel.ts';
 import { EVERY_LABEL, label, linearDomain, logDomain, logTicks, tick } from './scales.ts';
 import { svgOf } from './svg.ts';

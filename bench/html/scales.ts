@@ -1,5 +1,5 @@
 /** Axes and labels: logarithmic domains, their ticks, labels that do not lie on each other, and numbers as they are told. */
-import { show } from '../columns.ts';
+import { show } from '../report/columns.ts';
 
 /** For logarithmic axes with ticks of our own: a finite number would leave labels out by the library's own rule. */
 export const EVERY_LABEL: { readonly ticks: number } = { ticks: Number.POSITIVE_INFINITY };

@@ -1,7 +1,7 @@
 /** Figures over sizes: sessions in flight, sessions in the store, messages in a session. */
-import { figure, type Series, seriesOf, showKib, values } from '../columns.ts';
-import type { ResultsFile } from '../results-file.ts';
-import { Measured } from '../verdict-rules.ts';
+import { figure, type Series, seriesOf, showKib, values } from '../report/columns.ts';
+import type { ResultsFile } from '../report/results-file.ts';
+import { Measured } from '../report/verdict-rules.ts';
 import { type LineAxes, type LinePoint, type LineSeries, linesSvg } from './lines.ts';
 import type { Panel } from './panel.ts';
 import { systemColor, systemName, systemRank } from './systems.ts';

@@ -1,7 +1,7 @@
 /** The figures at the top of the page: what a reader came for. */
-import { show, showKib } from '../columns.ts';
-import type { ResultsFile } from '../results-file.ts';
-import { Measured } from '../verdict-rules.ts';
+import { show, showKib } from '../report/columns.ts';
+import type { ResultsFile } from '../report/results-file.ts';
+import { Measured } from '../report/verdict-rules.ts';
 
 /** One figure and what it is. */
 export interface Tile {

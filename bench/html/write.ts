@@ -1,7 +1,7 @@
 /** `npm run bench:html`: `report.html` from the `results.json` beside it, or from another file into another one. */
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { readResults } from '../results-file.ts';
+import { readResults } from '../report/results-file.ts';
 import { pageOf } from './page.ts';
 
 const [

@@ -4,7 +4,7 @@
  * whether it is there.
  */
 import type { ModelProvider, ModelRequest, ModelResponse } from '../../src/models/provider.ts';
-import { answerTo } from '../model.ts';
+import { answerTo } from '../systems/model.ts';
 import { openChannel } from './channel.ts';
 
 const USAGE = { input_tokens: 1, output_tokens: 1 };

@@ -7,8 +7,8 @@ import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { RequestMessage } from '../../src/models/provider.ts';
-import { answerTo } from '../model.ts';
-import { type DrainSystem, type Question, textOf } from '../system.ts';
+import { answerTo } from '../systems/model.ts';
+import { type DrainSystem, type Question, textOf } from '../systems/system.ts';
 
 interface Database {
   pragma(text: string): unknown;

@@ -1,9 +1,9 @@
 /** W2 with 1, 64 and 1,000 sessions in flight, and with sessions that arrive one by one at a rate everybody can serve. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { latencies, numbers, type Row } from '../figures.ts';
 import type { RunContext } from '../names.ts';
-import { withSystem } from '../open-system.ts';
-import { type DrainSystem, HALF_STEPS_A_TURN, MESSAGES_A_TURN } from '../system.ts';
+import { latencies, numbers, type Row } from '../report/figures.ts';
+import { withSystem } from '../systems/open-system.ts';
+import { type DrainSystem, HALF_STEPS_A_TURN, MESSAGES_A_TURN } from '../systems/system.ts';
 import { warmUp } from '../warm-up.ts';
 import { expectMessages, type Measurement, type Repetition, timedTurn } from '../workloads.ts';
 import { repeat } from './repeat.ts';

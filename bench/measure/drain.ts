@@ -1,8 +1,9 @@
 /** W1, W2, W3 and `family`: the workloads that every system can do. */
-import type { Row } from '../figures.ts';
+
 import type { RunContext } from '../names.ts';
-import { withSystem } from '../open-system.ts';
-import type { DrainSystem } from '../system.ts';
+import type { Row } from '../report/figures.ts';
+import { withSystem } from '../systems/open-system.ts';
+import type { DrainSystem } from '../systems/system.ts';
 import { warmUp } from '../warm-up.ts';
 import {
   FULL_SIZE,

@@ -2,10 +2,11 @@
  * W6: 10,000 children of one parent, the work of 20 turns each. A child answers its spawner once, so its 20 turns are one task of
  * as many model calls and messages: 39 calls of the tool one after another, then the reply: 40 half-steps, 80 messages.
  */
-import { numbers, type Row } from '../figures.ts';
+
 import type { RunContext } from '../names.ts';
-import { isolationOf, withTroupe } from '../open-system.ts';
-import { HALF_STEPS_A_TURN } from '../system.ts';
+import { numbers, type Row } from '../report/figures.ts';
+import { isolationOf, withTroupe } from '../systems/open-system.ts';
+import { HALF_STEPS_A_TURN } from '../systems/system.ts';
 import { warmUp } from '../warm-up.ts';
 import { measureFamily } from '../workloads.ts';
 import { repeat } from './repeat.ts';

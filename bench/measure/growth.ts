@@ -1,10 +1,10 @@
 /** A week's growth: what a store takes on disk, with its checkpoints, as turns are made in it, against the payload of its messages. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { diskBytes, payloadBytes } from '../disk.ts';
-import { numbers, type Row, sum } from '../figures.ts';
 import type { RunContext } from '../names.ts';
-import { isolationOf, withDirectory } from '../open-system.ts';
-import { openTroupe, type TroupeSystem } from '../troupe-system.ts';
+import { numbers, type Row, sum } from '../report/figures.ts';
+import { isolationOf, withDirectory } from '../systems/open-system.ts';
+import { openTroupe, type TroupeSystem } from '../systems/troupe-system.ts';
 import { timedTurn } from '../workloads.ts';
 
 const SESSIONS = 200;

@@ -5,12 +5,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { statusKib } from '../cost.ts';
 import { evict } from '../disk.ts';
-import { type Figures, median, numbers, type Row } from '../figures.ts';
 import type { RunContext } from '../names.ts';
-import { isolationOf, withDirectory } from '../open-system.ts';
+import { type Figures, median, numbers, type Row } from '../report/figures.ts';
 import { runStage } from '../stage.ts';
-import { answerOf, textOf } from '../system.ts';
-import { type Isolation, openTroupe, type TroupeSystem } from '../troupe-system.ts';
+import { isolationOf, withDirectory } from '../systems/open-system.ts';
+import { answerOf, textOf } from '../systems/system.ts';
+import { type Isolation, openTroupe, type TroupeSystem } from '../systems/troupe-system.ts';
 
 const SESSIONS: Readonly<Record<RunContext['scale'], number>> = { quick: 1_000, full: 10_000, long: 10_000 };
 const IN_FLIGHT = 1_000;

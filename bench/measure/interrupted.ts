@@ -4,10 +4,10 @@
  */
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Figures, Row } from '../figures.ts';
 import type { RunContext } from '../names.ts';
-import { isolationOf, withDirectory } from '../open-system.ts';
+import type { Figures, Row } from '../report/figures.ts';
 import { runStage, startStage } from '../stage.ts';
+import { isolationOf, withDirectory } from '../systems/open-system.ts';
 
 const SESSIONS: Readonly<Record<RunContext['scale'], number>> = { quick: 1_000, full: 10_000, long: 10_000 };
 const REPETITIONS = 3;

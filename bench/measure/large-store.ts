@@ -1,10 +1,10 @@
 /** `--scale`: a store of 100,000 sessions with 10 million messages, opened cold and warm. Built once for both; takes gigabytes. */
 import { statfs } from 'node:fs/promises';
-import { buildStore, builtMessages, builtSession } from '../build-store.ts';
 import { diskBytes } from '../disk.ts';
-import type { Row } from '../figures.ts';
 import type { RunContext } from '../names.ts';
-import { withDirectory } from '../open-system.ts';
+import type { Row } from '../report/figures.ts';
+import { buildStore, builtMessages, builtSession } from '../systems/build-store.ts';
+import { withDirectory } from '../systems/open-system.ts';
 import { reopenRows } from './idle.ts';
 
 const PLANS = {

@@ -5,14 +5,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { workerUrl } from '../../src/threads/worker-url.ts';
 import { costOf } from '../cost.ts';
-import { type Figures, latencies, numbers, type Row } from '../figures.ts';
 import provider from '../latency/probe-model.ts';
 import { add, stamp } from '../latency/probe-tools.ts';
 import { Probes, type ProbeTimes } from '../latency/probes.ts';
 import type { RunContext } from '../names.ts';
-import { isolationOf, withTroupe } from '../open-system.ts';
-import { HALF_STEPS_A_TURN } from '../system.ts';
-import type { TroupeSystem } from '../troupe-system.ts';
+import { type Figures, latencies, numbers, type Row } from '../report/figures.ts';
+import { isolationOf, withTroupe } from '../systems/open-system.ts';
+import { HALF_STEPS_A_TURN } from '../systems/system.ts';
+import type { TroupeSystem } from '../systems/troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
 import { timedTurn } from '../workloads.ts';
 

@@ -3,11 +3,11 @@
  * 10,000 and near message 100, of a new session each, take turns, so that what happens on the machine happens to both.
  */
 import { diskBytes, payloadBytes } from '../disk.ts';
-import { type Figures, latencies, numbers, type Row, sum } from '../figures.ts';
 import type { RunContext } from '../names.ts';
-import { isolationOf, withDirectory } from '../open-system.ts';
-import { HALF_STEPS_A_TURN, MESSAGES_A_TURN } from '../system.ts';
-import { openTroupe, type TroupeSystem } from '../troupe-system.ts';
+import { type Figures, latencies, numbers, type Row, sum } from '../report/figures.ts';
+import { isolationOf, withDirectory } from '../systems/open-system.ts';
+import { HALF_STEPS_A_TURN, MESSAGES_A_TURN } from '../systems/system.ts';
+import { openTroupe, type TroupeSystem } from '../systems/troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
 import { expectMessages, timedTurn } from '../workloads.ts';
 

@@ -1,11 +1,11 @@
 /** W5 and W5s: 300 sessions, 3 turns each, through the official SDK over loopback HTTP, the server in another process. */
 import { anthropic } from '../../src/index.ts';
-import type { Row } from '../figures.ts';
 import type { RunContext } from '../names.ts';
-import { isolationOf, withTroupe } from '../open-system.ts';
-import { openSdkLoop } from '../sdk-system.ts';
+import type { Row } from '../report/figures.ts';
 import { startStage } from '../stage.ts';
-import type { DrainSystem } from '../system.ts';
+import { isolationOf, withTroupe } from '../systems/open-system.ts';
+import { openSdkLoop } from '../systems/sdk-system.ts';
+import type { DrainSystem } from '../systems/system.ts';
 import { warmUp } from '../warm-up.ts';
 import { manySessions } from '../workloads.ts';
 import { repeat } from './repeat.ts';

@@ -4,12 +4,12 @@
  * Processor time is that of this process. What a hundredth is, these sums cannot tell: that is `watched.ts`.
  */
 import { anthropic } from '../../src/index.ts';
-import type { Figures, Row } from '../figures.ts';
-import { numbers } from '../figures.ts';
 import type { RunContext } from '../names.ts';
-import { isolationOf, withTroupe } from '../open-system.ts';
+import type { Figures, Row } from '../report/figures.ts';
+import { numbers } from '../report/figures.ts';
 import { startStage } from '../stage.ts';
-import type { TroupeOptions, TroupeSystem } from '../troupe-system.ts';
+import { isolationOf, withTroupe } from '../systems/open-system.ts';
+import type { TroupeOptions, TroupeSystem } from '../systems/troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
 import { FULL_SIZE, manySessions } from '../workloads.ts';
 import { measureOnce } from './repeat.ts';

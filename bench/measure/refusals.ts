@@ -8,12 +8,12 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { anthropic } from '../../src/index.ts';
-import { type Figures, numbers, type Row } from '../figures.ts';
 import type { RunContext } from '../names.ts';
-import { isolationOf, withTroupe } from '../open-system.ts';
+import { type Figures, numbers, type Row } from '../report/figures.ts';
 import { startStage } from '../stage.ts';
-import { HALF_STEPS_A_TURN } from '../system.ts';
-import type { TroupeSystem } from '../troupe-system.ts';
+import { isolationOf, withTroupe } from '../systems/open-system.ts';
+import { HALF_STEPS_A_TURN } from '../systems/system.ts';
+import type { TroupeSystem } from '../systems/troupe-system.ts';
 import { timedTurn } from '../workloads.ts';
 
 interface Variant {

@@ -1,6 +1,6 @@
 /** Repetitions of a workload in one process, each on new sessions, with what each cost. */
 import { costOf } from '../cost.ts';
-import type { Figures } from '../figures.ts';
+import type { Figures } from '../report/figures.ts';
 import type { Measurement, Repetition } from '../workloads.ts';
 
 const US_A_MS = 1_000;

@@ -1,9 +1,10 @@
 /** P11: W2 on the defaults with one session thread and with two, of two runtimes that take turns in one process. */
-import type { Figures, Row } from '../figures.ts';
-import { numbers } from '../figures.ts';
+
 import type { RunContext } from '../names.ts';
-import { withTroupe } from '../open-system.ts';
-import type { TroupeSystem } from '../troupe-system.ts';
+import type { Figures, Row } from '../report/figures.ts';
+import { numbers } from '../report/figures.ts';
+import { withTroupe } from '../systems/open-system.ts';
+import type { TroupeSystem } from '../systems/troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
 import { FULL_SIZE, manySessions } from '../workloads.ts';
 import { measureOnce } from './repeat.ts';

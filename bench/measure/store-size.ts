@@ -2,13 +2,14 @@
  * What a half-step costs in a store of 10, 1,000, 10,000 and 100,000 sessions: ten turns in flight in every store, of sessions
  * chosen by chance, so that only the store differs.
  */
-import { buildStore, builtSession } from '../build-store.ts';
-import { latencies, type Row } from '../figures.ts';
+
 import type { RunContext } from '../names.ts';
-import { isolationOf, withDirectory } from '../open-system.ts';
 import { randomNumbers } from '../random.ts';
-import { type DrainSystem, HALF_STEPS_A_TURN } from '../system.ts';
-import { openTroupe } from '../troupe-system.ts';
+import { latencies, type Row } from '../report/figures.ts';
+import { buildStore, builtSession } from '../systems/build-store.ts';
+import { isolationOf, withDirectory } from '../systems/open-system.ts';
+import { type DrainSystem, HALF_STEPS_A_TURN } from '../systems/system.ts';
+import { openTroupe } from '../systems/troupe-system.ts';
 import { warmUp } from '../warm-up.ts';
 import { type Measurement, type Repetition, timedTurn } from '../workloads.ts';
 import { inLanes } from './concurrency.ts';

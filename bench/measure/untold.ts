@@ -6,7 +6,7 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type * as OpenSystem from '../open-system.ts';
+import type * as OpenSystem from '../systems/open-system.ts';
 
 const built = fileURLToPath(new URL('../..', import.meta.url));
 const copy = join(built, 'untold');
@@ -14,18 +14,18 @@ const copy = join(built, 'untold');
 /** What is cut out: a text of the compiled file, found once, and what stands there instead. */
 export const CUTS: readonly { readonly file: string; readonly find: string; readonly put: string }[] = [
   {
-    file: 'src/session/fold.js',
+    file: 'src/session/apply/fold.js',
     find: 'this.state.eventSeq += 1;\n        return this.observer?.event !== undefined;',
     put: 'return false;',
   },
   {
-    file: 'src/runtime/audience.js',
+    file: 'src/runtime/shard/audience.js',
     find: 'return this.#watched.has(sessionId) || this.#watched.has(undefined);',
     put: 'return false;',
   },
-  { file: 'src/runtime/shard.js', find: 'this.#audience.watchChildren(touched, gathered, this.#now);', put: '' },
+  { file: 'src/runtime/shard/shard.js', find: 'this.#audience.watchChildren(touched, gathered, this.#now);', put: '' },
   {
-    file: 'src/runtime/diagnostics.js',
+    file: 'src/runtime/events/diagnostics.js',
     find: 'if (this.#isReading || this.#isClosed || !isDiagnosed())\n            return;',
     put: 'return;',
   },

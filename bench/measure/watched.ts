@@ -3,11 +3,11 @@
  * start to its end (`stages/watched.ts`), and beside them one that nobody watches.
  */
 
-import type { Figures, Row } from '../figures.ts';
 import type { RunContext } from '../names.ts';
-import { isolationOf } from '../open-system.ts';
+import type { Figures, Row } from '../report/figures.ts';
 import { runStage } from '../stage.ts';
-import { costOf, crossingOf } from '../watching-cost.ts';
+import { isolationOf } from '../systems/open-system.ts';
+import { costOf, crossingOf } from '../watching/watching-cost.ts';
 
 /**
  * Compiled code keeps which functions it inlined where: without, the time of a function that was compiled into its caller is the caller's,

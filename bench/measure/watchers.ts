@@ -7,8 +7,8 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import type { ViewedEvent } from '../../src/index.ts';
 import { instrument } from '../../src/otel/index.ts';
-import type { Figures } from '../figures.ts';
-import type { TroupeSystem } from '../troupe-system.ts';
+import type { Figures } from '../report/figures.ts';
+import type { TroupeSystem } from '../systems/troupe-system.ts';
 import type { WorkSize } from '../workloads.ts';
 
 /** What is watched of one repetition: its sessions, whose names begin with `label`. */

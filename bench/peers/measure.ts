@@ -10,8 +10,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { openLoop } from '../loop/durable-loop.ts';
-import { answerOf, type DrainSystem } from '../system.ts';
-import { openTroupe } from '../troupe-system.ts';
+import { answerOf, type DrainSystem } from '../systems/system.ts';
+import { openTroupe } from '../systems/troupe-system.ts';
 import {
   FULL_SIZE,
   type Measurement,

@@ -1,5 +1,5 @@
 /** What a peer's module offers to the process that measures it. */
-import type { DrainSystem } from '../system.ts';
+import type { DrainSystem } from '../systems/system.ts';
 
 /** A peer as a drain system, with what only it can tell. */
 export interface PeerSystem extends DrainSystem {

@@ -4,9 +4,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { workerUrl } from '../../src/threads/worker-url.ts';
-import { numbers } from '../figures.ts';
-import { textOf } from '../system.ts';
-import { openTroupe } from '../troupe-system.ts';
+import { numbers } from '../report/figures.ts';
+import { textOf } from '../systems/system.ts';
+import { openTroupe } from '../systems/troupe-system.ts';
 import stuck from './stuck-model.ts';
 
 const POLL_MS = 10;

@@ -3,9 +3,9 @@
  * milliseconds from the start of `open` to its end, to the first model call, and to all sessions drained; checks every answer.
  */
 import { setImmediate as turn } from 'node:timers/promises';
-import { numbers } from '../figures.ts';
-import { answerOf, MESSAGES_A_TURN } from '../system.ts';
-import { openTroupe } from '../troupe-system.ts';
+import { numbers } from '../report/figures.ts';
+import { answerOf, MESSAGES_A_TURN } from '../systems/system.ts';
+import { openTroupe } from '../systems/troupe-system.ts';
 
 const [isolation, directory = '', count = ''] = process.argv.slice(2);
 const startedAt = performance.now();

@@ -4,8 +4,8 @@
  */
 import { open } from '../../src/index.ts';
 import { statusKib } from '../cost.ts';
-import { answerOf, textOf } from '../system.ts';
-import { type Isolation, troupeOptions } from '../troupe-system.ts';
+import { answerOf, textOf } from '../systems/system.ts';
+import { type Isolation, troupeOptions } from '../systems/troupe-system.ts';
 
 const QUESTION = { a: 3, b: 4 };
 

@@ -3,7 +3,7 @@
  * at once. So half of the sessions that are killed with it stand in their first half-step, half in their second.
  */
 import type { ModelProvider } from '../../src/models/provider.ts';
-import { answerTo } from '../model.ts';
+import { answerTo } from '../systems/model.ts';
 
 const provider: ModelProvider = {
   name: 'bench-stuck',

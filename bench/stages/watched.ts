@@ -4,6 +4,12 @@
  * watching cost: microseconds of processor time a half-step, for the process, and by what a thread is for.
  */
 import { anthropic } from '../../src/index.ts';
+import { OF_ALL, OF_ONE, TRACED, turnsOf, type Watched, type Watcher } from '../measure/watchers.ts';
+import type { Figures } from '../report/figures.ts';
+import { startStage } from '../stage.ts';
+import { withTroupe } from '../systems/open-system.ts';
+import { HALF_STEPS_A_TURN } from '../systems/system.ts';
+import type { TroupeOptions, TroupeSystem } from '../systems/troupe-system.ts';
 import {
   type Allocated,
   type AllocationNode,
@@ -14,15 +20,9 @@ import {
   type ThreadTime,
   timeOf,
   type Window,
-} from '../attribution.ts';
-import type { Figures } from '../figures.ts';
-import { OF_ALL, OF_ONE, TRACED, turnsOf, type Watched, type Watcher } from '../measure/watchers.ts';
-import { withTroupe } from '../open-system.ts';
-import { attachProfiler, type ThreadRole, type ThreadsProfiler } from '../profile.ts';
-import { startStage } from '../stage.ts';
-import { HALF_STEPS_A_TURN } from '../system.ts';
-import { isTelling } from '../telling.ts';
-import type { TroupeOptions, TroupeSystem } from '../troupe-system.ts';
+} from '../watching/attribution.ts';
+import { attachProfiler, type ThreadRole, type ThreadsProfiler } from '../watching/profile.ts';
+import { isTelling } from '../watching/telling.ts';
 import { manySessions } from '../workloads.ts';
 
 type Timed = <T>(work: () => Promise<T>) => Promise<T>;

@@ -11,8 +11,8 @@ import { MCP_ANSWER_MS_DEFAULT, MCP_MESSAGES_MAX } from '../base/bounds.ts';
 import { CancelledError, describeValue, errorShape, InvalidNameError } from '../base/errors.ts';
 import { DELIVERIES, type Message, textOf } from '../base/messages.ts';
 import type { Receipt, Runtime } from '../index.ts';
-import { orAborted } from '../runtime/session.ts';
-import { VERSION } from '../runtime/version.ts';
+import { orAborted } from '../runtime/handles/session.ts';
+import { VERSION } from '../runtime/protocol/version.ts';
 
 /** What other agents may do, and how long they wait. */
 export interface McpOptions {

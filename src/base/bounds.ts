@@ -278,7 +278,7 @@ export const SCRIPT_SESSIONS_MAX = 1_000_000;
 export const ROW_BYTES_MAX: number = 64 * 1024;
 /** UTF-8 bytes gathered for one flush; what comes later rides the next, so that a flush of a slow disk stays short. */
 export const FLUSH_BYTES_MAX: number = 4 * 1024 * 1024;
-/** Bytes of address space one shard's file is mapped with; see `src/journal/lmdb-environment.ts` for the reason. */
+/** Bytes of address space one shard's file is mapped with; see `src/journal/lmdb/environment.ts` for the reason. */
 export const STORE_MAP_BYTES: number = 64 * 1024 ** 3;
 /** Bytes of the data file that are kept ready behind the last page, at least: some commits of a lone session. */
 export const STORE_ROOM_BYTES_MIN: number = 1024 * 1024;

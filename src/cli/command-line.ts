@@ -1,10 +1,10 @@
 /** The program as a function: a line of arguments in, an exit code out. */
 import { TroupeError } from '../base/errors.ts';
-import { VERSION } from '../runtime/version.ts';
+import { VERSION } from '../runtime/protocol/version.ts';
 import { nearest, readArguments } from './arguments.ts';
-import { benchCommand } from './bench-command.ts';
+import { benchCommand } from './bench/command.ts';
 import { type Command, EXIT, UsageError } from './command.ts';
-import { doctorCommand } from './doctor-command.ts';
+import { doctorCommand } from './doctor/command.ts';
 import { exportCommand } from './export-command.ts';
 import { commandHelp, programHelp } from './help.ts';
 import { importCommand } from './import-command.ts';
@@ -16,7 +16,7 @@ import { simCommand } from './sim-command.ts';
 import { paintFor, type Surroundings } from './surroundings.ts';
 import { tailCommand } from './tail-command.ts';
 import { printable, printableJson } from './text-layout.ts';
-import { topCommand } from './top-command.ts';
+import { topCommand } from './top/command.ts';
 
 const COMMANDS: readonly Command[] = [
   runCommand,

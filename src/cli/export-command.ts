@@ -6,7 +6,7 @@ import { resolve } from 'node:path';
 import { EXPORT_PAGE_MESSAGES } from '../base/bounds.ts';
 import type { Message } from '../base/messages.ts';
 import { PRIVATE_FILE_MODE } from '../base/private-files.ts';
-import { historyLines } from '../runtime/history-lines.ts';
+import { historyLines } from '../runtime/handles/history-lines.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
 import { unknownSession } from './inspect-command.ts';
 import { DATA_OPTION, dataDirectory, requireStore, shownPath } from './store-directory.ts';

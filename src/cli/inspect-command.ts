@@ -1,6 +1,6 @@
 /** `troupe inspect`: the sessions of a data directory, or one of them, read from the log. Starts nothing. */
 import { INSPECT_LIMIT_MAX, INSPECT_SESSIONS_DEFAULT } from '../base/bounds.ts';
-import type { SessionSummary } from '../runtime/protocol.ts';
+import type { SessionSummary } from '../runtime/protocol/protocol.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
 import { sessionText, type TreeEntry, treeText } from './inspect-texts.ts';
 import { DATA_OPTION, dataDirectory, JSON_OPTION, requireStore, shownPath } from './store-directory.ts';

@@ -1,7 +1,7 @@
 /** What `troupe inspect` prints. Pure. */
 import type { Message } from '../base/messages.ts';
 import { SESSION_STATES } from '../events/event.ts';
-import type { SessionSummary } from '../runtime/protocol.ts';
+import type { SessionSummary } from '../runtime/protocol/protocol.ts';
 import { type StoredSession, shortText } from './stored-sessions.ts';
 import type { Paint } from './surroundings.ts';
 import { clip, counted, left, number, oneLine, right } from './text-layout.ts';

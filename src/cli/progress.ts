@@ -1,6 +1,6 @@
 /** How a review is shown while it runs: a live tree where a person watches, plain lines elsewhere, nothing at all. */
 import { REDRAW_INTERVAL_MS, TREE_LINES_MAX } from '../base/bounds.ts';
-import type { ReaderRow, ReviewBoard } from './review-board.ts';
+import type { ReaderRow, ReviewBoard } from './review/board.ts';
 import { type Output, type Paint, paintFor, type Surroundings } from './surroundings.ts';
 import { clip, clipEnd, counted, displayWidth, left, number } from './text-layout.ts';
 

@@ -1,7 +1,7 @@
 /** What `troupe run` ends with: the index, a table of figures, and the commands to try next. Pure. */
 import type { RunFigures } from './figures.ts';
-import type { ReviewResult } from './review.ts';
-import type { ReviewOrder } from './review-plan.ts';
+import type { ReviewOrder } from './review/plan.ts';
+import type { ReviewResult } from './review/review.ts';
 import { dataArgument, shownPath } from './store-directory.ts';
 import type { Paint, Surroundings } from './surroundings.ts';
 import { counted, left, number, printable } from './text-layout.ts';

@@ -6,7 +6,7 @@ import { asError, describeValue } from '../base/errors.ts';
 import { type Agent, anthropic, CancelledError, ConfigError, type OpenOptions, open, type Runtime } from '../index.ts';
 import { type RunningServer, serve } from '../server/index.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
-import { hasCredentials } from './review-agents.ts';
+import { hasCredentials } from './review/agents.ts';
 import { DEFAULT_DATA, prepareDataDirectory, shownPath } from './store-directory.ts';
 import type { StopSignal, Surroundings } from './surroundings.ts';
 import { printable, printableJson } from './text-layout.ts';

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { VERSION } from '../runtime/version.ts';
+import { VERSION } from '../runtime/protocol/version.ts';
 import { FAULT_KINDS } from '../testing/simulation/faults.ts';
 import { type SimulationResult, simulate } from '../testing/simulation/simulate.ts';
 import { type SimulationTotals, simulateMany } from '../testing/simulation/simulate-many.ts';

@@ -5,7 +5,7 @@ import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { systemCodeOf } from '../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE } from '../base/private-files.ts';
-import { readManifest } from '../journal/store-manifest.ts';
+import { readManifest } from '../journal/store/manifest.ts';
 import { type Arguments, type OptionSpec, UsageError } from './command.ts';
 import type { Surroundings } from './surroundings.ts';
 

@@ -10,17 +10,17 @@ import { type Message, type Pending, textOf, type Usage } from '../base/messages
 import type { SessionEvent } from '../events/event.ts';
 import type { Journal, SessionKey } from '../journal/journal.ts';
 import { openJournal } from '../journal/open-journal.ts';
-import { acquireStoreLock } from '../journal/store-lock.ts';
-import { readManifest, shardDirectory } from '../journal/store-manifest.ts';
-import { contentReader } from '../runtime/content-reader.ts';
-import { EventReplays } from '../runtime/event-replay.ts';
-import { decodeHead, summaryOf } from '../runtime/head.ts';
-import type { SessionSummary } from '../runtime/protocol.ts';
-import { readActor } from '../runtime/session-reader.ts';
+import { acquireStoreLock } from '../journal/store/lock.ts';
+import { readManifest, shardDirectory } from '../journal/store/manifest.ts';
+import type { SessionSummary } from '../runtime/protocol/protocol.ts';
+import { contentReader } from '../runtime/reading/content-reader.ts';
+import { EventReplays } from '../runtime/reading/event-replay.ts';
+import { decodeHead, summaryOf } from '../runtime/reading/head.ts';
+import { readActor } from '../runtime/reading/session-reader.ts';
 import { type Explanation, explain } from '../session/explain.ts';
 import { historyMessages } from '../session/history/history-form.ts';
-import { publicEntry, publicMessage, type SessionState } from '../session/state.ts';
-import { type ReadContent, withContent } from '../session/waiting-content.ts';
+import { type ReadContent, withContent } from '../session/rules/waiting-content.ts';
+import { publicEntry, publicMessage, type SessionState } from '../session/state/state.ts';
 
 /** A session as its log has it. */
 export interface StoredSession extends SessionSummary {

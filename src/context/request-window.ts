@@ -9,7 +9,7 @@
  */
 import type { TransientMessage } from '../session/history/edit-request.ts';
 import { messagesShown } from '../session/history/transient.ts';
-import type { CompactionCall, LoggedMessage, SessionState } from '../session/state.ts';
+import type { CompactionCall, LoggedMessage, SessionState } from '../session/state/state.ts';
 import { compactionMessages, instructionMessage } from './compaction-request.ts';
 import { prefixOf, type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
 

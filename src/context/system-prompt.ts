@@ -1,7 +1,7 @@
 /** The system prompt of a session (contract §7.4, §9): byte-stable within an epoch. Pure. */
 import { textOf } from '../base/messages.ts';
-import { taskSection } from '../session/child-texts.ts';
-import type { SessionState } from '../session/state.ts';
+import { taskSection } from '../session/rules/child-texts.ts';
+import type { SessionState } from '../session/state/state.ts';
 
 /**
  * The sections of the system prompt joined by blank lines, or `undefined` when there are none: the agent's own text (its

@@ -20,9 +20,9 @@ import {
   ROW_TURNS_MAX,
 } from '../base/bounds.ts';
 import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
-import { CommitGate } from './commit-gate.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
 import type { Head, Journal, JournalStatistics, Position, SessionKey, StoredEntry, TurnEntry } from './journal.ts';
+import { CommitGate } from './lmdb/commit-gate.ts';
 import {
   type LastRow,
   type LogSource,
@@ -32,10 +32,10 @@ import {
   scanLastRows,
   tailSessions,
 } from './log-reader.ts';
-import { listNames, type NameQuery } from './name-list.ts';
-import { heldData, positionOf, type Row, rowOf, rowTurns } from './row-codec.ts';
+import { listNames, type NameQuery } from './rows/name-list.ts';
+import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
+import { blobAddress, storedJson } from './rows/stored-text.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
-import { blobAddress, storedJson } from './stored-text.ts';
 
 /** Printable ASCII: every order of names is then the same order. Session ids are a part of it. */
 const NAME = /^[\x21-\x7e]+$/;

@@ -4,7 +4,7 @@
  * `engine-journal.ts`, so that memory and LMDB cannot differ in it.
  */
 import type { Head, Position, SessionKey } from './journal.ts';
-import type { Row } from './row-codec.ts';
+import type { Row } from './rows/row-codec.ts';
 
 /** Where the log stands in an engine. */
 export interface EngineState {

@@ -6,7 +6,7 @@ import { READ_HELD_CHARACTERS_MAX, SCAN_ROWS } from '../base/bounds.ts';
 import { StoreCorruptError } from '../base/errors.ts';
 import type { Engine } from './engine.ts';
 import type { Position, SessionKey, StoredEntry } from './journal.ts';
-import { corruptError } from './lmdb-errors.ts';
+import { corruptError } from './lmdb/errors.ts';
 import {
   decodeRow,
   entryOf,
@@ -17,7 +17,7 @@ import {
   rowSessions,
   sessionsFrom,
   sliceRow,
-} from './row-codec.ts';
+} from './rows/row-codec.ts';
 
 /** Rows fetched singly at the beginning of a scan of the log. */
 const SINGLE_SCANS = 4;

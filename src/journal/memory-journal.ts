@@ -6,8 +6,8 @@ import { StoreFullError, StoreLockedError } from '../base/errors.ts';
 import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
 import type { Head, Journal, SessionKey } from './journal.ts';
-import { encodeRows } from './row-codec.ts';
-import { encodeBlob } from './stored-text.ts';
+import { encodeRows } from './rows/row-codec.ts';
+import { encodeBlob } from './rows/stored-text.ts';
 
 /**
  * What outlives a memory journal, as a disk outlives a process: open a second journal over it and it finds what was flushed,

@@ -12,8 +12,8 @@ import { asError } from '../base/errors.ts';
 import type { Engine } from './engine.ts';
 import type { SessionKey } from './journal.ts';
 import { located } from './log-reader.ts';
-import { corruptRow, previousRowOf } from './row-codec.ts';
-import { unpackTable } from './row-packing.ts';
+import { corruptRow, previousRowOf } from './rows/row-codec.ts';
+import { unpackTable } from './rows/row-packing.ts';
 
 /** Rows as they are stored: several whole ones, or a part of one. Plain data, cheap to send to a thread. */
 export interface RowPiece {

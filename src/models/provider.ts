@@ -85,7 +85,7 @@ export type ProviderData =
   | { readonly kind: 'anthropic'; readonly options: AnthropicData }
   | {
       readonly kind: 'scripted';
-      /** A `PlainScript` of `src/models/script.ts`; checked when the provider is built. */
+      /** A `PlainScript` of `src/models/script/script.ts`; checked when the provider is built. */
       readonly script: unknown;
       /** False: requests are not checked against the rules of the Messages API. */
       readonly strict?: boolean;

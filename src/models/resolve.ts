@@ -2,8 +2,8 @@
 import { ConfigError, describeValue } from '../base/errors.ts';
 import type { ModelProvider, ProviderData } from './provider.ts';
 import { isModelProvider, isProviderData } from './provider-check.ts';
-import { checkScript } from './script.ts';
-import { importScript } from './script-player.ts';
+import { importScript } from './script/player.ts';
+import { checkScript } from './script/script.ts';
 
 /**
  * The provider of this data. A module is imported here: its default export is a provider, or provider data that names no
@@ -18,11 +18,11 @@ export async function resolveProvider(data: ProviderData): Promise<ModelProvider
 async function build(data: Exclude<ProviderData, { readonly kind: 'module' }>): Promise<ModelProvider> {
   // Imported by need: a thread of scripted models does without the Anthropic provider, and the other way round.
   if (data.kind === 'anthropic') {
-    const { createAnthropicProvider, parseAnthropicData } = await import('./anthropic.ts');
+    const { createAnthropicProvider, parseAnthropicData } = await import('./anthropic/anthropic.ts');
     return createAnthropicProvider(parseAnthropicData(data.options));
   }
   if (data.kind === 'scripted') {
-    const { createScriptedProvider } = await import('./scripted-provider.ts');
+    const { createScriptedProvider } = await import('./script/provider.ts');
     const named = checkScript(data.script);
     const script = 'module' in named ? await importScript(String(named.module), named.export ?? 'default') : named;
     return createScriptedProvider(script, data.strict === undefined ? {} : { strict: data.strict });

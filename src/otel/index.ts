@@ -13,8 +13,8 @@ import {
 } from '@opentelemetry/api';
 import { DIAGNOSTICS_CHANNELS, type DiagnosticsMessages, type DiagnosticsName } from '../base/diagnostics.ts';
 import type { Runtime } from '../index.ts';
-import { publishDiagnosticsOf } from '../runtime/runtime.ts';
-import { VERSION } from '../runtime/version.ts';
+import { publishDiagnosticsOf } from '../runtime/handles/runtime.ts';
+import { VERSION } from '../runtime/protocol/version.ts';
 import { SCOPE, STABILITY_VARIABLE, wantsFormerNames } from './conventions.ts';
 import { MeterTeller } from './meters.ts';
 import { SpanTeller } from './spans.ts';

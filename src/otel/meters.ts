@@ -22,7 +22,7 @@ import type {
   TurnDiagnostics,
 } from '../base/diagnostics.ts';
 import { inputTokensOf } from '../base/messages.ts';
-import type { RuntimeMetrics } from '../runtime/runtime.ts';
+import type { RuntimeMetrics } from '../runtime/handles/runtime.ts';
 import { ATTRIBUTE, HISTOGRAM, type HistogramKey, INSTRUMENT, OPERATION } from './conventions.ts';
 import { failureOf } from './spans.ts';
 

@@ -10,13 +10,13 @@ import { z } from 'zod';
 import type { HistoryMessage } from '../base/history-message.ts';
 import { textOf } from '../base/messages.ts';
 import { thoughtOf } from '../events/view-modes.ts';
-import { answerText } from '../session/answer.ts';
-import { ownSeq } from '../session/history/apply-edit.ts';
+import { ownSeq } from '../session/apply/edit.ts';
 import { loggedForm } from '../session/history/logged-form.ts';
-import { joinContents } from '../session/promotion.ts';
-import type { Entry, RecordTurn, SessionRecord } from '../session/records.ts';
-import type { SessionState } from '../session/state.ts';
-import { withContent } from '../session/waiting-content.ts';
+import { answerText } from '../session/rules/answer.ts';
+import { joinContents } from '../session/rules/promotion.ts';
+import { withContent } from '../session/rules/waiting-content.ts';
+import type { Entry, RecordTurn, SessionRecord } from '../session/state/records.ts';
+import type { SessionState } from '../session/state/state.ts';
 import { foundText, type SearchableText, searchableText } from './searchable.ts';
 
 /** Seqs a phantom pair takes: the call and its answer. */

@@ -11,7 +11,7 @@ import {
   type Receipt,
   type SessionEvent,
 } from '../index.ts';
-import { postMessage } from '../runtime/session.ts';
+import { postMessage } from '../runtime/handles/session.ts';
 import * as answers from './answers.ts';
 import { unreadable } from './problem.ts';
 import { key, noQuery, numberOf, pageOf, pageSize, token, viewMode, wholeNumber } from './query-parts.ts';

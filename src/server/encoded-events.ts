@@ -8,10 +8,10 @@
  *  K3  A large event is encoded in a turn of the loop that has room for it; the readers that wait for it then share its bytes.
  */
 import { ENCODED_EVENTS_BYTES_MAX, LOOP_PIECE_BYTES_MIN } from '../base/bounds.ts';
-import { type BudgetedReader, READERS } from '../events/reader-budget.ts';
+import { type BudgetedReader, READERS } from '../events/reading/reader-budget.ts';
 import { type ViewedEvent, viewEvent } from '../events/viewed-event.ts';
 import type { SessionEvent, ViewMode } from '../index.ts';
-import { textBytes } from '../runtime/request-line.ts';
+import { textBytes } from '../runtime/host/request-line.ts';
 import { ANSWERS, type LoopBudget } from './loop-budget.ts';
 
 /** By mode; null: the mode leaves the event out. */

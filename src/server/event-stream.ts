@@ -14,7 +14,7 @@
 import { SERVER_HEARTBEAT_MS, SERVER_RECONNECT_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 import { LimitError } from '../base/errors.ts';
-import { type BudgetedReader, READERS, type ReaderBudget } from '../events/reader-budget.ts';
+import { type BudgetedReader, READERS, type ReaderBudget } from '../events/reading/reader-budget.ts';
 import type { SessionEvent } from '../index.ts';
 import { problemOf } from './problem.ts';
 

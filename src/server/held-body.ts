@@ -3,7 +3,7 @@
  * budget says so. A page can be asked for again.
  */
 import { LimitError } from '../base/errors.ts';
-import { type BudgetedReader, READERS, type ReaderBudget } from '../events/reader-budget.ts';
+import { type BudgetedReader, READERS, type ReaderBudget } from '../events/reading/reader-budget.ts';
 
 /** Bytes of a body from which it is counted: a smaller one is taken by a socket's own buffer. */
 export const HELD_BODY_BYTES_MIN: number = 64 * 1024;

@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import { LOOP_PIECE_BYTES_MIN } from '../base/bounds.ts';
 import type { Lane } from '../base/lane.ts';
 import type { Runtime } from '../index.ts';
-import { textBytes } from '../runtime/request-line.ts';
+import { textBytes } from '../runtime/host/request-line.ts';
 import type { Door } from './guard.ts';
 import { HELD_BODY_BYTES_MIN, heldBody } from './held-body.ts';
 import type { HostWatch } from './host-watch.ts';

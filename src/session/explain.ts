@@ -1,8 +1,8 @@
 /** Why a session is not running: exactly one reason for each state. Pure. */
 import type { ErrorShape } from '../base/errors.ts';
-import { isPreparing } from './memory.ts';
-import { approvalsExpireAt, isRefusedRequest, waitsForApprovalOnly } from './run-loop-state.ts';
-import type { SessionState } from './state.ts';
+import { isPreparing } from './rules/memory.ts';
+import { approvalsExpireAt, isRefusedRequest, waitsForApprovalOnly } from './rules/run-loop.ts';
+import type { SessionState } from './state/state.ts';
 
 /** The one reason, and a sentence for people. */
 export interface Explanation {

@@ -1,11 +1,11 @@
 /** One actor turn of one session: steps until none follows, all records folded as they come. Pure. */
-import { applyRecord } from './apply.ts';
-import { decide } from './decide.ts';
-import { type Decision, NO_EFFECTS, NO_RECORDS } from './decision.ts';
-import { Fold, type Observer } from './fold.ts';
-import type { Effect, Environment, Input } from './inputs.ts';
-import type { SessionRecord } from './records.ts';
-import type { SessionState } from './state.ts';
+import { applyRecord } from './apply/apply.ts';
+import { Fold, type Observer } from './apply/fold.ts';
+import { decide } from './decide/decide.ts';
+import { type Decision, NO_EFFECTS, NO_RECORDS } from './state/decision.ts';
+import type { Effect, Environment, Input } from './state/inputs.ts';
+import type { SessionRecord } from './state/records.ts';
+import type { SessionState } from './state/state.ts';
 
 /** What a turn did: its records are in the state already and must be journalled as one batch (A3). */
 export interface TurnOutcome {

@@ -1,11 +1,11 @@
 /** Subpath `troupe/testing`: what the project tests itself with, for users' own agents. */
-export { killSessionThread } from '../runtime/runtime.ts';
+export { killSessionThread } from '../runtime/handles/runtime.ts';
 export {
   type JournalConformance,
   type JournalUnderTest,
   type MakeJournal,
   runJournalConformance,
-} from './journal-conformance.ts';
+} from './conformance/journal-conformance.ts';
 export { type ManualClock, manualClock } from './manual-clock.ts';
 export {
   type PlainScript,

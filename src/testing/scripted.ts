@@ -1,7 +1,7 @@
 /** The scripted model, as users meet it: `scripted(script)` in the place of `anthropic()`. */
 import type { ModelProvider, ProviderData } from '../models/provider.ts';
-import { checkScript, isPlainScript, type PlainScript, type Script } from '../models/script.ts';
-import { createScriptedProvider, type ScriptedOptions } from '../models/scripted-provider.ts';
+import { createScriptedProvider, type ScriptedOptions } from '../models/script/provider.ts';
+import { checkScript, isPlainScript, type PlainScript, type Script } from '../models/script/script.ts';
 
 export type {
   PlainScript,
@@ -16,10 +16,10 @@ export type {
   ScriptedToolUse,
   ScriptModule,
   ScriptRules,
-} from '../models/script.ts';
+} from '../models/script/script.ts';
 
 /**
- * A model that answers from a script (the language is in `src/models/script.ts`). Each session plays the script from its
+ * A model that answers from a script (the language is in `src/models/script/script.ts`). Each session plays the script from its
  * start. Requests the Messages API would refuse are refused, unless `strict` is false.
  *
  * A script that is plain data, or names a module, gives provider data and runs in the model threads; one with functions, or

@@ -1,7 +1,7 @@
 /**
  * A fake of the Messages API that refuses what the real one refuses: an HTTP server on the loopback address for tests and
  * benchmarks of agents.
- * Owns: its socket, the place in the script, what it answered. Does not own: the script language (`src/models/script.ts`), the
+ * Owns: its socket, the place in the script, what it answered. Does not own: the script language (`src/models/script/script.ts`), the
  * rules (`src/context/legality.ts`).
  *
  * - W5 A request that breaks a fatal rule is answered 400 (413 for its size) in the API's words, and takes no reply.
@@ -14,17 +14,17 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { ModelInvalidRequestError } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
 import { checkHeaders, fatalOf, readRequest, type Violation } from '../context/legality.ts';
+import { PausedTurns } from '../models/governor/paused-turns.ts';
 import { statusOf } from '../models/model-error.ts';
-import { PausedTurns } from '../models/paused-turns.ts';
 import type { ModelRequest } from '../models/provider.ts';
-import { checkScript, type ReplyError, type Script } from '../models/script.ts';
 import {
   createScriptPlayer,
   estimateTokens,
   isReplyError,
   responseOf,
   type ScriptPlayer,
-} from '../models/script-player.ts';
+} from '../models/script/player.ts';
+import { checkScript, type ReplyError, type Script } from '../models/script/script.ts';
 import { brokenStream, FAULT_STATUS, type FaultKind, type Faults, faultOf, randomOf } from './fake-faults.ts';
 import { close, hasCredentials, listen, readBody, sendError, sendJson, sendStream, startStream } from './fake-http.ts';
 import { RequestLog, toModelRequest, type WireRequest } from './fake-request.ts';

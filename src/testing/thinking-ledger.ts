@@ -14,7 +14,7 @@ import { createHash, createHmac } from 'node:crypto';
 import { type ContentBlock, isThought } from '../base/messages.ts';
 import { modelTraits } from '../context/legality-models.ts';
 import type { Violation } from '../context/legality-report.ts';
-import { stableText, trailingBlocks } from '../models/paused-turns.ts';
+import { stableText, trailingBlocks } from '../models/governor/paused-turns.ts';
 import type { ModelRequest, ModelResponse } from '../models/provider.ts';
 
 /** Answers and foreign signatures remembered; the oldest are forgotten and no longer judged. */

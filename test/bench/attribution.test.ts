@@ -11,14 +11,14 @@ import {
   collectorShare,
   ratioOf,
   timeOf,
-} from '../../bench/attribution.ts';
-import { type Frame, isTelling, TELLING } from '../../bench/telling.ts';
-import { costOf, crossingOf } from '../../bench/watching-cost.ts';
+} from '../../bench/watching/attribution.ts';
+import { type Frame, isTelling, TELLING } from '../../bench/watching/telling.ts';
+import { costOf, crossingOf } from '../../bench/watching/watching-cost.ts';
 
 const frame = (functionName: string, url = ''): Frame => ({ functionName, url });
-const TELL = frame('tell', 'file:///dist/src/session/fold.js');
+const TELL = frame('tell', 'file:///dist/src/session/apply/fold.js');
 const BELOW = frame('push', 'file:///dist/src/base/list.js');
-const WORK = frame('apply', 'file:///dist/src/session/apply.js');
+const WORK = frame('apply', 'file:///dist/src/session/apply/apply.js');
 const ALWAYS = [{ fromUs: 0, toUs: 1_000_000 }];
 
 /** Numbers of nodes: 1 root, 2 work, 3 telling in it, 4 below that, 5 telling in that again, then those that are no functions. */
@@ -154,17 +154,17 @@ describe('what tells', () => {
   const dist = 'file:///somewhere/bench/dist';
 
   test('is a file, or a function of a file that also serves others', () => {
-    expect(isTelling(frame('anything', `${dist}/src/events/fan-out.js`))).toBe(true);
-    expect(isTelling(frame('', `${dist}/src/runtime/diagnostics-tracker.js`))).toBe(true);
-    expect(isTelling(frame('counts', `${dist}/src/session/fold.js`))).toBe(true);
-    expect(isTelling(frame('append', `${dist}/src/session/fold.js`))).toBe(false);
-    expect(isTelling(frame('#tellDeltas', `${dist}/src/models/in-place-pool.js`))).toBe(true);
-    expect(isTelling(frame('isWatched', `${dist}/src/runtime/audience.js`))).toBe(true);
+    expect(isTelling(frame('anything', `${dist}/src/events/reading/fan-out.js`))).toBe(true);
+    expect(isTelling(frame('', `${dist}/src/runtime/events/diagnostics-tracker.js`))).toBe(true);
+    expect(isTelling(frame('counts', `${dist}/src/session/apply/fold.js`))).toBe(true);
+    expect(isTelling(frame('append', `${dist}/src/session/apply/fold.js`))).toBe(false);
+    expect(isTelling(frame('#tellDeltas', `${dist}/src/models/pools/in-place-pool.js`))).toBe(true);
+    expect(isTelling(frame('isWatched', `${dist}/src/runtime/shard/audience.js`))).toBe(true);
   });
 
   test('is not what waits for an answer too, nor what has no file', () => {
-    expect(isTelling(frame('settled', `${dist}/src/runtime/audience.js`))).toBe(false);
-    expect(isTelling(frame('observer', `${dist}/src/runtime/audience.js`))).toBe(false);
+    expect(isTelling(frame('settled', `${dist}/src/runtime/shard/audience.js`))).toBe(false);
+    expect(isTelling(frame('observer', `${dist}/src/runtime/shard/audience.js`))).toBe(false);
     expect(isTelling(frame('tell'))).toBe(false);
   });
 

@@ -1,9 +1,9 @@
 /** Numbers about numbers, and the chance and the model every benchmark rests on. */
 import { describe, expect, test } from 'vitest';
-import { latencies, median, quantile } from '../../bench/figures.ts';
-import { answerTo } from '../../bench/model.ts';
 import { randomNumbers } from '../../bench/random.ts';
-import { answerOf, type Question, textOf } from '../../bench/system.ts';
+import { latencies, median, quantile } from '../../bench/report/figures.ts';
+import { answerTo } from '../../bench/systems/model.ts';
+import { answerOf, type Question, textOf } from '../../bench/systems/system.ts';
 import type { RequestMessage } from '../../src/models/provider.ts';
 
 describe('figures', () => {

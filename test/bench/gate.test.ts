@@ -11,7 +11,7 @@ import {
   parseBaseline,
   readBaseline,
 } from '../../bench/gate.ts';
-import type { WorkloadResult } from '../../bench/results-file.ts';
+import type { WorkloadResult } from '../../bench/report/results-file.ts';
 
 const ratio = (workload: string, system: string, value: number, reference = 1_000): GateRatio => ({
   workload,

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { spansOf } from '../../bench/html/fan-out-run.ts';
 import { pageOf } from '../../bench/html/page.ts';
 import { closeLogDomain, logDomain, logTicks, spreadLabels } from '../../bench/html/scales.ts';
-import type { ResultsFile, RoundResult, WorkloadResult } from '../../bench/results-file.ts';
+import type { ResultsFile, RoundResult, WorkloadResult } from '../../bench/report/results-file.ts';
 import type { SessionEvent } from '../../src/index.ts';
 
 const MISSING = 'not measured in this run</p>';

@@ -1,9 +1,9 @@
 /** What was measured against what is promised: medians, ratios, tables, and the file they are kept in. */
 import { describe, expect, test } from 'vitest';
-import { figure, seriesOf } from '../../bench/columns.ts';
-import { reportOf, tableOf } from '../../bench/report.ts';
-import { parseResults, parseRows, type ResultsFile, type WorkloadResult } from '../../bench/results-file.ts';
-import { verdictsOf } from '../../bench/verdicts.ts';
+import { figure, seriesOf } from '../../bench/report/columns.ts';
+import { reportOf, tableOf } from '../../bench/report/report.ts';
+import { parseResults, parseRows, type ResultsFile, type WorkloadResult } from '../../bench/report/results-file.ts';
+import { verdictsOf } from '../../bench/report/verdicts.ts';
 
 const rates = (system: string, round: number, ...values: readonly number[]): WorkloadResult['rounds'][number] => ({
   system,

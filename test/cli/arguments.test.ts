@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readArguments } from '../../src/cli/arguments.ts';
 import type { Command } from '../../src/cli/command.ts';
-import { VERSION } from '../../src/runtime/version.ts';
+import { VERSION } from '../../src/runtime/protocol/version.ts';
 import { emptyDirectory } from './support/program.ts';
 import { command } from './support/surroundings.ts';
 

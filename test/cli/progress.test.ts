@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { percentile } from '../../src/cli/figures.ts';
 import { type ProgressSource, showProgress, treeLines } from '../../src/cli/progress.ts';
-import { ReviewBoard } from '../../src/cli/review-board.ts';
-import type { PlannedFile } from '../../src/cli/review-plan.ts';
+import { ReviewBoard } from '../../src/cli/review/board.ts';
+import type { PlannedFile } from '../../src/cli/review/plan.ts';
 import { clip, clipEnd, displayWidth, left, printable, right, wrap } from '../../src/cli/text-layout.ts';
 import { keptOutput, testSurroundings } from './support/surroundings.ts';
 

@@ -5,9 +5,9 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { answer } from '../../src/cli/review-model.ts';
-import { pathOfTask } from '../../src/cli/review-plan.ts';
-import { acquireStoreLock } from '../../src/journal/store-lock.ts';
+import { answer } from '../../src/cli/review/model.ts';
+import { pathOfTask } from '../../src/cli/review/plan.ts';
+import { acquireStoreLock } from '../../src/journal/store/lock.ts';
 import { strictFake } from '../../src/testing/strict-fake.ts';
 import { deferred } from '../support/runtime-kit.ts';
 import { directoryWith, emptyDirectory, modules, runProgram, startProgram } from './support/program.ts';

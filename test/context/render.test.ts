@@ -10,9 +10,9 @@ import {
   timeLine,
 } from '../../src/context/render.ts';
 import { systemPrompt } from '../../src/context/system-prompt.ts';
-import { PausedTurns } from '../../src/models/paused-turns.ts';
-import type { LoggedMessage } from '../../src/session/state.ts';
-import { MISSING_RESULT } from '../../src/session/tool-texts.ts';
+import { PausedTurns } from '../../src/models/governor/paused-turns.ts';
+import { MISSING_RESULT } from '../../src/session/rules/tool-texts.ts';
+import type { LoggedMessage } from '../../src/session/state/state.ts';
 import {
   call,
   executingSession,

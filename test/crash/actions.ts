@@ -4,10 +4,10 @@
  */
 
 import { CancelledError, TroupeError, TurnFailedError } from '../../src/base/errors.ts';
-import type { Child } from '../../src/runtime/child.ts';
-import type { Receipt } from '../../src/runtime/receipt.ts';
-import type { Runtime } from '../../src/runtime/runtime.ts';
-import type { Session } from '../../src/runtime/session.ts';
+import type { Child } from '../../src/runtime/handles/child.ts';
+import type { Receipt } from '../../src/runtime/handles/receipt.ts';
+import type { Runtime } from '../../src/runtime/handles/runtime.ts';
+import type { Session } from '../../src/runtime/handles/session.ts';
 import { printLine } from '../support/child-output.ts';
 import {
   contentOf,

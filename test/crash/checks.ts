@@ -2,7 +2,7 @@
  * The invariants, checked after each kill: what was told (`ledger.ts`) against what the store says (`session-facts.ts`). They
  * know nothing of what happened in between, so they hold under every schedule.
  */
-import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../src/session/tool-texts.ts';
+import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../src/session/rules/tool-texts.ts';
 import { timeoutText } from '../../src/tools/tool-execution.ts';
 import { checkEnrichers, checkEnrichersFinished } from './enricher-checks.ts';
 import { checkFamily, checkPresence } from './family-checks.ts';

@@ -1,7 +1,7 @@
 /** Goal: the checks of enrichers can fail. Method: a true story, then the same with one thing in it that is not true. */
 import { expect, test } from 'vitest';
-import type { SessionRecord } from '../../src/session/records.ts';
-import { emptyState, type SessionState } from '../../src/session/state.ts';
+import type { SessionRecord } from '../../src/session/state/records.ts';
+import { emptyState, type SessionState } from '../../src/session/state/state.ts';
 import { checkEnrichers, checkEnrichersFinished, noEnricherFacts, noteEnrichers } from './enricher-checks.ts';
 import { Ledger } from './ledger.ts';
 

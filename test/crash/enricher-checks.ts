@@ -2,9 +2,9 @@
  * What enrichers leave in a log: preparations of turns, names of sub-agents, summaries. Each run begins and ends once, what was
  * summed up is summed up once, and nothing leaves the window of a session that remembers before that is settled.
  */
-import { firstBoundary, memoryZone } from '../../src/session/memory-zone.ts';
-import type { SessionRecord } from '../../src/session/records.ts';
-import type { SessionState } from '../../src/session/state.ts';
+import { firstBoundary, memoryZone } from '../../src/session/rules/memory-zone.ts';
+import type { SessionRecord } from '../../src/session/state/records.ts';
+import type { SessionState } from '../../src/session/state/state.ts';
 import type { Ledger } from './ledger.ts';
 
 /** The records that are about runs of enrichers, in short. */

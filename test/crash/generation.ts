@@ -7,7 +7,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StoreLockedError } from '../../src/base/errors.ts';
 import type { Durability } from '../../src/journal/journal.ts';
-import { acquireStoreLock } from '../../src/journal/store-lock.ts';
+import { acquireStoreLock } from '../../src/journal/store/lock.ts';
 import { drawFate, type Fate, SHORT_TIMEOUTS } from './assaults.ts';
 import { Checker } from './checks.ts';
 import { type Counts, Ledger, type Violation } from './ledger.ts';

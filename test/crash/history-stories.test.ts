@@ -3,7 +3,7 @@
  * or say otherwise.
  */
 import { describe, expect, test } from 'vitest';
-import type { SessionRecord } from '../../src/session/records.ts';
+import type { SessionRecord } from '../../src/session/state/records.ts';
 import { HistoryStories } from './history-stories.ts';
 import type { Line } from './protocol.ts';
 import { FactsGatherer, type SessionFacts } from './session-facts.ts';

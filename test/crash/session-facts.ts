@@ -8,12 +8,12 @@ import { compactionMessages } from '../../src/context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
 import { type RenderOptions, renderSession } from '../../src/context/render.ts';
 import type { EventBody } from '../../src/events/event.ts';
-import { answerText } from '../../src/session/answer.ts';
-import { apply } from '../../src/session/apply.ts';
-import type { Observer } from '../../src/session/fold.ts';
+import { apply } from '../../src/session/apply/apply.ts';
+import type { Observer } from '../../src/session/apply/fold.ts';
 import { historyMessages } from '../../src/session/history/history-form.ts';
-import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
-import { emptyState, type ReceiptState, type SessionState } from '../../src/session/state.ts';
+import { answerText } from '../../src/session/rules/answer.ts';
+import type { Entry, RecordTurn, SessionRecord } from '../../src/session/state/records.ts';
+import { emptyState, type ReceiptState, type SessionState } from '../../src/session/state/state.ts';
 import { type EnricherFacts, noEnricherFacts, noteEnrichers } from './enricher-checks.ts';
 import { digestOf, noteIn, uidsIn } from './protocol.ts';
 

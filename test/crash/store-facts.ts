@@ -4,9 +4,9 @@
  */
 import type { Journal, SessionKey } from '../../src/journal/journal.ts';
 import { openJournal } from '../../src/journal/open-journal.ts';
-import { readManifest, shardDirectory } from '../../src/journal/store-manifest.ts';
-import { plantFork } from '../../src/runtime/fork-reader.ts';
-import { decodeTurn } from '../../src/session/records.ts';
+import { readManifest, shardDirectory } from '../../src/journal/store/manifest.ts';
+import { plantFork } from '../../src/runtime/reading/fork-reader.ts';
+import { decodeTurn } from '../../src/session/state/records.ts';
 import { FactsGatherer, type SessionFacts } from './session-facts.ts';
 
 /** What one reading found. */

@@ -3,9 +3,9 @@
  * comes from outside, or until it is told to close.
  */
 import { setTimeout as wait } from 'node:timers/promises';
-import { agent } from '../../src/runtime/agent.ts';
-import { open } from '../../src/runtime/open.ts';
-import type { Runtime } from '../../src/runtime/runtime.ts';
+import { open } from '../../src/runtime/handles/open.ts';
+import type { Runtime } from '../../src/runtime/handles/runtime.ts';
+import { agent } from '../../src/runtime/protocol/agent.ts';
 import { Actions, type Step, say } from './actions.ts';
 import provider from './fixtures/model.ts';
 import * as tools from './fixtures/tools.ts';

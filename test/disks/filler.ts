@@ -6,10 +6,10 @@
 import { rm } from 'node:fs/promises';
 import { StoreFullError } from '../../src/base/errors.ts';
 import type { Journal, SessionKey } from '../../src/journal/journal.ts';
-import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
-import { openManifest } from '../../src/journal/store-birth.ts';
-import { acquireStoreLock } from '../../src/journal/store-lock.ts';
-import { shardDirectory } from '../../src/journal/store-manifest.ts';
+import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
+import { openManifest } from '../../src/journal/store/birth.ts';
+import { acquireStoreLock } from '../../src/journal/store/lock.ts';
+import { shardDirectory } from '../../src/journal/store/manifest.ts';
 import { SeededRandom } from '../../src/testing/simulation/seeded-random.ts';
 import { noiseText } from '../journal/support/texts.ts';
 import { printLine } from '../support/child-output.ts';

@@ -6,8 +6,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
-import { readManifest, shardDirectory } from '../../src/journal/store-manifest.ts';
+import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
+import { readManifest, shardDirectory } from '../../src/journal/store/manifest.ts';
 import { startChild } from '../support/children.ts';
 
 const KIB = 1024;

@@ -7,7 +7,7 @@ import { compactText, cutMiddle, firstLines, MIDDLE_CHARACTERS_MAX } from '../..
 import { transcript } from '../../src/events/transcript.ts';
 import { checkViewMode, renderMessage, renderPending } from '../../src/events/view-modes.ts';
 import { type ViewedEvent, viewEvent } from '../../src/events/viewed-event.ts';
-import { delta, durable, progress } from './event-samples.ts';
+import { delta, durable, progress } from './packing/event-samples.ts';
 
 const AT = 1_700_000_000_000;
 const LONG = Array.from({ length: 200 }, (_, line) => `line ${line}`).join('\n');

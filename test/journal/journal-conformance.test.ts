@@ -6,7 +6,7 @@ import {
   type MakeJournal,
   runJournalCheck,
   runJournalConformance,
-} from '../../src/testing/journal-conformance.ts';
+} from '../../src/testing/conformance/journal-conformance.ts';
 import { makeLmdbJournal, makeMemoryJournal } from './support/stores.ts';
 
 const makers: readonly (readonly [string, MakeJournal])[] = [

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { open } from '../../src/index.ts';
 import type { Journal } from '../../src/journal/journal.ts';
-import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
+import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { startChild } from '../support/children.ts';
 import { eventually, failure, runtimeKit } from '../support/runtime-kit.ts';

@@ -9,9 +9,9 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { SEARCH_CHAIN_ROWS, SEARCH_PAGE_BYTES, SEARCH_PAGE_ROWS } from '../../src/base/bounds.ts';
 import { StoreCorruptError } from '../../src/base/errors.ts';
 import type { Journal } from '../../src/journal/journal.ts';
-import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
+import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
 import { openMemoryJournal } from '../../src/journal/memory-journal.ts';
-import { entriesOf, shippedBlob, shippedRows, turnsOf } from '../../src/journal/shipped-rows.ts';
+import { entriesOf, shippedBlob, shippedRows, turnsOf } from '../../src/journal/rows/shipped-rows.ts';
 import type { RowPiece } from '../../src/journal/stored-log.ts';
 
 const directories: string[] = [];

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { z } from 'zod';
 import { agent, open, type Runtime, tool } from '../../src/index.ts';
-import type { Reply } from '../../src/models/script.ts';
+import type { Reply } from '../../src/models/script/script.ts';
 import { serve } from '../../src/server/index.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { buildPage, findChromium, launch } from './support/browser.ts';

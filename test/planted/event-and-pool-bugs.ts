@@ -1,28 +1,28 @@
 /** Planted bugs of what lies around the sessions: readers, lines between threads, models and tools. */
 import type { PlantedBug } from './planted-bug.ts';
 
-const LINK = 'src/runtime/shard-link.ts';
+const LINK = 'src/runtime/host/shard-link.ts';
 
 /** See the head of the file. */
 export const eventAndPoolBugs: readonly PlantedBug[] = [
   {
     name: 'replay-leaves-one-out',
     what: 'a replay begins one event too late',
-    file: 'src/runtime/event-replay.ts',
+    file: 'src/runtime/reading/event-replay.ts',
     find: 'if (seq > after) find(',
     replace: 'if (seq > after + 1 || after === 0) find(',
   },
   {
     name: 'reader-begins-too-early',
     what: 'a reader is told again the event after which it asked',
-    file: 'src/events/subscriber.ts',
+    file: 'src/events/reading/subscriber.ts',
     find: 'options.after !== undefined ? options.after + 1 : undefined;',
     replace: 'options.after !== undefined ? Math.max(1, options.after) : undefined;',
   },
   {
     name: 'live-event-read-twice',
     what: 'an event that came live while the log was read is read again',
-    file: 'src/events/subscriber.ts',
+    file: 'src/events/reading/subscriber.ts',
     find: 'const isStale = seq === undefined ? after !== UNKNOWN && after < next - 1 : seq < next;',
     replace: 'const isStale = seq === undefined ? after !== UNKNOWN && after < next - 1 : seq < next - 1;',
   },
@@ -43,28 +43,28 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
   {
     name: 'answer-to-every-receipt',
     what: "an answer is told to all who wait for one of the session's receipts",
-    file: 'src/runtime/shard-waiters.ts',
+    file: 'src/runtime/shard/shard-waiters.ts',
     find: 'const isDone = waiter.pendingId === fate.pendingId && isMet(waiter);',
     replace: 'const isDone = waiter.pendingId <= fate.pendingId && isMet(waiter);',
   },
   {
     name: 'refused-key-ends-all-calls',
     what: 'one refused call ends the calls of sessions that had none in flight',
-    file: 'src/models/governed-pool.ts',
+    file: 'src/models/governor/governed-pool.ts',
     find: 'return isStopped ? stoppedShape() :',
     replace: 'return this.#governor.refusal ?? (isStopped ? stoppedShape() : undefined) ??',
   },
   {
     name: 'window-closes',
     what: 'refusals take the last call from the window, and nothing leaves any more',
-    file: 'src/models/call-window.ts',
+    file: 'src/models/governor/call-window.ts',
     find: 'this.#size = Math.max(1, this.#size - GOVERNOR_WINDOW_CUT);',
     replace: 'this.#size -= GOVERNOR_WINDOW_CUT;',
   },
   {
     name: 'mirror-survives-its-thread',
     what: 'what a dead model thread held is still taken for held',
-    file: 'src/models/threaded-pool.ts',
+    file: 'src/models/pools/threaded-pool.ts',
     find: `    lane.thread = undefined;
     lane.index.clear();`,
     replace: '    lane.thread = undefined;',
@@ -72,49 +72,49 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
   {
     name: 'mirror-keeps-too-much',
     what: 'a context keeps messages that its delta replaces',
-    file: 'src/models/context-mirror.ts',
+    file: 'src/models/pools/context-mirror.ts',
     find: 'keep === messages.length ? messages : messages.slice(0, keep);',
     replace: 'messages;',
   },
   {
     name: 'killed-tool-tells-nothing',
     what: 'a tool whose thread is killed at the deadline has no outcome',
-    file: 'src/tools/thread-runs.ts',
+    file: 'src/tools/threads/runs.ts',
     find: '      this.#failed(batch, error);\n    }',
     replace: "      if (batch.current?.phase === 'ending') return;\n      this.#failed(batch, error);\n    }",
   },
   {
     name: 'dead-tool-thread-keeps-its-place',
     what: 'the place of a tool thread that died is never given again',
-    file: 'src/tools/thread-runs.ts',
+    file: 'src/tools/threads/runs.ts',
     find: '      this.#failed(batch, error);\n    }',
     replace: '      this.#failed(batch, error);\n      return;\n    }',
   },
   {
     name: 'lost-word-leaves-its-call-open',
     what: 'a call whose outcome its thread told in vain is passed over when the next one ends',
-    file: 'src/tools/thread-runs.ts',
+    file: 'src/tools/threads/runs.ts',
     find: 'while (batch.head < at) this.#lost(batch);',
     replace: '',
   },
   {
     name: 'lost-calls-never-asked-for',
     what: 'no deadline is set for the calls of a session',
-    file: 'src/runtime/session-timers.ts',
+    file: 'src/runtime/shard/session-timers.ts',
     find: '    this.#settleCalls(actor);',
     replace: '',
   },
   {
     name: 'approvals-never-expire',
     what: 'no deadline is set for calls that wait for a person',
-    file: 'src/runtime/session-timers.ts',
+    file: 'src/runtime/shard/session-timers.ts',
     find: '    this.#settleApprovals(actor);',
     replace: '',
   },
   {
     name: 'lost-call-keeps-its-place',
     what: 'a lost call is answered, and counts as running for ever',
-    file: 'src/session/healing.ts',
+    file: 'src/session/rules/healing.ts',
     find: "      { type: 'cancelTool', callId, reason: content },",
     replace: '',
   },

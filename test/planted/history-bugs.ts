@@ -6,7 +6,7 @@ export const historyBugs: readonly PlantedBug[] = [
   {
     name: 'compaction-forgets-what-it-archives',
     what: 'archived messages are not marked: they are shown beside their summary',
-    file: 'src/session/history/apply-compaction.ts',
+    file: 'src/session/apply/compaction.ts',
     find: 'messages.push(leaves ? { ...message, archivedBy: [...(message.archivedBy ?? []), number] } : message);',
     replace: 'messages.push(message);',
   },
@@ -20,28 +20,28 @@ export const historyBugs: readonly PlantedBug[] = [
   {
     name: 'restored-compressions-forgotten',
     what: 'a session woken from a snapshot does not know its compressions',
-    file: 'src/session/state.ts',
+    file: 'src/session/state/state.ts',
     find: 'compactions: new Map(plain.compactions ?? []),',
     replace: 'compactions: new Map(),',
   },
   {
     name: 'fork-reads-past-its-marker',
     what: 'a fork begins from a snapshot of its parent that was taken after it',
-    file: 'src/runtime/fork-reader.ts',
+    file: 'src/runtime/reading/fork-reader.ts',
     find: 'return state.nextFork <= fork ? { state, position: snapshot.position } : undefined;',
     replace: 'return { state, position: snapshot.position };',
   },
   {
     name: 'delete-uproots-the-forks',
     what: 'a deletion removes the log that forks begin with',
-    file: 'src/runtime/shard.ts',
+    file: 'src/runtime/shard/shard.ts',
     find: 'if (state.forks.length === 0) continue;',
     replace: 'if (state.forks.length >= 0) continue;',
   },
   {
     name: 'suspended-calls-run-at-once',
     what: 'a run that stops at its step limit starts its calls all the same',
-    file: 'src/session/decide-run-loop.ts',
+    file: 'src/session/decide/run-loop.ts',
     find: 'if (state.parent === undefined) return { records: stopped, effects: [WAKE] };',
     replace: `if (state.parent === undefined)
     return {
@@ -52,21 +52,21 @@ export const historyBugs: readonly PlantedBug[] = [
   {
     name: 'approval-before-flush',
     what: 'an allowed call starts before the decision is flushed',
-    file: 'src/runtime/session-work.ts',
+    file: 'src/runtime/shard/session-work.ts',
     find: 'if (!this.#mayRunAhead(actor, effect)) return false;',
     replace: 'if (actor.state.approvals === undefined && !this.#mayRunAhead(actor, effect)) return false;',
   },
   {
     name: 'eviction-keeps-thoughts',
     what: 'what was thought before messages left the window is sent on, about a conversation that is sent no more',
-    file: 'src/session/apply-eviction.ts',
+    file: 'src/session/apply/eviction.ts',
     find: '  fold.openEpoch();',
     replace: '  const { thoughtFloor } = state;\n  fold.openEpoch();\n  state.thoughtFloor = thoughtFloor;',
   },
   {
     name: 'other-agent-after-a-crash',
     what: 'a call that a crash took along is made again in its epoch, though its agent is another one now',
-    file: 'src/session/decide-recovery.ts',
+    file: 'src/session/decide/recovery.ts',
     find: "if (fingerprint !== '' && state.fingerprint !== fingerprint) records.push",
     replace: "if (fingerprint === '') records.push",
   },

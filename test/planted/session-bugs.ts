@@ -1,11 +1,11 @@
 /** Planted bugs of the pure core and of the actors: what a session decides and what it remembers. */
 import type { PlantedBug } from './planted-bug.ts';
 
-const CHILDREN = 'src/session/decide-children.ts';
-const FOLD = 'src/session/fold.ts';
-const MAILBOX = 'src/session/mailbox.ts';
-const RECOVERY = 'src/session/decide-recovery.ts';
-const SEND = 'src/session/decide-send.ts';
+const CHILDREN = 'src/session/decide/children.ts';
+const FOLD = 'src/session/apply/fold.ts';
+const MAILBOX = 'src/session/rules/mailbox.ts';
+const RECOVERY = 'src/session/decide/recovery.ts';
+const SEND = 'src/session/decide/send.ts';
 
 /** See the head of the file. */
 export const sessionBugs: readonly PlantedBug[] = [
@@ -40,7 +40,7 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'content-of-another-entry',
     what: 'a content is read back from the log as that of the first entry its turn accepted',
-    file: 'src/session/waiting-content.ts',
+    file: 'src/session/rules/waiting-content.ts',
     find: "if (record.type === 'accepted' && record.id === id) return record.entry.content;",
     replace: "if (record.type === 'accepted') return record.entry.content;",
   },
@@ -68,28 +68,28 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'merge-loses-the-older',
     what: 'of merged messages only the newest is kept',
-    file: 'src/session/promotion.ts',
+    file: 'src/session/rules/promotion.ts',
     find: 'joinContents(entries.map((each) => each.content));',
     replace: 'joinContents(entries.slice(-1).map((each) => each.content));',
   },
   {
     name: 'resume-forgets-the-wake',
     what: 'a resumed session does not look at what waits',
-    file: 'src/session/decide-interrupt.ts',
+    file: 'src/session/decide/interrupt.ts',
     find: "return { records: [{ type: 'resumed' }], effects: [WAKE] };",
     replace: "return { records: [{ type: 'resumed' }], effects: [] };",
   },
   {
     name: 'wake-forgotten-after-results',
     what: 'a tool result comes, and nobody looks whether it was the last of its round',
-    file: 'src/session/decide-tools.ts',
+    file: 'src/session/decide/tools.ts',
     find: 'effects: [WAKE],',
     replace: 'effects: [],',
   },
   {
     name: 'result-dropped-while-paused',
     what: 'a tool result that comes while the session is paused is taken for a late one',
-    file: 'src/session/decide-tools.ts',
+    file: 'src/session/decide/tools.ts',
     find: "if (call === undefined) return { records: [], effects: [{ type: 'stale', what: 'tool result' }] };",
     replace:
       "if (call === undefined || state.paused) return { records: [], effects: [{ type: 'stale', what: 'tool result' }] };",
@@ -97,14 +97,14 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'retry-counts-wrong',
     what: 'the fold counts the attempt that failed, not the one that is due: the retry is taken for a stale one',
-    file: 'src/session/apply-turn.ts',
+    file: 'src/session/apply/turn.ts',
     find: 'current.attempt = record.attempt + 1;',
     replace: 'current.attempt = record.attempt;',
   },
   {
     name: 'interrupt-leaves-calls-open',
     what: 'an interrupt closes the round and forgets to answer the last of its open calls',
-    file: 'src/session/end-round.ts',
+    file: 'src/session/decide/end-round.ts',
     find: 'for (const call of state.openCalls.values()) {',
     replace: 'for (const call of [...state.openCalls.values()].slice(0, 1)) {',
   },
@@ -147,7 +147,7 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'restart-forgets-the-task',
     what: 'a restarted child starts without its task',
-    file: 'src/session/apply-lifecycle.ts',
+    file: 'src/session/apply/lifecycle.ts',
     find: "appendTask(fold, state.goal?.description ?? '');",
     replace: "if (state.goal === undefined) appendTask(fold, '');",
   },
@@ -169,7 +169,7 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'exit-told-twice',
     what: 'a child that was woken again after its end ends a second time',
-    file: 'src/session/decide-supervision.ts',
+    file: 'src/session/decide/supervision.ts',
     find: 'if (state.parent === undefined || state.exit !== undefined) return NOTHING;',
     replace: 'if (state.parent === undefined) return NOTHING;',
   },
@@ -183,14 +183,14 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'resting-parent-not-told',
     what: 'a parent that left memory is not told of its child',
-    file: 'src/runtime/shard.ts',
+    file: 'src/runtime/shard/shard.ts',
     find: '    find: (sessionId) => this.find(sessionId),',
     replace: '    find: (sessionId) => this.#hot.get(sessionId),',
   },
   {
     name: 'eviction-splits-a-round',
     what: 'an eviction takes calls whose results are about to come',
-    file: 'src/session/eviction.ts',
+    file: 'src/session/rules/eviction.ts',
     find: 'if (after === undefined && open.size === 0 && seqWhenAll !== undefined) return seqWhenAll;',
     replace: 'if (after === undefined && seqWhenAll !== undefined) return seqWhenAll;',
   },
@@ -204,7 +204,7 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'usage-counted-twice',
     what: 'the usage of a paused answer is counted again',
-    file: 'src/session/apply-answer.ts',
+    file: 'src/session/apply/answer.ts',
     find: 'continuePaused(state, record.halfStep);',
     replace: 'continuePaused(state, record.halfStep);\n    state.usage = addUsage(state.usage, record.usage);',
   },
@@ -218,14 +218,14 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'call-ids-of-earlier-turns',
     what: 'a call id is unique within its answer only',
-    file: 'src/session/answer.ts',
+    file: 'src/session/rules/answer.ts',
     find: 'if (own?.has(id) || options.taken.has(id)) id = nextFreeId(id, own, options.taken);',
     replace: 'if (own?.has(id)) id = nextFreeId(id, own, options.taken);',
   },
   {
     name: 'queue-for-a-place-forgotten',
     what: 'a session that finds no place is not put into the queue for one',
-    file: 'src/runtime/live-sessions.ts',
+    file: 'src/runtime/shard/live-sessions.ts',
     find: 'if (hasAgent && isWaiting(state) && !isHeld) this.#queued.add(actor.id);',
     replace: 'if (hasAgent && isWaiting(state) && !isHeld && state.blocked !== undefined) this.#queued.add(actor.id);',
   },

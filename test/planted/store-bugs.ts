@@ -1,10 +1,10 @@
 /** Planted bugs of the journal and of what waits for it: when something is durable, and who may be told. */
 import type { PlantedBug } from './planted-bug.ts';
 
-const SHARD = 'src/runtime/shard.ts';
+const SHARD = 'src/runtime/shard/shard.ts';
 const JOURNAL = 'src/journal/engine-journal.ts';
-const GATE = 'src/journal/commit-gate.ts';
-const CHECKPOINTER = 'src/runtime/checkpointer.ts';
+const GATE = 'src/journal/lmdb/commit-gate.ts';
+const CHECKPOINTER = 'src/runtime/shard/checkpointer.ts';
 
 /** See the head of the file. */
 export const storeBugs: readonly PlantedBug[] = [
@@ -49,7 +49,7 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'tool-before-flush',
     what: 'a tool starts with the turn, not behind the flush of the answer that asks for it',
-    file: 'src/runtime/session-work.ts',
+    file: 'src/runtime/shard/session-work.ts',
     find: 'if (!this.#mayRunAhead(actor, effect)) return false;',
     replace: '',
   },
@@ -80,14 +80,14 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'late-items-ride-earlier-flush',
     what: 'what was added during a flush is released with it',
-    file: 'src/runtime/commit-queue.ts',
+    file: 'src/runtime/shard/commit-queue.ts',
     find: 'this.#released.push(...items);',
     replace: 'this.#released.push(...items, ...this.#waiting.splice(0));',
   },
   {
     name: 'late-items-never-refused',
     what: 'what was added during a flush that failed is never told so',
-    file: 'src/runtime/commit-queue.ts',
+    file: 'src/runtime/shard/commit-queue.ts',
     find: 'for (const item of [...items, ...late]) item.refuse(error);',
     replace: 'for (const item of items) item.refuse(error);',
   },
@@ -179,7 +179,7 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'restored-keys-forgotten',
     what: 'a session woken from a snapshot does not know its idempotency keys',
-    file: 'src/session/state.ts',
+    file: 'src/session/state/state.ts',
     find: 'keys: new Map(plain.keys),',
     replace: 'keys: new Map(),',
   },

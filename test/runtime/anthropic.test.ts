@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, anthropic, open, type Runtime, type Session, tool } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
-import type { Script } from '../../src/models/script.ts';
+import type { Script } from '../../src/models/script/script.ts';
 import { type ManualClock, manualClock } from '../../src/testing/manual-clock.ts';
 import { type StrictFake, strictFake } from '../../src/testing/strict-fake.ts';
 import { deferred, eventually, failure, history, log, MATRIX, runtimeKit, types } from '../support/runtime-kit.ts';

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { BUDGET_TOKENS_MAX } from '../../src/base/bounds.ts';
 import { agent, type Runtime, tool } from '../../src/index.ts';
-import type { Reply } from '../../src/models/script.ts';
+import type { Reply } from '../../src/models/script/script.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { failure, gatedModel, log, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
 

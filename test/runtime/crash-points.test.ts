@@ -7,8 +7,8 @@ import { z } from 'zod';
 import { agent, tool } from '../../src/index.ts';
 import { MemoryStore } from '../../src/journal/memory-journal.ts';
 import type { ModelProvider, ModelRequest } from '../../src/models/provider.ts';
-import type { Reply } from '../../src/models/script.ts';
-import { OUTCOME_UNKNOWN } from '../../src/session/tool-texts.ts';
+import type { Reply } from '../../src/models/script/script.ts';
+import { OUTCOME_UNKNOWN } from '../../src/session/rules/tool-texts.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { copyStore, openShard, type TestShard } from '../support/shard-kit.ts';
 

@@ -13,7 +13,7 @@ import type { ContentBlock } from '../../src/base/messages.ts';
 import { OPENING_TEXT } from '../../src/context/render.ts';
 import { agent } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
-import type { Reply, ScriptedToolUse } from '../../src/models/script.ts';
+import type { Reply, ScriptedToolUse } from '../../src/models/script/script.ts';
 import { scripted } from '../../src/testing/index.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { history, runtimeKit } from '../support/runtime-kit.ts';

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { SUBSCRIBER_EVENTS_MAX } from '../../src/base/bounds.ts';
 import { agent, MailboxFullError, open, type Receipt, type SessionEvent, tool } from '../../src/index.ts';
-import { killSessionThread } from '../../src/runtime/runtime.ts';
+import { killSessionThread } from '../../src/runtime/handles/runtime.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import {
   collect,

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import { afterEach, describe, expect, test } from 'vitest';
 import { agent, anthropic, ConfigError, type OpenOptions, type Runtime } from '../../src/index.ts';
 import type { ModelProvider } from '../../src/models/provider.ts';
-import type { ReplyError } from '../../src/models/script.ts';
+import type { ReplyError } from '../../src/models/script/script.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { type StrictFake, strictFake } from '../../src/testing/strict-fake.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { agent, anthropic, type OpenOptions, type SessionEvent } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
-import type { Reply, ReplyFunction } from '../../src/models/script.ts';
+import type { Reply, ReplyFunction } from '../../src/models/script/script.ts';
 import { scripted, strictFake } from '../../src/testing/index.ts';
 import {
   eventually,

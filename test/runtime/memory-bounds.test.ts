@@ -3,11 +3,11 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { open, type Runtime } from '../../src/index.ts';
-import { openManifest } from '../../src/journal/store-birth.ts';
-import { acquireStoreLock } from '../../src/journal/store-lock.ts';
-import { assembleRuntime } from '../../src/runtime/assemble.ts';
-import { checkOptions } from '../../src/runtime/options.ts';
-import { startWorker } from '../../src/runtime/shard-link.ts';
+import { openManifest } from '../../src/journal/store/birth.ts';
+import { acquireStoreLock } from '../../src/journal/store/lock.ts';
+import { assembleRuntime } from '../../src/runtime/handles/assemble.ts';
+import { startWorker } from '../../src/runtime/host/shard-link.ts';
+import { checkOptions } from '../../src/runtime/protocol/options.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { failure, gatedModel, log, runtimeKit } from '../support/runtime-kit.ts';
 

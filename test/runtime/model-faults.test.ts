@@ -17,7 +17,7 @@ import {
   tool,
 } from '../../src/index.ts';
 import type { ModelProvider, ModelRequest, ModelResponse } from '../../src/models/provider.ts';
-import type { Script } from '../../src/models/script.ts';
+import type { Script } from '../../src/models/script/script.ts';
 import type { FaultKind } from '../../src/testing/fake-faults.ts';
 import { type ManualClock, manualClock } from '../../src/testing/manual-clock.ts';
 import { type StrictFake, type StrictFakeOptions, strictFake } from '../../src/testing/strict-fake.ts';

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { agent } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
-import type { Reply, ReplyFunction } from '../../src/models/script.ts';
+import type { Reply, ReplyFunction } from '../../src/models/script/script.ts';
 import { scripted } from '../../src/testing/index.ts';
 import { type GatedCall, gatedModel, history, log, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
 

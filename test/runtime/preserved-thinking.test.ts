@@ -6,7 +6,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { type Agent, agent, anthropic, type OpenOptions, type Session, tool } from '../../src/index.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
-import type { Script } from '../../src/models/script.ts';
+import type { Script } from '../../src/models/script/script.ts';
 import { type StrictFake, strictFake } from '../../src/testing/strict-fake.ts';
 import { runtimeKit } from '../support/runtime-kit.ts';
 

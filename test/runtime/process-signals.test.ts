@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
 import { openJournal } from '../../src/journal/open-journal.ts';
-import { shardDirectory } from '../../src/journal/store-manifest.ts';
+import { shardDirectory } from '../../src/journal/store/manifest.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { gatedModel, history, runtimeKit, types } from '../support/runtime-kit.ts';
 

@@ -1,7 +1,7 @@
 /** Goal: where goals changed while a turn was prepared, what was said before is looked through, and rides that same turn. */
 import { describe, expect, test } from 'vitest';
 import type { ModelRequest } from '../../src/models/provider.ts';
-import type { Reply, ReplyFunction } from '../../src/models/script.ts';
+import type { Reply, ReplyFunction } from '../../src/models/script/script.ts';
 import { manualClock, scripted } from '../../src/testing/index.ts';
 import { eventually, gatedModel, history, log, MATRIX, runtimeKit } from '../support/runtime-kit.ts';
 

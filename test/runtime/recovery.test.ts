@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, type Effect, type Runtime, tool } from '../../src/index.ts';
-import { OUTCOME_UNKNOWN } from '../../src/session/tool-texts.ts';
+import { OUTCOME_UNKNOWN } from '../../src/session/rules/tool-texts.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import {

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { SHARD_RESTARTS_MAX } from '../../src/base/bounds.ts';
 import { agent, type ModelProvider, type Receipt, tool } from '../../src/index.ts';
-import { killSessionThread } from '../../src/runtime/runtime.ts';
-import { postMessage } from '../../src/runtime/session.ts';
+import { killSessionThread } from '../../src/runtime/handles/runtime.ts';
+import { postMessage } from '../../src/runtime/handles/session.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import {

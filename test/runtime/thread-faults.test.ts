@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { LOOP_STALL_MS, LOOP_WATCH_INTERVAL_MS, TOOL_RESULT_CROSSING_BYTES_MAX } from '../../src/base/bounds.ts';
 import { shardOf } from '../../src/base/ids.ts';
 import { agent, type Message, type OpenOptions, open, type Runtime, type Session } from '../../src/index.ts';
-import { killSessionThread } from '../../src/runtime/runtime.ts';
+import { killSessionThread } from '../../src/runtime/handles/runtime.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { eventually, history, runtimeKit } from '../support/runtime-kit.ts';
 

@@ -7,10 +7,10 @@ import { expect, test } from 'vitest';
 import type { SearchableText } from '../../src/search/searchable.ts';
 import { searchableText } from '../../src/search/searchable.ts';
 import { foldTexts, newTextFold, takesBack, textFoldOf, textFoldSchema } from '../../src/search/text-fold.ts';
-import { applyAll } from '../../src/session/apply.ts';
+import { applyAll } from '../../src/session/apply/apply.ts';
 import { bySeq } from '../../src/session/history/branch.ts';
-import type { RecordTurn } from '../../src/session/records.ts';
-import { emptyState, type SessionState } from '../../src/session/state.ts';
+import type { RecordTurn } from '../../src/session/state/records.ts';
+import { emptyState, type SessionState } from '../../src/session/state/state.ts';
 import { Life } from '../support/session-life.ts';
 import { type LifeOptions, lifeOptions, steps } from '../support/session-steps.ts';
 

@@ -1,13 +1,13 @@
 /** Goal: F1, what the light fold makes of a log is what the session's own fold has, text for text and seq for seq. */
 import { expect, test } from 'vitest';
 import { agent } from '../../src/index.ts';
-import { openLmdbJournal } from '../../src/journal/lmdb-journal.ts';
-import { shardDirectory } from '../../src/journal/store-manifest.ts';
-import { foldLog } from '../../src/runtime/session-reader.ts';
+import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
+import { shardDirectory } from '../../src/journal/store/manifest.ts';
+import { foldLog } from '../../src/runtime/reading/session-reader.ts';
 import { searchableText } from '../../src/search/searchable.ts';
 import { foldTexts, newTextFold, textFoldSchema } from '../../src/search/text-fold.ts';
-import { decodeTurn } from '../../src/session/records.ts';
-import { emptyState } from '../../src/session/state.ts';
+import { decodeTurn } from '../../src/session/state/records.ts';
+import { emptyState } from '../../src/session/state/state.ts';
 import { scripted } from '../../src/testing/index.ts';
 import { think } from '../../src/tools/built-in/index.ts';
 import { runtimeKit } from '../support/runtime-kit.ts';

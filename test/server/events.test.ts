@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { SERVER_HEARTBEAT_MS } from '../../src/base/bounds.ts';
-import { ReaderBudget } from '../../src/events/reader-budget.ts';
+import { ReaderBudget } from '../../src/events/reading/reader-budget.ts';
 import { agent, type SessionEvent, tool, type ViewedEvent } from '../../src/index.ts';
 import { createApplication } from '../../src/server/application.ts';
 import { EncodedEvents, eventText } from '../../src/server/encoded-events.ts';

@@ -1,6 +1,6 @@
 /** Goal: a large answer is in the budget of the readers until it was taken, and is broken off at its word. Method: a small budget. */
 import { expect, test } from 'vitest';
-import { ReaderBudget } from '../../src/events/reader-budget.ts';
+import { ReaderBudget } from '../../src/events/reading/reader-budget.ts';
 import { heldBody } from '../../src/server/held-body.ts';
 
 const bytes = (): Uint8Array => new Uint8Array(10_000).fill(7);

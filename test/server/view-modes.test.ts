@@ -5,7 +5,7 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { agent, type Runtime, type Session, type SessionEvent, tool, type ViewedEvent } from '../../src/index.ts';
-import type { Reply } from '../../src/models/script.ts';
+import type { Reply } from '../../src/models/script/script.ts';
 import { type EventReader, readEvents } from '../support/event-reader.ts';
 import { cellsIn, holdsMarker, MARKER, outsideRendered } from '../support/markers.ts';
 import { type Deferred, deferred, type GatedModel, gatedModel } from '../support/runtime-kit.ts';

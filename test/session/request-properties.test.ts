@@ -11,8 +11,8 @@ import { prefixOf, type RenderedMessage, renderMessages } from '../../src/contex
 import { systemPrompt } from '../../src/context/system-prompt.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
 import { encodeRequest } from '../../src/models/request-body.ts';
-import { applyAll } from '../../src/session/apply.ts';
-import { emptyState, type SessionState } from '../../src/session/state.ts';
+import { applyAll } from '../../src/session/apply/apply.ts';
+import { emptyState, type SessionState } from '../../src/session/state/state.ts';
 import { TOOLS } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';
 import { type LifeOptions, lifeOptions, steps } from '../support/session-steps.ts';

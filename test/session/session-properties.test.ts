@@ -6,9 +6,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isCallId } from '../../src/base/ids.ts';
-import { applyAll } from '../../src/session/apply.ts';
-import { decodeTurn, encodeTurn } from '../../src/session/records.ts';
-import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state.ts';
+import { applyAll } from '../../src/session/apply/apply.ts';
+import { decodeTurn, encodeTurn } from '../../src/session/state/records.ts';
+import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state/state.ts';
 import { foldedAcrossSnapshot } from '../support/reopen.ts';
 import { type Seen, watcher } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';

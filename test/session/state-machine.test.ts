@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { apply } from '../../src/session/apply.ts';
-import { mayStart } from '../../src/session/mailbox.ts';
+import { apply } from '../../src/session/apply/apply.ts';
+import { mayStart } from '../../src/session/rules/mailbox.ts';
 import { call, executingSession, type Machine, startedSession } from '../support/session-kit.ts';
 
 function states(machine: Machine): readonly string[] {

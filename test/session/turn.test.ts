@@ -1,8 +1,8 @@
 // Goal: a turn is its input and nothing it was lent: what surrounds it may change as soon as it is over.
 import { describe, expect, it } from 'vitest';
-import type { Observer } from '../../src/session/fold.ts';
-import type { Environment, Input } from '../../src/session/inputs.ts';
-import { emptyState, snapshotState } from '../../src/session/state.ts';
+import type { Observer } from '../../src/session/apply/fold.ts';
+import type { Environment, Input } from '../../src/session/state/inputs.ts';
+import { emptyState, snapshotState } from '../../src/session/state/state.ts';
 import { runTurn } from '../../src/session/turn.ts';
 import {
   call,

@@ -1,8 +1,8 @@
 /** A session of a test after its process died: folded from the text of its log, at any turn of it. */
 
-import { applyAll } from '../../src/session/apply.ts';
-import { decodeTurn, encodeTurn, type RecordTurn } from '../../src/session/records.ts';
-import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state.ts';
+import { applyAll } from '../../src/session/apply/apply.ts';
+import { decodeTurn, encodeTurn, type RecordTurn } from '../../src/session/state/records.ts';
+import { emptyState, restoreState, type SessionState, snapshotState } from '../../src/session/state/state.ts';
 import { Machine } from './session-kit.ts';
 
 /** The session as a crash behind its first `turns` turns leaves it, told to recover; default all of them. */

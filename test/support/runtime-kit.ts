@@ -10,7 +10,7 @@ import { afterEach } from 'vitest';
 import type { Message, OpenOptions, Runtime, Session, SessionEvent } from '../../src/index.ts';
 import { open } from '../../src/index.ts';
 import type { ModelProvider, ModelRequest } from '../../src/models/provider.ts';
-import type { Reply } from '../../src/models/script.ts';
+import type { Reply } from '../../src/models/script/script.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 
 export { eventually } from './eventually.ts';

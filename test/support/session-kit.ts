@@ -7,8 +7,9 @@ import type { ErrorShape } from '../../src/base/errors.ts';
 import type { ContentBlock, Deliver, Usage } from '../../src/base/messages.ts';
 import { parseSettings, type Settings, type SettingsInput } from '../../src/base/settings.ts';
 import type { EventBody } from '../../src/events/event.ts';
-import { applyAll } from '../../src/session/apply.ts';
-import type { Observer } from '../../src/session/fold.ts';
+import { applyAll } from '../../src/session/apply/apply.ts';
+import type { Observer } from '../../src/session/apply/fold.ts';
+import { acceptedContent, type ReadContent, storeContents } from '../../src/session/rules/waiting-content.ts';
 import type {
   AgentFacts,
   CompressionFacts,
@@ -17,12 +18,11 @@ import type {
   Input,
   SpawnRequest,
   ToolFacts,
-} from '../../src/session/inputs.ts';
-import type { Entry, RecordTurn, SessionRecord } from '../../src/session/records.ts';
-import { emptyState, type LoggedMessage, type ReceiptState, type SessionState } from '../../src/session/state.ts';
-import { contentBytes } from '../../src/session/tokens.ts';
+} from '../../src/session/state/inputs.ts';
+import type { Entry, RecordTurn, SessionRecord } from '../../src/session/state/records.ts';
+import { emptyState, type LoggedMessage, type ReceiptState, type SessionState } from '../../src/session/state/state.ts';
+import { contentBytes } from '../../src/session/state/tokens.ts';
 import { runTurn, type TurnOutcome } from '../../src/session/turn.ts';
-import { acceptedContent, type ReadContent, storeContents } from '../../src/session/waiting-content.ts';
 
 const SECOND_MS = 1_000;
 

@@ -5,9 +5,9 @@
  */
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { ContentBlock } from '../../src/base/messages.ts';
-import type { Effect } from '../../src/session/inputs.ts';
-import type { Entry, RecordTurn } from '../../src/session/records.ts';
-import type { SessionState } from '../../src/session/state.ts';
+import type { Effect } from '../../src/session/state/inputs.ts';
+import type { Entry, RecordTurn } from '../../src/session/state/records.ts';
+import type { SessionState } from '../../src/session/state/state.ts';
 import { FATAL, Machine, makeWorld, OVERFLOW, transientError, UNAUTHORIZED, USAGE, type World } from './session-kit.ts';
 import { ENTRIES, type LifeOptions, type Step, THINKING } from './session-steps.ts';
 

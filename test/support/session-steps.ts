@@ -4,8 +4,8 @@
  */
 import fc from 'fast-check';
 import type { ContentBlock, Deliver } from '../../src/base/messages.ts';
-import type { CompressionFacts } from '../../src/session/inputs.ts';
-import type { Entry } from '../../src/session/records.ts';
+import type { CompressionFacts } from '../../src/session/state/inputs.ts';
+import type { Entry } from '../../src/session/state/records.ts';
 
 /** Where an entry of a life comes from. */
 export type EntryKind = 'user' | 'recall' | 'skill' | 'goal' | 'poison' | 'reply';

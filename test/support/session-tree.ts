@@ -1,6 +1,6 @@
 /** Several sessions of one tree without a runtime: the effects that stay within a tree are carried over. */
 import type { ErrorShape } from '../../src/base/errors.ts';
-import type { Input, SpawnRequest } from '../../src/session/inputs.ts';
+import type { Input, SpawnRequest } from '../../src/session/state/inputs.ts';
 import { Machine, startedSession, type WorldOptions } from './session-kit.ts';
 
 /** A session tree on a table: what a session says to another of the tree reaches it within the same turn (A6). */

@@ -9,21 +9,21 @@ import type { TroupeError } from '../../src/base/errors.ts';
 import { parseSettings, type SettingsInput } from '../../src/base/settings.ts';
 import type { SessionEvent } from '../../src/events/event.ts';
 import { type MemoryJournalOptions, MemoryStore, openMemoryJournal } from '../../src/journal/memory-journal.ts';
-import { createInPlacePool } from '../../src/models/in-place-pool.ts';
+import { createInPlacePool } from '../../src/models/pools/in-place-pool.ts';
 import type { ModelProvider } from '../../src/models/provider.ts';
-import { type Agent, agentSource, toolValues } from '../../src/runtime/agent.ts';
-import { createHostServices } from '../../src/runtime/host-services.ts';
-import { IsolatedSessions } from '../../src/runtime/isolated-sessions.ts';
-import { Counters, createCounterMemory, readCounters } from '../../src/runtime/metrics.ts';
-import type { SessionIntroduction, ShardMethods } from '../../src/runtime/protocol.ts';
-import { SessionInHand } from '../../src/runtime/session-in-hand.ts';
-import { Shard } from '../../src/runtime/shard.ts';
-import { serveShard } from '../../src/runtime/shard-requests.ts';
-import type { EnricherFacts } from '../../src/session/inputs.ts';
+import { serveShard } from '../../src/runtime/door/shard-requests.ts';
+import { createHostServices } from '../../src/runtime/host/host-services.ts';
+import { type Agent, agentSource, toolValues } from '../../src/runtime/protocol/agent.ts';
+import { Counters, createCounterMemory, readCounters } from '../../src/runtime/protocol/metrics.ts';
+import type { SessionIntroduction, ShardMethods } from '../../src/runtime/protocol/protocol.ts';
+import { IsolatedSessions } from '../../src/runtime/shard/isolated-sessions.ts';
+import { SessionInHand } from '../../src/runtime/shard/session-in-hand.ts';
+import { Shard } from '../../src/runtime/shard/shard.ts';
+import type { EnricherFacts } from '../../src/session/state/inputs.ts';
 import { manualClock } from '../../src/testing/manual-clock.ts';
 import { createLocalEndpoints } from '../../src/threads/batched-endpoint.ts';
 import type { ToolPool, ToolPoolListener } from '../../src/tools/pool.ts';
-import { createToolPool } from '../../src/tools/threaded-pool.ts';
+import { createToolPool } from '../../src/tools/threads/threaded-pool.ts';
 
 /** What a test may choose. */
 export interface ShardOptions {

@@ -6,8 +6,8 @@ import type { Limits, ShardBounds } from '../../src/base/bounds.ts';
 import type { SettingsInput } from '../../src/base/settings.ts';
 import type { Durability } from '../../src/journal/journal.ts';
 import type { ModelRequest } from '../../src/models/provider.ts';
-import type { Reply } from '../../src/models/script.ts';
-import type { Agent } from '../../src/runtime/agent.ts';
+import type { Reply } from '../../src/models/script/script.ts';
+import type { Agent } from '../../src/runtime/protocol/agent.ts';
 import type { AnyTool } from '../../src/tools/tool.ts';
 import type { Stage } from './stage.ts';
 

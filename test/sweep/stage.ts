@@ -5,10 +5,10 @@
 import { CancelledError, SessionBusyError, TroupeError, TurnFailedError } from '../../src/base/errors.ts';
 import type { Deliver, Message } from '../../src/base/messages.ts';
 import { textOf } from '../../src/base/messages.ts';
-import type { Child } from '../../src/runtime/child.ts';
-import type { Receipt } from '../../src/runtime/receipt.ts';
-import type { Runtime } from '../../src/runtime/runtime.ts';
-import type { Session, SpawnOptions } from '../../src/runtime/session.ts';
+import type { Child } from '../../src/runtime/handles/child.ts';
+import type { Receipt } from '../../src/runtime/handles/receipt.ts';
+import type { Runtime } from '../../src/runtime/handles/runtime.ts';
+import type { Session, SpawnOptions } from '../../src/runtime/handles/session.ts';
 import {
   digestOf,
   type Ledger,

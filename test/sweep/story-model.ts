@@ -3,10 +3,10 @@
 import { isRecord } from '../../src/base/json.ts';
 import { checkRequest, fatalOf } from '../../src/context/legality.ts';
 import { modelTraits } from '../../src/context/legality-models.ts';
-import { PausedTurns } from '../../src/models/paused-turns.ts';
+import { PausedTurns } from '../../src/models/governor/paused-turns.ts';
 import type { ModelProvider, ModelRequest, ModelResponse, RequestMessage } from '../../src/models/provider.ts';
-import type { Reply } from '../../src/models/script.ts';
-import { createScriptedProvider } from '../../src/models/scripted-provider.ts';
+import { createScriptedProvider } from '../../src/models/script/provider.ts';
+import type { Reply } from '../../src/models/script/script.ts';
 import { digestOf, type Ledger } from '../../src/testing/simulation/ledger.ts';
 import type { SimulatedProcess, World } from '../../src/testing/simulation/world.ts';
 import { ThinkingLedger } from '../../src/testing/thinking-ledger.ts';

@@ -5,8 +5,8 @@
 import { SHARD_BOUNDS } from '../../src/base/bounds.ts';
 import { StoreFullError, TroupeError } from '../../src/base/errors.ts';
 import type { MemoryStore } from '../../src/journal/memory-journal.ts';
-import type { Runtime } from '../../src/runtime/runtime.ts';
-import { snapshotState } from '../../src/session/state.ts';
+import type { Runtime } from '../../src/runtime/handles/runtime.ts';
+import { snapshotState } from '../../src/session/state/state.ts';
 import { Faults } from '../../src/testing/simulation/faults.ts';
 import { Invariants } from '../../src/testing/simulation/invariants.ts';
 import { Ledger, type Violation } from '../../src/testing/simulation/ledger.ts';

@@ -5,7 +5,7 @@
 import { expect, test } from 'vitest';
 import type { MemoryStore } from '../../src/journal/memory-journal.ts';
 import { openMemoryJournal } from '../../src/journal/memory-journal.ts';
-import { decodeTurn, encodeTurn } from '../../src/session/records.ts';
+import { decodeTurn, encodeTurn } from '../../src/session/state/records.ts';
 import { FAULT_KINDS } from './faults.ts';
 import { compareLines, type Scenario } from './scenario.ts';
 import { SCENARIOS } from './scenarios.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ContentBlock } from '../../src/base/messages.ts';
 import type { ModelRequest, RequestMessage } from '../../src/models/provider.ts';
-import type { Script } from '../../src/models/script.ts';
+import type { Script } from '../../src/models/script/script.ts';
 import { FAULT_KINDS, faultOf } from '../../src/testing/fake-faults.ts';
 import { type StrictFake, type StrictFakeOptions, strictFake } from '../../src/testing/strict-fake.ts';
 import { ask } from '../models/calls.ts';

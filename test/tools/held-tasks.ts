@@ -4,7 +4,7 @@ import { TroupeError } from '../../src/base/errors.ts';
 import type { LazyAbort } from '../../src/base/lazy-abort.ts';
 import type { TaskPool, TaskPoolOptions } from '../../src/threads/task-pool.ts';
 import { BatchCursor } from '../../src/tools/batch-cursor.ts';
-import type { ThreadAbort, ThreadBatchTask, ThreadFinished, ThreadNote } from '../../src/tools/thread-protocol.ts';
+import type { ThreadAbort, ThreadBatchTask, ThreadFinished, ThreadNote } from '../../src/tools/threads/protocol.ts';
 
 /** A batch that a thread was handed. */
 export class HeldBatch {

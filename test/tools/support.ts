@@ -7,7 +7,7 @@ import {
   type ThreadedToolPool,
   type ToolNoise,
   type ToolPoolOptions,
-} from '../../src/tools/threaded-pool.ts';
+} from '../../src/tools/threads/threaded-pool.ts';
 import type { ToolOutcome } from '../../src/tools/tool.ts';
 
 export function fixture(name: string): string {

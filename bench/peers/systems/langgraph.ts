@@ -12,7 +12,7 @@ import { Annotation, END, Send, START, StateGraph } from '@langchain/langgraph';
 import { SqliteSaver } from '@langchain/langgraph-checkpoint-sqlite';
 import { createAgent, tool } from 'langchain';
 import { z } from 'zod';
-import { type Question, textOf } from '../../system.ts';
+import { type Question, textOf } from '../../systems/system.ts';
 import type { PeerSystem } from '../peer.ts';
 import { ADD, type Shown, say } from './script.ts';
 import { openSqlite, syncEachCommit } from './sqlite.ts';

@@ -9,7 +9,7 @@ import { createTool } from '@mastra/core/tools';
 import { LibSQLStore } from '@mastra/libsql';
 import { Memory } from '@mastra/memory';
 import { z } from 'zod';
-import { type Question, textOf } from '../../system.ts';
+import { type Question, textOf } from '../../systems/system.ts';
 import type { PeerSystem } from '../peer.ts';
 import { model } from './language-model.ts';
 import { ADD } from './script.ts';

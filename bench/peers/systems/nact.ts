@@ -3,7 +3,7 @@
  * In memory alone. A parent's children are its actors, and tell it their replies by `dispatch`.
  */
 import { type ActorSystemRef, dispatch, query, type Ref, spawn, start, stop } from 'nact';
-import { type Question, textOf } from '../../system.ts';
+import { type Question, textOf } from '../../systems/system.ts';
 import type { PeerSystem } from '../peer.ts';
 import { type Said, say } from './script.ts';
 

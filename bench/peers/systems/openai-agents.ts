@@ -16,7 +16,7 @@ import {
   Usage,
 } from '@openai/agents';
 import { z } from 'zod';
-import { type Question, textOf } from '../../system.ts';
+import { type Question, textOf } from '../../systems/system.ts';
 import type { PeerSystem } from '../peer.ts';
 import { ADD, type Shown, say } from './script.ts';
 import { openSqlite, type Sqlite, type SqliteStatement, syncEachCommit } from './sqlite.ts';

@@ -8,7 +8,7 @@ import { createServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import * as restate from '@restatedev/restate-sdk';
 import * as clients from '@restatedev/restate-sdk-clients';
-import { textOf } from '../../system.ts';
+import { textOf } from '../../systems/system.ts';
 import type { PeerSystem } from '../peer.ts';
 import { startServer } from './restate-server.ts';
 import { type Said, say } from './script.ts';

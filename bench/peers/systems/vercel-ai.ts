@@ -4,7 +4,7 @@
  */
 import { generateText, isStepCount, type ModelMessage, tool } from 'ai';
 import { z } from 'zod';
-import { type Question, textOf } from '../../system.ts';
+import { type Question, textOf } from '../../systems/system.ts';
 import type { PeerSystem } from '../peer.ts';
 import { model } from './language-model.ts';
 import { ADD } from './script.ts';

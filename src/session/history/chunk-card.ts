@@ -2,11 +2,12 @@
  * The index card: an injected message before a user's turn that lists what was archived. One at most, and another only when the
  * number of chunks has changed, so that requests stay prefixes of each other in between. Pure.
  */
-import type { CompressionFacts } from '../inputs.ts';
-import type { Selection } from '../mailbox.ts';
-import type { SessionRecord } from '../records.ts';
-import type { LoggedMessage, SessionState } from '../state.ts';
-import { chunkName } from './apply-compaction.ts';
+
+import { chunkName } from '../apply/compaction.ts';
+import type { Selection } from '../rules/mailbox.ts';
+import type { CompressionFacts } from '../state/inputs.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { LoggedMessage, SessionState } from '../state/state.ts';
 import { mayRewrite } from './compression-plan.ts';
 
 /** The record that puts a card up to date before a turn of a user's message, or `undefined` where it is. */

@@ -5,9 +5,9 @@
 import { CHUNK_TOPICS_CHARACTERS_MAX, KEPT_RESULT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { cutText } from '../../base/json.ts';
 import { type ContentBlock, isThought, tokensOf } from '../../base/messages.ts';
-import type { CompressionFacts } from '../inputs.ts';
-import type { ArchivedChunk, SeqRange } from '../records.ts';
-import type { LoggedMessage, SessionState } from '../state.ts';
+import type { CompressionFacts } from '../state/inputs.ts';
+import type { ArchivedChunk, SeqRange } from '../state/records.ts';
+import type { LoggedMessage, SessionState } from '../state/state.ts';
 import { historySize, MessageGroups } from './recents.ts';
 
 /** What a compression does to the window. */

@@ -5,9 +5,9 @@
 import { HISTORY_MESSAGES_MAX, TRANSIENT_MESSAGES_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
-import type { SessionRecord } from '../records.ts';
-import type { SessionState } from '../state.ts';
-import { ownSeq } from './apply-edit.ts';
+import { ownSeq } from '../apply/edit.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
 import type { TransientMessage } from './edit-request.ts';
 import type { HistoryEntry } from './history-form.ts';
 import { loggedForm } from './logged-form.ts';

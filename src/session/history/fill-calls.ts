@@ -1,6 +1,6 @@
 /** `repair.onInterrupt: 'fill'`: the calls of a run that stops are answered with placeholders, as none of them will run. Pure. */
-import type { Environment } from '../inputs.ts';
-import type { SessionState } from '../state.ts';
+import type { Environment } from '../state/inputs.ts';
+import type { SessionState } from '../state/state.ts';
 import { EditDraft, type EditRecord } from './edit-draft.ts';
 import { wireId } from './logged-form.ts';
 import { callsOf, interruptedResult } from './repair.ts';

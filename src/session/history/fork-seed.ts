@@ -6,8 +6,8 @@
  * receipts, keys, children and running calls: a call that is open at the cut is answered as one without a result.
  */
 import { InvalidArgumentError } from '../../base/errors.ts';
-import { type Memory, settledMemory } from '../memory.ts';
-import { addCallIds, type LoggedMessage, type SessionState } from '../state.ts';
+import { type Memory, settledMemory } from '../rules/memory.ts';
+import { addCallIds, type LoggedMessage, type SessionState } from '../state/state.ts';
 import { branchShown, everyMessage } from './branch.ts';
 import { type PlainTasks, plainTasks, restoreTasks, tasksOfAll, tasksOfBeginning } from './tasks.ts';
 

@@ -6,8 +6,8 @@ import type { Draft } from '../../base/draft.ts';
 import type { AssistantMessage, HistoryMessage, ToolMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
 import { type ContentBlock, isThought, type ToolUseBlock } from '../../base/messages.ts';
-import type { MessageDraft } from '../promotion.ts';
-import { callLabel, estimateCall, estimateContent, estimateTokens } from '../tokens.ts';
+import type { MessageDraft } from '../rules/promotion.ts';
+import { callLabel, estimateCall, estimateContent, estimateTokens } from '../state/tokens.ts';
 import { withoutHoles } from './to-api.ts';
 
 /** Reasoning parts of this format are blocks of the Messages API. */

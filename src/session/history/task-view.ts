@@ -1,7 +1,7 @@
 /** The tasks of a session as they are told. Pure; nothing of the state is handed out. */
 import { textOf } from '../../base/messages.ts';
-import type { LoggedMessage, SessionState } from '../state.ts';
-import { shortTitle } from './decide-tasks.ts';
+import { shortTitle } from '../decide/tasks.ts';
+import type { LoggedMessage, SessionState } from '../state/state.ts';
 import { chainOf, childrenOf, parentOf, startTimes, taskOf } from './tasks.ts';
 
 /** One task of `taskHistory`. Times are epoch ms. */

@@ -12,7 +12,7 @@
  *  B4 during a turn nothing becomes active: what is asked for then is `wished`, and happens when the turn has ended.
  */
 import { TASK_STARTS_SPARE, TASK_TITLES_MAX } from '../../base/bounds.ts';
-import type { LoggedMessage } from '../state.ts';
+import type { LoggedMessage } from '../state/state.ts';
 
 /** What the tasks of a session are. Part of its state. */
 export interface Tasks {

@@ -5,7 +5,7 @@
  */
 import type { HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
-import { MISSING_RESULT } from '../tool-texts.ts';
+import { MISSING_RESULT } from '../rules/tool-texts.ts';
 import { callsOf } from './repair.ts';
 
 /** How to make it. */

@@ -1,5 +1,5 @@
 /** Transient messages among those of the log: in the history as it is read, and in what a model is sent. Pure. */
-import type { LoggedMessage, SessionState } from '../state.ts';
+import type { LoggedMessage, SessionState } from '../state/state.ts';
 import type { TransientMessage } from './edit-request.ts';
 import { type HistoryEntry, historyEntries } from './history-form.ts';
 import { loggedForm } from './logged-form.ts';

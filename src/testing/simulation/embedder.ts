@@ -4,9 +4,9 @@
  */
 import { CancelledError, TroupeError, TurnFailedError } from '../../base/errors.ts';
 import type { Deliver } from '../../base/messages.ts';
-import type { Child } from '../../runtime/child.ts';
-import type { Receipt } from '../../runtime/receipt.ts';
-import type { Runtime } from '../../runtime/runtime.ts';
+import type { Child } from '../../runtime/handles/child.ts';
+import type { Receipt } from '../../runtime/handles/receipt.ts';
+import type { Runtime } from '../../runtime/handles/runtime.ts';
 import type { Faults } from './faults.ts';
 import { HistoryActions, orMissing } from './history-actions.ts';
 import { digestOf, type Ledger, type MessageStory, type Outcome, type SpawnStory } from './ledger.ts';

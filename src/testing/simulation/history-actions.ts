@@ -3,8 +3,8 @@
  * sets goals, decides about calls and goes on with suspended runs. What it was told goes to the ledger.
  */
 import { InvalidArgumentError } from '../../base/errors.ts';
-import type { Runtime } from '../../runtime/runtime.ts';
-import type { Session } from '../../runtime/session.ts';
+import type { Runtime } from '../../runtime/handles/runtime.ts';
+import type { Session } from '../../runtime/handles/session.ts';
 import { digestOf, type Ledger } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { agentOfSession } from './swarm.ts';

@@ -22,8 +22,8 @@
 
 import type { Limits } from '../../base/bounds.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
-import type { ReceiptState } from '../../session/state.ts';
-import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/tool-texts.ts';
+import { INTERRUPT_NOTICE, OUTCOME_UNKNOWN } from '../../session/rules/tool-texts.ts';
+import type { ReceiptState } from '../../session/state/state.ts';
 import {
   type CallStory,
   digestOf,

@@ -7,14 +7,14 @@ import { compactionMessages } from '../../context/compaction-request.ts';
 import { checkRequest, fatalOf } from '../../context/legality.ts';
 import { type RenderOptions, renderSession } from '../../context/render.ts';
 import type { EventBody } from '../../events/event.ts';
-import { answerText } from '../../session/answer.ts';
-import { apply } from '../../session/apply.ts';
-import type { Observer } from '../../session/fold.ts';
+import { apply } from '../../session/apply/apply.ts';
+import type { Observer } from '../../session/apply/fold.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import { taskOf } from '../../session/history/tasks.ts';
-import type { Entry, RecordTurn, SessionRecord } from '../../session/records.ts';
-import { emptyState, type ReceiptState, type SessionState } from '../../session/state.ts';
-import { contentBytes } from '../../session/tokens.ts';
+import { answerText } from '../../session/rules/answer.ts';
+import type { Entry, RecordTurn, SessionRecord } from '../../session/state/records.ts';
+import { emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
+import { contentBytes } from '../../session/state/tokens.ts';
 import { digestOf } from './ledger.ts';
 
 /** Agents with tools of which none thinks by hand: deliveries are phantom pairs. */

@@ -6,12 +6,12 @@
 import type { RenderOptions } from '../../context/render.ts';
 import type { Journal, Position, SessionKey } from '../../journal/journal.ts';
 import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
-import { contentReader } from '../../runtime/content-reader.ts';
-import { plantFork } from '../../runtime/fork-reader.ts';
-import { readActor } from '../../runtime/session-reader.ts';
-import { decodeTurn, type RecordTurn } from '../../session/records.ts';
-import { type SessionState, snapshotState } from '../../session/state.ts';
-import { withContent } from '../../session/waiting-content.ts';
+import { contentReader } from '../../runtime/reading/content-reader.ts';
+import { plantFork } from '../../runtime/reading/fork-reader.ts';
+import { readActor } from '../../runtime/reading/session-reader.ts';
+import { withContent } from '../../session/rules/waiting-content.ts';
+import { decodeTurn, type RecordTurn } from '../../session/state/records.ts';
+import { type SessionState, snapshotState } from '../../session/state/state.ts';
 import { type SessionStory, tellStory } from './session-story.ts';
 
 /** What the stores of a runtime say, by session. */

@@ -15,7 +15,7 @@ import { systemClock } from '../../base/clock.ts';
 import { asError, TimeoutError } from '../../base/errors.ts';
 import { secretNamesSchema } from '../../base/secret-environment.ts';
 import { parseOption } from '../../base/settings.ts';
-import { INTERRUPT_NOTICE } from '../../session/tool-texts.ts';
+import { INTERRUPT_NOTICE } from '../../session/rules/tool-texts.ts';
 import { headOfBytes } from '../result-text.ts';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
 import { shellEnvironment } from './shell-environment.ts';

@@ -6,8 +6,8 @@ import { type BigIntStats, constants } from 'node:fs';
 import { access, type FileHandle, lstat, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, join, sep } from 'node:path';
 import { systemCodeOf } from '../../base/errors.ts';
-import { DATA_FILE } from '../../journal/lmdb-tables.ts';
-import { shardDirectory } from '../../journal/store-manifest.ts';
+import { DATA_FILE } from '../../journal/lmdb/tables.ts';
+import { shardDirectory } from '../../journal/store/manifest.ts';
 
 /** Kept by the kernel: devices, and what it tells of processes, their environment and memory included. */
 const SYSTEM_DIRECTORIES: readonly string[] = ['/proc', '/sys', '/dev'];

@@ -23,7 +23,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { FILE_LOCK_POLL_MS, FILE_LOCK_STALE_MS } from '../../base/bounds.ts';
 import { systemClock } from '../../base/clock.ts';
 import { systemCodeOf } from '../../base/errors.ts';
-import { syncDirectory } from '../../journal/durable-file.ts';
+import { syncDirectory } from '../../journal/store/durable-file.ts';
 import { checkKind, checkOpened, FileToolError } from './file-access.ts';
 
 /** What a file is to hold. */

@@ -1,10 +1,10 @@
 /** A store's whole log, read record by record: what was answered, what was delivered, once or twice. */
 import { openJournal } from '../../../src/journal/open-journal.ts';
-import { acquireStoreLock } from '../../../src/journal/store-lock.ts';
-import { readManifest, shardDirectory } from '../../../src/journal/store-manifest.ts';
-import { readActor } from '../../../src/runtime/session-reader.ts';
-import { decodeTurn, type SessionRecord } from '../../../src/session/records.ts';
-import type { SessionState } from '../../../src/session/state.ts';
+import { acquireStoreLock } from '../../../src/journal/store/lock.ts';
+import { readManifest, shardDirectory } from '../../../src/journal/store/manifest.ts';
+import { readActor } from '../../../src/runtime/reading/session-reader.ts';
+import { decodeTurn, type SessionRecord } from '../../../src/session/state/records.ts';
+import type { SessionState } from '../../../src/session/state/state.ts';
 
 /** One session's records in order, and the state they fold to. */
 export interface SessionLog {

@@ -6,9 +6,9 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { StoreCorruptError, StoreVersionError } from '../../../src/base/errors.ts';
+import { SalvageShard } from '../../../src/journal/check/salvage-store.ts';
 import type { Journal } from '../../../src/journal/journal.ts';
-import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
-import { SalvageShard } from '../../../src/journal/salvage-store.ts';
+import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
 import { printText } from '../../support/child-output.ts';
 import { type Contents, damaged, questions, seededRandom } from './damage.ts';
 

@@ -1,7 +1,7 @@
 /** A store to be damaged, what it holds, and damage drawn from a seed. */
 import type { Journal } from '../../../src/journal/journal.ts';
-import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
-import { blobAddress } from '../../../src/journal/stored-text.ts';
+import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
+import { blobAddress } from '../../../src/journal/rows/stored-text.ts';
 import { noiseText } from './texts.ts';
 
 /** What a store answers: a text for each question. */

@@ -3,7 +3,7 @@
  * object that tells what happened. Run it under a limit of the file's size.
  */
 import { StoreFullError } from '../../../src/base/errors.ts';
-import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
+import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
 import { noiseText } from './texts.ts';
 
 const [directory] = process.argv.slice(2);

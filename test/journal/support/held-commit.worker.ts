@@ -4,9 +4,9 @@
  */
 import { EventEmitter } from 'node:events';
 import type { MessagePort } from 'node:worker_threads';
-import { CommitPace } from '../../../src/journal/commit-pace.ts';
 import type { ThreadGate } from '../../../src/journal/journal.ts';
-import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
+import { CommitPace } from '../../../src/journal/lmdb/commit-pace.ts';
+import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
 import { EndGate } from '../../../src/threads/end-gate.ts';
 import { serveThread } from '../../../src/threads/thread.ts';
 

@@ -3,7 +3,7 @@
  * durable. It ends when it is sent anything, without closing the journal.
  */
 import { parentPort, workerData } from 'node:worker_threads';
-import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
+import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
 
 parentPort?.on('message', () => process.exit(1));
 const { directory, callers } = workerData as { directory: string; callers: number };

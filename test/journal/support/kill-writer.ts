@@ -4,7 +4,7 @@
  * sessions; heads and checkpoints go on beside.
  */
 import type { Durability } from '../../../src/journal/journal.ts';
-import { openLmdbJournal } from '../../../src/journal/lmdb-journal.ts';
+import { openLmdbJournal } from '../../../src/journal/lmdb/journal.ts';
 import { printLine } from '../../support/child-output.ts';
 import { noiseText } from './texts.ts';
 

@@ -1,6 +1,6 @@
 /** Takes the lock of the directory in the argument, prints `held` or the error's data, and holds it until stdin ends. */
 import { TroupeError } from '../../../src/base/errors.ts';
-import { acquireStoreLock } from '../../../src/journal/store-lock.ts';
+import { acquireStoreLock } from '../../../src/journal/store/lock.ts';
 
 const [directory] = process.argv.slice(2);
 if (directory === undefined) throw new Error('a directory is needed');

@@ -6,9 +6,9 @@ import { StoreFullError } from '../../../src/base/errors.ts';
 import type { Engine } from '../../../src/journal/engine.ts';
 import { EngineJournal } from '../../../src/journal/engine-journal.ts';
 import type { Durability, Journal } from '../../../src/journal/journal.ts';
-import { openLmdbEngine } from '../../../src/journal/lmdb-engine.ts';
+import { openLmdbEngine } from '../../../src/journal/lmdb/engine.ts';
 import { createMemoryStore, openMemoryJournal } from '../../../src/journal/memory-journal.ts';
-import type { JournalUnderTest } from '../../../src/testing/journal-conformance.ts';
+import type { JournalUnderTest } from '../../../src/testing/conformance/journal-conformance.ts';
 
 /** A new directory under the system's temporary one. */
 export async function temporaryDirectory(): Promise<string> {

@@ -1,5 +1,5 @@
 import type { ModelRequest } from '../../../src/models/provider.ts';
-import type { Reply, ReplyContext } from '../../../src/models/script.ts';
+import type { Reply, ReplyContext } from '../../../src/models/script/script.ts';
 
 /** A script function in a module of its own, as a model thread imports it. */
 export function answer(request: ModelRequest, { session, call }: ReplyContext): Reply {

@@ -7,7 +7,7 @@ import { KEPT_RESULT_CHARACTERS_MAX } from '../../../src/base/bounds.ts';
 import { checkRequest } from '../../../src/context/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
-import { restoreState, snapshotState } from '../../../src/session/state.ts';
+import { restoreState, snapshotState } from '../../../src/session/state/state.ts';
 import {
   call,
   environmentOf,

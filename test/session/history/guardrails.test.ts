@@ -1,8 +1,8 @@
 /** Guardrails at the pure core: when they are asked, and what each of their words does to the log. */
 import { describe, expect, it } from 'vitest';
 import type { AssistantMessage, HistoryMessage } from '../../../src/base/history-message.ts';
-import type { GuardWord } from '../../../src/session/guard-answer.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
+import type { GuardWord } from '../../../src/session/rules/guard-answer.ts';
 import { refolded, reopened } from '../../support/reopen.ts';
 import {
   call,

@@ -13,8 +13,8 @@ import { RequestWindow } from '../../../src/context/request-window.ts';
 import type { EditRequest } from '../../../src/session/history/edit-request.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { toApi } from '../../../src/session/history/to-api.ts';
-import { decodeTurn, encodeTurn } from '../../../src/session/records.ts';
-import { restoreState, type SessionState, snapshotState } from '../../../src/session/state.ts';
+import { decodeTurn, encodeTurn } from '../../../src/session/state/records.ts';
+import { restoreState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
 import { call, Machine, makeWorld, text } from '../../support/session-kit.ts';
 
 const OPTIONS = { timestamps: false, deliveriesAsText: false };

@@ -1,6 +1,6 @@
 /** Deferred rollback: a failed turn is shown as it failed, and taken out when the next one starts. */
 import { describe, expect, it } from 'vitest';
-import { applyAll } from '../../../src/session/apply.ts';
+import { applyAll } from '../../../src/session/apply/apply.ts';
 import { refolded } from '../../support/reopen.ts';
 import {
   FATAL,

@@ -4,12 +4,12 @@
  */
 import { describe, expect, it } from 'vitest';
 import { isRunnable, isRunning, isWaiting } from '../../../actors/session-actor.ts';
-import { applyAll } from '../../../src/session/apply.ts';
+import { applyAll } from '../../../src/session/apply/apply.ts';
 import { explain } from '../../../src/session/explain.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
-import type { Effect } from '../../../src/session/inputs.ts';
-import type { SessionRecord } from '../../../src/session/records.ts';
-import { boundaryMessages } from '../../../src/session/run-loop-state.ts';
+import { boundaryMessages } from '../../../src/session/rules/run-loop.ts';
+import type { Effect } from '../../../src/session/state/inputs.ts';
+import type { SessionRecord } from '../../../src/session/state/records.ts';
 import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
 import {
   brief,

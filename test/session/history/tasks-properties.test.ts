@@ -7,8 +7,8 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
-import { applyAll } from '../../../src/session/apply.ts';
-import { emptyState, type SessionState, snapshotState } from '../../../src/session/state.ts';
+import { applyAll } from '../../../src/session/apply/apply.ts';
+import { emptyState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
 import { foldedAcrossSnapshot } from '../../support/reopen.ts';
 import { brief, call, type Machine, startedSession } from '../../support/session-kit.ts';
 

@@ -1,7 +1,7 @@
 /** Parents and children: spawned by models and by programs, failing, restarted, interrupted, deleted. */
 
-import type { Agent } from '../../../src/runtime/agent.ts';
-import { agent } from '../../../src/runtime/agent.ts';
+import type { Agent } from '../../../src/runtime/protocol/agent.ts';
+import { agent } from '../../../src/runtime/protocol/agent.ts';
 import type { AnyTool } from '../../../src/tools/tool.ts';
 import type { Ask, Scenario } from '../scenario.ts';
 import { answer, callsThenAnswers, INTERRUPTED, plain } from './turns.ts';

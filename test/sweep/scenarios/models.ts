@@ -1,5 +1,5 @@
 /** What model calls do besides answering: they fail, pause, are cut, and outgrow their window. */
-import { agent } from '../../../src/runtime/agent.ts';
+import { agent } from '../../../src/runtime/protocol/agent.ts';
 import type { Scenario } from '../scenario.ts';
 import { answer, plain } from './turns.ts';
 

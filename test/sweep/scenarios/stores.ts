@@ -1,6 +1,6 @@
 /** What the store is asked for besides turns: passivation, snapshots, checkpoints, outages, closing, several disks, threads. */
 
-import { agent } from '../../../src/runtime/agent.ts';
+import { agent } from '../../../src/runtime/protocol/agent.ts';
 import { TOOL_MODULE } from '../../../src/testing/simulation/simulated-tools.ts';
 import type { Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';

@@ -1,5 +1,5 @@
 /** Tool calls of every effect, with a fault at every moment of them. */
-import { agent } from '../../../src/runtime/agent.ts';
+import { agent } from '../../../src/runtime/protocol/agent.ts';
 import { TOOL_MODULE } from '../../../src/testing/simulation/simulated-tools.ts';
 import type { Line, Scenario } from '../scenario.ts';
 import { answer, callsThenAnswers, plain } from './turns.ts';

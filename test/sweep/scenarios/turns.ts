@@ -1,7 +1,7 @@
 /** Turns and the ways a message meets a session. */
 
-import type { Agent } from '../../../src/runtime/agent.ts';
-import { agent } from '../../../src/runtime/agent.ts';
+import type { Agent } from '../../../src/runtime/protocol/agent.ts';
+import { agent } from '../../../src/runtime/protocol/agent.ts';
 import type { AnyTool } from '../../../src/tools/tool.ts';
 import type { Ask, Scenario } from '../scenario.ts';
 

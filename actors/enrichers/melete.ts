@@ -1,0 +1,58 @@
+/** Melete: prepares the turn of a user's message (contract §8). A task for the muse loop; everything it does is an input. */
+
+import { MELETE_LINE_CHARACTERS_MAX, MELETE_PENDING_MAX } from '../../src/base/bounds.ts';
+import { cutText } from '../../src/base/json.ts';
+import { textOf } from '../../src/base/messages.ts';
+import { transcript } from '../../src/events/transcript.ts';
+import { activeDefinitions } from '../../src/session/decide/activation.ts';
+import { goalsOf } from '../../src/session/rules/goals.ts';
+import {
+  contentOf,
+  type FilledEntry,
+  isStored,
+  type ReadContent,
+  withContent,
+} from '../../src/session/rules/waiting-content.ts';
+import type { MailboxEntry } from '../../src/session/state/state.ts';
+import { meleteSystem, meleteText } from './melete-prompt.ts';
+import { meleteTools } from './melete-tools.ts';
+import type { MuseTask } from './muse-loop.ts';
+import { askHost } from './muse-sources.ts';
+import type { MuseStage } from './muses.ts';
+
+const SECOND_MS = 1_000;
+
+/** A waiting entry as one line needs it: a content that is read back for this is cut at once, one after the other. */
+function shortEntry(entry: MailboxEntry, readContent: ReadContent): FilledEntry {
+  if (!isStored(entry.content)) return withContent(entry, readContent);
+  const text = cutText(textOf(contentOf(entry, readContent)), MELETE_LINE_CHARACTERS_MAX);
+  // A copy: a part of a string keeps the whole of it in memory.
+  return { ...entry, content: Buffer.from(text).toString() };
+}
+
+/** The preparation of a session's next turn. Rejects where the host cannot be asked what there is to choose from. */
+export async function meleteTask(stage: MuseStage): Promise<MuseTask> {
+  const { settings, actor, agent } = stage;
+  const definitions = await askHost(stage.lookUp, { about: 'definitions' });
+  const model = agent.facts.enrichers?.melete?.model;
+  if (model === undefined) throw new Error('a preparation without an enricher');
+  const { maxTokens, messageWindow, timeout } = settings.melete;
+  const { state } = actor;
+  const waiting = state.mailbox.slice(0, MELETE_PENDING_MAX).map((entry) => shortEntry(entry, stage.readContent));
+  const lines = transcript(state.messages.slice(-messageWindow), waiting, 'melete');
+  return {
+    session: actor.id,
+    muse: 'melete',
+    model,
+    maxTokens,
+    system: meleteSystem({
+      name: state.name,
+      ...(state.active ?? activeDefinitions(state)),
+      definitions,
+      goals: goalsOf(state),
+    }),
+    text: meleteText(lines.map((line) => cutText(line, MELETE_LINE_CHARACTERS_MAX))),
+    tools: meleteTools(stage),
+    timeoutMs: timeout * SECOND_MS,
+  };
+}

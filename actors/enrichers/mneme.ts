@@ -1,0 +1,129 @@
+/**
+ * Mneme: sums up what is about to leave a session's window, and old summaries in turn (contract §6.5, §6.5b). A task for the muse
+ * loop. What it saves reaches the session with the end of the run, as one input; what it pins, at once.
+ */
+import { z } from 'zod';
+import { BYTES_PER_TOKEN, SNAPSHOT_CHARACTERS_MAX } from '../../src/base/bounds.ts';
+import { ContentError, type ErrorShape, errorShape, LimitError } from '../../src/base/errors.ts';
+import { isRecord } from '../../src/base/json.ts';
+import type { Usage } from '../../src/base/messages.ts';
+import { bookOf, goalsOf } from '../../src/session/rules/goals.ts';
+import { type SummaryRun, uncovered } from '../../src/session/rules/memory.ts';
+import type { Input } from '../../src/session/state/inputs.ts';
+import { SNAPSHOTS_SYSTEM, snapshotsText, ZONE_SYSTEM, zoneText } from './mneme-prompt.ts';
+import { type MuseTask, type MuseTool, museTool } from './muse-loop.ts';
+import type { MuseStage } from './muses.ts';
+
+const SECOND_MS = 1_000;
+
+/** What a session is told at the end of a summary. */
+export type SummaryInput = Extract<Input, { type: 'summarised' }>;
+
+/** The summary under way in a session, until it is told how it ended. */
+export class SummaryWriter {
+  readonly #stage: MuseStage;
+  readonly #run: number;
+  readonly #texts: string[] = [];
+  #isOk = false;
+
+  constructor(stage: MuseStage, run: number) {
+    this.#stage = stage;
+    this.#run = run;
+  }
+
+  /** What is to be done. Throws an Error where the session asks for no such summary any more. */
+  task(): MuseTask {
+    const { actor, agent, settings } = this.#stage;
+    const summary = actor.state.memory?.summarising;
+    const model = agent.facts.enrichers?.mneme?.model;
+    if (model === undefined || summary?.run !== this.#run) throw new Error(`no summary ${this.#run} is asked for`);
+    return {
+      session: actor.id,
+      muse: 'mneme',
+      model,
+      maxTokens: settings.mneme.maxTokens,
+      timeoutMs: settings.timeouts.api * SECOND_MS,
+      ...(summary.level === 1 ? this.#overMessages(summary) : this.#overSnapshots(summary)),
+    };
+  }
+
+  /** What the session is told at the end. A run that said neither what to remember nor that there is nothing has failed (Δ24). */
+  ended(outcome: { readonly usage: Usage; readonly error?: ErrorShape }): SummaryInput {
+    const { usage } = outcome;
+    const run = this.#run;
+    const text = this.#texts.join('\n\n');
+    if (text !== '') return { type: 'summarised', run, text, usage };
+    if (this.#isOk) return { type: 'summarised', run, usage };
+    const silent = new ContentError('neither was a snapshot saved nor was there said to be nothing to remember');
+    return { type: 'summarised', run, error: outcome.error ?? errorShape(silent), usage };
+  }
+
+  #overMessages(summary: SummaryRun): Pick<MuseTask, 'system' | 'text' | 'tools'> {
+    const { state } = this.#stage.actor;
+    const count = summary.leaving?.count ?? 0;
+    const messages = state.messages.filter((message) => message.prompt !== true);
+    const { pins } = bookOf(state);
+    return {
+      system: ZONE_SYSTEM,
+      text: zoneText({ zone: messages.slice(0, count), context: messages.slice(count), goals: goalsOf(state), pins }),
+      tools: [this.#saveSnapshot(), this.#attachMessages(), this.#everythingOk()],
+    };
+  }
+
+  #overSnapshots({ from, to }: SummaryRun): Pick<MuseTask, 'system' | 'text' | 'tools'> {
+    const snapshots = uncovered(this.#stage.actor.state.memory?.snapshots ?? []);
+    return {
+      system: SNAPSHOTS_SYSTEM,
+      text: snapshotsText(snapshots.filter((each) => each.from >= from && each.to <= to)),
+      tools: [this.#saveSnapshot(), this.#everythingOk()],
+    };
+  }
+
+  /** Saved in parts, it is one snapshot all the same. */
+  #saveSnapshot(): MuseTool {
+    const charactersMax = Math.min(this.#stage.settings.mneme.maxTokens * BYTES_PER_TOKEN, SNAPSHOT_CHARACTERS_MAX);
+    return museTool({
+      name: 'save_snapshot',
+      description: 'Save a summary. Called again, it is added to.',
+      input: z.object({ text: z.string().max(charactersMax).describe('The summary.') }),
+      run: ({ text }) => {
+        const part = text.trim();
+        if (part === '') throw new ContentError('The text of a snapshot cannot be blank');
+        if ([...this.#texts, part].join('\n\n').length > SNAPSHOT_CHARACTERS_MAX) {
+          throw new LimitError(`A snapshot has at most ${SNAPSHOT_CHARACTERS_MAX} characters`, {
+            data: { limit: 'snapshotCharacters', value: part.length },
+          });
+        }
+        this.#texts.push(part);
+        return 'Saved.';
+      },
+    });
+  }
+
+  #attachMessages(): MuseTool {
+    const ids = z.array(z.number().int().positive());
+    return museTool({
+      name: 'attach_messages_to_goals',
+      description:
+        'Pin messages, by their numbers, to active goals, by their ids: shown word for word while a goal is active.',
+      input: z.object({ message_ids: ids, goal_ids: ids }),
+      run: async ({ message_ids: messages, goal_ids: goals }) => {
+        const done = await this.#stage.act({ type: 'goal', change: { action: 'attach', messages, goals } });
+        const links = isRecord(done) ? Number(done['links']) : 0;
+        return `Pinned ${links} message-goal links`;
+      },
+    });
+  }
+
+  #everythingOk(): MuseTool {
+    return museTool({
+      name: 'everything_ok',
+      description: 'Say that there is nothing to remember.',
+      input: z.object({}),
+      run: () => {
+        this.#isOk = true;
+        return 'Nothing is saved.';
+      },
+    });
+  }
+}

@@ -1,0 +1,350 @@
+/**
+ * The loop of a muse: a model that watches a conversation and acts through tools of its own. It calls the model, runs the
+ * tools asked for in their order, and calls again until the model says something or a bound is reached.
+ *
+ * Owns: the conversations of the loops under way, their calls, retries and time limits. Does not own: what the tools do, what
+ * becomes of an outcome, the threads the calls run on. Nothing of a loop is kept once it is over.
+ *  U1 `done` of a loop settles exactly once, and never rejects;
+ *  U2 a loop that is over makes no call and starts no tool; what is still on its way to it is dropped;
+ *  U3 its calls have a mirror of their own (`<session>: <muse>`, which no session can be named), forgotten when it ends: the
+ *     session's own context is not touched, and the governor counts it to the session's tree;
+ *  U4 one loop is out for a session and a muse; the next one ends the one before as cancelled.
+ */
+import { z } from 'zod';
+import type { Limits } from '../../src/base/bounds.ts';
+import type { Clock, Random } from '../../src/base/clock.ts';
+import {
+  CancelledError,
+  ConfigError,
+  type ErrorShape,
+  errorShape,
+  LimitError,
+  TimeoutError,
+} from '../../src/base/errors.ts';
+import { addUsage, type ContentBlock, NO_USAGE, type ToolResultBlock, type Usage } from '../../src/base/messages.ts';
+import type { Settings } from '../../src/base/settings.ts';
+import type { ModelCompletion, ModelPool, RequestHeader } from '../../src/models/pool.ts';
+import type { ModelResponse, RequestMessage, ToolSchema } from '../../src/models/provider.ts';
+import { retryWaitMs } from '../../src/session/decide/answer.ts';
+import { storableAnswer } from '../../src/session/rules/answer.ts';
+import { inputSchemaOf } from '../../src/tools/input-schema.ts';
+import { resultText, thrownText } from '../../src/tools/result-text.ts';
+import { toolTruncationReason } from '../../src/tools/truncation.ts';
+import type { Shelf } from '../result-shelf.ts';
+
+/** One tool of a muse. `input` checks what the model gives; what is thrown becomes `{"error": …}` for the model. */
+export interface MuseTool {
+  readonly name: string;
+  readonly description: string;
+  readonly input: z.ZodType;
+  run(input: unknown): Promise<string> | string;
+}
+
+/** A muse tool whose `run` is given what its `input` makes of a call. */
+export function museTool<T extends z.ZodType>(options: {
+  readonly name: string;
+  readonly description: string;
+  readonly input: T;
+  readonly run: (input: z.output<T>) => Promise<string> | string;
+}): MuseTool {
+  // The loop checks the input before it runs the tool.
+  return { ...options, run: (input) => options.run(input as z.output<T>) };
+}
+
+/** What a loop is to do. */
+export interface MuseTask {
+  readonly session: string;
+  /** Name of the muse, as it stands in the mirror's key. */
+  readonly muse: string;
+  readonly model: string;
+  readonly maxTokens: number;
+  readonly system: string;
+  /** The one message it starts from. */
+  readonly text: string;
+  readonly tools: readonly MuseTool[];
+  /** Milliseconds after which it is over, whatever is under way; missing: no limit but that of its rounds. */
+  readonly timeoutMs?: number;
+}
+
+/** How a loop ended. */
+export interface MuseOutcome {
+  /** Of all its answers, those before a failure included. */
+  readonly usage: Usage;
+  /** Answers that asked for tools. */
+  readonly rounds: number;
+  /** Why it ended early: a model that fails, `timeout`, `limit` for too many rounds, `cancelled`. */
+  readonly error?: ErrorShape;
+}
+
+/** A loop under way. */
+export interface MuseRun {
+  readonly done: Promise<MuseOutcome>;
+  /** Ends it at once, as `cancelled`. */
+  cancel(): void;
+}
+
+/** What the loops need of the shard. */
+export interface MuseLoopHost {
+  readonly pool: ModelPool;
+  readonly settings: Settings;
+  readonly limits: Limits;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly shelf: Shelf;
+  /** A number no other call of the pool has. */
+  callId(): number;
+  /** A model call goes out. */
+  called(): void;
+}
+
+const SECOND_MS = 1_000;
+
+/** See the head of the file. Lives on the session's thread. */
+export class MuseLoop {
+  readonly #host: MuseLoopHost;
+  readonly #byKey = new Map<string, Loop>();
+  readonly #byCall = new Map<number, Loop>();
+
+  constructor(host: MuseLoopHost) {
+    this.#host = host;
+  }
+
+  /** Loops under way. */
+  get running(): number {
+    return this.#byKey.size;
+  }
+
+  /** Starts a loop; see U4. */
+  run(task: MuseTask): MuseRun {
+    const key = `${task.session}: ${task.muse}`;
+    this.#byKey.get(key)?.cancel();
+    const loop = new Loop(key, task, this.#host, {
+      calls: this.#byCall,
+      over: () => {
+        if (this.#byKey.get(key) === loop) this.#byKey.delete(key);
+      },
+    });
+    this.#byKey.set(key, loop);
+    loop.start();
+    return loop;
+  }
+
+  /** Takes the pool's completions; those of other callers are passed over. */
+  completed(completions: readonly ModelCompletion[]): void {
+    if (this.#byCall.size === 0) return;
+    for (const completion of completions) {
+      const loop = this.#byCall.get(completion.id);
+      if (loop === undefined) continue;
+      this.#byCall.delete(completion.id);
+      loop.completed(completion);
+    }
+  }
+
+  /** Ends all loops as cancelled. */
+  cancelAll(): void {
+    for (const loop of [...this.#byKey.values()]) loop.cancel();
+  }
+}
+
+/** Where a loop is known while it is under way. */
+interface LoopPlace {
+  readonly calls: Map<number, Loop>;
+  readonly over: () => void;
+}
+
+class Loop implements MuseRun {
+  readonly done: Promise<MuseOutcome>;
+  readonly #key: string;
+  readonly #task: MuseTask;
+  readonly #host: MuseLoopHost;
+  readonly #place: LoopPlace;
+  readonly #tools: ReadonlyMap<string, MuseTool>;
+  readonly #header: RequestHeader;
+  readonly #messages: RequestMessage[];
+  readonly #callIds = new Set<string>();
+  /** Messages of the request that went out last. */
+  #sent = 0;
+  #epoch = 0;
+  #attempt = 1;
+  #rounds = 0;
+  #usage: Usage = NO_USAGE;
+  #call: number | undefined;
+  #retryTimer: unknown;
+  #limitTimer: unknown;
+  #isOver = false;
+  #settle: (outcome: MuseOutcome) => void = () => undefined;
+
+  constructor(key: string, task: MuseTask, host: MuseLoopHost, place: LoopPlace) {
+    this.#key = key;
+    this.#task = task;
+    this.#host = host;
+    this.#place = place;
+    this.#tools = new Map(task.tools.map((tool) => [tool.name, tool]));
+    const tools = task.tools.map(schemaOf);
+    this.#header = {
+      model: task.model,
+      max_tokens: task.maxTokens,
+      system: task.system,
+      ...(tools.length === 0 ? {} : { tools }),
+    };
+    this.#messages = [{ role: 'user', content: task.text }];
+    this.done = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
+  }
+
+  start(): void {
+    const { timeoutMs } = this.#task;
+    if (timeoutMs !== undefined)
+      this.#limitTimer = this.#host.clock.setTimer(() => this.#timedOut(timeoutMs), timeoutMs);
+    this.#ask();
+  }
+
+  cancel(): void {
+    this.#end(errorShape(new CancelledError(`${this.#task.muse} was cancelled`)));
+  }
+
+  completed(completion: ModelCompletion): void {
+    this.#call = undefined;
+    if (this.#isOver) return;
+    if ('error' in completion) this.#failed(completion.error);
+    else this.#answered(completion.response);
+  }
+
+  #timedOut(timeoutMs: number): void {
+    this.#limitTimer = undefined;
+    this.#end(errorShape(new TimeoutError(`${this.#task.muse} was not done within ${timeoutMs} ms`)));
+  }
+
+  #ask(): void {
+    const { pool, settings } = this.#host;
+    const id = this.#host.callId();
+    // One request an epoch of its own: whatever a mirror of this name held before is none of it.
+    if (this.#epoch === 0) this.#epoch = id;
+    const epoch = this.#epoch;
+    const all = [...this.#messages];
+    const keep = this.#sent;
+    this.#sent = all.length;
+    this.#call = id;
+    this.#place.calls.set(id, this);
+    this.#host.called();
+    const whole = () => ({ epoch, keep: 0, append: all, header: this.#header });
+    const isHeld = keep > 0 && pool.holds(this.#key, epoch, keep);
+    pool.call(
+      {
+        id,
+        session: this.#key,
+        context: isHeld ? { epoch, keep, append: all.slice(keep) } : whole(),
+        wantsDeltas: false,
+        timeoutMs: settings.timeouts.api * SECOND_MS,
+        // A run has an end of its own for a failure, and its session's turn goes on without it.
+        waitsForResume: false,
+      },
+      isHeld ? whole : undefined,
+    );
+  }
+
+  /** As a half-step: what may pass is waited for, the same waits and as often; anything else ends the loop. */
+  #failed(error: ErrorShape): void {
+    if (error.retryable !== true || this.#attempt >= this.#host.settings.llm.retry.attempts) {
+      this.#end(error);
+      return;
+    }
+    const delayMs = retryWaitMs(this.#host.settings.llm.retry, this.#attempt, error, this.#host.random());
+    this.#attempt += 1;
+    this.#retryTimer = this.#host.clock.setTimer(() => {
+      this.#retryTimer = undefined;
+      this.#ask();
+    }, delayMs);
+  }
+
+  #answered(response: ModelResponse): void {
+    this.#attempt = 1;
+    this.#usage = addUsage(this.#usage, response.usage);
+    const { content, calls } = storableAnswer(response.content, {
+      stop: response.stop_reason ?? 'end_turn',
+      halfStep: this.#rounds + 1,
+      taken: this.#callIds,
+      timeoutMsOf: () => undefined,
+    });
+    if (calls.length === 0) {
+      this.#end();
+      return;
+    }
+    this.#rounds += 1;
+    const { maxToolRounds } = this.#host.settings.llm;
+    if (this.#rounds > maxToolRounds) {
+      const message = `${this.#task.muse} was stopped after ${maxToolRounds} rounds of tools (llm.maxToolRounds)`;
+      this.#end(errorShape(new LimitError(message, { data: { limit: 'maxToolRounds', value: maxToolRounds } })));
+      return;
+    }
+    this.#messages.push({ role: 'assistant', content });
+    const refused = new Map(calls.map((call) => [call.id, call.refused]));
+    void this.#runTools(content, refused);
+  }
+
+  /** One after the other: a later call may build on what an earlier one did. */
+  async #runTools(content: readonly ContentBlock[], refused: ReadonlyMap<string, string | undefined>): Promise<void> {
+    const results: ToolResultBlock[] = [];
+    for (const block of content) {
+      if (block.type !== 'tool_use') continue;
+      this.#callIds.add(block.id);
+      const why = refused.get(block.id);
+      const result =
+        why === undefined ? await this.#runTool(block.name, block.input) : { content: why, success: false };
+      if (this.#isOver) return;
+      const text = await this.#shortened(block.name, result.content);
+      if (this.#isOver) return;
+      results.push({
+        type: 'tool_result',
+        tool_use_id: block.id,
+        content: text,
+        ...(result.success ? {} : { is_error: true }),
+      });
+    }
+    this.#messages.push({ role: 'user', content: results });
+    this.#ask();
+  }
+
+  async #runTool(name: string, input: unknown): Promise<{ readonly content: string; readonly success: boolean }> {
+    const { toolResultBytes } = this.#host.limits;
+    try {
+      const tool = this.#tools.get(name);
+      if (tool === undefined) throw new ConfigError(`Unknown tool: ${name}`);
+      const checked = tool.input.safeParse(input);
+      if (!checked.success) throw new ConfigError(z.prettifyError(checked.error));
+      return resultText(await tool.run(checked.data), toolResultBytes);
+    } catch (error) {
+      return thrownText(error, toolResultBytes);
+    }
+  }
+
+  #shortened(toolName: string, text: string): string | Promise<string> {
+    const { settings, limits, shelf } = this.#host;
+    return shelf.shorten(text, {
+      charactersMax: settings.tools.maxToolResponseChars,
+      bytesMax: limits.toolResultBytes,
+      reason: toolTruncationReason(toolName),
+    });
+  }
+
+  #end(error?: ErrorShape): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { clock, pool } = this.#host;
+    if (this.#retryTimer !== undefined) clock.clearTimer(this.#retryTimer);
+    if (this.#limitTimer !== undefined) clock.clearTimer(this.#limitTimer);
+    if (this.#call !== undefined) {
+      this.#place.calls.delete(this.#call);
+      pool.cancel(this.#call);
+    }
+    pool.forget(this.#key);
+    this.#place.over();
+    const outcome = { usage: this.#usage, rounds: this.#rounds };
+    this.#settle(error === undefined ? outcome : { ...outcome, error });
+  }
+}
+
+function schemaOf({ name, description, input }: MuseTool): ToolSchema {
+  return { name, description, input_schema: inputSchemaOf(input, `muse tool ${JSON.stringify(name)}`) };
+}

@@ -1,0 +1,184 @@
+/**
+ * The enrichers of a shard's sessions: runs what a session asks for (`startMuse`), and brings the end of each run back as an
+ * input.
+ *
+ * Owns: which runs are out, until each is over. Does not own: the loops' conversations (`muse-loop.ts`), what a run means for its
+ * session (`src/session/decide/enrichment.ts`).
+ *  M1 a run that was cancelled, or whose session left memory, reaches its session no more;
+ *  M2 a run acts on its session through inputs alone, each a turn of its own; what it does is durable before its model learns of it.
+ */
+import type { ErrorShape } from '../../src/base/errors.ts';
+import { errorShape } from '../../src/base/errors.ts';
+import { NO_USAGE } from '../../src/base/messages.ts';
+import type { Settings } from '../../src/base/settings.ts';
+import type { ModelCompletion } from '../../src/models/pool.ts';
+import type { ReadContent } from '../../src/session/rules/waiting-content.ts';
+import type { Input, MuseName } from '../../src/session/state/inputs.ts';
+import type { SessionAgent } from '../agent-catalog.ts';
+import type { SessionActor } from '../session-actor.ts';
+import { meleteTask } from './melete.ts';
+import { type SummaryInput, SummaryWriter } from './mneme.ts';
+import { MuseLoop, type MuseLoopHost, type MuseOutcome, type MuseRun, type MuseTask } from './muse-loop.ts';
+import type { LookUp } from './muse-sources.ts';
+import { namerTask } from './namer.ts';
+import { recallTask } from './recall.ts';
+
+/** What the enrichers need of the shard. */
+export interface MusesHost extends MuseLoopHost {
+  readonly lookUp: LookUp;
+  /** A turn of the session; resolves with its result once it is durable, rejects with its refusal. */
+  act(sessionId: string, input: Input): Promise<unknown>;
+  submit(sessionId: string, input: Input): void;
+  /** Reads contents of waiting entries back that only the log of a session has. */
+  readContentOf(actor: SessionActor): ReadContent;
+  /** Names of the other children of a child's parent. */
+  siblingsOf(actor: SessionActor): readonly string[];
+  /** Something a run met that no session is told of. */
+  failed(sessionId: string, message: string, error: ErrorShape): void;
+}
+
+/** What a run may use: its session as it is when it is asked, and the shard. */
+export interface MuseStage {
+  readonly actor: SessionActor;
+  readonly agent: SessionAgent;
+  readonly settings: Settings;
+  readonly lookUp: LookUp;
+  /** As of the host, for this session. */
+  readonly readContent: ReadContent;
+  act(input: Input): Promise<unknown>;
+}
+
+interface Out {
+  readonly session: string;
+  readonly run: number;
+  isOver: boolean;
+  loop: MuseRun | undefined;
+}
+
+/** See the head of the file. Lives on the session's thread. */
+export class Muses {
+  readonly #host: MusesHost;
+  readonly #loop: MuseLoop;
+  readonly #out = new Map<string, Out[]>();
+  #running = 0;
+
+  constructor(host: MusesHost) {
+    this.#host = host;
+    this.#loop = new MuseLoop(host);
+  }
+
+  /** Runs out now. */
+  get running(): number {
+    return this.#running;
+  }
+
+  /** A run is out for this session. */
+  isOut(sessionId: string): boolean {
+    return this.#out.has(sessionId);
+  }
+
+  /** Takes the pool's completions. */
+  completed(completions: readonly ModelCompletion[]): void {
+    this.#loop.completed(completions);
+  }
+
+  /** Starts a run of a session; one of a number that is out already is left alone. */
+  start(actor: SessionActor, agent: SessionAgent, muse: MuseName, run: number): void {
+    if (this.#out.get(actor.id)?.some((each) => each.run === run) === true) return;
+    const stage: MuseStage = {
+      actor,
+      agent,
+      settings: this.#host.settings,
+      lookUp: this.#host.lookUp,
+      readContent: this.#host.readContentOf(actor),
+      act: (input) => this.#host.act(actor.id, input),
+    };
+    switch (muse) {
+      case 'melete':
+        this.#prepare(stage, run, () => meleteTask(stage), 'a turn was not prepared');
+        return;
+      case 'recall':
+        this.#prepare(stage, run, () => recallTask(stage), 'nothing was recalled');
+        return;
+      case 'namer':
+        this.#prepare(stage, run, () => namerTask(stage, this.#host.siblingsOf(actor)), 'a sub-agent was not named');
+        return;
+      case 'mneme': {
+        const writer = new SummaryWriter(stage, run);
+        const tell = (outcome: MuseOutcome): void => this.#tellSummarised(actor.id, writer.ended(outcome));
+        void this.#run(actor.id, run, () => writer.task(), tell);
+      }
+    }
+  }
+
+  /** Gives up a run; unknown ones are ignored. */
+  cancel(sessionId: string, run: number): void {
+    const out = this.#out.get(sessionId)?.find((each) => each.run === run);
+    if (out !== undefined) this.#giveUp(out);
+  }
+
+  /** Gives up all runs of a session: it left memory, or is read again. */
+  forget(sessionId: string): void {
+    for (const out of [...(this.#out.get(sessionId) ?? [])]) this.#giveUp(out);
+  }
+
+  /** Gives up everything: what was under way begins anew when the store is opened again. */
+  close(): void {
+    for (const session of [...this.#out.keys()]) this.forget(session);
+  }
+
+  /** A run that prepares a turn, or names a sub-agent. `failure`: what is logged where it fails. */
+  #prepare({ actor }: MuseStage, run: number, makeTask: () => Promise<MuseTask>, failure: string): void {
+    void this.#run(actor.id, run, makeTask, ({ usage, error }) => {
+      if (error !== undefined) this.#host.failed(actor.id, failure, error);
+      this.#host.submit(actor.id, { type: 'enriched', run, usage, ...(error === undefined ? {} : { error }) });
+    });
+  }
+
+  /** What a summary's end is for its session. */
+  #tellSummarised(session: string, input: SummaryInput): void {
+    if (input.error !== undefined) this.#host.failed(session, 'a summary was not written', input.error);
+    this.#host.submit(session, input);
+  }
+
+  /** Makes the task, runs its loop, tells its end: once, unless it was given up before. */
+  async #run(
+    session: string,
+    run: number,
+    makeTask: () => Promise<MuseTask> | MuseTask,
+    tell: (outcome: MuseOutcome) => void,
+  ): Promise<void> {
+    const out: Out = { session, run, isOver: false, loop: undefined };
+    const others = this.#out.get(session);
+    if (others === undefined) this.#out.set(session, [out]);
+    else others.push(out);
+    this.#running += 1;
+    let outcome: MuseOutcome;
+    try {
+      const task = await makeTask();
+      if (out.isOver) return;
+      out.loop = this.#loop.run(task);
+      outcome = await out.loop.done;
+    } catch (error) {
+      // The host could not say what there is: the turn goes on without.
+      outcome = { usage: NO_USAGE, rounds: 0, error: errorShape(error) };
+    }
+    if (out.isOver) return;
+    this.#remove(out);
+    tell(outcome);
+  }
+
+  #giveUp(out: Out): void {
+    this.#remove(out);
+    out.loop?.cancel();
+  }
+
+  #remove(out: Out): void {
+    if (out.isOver) return;
+    out.isOver = true;
+    this.#running -= 1;
+    const left = (this.#out.get(out.session) ?? []).filter((each) => each !== out);
+    if (left.length === 0) this.#out.delete(out.session);
+    else this.#out.set(out.session, left);
+  }
+}

@@ -1,0 +1,47 @@
+/** Melete before a sub-agent's first half-step: a name for it, and the skills its task needs (contract §7.3). */
+import { z } from 'zod';
+import { ContentError } from '../../src/base/errors.ts';
+import { NICKNAME_CHARACTERS_MAX } from '../../src/base/ids.ts';
+import { transcript } from '../../src/events/transcript.ts';
+import { activeDefinitions } from '../../src/session/decide/activation.ts';
+import { activateSkill, EVERYTHING_IS_READY } from './melete-tools.ts';
+import { type MuseTask, type MuseTool, museTool } from './muse-loop.ts';
+import { askHost } from './muse-sources.ts';
+import type { MuseStage } from './muses.ts';
+import { namerSystem, namerText } from './namer-prompt.ts';
+
+const SECOND_MS = 1_000;
+
+/** The naming of a sub-agent. `siblings`: names that are taken. Rejects where the host cannot be asked. */
+export async function namerTask(stage: MuseStage, siblings: readonly string[]): Promise<MuseTask> {
+  const { settings, actor, agent } = stage;
+  const { skills: offered } = await askHost(stage.lookUp, { about: 'definitions' });
+  const model = agent.facts.enrichers?.namer?.model;
+  if (model === undefined) throw new Error('a naming without an enricher');
+  const { state } = actor;
+  const { maxTokens, messageWindow, timeout } = settings.melete;
+  const { skills } = state.active ?? activeDefinitions(state);
+  return {
+    session: actor.id,
+    muse: 'melete',
+    model,
+    maxTokens,
+    system: namerSystem({ siblings, skills, offered }),
+    text: namerText(transcript(state.messages.slice(-messageWindow), [], 'melete')),
+    tools: [assignNickname(stage), activateSkill(stage), EVERYTHING_IS_READY],
+    timeoutMs: timeout * SECOND_MS,
+  };
+}
+
+function assignNickname({ act }: MuseStage): MuseTool {
+  return museTool({
+    name: 'assign_nickname',
+    description: `Name the sub-agent: lower-case words joined by hyphens, at most ${NICKNAME_CHARACTERS_MAX} characters, one that no sibling has.`,
+    input: z.object({ nickname: z.string().describe('For instance proof-reader') }),
+    run: async ({ nickname }) => {
+      if (nickname.trim() === '') throw new ContentError('Nickname cannot be blank');
+      const { name } = z.object({ name: z.string() }).parse(await act({ type: 'nickname', nickname }));
+      return `The sub-agent is called ${name}`;
+    },
+  });
+}

@@ -1,0 +1,80 @@
+/** The recall before a turn whose goals changed (contract §6.9): a task for the muse loop. */
+import { z } from 'zod';
+import { BYTES_PER_TOKEN } from '../../src/base/bounds.ts';
+import { ConfigError, ContentError } from '../../src/base/errors.ts';
+import { cutText } from '../../src/base/json.ts';
+import { surfacedIds } from '../../src/session/decide/muse-tools.ts';
+import { goalsOf } from '../../src/session/rules/goals.ts';
+import { type MuseTask, type MuseTool, museTool } from './muse-loop.ts';
+import { askHost } from './muse-sources.ts';
+import type { MuseStage } from './muses.ts';
+import { recallSystem, recallText } from './recall-prompt.ts';
+
+const SECOND_MS = 1_000;
+
+/** The recall for a session's goals. */
+export async function recallTask(stage: MuseStage): Promise<MuseTask> {
+  const { settings, actor, agent } = stage;
+  const model = agent.facts.enrichers?.mneme?.model;
+  if (model === undefined) throw new Error('a recall without an enricher');
+  const goals = goalsOf(actor.state);
+  return {
+    session: actor.id,
+    muse: 'recall',
+    model,
+    maxTokens: settings.mneme.maxTokens,
+    system: recallSystem(goals, surfacedIds(actor.state)),
+    text: recallText(goals),
+    tools: [searchMessages(stage), viewMessages(stage), surfaceMemory(stage), NOTHING_TO_SURFACE],
+    timeoutMs: settings.melete.timeout * SECOND_MS,
+  };
+}
+
+const NOTHING_TO_SURFACE: MuseTool = museTool({
+  name: 'nothing_to_surface',
+  description: 'Say that nothing said before is worth bringing back.',
+  input: z.object({}),
+  run: () => 'Nothing is surfaced.',
+});
+
+function searchMessages({ lookUp, actor }: MuseStage): MuseTool {
+  return museTool({
+    name: 'search_messages',
+    description:
+      'Search what was said in earlier conversations. Words are found in any form; "quoted words" are found in a row; AND, OR, NOT and NEAR join.',
+    input: z.object({ query: z.string().describe('Words to look for') }),
+    run: async ({ query }) => {
+      if (query.trim() === '') throw new ContentError('Query cannot be blank');
+      return askHost(lookUp, { about: 'search', query, session: actor.id });
+    },
+  });
+}
+
+function viewMessages({ lookUp, actor }: MuseStage): MuseTool {
+  return museTool({
+    name: 'view_messages',
+    description: 'Show a message found by search_messages with those before and after it.',
+    input: z.object({ message_id: z.string().describe('The id, as search_messages gives it: <session>#<number>') }),
+    run: ({ message_id }) => askHost(lookUp, { about: 'view', id: message_id, session: actor.id }),
+  });
+}
+
+function surfaceMemory({ lookUp, act, actor, settings }: MuseStage): MuseTool {
+  return museTool({
+    name: 'surface_memory',
+    description: 'Put a message of an earlier conversation before the model with its next call.',
+    input: z.object({
+      message_id: z.string().describe('The id: <session>#<number>'),
+      why: z.string().describe('What it is good for, in a sentence'),
+    }),
+    run: async ({ message_id, why }) => {
+      if (why.trim() === '') throw new ContentError('Why cannot be blank');
+      const found = await askHost(lookUp, { about: 'message', id: message_id, session: actor.id });
+      if (found === null) throw new ConfigError(`Message not found: ${message_id.trim()}`);
+      const { id, title, text } = found;
+      const snippet = cutText(text, settings.recall.maxSnippetTokens * BYTES_PER_TOKEN);
+      await act({ type: 'surface', id, content: `message ${id} (${title}): ${snippet}` });
+      return `Message ${id} is surfaced.`;
+    },
+  });
+}

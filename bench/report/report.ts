@@ -1,0 +1,73 @@
+/** What was measured as Markdown: tables and verdicts. */
+import { CATALOG } from '../catalog.ts';
+import { headLines } from '../machine.ts';
+import type { WorkloadName } from '../names.ts';
+import { seriesOf } from './columns.ts';
+import type { ResultsFile, VerdictResult, WorkloadResult } from './results-file.ts';
+
+const OUTCOMES: Readonly<Record<VerdictResult['outcome'], string>> = { holds: 'holds', fails: 'FAILS', open: 'open' };
+
+/** A workload as a Markdown table. */
+export function tableOf(workload: WorkloadName, result: WorkloadResult): readonly string[] {
+  const { columns } = CATALOG[workload];
+  const all = seriesOf(result);
+  const hasVariants = all.some(({ variant }) => variant !== '');
+  const rows = all.map((series) => [
+    series.system,
+    ...(hasVariants ? [series.variant] : []),
+    ...columns.map(({ cell }) => cell(series, all)),
+  ]);
+  return alignTable([['system', ...(hasVariants ? ['variant'] : []), ...columns.map(({ title }) => title)], ...rows]);
+}
+
+/** The targets as a Markdown table. */
+export function verdictTable(verdicts: readonly VerdictResult[]): readonly string[] {
+  const rows = verdicts.map(({ id, target, measured, outcome, distance }) => [
+    id,
+    target,
+    measured,
+    OUTCOMES[outcome],
+    distance === undefined ? '' : `${distance.toFixed(2)} x`,
+  ]);
+  return alignTable([['id', 'target', 'measured', 'outcome', 'of the target'], ...rows]);
+}
+
+/** The whole report. */
+export function reportOf(file: ResultsFile): string {
+  const head = headLines(file.head).map((line) => `- ${line}`);
+  const tables = file.workloads.map((result) => {
+    const name = result.workload as WorkloadName;
+    return `## ${result.title}\n\n${tableOf(name, result).join('\n')}\n`;
+  });
+  return [
+    '# Drain benchmark',
+    '',
+    'Written by `npm run bench -- --write`; `README.md` beside this file says what is measured and how, `results.json` has every',
+    'repetition.',
+    '',
+    ...head,
+    '- figures: the median over rounds of the median over repetitions; min and max over all repetitions',
+    '',
+    '## Targets',
+    '',
+    ...verdictTable(file.verdicts),
+    '',
+    tables.join('\n'),
+  ].join('\n');
+}
+
+/** Rows as lines of one width, texts left, numbers right. */
+function alignTable(rows: readonly (readonly string[])[]): readonly string[] {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(3, ...rows.map((cells) => cells[column]?.length ?? 0)));
+  const isText = widths.map((_, column) => rows.slice(1).some((cells) => /^[a-z]/i.test(cells[column] ?? '')));
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((cell, column) => pad(cell, widths[column] ?? 0, isText[column] === true)).join(' | ')} |`;
+  const rule = widths.map((width, column) =>
+    isText[column] === true ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`,
+  );
+  return [line(rows[0] ?? []), line(rule), ...rows.slice(1).map(line)];
+}
+
+function pad(cell: string, width: number, isLeft: boolean): string {
+  return isLeft ? cell.padEnd(width) : cell.padStart(width);
+}

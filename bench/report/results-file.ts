@@ -1,0 +1,140 @@
+/**
+ * The shape of `results.json`: every repetition of every round, and the verdicts. Whoever plots it or compares a run with an
+ * earlier one reads it with `readResults`.
+ */
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import { type FanOutResult, fanOutSchema } from '../html/fan-out-result.ts';
+
+/** Version of the shape; a reader refuses others. */
+export const RESULTS_FORMAT = 1;
+
+/** Numbers by name: `rate` in the workload's unit, times in ms (`p50`, `wallMs`), `cpuUs` in microseconds a half-step, ... */
+const figuresSchema: z.ZodType<Readonly<Record<string, number>>> = z.record(z.string(), z.number());
+
+const rowSchema: z.ZodType<RowResult> = z.object({
+  variant: z.string(),
+  repetitions: z.array(figuresSchema),
+});
+
+/** Repetitions of one variant of a workload in one process; `variant` is `''` where a workload has but one. */
+export interface RowResult {
+  readonly variant: string;
+  readonly repetitions: readonly Readonly<Record<string, number>>[];
+}
+
+/** One process: a system in one round. */
+export interface RoundResult {
+  readonly system: string;
+  /** From 0. */
+  readonly round: number;
+  /** Runnable tasks of the last minute, before it started. */
+  readonly load: number;
+  readonly rows: readonly RowResult[];
+}
+
+const roundSchema: z.ZodType<RoundResult> = z.object({
+  system: z.string(),
+  round: z.number().int().min(0),
+  load: z.number(),
+  rows: z.array(rowSchema),
+});
+
+/** All rounds of one workload, in the order they were run. */
+export interface WorkloadResult {
+  readonly workload: string;
+  readonly title: string;
+  readonly unit: string;
+  readonly rounds: readonly RoundResult[];
+}
+
+const workloadSchema: z.ZodType<WorkloadResult> = z.object({
+  workload: z.string(),
+  title: z.string(),
+  unit: z.string(),
+  rounds: z.array(roundSchema),
+});
+
+/** One target and what was measured. `distance` is measured / wanted such that 1 or more holds. */
+export interface VerdictResult {
+  readonly id: string;
+  readonly target: string;
+  readonly measured: string;
+  /** `open`: not measured in this run, or not in the product; `measured` says which. */
+  readonly outcome: 'holds' | 'fails' | 'open';
+  readonly distance?: number | undefined;
+}
+
+const verdictSchema: z.ZodType<VerdictResult> = z.object({
+  id: z.string(),
+  target: z.string(),
+  measured: z.string(),
+  outcome: z.enum(['holds', 'fails', 'open']),
+  distance: z.number().optional(),
+});
+
+/** Where and how a run was made. */
+export interface HeadResult {
+  /** ISO 8601. */
+  readonly date: string;
+  readonly commit: string;
+  readonly node: string;
+  readonly machine: string;
+  readonly cores: number;
+  readonly memoryGib: number;
+  readonly load: number;
+  readonly durability: string;
+  readonly transport: string;
+  readonly seed: number;
+  readonly command: string;
+  /** Systems left out, and why. */
+  readonly notes: readonly string[];
+}
+
+const headSchema: z.ZodType<HeadResult> = z.object({
+  date: z.string(),
+  commit: z.string(),
+  node: z.string(),
+  machine: z.string(),
+  cores: z.number(),
+  memoryGib: z.number(),
+  load: z.number(),
+  durability: z.string(),
+  transport: z.string(),
+  seed: z.number(),
+  command: z.string(),
+  notes: z.array(z.string()),
+});
+
+/** The whole file. */
+export interface ResultsFile {
+  readonly format: typeof RESULTS_FORMAT;
+  readonly head: HeadResult;
+  readonly workloads: readonly WorkloadResult[];
+  readonly verdicts: readonly VerdictResult[];
+  /** Drawn in `report.html`; runs that write no report have none. */
+  readonly fanOut?: FanOutResult | undefined;
+}
+
+const fileSchema: z.ZodType<ResultsFile> = z.object({
+  format: z.literal(RESULTS_FORMAT),
+  head: headSchema,
+  workloads: z.array(workloadSchema),
+  verdicts: z.array(verdictSchema),
+  fanOut: fanOutSchema.optional(),
+});
+
+/** Rows as a measuring process prints them. Throws for a text that is none. */
+export function parseRows(text: string): readonly RowResult[] {
+  return z.array(rowSchema).parse(JSON.parse(text));
+}
+
+/** The results in a text. Throws for a text that is none, or of another format. */
+export function parseResults(text: string): ResultsFile {
+  return fileSchema.parse(JSON.parse(text));
+}
+
+/** The results in a file. Throws as `parseResults`, and when there is no such file. */
+export function readResults(path: string | URL): ResultsFile {
+  return parseResults(readFileSync(path, 'utf8'));
+}

@@ -1,0 +1,68 @@
+/** A system on a new directory, which goes when the work on it is done. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openLoop } from '../loop/durable-loop.ts';
+import type { RunContext } from '../names.ts';
+import { openKernel, openMemoryKernel } from './kernel-system.ts';
+import type { DrainSystem } from './system.ts';
+import { type Isolation, openTroupe, type TroupeOptions, type TroupeSystem } from './troupe-system.ts';
+
+/** Opens the system of a run, gives it to `use`, closes it and removes its directory. */
+export function withSystem<T>(context: RunContext, use: (system: DrainSystem) => Promise<T>): Promise<T> {
+  return withDirectory(async (directory) => {
+    const system = await openSystem(context, directory);
+    try {
+      return await use(system);
+    } finally {
+      await system.close();
+    }
+  });
+}
+
+/** The same for a workload of troupe alone. */
+export function withTroupe<T>(
+  options: TroupeOptions,
+  use: (system: TroupeSystem, directory: string) => Promise<T>,
+): Promise<T> {
+  return withDirectory(async (directory) => {
+    const system = await openTroupe(directory, options);
+    try {
+      return await use(system, directory);
+    } finally {
+      await system.close();
+    }
+  });
+}
+
+/** A new directory, removed when the work in it is done. */
+export async function withDirectory<T>(use: (directory: string) => Promise<T>): Promise<T> {
+  const directory = await mkdtemp(join(tmpdir(), 'troupe-bench-'));
+  try {
+    return await use(directory);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+/** How troupe is run under this name. Throws for other systems. */
+export function isolationOf({ system }: RunContext): Isolation {
+  if (system === 'inline' || system === 'isolated') return system;
+  throw new Error(`${system} is not troupe`);
+}
+
+async function openSystem(context: RunContext, directory: string): Promise<DrainSystem> {
+  switch (context.system) {
+    case 'loop':
+      return openLoop(directory, context.loopFolder);
+    case 'kernel':
+      return openKernel(directory);
+    case 'memory':
+      return openMemoryKernel();
+    case 'sdk':
+      throw new Error('the bare SDK loop runs W5 and W5s only');
+    case 'inline':
+    case 'isolated':
+      return openTroupe(directory, { isolation: context.system });
+  }
+}

@@ -1,0 +1,89 @@
+/** troupe itself: inline (one thread, everything by value) or isolated (the defaults). */
+import {
+  agent,
+  type ModelProvider,
+  type OpenOptions,
+  open,
+  type ProviderData,
+  type Runtime,
+  type Tool,
+} from '../../src/index.ts';
+import { workerUrl } from '../../src/threads/worker-url.ts';
+import provider from './model.ts';
+import { type DrainSystem, textOf } from './system.ts';
+import { add } from './tools.ts';
+
+/** How threads are used. */
+export type Isolation = 'inline' | 'isolated';
+
+/** A module's default export, as a value and by its address: what runs inline, and what a thread loads. */
+export interface Loadable<T> {
+  readonly value: T;
+  readonly url: URL;
+}
+
+/** What a run may change. */
+export interface TroupeOptions {
+  readonly isolation: Isolation;
+  /** Tokens of the conversation a model is shown; missing: the default. */
+  readonly tokenBudget?: number;
+  /** Missing: the model of the benchmarks. */
+  readonly provider?: Loadable<ModelProvider> | ProviderData;
+  /** Missing: `add`. */
+  readonly tools?: Loadable<readonly Tool<Readonly<Record<string, unknown>>>[]>;
+  /** Session threads of `isolated`; missing: the default, one. */
+  readonly sessionThreads?: number;
+}
+
+/** A runtime as a drain system. */
+export interface TroupeSystem extends DrainSystem {
+  readonly runtime: Runtime;
+}
+
+const MODEL: Loadable<ModelProvider> = { value: provider, url: workerUrl('./model', import.meta.url) };
+const TOOLS = { value: [add], url: workerUrl('./tools', import.meta.url) };
+
+/** Opens a runtime in a new directory, `durability: 'flush'`. */
+export async function openTroupe(directory: string, options: TroupeOptions): Promise<TroupeSystem> {
+  const runtime = await open(directory, troupeOptions(options));
+  return {
+    runtime,
+    turn: (session, question) => runtime.session(session).ask(textOf(question)),
+    async family(parent, questions) {
+      const session = runtime.session(parent);
+      const children = await session.spawnAll(questions.map((question) => ({ task: textOf(question) })));
+      await children.all();
+      // Until the parent has read what it was told.
+      await runtime.drain();
+    },
+    async told(parent) {
+      const told: string[] = [];
+      for (const message of await runtime.session(parent).messages()) {
+        if (message.type === 'tool_response' && message.source?.type === 'subagent') told.push(String(message.content));
+      }
+      return told;
+    },
+    messages: async (session) => (await runtime.session(session).messages()).length,
+    close: () => runtime.close(),
+  };
+}
+
+/** What `open` is given. */
+export function troupeOptions(options: TroupeOptions): OpenOptions {
+  const isInline = options.isolation === 'inline';
+  const { provider: model = MODEL, tools = TOOLS, tokenBudget, sessionThreads } = options;
+  return {
+    durability: 'flush',
+    provider: 'kind' in model ? model : isInline ? model.value : model.url,
+    agents: [
+      agent({
+        name: 'adder',
+        model: 'claude-opus-4-6',
+        tools: isInline ? tools.value : [tools.url],
+        ...(tokenBudget === undefined ? {} : { tokenBudget }),
+      }),
+    ],
+    ...(isInline ? { threads: { sessions: 0, models: 0 } } : {}),
+    ...(isInline || sessionThreads === undefined ? {} : { threads: { sessions: sessionThreads } }),
+  };
+}

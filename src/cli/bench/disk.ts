@@ -1,0 +1,39 @@
+/** What the disk under a directory does: how long one small write takes to be on it. */
+import { open, rm, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { median } from '../figures.ts';
+
+/** A page of the store. */
+const WRITE_BYTES = 4_096;
+const WRITES_MAX = 200;
+/** Types of file systems that are memory: tmpfs and ramfs, from Linux's `magic.h`. */
+const MEMORY_TYPES: ReadonlySet<number> = new Set([0x01021994, 0x858458f6]);
+
+/** What was found. */
+export interface DiskFigures {
+  /** Median of one append and `fdatasync`, ms. */
+  readonly flushMs: number;
+  /** The directory is in memory: nothing in it is durable, and a flush says nothing of a disk. */
+  readonly isMemory: boolean;
+}
+
+/** Writes and flushes for at most `seconds`, one after another, in a file of its own. */
+export async function measureDisk(directory: string, seconds: number): Promise<DiskFigures> {
+  const path = join(directory, 'flush');
+  const page = Buffer.alloc(WRITE_BYTES, 1);
+  const times: number[] = [];
+  const endsAt = performance.now() + seconds * 1_000;
+  const file = await open(path, 'w');
+  try {
+    while (times.length === 0 || (times.length < WRITES_MAX && performance.now() < endsAt)) {
+      const startedAt = performance.now();
+      await file.write(page);
+      await file.datasync();
+      times.push(performance.now() - startedAt);
+    }
+  } finally {
+    await file.close();
+    await rm(path, { force: true });
+  }
+  return { flushMs: median(times), isMemory: MEMORY_TYPES.has((await statfs(directory)).type) };
+}

@@ -1,0 +1,103 @@
+/** What `troupe bench` ends with: a table, what it means, and the same for programs. Pure. */
+
+import type { Paint } from '../surroundings.ts';
+import { counted, left, number, right, wrap } from '../text-layout.ts';
+import type { DiskFigures } from './disk.ts';
+import { MANY, type WorkFigures } from './workloads.ts';
+
+/** Everything that was measured, and where. */
+export interface BenchReport {
+  /** As the user would type it. */
+  readonly directory: string;
+  readonly seconds: number;
+  readonly node: string;
+  readonly machine: string;
+  readonly cores: number;
+  /** Runnable tasks of the last minute, before it started; missing where the system does not say. */
+  readonly load: number | undefined;
+  readonly disk: DiskFigures;
+  readonly isolated: WorkFigures;
+  readonly inline: WorkFigures;
+  readonly callsPerMinute: number;
+}
+
+const COLUMNS = 79;
+const LABEL_COLUMNS = 37;
+const NUMBER_COLUMNS = 12;
+const SECONDS_A_MINUTE = 60;
+/** Of the cores taken by others: from here on figures are not the machine's own. */
+const BUSY_SHARE = 0.5;
+/** Figures of agents are told with so many digits that mean something. */
+const DIGITS = 2;
+
+/** Agents that keep this machine busy when each makes so many model calls a minute. */
+export function agentsOf(halfStepsPerSecond: number, callsPerMinute: number): number {
+  return Math.floor((halfStepsPerSecond * SECONDS_A_MINUTE) / callsPerMinute);
+}
+
+/** The report for people. */
+export function benchText(report: BenchReport, paint: Paint): string {
+  const { isolated, inline, disk } = report;
+  const lines: readonly (readonly [label: string, name: keyof WorkFigures, unit: string])[] = [
+    ['one session, turn after turn', 'oneSession', 'turns/s'],
+    [`${number(MANY)} sessions at once`, 'manySessions', 'half-steps/s'],
+    [`one parent, ${number(MANY)} children`, 'oneFamily', 'children/s'],
+    ['send to durable receipt, median', 'receiptMs', 'ms'],
+  ];
+  const head = ['isolated', 'inline'].map((word) => right(word, NUMBER_COLUMNS)).join('');
+  const rows = lines.map(([label, name, unit]) => {
+    const cells = [isolated, inline].map((figures) => right(shown(figures[name]), NUMBER_COLUMNS)).join('');
+    return `${left(label, LABEL_COLUMNS)}${cells}  ${unit}`;
+  });
+  const flush = `${left('flush of the disk, median', LABEL_COLUMNS)}${right(shown(disk.flushMs), NUMBER_COLUMNS)}${right('', NUMBER_COLUMNS)}  ms`;
+  const notes = [
+    'isolated: the defaults, sessions, model calls and tools on threads of their own; inline: all on one thread. A half-step is one model call and what follows from it. The model answers at once: HTTP, streaming and its tokens come on top.',
+    ...(isBusy(report)
+      ? [
+          `The machine was busy with other work (load ${number(report.load ?? 0, 1)} on ${counted(report.cores, 'core')}): on its own it does more.`,
+        ]
+      : []),
+    ...(disk.isMemory
+      ? [
+          'This directory is in memory: nothing was flushed to a disk. Name one on the disk you mean with --directory DIR.',
+        ]
+      : []),
+  ];
+  return [
+    paint.dim(`${left('', LABEL_COLUMNS)}${head}`),
+    ...rows,
+    flush,
+    '',
+    ...wrap(meaning(report), COLUMNS).map((line) => paint.bold(line)),
+    '',
+    ...notes.flatMap((note) => wrap(note, COLUMNS)),
+    '',
+  ].join('\n');
+}
+
+/** The report for programs. */
+export function benchJson({ disk, ...report }: BenchReport): unknown {
+  const halfStepsPerSecond = report.isolated.manySessions;
+  const agents = agentsOf(halfStepsPerSecond, report.callsPerMinute);
+  return { ...report, flushMs: disk.flushMs, isMemory: disk.isMemory, halfStepsPerSecond, agents };
+}
+
+function meaning({ isolated, callsPerMinute }: BenchReport): string {
+  const halfSteps = rounded(isolated.manySessions);
+  const agents = rounded(agentsOf(isolated.manySessions, callsPerMinute));
+  const calls = callsPerMinute === 1 ? 'one model call' : `${number(callsPerMinute)} model calls`;
+  return `This machine drains about ${number(halfSteps)} half-steps/s: about ${number(agents)} concurrent agents that make ${calls} a minute each.`;
+}
+
+function isBusy({ load, cores }: BenchReport): boolean {
+  return load !== undefined && load > cores * BUSY_SHARE;
+}
+
+function rounded(value: number): number {
+  return Number(value.toPrecision(DIGITS));
+}
+
+function shown(value: number): string {
+  if (value >= 100) return number(value);
+  return value >= 10 ? number(value, 1) : value.toFixed(2);
+}

@@ -1,0 +1,141 @@
+/**
+ * The work of `troupe bench`: turns whose question, call, result and answer are each durable before anything depends on them. Every
+ * answer is checked; a wrong one ends the run.
+ */
+import { agent, type OpenOptions, open, type Runtime } from '../../index.ts';
+import { workerUrl } from '../../threads/worker-url.ts';
+import { median } from '../figures.ts';
+import provider from './model.ts';
+import { add } from './tools.ts';
+
+/** How threads are used: the defaults, or everything on one. */
+export type Isolation = 'isolated' | 'inline';
+
+/** What one way to run measured. Rates are medians over repetitions. */
+export interface WorkFigures {
+  /** W1: turns a second of one session. */
+  readonly oneSession: number;
+  /** W2: half-steps a second of many sessions at once. */
+  readonly manySessions: number;
+  /** W3: children a second of one parent, every reply delivered. */
+  readonly oneFamily: number;
+  /** Median from `send` to the durable receipt, nothing else running; ms. */
+  readonly receiptMs: number;
+}
+
+/** Asked between repetitions: true ends the work. */
+export type IsStopped = () => boolean;
+
+/** The work was stopped before it could say anything. */
+export class StoppedError extends Error {
+  override readonly name: string = 'StoppedError';
+}
+
+/** Sessions of W2, children of W3. */
+export const MANY = 1_000;
+const TURNS_EACH = 3;
+const HALF_STEPS_A_TURN = 2;
+/** Turns of W1 in one repetition: short, so that a slow disk is left in time. */
+const TURNS_IN_A_ROW = 20;
+/** Shares of the time; the rest is the warm-up, in which code is compiled. */
+const SHARES = { oneSession: 0.2, manySessions: 0.25, oneFamily: 0.2, receipts: 0.05 } as const;
+const WARM_SHARE = 0.3;
+
+/** Measures for about `seconds` in a new store in `directory`. Throws `StoppedError`, or what went wrong. */
+export async function measureWork(
+  directory: string,
+  isolation: Isolation,
+  seconds: number,
+  isStopped: IsStopped,
+): Promise<WorkFigures> {
+  const runtime = await open(directory, optionsOf(isolation));
+  try {
+    const repeat = repeater(seconds, isStopped);
+    await repeat('warm-', WARM_SHARE / 2, (label) => manySessions(runtime, label));
+    await repeat('also-', WARM_SHARE / 2, (label) => oneFamily(runtime, label));
+    return {
+      oneSession: median(await repeat('one-', SHARES.oneSession, (label) => oneSession(runtime, label))),
+      manySessions: median(await repeat('many-', SHARES.manySessions, (label) => manySessions(runtime, label))),
+      oneFamily: median(await repeat('family-', SHARES.oneFamily, (label) => oneFamily(runtime, label))),
+      receiptMs: median(await repeat('send-', SHARES.receipts, () => receipt(runtime))),
+    };
+  } finally {
+    await runtime.close();
+  }
+}
+
+function optionsOf(isolation: Isolation): OpenOptions {
+  const isInline = isolation === 'inline';
+  return {
+    provider: isInline ? provider : workerUrl('./model', import.meta.url),
+    agents: [agent({ name: 'adder', tools: isInline ? [add] : [workerUrl('./tools', import.meta.url)] })],
+    ...(isInline ? { threads: { sessions: 0, models: 0 } } : {}),
+  };
+}
+
+type Repeat = (label: string, share: number, work: (label: string) => Promise<number>) => Promise<readonly number[]>;
+
+/** Repeats work until its share of the time has passed, once at least, and gives what each repetition said. */
+function repeater(seconds: number, isStopped: IsStopped): Repeat {
+  return async (label, share, work) => {
+    const found: number[] = [];
+    const endsAt = performance.now() + share * seconds * 1_000;
+    while (found.length === 0 || performance.now() < endsAt) {
+      if (isStopped()) throw new StoppedError('the benchmark was stopped');
+      found.push(await work(`${label}${found.length}`));
+    }
+    return found;
+  };
+}
+
+async function oneSession(runtime: Runtime, label: string): Promise<number> {
+  const startedAt = performance.now();
+  for (let turn = 0; turn < TURNS_IN_A_ROW; turn += 1) await checkedTurn(runtime, label, 1, turn);
+  return rate(TURNS_IN_A_ROW, startedAt);
+}
+
+async function manySessions(runtime: Runtime, label: string): Promise<number> {
+  const startedAt = performance.now();
+  await Promise.all(
+    indexes().map(async (index) => {
+      for (let turn = 0; turn < TURNS_EACH; turn += 1) await checkedTurn(runtime, `${label}-${index}`, index, turn);
+    }),
+  );
+  return rate(MANY * TURNS_EACH * HALF_STEPS_A_TURN, startedAt);
+}
+
+async function oneFamily(runtime: Runtime, label: string): Promise<number> {
+  const startedAt = performance.now();
+  const family = await runtime.session(label).spawnAll(indexes().map((index) => ({ task: `add ${index} ${MANY}` })));
+  const results = await family.all();
+  // Until the parent has read what it was told.
+  await runtime.drain();
+  const found = rate(MANY, startedAt);
+  for (const [index, { reply }] of results.entries()) check(label, reply, index + MANY);
+  return found;
+}
+
+/** Milliseconds from `send` to its receipt. The turn it starts is over before the next one. */
+async function receipt(runtime: Runtime): Promise<number> {
+  const startedAt = performance.now();
+  const sent = await runtime.session('receipts').send('add 2 3');
+  const took = performance.now() - startedAt;
+  check('receipts', await sent.answer(), 5);
+  return took;
+}
+
+async function checkedTurn(runtime: Runtime, session: string, a: number, b: number): Promise<void> {
+  check(session, await runtime.session(session).ask(`add ${a} ${b}`), a + b);
+}
+
+function check(session: string, answer: string, sum: number): void {
+  if (answer !== `sum ${sum}`) throw new Error(`${session} was answered ${JSON.stringify(answer)}, not "sum ${sum}"`);
+}
+
+function rate(count: number, startedAt: number): number {
+  return (count * 1_000) / (performance.now() - startedAt);
+}
+
+function indexes(): readonly number[] {
+  return Array.from({ length: MANY }, (_, index) => index);
+}

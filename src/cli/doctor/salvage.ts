@@ -1,0 +1,95 @@
+/**
+ * `troupe doctor salvage`: readable sessions as lines of JSON, in a directory of its own.
+ *
+ * `sessions.jsonl`: `{ type: 'session', id, agent, parent?, name?, state, createdAt, updatedAt, usage, messages, pending, cut? }`,
+ * followed by its lines `{ type: 'message', session, message }` and `{ type: 'pending', session, pending }`, oldest first. `cut`
+ * says why the session ends there. `damage.jsonl`: one finding a line.
+ */
+import { type FileHandle, mkdir, open } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { systemCodeOf } from '../../base/errors.ts';
+import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-files.ts';
+import type { Finding, SalvageStore } from '../../journal/check/salvage-store.ts';
+import { withContent } from '../../session/rules/waiting-content.ts';
+import { publicEntry } from '../../session/state/state.ts';
+import { UsageError } from '../command.ts';
+import { type FoldedSession, foldedSessions } from './sessions.ts';
+
+/** What was saved. */
+export interface Salvaged {
+  readonly sessions: number;
+  readonly messages: number;
+  readonly pending: number;
+  /** Sessions saved up to their first damage. */
+  readonly cut: number;
+  /** Findings in `damage.jsonl`. */
+  readonly damage: number;
+}
+
+/** Writes everything readable to the new directory `to`. Rejects with `UsageError` when `to` is there or lies in the store. */
+export async function salvageStore(store: SalvageStore, directory: string, to: string): Promise<Salvaged> {
+  const inside = relative(directory, to);
+  if (inside === '' || !(inside.startsWith('..') || inside === to)) {
+    throw new UsageError(`--to ${to} lies in the store; nothing is written there`);
+  }
+  await makeNew(to);
+  const findings: Finding[] = [...store.findings, ...store.shards.flatMap((shard) => shard.findings)];
+  const saved = { sessions: 0, messages: 0, pending: 0, cut: 0 };
+  const sessions = await open(join(to, 'sessions.jsonl'), 'wx', PRIVATE_FILE_MODE);
+  try {
+    for (const session of foldedSessions(store)) {
+      if (session.damage !== undefined) {
+        findings.push({ path: session.shard.path, session: session.id, ...session.damage });
+        saved.cut += 1;
+      }
+      // Damage before its first turn left nothing to save but its name.
+      await writeSession(sessions, session);
+      saved.sessions += 1;
+      saved.messages += session.messages.length;
+      saved.pending += session.state.mailbox.length;
+    }
+    await sessions.sync();
+  } finally {
+    await sessions.close();
+  }
+  await writeLines(join(to, 'damage.jsonl'), findings);
+  return { ...saved, damage: findings.length };
+}
+
+async function makeNew(path: string): Promise<void> {
+  try {
+    await mkdir(path, PRIVATE_DIRECTORY_MODE);
+  } catch (error) {
+    const code = systemCodeOf(error);
+    const reason =
+      code === 'EEXIST' ? 'is there already; a new directory is needed' : `cannot be made: ${String(code)}`;
+    throw new UsageError(`--to ${path} ${reason}`, { cause: error });
+  }
+}
+
+async function writeSession(file: FileHandle, { id, state, messages, damage }: FoldedSession): Promise<void> {
+  const { agent, parent, name, createdAt, updatedAt, usage, mailbox } = state;
+  const meta = { type: 'session', id, agent, parent, name, state: state.state, createdAt, updatedAt, usage };
+  const counts = { messages: messages.length, pending: mailbox.length, cut: damage?.reason };
+  await file.write(line({ ...meta, ...counts }));
+  for (const message of messages) await file.write(line({ type: 'message', session: id, message }));
+  for (const entry of mailbox) {
+    // Folded from the whole log: the contents are at hand.
+    const pending = publicEntry(withContent(entry, undefined));
+    await file.write(line({ type: 'pending', session: id, pending }));
+  }
+}
+
+async function writeLines(path: string, values: readonly unknown[]): Promise<void> {
+  const file = await open(path, 'wx', PRIVATE_FILE_MODE);
+  try {
+    for (const value of values) await file.write(line(value));
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+function line(value: unknown): string {
+  return `${JSON.stringify(value)}\n`;
+}

@@ -1,0 +1,108 @@
+/** Sessions folded from what `troupe doctor` can read of a store, each up to its first damage. */
+import { TroupeError } from '../../base/errors.ts';
+import type { Message } from '../../base/messages.ts';
+import type { SalvageShard, SalvageStore } from '../../journal/check/salvage-store.ts';
+import { type LogSource, plantFork } from '../../runtime/reading/fork-reader.ts';
+import { decodeHead } from '../../runtime/reading/head.ts';
+import { applyAll } from '../../session/apply/apply.ts';
+import { decodeTurn } from '../../session/state/records.ts';
+import { emptyState, publicMessage, restoreState, type SessionState } from '../../session/state/state.ts';
+
+/** A session as far as it can be read. */
+export interface FoldedSession {
+  readonly id: string;
+  readonly shard: SalvageShard;
+  readonly state: SessionState;
+  /** All its messages, also those that left its window; none that was removed. */
+  readonly messages: readonly Message[];
+  readonly turns: number;
+  /** UTF-8 bytes of its entries. */
+  readonly bytes: number;
+  /** Epoch ms of its first and last turn; 0 where it has none. */
+  readonly oldest: number;
+  readonly newest: number;
+  readonly hasSnapshot: boolean;
+  /** Where and why its log ends before its end. */
+  readonly damage?: { readonly reason: string; readonly row?: number };
+}
+
+/** All sessions of a store, by shard and id. One at a time is in memory. A name without a log is none. */
+export function* foldedSessions(store: SalvageStore): Iterable<FoldedSession> {
+  for (const shard of store.shards) {
+    for (const [id, key] of shard.sessions()) {
+      const session = fold(shard, id, key);
+      if (session.state.agent !== undefined || session.damage !== undefined) yield session;
+    }
+  }
+}
+
+function fold(shard: SalvageShard, id: string, key: number): FoldedSession {
+  const state = emptyState(id);
+  const messages = new Map<number, Message>();
+  let [turns, bytes, oldest, newest] = [0, 0, 0, 0];
+  let damage: FoldedSession['damage'];
+  try {
+    for (const { data } of shard.entries(key)) {
+      const turn = decodeTurn(data);
+      if (turns === 0) {
+        plantFork(sourceOf(shard), key, state, turn);
+        for (const message of state.messages) messages.set(message.seq, publicMessage(message));
+      }
+      applyAll(state, turn.records, turn.at, {
+        event: (event) => {
+          if (event.type === 'message.created' || event.type === 'message.updated') {
+            messages.set(event.message.seq, event.message);
+          } else if (event.type === 'message.removed') messages.delete(event.messageSeq);
+        },
+      });
+      if (turns === 0) oldest = turn.at;
+      turns += 1;
+      bytes += Buffer.byteLength(data);
+      newest = Math.max(newest, turn.at);
+    }
+  } catch (error) {
+    damage = damageOf(error);
+  }
+  const { head, hasSnapshot } = headOf(shard, key);
+  damage ??= head;
+  const folded = { id, shard, state, messages: [...messages.values()], turns, bytes, oldest, newest, hasSnapshot };
+  return damage === undefined ? folded : { ...folded, damage };
+}
+
+/** What a fork begins with may lie in the log of another session of its shard. */
+function sourceOf(shard: SalvageShard): LogSource {
+  return {
+    keyOf: (name) => shard.sessions().find(([id]) => id === name)?.[1],
+    read: function* (key, after) {
+      for (const entry of shard.entries(key)) if (entry.position > after) yield entry;
+    },
+    entry: (key, position) => [...shard.entries(key)].find((entry) => entry.position === position),
+    head: (key) => shard.contents.index.heads.get(key),
+    blob: (address) => shard.blob(address),
+  };
+}
+
+/** Whether the head of a session and its snapshot can be read: what is wrong with them loses nothing of the log. */
+function headOf(
+  shard: SalvageShard,
+  key: number,
+): { readonly head: FoldedSession['damage']; readonly hasSnapshot: boolean } {
+  const stored = shard.contents.index.heads.get(key);
+  if (stored === undefined) return { head: undefined, hasSnapshot: false };
+  try {
+    const { snapshot } = decodeHead(stored.data);
+    if (snapshot === undefined) return { head: undefined, hasSnapshot: false };
+    const text = shard.blob(snapshot.address);
+    if (text === undefined) return { head: { reason: 'its snapshot is lost' }, hasSnapshot: false };
+    restoreState(text);
+    return { head: undefined, hasSnapshot: true };
+  } catch (error) {
+    return { head: damageOf(error), hasSnapshot: false };
+  }
+}
+
+function damageOf(error: unknown): { readonly reason: string; readonly row?: number } {
+  const reason = error instanceof Error ? error.message : String(error);
+  const row = error instanceof TroupeError ? error.data['row'] : undefined;
+  return typeof row === 'number' ? { reason, row } : { reason };
+}

@@ -1,0 +1,122 @@
+/** What `troupe doctor stats` measures of a store. */
+import { DOCTOR_BIGGEST } from '../../base/bounds.ts';
+import type { SalvageStore } from '../../journal/check/salvage-store.ts';
+import type { Paint } from '../surroundings.ts';
+import { counted, left, number, printable, right } from '../text-layout.ts';
+import { foldedSessions } from './sessions.ts';
+
+/** One of the biggest sessions. */
+export interface SessionSize {
+  readonly id: string;
+  readonly bytes: number;
+  readonly turns: number;
+  readonly messages: number;
+}
+
+/** See the head of the file. Bytes are of the data files but where they are said to be a session's. */
+export interface StoreStats {
+  readonly shards: number;
+  readonly sessions: number;
+  readonly turns: number;
+  readonly rows: number;
+  readonly messages: number;
+  readonly bytes: number;
+  readonly pages: number;
+  readonly freePages: number;
+  /** Epoch ms of the first and the last turn; 0 in an empty store. */
+  readonly oldest: number;
+  readonly newest: number;
+  /** Entries that wait, the sessions that have any, and the longest mailbox. */
+  readonly waiting: number;
+  readonly waitingSessions: number;
+  readonly longestMailbox: number;
+  readonly snapshots: number;
+  readonly blobs: number;
+  readonly blobBytes: number;
+  /** By bytes, the biggest first. */
+  readonly biggest: readonly SessionSize[];
+}
+
+const ID_COLUMNS = 40;
+const NUMBER_COLUMNS = 14;
+
+/** Measures a store. Reads all of it. */
+export function statsOf({ shards, ...store }: SalvageStore): StoreStats {
+  const blobs = shards.flatMap((shard) => [...shard.contents.index.blobs.values()]);
+  const totals = {
+    sessions: 0,
+    messages: 0,
+    oldest: 0,
+    newest: 0,
+    waiting: 0,
+    waitingSessions: 0,
+    longestMailbox: 0,
+    snapshots: 0,
+  };
+  let biggest: SessionSize[] = [];
+  for (const { id, state, messages, bytes, turns, oldest, newest, hasSnapshot } of foldedSessions({
+    shards,
+    ...store,
+  })) {
+    const waiting = state.mailbox.length;
+    totals.sessions += 1;
+    totals.messages += messages.length;
+    totals.waiting += waiting;
+    if (waiting > 0) totals.waitingSessions += 1;
+    totals.longestMailbox = Math.max(totals.longestMailbox, waiting);
+    if (hasSnapshot) totals.snapshots += 1;
+    if (oldest > 0) totals.oldest = totals.oldest === 0 ? oldest : Math.min(totals.oldest, oldest);
+    totals.newest = Math.max(totals.newest, newest);
+    biggest.push({ id, bytes, turns, messages: messages.length });
+    biggest = biggest.sort((a, b) => b.bytes - a.bytes).slice(0, DOCTOR_BIGGEST);
+  }
+  const sum = (of: (shard: (typeof shards)[number]) => number): number =>
+    shards.reduce((all, each) => all + of(each), 0);
+  return {
+    shards: shards.length,
+    turns: sum((shard) => shard.turns),
+    rows: sum((shard) => shard.contents.index.rows.size),
+    bytes: sum((shard) => shard.bytes),
+    pages: sum((shard) => shard.contents.pages),
+    freePages: sum((shard) => shard.contents.freePages),
+    blobs: blobs.length,
+    blobBytes: blobs.reduce((all, { length }) => all + length, 0),
+    ...totals,
+    biggest,
+  };
+}
+
+/** The same for programs: times as ISO texts, left out where there are none. */
+export function statsJson({ oldest, newest, ...stats }: StoreStats): Readonly<Record<string, unknown>> {
+  if (newest === 0) return stats;
+  return { ...stats, oldest: new Date(oldest).toISOString(), newest: new Date(newest).toISOString() };
+}
+
+/** The same for people. */
+export function statsText(stats: StoreStats, title: string, paint: Paint): string {
+  const { oldest, newest, biggest } = stats;
+  const facts: readonly (readonly [string, string])[] = [
+    ['sessions', `${number(stats.sessions)} in ${counted(stats.shards, 'shard')}`],
+    ['log', `${counted(stats.turns, 'turn')} in ${counted(stats.rows, 'row')}, ${counted(stats.messages, 'message')}`],
+    ['bytes', `${number(stats.bytes)} on disk, ${counted(stats.freePages, 'page')} free`],
+    [
+      'mailboxes',
+      `${counted(stats.waiting, 'entry', 'entries')} in ${counted(stats.waitingSessions, 'session')}, ${number(stats.longestMailbox)} at most`,
+    ],
+    ['snapshots', `${number(stats.snapshots)}; ${counted(stats.blobs, 'blob')} of ${number(stats.blobBytes)} bytes`],
+    ...(newest === 0
+      ? []
+      : [['turns', `${new Date(oldest).toISOString()} to ${new Date(newest).toISOString()}`] as const]),
+  ];
+  const rows = biggest.map(
+    ({ id, bytes, turns, messages }) =>
+      `${left(printable(id), ID_COLUMNS)}${[bytes, turns, messages].map((value) => right(number(value), NUMBER_COLUMNS)).join('')}`,
+  );
+  const head = `${left('biggest sessions', ID_COLUMNS)}${['bytes', 'turns', 'messages'].map((word) => right(word, NUMBER_COLUMNS)).join('')}`;
+  return [
+    paint.bold(title),
+    ...facts.map(([label, value]) => `${paint.dim(left(label, 11))}${value}`),
+    ...(rows.length === 0 ? [] : ['', paint.dim(head), ...rows]),
+    '',
+  ].join('\n');
+}

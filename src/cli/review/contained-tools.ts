@@ -1,0 +1,16 @@
+/**
+ * `read_file` for a review, run in the tool threads. The URL this module is imported by names the directory, `?root=<path>`:
+ * paths start there, and nothing outside can be read, whatever a file under review asks its reader to do.
+ */
+import { ConfigError } from '../../base/errors.ts';
+import { type ReadFileInput, readFile } from '../../tools/built-in/index.ts';
+import type { Tool } from '../../tools/tool.ts';
+
+/** See the head of the file. Throws `ConfigError` where it is imported without a directory. */
+export const read_file: Tool<ReadFileInput> = readFile({ root: rootHere() });
+
+function rootHere(): string {
+  const root = new URL(import.meta.url).searchParams.get('root');
+  if (root === null) throw new ConfigError('the tools of a review are imported with the directory they may read');
+  return root;
+}

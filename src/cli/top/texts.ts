@@ -1,0 +1,120 @@
+/** The table of `troupe top`: which sessions, in which order, in how many columns. Pure. */
+import type { Paint } from '../surroundings.ts';
+import { clip, counted, left, number, oneLine, right } from '../text-layout.ts';
+import type { TopSample, TopSession } from './source.ts';
+
+/** What the table is ordered by. */
+export const TOP_ORDERS = ['mailbox', 'rate', 'age'] as const;
+/** See `TOP_ORDERS`. */
+export type TopOrder = (typeof TOP_ORDERS)[number];
+
+/** A row: a session, and its durable events a second, where two looks know them. */
+export interface TopRow extends TopSession {
+  readonly rate?: number;
+}
+
+/** The head's figures. */
+export interface TopHead {
+  readonly title: string;
+  /** Half-steps a second of the whole runtime, where two looks know them. */
+  readonly halfStepsPerSecond?: number;
+}
+
+const STATE_COLUMNS = 10;
+const MAIL_COLUMNS = 6;
+const RATE_COLUMNS = 9;
+const AGE_COLUMNS = 7;
+const AGENT_COLUMNS = 14;
+const SESSION_COLUMNS_MIN = 12;
+const COLUMNS_MAX = 120;
+/** Columns from which on the agent is told. */
+const AGENT_FROM = 72;
+/** Lines around the rows: head, counters, blank, titles, what is hidden. */
+export const TOP_FRAME_LINES = 5;
+
+const MS_PER_SECOND = 1_000;
+const SECONDS = [
+  [86_400, 'd'],
+  [3_600, 'h'],
+  [60, 'm'],
+] as const;
+
+/** Rows in the order asked for: what is at work before what rests, then by the order, then by id. */
+export function inOrder(rows: readonly TopRow[], order: TopOrder): readonly TopRow[] {
+  const keys: Readonly<Record<TopOrder, (row: TopRow) => number>> = {
+    mailbox: (row) => row.mailbox,
+    rate: (row) => row.rate ?? 0,
+    age: (row) => -row.updatedAt,
+  };
+  const others = TOP_ORDERS.filter((each) => each !== order);
+  const busy = (row: TopRow): number => (row.state === 'idle' ? 0 : 1);
+  return rows.toSorted((a, b) => {
+    for (const key of [keys[order], busy, ...others.map((each) => keys[each])]) {
+      const difference = key(b) - key(a);
+      if (difference !== 0) return difference;
+    }
+    return a.id < b.id ? -1 : 1;
+  });
+}
+
+/** The table's lines. `rows`: in order, as many as are to be shown. */
+export function topLines(
+  head: TopHead,
+  sample: TopSample,
+  rows: readonly TopRow[],
+  view: { readonly columns: number; readonly paint: Paint },
+): readonly string[] {
+  const { paint } = view;
+  const columns = Math.max(1, Math.min(view.columns - 1, COLUMNS_MAX));
+  const withAgent = columns >= AGENT_FROM;
+  const fixed = STATE_COLUMNS + MAIL_COLUMNS + RATE_COLUMNS + AGE_COLUMNS + (withAgent ? AGENT_COLUMNS + 2 : 0);
+  const session = Math.max(SESSION_COLUMNS_MIN, columns - fixed);
+  const line = (cells: readonly [string, string, string, string, string, string]): string => {
+    const [id, agent, state, mail, rate, age] = cells;
+    return clip(
+      [
+        left(id, session),
+        ...(withAgent ? ['  ', left(agent, AGENT_COLUMNS)] : []),
+        left(state, STATE_COLUMNS),
+        right(mail, MAIL_COLUMNS),
+        right(rate, RATE_COLUMNS),
+        right(age, AGE_COLUMNS),
+      ].join(''),
+      columns,
+    );
+  };
+  const hidden = sample.sessions.length - rows.length;
+  const states = ['executing', 'awaiting', 'idle'].flatMap((state) => {
+    const count = sample.sessions.filter((each) => each.state === state).length;
+    return count === 0 ? [] : [`${number(count)} ${state}`];
+  });
+  const total = counted(sample.sessions.length, sample.isCut ? 'or more session' : 'session');
+  return [
+    paint.bold(clip(`${head.title}  ${total}${states.length === 0 ? '' : `: ${states.join(', ')}`}`, columns)),
+    clip(countersLine(head, sample), columns),
+    '',
+    paint.dim(line(['session', 'agent', ' state', 'mail', 'events/s', 'age'])),
+    ...rows.map((row) => {
+      const name = row.name === undefined ? row.id : `${row.id} ${row.name}`;
+      const rate = row.rate === undefined ? '-' : number(row.rate, 1);
+      const age = ageText(sample.at - row.updatedAt);
+      const text = line([oneLine(name), row.agent, ` ${row.state}`, number(row.mailbox), rate, age]);
+      return row.state === 'idle' && row.mailbox === 0 ? text : paint.yellow(text);
+    }),
+    ...(hidden > 0 ? [paint.dim(clip(`and ${counted(hidden, 'more', 'more')}`, columns))] : []),
+  ];
+}
+
+function countersLine({ halfStepsPerSecond }: TopHead, { counters }: TopSample): string {
+  if (counters === undefined) return 'nobody has it open';
+  const rate = halfStepsPerSecond === undefined ? '-' : number(halfStepsPerSecond);
+  const { modelCallsRunning = 0, modelCallsWaiting = 0, toolCallsRunning = 0, sessionsQueued = 0 } = counters;
+  return `${rate} half-steps/s  models: ${number(modelCallsRunning)} running, ${number(modelCallsWaiting)} waiting  tools: ${number(toolCallsRunning)} running  queued: ${number(sessionsQueued)}`;
+}
+
+/** `12s`, `3m`, `5h`, `2d`: how long ago it changed. */
+export function ageText(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / MS_PER_SECOND));
+  const unit = SECONDS.find(([size]) => seconds >= size);
+  return unit === undefined ? `${seconds}s` : `${Math.floor(seconds / unit[0])}${unit[1]}`;
+}

@@ -1,0 +1,182 @@
+/**
+ * Packs events that are told one after the other, for one message to another thread.
+ *
+ * Owns: the values so far, and what of them the next event need not say again. Does not own: when they are sent.
+ *
+ *  P1 What is unpacked equals what was packed, in its order, with shapes of its own.
+ *  P2 What has no row here, or a member that its row does not know, crosses as it is.
+ */
+import {
+  MESSAGE_TYPES,
+  type Message,
+  PENDING_TYPES,
+  type Pending,
+  SOURCE_TYPES,
+  type Source,
+  type Usage,
+} from '../../base/messages.ts';
+import { REMOVAL_REASONS, SESSION_STATES, type SessionEvent } from '../event.ts';
+import { CODE, FLAG, type PackedEvents, SOURCE_SHIFT, TYPE_SHIFT } from './packed-form.ts';
+
+/** See the head of the file. */
+export class EventPacking {
+  readonly #values: unknown[] = [];
+  #session: string | undefined;
+  #at = 0;
+  #next = 0;
+  #toolUseId: string | undefined;
+  #toolName: string | undefined;
+  #content: Message['content'] | undefined;
+
+  /** What was packed. Grows with each event. */
+  get values(): PackedEvents {
+    return this.#values;
+  }
+
+  /** Packs one more. It is not changed, and what it holds is not copied. */
+  add(event: SessionEvent): void {
+    if (event.rendered !== undefined || !this.#pack(event)) this.#values.push(CODE.whole, event);
+  }
+
+  /** False, and nothing packed, for one that has no row. */
+  #pack(event: SessionEvent): boolean {
+    const { seq } = event;
+    switch (event.type) {
+      case 'session.state':
+        if (seq === undefined || event.phase !== undefined) return false;
+        this.#place(event, seq);
+        this.#values.push(CODE.state | word(SESSION_STATES, event.state, TYPE_SHIFT));
+        return true;
+      case 'message.created':
+        if (seq === undefined) return false;
+        this.#place(event, seq);
+        this.#message(event.message, event.at);
+        return true;
+      case 'pending.created':
+        if (seq === undefined) return false;
+        this.#place(event, seq);
+        this.#pending(event.pending, event.at);
+        return true;
+      case 'pending.removed':
+        if (seq === undefined) return false;
+        this.#place(event, seq);
+        this.#values.push(CODE.removed | word(REMOVAL_REASONS, event.reason, TYPE_SHIFT), event.pendingId);
+        return true;
+      case 'tool.started':
+        if (seq === undefined) return false;
+        this.#place(event, seq);
+        this.#head(CODE.toolStarted, event.toolUseId, event.toolName);
+        return true;
+      case 'tool.finished': {
+        if (seq === undefined) return false;
+        this.#place(event, seq);
+        const { success, ms } = event;
+        const head = CODE.toolFinished | (success ? FLAG.success : 0) | (ms === undefined ? 0 : FLAG.ms);
+        this.#head(head, event.toolUseId, event.toolName);
+        if (ms !== undefined) this.#values.push(ms);
+        return true;
+      }
+      case 'turn.finished':
+        if (seq === undefined || event.outcome !== undefined || event.healedToolCallIds !== undefined) return false;
+        this.#place(event, seq);
+        this.#values.push(CODE.turnFinished | usageFlags(event.usage), event.turn, event.reason);
+        this.#usage(event.usage);
+        return true;
+      case 'text.delta':
+      case 'thinking.delta':
+        if (seq !== undefined) return false;
+        this.#place(event, undefined);
+        this.#values.push(event.type === 'text.delta' ? CODE.text : CODE.thought, event.text, event.turn);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  /** Says where the next event belongs, where that does not follow from the one before. */
+  #place({ session, at }: SessionEvent, seq: number | undefined): void {
+    const isSameTime = at === this.#at;
+    const isNumbered = seq === undefined || seq === this.#next;
+    if (seq !== undefined) this.#next = seq + 1;
+    if (isSameTime && isNumbered && session === this.#session) return;
+    this.#values.push(CODE.place | (isSameTime ? 0 : FLAG.time) | (isNumbered ? 0 : FLAG.number), session);
+    if (!isSameTime) this.#values.push(at);
+    if (!isNumbered) this.#values.push(seq);
+    this.#session = session;
+    this.#at = at;
+  }
+
+  #message(message: Message, told: number): void {
+    const { type, content, at, toolUseId, toolName, input, success, source, usage } = message;
+    let head = CODE.created | word(MESSAGE_TYPES, type, TYPE_SHIFT) | this.#contentFlag(content) | sourceBits(source);
+    if (at !== told) head |= FLAG.time;
+    if (input !== undefined) head |= FLAG.input;
+    if (success !== undefined) head |= success ? FLAG.ended | FLAG.success : FLAG.ended;
+    if (usage !== undefined) head |= FLAG.usage | usageFlags(usage);
+    this.#head(head, toolUseId, toolName);
+    this.#values.push(message.seq, message.tokens);
+    this.#told(head, content, at, source);
+    if (input !== undefined) this.#values.push(input);
+    if (usage !== undefined) this.#usage(usage);
+  }
+
+  #pending(pending: Pending, told: number): void {
+    const { type, kind, content, at, source, toolUseId, success, deliver } = pending;
+    let head = CODE.accepted | word(PENDING_TYPES, type, TYPE_SHIFT) | this.#contentFlag(content) | sourceBits(source);
+    if (at !== told) head |= FLAG.time;
+    if (kind === 'background') head |= FLAG.background;
+    if (success !== undefined) head |= success ? FLAG.ended | FLAG.success : FLAG.ended;
+    if (deliver !== undefined) head |= FLAG.deliver;
+    this.#head(head, toolUseId, undefined);
+    this.#values.push(pending.id);
+    this.#told(head, content, at, source);
+    if (deliver !== undefined) this.#values.push(deliver);
+  }
+
+  /** What a message and an entry have alike, as the head says. */
+  #told(head: number, content: Message['content'], at: number, source: Source | undefined): void {
+    if ((head & FLAG.sameContent) === 0) this.#values.push(content);
+    if ((head & FLAG.time) !== 0) this.#values.push(at);
+    if ((head & FLAG.sourceName) !== 0) this.#values.push(source?.name);
+    this.#content = content;
+  }
+
+  #contentFlag(content: Message['content']): number {
+    return content === this.#content ? FLAG.sameContent : 0;
+  }
+
+  /** Writes a head, and the call it names where that is not the one last named. */
+  #head(head: number, toolUseId: string | undefined, toolName: string | undefined): void {
+    const isSameId = toolUseId === this.#toolUseId;
+    const isSameName = toolName === this.#toolName;
+    const id = toolUseId === undefined ? 0 : isSameId ? FLAG.sameToolUseId : FLAG.toolUseId;
+    const name = toolName === undefined ? 0 : isSameName ? FLAG.sameToolName : FLAG.toolName;
+    this.#values.push(head | id | name);
+    if (id === FLAG.toolUseId) this.#values.push(toolUseId);
+    if (name === FLAG.toolName) this.#values.push(toolName);
+    if (id !== 0) this.#toolUseId = toolUseId;
+    if (name !== 0) this.#toolName = toolName;
+  }
+
+  #usage(usage: Usage): void {
+    const { cache_creation_input_tokens: created, cache_read_input_tokens: read } = usage;
+    this.#values.push(usage.input_tokens, usage.output_tokens);
+    if (created !== undefined) this.#values.push(created);
+    if (read !== undefined) this.#values.push(read);
+  }
+}
+
+/** The bits of a word of a closed list. */
+function word<T>(list: readonly T[], each: T, shift: number): number {
+  return (list.indexOf(each) + 1) << shift;
+}
+
+function sourceBits(source: Source | undefined): number {
+  if (source === undefined) return 0;
+  const bits = word(SOURCE_TYPES, source.type, SOURCE_SHIFT);
+  return source.name === undefined ? bits : bits | FLAG.sourceName;
+}
+
+function usageFlags({ cache_creation_input_tokens: created, cache_read_input_tokens: read }: Usage): number {
+  return (created === undefined ? 0 : FLAG.usageCreated) | (read === undefined ? 0 : FLAG.usageRead);
+}

@@ -1,0 +1,230 @@
+/**
+ * What one subscriber has not read yet.
+ *
+ * Owns: events in the order they were told, a bound on how many and how large. Does not own: sequence numbers, replay.
+ *
+ *  B1  The buffer never holds more than its bounds; one event alone may be larger than the bound on size.
+ *  B2  What is put beyond the bounds empties it first: a reader that is behind reads the log, not the memory of its host.
+ *  B3  Deltas of one text that follow one another are one event while nobody reads: a slow reader misses no text by it.
+ */
+import { SUBSCRIBER_CHARACTERS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';
+import type { SessionEvent } from '../event.ts';
+
+/** Bounds of a buffer: events, and approximate UTF-16 units of what they carry. */
+export interface BufferBounds {
+  readonly eventsMax: number;
+  readonly charactersMax: number;
+}
+
+/** Bounds of a subscriber that asked for none. */
+export const SUBSCRIBER_BOUNDS: BufferBounds = Object.freeze({
+  eventsMax: SUBSCRIBER_EVENTS_MAX,
+  charactersMax: SUBSCRIBER_CHARACTERS_MAX,
+});
+
+/** A bounded queue of events. One thread, one owner. */
+export class EventBuffer {
+  readonly #bounds: BufferBounds;
+  /**
+   * A ring in three lists of one length, a power of two: the events, the durable event known to come before each, and what each
+   * holds. Not one list of threes, and not one that is emptied and grown: this is filled and emptied for each event of each reader.
+   */
+  #events = empty<SessionEvent | undefined>(RING_EVENTS, undefined);
+  #afters = empty(RING_EVENTS, 0);
+  #sizes = empty(RING_EVENTS, 0);
+  /** Place of the oldest event. */
+  #head = 0;
+  #size = 0;
+  #characters = 0;
+
+  constructor(bounds: BufferBounds = SUBSCRIBER_BOUNDS) {
+    this.#bounds = bounds;
+  }
+
+  /** Events waiting. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Approximate UTF-16 units waiting. */
+  get characters(): number {
+    return this.#characters;
+  }
+
+  /**
+   * Puts an event last, or joins it to the delta before it. `after`: the durable event known to come before it, for an ephemeral
+   * one. Returns what was thrown out to make room, oldest first: nothing, or all that waited.
+   */
+  put(event: SessionEvent, after: number): readonly SessionEvent[] {
+    const characters = charactersOf(event);
+    const isOver = this.#characters + characters > this.#bounds.charactersMax;
+    const isFirst = this.#size === 0;
+    if (!isFirst && !isOver && event.seq === undefined && this.#join(event, after, characters)) return NONE;
+    const lost = !isFirst && (isOver || this.#size >= this.#bounds.eventsMax) ? this.clear() : NONE;
+    if (this.#size === this.#events.length) this.#grow();
+    const place = this.#place(this.#size);
+    this.#events[place] = event;
+    this.#afters[place] = after;
+    this.#sizes[place] = characters;
+    this.#size += 1;
+    this.#characters += characters;
+    return lost;
+  }
+
+  /** The oldest event, without taking it. */
+  peek(): SessionEvent | undefined {
+    return this.#events[this.#head];
+  }
+
+  /** The durable event known to come before the oldest one; undefined: nothing waits. */
+  peekAfter(): number | undefined {
+    return this.#size === 0 ? undefined : this.#afters[this.#head];
+  }
+
+  /** Takes the oldest event. */
+  take(): SessionEvent | undefined {
+    const event = this.#events[this.#head];
+    if (event === undefined) return undefined;
+    this.#events[this.#head] = undefined;
+    this.#characters -= this.#sizes[this.#head] ?? 0;
+    this.#head = this.#place(1);
+    this.#size -= 1;
+    // What a large burst made of it is not kept.
+    if (this.#size === 0 && this.#events.length > RING_KEPT_EVENTS) this.#shrink();
+    return event;
+  }
+
+  /** Empties the buffer; returns what was in it, oldest first. */
+  clear(): readonly SessionEvent[] {
+    const events: SessionEvent[] = [];
+    for (let event = this.take(); event !== undefined; event = this.take()) events.push(event);
+    return events;
+  }
+
+  /** Place in the lists of the event that has so many before it. */
+  #place(index: number): number {
+    return (this.#head + index) & (this.#events.length - 1);
+  }
+
+  /** Lists of twice the length, from the oldest event on. Every place was taken. */
+  #grow(): void {
+    const turned = <T>(list: readonly T[], filler: T): T[] => [
+      ...list.slice(this.#head),
+      ...list.slice(0, this.#head),
+      ...empty(list.length, filler),
+    ];
+    this.#events = turned<SessionEvent | undefined>(this.#events, undefined);
+    this.#afters = turned(this.#afters, 0);
+    this.#sizes = turned(this.#sizes, 0);
+    this.#head = 0;
+  }
+
+  /** To what is kept, not to where it began: bursts that come again would grow it from there each time. */
+  #shrink(): void {
+    this.#events = empty<SessionEvent | undefined>(RING_KEPT_EVENTS, undefined);
+    this.#afters = empty(RING_KEPT_EVENTS, 0);
+    this.#sizes = empty(RING_KEPT_EVENTS, 0);
+    this.#head = 0;
+  }
+
+  /** Joins a delta to the last event where that is a piece of the same text. */
+  #join(event: SessionEvent, after: number, characters: number): boolean {
+    const place = this.#place(this.#size - 1);
+    const before = this.#events[place];
+    if (before === undefined || this.#afters[place] !== after) return false;
+    const joined = joinDeltas(before, event);
+    if (joined === undefined) return false;
+    this.#events[place] = joined;
+    this.#sizes[place] = (this.#sizes[place] ?? 0) + characters;
+    this.#characters += characters;
+    return true;
+  }
+}
+
+function empty<T>(length: number, filler: T): T[] {
+  return new Array<T>(length).fill(filler);
+}
+
+/** Two pieces of one text as one event, or undefined when they are not that. */
+function joinDeltas(first: SessionEvent, second: SessionEvent): SessionEvent | undefined {
+  if (first.type !== 'text.delta' && first.type !== 'thinking.delta') return undefined;
+  if (second.type !== first.type || second.turn !== first.turn || second.session !== first.session) return undefined;
+  if (first.seq !== undefined || second.seq !== undefined) return undefined;
+  return { ...first, text: first.text + second.text };
+}
+
+/** Values looked at in one event; what lies beyond is not measured, but for contents and inputs, which are plain. */
+const VALUES_MEASURED_MAX = 1_000;
+/** Charged for an event, and for each value in it, beside its text. */
+const VALUE_CHARACTERS = 16;
+/** Charged for the envelope and the names of what is measured without a look at each of its values. */
+const MEMBERS_CHARACTERS = 12 * VALUE_CHARACTERS;
+const NONE: readonly SessionEvent[] = Object.freeze([]);
+/** Places a ring begins with: there are readers by the thousand, each of one session. */
+const RING_EVENTS = 16;
+/** Places a ring keeps when it is empty: bursts of a reader of all sessions are of one flush. */
+const RING_KEPT_EVENTS = 1_024;
+
+/** Approximately how much memory an event holds, in UTF-16 units: the lengths of its strings, and a little per value. */
+export function charactersOf(event: SessionEvent): number {
+  switch (event.type) {
+    case 'text.delta':
+    case 'thinking.delta':
+      return VALUE_CHARACTERS + event.text.length;
+    case 'session.state':
+    case 'pending.removed':
+      return MEMBERS_CHARACTERS;
+    case 'tool.started':
+    case 'tool.finished':
+      return MEMBERS_CHARACTERS + event.toolUseId.length + event.toolName.length;
+    case 'message.created':
+      return MEMBERS_CHARACTERS + charactersOfContent(event.message.content) + charactersOfContent(event.message.input);
+    case 'pending.created':
+      return MEMBERS_CHARACTERS + charactersOfContent(event.pending.content);
+    case 'turn.finished':
+      return 2 * MEMBERS_CHARACTERS + event.turn.length + charactersOfContent(event.healedToolCallIds);
+    default:
+      return charactersIn(event, { left: VALUES_MEASURED_MAX });
+  }
+}
+
+/** Of a content or an input, which is a short text most of the time. What has many values is measured whole, and once. */
+export function charactersOfContent(value: unknown): number {
+  if (value === undefined) return 0;
+  if (typeof value === 'string') return value.length;
+  const measure = { left: VALUES_MEASURED_MAX };
+  const characters = charactersIn(value, measure);
+  if (measure.left > 0 || typeof value !== 'object' || value === null) return characters;
+  const known = MEASURED.get(value) ?? charactersOfAll(value);
+  MEASURED.set(value, known);
+  return known;
+}
+
+/** Sizes of contents with many values: a large block behind a thousand small ones must count, and not for each reader anew. */
+const MEASURED = new WeakMap<object, number>();
+
+/** Of a plain value, however deep it is. */
+function charactersOfAll(value: object): number {
+  let characters = 0;
+  const left: unknown[] = [value];
+  while (left.length > 0) {
+    const each = left.pop();
+    characters += VALUE_CHARACTERS;
+    if (typeof each === 'string') characters += each.length;
+    else if (typeof each === 'object' && each !== null) for (const member of Object.values(each)) left.push(member);
+  }
+  return characters;
+}
+
+/** No list is made on the way: this is done for each event of each reader. */
+function charactersIn(value: unknown, measure: { left: number }): number {
+  measure.left -= 1;
+  if (typeof value === 'string') return VALUE_CHARACTERS + value.length;
+  let characters = VALUE_CHARACTERS;
+  if (typeof value !== 'object' || value === null) return characters;
+  for (const key in value) {
+    if (measure.left <= 0) break;
+    characters += charactersIn((value as Readonly<Record<string, unknown>>)[key], measure);
+  }
+  return characters;
+}

@@ -1,0 +1,154 @@
+/**
+ * Who reads which session's events on the host thread.
+ *
+ * Owns: the subscribers, by session. Does not own: events, the log. Belongs to the host thread.
+ *
+ *  N1  An event reaches every subscriber of its session and every subscriber of all sessions, in the order it was told.
+ *  N2  No subscriber delays or breaks another, or the one who tells: a push only queues, also for a tap.
+ *  N3  Where nobody reads, nothing need be sent: `onInterest` says when the first reader comes and the last one goes.
+ */
+import { SUBSCRIBERS_MAX } from '../../base/bounds.ts';
+import { LimitError } from '../../base/errors.ts';
+import type { SessionEvent } from '../event.ts';
+import { EventTap, type TapReader } from './event-tap.ts';
+import { EventQueue, type EventQueueOptions } from './subscriber.ts';
+
+/** Ports of a fan-out. */
+export interface FanOutOptions {
+  /** Epoch ms. */
+  readonly now: () => number;
+  /**
+   * The live events of a session, or of all (`undefined`), are wanted from now on, or no longer. Called before the
+   * subscriber can ask its log for anything. Must not throw.
+   */
+  readonly onInterest?: (session: string | undefined, isWanted: boolean) => void;
+  readonly subscribersMax?: number;
+}
+
+/** How one session is read: `after`, `replay`, `until`, `view`, `deltas`, `signal` as an `EventQueue` has them. */
+export type SubscribeOptions = Omit<EventQueueOptions, 'session' | 'onClose' | 'now'> &
+  Required<Pick<EventQueueOptions, 'replay'>>;
+/** How all sessions are read: live only. A reader that is too slow is told of gaps, which are not filled. */
+export type SubscribeAllOptions = Omit<EventQueueOptions, 'session' | 'now' | 'after' | 'replay'>;
+
+/** The host's registry of subscribers. */
+export class FanOut {
+  readonly #options: FanOutOptions;
+  readonly #bySession: Map<string, Set<EventQueue>> = new Map();
+  readonly #ofAll: Set<EventQueue | EventTap> = new Set();
+  #size = 0;
+
+  constructor(options: FanOutOptions) {
+    this.#options = options;
+  }
+
+  /** Subscribers there are. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Reads one session. The iteration unsubscribes when it ends. Throws `LimitError` beyond the bound on subscribers. */
+  subscribe(session: string, options: SubscribeOptions): EventQueue {
+    const queues: Set<EventQueue> = this.#bySession.get(session) ?? new Set();
+    const queue = this.#queue(session, queues, { ...options, session });
+    if (!queue.isOver) {
+      this.#bySession.set(session, queues);
+      this.#add(session, queues, queue);
+    }
+    return queue;
+  }
+
+  /** Reads all sessions, live. The iteration unsubscribes when it ends. Throws `LimitError` beyond the bound. */
+  subscribeAll(options: SubscribeAllOptions = {}): EventQueue {
+    const queue = this.#queue(undefined, this.#ofAll, options);
+    if (!queue.isOver) this.#add(undefined, this.#ofAll, queue);
+    return queue;
+  }
+
+  /** Reads all sessions, live, by calls: see `EventTap`. Throws `LimitError` beyond the bound. */
+  tap(reader: TapReader): EventTap {
+    this.#checkRoom();
+    const tap: EventTap = new EventTap(reader, { onClose: () => this.#remove(undefined, this.#ofAll, tap) });
+    this.#add(undefined, this.#ofAll, tap);
+    return tap;
+  }
+
+  /** True when somebody reads this session's events. */
+  isRead(session: string): boolean {
+    return this.#ofAll.size > 0 || this.#bySession.has(session);
+  }
+
+  /** Tells events, in their order. Never throws. */
+  publish(events: readonly SessionEvent[]): void {
+    if (this.#bySession.size > 0) for (const event of events) this.publishToSession(event);
+    for (const reader of this.#ofAll) reader.pushAll(events);
+  }
+
+  /** Tells an event to the readers of its session only. Never throws. */
+  publishToSession(event: SessionEvent): void {
+    for (const queue of this.#bySession.get(event.session) ?? []) queue.push(event);
+  }
+
+  /** Sessions that are read; a fresh array. */
+  sessions(): readonly string[] {
+    return [...this.#bySession.keys()];
+  }
+
+  /** Ends the reading of one session behind what is at hand: it is deleted, which taps are told, or, with an error, can be read no longer. */
+  end(session: string, error?: unknown): void {
+    const queues = this.#bySession.get(session);
+    if (queues !== undefined) this.#endAll(session, queues, error);
+    if (error !== undefined) return;
+    for (const reader of this.#ofAll) if (reader instanceof EventTap) reader.end(session);
+  }
+
+  /** Ends all reading behind what is at hand. */
+  close(error?: unknown): void {
+    for (const [session, queues] of [...this.#bySession]) this.#endAll(session, queues, error);
+    this.#endAll(undefined, this.#ofAll, error);
+  }
+
+  /** Lets go of the readers at once: one that never reads to its end must not be held here. */
+  #endAll<R extends EventQueue | EventTap>(session: string | undefined, readers: Set<R>, error: unknown): void {
+    for (const reader of [...readers]) {
+      if (error === undefined) reader.close();
+      else reader.fail(error);
+      this.#remove(session, readers, reader);
+    }
+  }
+
+  #checkRoom(): void {
+    const most = this.#options.subscribersMax ?? SUBSCRIBERS_MAX;
+    if (this.#size < most) return;
+    throw new LimitError(`at most ${most} subscribers`, { retryable: true, data: { limit: 'subscribers' } });
+  }
+
+  #queue(
+    session: string | undefined,
+    readers: Set<EventQueue> | Set<EventQueue | EventTap>,
+    options: Omit<EventQueueOptions, 'now'>,
+  ): EventQueue {
+    this.#checkRoom();
+    const onClose = (): void => {
+      this.#remove(session, readers, queue);
+      options.onClose?.();
+    };
+    const queue = new EventQueue({ ...options, onClose, now: this.#options.now });
+    return queue;
+  }
+
+  #add<R>(session: string | undefined, readers: Set<R>, reader: R): void {
+    const isFirst = readers.size === 0;
+    readers.add(reader);
+    this.#size += 1;
+    if (isFirst) this.#options.onInterest?.(session, true);
+  }
+
+  #remove<R>(session: string | undefined, readers: Set<R>, reader: R): void {
+    if (!readers.delete(reader)) return;
+    this.#size -= 1;
+    if (readers.size > 0) return;
+    if (session !== undefined) this.#bySession.delete(session);
+    this.#options.onInterest?.(session, false);
+  }
+}

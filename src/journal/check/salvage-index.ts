@@ -1,0 +1,103 @@
+/**
+ * What can still be read of one environment: its tables as far as they can be walked, and, where a part of them cannot be reached,
+ * whatever of them lies in the file's pages. Nothing is written, LMDB is not asked.
+ */
+
+import { walkPages } from '../lmdb/page-walk.ts';
+import { PageDamage, type PageFile, type PageMeta, type PageTree } from '../lmdb/pages.ts';
+import { TABLE_FLAGS, type TableName } from '../lmdb/tables.ts';
+import { rowTurns } from '../rows/row-codec.ts';
+import { unpackTable } from '../rows/row-packing.ts';
+import { StoreIndex, wrongTables } from './store-index.ts';
+
+/** What was gathered. */
+export interface SalvageIndex {
+  readonly index: StoreIndex;
+  readonly damage: readonly { readonly reason: string; readonly page?: number }[];
+  readonly pages: number;
+  readonly freePages: number;
+  /** Pages were searched one by one, as a part could not be reached: what had been deleted may be found again. */
+  readonly isSearched: boolean;
+}
+
+/** Tables worth searching for, in the order in which an entry is tried to be one of theirs. */
+const SEARCHED: readonly TableName[] = ['log', 'keys', 'names', 'heads', 'lastRows', 'runnable', 'blobs'];
+
+/** Gathers what a file holds. Throws only what the system says. */
+export function gatherIndex(file: PageFile): SalvageIndex {
+  const index = new StoreIndex();
+  const damage: { reason: string; page?: number }[] = [];
+  const note = ({ message, page }: PageDamage): void => {
+    damage.push(page === undefined ? { reason: message } : { reason: message, page });
+  };
+  let meta: PageMeta | undefined;
+  let result: { readonly pagesSeen: number; readonly freePages: number } = { pagesSeen: 0, freePages: 0 };
+  try {
+    meta = file.meta();
+  } catch (error) {
+    if (!(error instanceof PageDamage)) throw error;
+    note(error);
+    meta = file.anyMeta();
+  }
+  if (meta !== undefined) {
+    const entry = index.add.bind(index, file);
+    const walked = walkPages(file, meta, { entry, damage: note });
+    for (const reason of wrongTables(walked.tables)) damage.push({ reason });
+    result = walked;
+  }
+  const isReached = damage.length === 0;
+  if (!isReached) search(file, index);
+  for (const each of index.damaged) note(each);
+  if (isReached && index.damaged.length === 0) {
+    for (const reason of index.disagreements()) damage.push({ reason });
+  }
+  return { index, damage, pages: result.pagesSeen, freePages: result.freePages, isSearched: !isReached };
+}
+
+/** Adds what lies in leaf pages, live or not, and is not known yet. */
+function search(file: PageFile, index: StoreIndex): void {
+  for (let number = 2; number < file.pages; number += 1) {
+    const found = leafPage(file, number);
+    for (const node of found) {
+      for (const name of SEARCHED) {
+        const piece = new StoreIndex();
+        piece.add(file, treeNamed(name), node);
+        if (piece.damaged.length === 0 && isWhole(file, piece)) {
+          index.addMissing(piece);
+          break;
+        }
+      }
+    }
+  }
+}
+
+function leafPage(
+  file: PageFile,
+  number: number,
+): Extract<ReturnType<PageFile['treePage']>, { kind: 'leaf' }>['nodes'] {
+  try {
+    const page = file.treePage(number, treeNamed('log'));
+    return page.kind === 'leaf' ? page.nodes : [];
+  } catch (error) {
+    if (error instanceof PageDamage) return [];
+    throw error;
+  }
+}
+
+/** A key that looks like a row's number is one only if a row is there. */
+function isWhole(file: PageFile, piece: StoreIndex): boolean {
+  for (const [row, { offset, length }] of piece.rows) {
+    try {
+      rowTurns(unpackTable(file.bytes(offset, length), row), row);
+    } catch {
+      return false;
+    }
+  }
+  return true;
+}
+
+function treeNamed(name: TableName): PageTree {
+  // Keys are of any form until they are known to be of a table.
+  const empty = { depth: 1, branchPages: 0, leafPages: 0, overflowPages: 0, entries: 0, root: undefined };
+  return { name, flags: name === 'log' ? 0 : TABLE_FLAGS[name], ...empty };
+}

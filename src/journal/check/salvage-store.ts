@@ -1,0 +1,183 @@
+/**
+ * A store read for `troupe doctor`: every shard with all its rows looked at, whatever is damaged. It does not take the store's
+ * lock and writes nothing into its directory; it refuses while a living process has it, and notices when one comes meanwhile.
+ *
+ * Owns: the open data files. Reads block the thread.
+ *  V1 an entry is given only if its checksum, and every checksum and back pointer before it in its session, is right.
+ */
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { SHARDS_MAX } from '../../base/bounds.ts';
+import { asError, StoreCorruptError, StoreLockedError, TroupeError } from '../../base/errors.ts';
+import type { SessionKey, StoredEntry } from '../journal.ts';
+import { PageFile } from '../lmdb/pages.ts';
+import { DATA_FILE } from '../lmdb/tables.ts';
+import { decodeRow, positionOf, type RowEntry, rowSessions, sliceRow } from '../rows/row-codec.ts';
+import { unpackRow, unpackTable } from '../rows/row-packing.ts';
+import { refuseIfOwned } from '../store/lock.ts';
+import { readManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';
+import { gatherIndex, type SalvageIndex } from './salvage-index.ts';
+
+/** Something that is wrong, with the place where it is known. */
+export interface Finding {
+  readonly path: string;
+  readonly reason: string;
+  readonly page?: number;
+  readonly row?: number;
+  readonly session?: string;
+}
+
+/** A row of a session, and its row before it as the row says (0: none). */
+interface Link {
+  readonly row: number;
+  readonly previousRow: number;
+}
+
+/** One shard. */
+export class SalvageShard {
+  readonly path: string;
+  readonly contents: SalvageIndex;
+  readonly findings: Finding[] = [];
+  /** Turns in all rows that can be read. */
+  turns = 0;
+  readonly #file: PageFile;
+  readonly #links = new Map<SessionKey, Link[]>();
+
+  constructor(path: string) {
+    this.path = path;
+    this.#file = new PageFile(path);
+    this.contents = gatherIndex(this.#file);
+    for (const each of this.contents.damage) this.findings.push({ path, ...each });
+    this.#readRows();
+    for (const address of this.contents.index.wrongBlobs(this.#file)) {
+      this.findings.push({ path, reason: `the blob ${address} is damaged` });
+    }
+  }
+
+  /** Bytes of its data file. */
+  get bytes(): number {
+    return this.#file.size;
+  }
+
+  /** Names with their keys, ascending. */
+  sessions(): readonly (readonly [string, SessionKey])[] {
+    const { names, keys } = this.contents.index;
+    // Either table names a session.
+    const all = new Map<string, SessionKey>([...keys].map(([key, name]) => [name, key]));
+    for (const [name, key] of names) if (!all.has(name)) all.set(name, key);
+    return [...all].sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  /** The entries of a session, oldest first, up to the first damage, which is thrown as `StoreCorruptError` (V1). */
+  *entries(key: SessionKey): Iterable<StoredEntry> {
+    let before = 0;
+    for (const { row, previousRow } of this.#links.get(key) ?? []) {
+      if (previousRow !== before)
+        throw this.#corrupt(row, `row ${previousRow}, which comes before row ${row}, is lost`);
+      for (const { turn, data } of sliceRow(unpackRow(this.#row(row), row), row, key)?.entries ?? []) {
+        yield { key, position: positionOf(row, turn), data };
+      }
+      before = row;
+    }
+    const { lastRows, heads } = this.contents.index;
+    const last = Math.max(lastRows.get(key) ?? 0, Math.floor((heads.get(key)?.position ?? 0) / positionOf(1, 0)));
+    if (last > before) throw this.#corrupt(last, `row ${last}, its last, is lost`);
+  }
+
+  /** A blob's text; undefined when it is not there, or is not what its address says. */
+  blob(address: string): string | undefined {
+    return this.contents.index.blob(this.#file, address);
+  }
+
+  close(): void {
+    this.#file.close();
+  }
+
+  #readRows(): void {
+    for (const row of [...this.contents.index.rows.keys()].sort((a, b) => a - b)) {
+      try {
+        const stored = this.#row(row);
+        for (const [key, previousRow] of rowSessions(unpackTable(stored, row), row))
+          this.#link(key, { row, previousRow });
+        this.#countTurns(decodeRow(unpackRow(stored, row), row));
+      } catch (error) {
+        const reason = error instanceof TroupeError ? error.data['reason'] : undefined;
+        this.findings.push({ path: this.path, reason: String(reason ?? asError(error).message), row });
+      }
+    }
+  }
+
+  #countTurns(entries: readonly RowEntry[]): void {
+    this.turns += new Set(entries.map(({ turn }) => turn)).size;
+  }
+
+  #link(key: SessionKey, link: Link): void {
+    const links = this.#links.get(key);
+    if (links === undefined) this.#links.set(key, [link]);
+    else if (links.at(-1)?.row !== link.row) links.push(link);
+  }
+
+  #row(row: number): Buffer {
+    const place = this.contents.index.rows.get(row);
+    if (place === undefined) throw this.#corrupt(row, `row ${row} is lost`);
+    return this.#file.bytes(place.offset, place.length);
+  }
+
+  #corrupt(row: number, reason: string): StoreCorruptError {
+    return new StoreCorruptError(reason, { data: { path: this.path, row, reason } });
+  }
+}
+
+/** A store, open for reading. */
+export interface SalvageStore {
+  readonly shards: readonly SalvageShard[];
+  /** What is wrong outside the shards' own files. */
+  readonly findings: readonly Finding[];
+  /** Rejects with `StoreLockedError` when the store was opened or changed since. */
+  checkUnchanged(): Promise<void>;
+  close(): void;
+}
+
+/**
+ * Opens a store to be looked at. Rejects with `StoreLockedError` while somebody has it open, with `StoreVersionError` for a
+ * newer format, and with what the system says. A damaged one is opened: see `findings`.
+ */
+export async function openSalvage(directory: string): Promise<SalvageStore> {
+  await refuseIfOwned(directory);
+  const findings: Finding[] = [];
+  const manifest = await manifestOf(directory, findings);
+  const shards: SalvageShard[] = [];
+  const times = new Map<string, number>();
+  for (let shard = 0; shard < (manifest?.shards ?? SHARDS_MAX); shard += 1) {
+    const path = join(shardDirectory(directory, shard), DATA_FILE);
+    const found = await stat(path).catch(() => undefined);
+    if (found === undefined) continue;
+    times.set(path, found.mtimeMs);
+    shards.push(new SalvageShard(path));
+  }
+  return {
+    shards,
+    findings,
+    async checkUnchanged() {
+      await refuseIfOwned(directory);
+      for (const [path, time] of times) {
+        if ((await stat(path)).mtimeMs === time) continue;
+        throw new StoreLockedError(`the store ${directory} was written while it was read`, { data: { path } });
+      }
+    },
+    close: () => {
+      for (const shard of shards) shard.close();
+    },
+  };
+}
+
+async function manifestOf(directory: string, findings: Finding[]): Promise<StoreManifest | undefined> {
+  try {
+    return await readManifest(directory);
+  } catch (error) {
+    if (!(error instanceof StoreCorruptError)) throw error;
+    const { path, reason } = error.data;
+    findings.push({ path: String(path), reason: String(reason) });
+    return undefined;
+  }
+}

@@ -1,0 +1,223 @@
+/**
+ * What an environment's tables hold, gathered by a walk over its pages, and whether the tables agree with each other. Rows and
+ * blobs are known by their place in the file only.
+ */
+
+import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } from '../lmdb/pages.ts';
+import { isTableName, STORE_FORMAT, TABLE_FLAGS } from '../lmdb/tables.ts';
+import { readRowNumber } from '../rows/log-key.ts';
+import { unsealText } from '../rows/sealed-text.ts';
+import { blobAddress, decodeBlob } from '../rows/stored-text.ts';
+
+/** Bytes of lmdb's version before a value of the table `meta`. */
+const VERSION_BYTES = 8;
+const HEAD_LINE = /^1 (\d+) ([01])$/;
+const ADDRESS = /^[0-9a-f]{64}$/;
+
+/** Bytes of a file. */
+export interface FilePlace {
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** A head as it is stored. */
+export interface StoredHead {
+  readonly position: number;
+  readonly runnable: boolean;
+  readonly data: string;
+}
+
+/** See the head of the file. */
+export class StoreIndex {
+  readonly names: Map<string, number> = new Map();
+  readonly keys: Map<number, string> = new Map();
+  readonly heads: Map<number, StoredHead> = new Map();
+  readonly lastRows: Map<number, number> = new Map();
+  readonly runnable: Set<number> = new Set();
+  readonly rows: Map<number, FilePlace> = new Map();
+  readonly blobs: Map<string, FilePlace> = new Map();
+  /** Entries whose seal or form is wrong. */
+  readonly damaged: PageDamage[] = [];
+  /** The format record, sealed or not; undefined when none was met. */
+  format: number | undefined;
+  nextKey = 1;
+  checkpoint: { readonly upTo: number; readonly indexedRow: number } = { upTo: 0, indexedRow: 0 };
+  #hasFence = false;
+
+  /** Takes an entry in. Never throws for damage: it is in `damaged`. */
+  add(file: PageFile, tree: PageTree, node: LeafNode): void {
+    try {
+      this.#add(file, tree, node);
+    } catch (error) {
+      if (!(error instanceof PageDamage)) throw error;
+      this.damaged.push(error);
+    }
+  }
+
+  /** Takes over what another index has and this one has not. */
+  addMissing(other: StoreIndex): void {
+    addMissing(this.names, other.names);
+    addMissing(this.keys, other.keys);
+    addMissing(this.heads, other.heads);
+    addMissing(this.lastRows, other.lastRows);
+    addMissing(this.rows, other.rows);
+    addMissing(this.blobs, other.blobs);
+  }
+
+  /** A blob's text; undefined when there is none of this address, or it is not what its address says. */
+  blob(file: PageFile, address: string): string | undefined {
+    const place = this.blobs.get(address);
+    if (place === undefined) return undefined;
+    const text = decodeBlob(file.bytes(place.offset, place.length));
+    return text !== undefined && blobAddress(text) === address ? text : undefined;
+  }
+
+  /** Addresses of blobs that are not what their addresses say. */
+  *wrongBlobs(file: PageFile): Iterable<string> {
+    for (const address of this.blobs.keys()) if (this.blob(file, address) === undefined) yield address;
+  }
+
+  /** What is wrong with the tables taken together, once all entries are in; nothing in a whole store. */
+  *disagreements(): Iterable<string> {
+    if (!this.#hasFence) yield 'the record "fence" is missing';
+    for (const [name, key] of this.names) {
+      if (this.keys.get(key) !== name)
+        yield `the session ${JSON.stringify(name)} has the key ${key}, which is another's`;
+      if (key >= this.nextKey) yield `the session ${JSON.stringify(name)} has a key that was never given`;
+    }
+    for (const [key, name] of this.keys) {
+      if (!this.names.has(name)) yield `the session ${JSON.stringify(name)} is not in the list of names`;
+      const isRunnable = this.heads.get(key)?.runnable === true;
+      if (isRunnable !== this.runnable.has(key))
+        yield `the set of runnable sessions is wrong for ${JSON.stringify(name)}`;
+    }
+    for (const [what, keys] of [
+      ['head', this.heads.keys()],
+      ['mark as runnable', this.runnable],
+    ] as const) {
+      for (const key of keys) if (!this.keys.has(key)) yield `a ${what} belongs to no session (key ${key})`;
+    }
+  }
+
+  #add(file: PageFile, tree: PageTree, node: LeafNode): void {
+    const { name } = tree;
+    if (!isTableName(name)) return;
+    switch (name) {
+      case 'log':
+        this.rows.set(rowNumber(node), node);
+        return;
+      case 'blobs':
+        this.blobs.set(address(node), node);
+        return;
+      case 'meta':
+        this.#addMeta(file, node);
+        return;
+      case 'names':
+        this.names.set(textKey(node), wholeNumber(sealed(file, name, textKey(node), node)));
+        return;
+      case 'keys':
+        this.keys.set(keyNumber(node), sealed(file, name, keyNumber(node), node));
+        return;
+      case 'heads':
+        this.heads.set(keyNumber(node), parseHead(sealed(file, name, keyNumber(node), node)));
+        return;
+      case 'lastRows':
+        this.lastRows.set(keyNumber(node), wholeNumber(sealed(file, name, keyNumber(node), node)));
+        return;
+      case 'runnable':
+        sealed(file, name, keyNumber(node), node);
+        this.runnable.add(keyNumber(node));
+    }
+  }
+
+  #addMeta(file: PageFile, node: LeafNode): void {
+    const key = textKey(node);
+    if (node.length < VERSION_BYTES) throw new PageDamage(`the record ${JSON.stringify(key)} is damaged`);
+    const bytes = file.bytes(node.offset, node.length);
+    const stored = bytes.toString('utf8', VERSION_BYTES);
+    // The format of a newer version may be sealed in another way, or not at all.
+    const text = unsealText('meta', key, stored);
+    if (key === 'format') this.format = text === undefined ? newerFormat(stored) : wholeNumber(text);
+    if (text === undefined) throw new PageDamage(`the record ${JSON.stringify(key)} is damaged`);
+    if (key === 'fence') {
+      this.#hasFence = true;
+      if (bytes.readDoubleLE(0) !== wholeNumber(text)) throw new PageDamage('the record "fence" is damaged');
+    } else if (key === 'nextKey') {
+      this.nextKey = wholeNumber(text);
+    } else if (key === 'checkpoint') {
+      this.checkpoint = parseCheckpoint(text) ?? this.checkpoint;
+    }
+  }
+}
+
+function addMissing<Key, Value>(to: Map<Key, Value>, from: ReadonlyMap<Key, Value>): void {
+  for (const [key, value] of from) if (!to.has(key)) to.set(key, value);
+}
+
+/** The checkpoint record's text; undefined when it is none. */
+export function parseCheckpoint(text: string): { readonly upTo: number; readonly indexedRow: number } | undefined {
+  const [, upTo, indexedRow] = /^(\d{1,16}) (\d{1,16})$/.exec(text) ?? [];
+  return upTo === undefined ? undefined : { upTo: Number(upTo), indexedRow: Number(indexedRow) };
+}
+
+/** A head's text under its seal. */
+export function headText(head: StoredHead): string {
+  return `1 ${head.position} ${head.runnable ? 1 : 0}\n${head.data}`;
+}
+
+/** The head a text describes. Throws `PageDamage`. */
+export function parseHead(text: string): StoredHead {
+  const end = text.indexOf('\n');
+  const [, position, runnable] = HEAD_LINE.exec(text.slice(0, end)) ?? [];
+  if (position === undefined) throw new PageDamage('a head is damaged');
+  return { position: Number(position), runnable: runnable === '1', data: text.slice(end + 1) };
+}
+
+/** Tables that are missing or made in another way than ours; nothing in a whole store. */
+export function* wrongTables(tables: readonly PageTree[]): Iterable<string> {
+  const names = new Set(tables.map(({ name }) => name));
+  for (const name of Object.keys(TABLE_FLAGS))
+    if (!names.has(name)) yield `the table ${JSON.stringify(name)} is missing`;
+  for (const { name, flags } of tables) {
+    const isRight = isTableName(name) && TABLE_FLAGS[name] === flags;
+    if (!isRight) yield `the table ${JSON.stringify(name)} is not one of this library`;
+  }
+}
+
+function newerFormat(stored: string): number | undefined {
+  const found = Number(/^\d{1,4}$/.exec(stored)?.[0]);
+  return found > STORE_FORMAT ? found : undefined;
+}
+
+function sealed(file: PageFile, table: string, key: string | number, node: LeafNode): string {
+  const text = unsealText(table, key, file.bytes(node.offset, node.length).toString('utf8'));
+  if (text !== undefined) return text;
+  throw new PageDamage(`the entry ${JSON.stringify(key)} of the table ${JSON.stringify(table)} is damaged`);
+}
+
+function keyNumber({ key }: LeafNode): number {
+  if (key.length !== 4) throw new PageDamage('the key of a session is damaged');
+  return integerOf(key);
+}
+
+function textKey({ key }: LeafNode): string {
+  return key.toString('latin1');
+}
+
+function rowNumber({ key }: LeafNode): number {
+  const row = readRowNumber(key);
+  if (row === undefined) throw new PageDamage('the number of a row is damaged');
+  return row;
+}
+
+function address(node: LeafNode): string {
+  const text = textKey(node);
+  if (!ADDRESS.test(text)) throw new PageDamage('the address of a blob is damaged');
+  return text;
+}
+
+function wholeNumber(text: string): number {
+  const value = Number(text);
+  if (!/^\d{1,16}$/.test(text) || !Number.isSafeInteger(value)) throw new PageDamage('a number is damaged');
+  return value;
+}

@@ -1,0 +1,159 @@
+/**
+ * Room for the commits of one environment: measures each before it begins, and lets its file grow (D1 of `data-file.ts`).
+ *
+ * Owns: what is known of the tables' shapes and of the last page. Both are read from LMDB now and then, and what commits may have
+ * added since is reckoned on top, so that most commits cost a few sums here. Does not own: the file.
+ */
+import { z } from 'zod';
+import { headText } from '../check/store-index.ts';
+import type { WriteBatch } from '../engine.ts';
+import { ChangeTally, pagesOfCommit, type TableShape } from './commit-size.ts';
+import type { LmdbEnvironment } from './environment.ts';
+import type { TableName } from './tables.ts';
+
+/** Bytes of a short key, and of a number, a name or a mark as they are sealed; generous. */
+const KEY_BYTES = 24;
+const SEALED_BYTES = 96;
+/** Pages that may have come to a table before its shape is read again: at most two levels of a tree. */
+const SHAPE_PAGES_MAX = 256;
+/** UTF-8 bytes of a UTF-16 unit, at most. */
+const UNIT_BYTES = 3;
+
+const shapeSchema = z.object({
+  treeDepth: z.number(),
+  treeBranchPageCount: z.number(),
+  treeLeafPageCount: z.number(),
+  overflowPages: z.number(),
+});
+const stateSchema = z.object({ pageSize: z.number(), lastPageNumber: z.number(), free: shapeSchema });
+
+type Changes = ReadonlyMap<TableName, ChangeTally>;
+
+/** See the head of the file. One an environment. */
+export class CommitRoom {
+  readonly #environment: LmdbEnvironment;
+  readonly #pageBytes: number;
+  readonly #shapes = new Map<TableName, TableShape>();
+  /** Pages that commits may have written since the shapes were read. */
+  #grownPages = 0;
+  #free: TableShape;
+  /** Bytes LMDB uses, at most. */
+  #usedBytes: number;
+
+  constructor(environment: LmdbEnvironment) {
+    this.#environment = environment;
+    const { pageSize, lastPageNumber, free } = this.#readState();
+    this.#pageBytes = pageSize;
+    this.#free = shapeOf(free);
+    this.#usedBytes = (lastPageNumber + 1) * pageSize;
+  }
+
+  /** Makes room for a batch whose rows are stored as `rows`; undefined: it is there. Rejects as `DataFile.grow`, and throws `StoreLostError`. */
+  forBatch(batch: WriteBatch, rows: readonly Buffer[]): Promise<void> | undefined {
+    return this.#make(this.#changesOf(batch, rows));
+  }
+
+  /** Makes room for a few small records of the table `meta`. */
+  forRecords(count: number): Promise<void> | undefined {
+    const meta = this.#tally();
+    for (let each = 0; each < count; each += 1) meta.put(KEY_BYTES, SEALED_BYTES);
+    return this.#make(new Map([['meta', meta]]));
+  }
+
+  #make(changes: Changes): Promise<void> | undefined {
+    const { file } = this.#environment;
+    file.checkPresence();
+    let bytes = this.#bytesOf(changes);
+    if (!file.hasRoom(this.#usedBytes, bytes)) {
+      this.#look();
+      bytes = this.#bytesOf(changes);
+      if (!file.hasRoom(this.#usedBytes, bytes)) {
+        return file.grow(this.#usedBytes, bytes).then(() => this.#take(bytes));
+      }
+      file.growAhead(this.#usedBytes);
+    }
+    this.#take(bytes);
+    return undefined;
+  }
+
+  #take(bytes: number): void {
+    this.#usedBytes += bytes;
+    this.#grownPages += bytes / this.#pageBytes;
+  }
+
+  #look(): void {
+    const { pageSize, lastPageNumber, free } = this.#readState();
+    this.#free = shapeOf(free);
+    this.#usedBytes = (lastPageNumber + 1) * pageSize;
+    if (this.#grownPages < SHAPE_PAGES_MAX) return;
+    this.#grownPages = 0;
+    this.#shapes.clear();
+  }
+
+  #readState(): z.infer<typeof stateSchema> {
+    const { root } = this.#environment;
+    root.resetReadTxn();
+    return stateSchema.parse(root.getStats());
+  }
+
+  #bytesOf(changes: Changes): number {
+    const shaped = Array.from(changes, ([name, change]) => ({ change, shape: this.#shape(name) }));
+    return pagesOfCommit(shaped, this.#free, this.#grownPages, this.#pageBytes) * this.#pageBytes;
+  }
+
+  #shape(name: TableName): TableShape {
+    const known = this.#shapes.get(name);
+    if (known !== undefined) return known;
+    const shape = shapeOf(shapeSchema.parse(this.#environment[name].getStats()));
+    this.#shapes.set(name, shape);
+    return shape;
+  }
+
+  #tally(): ChangeTally {
+    return new ChangeTally(this.#pageBytes);
+  }
+
+  #changesOf(batch: WriteBatch, rows: readonly Buffer[]): Changes {
+    const changes = new Map<TableName, ChangeTally>();
+    const tally = (name: TableName): ChangeTally => {
+      const known = changes.get(name) ?? this.#tally();
+      changes.set(name, known);
+      return known;
+    };
+    // Rows take the place of none.
+    for (const row of rows) tally('log').put(KEY_BYTES, row.length, true);
+    for (const [name, key] of batch.names) {
+      if (key === undefined) tally('names').remove();
+      else tally('names').put(name.length + KEY_BYTES, SEALED_BYTES);
+    }
+    for (const name of batch.keys.values()) {
+      if (name === undefined) tally('keys').remove();
+      else tally('keys').put(KEY_BYTES, name.length + SEALED_BYTES);
+    }
+    for (const head of batch.heads.values()) {
+      if (head === undefined) tally('heads').remove();
+      else tally('heads').put(KEY_BYTES, headText(head).length * UNIT_BYTES + SEALED_BYTES);
+      tally('runnable').put(KEY_BYTES, SEALED_BYTES);
+    }
+    for (const row of batch.lastRows.values()) {
+      if (row === undefined) tally('lastRows').remove();
+      else tally('lastRows').put(KEY_BYTES, SEALED_BYTES);
+    }
+    for (const [address, text] of batch.blobs) {
+      if (text === undefined) tally('blobs').remove();
+      else tally('blobs').put(address.length + KEY_BYTES, text.length * UNIT_BYTES + SEALED_BYTES);
+    }
+    if (batch.nextKey !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
+    if (batch.checkpoint !== undefined) tally('meta').put(KEY_BYTES, SEALED_BYTES);
+    return changes;
+  }
+}
+
+function shapeOf(stats: z.infer<typeof shapeSchema>): TableShape {
+  return {
+    depth: stats.treeDepth,
+    branchPages: stats.treeBranchPageCount,
+    leafPages: stats.treeLeafPageCount,
+    overflowPages: stats.overflowPages,
+  };
+}

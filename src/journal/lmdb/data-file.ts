@@ -1,0 +1,203 @@
+/**
+ * The data file of an environment, as the file system has it: room for the next commits, and whether the file is still the one
+ * that was opened.
+ *
+ * LMDB maps its file and trusts it. A page that cannot be written for want of room may end the process (`docs/upstream`), a page
+ * that is read where the file was cut does end it, and a removed file takes commits that nobody can read again. So room is made
+ * before a commit needs it, and the file is looked at now and then.
+ *
+ * Owns: one descriptor of the file, opened to append; how far blocks of the device stand behind the file. Does not own: the pages.
+ *
+ * Invariants:
+ *  D1 a commit begins only when blocks stand behind every page that it may write (`commit-size.ts`), or is refused before it begins.
+ *     On a file system that writes to new blocks (`isOverwriting`) the free space is looked at instead;
+ *  D2 the file grows by zeros appended at its end, wherever that is: no byte of it is ever overwritten from here, whoever else
+ *     writes, a fenced owner included. LMDB ignores what lies beyond its last page;
+ *  D3 the file is looked at every `STORE_LOOK_MS`, and before a commit when the last look is older. A file that is gone, is another
+ *     one, or is shorter than it was, is lost for good: it is neither read beyond its end nor written again.
+ */
+import { closeSync, constants, fdatasync, fstatSync, openSync, statfsSync, statSync, write, writeSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { STORE_LOOK_MS, STORE_ROOM_BYTES_MAX, STORE_ROOM_BYTES_MIN, STORE_SPARE_BYTES_MIN } from '../../base/bounds.ts';
+import { StoreLostError } from '../../base/errors.ts';
+
+/** File systems that write a block of a file where it is: ext2 to ext4, XFS, tmpfs. Others may need a new block for an old page. */
+const OVERWRITING: ReadonlySet<number> = new Set([0xef53, 0x58465342, 0x01021994]);
+/** Bytes appended by one write. */
+const PIECE_BYTES = 256 * 1024;
+const BLOCK_BYTES = 512;
+/** The share of the file that is kept ready behind it. */
+const ROOM_SHARE = 1 / 8;
+
+const ZEROS: Buffer = Buffer.alloc(PIECE_BYTES);
+const writeLater = promisify(write);
+const syncLater = promisify(fdatasync);
+
+/** What a data file is opened with. */
+export interface DataFileOptions {
+  readonly directory: string;
+  readonly path: string;
+  /** Appended zeros are synced, so that the next commit need not wait for them. */
+  readonly isSynced: boolean;
+  /** Called once, when a look finds the file lost (D3). */
+  readonly onLost?: (error: StoreLostError) => void;
+}
+
+/** See the head of the file. Belongs to one thread. */
+export class DataFile {
+  readonly #options: DataFileOptions;
+  readonly #descriptor: number;
+  /** `dev` and `ino` of the file that was opened. */
+  readonly #identity: string;
+  readonly #isOverwriting: boolean;
+  readonly #watch: NodeJS.Timeout;
+  /** Bytes of the file with blocks behind them, from its beginning. */
+  #end: number;
+  #lookedAt: number;
+  #growing: Promise<void> | undefined;
+  #lost: StoreLostError | undefined;
+  #isShort = false;
+  #isClosed = false;
+
+  constructor(options: DataFileOptions) {
+    this.#options = options;
+    this.#descriptor = openSync(options.path, constants.O_WRONLY | constants.O_APPEND);
+    const found = fstatSync(this.#descriptor, { bigint: true });
+    this.#identity = `${found.dev} ${found.ino}`;
+    this.#end = Number(found.size);
+    const hasHoles = Number(found.blocks) * BLOCK_BYTES < this.#end;
+    this.#isOverwriting = !hasHoles && OVERWRITING.has(statfsSync(options.directory).type);
+    this.#lookedAt = performance.now();
+    this.#watch = setInterval(() => this.#look(), STORE_LOOK_MS);
+    this.#watch.unref();
+  }
+
+  /** Why the store must not be written any more; undefined: it may. */
+  get lost(): StoreLostError | undefined {
+    return this.#lost;
+  }
+
+  /** The file is shorter than it was: reading it may end the process. */
+  get isShort(): boolean {
+    return this.#isShort;
+  }
+
+  /** Bytes of the file with blocks behind them. */
+  get end(): number {
+    return this.#end;
+  }
+
+  /** Throws `StoreLostError` when the file is lost; looks when the last look is older than `STORE_LOOK_MS` (D3). */
+  checkPresence(): void {
+    if (performance.now() - this.#lookedAt >= STORE_LOOK_MS) this.#look();
+    if (this.#lost !== undefined) throw this.#lost;
+  }
+
+  /**
+   * True when there is room for a commit of so many bytes behind the `usedBytes` that LMDB uses (D1). False: `grow` must make it.
+   */
+  hasRoom(usedBytes: number, commitBytes: number): boolean {
+    return usedBytes + commitBytes <= this.#end && this.#hasSpare(commitBytes);
+  }
+
+  /** Makes room for a commit. Rejects with what the device says, ENOSPC or EDQUOT in most cases; nothing was written then. */
+  async grow(usedBytes: number, commitBytes: number): Promise<void> {
+    await this.#growing;
+    if (usedBytes + commitBytes > this.#end) {
+      try {
+        await this.#append(this.#target(usedBytes, commitBytes));
+      } catch (error) {
+        // What was to be kept ready may not fit where this commit does.
+        if (usedBytes + commitBytes > this.#end) throw error;
+      }
+    }
+    if (!this.#hasSpare(commitBytes)) throw noSpace();
+  }
+
+  /** Lets the file end at `bytes`, at once and on this thread: for the few commits that make the tables of a new store. */
+  growNow(bytes: number): void {
+    while (this.#end < bytes) {
+      writeSync(this.#descriptor, ZEROS, 0, Math.min(PIECE_BYTES, bytes - this.#end));
+      this.#end = fstatSync(this.#descriptor).size;
+    }
+    if (!this.#hasSpare(bytes)) throw noSpace();
+  }
+
+  /** Begins to make room for later commits where little is left; a refusal is met by the commit that needs the room. */
+  growAhead(usedBytes: number): void {
+    if (this.#isClosed || this.#growing !== undefined || this.#lost !== undefined) return;
+    const target = this.#target(usedBytes, 0);
+    if (this.#end - usedBytes >= (target - usedBytes) / 2) return;
+    this.#growing = this.#append(target)
+      .catch(() => undefined)
+      .finally(() => {
+        this.#growing = undefined;
+      });
+  }
+
+  /** Lets the file go. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    clearInterval(this.#watch);
+    await this.#growing;
+    closeSync(this.#descriptor);
+  }
+
+  /** Where the file should end. */
+  #target(usedBytes: number, commitBytes: number): number {
+    const ready = Math.min(Math.max(usedBytes * ROOM_SHARE, STORE_ROOM_BYTES_MIN), STORE_ROOM_BYTES_MAX);
+    return Math.ceil((usedBytes + commitBytes + ready) / PIECE_BYTES) * PIECE_BYTES;
+  }
+
+  async #append(end: number): Promise<void> {
+    let isGrown = false;
+    while (this.#end < end && !this.#isClosed) {
+      await writeLater(this.#descriptor, ZEROS, 0, Math.min(PIECE_BYTES, end - this.#end));
+      this.#end = fstatSync(this.#descriptor).size;
+      isGrown = true;
+    }
+    if (isGrown && this.#options.isSynced) await syncLater(this.#descriptor);
+  }
+
+  #hasSpare(commitBytes: number): boolean {
+    if (this.#isOverwriting) return true;
+    const { bavail, bsize } = statfsSync(this.#options.directory);
+    return bavail * bsize >= STORE_SPARE_BYTES_MIN + 2 * commitBytes;
+  }
+
+  #look(): void {
+    if (this.#isClosed || this.#lost !== undefined) return;
+    this.#lookedAt = performance.now();
+    const reason = this.#absence();
+    if (reason === undefined) return;
+    const { directory, onLost } = this.#options;
+    this.#lost = new StoreLostError(
+      `the store ${directory} is lost to this process: ${reason}. Nothing is written to it any more; what was acknowledged ` +
+        'is in the files that were there. Put them back and open the store again',
+      { data: { path: directory, reason } },
+    );
+    onLost?.(this.#lost);
+  }
+
+  /** How the file is not what was opened; undefined: it is. */
+  #absence(): string | undefined {
+    const { path } = this.#options;
+    if (fstatSync(this.#descriptor).size < this.#end) {
+      this.#isShort = true;
+      return `${path} was cut short`;
+    }
+    try {
+      const { dev, ino } = statSync(path, { bigint: true });
+      return `${dev} ${ino}` === this.#identity ? undefined : `${path} was replaced by another file`;
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : undefined;
+      // Any other error says nothing about the file.
+      return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ESTALE' ? `${path} was removed` : undefined;
+    }
+  }
+}
+
+function noSpace(): Error {
+  return Object.assign(new Error('no space left on device for a commit'), { code: 'ENOSPC' });
+}

@@ -1,0 +1,395 @@
+/**
+ * The engine over LMDB.
+ *
+ * Owns: one environment, opened by the thread it lives on. Owns not: its data directory; see `store/lock.ts`.
+ *
+ * Invariants:
+ *  L1 every write is one transaction; it runs on lmdb's writer thread, or here where that is the shorter wait (`commit-pace.ts`);
+ *  L2 every write holds only if the fence on disk is still the one this engine took, checked inside the transaction (J5);
+ *  L3 no cursor and no borrowed buffer outlives the call that made it, so old pages can be used again;
+ *  L4 rows are put behind all others (E2), checked before the write: LMDB would leave out another without a word;
+ *  L5 after a rejected write the environment is not written again: `reopen` takes a new one and reads the state from disk;
+ *  L6 a transaction on this thread runs inside the thread's gate: were the thread ended between its begin and its end, lmdb's
+ *     clean-up would wait on this thread for a lock that this thread holds, and neither it nor the process would end;
+ *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`): a page that LMDB cannot write for want of
+ *     room may end the process;
+ *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens nothing; a file that
+ *     was cut short is not read either, as the read would end the process.
+ */
+import { ABORT } from 'lmdb';
+import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
+import { headText, parseCheckpoint, parseHead } from '../check/store-index.ts';
+import type { Engine, EngineState, WriteBatch } from '../engine.ts';
+import type { Head, SessionKey } from '../journal.ts';
+import { RowCache } from '../rows/row-cache.ts';
+import { encodeRows } from '../rows/row-codec.ts';
+import { packRows, unpackRow, unpackTable } from '../rows/row-packing.ts';
+import { sealText, unsealText } from '../rows/sealed-text.ts';
+import { blobAddress, decodeBlob, encodeBlob } from '../rows/stored-text.ts';
+import { CommitPace } from './commit-pace.ts';
+import { CommitRoom } from './commit-room.ts';
+import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, openEnvironment } from './environment.ts';
+import { commitCause, corruptError, isMapFull, writeError } from './errors.ts';
+import { STORE_FORMAT } from './tables.ts';
+
+/** How a row is put behind all others. */
+const APPEND = { append: true } as const;
+
+/** Opens, or makes, a store and takes the next fence, durably. Rejects as `openEnvironment` and `Engine.write` do. */
+export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
+  const environment = await openEnvironment(options);
+  try {
+    const room = new CommitRoom(environment);
+    const fence = await takeFence(environment, room, options.directory);
+    return new LmdbEngine(options, environment, room, fence);
+  } catch (error) {
+    await closeEnvironment(environment);
+    throw error;
+  }
+}
+
+/** Raises the fence by one, and the format to ours; again if another opener was faster. */
+async function takeFence(environment: LmdbEnvironment, room: CommitRoom, directory: string): Promise<number> {
+  for (;;) {
+    const format = readNumber(environment, 'format', directory);
+    const found = readNumber(environment, 'fence', directory);
+    const fence = found + 1;
+    await madeRoom(directory, () => room.forRecords(2));
+    const taken = await guardedWrite(environment, directory, found, () => {
+      void environment.meta.put('fence', sealText('meta', 'fence', String(fence)), fence);
+      if (format < STORE_FORMAT)
+        void environment.meta.put('format', sealText('meta', 'format', String(STORE_FORMAT)), 0);
+    });
+    if (taken) return fence;
+  }
+}
+
+/** One durable transaction that does nothing unless the fence is `fence` (L1, L2). False: it was not. */
+async function guardedWrite(
+  { meta }: LmdbEnvironment,
+  directory: string,
+  fence: number,
+  put: () => void,
+): Promise<boolean> {
+  try {
+    const written = meta.ifVersion('fence', fence, put);
+    // The write's own promise rejects when it is refused; `flushed` says that what was not is on the device.
+    const [held] = await Promise.all([written, meta.flushed]);
+    meta.resetReadTxn();
+    return held;
+  } catch (error) {
+    throw await writeError(directory, await commitCause(error));
+  }
+}
+
+/** Room for a commit, before it begins (L7). Rejects as a write that was refused. */
+async function madeRoom(directory: string, make: () => Promise<void> | undefined): Promise<void> {
+  try {
+    const growing = make();
+    // Most commits find it there, and need not wait a turn of the loop's queue for it.
+    if (growing !== undefined) await growing;
+  } catch (error) {
+    throw await writeError(directory, asError(error));
+  }
+}
+
+function readNumber({ meta }: LmdbEnvironment, name: string, path: string): number {
+  const entry = meta.getEntry(name);
+  const text = entry === undefined ? undefined : unsealText('meta', name, entry.value);
+  const value = Number(text);
+  // The version is what a write is guarded by (L2): one that is not the fence would refuse every write for ever.
+  const isRight = name !== 'fence' || entry?.version === value;
+  if (text === undefined || !isRight || !Number.isSafeInteger(value) || value < 0) {
+    throw corruptError(path, new Error(`its record ${JSON.stringify(name)} is damaged`));
+  }
+  return value;
+}
+
+class LmdbEngine implements Engine {
+  readonly fence: number;
+  readonly path: string;
+  readonly #options: LmdbOptions;
+  readonly #pace = new CommitPace();
+  readonly #unpacked = new RowCache();
+  #room: CommitRoom;
+  #environment: LmdbEnvironment;
+  #state: EngineState;
+  #isOpen = true;
+
+  constructor(options: LmdbOptions, environment: LmdbEnvironment, room: CommitRoom, fence: number) {
+    this.#options = options;
+    this.#room = room;
+    this.path = options.directory;
+    this.#environment = environment;
+    this.fence = fence;
+    this.#state = this.#readState();
+  }
+
+  state(): EngineState {
+    return this.#state;
+  }
+
+  row(number: number): Buffer | undefined {
+    return this.#reading(() => {
+      const unpacked = this.#unpacked.get(number);
+      if (unpacked !== undefined) return unpacked;
+      const stored = lent(this.#environment.log.getBinaryFast(number));
+      if (stored === undefined) return undefined;
+      const row = unpackRow(stored, number);
+      if (row !== stored) this.#unpacked.add(number, row);
+      return row;
+    });
+  }
+
+  rows(
+    from: number,
+    limit: number,
+    part: 'all' | 'table' = 'all',
+  ): readonly { readonly number: number; readonly bytes: Buffer }[] {
+    const unpack = part === 'table' ? unpackTable : unpackRow;
+    return this.#reading(() => {
+      const found: { readonly number: number; readonly bytes: Buffer }[] = [];
+      for (const { key, value } of this.#environment.log.getRange({ start: from, limit })) {
+        found.push({ number: Number(key), bytes: unpack(value, Number(key)) });
+      }
+      return found;
+    });
+  }
+
+  rowNumbers(from: number, limit: number): readonly number[] {
+    return this.#reading(() => Array.from(this.#environment.log.getKeys({ start: from, limit }), Number));
+  }
+
+  storedRow(number: number): Buffer | undefined {
+    return this.#reading(() => lent(this.#environment.log.getBinaryFast(number)));
+  }
+
+  lastRowOf(key: SessionKey): number {
+    return this.#reading(() => Number(unsealed('lastRows', key, this.#environment.lastRows.get(key)) ?? 0));
+  }
+
+  keyOf(name: string): SessionKey | undefined {
+    return this.#reading(() => {
+      const key = unsealed('names', name, this.#environment.names.get(name));
+      return key === undefined ? undefined : Number(key);
+    });
+  }
+
+  nameOf(key: SessionKey): string | undefined {
+    return this.#reading(() => unsealed('keys', key, this.#environment.keys.get(key)));
+  }
+
+  names(from: string, exclusive: boolean, limit: number): readonly (readonly [string, SessionKey])[] {
+    return this.#reading(() => {
+      const found: (readonly [string, SessionKey])[] = [];
+      const range = { start: from, exclusiveStart: exclusive, limit };
+      for (const { key, value } of this.#environment.names.getRange(range)) {
+        found.push([String(key), Number(unsealed('names', String(key), value))]);
+      }
+      return found;
+    });
+  }
+
+  head(key: SessionKey): Head | undefined {
+    return this.#reading(() => {
+      const text = unsealed('heads', key, this.#environment.heads.get(key));
+      return text === undefined ? undefined : { key, ...parseHead(text) };
+    });
+  }
+
+  runnable(): readonly SessionKey[] {
+    return this.#reading(() => Array.from(this.#environment.runnable.getKeys(), Number));
+  }
+
+  blob(address: string): string | undefined {
+    const bytes = this.#reading(() => this.#environment.blobs.get(address));
+    if (bytes === undefined) return undefined;
+    const text = decodeBlob(bytes);
+    if (text === undefined || blobAddress(text) !== address)
+      throw corruptError(this.#options.directory, new Error(`the blob ${address}`));
+    return text;
+  }
+
+  hasBlob(address: string): boolean {
+    return this.#reading(() => this.#environment.blobs.doesExist(address));
+  }
+
+  storedBlob(address: string): Buffer | undefined {
+    return this.#reading(() => lent(this.#environment.blobs.getBinaryFast(address)));
+  }
+
+  async write(batch: WriteBatch): Promise<void> {
+    const first = batch.rows[0]?.number;
+    if (first !== undefined && first <= this.#state.lastRow)
+      throw new TroupeError('internal', `L4: row ${first} is there`);
+    const rows = await packRows(encodeRows(batch.rows));
+    await madeRoom(this.#options.directory, () => this.#room.forBatch(batch, rows));
+    const startedAt = performance.now();
+    if (this.#isHere(batch.bytes) && (await this.#writeHere(batch, rows))) {
+      this.#pace.tookHere(performance.now() - startedAt);
+    } else {
+      await this.#guarded(() => this.#put(batch, rows));
+      this.#pace.tookThere(batch.bytes, performance.now() - startedAt);
+    }
+    this.#state = {
+      lastRow: batch.rows.at(-1)?.number ?? this.#state.lastRow,
+      nextKey: batch.nextKey ?? this.#state.nextKey,
+      checkpointed: batch.checkpoint?.upTo ?? this.#state.checkpointed,
+      indexedRow: batch.checkpoint?.indexedRow ?? this.#state.indexedRow,
+    };
+  }
+
+  async reopen(): Promise<void> {
+    // Another file of its name would be taken for this one (L8).
+    const { lost } = this.#environment.file;
+    if (lost !== undefined) throw lost;
+    if (this.#isOpen) await closeEnvironment(this.#environment);
+    this.#isOpen = false;
+    this.#environment = await openEnvironment(this.#options);
+    this.#isOpen = true;
+    this.#room = new CommitRoom(this.#environment);
+    this.#unpacked.clear();
+    this.#state = this.#readState();
+    await madeRoom(this.#options.directory, () => this.#room.forRecords(1));
+    await this.#guarded(() => {
+      void this.#environment.meta.put('probe', sealText('meta', 'probe', String(this.fence)), 0);
+    });
+  }
+
+  async close(): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    await closeEnvironment(this.#environment);
+  }
+
+  #isHere(bytes: number): boolean {
+    // A thread that may be ended unasked leaves its transactions to the writer thread, which is always waited for (L6).
+    return this.#options.gate?.isTold !== false && this.#pace.isHere(bytes);
+  }
+
+  /**
+   * One durable transaction on this thread (L1, L2, L6). False: not here, as the thread is about to end, or as the map is used up,
+   * and the writer thread enlarges it.
+   */
+  async #writeHere(batch: WriteBatch, rows: readonly Buffer[]): Promise<boolean> {
+    const { root, meta } = this.#environment;
+    const { gate } = this.#options;
+    if (gate?.enter() === false) return false;
+    let isOurs = false;
+    try {
+      root.transactionSync(() => {
+        isOurs = meta.getEntry('fence')?.version === this.fence;
+        if (!isOurs) return ABORT;
+        this.#put(batch, rows);
+        return undefined;
+      });
+      gate?.leave();
+    } catch (error) {
+      gate?.leave();
+      if (isMapFull(error)) return false;
+      throw await writeError(this.#options.directory, error);
+    }
+    if (!isOurs) throw this.#lockedError();
+    return true;
+  }
+
+  async #guarded(put: () => void): Promise<void> {
+    const { directory } = this.#options;
+    if (!(await guardedWrite(this.#environment, directory, this.fence, put))) throw this.#lockedError();
+  }
+
+  #lockedError(): StoreLockedError {
+    const { directory } = this.#options;
+    return new StoreLockedError(`the store ${directory} has been opened by another owner since`, {
+      retryable: false,
+      data: { path: directory, fence: this.fence, owner: readNumber(this.#environment, 'fence', directory) },
+    });
+  }
+
+  /** Runs inside `ifVersion` or `transactionSync`: all of it is one transaction. The promises of single puts say nothing of their own. */
+  #put(batch: WriteBatch, rows: readonly Buffer[]): void {
+    const { log, names, keys, heads, lastRows, runnable, blobs, meta } = this.#environment;
+    rows.forEach((bytes, index) => {
+      const row = batch.rows[index];
+      // Numbers rise (E2): told so, LMDB fills its pages instead of leaving half of each free.
+      // Such a put has a promise of its own, which rejects with the commit's: that one is heard.
+      if (row !== undefined) log.put(row.number, bytes, APPEND).catch(() => undefined);
+    });
+    for (const [name, key] of batch.names) {
+      if (key === undefined) void names.remove(name);
+      else void names.put(name, sealText('names', name, String(key)));
+    }
+    for (const [key, name] of batch.keys) {
+      if (name === undefined) void keys.remove(key);
+      else void keys.put(key, sealText('keys', key, name));
+    }
+    for (const [key, head] of batch.heads) {
+      if (head === undefined) void heads.remove(key);
+      else void heads.put(key, sealText('heads', key, headText(head)));
+      if (head?.runnable === true) void runnable.put(key, sealText('runnable', key, '1'));
+      else void runnable.remove(key);
+    }
+    for (const [key, row] of batch.lastRows) {
+      if (row === undefined) void lastRows.remove(key);
+      else void lastRows.put(key, sealText('lastRows', key, String(row)));
+    }
+    for (const [address, text] of batch.blobs) {
+      if (text === undefined) void blobs.remove(address);
+      else void blobs.put(address, encodeBlob(text));
+    }
+    if (batch.nextKey !== undefined) {
+      void meta.put('nextKey', sealText('meta', 'nextKey', String(batch.nextKey)), 0);
+    }
+    if (batch.checkpoint !== undefined) {
+      const { upTo, indexedRow } = batch.checkpoint;
+      void meta.put('checkpoint', sealText('meta', 'checkpoint', `${upTo} ${indexedRow}`), 0);
+    }
+  }
+
+  #readState(): EngineState {
+    return this.#reading(() => {
+      const { log, meta } = this.#environment;
+      const [lastRow] = log.getKeys({ reverse: true, limit: 1 });
+      const hasKeys = meta.doesExist('nextKey');
+      return {
+        lastRow: Number(lastRow ?? 0),
+        nextKey: hasKeys ? readNumber(this.#environment, 'nextKey', this.#options.directory) : 1,
+        ...this.#readCheckpoint(meta.get('checkpoint')),
+      };
+    });
+  }
+
+  #readCheckpoint(stored: string | undefined): { readonly checkpointed: number; readonly indexedRow: number } {
+    if (stored === undefined) return { checkpointed: 0, indexedRow: 0 };
+    const checkpoint = parseCheckpoint(unsealText('meta', 'checkpoint', stored) ?? '');
+    if (checkpoint === undefined) throw new Error('its record "checkpoint" is damaged');
+    return { checkpointed: checkpoint.upTo, indexedRow: checkpoint.indexedRow };
+  }
+
+  /** Whatever LMDB cannot read is damage; an error of ours passes. A closed environment must never be read: it is unmapped. */
+  #reading<T>(read: () => T): T {
+    if (!this.#isOpen) throw new TroupeError('internal', `the store ${this.#options.directory} is closed`);
+    const { file } = this.#environment;
+    if (file.isShort && file.lost !== undefined) throw file.lost;
+    try {
+      return read();
+    } catch (error) {
+      if (error instanceof TroupeError) throw error;
+      throw corruptError(this.#options.directory, asError(error));
+    }
+  }
+}
+
+/** lmdb lends one large buffer with its length overwritten; a view of the true length is what native code sees. */
+function lent(bytes: Buffer | undefined): Buffer | undefined {
+  return bytes === undefined ? undefined : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+/** What is under the seal. Throws for an entry that is not what was put there; `undefined` is no entry. */
+function unsealed(table: string, key: string | number, stored: string | undefined): string | undefined {
+  if (stored === undefined) return undefined;
+  const text = unsealText(table, key, stored);
+  if (text === undefined)
+    throw new Error(`the entry ${JSON.stringify(key)} of its table ${JSON.stringify(table)} is damaged`);
+  return text;
+}

@@ -1,0 +1,106 @@
+/** What LMDB and the file system throw, as the errors of the house. */
+import { statfs } from 'node:fs/promises';
+import { getSystemErrorName } from 'node:util';
+import { asError, StoreCorruptError, StoreFullError, TroupeError } from '../../base/errors.ts';
+import type { PageDamage } from './pages.ts';
+
+/** LMDB's own codes that say the file is damaged: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_INVALID. */
+const CORRUPT_CODES: ReadonlySet<number> = new Set([-30_797, -30_796, -30_793]);
+const MAP_FULL_CODE = -30_792;
+const EIO = 5;
+/** Bytes of free space below which a short write is put down to the full device. */
+const FREE_BYTES_MIN = 16 * 1024 * 1024;
+
+/**
+ * The reason of a rejected write. lmdb rejects with a general error; the reason is what its `commitError` promise rejects
+ * with. Must be called at once, as that promise has no other handler.
+ */
+export async function commitCause(error: unknown): Promise<Error> {
+  const pending = error instanceof Error && 'commitError' in error ? error.commitError : undefined;
+  if (!(pending instanceof Promise)) return asError(error);
+  try {
+    await pending;
+  } catch (reason) {
+    return asError(reason);
+  }
+  return asError(error);
+}
+
+/**
+ * An error met while opening `path` in `directory`: what the system refuses (rights, descriptors, memory) is
+ * `StoreFullError` with its code, as it may pass; what LMDB cannot make sense of is `StoreCorruptError`.
+ */
+export async function openError(directory: string, path: string, thrown: unknown): Promise<TroupeError> {
+  const cause = asError(thrown);
+  if (cause instanceof TroupeError) return cause;
+  const isSystem = ('code' in cause && typeof cause.code === 'string') || (numericCode(cause) ?? 0) > 0;
+  return isSystem ? writeError(directory, cause) : corruptError(path, cause);
+}
+
+/** A refused write of the store in `directory`: `StoreCorruptError` for a damaged file, else `StoreFullError`. */
+export async function writeError(directory: string, thrown: unknown): Promise<TroupeError> {
+  const cause = asError(thrown);
+  if (cause instanceof TroupeError) return cause;
+  if (CORRUPT_CODES.has(numericCode(cause) ?? 0)) return corruptError(directory, cause);
+  const code = await deviceCode(directory, cause);
+  const reason = Object.assign(new Error(cause.message, { cause }), { code });
+  return new StoreFullError(`the store ${directory} cannot be written: ${code} (${cause.message})`, {
+    cause: reason,
+    data: { path: directory, reason: code },
+  });
+}
+
+/** What to do about a damaged store: `data.hint` of every `StoreCorruptError` of a store. */
+export const CORRUPT_HINT =
+  '`troupe doctor DIR` tells what is damaged, `troupe doctor salvage DIR --to NEW` saves what can be read';
+
+/** An error met while reading or opening: `StoreCorruptError` with the path, the reason and what to do. */
+export function corruptError(path: string, cause: Error): StoreCorruptError {
+  return storeCorrupt(path, cause.message, cause, {});
+}
+
+/** The same for damage found in the file, naming the page where it is known. */
+export function damageError(path: string, damage: PageDamage): StoreCorruptError {
+  return storeCorrupt(path, damage.message, damage, damage.page === undefined ? {} : { page: damage.page });
+}
+
+function storeCorrupt(
+  path: string,
+  reason: string,
+  cause: Error,
+  place: Readonly<Record<string, unknown>>,
+): StoreCorruptError {
+  return new StoreCorruptError(
+    `the store ${path} cannot be read: ${reason}; its files were left as they are. ${CORRUPT_HINT}`,
+    { cause, data: { path, reason, ...place, hint: CORRUPT_HINT } },
+  );
+}
+
+/** The address space of the map is used up: lmdb's writer thread enlarges it when it meets that. */
+export function isMapFull(thrown: unknown): boolean {
+  return numericCode(asError(thrown)) === MAP_FULL_CODE;
+}
+
+async function deviceCode(directory: string, cause: Error): Promise<string> {
+  if ('code' in cause && typeof cause.code === 'string') return cause.code;
+  const code = numericCode(cause);
+  if (code === undefined) return 'UNKNOWN';
+  if (code === MAP_FULL_CODE) return 'MDB_MAP_FULL';
+  // LMDB calls a write that the device took in part an input/output error; a full device does just that.
+  if (code === EIO && (await freeBytes(directory)) < FREE_BYTES_MIN) return 'ENOSPC';
+  return code > 0 ? getSystemErrorName(-code) : `MDB_${code}`;
+}
+
+async function freeBytes(directory: string): Promise<number> {
+  try {
+    const { bavail, bsize } = await statfs(directory);
+    return bavail * bsize;
+  } catch {
+    // Not knowing is no reason to hide the error that is being told.
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+function numericCode(error: Error): number | undefined {
+  return 'code' in error && typeof error.code === 'number' ? error.code : undefined;
+}

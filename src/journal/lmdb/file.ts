@@ -1,0 +1,95 @@
+/**
+ * A look at an LMDB file before LMDB maps it. LMDB trusts its file: a foreign, cut or damaged one ends the process with a signal,
+ * which no one can catch, or is met as a smaller store. Reads only.
+ *
+ * Of a file up to `STORE_CHECK_ENTRIES_BYTES_MAX`, with up to `STORE_CHECK_ENTRIES_MAX` entries beside its rows, everything that is
+ * not guarded elsewhere is looked at: all pages and their order, the free list, all entries of the small tables and blobs, and
+ * whether the tables agree. Rows, blobs and entries have checksums of their own, which the read that meets them checks; what a
+ * larger store does not notice at once is an entry that cannot be found any more, as its key was damaged. Up to
+ * `STORE_CHECK_BYTES_MAX` all pages are looked at; of a larger file `STORE_CHECK_PAGES_MAX`, those nearest to the roots: damage
+ * further down may end the process when LMDB meets it. `troupe doctor` looks at all of it.
+ */
+import { stat } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  STORE_CHECK_BYTES_MAX,
+  STORE_CHECK_ENTRIES_BYTES_MAX,
+  STORE_CHECK_ENTRIES_MAX,
+  STORE_CHECK_PAGES_MAX,
+} from '../../base/bounds.ts';
+import { StoreVersionError } from '../../base/errors.ts';
+import { StoreIndex, wrongTables } from '../check/store-index.ts';
+import { damageError } from './errors.ts';
+import { walkPages } from './page-walk.ts';
+import { type LeafNode, PageDamage, PageFile, type PageMeta, type PageTree } from './pages.ts';
+import { STORE_FORMAT } from './tables.ts';
+
+/** Looks at a file that changes meanwhile, at most. */
+const LOOKS_MAX = 6;
+/** Above the step of a file's times, so that a change between two looks is seen. */
+const LOOK_AGAIN_MS = 20;
+
+/**
+ * Rejects with `StoreCorruptError` naming `path`, the page where it is known, and the reason, when the file cannot be one that
+ * this library wrote and kept whole; with `StoreVersionError` for a newer format; with what the system says when it cannot be
+ * read.
+ */
+export async function checkLmdbFile(path: string): Promise<void> {
+  let before = await stat(path);
+  for (let look = 1; ; look += 1) {
+    try {
+      checkOnce(path);
+      return;
+    } catch (error) {
+      if (!(error instanceof PageDamage)) throw error;
+      const after = await stat(path);
+      // An owner that is about to be fenced off may still write: what looks damaged was read between two of its pages.
+      const isWritten = after.size !== before.size || after.mtimeMs !== before.mtimeMs;
+      if (look > 1 && (!isWritten || look === LOOKS_MAX)) throw damageError(path, error);
+      before = after;
+    }
+    await delay(LOOK_AGAIN_MS);
+  }
+}
+
+function checkOnce(path: string): void {
+  const file = new PageFile(path, 'scattered');
+  try {
+    const meta = file.meta();
+    const index = new StoreIndex();
+    // The file is longer than its pages: room for commits is kept behind them.
+    const usedBytes = Math.min(file.size, (meta.lastPage + 1) * meta.pageBytes);
+    const withEntries =
+      usedBytes <= STORE_CHECK_ENTRIES_BYTES_MAX && entriesBesideRows(file, meta) <= STORE_CHECK_ENTRIES_MAX;
+    const wants = (tree: PageTree): boolean => withEntries || tree.name === 'meta' || tree === meta.main;
+    const entry = (tree: PageTree, node: LeafNode): void => {
+      if (wants(tree)) index.add(file, tree, node);
+    };
+    const pagesMax = usedBytes <= STORE_CHECK_BYTES_MAX ? undefined : STORE_CHECK_PAGES_MAX;
+    const { tables } = walkPages(file, meta, { entry, wants }, pagesMax);
+    checkFormat(path, index.format);
+    for (const reason of wrongTables(tables)) throw new PageDamage(reason);
+    for (const damage of index.damaged) throw damage;
+    if (!withEntries) return;
+    for (const reason of index.disagreements()) throw new PageDamage(reason);
+    for (const address of index.wrongBlobs(file)) throw new PageDamage(`the blob ${address} is damaged`);
+  } finally {
+    file.close();
+  }
+}
+
+/** What the tables' records say they hold; they stand in one page. */
+function entriesBesideRows(file: PageFile, { main }: PageMeta): number {
+  const page = main.root === undefined ? undefined : file.treePage(main.root, main);
+  if (page?.kind !== 'leaf') return 0;
+  return page.nodes.reduce((sum, { tree }) => sum + (tree === undefined || tree.name === 'log' ? 0 : tree.entries), 0);
+}
+
+function checkFormat(path: string, format: number | undefined): void {
+  if (format === undefined) throw new PageDamage('it is not a journal of this library');
+  if (format <= STORE_FORMAT) return;
+  throw new StoreVersionError(
+    `the store ${path} has format ${format}; this version reads up to ${STORE_FORMAT}. Nothing was written`,
+    { data: { path, found: format, supported: STORE_FORMAT } },
+  );
+}

@@ -1,0 +1,248 @@
+/**
+ * A walk over everything an LMDB file's newest state leads to, with all that can be known of it checked: each page is used once,
+ * lies where its parent says, holds keys in order and within its parent's bounds; each table has the pages, entries and depth
+ * its record says; no free page is in use.
+ */
+import {
+  compareKeys,
+  doKeysRise,
+  entryKey,
+  type LeafNode,
+  PageDamage,
+  type PageFile,
+  type PageFrame,
+  type PageMeta,
+  type PageTree,
+} from './pages.ts';
+
+/** What a walk meets. */
+export interface WalkVisitor {
+  /** An entry of a table, in key order. Thrown `PageDamage` is told as any other. */
+  entry?(tree: PageTree, node: LeafNode): void;
+  /** False: of this table's entries only those are told whose values lie in pages of their own. Missing: all are told. */
+  wants?(tree: PageTree): boolean;
+  /** Damage; what lies below it is left out. Without this the first one is thrown. */
+  damage?(damage: PageDamage, tree: PageTree): void;
+}
+
+/** What was walked. */
+export interface WalkResult {
+  readonly tables: readonly PageTree[];
+  readonly pagesSeen: number;
+  readonly freePages: number;
+  /** False: `pagesMax` was reached. */
+  readonly isWhole: boolean;
+}
+
+interface Step {
+  readonly tree: PageTree;
+  readonly page: number;
+  readonly depth: number;
+  readonly low: Buffer | undefined;
+  readonly high: Buffer | undefined;
+}
+
+interface Tally {
+  branchPages: number;
+  leafPages: number;
+  overflowPages: number;
+  entries: number;
+  isDamaged: boolean;
+}
+
+/**
+ * Walks a file. With `pagesMax` the pages nearest to the roots are looked at, level by level; else all of them, each table in the
+ * order of its keys. Throws `PageDamage` unless the visitor takes it.
+ */
+export function walkPages(file: PageFile, meta: PageMeta, visitor: WalkVisitor, pagesMax?: number): WalkResult {
+  const walk = new Walk(file, meta, visitor);
+  return walk.run(pagesMax);
+}
+
+class Walk {
+  readonly #file: PageFile;
+  readonly #meta: PageMeta;
+  readonly #visitor: WalkVisitor;
+  readonly #used: Uint8Array;
+  readonly #tallies = new Map<PageTree, Tally>();
+  readonly #tables: PageTree[] = [];
+  #freePages = 0;
+  #seen = 0;
+  #stepsMax = Number.POSITIVE_INFINITY;
+  /** Pages are left out that would never have been come to. */
+  #isCut = false;
+
+  constructor(file: PageFile, meta: PageMeta, visitor: WalkVisitor) {
+    this.#file = file;
+    this.#meta = meta;
+    this.#visitor = visitor;
+    // As many as the file can hold, whatever it says of itself; free pages may lie beyond its end.
+    this.#used = new Uint8Array(Math.ceil(file.size / meta.pageBytes / 8) + 1);
+  }
+
+  run(pagesMax: number | undefined): WalkResult {
+    this.#stepsMax = pagesMax ?? Number.POSITIVE_INFINITY;
+    const steps: Step[] = [];
+    const push = (tree: PageTree): void => {
+      this.#tallies.set(tree, { branchPages: 0, leafPages: 0, overflowPages: 0, entries: 0, isDamaged: false });
+      if (tree.root !== undefined) {
+        steps.push({ tree, page: tree.root, depth: 1, low: undefined, high: undefined });
+      }
+    };
+    push(this.#meta.main);
+    let at = 0;
+    const run = (): void => {
+      while (at < steps.length && (pagesMax === undefined || this.#seen < pagesMax)) {
+        const step = pagesMax === undefined ? steps.pop() : steps[at++];
+        if (step !== undefined) this.#take(step, steps, push, pagesMax === undefined);
+      }
+    };
+    run();
+    // Last: what is free must not be in use.
+    push(this.#meta.free);
+    run();
+    const isWhole = at >= steps.length && !this.#isCut;
+    if (isWhole) for (const [tree, tally] of this.#tallies) this.#compare(tree, tally);
+    return { tables: this.#tables, pagesSeen: this.#seen, freePages: this.#freePages, isWhole };
+  }
+
+  #take(step: Step, steps: Step[], push: (tree: PageTree) => void, isDeep: boolean): void {
+    const { tree } = step;
+    try {
+      this.#step(step, steps, push, isDeep);
+    } catch (error) {
+      this.#damaged(error, tree);
+    }
+  }
+
+  #damaged(error: unknown, tree: PageTree): void {
+    if (!(error instanceof PageDamage) || this.#visitor.damage === undefined) throw error;
+    const tally = this.#tallies.get(tree);
+    if (tally !== undefined) tally.isDamaged = true;
+    this.#visitor.damage(error, tree);
+  }
+
+  #step({ tree, page, depth, low, high }: Step, steps: Step[], push: (tree: PageTree) => void, isDeep: boolean): void {
+    const tally = this.#tallies.get(tree);
+    if (tally === undefined) return;
+    this.#seen += 1;
+    this.#use(page, 1);
+    const found = this.#file.frame(page);
+    if (found.kind === 'branch') {
+      const nodes = this.#file.branchNodes(found);
+      this.#checkFrame(found, tree, depth, low, high);
+      tally.branchPages += 1;
+      // Level by level none is ever taken out: what comes after as many as are looked at is not come to.
+      const room = isDeep ? nodes.length : Math.min(nodes.length, this.#stepsMax - steps.length);
+      if (room < nodes.length) this.#isCut = true;
+      const below = nodes.slice(0, Math.max(0, room)).map((node, index): Step => {
+        const next = nodes[index + 1]?.key ?? high;
+        return { tree, page: node.page, depth: depth + 1, low: index === 0 ? low : node.key, high: next };
+      });
+      steps.push(...(isDeep ? below.reverse() : below));
+      return;
+    }
+    const nodes = this.#wants(tree) ? this.#file.leafNodes(found, tree) : this.#file.distantNodes(found, tree);
+    this.#checkFrame(found, tree, depth, low, high);
+    tally.leafPages += 1;
+    tally.entries += found.places.length;
+    for (const node of nodes) {
+      try {
+        this.#entry(tree, node, tally, push, isDeep);
+      } catch (error) {
+        this.#damaged(error, tree);
+      }
+    }
+  }
+
+  #wants(tree: PageTree): boolean {
+    return tree === this.#meta.free || this.#visitor.wants?.(tree) !== false;
+  }
+
+  #entry(tree: PageTree, node: LeafNode, tally: Tally, push: (tree: PageTree) => void, isDeep: boolean): void {
+    if (node.overflow !== undefined) {
+      tally.overflowPages += node.overflow.pages;
+      this.#use(node.overflow.page, node.overflow.pages);
+      if (isDeep) this.#file.checkOverflow(node.overflow);
+    }
+    if ((node.tree !== undefined) !== (tree === this.#meta.main)) throw new PageDamage('a table stands among entries');
+    if (tree === this.#meta.free) this.#markFree(node);
+    if (node.tree === undefined) {
+      this.#visitor.entry?.(tree, node);
+      return;
+    }
+    this.#tables.push(node.tree);
+    push(node.tree);
+  }
+
+  /** Its level is right; keys rise, and lie between those of the parent. */
+  #checkFrame(
+    found: PageFrame,
+    tree: PageTree,
+    depth: number,
+    low: Buffer | undefined,
+    high: Buffer | undefined,
+  ): void {
+    const page = found.number;
+    if ((found.kind === 'leaf') !== (depth === tree.depth)) throw new PageDamage('it stands at another level', page);
+    // The first key of a branch page is not used, and may be a former one.
+    const first = found.kind === 'branch' ? 1 : 0;
+    const last = found.places.length - 1;
+    if (last < first) return;
+    const isBehind = low === undefined || compareKeys(entryKey(found, first), low, tree) >= 0;
+    if (!isBehind || !doKeysRise(found, first, tree)) throw new PageDamage('its keys do not rise', page);
+    if (high !== undefined && compareKeys(entryKey(found, last), high, tree) >= 0) {
+      throw new PageDamage('a key belongs to another page', page);
+    }
+  }
+
+  /** A record of the free list: a count, then pages, or blocks as minus their length and their first page; 0 is a gap. */
+  #markFree(node: LeafNode): void {
+    const bytes = this.#file.bytes(node.offset, node.length);
+    const words = Math.floor(bytes.length / 8);
+    const count = words === 0 ? 0n : bytes.readBigUInt64LE(0);
+    if (words === 0 || count >= BigInt(words)) throw new PageDamage('a record of free pages is damaged');
+    for (let index = 1; index <= Number(count); index += 1) {
+      const word = bytes.readBigInt64LE(index * 8);
+      if (word === 0n) continue;
+      let [page, pages] = [word, 1n];
+      if (word < 0n) {
+        index += 1;
+        if (index > Number(count)) throw new PageDamage('a record of free pages is damaged');
+        [page, pages] = [bytes.readBigInt64LE(index * 8), -word];
+      }
+      if (page < 2n || page + pages > BigInt(this.#meta.lastPage) + 1n) {
+        throw new PageDamage('a free page lies outside the file');
+      }
+      this.#freePages += Number(pages);
+      this.#use(Number(page), Number(pages));
+    }
+  }
+
+  /** Each page once. */
+  #use(page: number, pages: number): void {
+    for (let each = page; each < page + pages; each += 1) {
+      const at = each >> 3;
+      const bit = 1 << (each & 7);
+      const known = this.#used[at];
+      if (known === undefined) return;
+      if ((known & bit) !== 0) throw new PageDamage('it is used twice', each);
+      this.#used[at] = known | bit;
+    }
+  }
+
+  #compare(tree: PageTree, tally: Tally): void {
+    if (tally.isDamaged) return;
+    const isRight =
+      tally.entries === tree.entries &&
+      tally.branchPages === tree.branchPages &&
+      tally.leafPages === tree.leafPages &&
+      tally.overflowPages === tree.overflowPages;
+    if (isRight) return;
+    const name = JSON.stringify(tree.name);
+    this.#damaged(
+      new PageDamage(`the table ${name} should have ${tree.entries} entries, and ${tally.entries} are there`),
+      tree,
+    );
+  }
+}

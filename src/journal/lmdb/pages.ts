@@ -1,0 +1,462 @@
+/**
+ * Pages of an LMDB file, read without LMDB: LMDB trusts its file, and a damaged one ends the process with a signal that no one
+ * can catch. Every length and place is checked before it is followed, so a file of any bytes gives pages or `PageDamage`.
+ *
+ * Owns: one file opened for reading, and the pieces of it read last. Writes nothing. Reads block the thread.
+ *
+ * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it, little-endian, with the
+ * 24-byte page header that names its page and transaction.
+ */
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { DOCTOR_PIECES_MAX, STORE_CHECK_BYTES_MAX } from '../../base/bounds.ts';
+
+const BRANCH_FLAG = 0x01;
+const LEAF_FLAG = 0x02;
+const OVERFLOW_FLAG = 0x04;
+const META_FLAG = 0x08;
+const NODE_BIG_DATA = 0x01;
+const NODE_SUB_DATA = 0x02;
+/** Tables whose keys are native 32 or 64-bit integers. */
+const INTEGER_KEY_FLAG = 0x08;
+const MAGIC = 0xbeefc0de;
+const DATA_VERSION = 2;
+const PAGE_HEADER_BYTES = 24;
+const NODE_HEADER_BYTES = 8;
+const TREE_BYTES = 48;
+const OVERFLOW_BYTES = 24;
+const META_BYTES = 168;
+const PAGE_BYTES_MIN = 512;
+const PAGE_BYTES_MAX = 65_536;
+const PAGE_BYTES_USUAL = 4_096;
+/** Levels of a tree: LMDB's own bound. */
+const DEPTH_MAX = 32;
+const PIECE_BYTES = 256 * 1024;
+/** Read ahead where pages are met in no order. */
+const SCATTERED_PIECE_BYTES = 16 * 1024;
+const UINT32 = 2 ** 32;
+/** Address space that a 64-bit process can have. */
+const MAP_BYTES_MAX = 2 ** 47;
+
+/** A page, or what leads to it, is not what LMDB wrote. `page` is missing where the whole file is meant. */
+export class PageDamage extends Error {
+  override readonly name: string = 'PageDamage';
+  readonly page: number | undefined;
+
+  constructor(reason: string, page?: number) {
+    super(page === undefined ? reason : `page ${page}: ${reason}`);
+    this.page = page;
+  }
+}
+
+/** What a tree's record says. `root` undefined: it is empty. */
+export interface PageTree {
+  readonly name: string;
+  readonly flags: number;
+  readonly depth: number;
+  readonly branchPages: number;
+  readonly leafPages: number;
+  readonly overflowPages: number;
+  readonly entries: number;
+  readonly root: number | undefined;
+}
+
+/** The newest state a file holds. */
+export interface PageMeta {
+  readonly pageBytes: number;
+  readonly lastPage: number;
+  readonly transaction: number;
+  readonly free: PageTree;
+  readonly main: PageTree;
+}
+
+/** A child of a branch page. `key` is empty for the first. */
+export interface BranchNode {
+  readonly key: Buffer;
+  readonly page: number;
+}
+
+/** Where a large value lies, and the commit that wrote it. */
+export interface OverflowPlace {
+  readonly page: number;
+  readonly pages: number;
+  readonly transaction: number;
+}
+
+/** An entry of a leaf page. The value is `length` bytes at `offset` of the file; in overflow pages where `overflow` says so. */
+export interface LeafNode {
+  readonly key: Buffer;
+  readonly offset: number;
+  readonly length: number;
+  readonly overflow?: OverflowPlace;
+  /** The record of a table. */
+  readonly tree?: PageTree;
+}
+
+/** A page of a tree, checked. */
+export type TreePage =
+  | { readonly kind: 'branch'; readonly nodes: readonly BranchNode[] }
+  | { readonly kind: 'leaf'; readonly nodes: readonly LeafNode[] };
+
+/** A page of a tree whose head and table of entries are right. */
+export interface PageFrame {
+  readonly number: number;
+  readonly kind: TreePage['kind'];
+  readonly bytes: Buffer;
+  /** Where its entries begin, in the order of their keys. */
+  readonly places: readonly number[];
+}
+
+/** See the head of the file. */
+export class PageFile {
+  readonly path: string;
+  /** Bytes of the file when it was opened. */
+  readonly size: number;
+  readonly #descriptor: number;
+  /** Pieces of the file, the one used longest ago first. */
+  readonly #pieces = new Map<number, Buffer>();
+  readonly #pieceBytes: number;
+  #pageBytes = 0;
+  #transaction = 0;
+
+  /** Throws what the system says. `order`: how the pages of a large file will be met. */
+  constructor(path: string, order: 'scattered' | 'in order' = 'in order') {
+    this.path = path;
+    this.#descriptor = openSync(path, 'r');
+    this.size = fstatSync(this.#descriptor).size;
+    // A small file is one piece.
+    if (this.size <= STORE_CHECK_BYTES_MAX) this.#pieceBytes = STORE_CHECK_BYTES_MAX;
+    else this.#pieceBytes = order === 'scattered' ? SCATTERED_PIECE_BYTES : PIECE_BYTES;
+  }
+
+  close(): void {
+    closeSync(this.#descriptor);
+  }
+
+  /** Pages that are wholly in the file. */
+  get pages(): number {
+    return this.#pageBytes === 0 ? 0 : Math.floor(this.size / this.#pageBytes);
+  }
+
+  /** `length` bytes at `offset`; throws `PageDamage` when the file has fewer. The bytes are the file's, not the caller's. */
+  bytes(offset: number, length: number): Buffer {
+    if (!(offset >= 0 && length >= 0 && offset + length <= this.size)) throw new PageDamage('the file is cut short');
+    const pieceBytes = this.#pieceBytes;
+    const first = Math.floor(offset / pieceBytes);
+    const at = offset - first * pieceBytes;
+    if (at + length > pieceBytes) return this.#read(offset, length);
+    const piece = this.#piece(first, pieceBytes);
+    if (at + length > piece.length) throw new PageDamage('the file is cut short');
+    return piece.subarray(at, at + length);
+  }
+
+  /**
+   * Both meta pages, checked against each other; the newer one's trees. Throws `PageDamage`. A commit writes the meta page of its
+   * number's parity, so the two are one commit apart.
+   */
+  meta(): PageMeta {
+    if (this.size === 0) throw new PageDamage('the file is empty');
+    const first = parseMeta(this.bytes(0, META_BYTES));
+    const second = parseMeta(this.bytes(first.pageBytes, META_BYTES));
+    if (second.pageBytes !== first.pageBytes) throw new PageDamage('its two meta pages disagree');
+    const [older, newer] =
+      first.transaction > second.transaction ? ([second, first] as const) : ([first, second] as const);
+    const isPair = newer.transaction - older.transaction === 1 && first.transaction % 2 === 0;
+    if (!isPair && newer.transaction !== 0) throw new PageDamage('its two meta pages disagree');
+    this.#pageBytes = first.pageBytes;
+    this.#transaction = newer.transaction;
+    for (const { root } of [newer.free, newer.main]) if (root !== undefined) this.#checkPlace(root);
+    for (const meta of [first, second]) this.#checkCommit(meta);
+    return newer;
+  }
+
+  /**
+   * The newer of the meta pages that can be read, where `meta` finds them damaged: its state may be one commit older than the
+   * last. Undefined when there is none; the page size is then taken to be the usual one, so that pages can be looked at all the same.
+   */
+  anyMeta(): PageMeta | undefined {
+    const found: PageMeta[] = [];
+    for (const offset of [0, PAGE_BYTES_USUAL]) {
+      try {
+        found.push(parseMeta(this.bytes(offset, META_BYTES)));
+      } catch (error) {
+        if (!(error instanceof PageDamage)) throw error;
+      }
+    }
+    this.#pageBytes = found[0]?.pageBytes ?? PAGE_BYTES_USUAL;
+    const isCommit = (meta: PageMeta): boolean => {
+      try {
+        this.#checkCommit(meta);
+        return true;
+      } catch (error) {
+        if (error instanceof PageDamage) return false;
+        throw error;
+      }
+    };
+    const [newest] = found.filter(isCommit).sort((a, b) => b.transaction - a.transaction);
+    this.#transaction = newest?.transaction ?? Number.MAX_SAFE_INTEGER;
+    return newest;
+  }
+
+  /** A page of `tree`; throws `PageDamage` unless it is one. Call `meta` first. */
+  treePage(number: number, tree: PageTree): TreePage {
+    const frame = this.frame(number);
+    const nodes = frame.kind === 'leaf' ? this.leafNodes(frame, tree) : this.branchNodes(frame);
+    return { kind: frame.kind, nodes } as TreePage;
+  }
+
+  /** The frame of a page of a tree, without looking into its entries. Throws as `treePage`. */
+  frame(number: number): PageFrame {
+    this.#checkPlace(number);
+    const size = this.#pageBytes;
+    const page = this.bytes(number * size, size);
+    if (readNumber(page, 0) !== number) throw new PageDamage('it says it is another page', number);
+    // LMDB would take a page of a later commit for one it may write in place.
+    if (!(readNumber(page, 8) <= this.#transaction)) throw new PageDamage('it says it is of a later commit', number);
+    const flags = page.readUInt16LE(18);
+    const lower = page.readUInt16LE(20);
+    const upper = page.readUInt16LE(22);
+    const body = size - PAGE_HEADER_BYTES;
+    if (flags !== BRANCH_FLAG && flags !== LEAF_FLAG) throw new PageDamage('it is no page of a tree', number);
+    const isOdd = lower % 2 !== 0 || lower > upper || upper > body;
+    if (isOdd || lower === 0) throw new PageDamage('its table of entries is damaged', number);
+    const places: number[] = [];
+    for (let at = 0; at < lower; at += 2) {
+      const place = word(page, PAGE_HEADER_BYTES + at);
+      if (place < upper || place + NODE_HEADER_BYTES > body) throw new PageDamage('an entry lies outside', number);
+      places.push(PAGE_HEADER_BYTES + place);
+    }
+    return { number, kind: flags === LEAF_FLAG ? 'leaf' : 'branch', bytes: page, places };
+  }
+
+  /** The entries of a branch page. Throws `PageDamage`. */
+  branchNodes({ bytes, number, places }: PageFrame): readonly BranchNode[] {
+    return places.map((at, index): BranchNode => {
+      const key = keyAt(bytes, number, at);
+      if (key.length === 0 && index > 0) throw new PageDamage('an entry without a key', number);
+      const child = bytes.readUInt32LE(at) + bytes.readUInt16LE(at + 4) * UINT32;
+      this.#checkPlace(child);
+      return { key, page: child };
+    });
+  }
+
+  /** The entries of a leaf page. Throws `PageDamage`. */
+  leafNodes({ bytes, number, places }: PageFrame, tree: PageTree): readonly LeafNode[] {
+    return places.map((at) => this.#leafNode(bytes, number, at, tree));
+  }
+
+  /**
+   * Checks the entries of a leaf page as `leafNodes` does, and gives those alone whose values lie elsewhere or are tables: a
+   * page of a small table has two hundred that nobody asks for.
+   */
+  distantNodes({ bytes, number, places }: PageFrame, tree: PageTree): readonly LeafNode[] {
+    const distant: LeafNode[] = [];
+    const isInteger = (tree.flags & INTEGER_KEY_FLAG) !== 0;
+    for (const at of places) {
+      const keyBytes = word(bytes, at + 6);
+      const end = at + NODE_HEADER_BYTES + keyBytes + bytes.readUInt32LE(at);
+      const isPlain = word(bytes, at + 4) === 0 && keyBytes > 0 && end <= this.#pageBytes;
+      // What is not plainly right is looked at whole, and told as it always is.
+      if (!isPlain || (isInteger && keyBytes !== 4 && keyBytes !== 8)) {
+        distant.push(this.#leafNode(bytes, number, at, tree));
+      }
+    }
+    return distant;
+  }
+
+  /** The header of a value's overflow pages is what its entry says. Throws `PageDamage`. */
+  checkOverflow({ page, pages, transaction }: OverflowPlace): void {
+    const header = this.bytes(page * this.#pageBytes, PAGE_HEADER_BYTES);
+    const isRight =
+      readNumber(header, 0) === page &&
+      readNumber(header, 8) === transaction &&
+      transaction <= this.#transaction &&
+      header.readUInt16LE(18) === OVERFLOW_FLAG &&
+      header.readUInt32LE(20) === pages;
+    if (!isRight) throw new PageDamage('it does not begin the value that should be there', page);
+  }
+
+  #leafNode(page: Buffer, number: number, at: number, tree: PageTree): LeafNode {
+    const key = keyAt(page, number, at);
+    const isKeyRight = (tree.flags & INTEGER_KEY_FLAG) === 0 || key.length === 4 || key.length === 8;
+    if (key.length === 0 || !isKeyRight) throw new PageDamage('a key is damaged', number);
+    const length = page.readUInt32LE(at);
+    const flags = page.readUInt16LE(at + 4);
+    const data = at + NODE_HEADER_BYTES + key.length;
+    const size = this.#pageBytes;
+    if (flags === NODE_BIG_DATA) {
+      if (data + OVERFLOW_BYTES > size) throw new PageDamage('an entry lies outside', number);
+      const first = readNumber(page, data);
+      const pages = readNumber(page, data + 16);
+      this.#checkPlace(first);
+      const end = first * size + PAGE_HEADER_BYTES + length;
+      // The last of them may end with the file.
+      const isRight = pages > 0 && end <= this.size && PAGE_HEADER_BYTES + length <= pages * size;
+      if (!isRight) throw new PageDamage('the file is cut short', first);
+      return {
+        key,
+        offset: first * size + PAGE_HEADER_BYTES,
+        length,
+        overflow: { page: first, pages, transaction: readNumber(page, data + 8) },
+      };
+    }
+    if (data + length > size) throw new PageDamage('an entry lies outside', number);
+    const node = { key, offset: number * size + data, length };
+    if (flags === 0) return node;
+    if (flags !== NODE_SUB_DATA || length !== TREE_BYTES) throw new PageDamage('an entry is of no known kind', number);
+    const name = key.toString('latin1').replace(/\0$/, '');
+    return { ...node, tree: parseTree(page, data, name) };
+  }
+
+  /**
+   * Every commit writes the root of the tables anew, and the pages of the last two are never written over: a root of another
+   * commit means that a meta page's number is damaged, so that the older one may pose as the newer.
+   */
+  #checkCommit({ main: { root }, transaction }: PageMeta): void {
+    if (root === undefined) return;
+    this.#checkPlace(root);
+    const written = readNumber(this.bytes(root * this.#pageBytes, PAGE_HEADER_BYTES), 8);
+    if (written !== transaction) throw new PageDamage('it is not of the commit its meta page names', root);
+  }
+
+  #checkPlace(page: number): void {
+    if (!(page >= 2)) throw new PageDamage('it leads to no page', page);
+    if (page >= this.size / this.#pageBytes) throw new PageDamage('the file is cut short', page);
+  }
+
+  #piece(index: number, pieceBytes: number): Buffer {
+    const known = this.#pieces.get(index);
+    if (known !== undefined) {
+      this.#pieces.delete(index);
+      this.#pieces.set(index, known);
+      return known;
+    }
+    const offset = index * pieceBytes;
+    const piece = this.#read(offset, Math.min(pieceBytes, this.size - offset));
+    this.#pieces.set(index, piece);
+    const [oldest] = this.#pieces.keys();
+    if (this.#pieces.size > DOCTOR_PIECES_MAX && oldest !== undefined) this.#pieces.delete(oldest);
+    return piece;
+  }
+
+  #read(offset: number, length: number): Buffer {
+    const buffer = Buffer.allocUnsafe(length);
+    for (let done = 0; done < length; ) {
+      const read = readSync(this.#descriptor, buffer, done, length - done, offset + done);
+      if (read === 0) throw new PageDamage('the file is cut short');
+      done += read;
+    }
+    return buffer;
+  }
+}
+
+/** How two keys of a table stand to each other: below zero, zero, above. */
+export function compareKeys(a: Buffer, b: Buffer, tree: PageTree): number {
+  if ((tree.flags & INTEGER_KEY_FLAG) === 0) return a.compare(b);
+  return integerOf(a) - integerOf(b);
+}
+
+/** The number in a key of a table of integers. */
+export function integerOf(key: Buffer): number {
+  return integerAt(key, 0, key.length);
+}
+
+/** The key of an entry. Throws `PageDamage` when it lies outside. */
+export function entryKey({ bytes, number, places }: PageFrame, index: number): Buffer {
+  return keyAt(bytes, number, places[index] ?? 0);
+}
+
+/**
+ * True when the keys of a page's entries rise, from the one at `first` on. Without a buffer for each: a look at a store compares
+ * hundreds of thousands. Throws `PageDamage` for a key that lies outside.
+ */
+export function doKeysRise({ bytes, number, places }: PageFrame, first: number, tree: PageTree): boolean {
+  const isInteger = (tree.flags & INTEGER_KEY_FLAG) !== 0;
+  let startBefore = 0;
+  let endBefore = 0;
+  for (let index = first; index < places.length; index += 1) {
+    const start = (places[index] ?? 0) + NODE_HEADER_BYTES;
+    const end = start + word(bytes, start - 2);
+    if (end > bytes.length) throw new PageDamage('a key lies outside', number);
+    if (index > first) {
+      const isAbove = isInteger
+        ? integerAt(bytes, start, end) > integerAt(bytes, startBefore, endBefore)
+        : isTextAbove(bytes, start, end, startBefore, endBefore);
+      if (!isAbove) return false;
+    }
+    startBefore = start;
+    endBefore = end;
+  }
+  return true;
+}
+
+/** The bytes of one key stand behind those of another. */
+function isTextAbove(bytes: Buffer, start: number, end: number, startBefore: number, endBefore: number): boolean {
+  const length = Math.min(end - start, endBefore - startBefore);
+  for (let index = 0; index < length; index += 1) {
+    const difference = (bytes[start + index] ?? 0) - (bytes[startBefore + index] ?? 0);
+    if (difference !== 0) return difference > 0;
+  }
+  return end - start > endBefore - startBefore;
+}
+
+function integerAt(bytes: Buffer, start: number, end: number): number {
+  return end - start === 8 ? readNumber(bytes, start) : bytes.readUInt32LE(start);
+}
+
+function keyAt(page: Buffer, number: number, at: number): Buffer {
+  const start = at + NODE_HEADER_BYTES;
+  const end = start + word(page, at + 6);
+  if (end > page.length) throw new PageDamage('a key lies outside', number);
+  return page.subarray(start, end);
+}
+
+/** 16 bits. */
+function word(bytes: Buffer, at: number): number {
+  return (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
+}
+
+function parseMeta(bytes: Buffer): PageMeta {
+  if (bytes.readUInt16LE(18) !== META_FLAG || bytes.readUInt32LE(24) !== MAGIC) {
+    throw new PageDamage('it does not begin as an LMDB file does');
+  }
+  if (bytes.readUInt32LE(28) !== DATA_VERSION) throw new PageDamage('it is of another version of LMDB');
+  const pageBytes = bytes.readUInt32LE(48);
+  const isPower = (pageBytes & (pageBytes - 1)) === 0;
+  if (!isPower || pageBytes < PAGE_BYTES_MIN || pageBytes > PAGE_BYTES_MAX) {
+    throw new PageDamage(`a page size of ${pageBytes} bytes`);
+  }
+  const mapBytes = readNumber(bytes, 40);
+  const free = parseTree(bytes, 48, 'free pages');
+  const main = parseTree(bytes, 96, 'tables');
+  const isOurs = free.flags === INTEGER_KEY_FLAG && main.flags === 0 && readNumber(bytes, 32) === 0;
+  if (!isOurs || !(mapBytes > 0 && mapBytes <= MAP_BYTES_MAX)) throw new PageDamage('a meta page is damaged');
+  const lastPage = readNumber(bytes, 144);
+  const transaction = readNumber(bytes, 152);
+  const isWhole = Number.isSafeInteger(transaction) && lastPage >= 1 && lastPage * pageBytes < mapBytes;
+  if (!isWhole) throw new PageDamage('a meta page is damaged');
+  return { pageBytes, lastPage, transaction, free, main };
+}
+
+function parseTree(bytes: Buffer, at: number, name: string): PageTree {
+  const root = readNumber(bytes, at + 40);
+  const isEmpty = bytes.readUInt32LE(at + 40) === UINT32 - 1 && bytes.readUInt32LE(at + 44) === UINT32 - 1;
+  const tree: PageTree = {
+    name,
+    flags: bytes.readUInt16LE(at + 4),
+    depth: bytes.readUInt16LE(at + 6),
+    branchPages: readNumber(bytes, at + 8),
+    leafPages: readNumber(bytes, at + 16),
+    overflowPages: readNumber(bytes, at + 24),
+    entries: readNumber(bytes, at + 32),
+    root: isEmpty ? undefined : root,
+  };
+  const isRight = isEmpty ? tree.depth === 0 && tree.entries === 0 : tree.depth >= 1 && tree.depth <= DEPTH_MAX;
+  if (!isRight || root === 0) throw new PageDamage(`the record of the table ${JSON.stringify(name)} is damaged`);
+  return tree;
+}
+
+/** 64 bits; what is above 2^53 is Infinity, and fails every check of a place or count. */
+function readNumber(bytes: Buffer, at: number): number {
+  const high = bytes.readUInt32LE(at + 4);
+  return high >= 2 ** 21 ? Number.POSITIVE_INFINITY : bytes.readUInt32LE(at) + high * UINT32;
+}

@@ -1,0 +1,249 @@
+/**
+ * Rows of the log, plain; see `row-packing.ts` for how they lie on disk. One row holds the turns appended between two flushes, up to `ROW_TURNS_MAX` and `ROW_BYTES_MAX`, in order.
+ *
+ * Bytes, little-endian:
+ *
+ *     0  u8   0x54            16  u32  CRC-32 of bytes 0..15 and of the table
+ *     1  u8   format          20  the table, 24 bytes an entry:
+ *     2  u16  turns                0  u32  session key     16  u32  bytes of data
+ *     4  u32  entries              4  u32  turn            20  u32  CRC-32 of data
+ *     8  f64  row number           8  f64  previous row of this session, 0 for none
+ *     then the data of all entries, UTF-8, in the order of the table
+ *
+ * A reader of one session looks at the table and decodes its own slices only; a turned bit is found before it is believed.
+ *
+ * A **position** is `row number * POSITION_STRIDE + turn`, the turn counted from 0 within its row, so `read` and `tail` can cut
+ * at any turn, and a head can stand at any. Positions start at 1024.
+ */
+import { crc32 } from 'node:zlib';
+import { ROW_TURN_HELD_BYTES_MIN } from '../../base/bounds.ts';
+import { StoreCorruptError } from '../../base/errors.ts';
+import type { Position, SessionKey } from '../journal.ts';
+
+/** Positions of one row. Above `ROW_TURNS_MAX` and part of the format: it must not follow that bound when it is tuned. */
+export const POSITION_STRIDE = 1024;
+/** Version of the row format. */
+export const ROW_FORMAT = 1;
+
+const MAGIC = 0x54;
+const HEADER_BYTES = 20;
+const CHECKED_HEADER_BYTES = 16;
+const ENTRY_BYTES = 24;
+
+/** What one turn wrote for one session, with its place in the row and the session's row before this one (0: none). */
+export interface RowEntry {
+  readonly key: SessionKey;
+  readonly turn: number;
+  readonly previousRow: number;
+  readonly data: string;
+  /** UTF-8 bytes of `data`. */
+  readonly dataBytes: number;
+}
+
+/** A turn of a row in memory. A large one is held as bytes: as a text it would wait on the heap for the flush, and stay there behind it. */
+export interface HeldEntry extends Omit<RowEntry, 'data'> {
+  readonly data: string | Buffer;
+}
+
+/** The data of a turn as a row holds it until it is written. `bytes`: in UTF-8. */
+export function heldData(data: string, bytes: number): string | Buffer {
+  return bytes < ROW_TURN_HELD_BYTES_MIN ? data : Buffer.from(data, bytes === data.length ? 'latin1' : 'utf8');
+}
+
+/** The entry with its text. */
+export function entryOf(held: HeldEntry): RowEntry {
+  const { data } = held;
+  return typeof data === 'string' ? (held as RowEntry) : { ...held, data: data.toString('utf8') };
+}
+
+/** A row in memory. It grows until it is sealed; its entries stand in turn order. */
+export interface Row {
+  readonly number: number;
+  turns: number;
+  bytes: number;
+  readonly entries: HeldEntry[];
+}
+
+/** What one row holds of one session. */
+export interface RowSlice {
+  readonly previousRow: number;
+  readonly entries: readonly { readonly turn: number; readonly data: string }[];
+}
+
+/** The place of a turn. */
+export function positionOf(row: number, turn: number): Position {
+  return row * POSITION_STRIDE + turn;
+}
+
+/** The row a position lies in. */
+export function rowOf(position: Position): number {
+  return Math.floor(position / POSITION_STRIDE);
+}
+
+/** The bytes of `rows`, one value each, over one allocation: a flush pins one buffer, not hundreds. */
+export function encodeRows(rows: readonly Row[]): readonly Buffer[] {
+  const sizes = rows.map((row) => HEADER_BYTES + row.entries.length * ENTRY_BYTES + row.bytes);
+  const all = Buffer.allocUnsafeSlow(sizes.reduce((sum, size) => sum + size, 0));
+  let offset = 0;
+  return rows.map((row, index) => {
+    const bytes = all.subarray(offset, offset + (sizes[index] ?? 0));
+    offset += bytes.length;
+    encodeRow(row, bytes);
+    return bytes;
+  });
+}
+
+function encodeRow(row: Row, bytes: Buffer): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  view.setUint8(0, MAGIC);
+  view.setUint8(1, ROW_FORMAT);
+  view.setUint16(2, row.turns, true);
+  view.setUint32(4, row.entries.length, true);
+  view.setFloat64(8, row.number, true);
+  let at = HEADER_BYTES;
+  let dataAt = HEADER_BYTES + row.entries.length * ENTRY_BYTES;
+  for (const entry of row.entries) {
+    const { data } = entry;
+    if (typeof data !== 'string') data.copy(bytes, dataAt);
+    else bytes.write(data, dataAt, entry.dataBytes, entry.dataBytes === data.length ? 'latin1' : 'utf8');
+    view.setUint32(at, entry.key, true);
+    view.setUint32(at + 4, entry.turn, true);
+    view.setFloat64(at + 8, entry.previousRow, true);
+    view.setUint32(at + 16, entry.dataBytes, true);
+    view.setUint32(at + 20, crc32(bytes.subarray(dataAt, dataAt + entry.dataBytes)), true);
+    at += ENTRY_BYTES;
+    dataAt += entry.dataBytes;
+  }
+  view.setUint32(16, headerChecksum(bytes, at), true);
+}
+
+/** All entries of a stored row. Throws `StoreCorruptError` when the bytes are not what was written. */
+export function decodeRow(bytes: Buffer, row: number): readonly RowEntry[] {
+  const entries: RowEntry[] = [];
+  walk(bytes, row, (key, turn, previousRow, dataAt, dataBytes, checksum) => {
+    const data = decodeData(bytes, row, dataAt, dataBytes, checksum);
+    entries.push({ key, turn, previousRow, data, dataBytes });
+  });
+  return entries;
+}
+
+/** The part of one session; `undefined` when the row holds nothing of it. Throws `StoreCorruptError`. */
+export function sliceRow(bytes: Buffer, row: number, key: SessionKey): RowSlice | undefined {
+  const entries: { readonly turn: number; readonly data: string }[] = [];
+  let previous = 0;
+  walk(bytes, row, (entryKey, turn, previousRow, dataAt, dataBytes, checksum) => {
+    if (entryKey !== key) return;
+    previous = previousRow;
+    entries.push({ turn, data: decodeData(bytes, row, dataAt, dataBytes, checksum) });
+  });
+  return entries.length === 0 ? undefined : { previousRow: previous, entries };
+}
+
+/** The sessions of a row, each with its row before; a key may come twice, with the same row. Throws `StoreCorruptError`. */
+export function rowSessions(bytes: Buffer, row: number): readonly (readonly [SessionKey, number])[] {
+  const sessions: (readonly [SessionKey, number])[] = [];
+  walk(bytes, row, (key, _turn, previousRow) => {
+    sessions.push([key, previousRow]);
+  });
+  return sessions;
+}
+
+/** The row of a session before this one, 0 for none; `undefined` when the row holds nothing of it. Throws `StoreCorruptError`. */
+export function previousRowOf(bytes: Buffer, row: number, key: SessionKey): number | undefined {
+  const count = checkHeader(bytes, row);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  for (let at = HEADER_BYTES; at < HEADER_BYTES + count * ENTRY_BYTES; at += ENTRY_BYTES) {
+    if (view.getUint32(at, true) === key) return view.getFloat64(at + 8, true);
+  }
+  return undefined;
+}
+
+/** A checksum of a row, packed or plain, by its first bytes: it covers those of all its entries. */
+export function rowChecksum(bytes: Buffer): number {
+  return bytes.length < HEADER_BYTES ? 0 : bytes.readUInt32LE(CHECKED_HEADER_BYTES);
+}
+
+/** The sessions of the turns of a row from `turn` on, in their order; a key may come twice. Throws `StoreCorruptError`. */
+export function sessionsFrom(bytes: Buffer, row: number, turn: number): readonly SessionKey[] {
+  const sessions: SessionKey[] = [];
+  walk(bytes, row, (key, entryTurn) => {
+    if (entryTurn >= turn) sessions.push(key);
+  });
+  return sessions;
+}
+
+/** Where a row's data begins by its header, which is not checked. */
+export function dataStart(bytes: Buffer): number {
+  return HEADER_BYTES + (bytes.length < HEADER_BYTES ? 0 : bytes.readUInt32LE(4)) * ENTRY_BYTES;
+}
+
+/** Bytes of a row's data by its header and table, which are checked; the data need not be there. Throws `StoreCorruptError`. */
+export function rowDataBytes(bytes: Buffer, row: number): number {
+  let all = 0;
+  walk(bytes, row, (_key, _turn, _previousRow, _dataAt, dataBytes) => {
+    all += dataBytes;
+  });
+  return all;
+}
+
+/** The number of turns in a row. Throws `StoreCorruptError`. */
+export function rowTurns(bytes: Buffer, row: number): number {
+  checkHeader(bytes, row);
+  return bytes.readUInt16LE(2);
+}
+
+type EntryVisitor = (
+  key: SessionKey,
+  turn: number,
+  previousRow: number,
+  dataAt: number,
+  dataBytes: number,
+  checksum: number,
+) => void;
+
+function walk(bytes: Buffer, row: number, visit: EntryVisitor): void {
+  const count = checkHeader(bytes, row);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  let dataAt = HEADER_BYTES + count * ENTRY_BYTES;
+  for (let at = HEADER_BYTES; at < HEADER_BYTES + count * ENTRY_BYTES; at += ENTRY_BYTES) {
+    const dataBytes = view.getUint32(at + 16, true);
+    visit(
+      view.getUint32(at, true),
+      view.getUint32(at + 4, true),
+      view.getFloat64(at + 8, true),
+      dataAt,
+      dataBytes,
+      view.getUint32(at + 20, true),
+    );
+    dataAt += dataBytes;
+  }
+}
+
+/** Checks everything but the data; returns the number of entries. */
+function checkHeader(bytes: Buffer, row: number): number {
+  if (bytes.length < HEADER_BYTES || bytes[0] !== MAGIC) throw corruptRow(row, 'not a row of the log');
+  if (bytes[1] !== ROW_FORMAT) throw corruptRow(row, `row format ${bytes[1]}`);
+  const count = bytes.readUInt32LE(4);
+  const tableEnd = HEADER_BYTES + count * ENTRY_BYTES;
+  if (tableEnd > bytes.length) throw corruptRow(row, 'the row is cut short');
+  if (bytes.readUInt32LE(16) !== headerChecksum(bytes, tableEnd)) throw corruptRow(row, 'checksum of the row');
+  if (bytes.readDoubleLE(8) !== row) throw corruptRow(row, 'the row stands in another row’s place');
+  return count;
+}
+
+function headerChecksum(bytes: Buffer, tableEnd: number): number {
+  const head = crc32(bytes.subarray(0, CHECKED_HEADER_BYTES));
+  return crc32(bytes.subarray(HEADER_BYTES, tableEnd), head);
+}
+
+function decodeData(bytes: Buffer, row: number, at: number, length: number, checksum: number): string {
+  if (at + length > bytes.length) throw corruptRow(row, 'the row is cut short');
+  const data = bytes.subarray(at, at + length);
+  if (crc32(data) !== checksum) throw corruptRow(row, 'checksum of an entry');
+  return data.toString('utf8');
+}
+
+/** What is thrown for a row that is not what was written. */
+export function corruptRow(row: number, reason: string, cause?: Error): StoreCorruptError {
+  return new StoreCorruptError(`row ${row} of the journal cannot be read: ${reason}`, { cause, data: { row, reason } });
+}

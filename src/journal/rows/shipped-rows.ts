@@ -1,0 +1,80 @@
+/** Rows and blobs that were handed over as they are stored, on the thread that unpacks them. */
+import { StoreCorruptError } from '../../base/errors.ts';
+import type { SessionKey } from '../journal.ts';
+import type { BlobPiece, RowPiece } from '../stored-log.ts';
+import { decodeRow, type RowEntry, sliceRow } from './row-codec.ts';
+import { unpackRow } from './row-packing.ts';
+import { blobAddress, decodeBlob } from './stored-text.ts';
+
+/** A stored row, whole. */
+export interface ShippedRow {
+  readonly row: number;
+  readonly bytes: Buffer;
+}
+
+/** Rows that came in one step, and whether there are more to ask for. */
+export interface ShippedRows {
+  readonly rows: readonly ShippedRow[];
+  readonly isLast: boolean;
+}
+
+/** Asks for rows until they are whole: one that is larger than a piece comes in several. `ask` is given where to go on. */
+export async function shippedRows(ask: (offset: number) => Promise<RowPiece>): Promise<ShippedRows> {
+  const piece = await ask(0);
+  const [row] = piece.rows;
+  if (row === undefined || piece.bytes.length >= piece.total) return { rows: rowsOf(piece), isLast: piece.isLast };
+  const bytes = Buffer.allocUnsafeSlow(piece.total);
+  bytes.set(piece.bytes);
+  let isLast = false;
+  for (let at = piece.bytes.length; at < bytes.length; ) {
+    const next = await ask(at);
+    const length = next.lengths[0] ?? 0;
+    if (next.rows[0] !== row || length === 0) throw new StoreCorruptError(`row ${row} of the journal ends too soon`);
+    bytes.set(next.bytes.subarray(0, length), at);
+    at += length;
+    isLast = next.isLast;
+  }
+  return { rows: [{ row, bytes }], isLast };
+}
+
+function rowsOf({ rows, lengths, bytes }: RowPiece): readonly ShippedRow[] {
+  const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  let at = 0;
+  return rows.map((row, index) => {
+    const from = at;
+    at += lengths[index] ?? 0;
+    return { row, bytes: all.subarray(from, at) };
+  });
+}
+
+/** What stands in a row. Throws `StoreCorruptError` for one that is not what was written. */
+export function entriesOf({ row, bytes }: ShippedRow): readonly RowEntry[] {
+  return decodeRow(unpackRow(bytes, row), row);
+}
+
+/** The turns of one session in a row, in order. Throws as `entriesOf`. */
+export function turnsOf({ row, bytes }: ShippedRow, key: SessionKey): readonly string[] {
+  return (sliceRow(unpackRow(bytes, row), row, key)?.entries ?? []).map(({ data }) => data);
+}
+
+/** Asks for a blob until it is whole; `undefined`: there is none. Rejects with `StoreCorruptError` for a damaged one. */
+export async function shippedBlob(
+  address: string,
+  ask: (offset: number) => Promise<BlobPiece | undefined>,
+): Promise<string | undefined> {
+  const first = await ask(0);
+  if (first === undefined) return undefined;
+  const bytes = Buffer.allocUnsafeSlow(first.total);
+  bytes.set(first.bytes);
+  for (let at = first.bytes.length; at < bytes.length; ) {
+    const next = await ask(at);
+    if (next === undefined || next.bytes.length === 0) return undefined;
+    bytes.set(next.bytes, at);
+    at += next.bytes.length;
+  }
+  const text = decodeBlob(bytes);
+  if (text === undefined || blobAddress(text) !== address) {
+    throw new StoreCorruptError(`the blob ${address} of the journal cannot be read`);
+  }
+  return text;
+}

@@ -1,0 +1,71 @@
+/** Texts on their way to the disk: what UTF-8 cannot carry is kept in another form instead of being edited silently. */
+import { createHash } from 'node:crypto';
+import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
+import { BLOB_PACKED_BYTES_MAX, BLOB_PACKED_BYTES_MIN } from '../../base/bounds.ts';
+
+const LONE_SURROGATE: RegExp = /\p{Surrogate}/u;
+const LONE_SURROGATES: RegExp = /\p{Surrogate}/gu;
+const FORM_UTF8 = 0;
+const FORM_UTF16 = 1;
+const FORM_PACKED_UTF8 = 2;
+const PARAMETERS = { [constants.BROTLI_PARAM_QUALITY]: 1 };
+
+/** A JSON text that UTF-8 carries unchanged, and its length. */
+export interface StoredText {
+  readonly text: string;
+  /** UTF-8 bytes of `text`. */
+  readonly bytes: number;
+}
+
+/**
+ * `json` as it is stored. Lone surrogates, which a JSON text can only have inside its strings, become `\uXXXX` escapes: the
+ * value parsed from it is the same. `JSON.stringify` writes them so by itself; texts put together by hand may not.
+ */
+export function storedJson(json: string): StoredText {
+  const bytes = Buffer.byteLength(json);
+  // A text as long in bytes as in units is ASCII: nearly all are, and the search is spared.
+  if (bytes === json.length || !LONE_SURROGATE.test(json)) return { text: json, bytes };
+  const text = json.replace(LONE_SURROGATES, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return { text, bytes: Buffer.byteLength(text) };
+}
+
+/** The bytes of a blob: one byte of form, then UTF-8, compressed where that pays, or UTF-16LE for a text that UTF-8 cannot carry. */
+export function encodeBlob(text: string): Buffer {
+  const utf16 = LONE_SURROGATE.test(text);
+  const body = Buffer.from(text, utf16 ? 'utf16le' : 'utf8');
+  if (utf16) return blobOf(FORM_UTF16, body);
+  if (body.length < BLOB_PACKED_BYTES_MIN || body.length > BLOB_PACKED_BYTES_MAX) return blobOf(FORM_UTF8, body);
+  const packed = brotliCompressSync(body, { params: PARAMETERS });
+  return packed.length < body.length ? blobOf(FORM_PACKED_UTF8, packed) : blobOf(FORM_UTF8, body);
+}
+
+/** The text `encodeBlob` was given; `undefined` when the bytes are none of its forms. */
+export function decodeBlob(bytes: Buffer): string | undefined {
+  if (bytes[0] === FORM_UTF8) return bytes.toString('utf8', 1);
+  if (bytes[0] === FORM_UTF16) return bytes.toString('utf16le', 1);
+  return bytes[0] === FORM_PACKED_UTF8 ? unpackedText(bytes.subarray(1)) : undefined;
+}
+
+function blobOf(form: number, body: Buffer): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(body.length + 1);
+  bytes[0] = form;
+  bytes.set(body, 1);
+  return bytes;
+}
+
+function unpackedText(packed: Buffer): string | undefined {
+  try {
+    return brotliDecompressSync(packed, { maxOutputLength: BLOB_PACKED_BYTES_MAX }).toString('utf8');
+  } catch {
+    // A damaged stream is no text, as a wrong form is none; who asked says so.
+    return undefined;
+  }
+}
+
+/** Content address of a text: SHA-256 of its UTF-8 bytes (UTF-16LE where UTF-8 cannot carry it), lower-case hex. */
+export function blobAddress(text: string): string {
+  const hash = createHash('sha256');
+  if (LONE_SURROGATE.test(text)) hash.update(Buffer.from(text, 'utf16le'));
+  else hash.update(text, 'utf8');
+  return hash.digest('hex');
+}

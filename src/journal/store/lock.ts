@@ -1,0 +1,174 @@
+/**
+ * One owner of a data directory.
+ *
+ * Owns: one file a claimant in the data directory, `owner-<pid>-<random>.lock`. A file is put there whole and synced, and is
+ * written by nobody else. Owns not: the store; a journal's fence (J5) guards that as well.
+ *
+ * Invariants:
+ *  K1 a claimant owns the directory only if, after its own file was in place, it saw no file of another living claimant. Of two
+ *     that race the later one to put its file sees the earlier one's, so two never own it at once;
+ *  K2 a claimant that is told no has removed its file; of two that see each other the one with the older claim waits for the
+ *     younger to go, so a race has a winner;
+ *  K3 a file is stale when its process is gone, was started at another time than it says, or the machine was started anew since;
+ *     a file of another host is never judged stale from here. Stale files are removed; as their names are never used twice, that
+ *     races with nobody.
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import { STORE_LOCK_WAIT_MS } from '../../base/bounds.ts';
+import { StoreLockedError } from '../../base/errors.ts';
+import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
+import { writeError } from '../lmdb/errors.ts';
+import { putFile } from './durable-file.ts';
+import { bootIdentity, processStart } from './process-identity.ts';
+
+const LOCK_FILE = /^owner-\d+-[0-9a-f-]+\.lock$/;
+const POLL_MS = 10;
+
+const claimSchema = z.object({
+  pid: z.number().int().positive(),
+  /** As `processStart` gives it. */
+  startedAt: z.string().nullable(),
+  boot: z.string().nullable(),
+  host: z.string(),
+  /** Epoch ms. */
+  since: z.number(),
+});
+
+type Claim = z.infer<typeof claimSchema>;
+
+interface Claimant {
+  readonly file: string;
+  readonly claim: Claim;
+}
+
+/** Held while a data directory is in use. */
+export interface StoreLock {
+  /** Gives the directory back. More than once is as once. */
+  release(): Promise<void>;
+}
+
+/**
+ * Takes the data directory, made when missing. Rejects with `StoreLockedError`, `data: { pid, host, since, path }`, when another
+ * process or this one has it; at once, unless the other is itself about to be told no. Rejects with `StoreFullError` when the system
+ * refuses (read-only, no space, no rights, no descriptors), its code in `cause`.
+ */
+export async function acquireStoreLock(directory: string): Promise<StoreLock> {
+  let mine: Claimant;
+  try {
+    await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
+    mine = await putClaim(directory);
+  } catch (error) {
+    throw await writeError(directory, error);
+  }
+  try {
+    await waitUntilAlone(directory, mine);
+  } catch (error) {
+    await rm(join(directory, mine.file), { force: true });
+    throw await writeError(directory, error);
+  }
+  let released: Promise<void> | undefined;
+  return {
+    release() {
+      released ??= rm(join(directory, mine.file), { force: true });
+      return released;
+    },
+  };
+}
+
+/** Rejects with `StoreLockedError` while a living process has the directory. Takes nothing, writes nothing. */
+export async function refuseIfOwned(directory: string): Promise<void> {
+  for (const other of await claimants(directory)) if (await isAlive(other.claim)) throw locked(directory, other);
+}
+
+async function putClaim(directory: string): Promise<Claimant> {
+  const claim: Claim = {
+    pid: process.pid,
+    startedAt: (await processStart(process.pid)) ?? null,
+    boot: await bootIdentity(),
+    host: hostname(),
+    since: Date.now(),
+  };
+  const file = `owner-${process.pid}-${randomUUID()}.lock`;
+  await putFile(join(directory, file), JSON.stringify(claim), '.new');
+  return { file, claim };
+}
+
+/** K1, K2: returns when no other claimant lives, throws when one stays. */
+async function waitUntilAlone(directory: string, mine: Claimant): Promise<void> {
+  const deadline = performance.now() + STORE_LOCK_WAIT_MS;
+  for (;;) {
+    const others = await livingOthers(directory, mine.file);
+    const elder = others.find((other) => isElder(other, mine));
+    const other = elder ?? others[0];
+    if (other === undefined) return;
+    if (elder !== undefined || performance.now() >= deadline) throw locked(directory, other);
+    await delay(POLL_MS);
+  }
+}
+
+async function livingOthers(directory: string, mine: string): Promise<readonly Claimant[]> {
+  const others: Claimant[] = [];
+  for (const other of await claimants(directory)) {
+    if (other.file === mine) continue;
+    if (await isAlive(other.claim)) others.push(other);
+    else await rm(join(directory, other.file), { force: true });
+  }
+  return others;
+}
+
+async function claimants(directory: string): Promise<readonly Claimant[]> {
+  const found: Claimant[] = [];
+  for (const file of await readdir(directory)) {
+    const claim = LOCK_FILE.test(file) ? await readClaim(join(directory, file)) : undefined;
+    if (claim !== undefined) found.push({ file, claim });
+  }
+  return found;
+}
+
+/** `undefined`: it went away meanwhile. A file that says nothing readable is taken for a living claim of an unknown process. */
+async function readClaim(path: string): Promise<Claim | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+  try {
+    return claimSchema.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new StoreLockedError(`the lock file ${path} cannot be read; remove it when no process uses its directory`, {
+      cause,
+      data: { path },
+    });
+  }
+}
+
+async function isAlive(claim: Claim): Promise<boolean> {
+  if (claim.host !== hostname()) return true;
+  const boot = await bootIdentity();
+  if (claim.boot !== null && boot !== null && claim.boot !== boot) return false;
+  const startedAt = await processStart(claim.pid);
+  if (startedAt === undefined) return false;
+  return startedAt === null || claim.startedAt === null || startedAt === claim.startedAt;
+}
+
+function isElder(other: Claimant, mine: Claimant): boolean {
+  if (other.claim.since !== mine.claim.since) return other.claim.since < mine.claim.since;
+  return other.file < mine.file;
+}
+
+function locked(directory: string, { file, claim }: Claimant): StoreLockedError {
+  const { pid, host, since } = claim;
+  const path = join(directory, file);
+  const advice = host === hostname() ? '' : `; if that host is gone, remove ${path}`;
+  return new StoreLockedError(
+    `the store ${directory} is in use by process ${pid} on ${host} since ${new Date(since).toISOString()}${advice}`,
+    { data: { pid, host, since, path } },
+  );
+}

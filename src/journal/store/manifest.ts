@@ -1,0 +1,159 @@
+/**
+ * `manifest.json` of a data directory: what must be known before anything in it is opened. Written once, when the
+ * directory is made; the shard of a tree depends on the count of shards, so it never changes.
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { SHARDS_MAX } from '../../base/bounds.ts';
+import { StoreCorruptError, StoreVersionError } from '../../base/errors.ts';
+import { isRecord } from '../../base/json.ts';
+import { PRIVATE_DIRECTORY_MODE } from '../../base/private-files.ts';
+import { CORRUPT_HINT } from '../lmdb/errors.ts';
+import { DATA_FILE } from '../lmdb/tables.ts';
+import { putFile, syncDirectory } from './durable-file.ts';
+
+/** Version of the data directory's layout; a higher one is not opened. */
+export const MANIFEST_FORMAT = 1;
+
+const MANIFEST_FILE = 'manifest.json';
+/** Stands for the manifest while the store is being made; see `store/birth.ts`. */
+const BEGUN_FILE = 'creating.json';
+const MANIFEST_BYTES_MAX = 4_096;
+const SHARD_PREFIX = 'shard-';
+
+/** What the manifest says. */
+export interface StoreManifest {
+  readonly format: number;
+  /** Number of shards the directory was made with. */
+  readonly shards: number;
+}
+
+const manifestSchema = z.object({
+  format: z.literal(MANIFEST_FORMAT),
+  shards: z.number().int().min(1).max(SHARDS_MAX),
+});
+
+/** The directory of one shard, 0-based. */
+export function shardDirectory(directory: string, shard: number): string {
+  return join(directory, `${SHARD_PREFIX}${shard}`);
+}
+
+/**
+ * The manifest of a data directory; `undefined` when there is none and no shard either, or only begun ones: a new directory.
+ * Rejects with `StoreCorruptError` (unreadable, gone while shards are there, or shards are gone) and `StoreVersionError` (newer).
+ * Writes nothing.
+ */
+export async function readManifest(directory: string): Promise<StoreManifest | undefined> {
+  const path = join(directory, MANIFEST_FILE);
+  const manifest = await readFileOf(path);
+  const found = await shardNumbers(directory);
+  if (manifest === undefined) {
+    if (found.length > 0 && (await readBegunManifest(directory)) === undefined) {
+      throw corrupt(path, 'it is gone, and the shards are there');
+    }
+    return undefined;
+  }
+  for (let shard = 0; shard < manifest.shards; shard += 1) {
+    if (!(await exists(join(shardDirectory(directory, shard), DATA_FILE)))) {
+      throw corrupt(shardDirectory(directory, shard), `its ${DATA_FILE} is gone, and ${MANIFEST_FILE} names it`);
+    }
+  }
+  const extra = found.find((shard) => shard >= manifest.shards);
+  if (extra !== undefined)
+    throw corrupt(path, `it names ${manifest.shards} shards, and ${SHARD_PREFIX}${extra} is there`);
+  return manifest;
+}
+
+/** What the manifest of a store that is being made will say; `undefined` when none is being made. Rejects as `readManifest`. */
+export function readBegunManifest(directory: string): Promise<StoreManifest | undefined> {
+  return readFileOf(join(directory, BEGUN_FILE));
+}
+
+/** Notes that a store of so many shards is being made; one that was begun before goes on as it was. */
+export async function beginManifest(directory: string, shards: number): Promise<StoreManifest> {
+  const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards });
+  const begun = await readBegunManifest(directory);
+  if (begun === undefined) await put(join(directory, BEGUN_FILE), manifest);
+  return begun ?? manifest;
+}
+
+/** Writes the manifest of a directory, made when missing, whose shards are there: after it a missing shard is damage. */
+export async function writeManifest(directory: string, shards: number): Promise<StoreManifest> {
+  const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards });
+  const path = join(directory, MANIFEST_FILE);
+  await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
+  if (!(await exists(path))) await put(path, manifest);
+  await rm(join(directory, BEGUN_FILE), { force: true });
+  await syncDirectory(directory);
+  return manifest;
+}
+
+function put(path: string, manifest: StoreManifest): Promise<void> {
+  return putFile(path, `${JSON.stringify(manifest)}\n`, `.${randomUUID()}.new`);
+}
+
+async function readFileOf(path: string): Promise<StoreManifest | undefined> {
+  let text: string;
+  try {
+    // Longer than any manifest is none; a malicious one must not fill the memory.
+    if ((await stat(path)).size > MANIFEST_BYTES_MAX) throw new Error('it is too long');
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw corrupt(path, 'it cannot be opened', error);
+  }
+  const value = parseJson(path, text);
+  const format = isRecord(value) ? value['format'] : undefined;
+  if (typeof format === 'number' && format > MANIFEST_FORMAT) {
+    throw new StoreVersionError(
+      `${path} has format ${format}; this version reads up to ${MANIFEST_FORMAT}. Nothing was written`,
+      { data: { path, found: format, supported: MANIFEST_FORMAT } },
+    );
+  }
+  const parsed = manifestSchema.safeParse(value);
+  if (!parsed.success) throw corrupt(path, 'it does not say what a manifest says', parsed.error);
+  return parsed.data;
+}
+
+function parseJson(path: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw corrupt(path, 'it is not JSON', error);
+  }
+}
+
+/** The shards whose directories are there. */
+async function shardNumbers(directory: string): Promise<readonly number[]> {
+  let names: readonly string[];
+  try {
+    names = await readdir(directory);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw corrupt(directory, 'it cannot be listed', error);
+  }
+  return names.flatMap((name) => (name.startsWith(SHARD_PREFIX) ? [Number(name.slice(SHARD_PREFIX.length))] : []));
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+function corrupt(path: string, reason: string, cause?: unknown): StoreCorruptError {
+  return new StoreCorruptError(`the store ${path} cannot be used: ${reason}; nothing was changed. ${CORRUPT_HINT}`, {
+    cause,
+    data: { path, reason, hint: CORRUPT_HINT },
+  });
+}

@@ -1,0 +1,58 @@
+/** Who may read the files of a store. Reads only. */
+import type { Stats } from 'node:fs';
+import { lstat, opendir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { STORE_RIGHTS_ENTRIES_MAX } from '../../base/bounds.ts';
+
+/** Rights of the group and of others. */
+const OTHERS = 0o077;
+
+/** What was found with rights for others than the owner. */
+export interface WideRights {
+  /** The first one found, the directory of the store before all others. */
+  readonly path: string;
+  /** Rights as `ls` and `chmod` count them, in octal. */
+  readonly mode: string;
+}
+
+/**
+ * The first file or directory of a store that others than its owner may read or write; undefined: none, of the first
+ * `STORE_RIGHTS_ENTRIES_MAX`, or there is no store yet, or the system knows no such rights.
+ */
+export async function findWideRights(directory: string): Promise<WideRights | undefined> {
+  if (process.platform === 'win32') return undefined;
+  const root = await look(directory);
+  if (root === undefined) return undefined;
+  if (isWide(root)) return { path: directory, mode: modeOf(root) };
+  const waiting = [directory];
+  let seen = 0;
+  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+    for await (const entry of await opendir(next)) {
+      seen += 1;
+      if (seen > STORE_RIGHTS_ENTRIES_MAX) return undefined;
+      const path = join(next, entry.name);
+      const found = await look(path);
+      if (found === undefined || found.isSymbolicLink()) continue;
+      if (isWide(found)) return { path, mode: modeOf(found) };
+      if (found.isDirectory()) waiting.push(path);
+    }
+  }
+  return undefined;
+}
+
+/** Undefined: it went away meanwhile. */
+async function look(path: string): Promise<Stats | undefined> {
+  return lstat(path).catch((error: unknown) => {
+    if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR'))
+      return undefined;
+    throw error;
+  });
+}
+
+function isWide({ mode }: Stats): boolean {
+  return (mode & OTHERS) !== 0;
+}
+
+function modeOf({ mode }: Stats): string {
+  return (mode & 0o777).toString(8).padStart(4, '0');
+}

@@ -1,0 +1,296 @@
+/**
+ * The Anthropic Messages API as a model provider: the only importer of the vendor's SDK.
+ * Owns: one SDK client, kept while the credentials are the same, and the timer of each call. Does not own: retries and their
+ * waits (the runtime's, shown to the user), rate limits, the request's legality.
+ *
+ * - N1 A call is one HTTP request: the SDK retries nothing.
+ * - N2 Every failure is a `ModelError` of the class its cause has, or `CancelledError` after the signal.
+ * - N3 Keys and tokens go into headers only: never into an error's message or cause.
+ * - N4 What is not a whole answer is an error (B4), never a short answer. What it had used is told as `data.lostUsage`: it is paid for.
+ * - N5 A call is over when its first byte, its next byte or its end is late (`data.phase`: `ttfb`, `idle`, `total`).
+ * - N6 A request the API refuses is looked at once more by our own rules: `data.rule` names the first it breaks.
+ *
+ * The SDK sends the request and reports errors; the event stream is read here, where lines and the whole are bounded. Its
+ * `messages.create` is passed by for its `post`, as the former prints a warning at every call of a deprecated model. The SDK is
+ * loaded at the first call: a process that makes none, or whose model threads do, does not pay for it.
+ */
+import type { Anthropic, ClientOptions } from '@anthropic-ai/sdk';
+import { z } from 'zod';
+import { MODEL_CALL_MS_MAX, MODEL_FIRST_BYTE_MS_MAX, MODEL_IDLE_MS_MAX, REQUEST_BYTES_MAX } from '../../base/bounds.ts';
+import { type Clock, systemClock } from '../../base/clock.ts';
+import { CancelledError, ConfigError, describeValue, ModelError, ModelInvalidRequestError } from '../../base/errors.ts';
+import { parseOption } from '../../base/settings.ts';
+import { checkRequestText, fatalOf } from '../../context/legality.ts';
+import { CallDeadline, type DeadlineLimits, type DeadlinePhase } from '../call-deadline.ts';
+import { modelErrorOf, withData } from '../model-error.ts';
+import type {
+  AnthropicData,
+  GenerateContext,
+  ModelProvider,
+  ModelRequest,
+  ModelResponse,
+  ProviderData,
+} from '../provider.ts';
+import { encodeRequest } from '../request-body.ts';
+import { type AnswerReading, readAnswer } from './answer.ts';
+import { boundedFetch } from './bounded-fetch.ts';
+import {
+  authenticationMissing,
+  CREDENTIALS_IN_ADDRESS,
+  type Credentials,
+  credentialsOf,
+  holdsCredentials,
+} from './credentials.ts';
+import { anthropicError } from './error.ts';
+import { tokenCount } from './response-check.ts';
+
+/** A `fetch`, as the platform's. */
+export type FetchFunction = typeof globalThis.fetch;
+
+/** Options of `anthropic()`. */
+export interface AnthropicOptions extends AnthropicData {
+  /** Makes the HTTP request in place of the platform's own: the provider then runs on the host thread. */
+  readonly fetch?: FetchFunction | undefined;
+}
+
+const dataSchema = z.strictObject({
+  apiKey: z.string().min(1).optional(),
+  authToken: z.string().min(1).optional(),
+  baseURL: z.url({ protocol: /^https?$/ }).optional(),
+  headers: z.record(z.string(), z.string()).optional(),
+  timeoutMs: z.number().int().positive().optional(),
+  firstByteTimeoutMs: z.number().int().positive().optional(),
+  idleTimeoutMs: z.number().int().positive().optional(),
+  countTokens: z.boolean().optional(),
+});
+
+/**
+ * Claude by the Messages API. Without `fetch` the result is plain data and the calls run in the model threads; with it, a
+ * provider value. A key that is not given is read from the environment when a call is made, and stays out of the data.
+ * Throws `ConfigError` naming a bad or unknown option.
+ */
+export function anthropic(options?: AnthropicData & { readonly fetch?: undefined }): ProviderData;
+export function anthropic(options: AnthropicOptions & { readonly fetch: FetchFunction }): ModelProvider;
+export function anthropic(options?: AnthropicOptions): ProviderData | ModelProvider;
+export function anthropic(options: AnthropicOptions = {}): ProviderData | ModelProvider {
+  const { fetch, ...rest } = options;
+  const data = parseAnthropicData(rest);
+  if (fetch === undefined) return { kind: 'anthropic', options: data };
+  if (typeof fetch !== 'function') {
+    throw new ConfigError(`option "anthropic.fetch": expected a function; got ${describeValue(fetch)}`);
+  }
+  return createAnthropicProvider(data, fetch);
+}
+
+/** Checks plain options. Throws `ConfigError` naming the option. */
+export function parseAnthropicData(value: unknown): AnthropicData {
+  const parsed = parseSecretly(value);
+  // An option given as undefined is one not given.
+  return Object.fromEntries(Object.entries(parsed).filter(([, member]) => member !== undefined));
+}
+
+/** The options as the schema has them; an error names the key and never shows a value, which may be a secret (N3). */
+function parseSecretly(value: unknown): z.infer<typeof dataSchema> {
+  let parsed: z.infer<typeof dataSchema>;
+  try {
+    parsed = parseOption(dataSchema, 'anthropic', value);
+  } catch (error) {
+    throw withoutValue(error);
+  }
+  if (parsed.baseURL === undefined || !holdsCredentials(parsed.baseURL)) return parsed;
+  const key = 'anthropic.baseURL';
+  throw new ConfigError(`option ${JSON.stringify(key)}: ${CREDENTIALS_IN_ADDRESS}`, { data: { key } });
+}
+
+function withoutValue(error: unknown): unknown {
+  if (!(error instanceof ConfigError)) return error;
+  const [said = ''] = error.message.split('; got ');
+  return new ConfigError(said, { data: error.data });
+}
+
+/** The provider of these options. `clock` times the calls. Runs on a model thread, or on the host thread with `fetch`. */
+export function createAnthropicProvider(
+  data: AnthropicData,
+  fetch?: FetchFunction,
+  clock: Clock = systemClock,
+): ModelProvider {
+  const caller = new AnthropicCaller(data, fetch, clock);
+  return {
+    name: 'anthropic',
+    generate: (request, context) => caller.generate(request, context),
+    ...(data.countTokens === true ? { countTokens: (text, options) => caller.countTokens(text, options) } : {}),
+  };
+}
+
+/** A request on its way. */
+interface CallOut extends AnswerReading {
+  readonly client: Anthropic;
+  /** For N6. */
+  body?: string;
+}
+
+class AnthropicCaller {
+  readonly #data: AnthropicData;
+  readonly #fetch: FetchFunction | undefined;
+  readonly #clock: Clock;
+  readonly #limits: DeadlineLimits;
+  #client: { readonly credentials: Credentials; readonly value: Promise<Anthropic> } | undefined;
+
+  constructor(data: AnthropicData, fetch: FetchFunction | undefined, clock: Clock) {
+    this.#data = data;
+    this.#fetch = fetch;
+    this.#clock = clock;
+    this.#limits = {
+      firstByteMs: data.firstByteTimeoutMs ?? MODEL_FIRST_BYTE_MS_MAX,
+      idleMs: data.idleTimeoutMs ?? MODEL_IDLE_MS_MAX,
+      totalMs: data.timeoutMs ?? MODEL_CALL_MS_MAX,
+    };
+  }
+
+  generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
+    return this.#withDeadline(context.signal, async (out) => {
+      out.body = encodeRequest(request);
+      checkBodySize(out.body);
+      const response = await out.client
+        .post('/v1/messages', { ...rawBody(out.body), stream: true, ...this.#transport(out) })
+        .asResponse();
+      out.deadline.heard();
+      return readAnswer(response, context, out);
+    });
+  }
+
+  countTokens(text: string, options: { readonly model: string; readonly signal: AbortSignal }): Promise<number> {
+    const body = { model: options.model, messages: [{ role: 'user', content: text }] };
+    return this.#withDeadline(options.signal, async (out) => {
+      const answer = await out.client.post<{ readonly input_tokens: unknown }>('/v1/messages/count_tokens', {
+        body,
+        ...this.#transport(out),
+      });
+      const tokens = tokenCount(answer.input_tokens);
+      if (tokens !== undefined) return tokens;
+      throw modelErrorOf({ code: 'model_protocol', message: 'the token count is not a number' });
+    });
+  }
+
+  /** The SDK's own timeout is a second net: ours ends every call before. */
+  #transport(out: CallOut): { readonly signal: AbortSignal; readonly timeout: number } {
+    return { signal: out.signal, timeout: this.#limits.totalMs };
+  }
+
+  /** Runs one request under its deadlines. The result is there in time even if the request ignores its signal. */
+  async #withDeadline<T>(outer: AbortSignal, run: (out: CallOut) => Promise<T>): Promise<T> {
+    const credentials = credentialsOf(this.#data);
+    if (credentials === undefined) throw authenticationMissing();
+    if (outer.aborted) throw cancelled();
+    const controller = new AbortController();
+    let late: ModelError | undefined;
+    let out: CallOut | undefined;
+    let stop: (error: Error) => void = () => {};
+    const stopped = new Promise<never>((_resolve, reject) => {
+      stop = reject;
+    });
+    const onAbort = (): void => {
+      controller.abort();
+      stop(cancelled());
+    };
+    const deadline = new CallDeadline(this.#clock, this.#limits, (phase, limitMs) => {
+      const isWhole = out?.answer?.finished === true;
+      if (!isWhole) late = timeout(phase, limitMs);
+      // Of a whole answer only the reading ends: the call comes back with it.
+      controller.abort();
+      if (late !== undefined) stop(late);
+    });
+    outer.addEventListener('abort', onAbort, { once: true });
+    const answer = this.#clientFor(credentials).then((client) => {
+      out = { client, signal: controller.signal, deadline };
+      return run(out);
+    });
+    try {
+      return await Promise.race([answer, stopped]);
+    } catch (error) {
+      if (outer.aborted) throw cancelled();
+      throw explained(late ?? anthropicError(error, credentials.secrets, this.#clock.now()), out);
+    } finally {
+      outer.removeEventListener('abort', onAbort);
+      deadline.end();
+      // The loser of the race may still reject; its error was told above.
+      answer.catch(() => {});
+      stopped.catch(() => {});
+    }
+  }
+
+  #clientFor(credentials: Credentials): Promise<Anthropic> {
+    if (this.#client?.credentials.identity !== credentials.identity) {
+      this.#client = { credentials, value: this.#buildClient(credentials) };
+    }
+    return this.#client.value;
+  }
+
+  async #buildClient(credentials: Credentials): Promise<Anthropic> {
+    const sdk = await import('@anthropic-ai/sdk');
+    const options: ClientOptions = {
+      apiKey: credentials.apiKey ?? null,
+      authToken: credentials.authToken ?? null,
+      baseURL: credentials.baseURL,
+      defaultHeaders: { ...this.#data.headers, ...credentials.headers },
+      maxRetries: 0,
+      timeout: this.#limits.totalMs,
+      logLevel: 'off',
+      openTelemetry: false,
+      fetch: boundedFetch(this.#fetch ?? globalThis.fetch),
+    };
+    return new sdk.Anthropic(options);
+  }
+}
+
+/** The SDK sends a text as it is when the content type is given. */
+function rawBody(body: string): { readonly body: string; readonly headers: Record<string, string> } {
+  return { body, headers: { 'content-type': 'application/json' } };
+}
+
+function checkBodySize(body: string): void {
+  // Every UTF-16 unit is at least one byte and at most three: most bodies need no count.
+  if (body.length * 3 <= REQUEST_BYTES_MAX) return;
+  const bytes = Buffer.byteLength(body);
+  if (bytes <= REQUEST_BYTES_MAX) return;
+  throw new ModelInvalidRequestError(`the request has ${bytes} bytes, the API takes ${REQUEST_BYTES_MAX}`, {
+    status: 413,
+    data: { rule: 'R35' },
+  });
+}
+
+/** R20 and R21 compare with what the model answered before: a body alone does not show them, so the API's words are read. */
+function thoughtRule(message: string): 'R20' | 'R21' | undefined {
+  if (/thinking.* blocks in the latest assistant message cannot be modified/u.test(message)) return 'R20';
+  return /Invalid `(signature|data)` in `(redacted_)?thinking` block/u.test(message) ? 'R21' : undefined;
+}
+
+/** What the call alone knows of its failure: the rule its request breaks (N6), the tokens of the answer that was lost (N4). */
+function explained(error: Error, out: CallOut | undefined): Error {
+  if (!(error instanceof ModelError) || out === undefined) return error;
+  const isRefused = error.status === 400 && out.body !== undefined;
+  const broken = isRefused ? fatalOf(checkRequestText(out.body ?? ''))[0] : undefined;
+  const rule = broken?.rule ?? (isRefused ? thoughtRule(error.message) : undefined);
+  const lostUsage = out.answer?.usage;
+  if (rule === undefined && lostUsage === undefined) return error;
+  return withData(error, {
+    ...(rule === undefined ? {} : { rule }),
+    ...(broken === undefined ? {} : { path: broken.path }),
+    ...(lostUsage === undefined ? {} : { lostUsage }),
+  });
+}
+
+function cancelled(): CancelledError {
+  return new CancelledError('the model call was cancelled');
+}
+
+const LATE: Readonly<Record<DeadlinePhase, string>> = {
+  ttfb: 'did not begin to answer within',
+  idle: 'was silent in the middle of its answer for',
+  total: 'did not answer within',
+};
+
+function timeout(phase: DeadlinePhase, limitMs: number): ModelError {
+  const message = `the model ${LATE[phase]} ${limitMs} ms`;
+  return modelErrorOf({ code: 'model_timeout', message, data: { phase } });
+}

@@ -1,0 +1,39 @@
+/**
+ * The platform's fetch with bounded bodies, for a client that reads some of them whole (F76): an error's page, or a body that
+ * unpacks to more than it weighs. Event streams are left alone; who reads them counts.
+ */
+import { ERROR_BODY_BYTES_MAX } from '../../base/bounds.ts';
+import type { FetchFunction } from './anthropic.ts';
+
+/** `fetch` whose bodies, event streams aside, end after `ERROR_BODY_BYTES_MAX` decoded bytes; the rest is not received. */
+export function boundedFetch(fetch: FetchFunction): FetchFunction {
+  return async (input, init) => {
+    const response = await fetch(input, init);
+    const isStream = response.ok && response.headers.get('content-type')?.includes('text/event-stream') === true;
+    if (isStream || response.body === null) return response;
+    const { status, statusText, headers } = response;
+    return new Response(bounded(response.body), { status, statusText, headers: decodedHeaders(headers) });
+  };
+}
+
+function bounded(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+  const reader = body.getReader();
+  let left = ERROR_BODY_BYTES_MAX;
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { done, value } = await reader.read();
+      if (value !== undefined) controller.enqueue(value.subarray(0, left));
+      left -= value?.byteLength ?? 0;
+      if (left <= 0) await reader.cancel();
+      if (done || left <= 0) controller.close();
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+}
+
+/** The body is decoded already, and may be shorter now. */
+function decodedHeaders(headers: Headers): Headers {
+  const kept = new Headers(headers);
+  for (const name of ['content-encoding', 'content-length']) kept.delete(name);
+  return kept;
+}

@@ -1,0 +1,113 @@
+/** Where the Anthropic provider takes its key, token and address from: options, headers among them, then the environment. */
+import { ModelAuthenticationError } from '../../base/errors.ts';
+import type { AnthropicData } from '../provider.ts';
+
+const PUBLIC_BASE_URL = 'https://api.anthropic.com';
+/** Stands for a key where the headers hold the credentials. */
+const UNSENT_KEY = 'in-headers';
+/** What a header can carry of a key. */
+const HEADER_SAFE = /^[\x21-\x7e]+$/;
+
+/** What one call is made with. */
+export interface Credentials {
+  readonly apiKey?: string;
+  readonly authToken?: string;
+  readonly baseURL: string;
+  /** Headers that replace what the SDK would send. */
+  readonly headers: Readonly<Record<string, string | null>>;
+  /** Every secret text, to be kept out of messages. */
+  readonly secrets: readonly string[];
+  /** Equal for calls that may share a client. Holds secrets. */
+  readonly identity: string;
+}
+
+/**
+ * The credentials of a call; undefined when there are none. Read at every call, so that a key set after a failure is found:
+ * on the host thread at once, on a model thread when the thread is started anew, as it has a copy of the environment.
+ * Throws `ModelAuthenticationError` for a key that no header can carry.
+ */
+export function credentialsOf(data: AnthropicData): Credentials | undefined {
+  const baseURL = data.baseURL ?? environment('ANTHROPIC_BASE_URL') ?? PUBLIC_BASE_URL;
+  if (holdsCredentials(baseURL)) throw new ModelAuthenticationError(`ANTHROPIC_BASE_URL ${CREDENTIALS_IN_ADDRESS}`);
+  const inHeaders = credentialHeaders(data.headers);
+  const isGiven = data.apiKey !== undefined || data.authToken !== undefined;
+  const useEnvironment = !isGiven && inHeaders.length === 0;
+  const apiKey = useEnvironment ? environment('ANTHROPIC_API_KEY') : data.apiKey;
+  const authToken = useEnvironment ? environment('ANTHROPIC_AUTH_TOKEN') : data.authToken;
+  // The SDK takes exactly one of the two.
+  const alsoSecret = headerSecrets(data.headers);
+  if (apiKey !== undefined) return build({ apiKey }, apiKey, baseURL, alsoSecret, {});
+  if (authToken !== undefined) return build({ authToken }, authToken, baseURL, alsoSecret, {});
+  if (inHeaders.length === 0) return undefined;
+  // Without a key of its own the SDK would look for one on disk, so it gets one that it does not send.
+  const names = Object.keys(data.headers ?? {}).map((name) => name.toLowerCase());
+  const replaced = names.includes('authorization') ? {} : { authorization: null };
+  return build({ apiKey: UNSENT_KEY }, UNSENT_KEY, baseURL, alsoSecret, replaced);
+}
+
+/** What is wrong with an address that holds a name or a password: no platform's fetch takes it, and its errors show it. */
+export const CREDENTIALS_IN_ADDRESS = 'holds a user name or password; give them in headers instead';
+
+/** True for an address with a user name or a password in it. */
+export function holdsCredentials(address: string): boolean {
+  if (!URL.canParse(address)) return false;
+  const { username, password } = new URL(address);
+  return username !== '' || password !== '';
+}
+
+/** No key, no token, no header with one. */
+export function authenticationMissing(): ModelAuthenticationError {
+  return new ModelAuthenticationError(
+    'no credentials: give apiKey or authToken to anthropic(), or set ANTHROPIC_API_KEY',
+  );
+}
+
+function build(
+  key: { readonly apiKey?: string; readonly authToken?: string },
+  secret: string,
+  baseURL: string,
+  alsoSecret: readonly string[],
+  headers: Credentials['headers'],
+): Credentials {
+  if (!HEADER_SAFE.test(secret)) {
+    throw new ModelAuthenticationError('the API key has characters that no header can carry');
+  }
+  return {
+    ...key,
+    baseURL,
+    headers,
+    // Longest first: a secret may be a part of another.
+    secrets: [...new Set([secret, ...alsoSecret])].sort((a, b) => b.length - a.length),
+    identity: JSON.stringify([key, baseURL]),
+  };
+}
+
+const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(['x-api-key', 'authorization']);
+/** Headers whose values are no secrets; every other one may be the key of a gateway. */
+const OPEN_HEADERS: ReadonlySet<string> = new Set([
+  ...['anthropic-version', 'anthropic-beta', 'content-type', 'accept', 'accept-language', 'user-agent'],
+]);
+/** Shorter values are words, and cutting them out would make every message unreadable. */
+const SECRET_CHARACTERS_MIN = 6;
+
+function credentialHeaders(headers: AnthropicData['headers']): readonly string[] {
+  return Object.keys(headers ?? {}).filter((name) => CREDENTIAL_HEADERS.has(name.toLowerCase()));
+}
+
+/** What must not be told of the headers, those the SDK takes from the environment too: each value, whole and without its scheme. */
+function headerSecrets(headers: AnthropicData['headers']): readonly string[] {
+  const lines = (environment('ANTHROPIC_CUSTOM_HEADERS') ?? '').split('\n').map((line) => line.split(':'));
+  const given = [
+    ...Object.entries(headers ?? {}),
+    ...lines.map(([name = '', ...value]): readonly [string, string] => [name.trim(), value.join(':').trim()]),
+  ];
+  return given
+    .filter(([name]) => !OPEN_HEADERS.has(name.toLowerCase()))
+    .flatMap(([, value]) => [value, value.slice(value.indexOf(' ') + 1).trim()])
+    .filter((value) => value.length >= SECRET_CHARACTERS_MIN);
+}
+
+function environment(name: string): string | undefined {
+  const value = process.env[name]?.trim();
+  return value === '' ? undefined : value;
+}

@@ -1,0 +1,142 @@
+/** What the vendor's SDK and the platform's fetch throw, as errors of the house. Pure. */
+import { RETRY_AFTER_MS_MAX } from '../../base/bounds.ts';
+import { asError, errorFromShape, errorShape, ModelInvalidRequestError, TroupeError } from '../../base/errors.ts';
+import { isRecord } from '../../base/json.ts';
+import { modelErrorOf } from '../model-error.ts';
+
+/** Causes of a cause that are looked at. */
+const CAUSES_MAX = 8;
+const HIDDEN = '[redacted]';
+
+/**
+ * The error of a failed call. `secrets` are cut out of its message, and a cause that holds one is left out (N3). `nowMs`:
+ * epoch ms, for a `retry-after` that is a date. The SDK's classes are told by their shape, as it is loaded at the first call.
+ */
+export function anthropicError(thrown: unknown, secrets: readonly string[], nowMs: number): TroupeError {
+  if (thrown instanceof TroupeError) return withoutSecrets(thrown, secrets);
+  const error = asError(thrown);
+  const fields: Readonly<Record<string, unknown>> = isRecord(error) ? error : {};
+  const cause = holdsSecret(error, secrets) ? {} : { cause: error };
+  const status = fields['status'];
+  if (typeof status === 'number') {
+    const retryAfterMs = retryAfter(fields['headers'], nowMs);
+    return modelErrorOf({
+      status,
+      message: redact(apiMessage(fields) ?? error.message, secrets),
+      ...(typeof fields['type'] === 'string' ? { type: redact(fields['type'], secrets) } : {}),
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      ...cause,
+    });
+  }
+  const message = redact(describe(error), secrets);
+  if (error.name === 'APIConnectionTimeoutError') {
+    // The SDK's own net, or a connection that took too long: nothing had come yet.
+    return modelErrorOf({ code: 'model_timeout', message, data: { phase: 'ttfb' }, ...cause });
+  }
+  if (error.name === 'APIConnectionError' || isNetworkError(error)) {
+    const network = networkCode(error);
+    const data = network === undefined ? {} : { data: { network } };
+    return modelErrorOf({ code: 'model_connection', message, ...data, ...cause });
+  }
+  // Thrown before anything was sent: a header or an address that cannot be.
+  return new ModelInvalidRequestError(message, cause);
+}
+
+/**
+ * Milliseconds a server asked to wait, a day at most: `retry-after-ms`, or `retry-after` in seconds or as a date; undefined
+ * without.
+ */
+export function retryAfter(headers: unknown, nowMs: number): number | undefined {
+  if (!(headers instanceof Headers)) return undefined;
+  const exact = Number(headers.get('retry-after-ms') ?? Number.NaN);
+  if (Number.isFinite(exact) && exact >= 0) return Math.min(Math.round(exact), RETRY_AFTER_MS_MAX);
+  const text = headers.get('retry-after');
+  if (text === null || text.trim() === '') return undefined;
+  const seconds = Number(text);
+  const waitMs = Number.isFinite(seconds) ? seconds * 1_000 : Date.parse(text) - nowMs;
+  return Number.isFinite(waitMs) ? Math.min(Math.max(0, Math.round(waitMs)), RETRY_AFTER_MS_MAX) : undefined;
+}
+
+/** The API's own words, where the body was one of its errors. */
+function apiMessage(fields: Readonly<Record<string, unknown>>): string | undefined {
+  const body = fields['error'];
+  const error = isRecord(body) && isRecord(body['error']) ? body['error'] : undefined;
+  return typeof error?.['message'] === 'string' ? error['message'] : undefined;
+}
+
+/** The platform's fetch throws `TypeError` for every fault of the network, before and inside the body. */
+function isNetworkError(error: Error): boolean {
+  if (error.name === 'AbortError') return true;
+  return error instanceof TypeError && /terminated|fetch failed|socket|network/i.test(error.message);
+}
+
+/** The message with the codes of its causes: "Connection error." alone tells nobody anything. */
+function describe(error: Error): string {
+  const parts = [error.message];
+  let cause: unknown = error.cause;
+  for (let depth = 0; depth < CAUSES_MAX && cause instanceof Error; depth += 1) {
+    if (!parts.includes(cause.message)) parts.push(cause.message);
+    cause = cause.cause;
+  }
+  return parts.filter((part) => part !== '').join(': ');
+}
+
+/**
+ * One of our own errors, told of a stream: it quotes what the server sent. A cause that may quote it too is left out: the
+ * language's own parser shows a piece of the text, which may be a piece of a secret.
+ */
+function withoutSecrets(error: TroupeError, secrets: readonly string[]): TroupeError {
+  const shape = errorShape(error);
+  const told = JSON.stringify(shape);
+  const keepsCause = !(error.cause instanceof SyntaxError) && !holdsSecret(error, secrets);
+  if (keepsCause && redact(told, secrets) === told && redact(shape.message, secrets) === shape.message) return error;
+  const clean = { ...shape, message: redact(shape.message, secrets) };
+  const data: unknown = JSON.parse(redactJson(shape.data ?? {}, secrets));
+  return errorFromShape({ ...clean, ...(isRecord(data) ? { data } : {}) }, keepsCause ? error.cause : undefined);
+}
+
+function redactJson(value: unknown, secrets: readonly string[]): string {
+  return JSON.stringify(value, (_key, member: unknown) =>
+    typeof member === 'string' ? redact(member, secrets) : member,
+  );
+}
+
+/** Fewest characters of a secret's beginning that are cut off where a text was cut within it. */
+const SECRET_START_MIN = 4;
+
+/** What the system called it, `ECONNREFUSED` or the like: the first code among the causes. */
+function networkCode(error: Error): string | undefined {
+  let current: unknown = error;
+  for (let depth = 0; depth < CAUSES_MAX && current instanceof Error; depth += 1) {
+    const code: unknown = isRecord(current) ? current['code'] : undefined;
+    if (typeof code === 'string') return code;
+    current = current.cause;
+  }
+  return undefined;
+}
+
+function redact(text: string, secrets: readonly string[]): string {
+  let rest = text;
+  for (const secret of secrets) {
+    rest = rest.split(secret).join(HIDDEN);
+    // Messages are bounded, and the bound may have fallen into a secret.
+    for (let length = Math.min(secret.length - 1, rest.length); length >= SECRET_START_MIN; length -= 1) {
+      if (!rest.endsWith(secret.slice(0, length))) continue;
+      rest = rest.slice(0, -length) + HIDDEN;
+      break;
+    }
+  }
+  return rest;
+}
+
+function holdsSecret(error: Error, secrets: readonly string[]): boolean {
+  let current: unknown = error;
+  for (let depth = 0; depth < CAUSES_MAX && current instanceof Error; depth += 1) {
+    const body = isRecord(current) ? JSON.stringify(current['error'] ?? '') : '';
+    const headers = isRecord(current) && current['headers'] instanceof Headers ? [...current['headers']].join(' ') : '';
+    const text = `${current.message} ${current.stack ?? ''} ${body} ${headers}`;
+    if (secrets.some((secret) => text.includes(secret))) return true;
+    current = current.cause;
+  }
+  return false;
+}

@@ -1,0 +1,277 @@
+/**
+ * One answer put together from the events of its stream.
+ * Owns: the blocks and counters received so far. Does not own: bytes, sockets, time.
+ *
+ * - B1 Events come in the order of the protocol, with the index of the block they belong to; anything else is `model_protocol`.
+ * - B2 Event types and delta types this file does not know change nothing; a block of unknown type is kept as it came, or
+ *   left out where an unknown delta makes it impossible to rebuild.
+ * - B3 A call whose input is no JSON is kept with the text the model wrote in its place, so that it is refused and the model told;
+ *   with `{}` where the token limit cut it: in the last place of an answer that stopped for that reason.
+ * - B4 There is an answer only after `message_stop`.
+ */
+import { isRecord } from '../../base/json.ts';
+import type { ContentBlock, Usage } from '../../base/messages.ts';
+import { modelErrorOf, protocolError } from '../model-error.ts';
+import type { ModelDelta, ModelResponse } from '../provider.ts';
+import { readUsage, tokenCount } from './response-check.ts';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** A block that is being received. */
+interface OpenBlock {
+  readonly start: Fields & { readonly type: string };
+  text: string;
+  signature: string;
+  input: string;
+  readonly citations: unknown[];
+  rebuildable: boolean;
+}
+
+const COUNTERS = ['input_tokens', 'output_tokens', 'cache_creation_input_tokens', 'cache_read_input_tokens'] as const;
+const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_context_window_exceeded']);
+const EVENTS: ReadonlySet<string> = new Set([
+  ...['message_start', 'content_block_start', 'content_block_delta', 'content_block_stop'],
+  ...['message_delta', 'message_stop', 'error', 'message'],
+]);
+
+/** Puts one answer together. `accept` throws `ModelError`; after that the assembly is of no use. */
+export class ResponseAssembly {
+  readonly #onDelta: (delta: ModelDelta) => void;
+  readonly #content: ContentBlock[] = [];
+  readonly #counters: Record<string, number> = {};
+  #open: OpenBlock | undefined;
+  /** Blocks started; those left out (B2) count. */
+  #started = 0;
+  /** Calls whose input could not be read: their place in `#content`, and the text. */
+  readonly #unread = new Map<number, string>();
+  #message: Fields | undefined;
+  #stopReason: string | undefined;
+  #finished = false;
+
+  constructor(onDelta: (delta: ModelDelta) => void) {
+    this.#onDelta = onDelta;
+  }
+
+  /** True once the answer is whole. */
+  get finished(): boolean {
+    return this.#finished;
+  }
+
+  /** Tokens counted so far; undefined before the answer began. */
+  get usage(): Usage | undefined {
+    return this.#message === undefined ? undefined : readUsage(this.#counters);
+  }
+
+  /** Takes the next event: its name and its data. Events after the end are ignored. */
+  accept(name: string, data: string): void {
+    if (this.#finished || !EVENTS.has(name)) return;
+    const event = parseEvent(name, data);
+    const type = name === 'error' ? 'error' : event['type'];
+    if (type === 'error') throw streamError(event);
+    if (typeof type !== 'string' || !EVENTS.has(type)) return;
+    if (this.#message === undefined && type !== 'message_start') {
+      throw protocolError(`${type} before message_start`);
+    }
+    if (type === 'message_start') this.#startMessage(event);
+    else if (type === 'content_block_start') this.#startBlock(event);
+    else if (type === 'content_block_delta') this.#extendBlock(event);
+    else if (type === 'content_block_stop') this.#stopBlock(event);
+    else if (type === 'message_delta') this.#endMessage(event);
+    else if (type === 'message_stop') this.#finish();
+  }
+
+  /** The answer. Throws `model_protocol` when the stream ended before `message_stop` (B4). */
+  response(): ModelResponse {
+    if (!this.#finished || this.#stopReason === undefined) {
+      throw protocolError('the stream ended before message_stop');
+    }
+    const message = this.#message ?? {};
+    return {
+      content: this.#content,
+      stop_reason: this.#stopReason,
+      usage: readUsage(this.#counters),
+      ...(typeof message['model'] === 'string' ? { model: message['model'] } : {}),
+      ...(typeof message['id'] === 'string' ? { id: message['id'] } : {}),
+    };
+  }
+
+  #startMessage(event: Fields): void {
+    if (this.#message !== undefined) throw protocolError('a second message_start');
+    if (!isRecord(event['message'])) throw protocolError('message_start without a message');
+    this.#message = event['message'];
+    this.#count(event['message']['usage']);
+  }
+
+  #startBlock(event: Fields): void {
+    if (this.#stopReason !== undefined) throw protocolError('content_block_start after message_delta');
+    if (this.#open !== undefined) throw protocolError('content_block_start inside a block');
+    if (event['index'] !== this.#started) {
+      throw protocolError(`content_block_start of index ${String(event['index'])}, expected ${this.#started}`);
+    }
+    const start = event['content_block'];
+    if (!isRecord(start) || typeof start['type'] !== 'string') {
+      throw protocolError('content_block_start without a block');
+    }
+    this.#started += 1;
+    this.#open = {
+      start: start as OpenBlock['start'],
+      text: stringOf(start['type'] === 'thinking' ? start['thinking'] : start['text']),
+      signature: stringOf(start['signature']),
+      input: '',
+      citations: Array.isArray(start['citations']) ? [...start['citations']] : [],
+      rebuildable: true,
+    };
+  }
+
+  #extendBlock(event: Fields): void {
+    const block = this.#blockOf(event, 'content_block_delta');
+    const delta = event['delta'];
+    if (!isRecord(delta)) throw protocolError('content_block_delta without a delta');
+    switch (delta['type']) {
+      case 'text_delta': {
+        const text = expectPiece(block, delta, 'text', 'text');
+        block.text += text;
+        this.#onDelta({ type: 'text', text });
+        break;
+      }
+      case 'thinking_delta': {
+        const text = expectPiece(block, delta, 'thinking', 'thinking');
+        block.text += text;
+        if (text !== '') this.#onDelta({ type: 'thinking', text });
+        break;
+      }
+      case 'signature_delta':
+        block.signature += expectPiece(block, delta, 'thinking', 'signature');
+        break;
+      case 'input_json_delta':
+        block.input += expectPiece(block, delta, undefined, 'partial_json');
+        break;
+      case 'citations_delta':
+        block.citations.push(delta['citation']);
+        break;
+      default:
+        block.rebuildable = false;
+    }
+  }
+
+  #stopBlock(event: Fields): void {
+    const block = this.#blockOf(event, 'content_block_stop');
+    this.#open = undefined;
+    const built = this.#build(block);
+    if (built !== undefined) this.#content.push(built);
+  }
+
+  #build(block: OpenBlock): ContentBlock | undefined {
+    switch (block.start.type) {
+      case 'text':
+        return {
+          type: 'text',
+          text: block.text,
+          ...(block.citations.length > 0 ? { citations: block.citations } : {}),
+        };
+      case 'thinking':
+        return { type: 'thinking', thinking: block.text, signature: block.signature };
+      case 'redacted_thinking':
+        if (typeof block.start['data'] !== 'string') throw protocolError('redacted_thinking without data');
+        return { type: 'redacted_thinking', data: block.start['data'] };
+      case 'tool_use': {
+        const { id, name } = block.start;
+        if (typeof name !== 'string') throw protocolError('tool_use without a name');
+        // Without an id it is given one where it is stored (§5.1).
+        return { type: 'tool_use', id: typeof id === 'string' ? id : '', name, input: this.#readInput(block) };
+      }
+      default:
+        return this.#keepOpaque(block);
+    }
+  }
+
+  /** B2. The cast is the meaning of opaque: the type is not one this library reads. */
+  #keepOpaque(block: OpenBlock): ContentBlock | undefined {
+    if (!block.rebuildable) return undefined;
+    const input = block.input === '' ? {} : { input: this.#readInput(block) };
+    return { ...block.start, ...input } as unknown as ContentBlock;
+  }
+
+  #readInput(block: OpenBlock): unknown {
+    if (block.input === '') return isRecord(block.start['input']) ? block.start['input'] : {};
+    try {
+      return JSON.parse(block.input);
+    } catch {
+      // Whether the token limit cut it is known only at the end (B3).
+      this.#unread.set(this.#content.length, block.input);
+      return {};
+    }
+  }
+
+  #blockOf(event: Fields, what: string): OpenBlock {
+    if (this.#open === undefined || event['index'] !== this.#started - 1) {
+      throw protocolError(`${what} of index ${String(event['index'])}, which is not open`);
+    }
+    return this.#open;
+  }
+
+  #endMessage(event: Fields): void {
+    if (this.#open !== undefined) throw protocolError('message_delta inside a block');
+    const delta = event['delta'];
+    if (isRecord(delta) && typeof delta['stop_reason'] === 'string') {
+      this.#stopReason = delta['stop_reason'];
+    }
+    this.#count(event['usage']);
+  }
+
+  /** Counters are cumulative: a later value replaces an earlier one, a missing or null one does not. */
+  #count(usage: unknown): void {
+    if (!isRecord(usage)) return;
+    for (const key of COUNTERS) {
+      const tokens = tokenCount(usage[key]);
+      if (tokens !== undefined) this.#counters[key] = tokens;
+    }
+  }
+
+  #finish(): void {
+    if (this.#open !== undefined) throw protocolError('message_stop inside a block');
+    if (this.#stopReason === undefined) throw protocolError('message_stop before a stop reason');
+    const isCut = STOPS_THAT_CUT.has(this.#stopReason);
+    for (const [place, text] of this.#unread) {
+      const block = this.#content[place];
+      if (block === undefined || (isCut && place === this.#content.length - 1)) continue;
+      this.#content[place] = { ...block, input: text } as ContentBlock;
+    }
+    this.#finished = true;
+  }
+}
+
+function parseEvent(name: string, data: string): Fields {
+  let event: unknown;
+  try {
+    event = JSON.parse(data);
+  } catch (error) {
+    if (name === 'error') return {};
+    throw protocolError(`the data of a ${name} event is not JSON`, error);
+  }
+  if (isRecord(event)) return event;
+  throw protocolError(`the data of a ${name} event is not an object`);
+}
+
+/** An error inside a stream that began well is the error its HTTP status would have been. */
+function streamError(event: Fields): Error {
+  const error = isRecord(event['error']) ? event['error'] : {};
+  const type = stringOf(error['type']);
+  return modelErrorOf({
+    type: type === '' ? 'api_error' : type,
+    message: stringOf(error['message']) || 'the model server reported an error inside the stream',
+  });
+}
+
+function expectPiece(block: OpenBlock, delta: Fields, blockType: string | undefined, key: string): string {
+  const piece = delta[key];
+  if (typeof piece !== 'string') throw protocolError(`${String(delta['type'])} without ${key}`);
+  if (blockType !== undefined && block.start.type !== blockType) {
+    throw protocolError(`${String(delta['type'])} in a block of type ${block.start.type}`);
+  }
+  return piece;
+}
+
+function stringOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}

@@ -1,0 +1,121 @@
+/**
+ * Who is next among calls that wait.
+ * Owns: the calls waiting and their order. Does not own: when the next may go, how many may wait.
+ *
+ * - E1 Session trees take turns, one call each; within a tree the call that came first goes first. A tree of five thousand
+ *   children and one of one session get alike, and nobody is passed over for ever.
+ * - E2 Putting, taking and removing cost the same however many wait. Hence chains: the first entry of a map that was often taken
+ *   from lies behind the holes of all those before it.
+ */
+import { rootOf } from '../../base/ids.ts';
+
+/** What the queue needs to know of an item. */
+export interface Queued {
+  /** Unique within the queue. */
+  readonly id: number;
+  readonly session: string;
+}
+
+interface Link<T> {
+  readonly value: T;
+  before: Link<T> | undefined;
+  after: Link<T> | undefined;
+}
+
+interface Tree<T> {
+  readonly root: string;
+  readonly items: Chain<T>;
+  /** Its place among the trees, once it has one. */
+  turn: Link<Tree<T>> | undefined;
+}
+
+/** See the head of the file. */
+export class FairQueue<T extends Queued> {
+  readonly #places = new Map<number, { readonly link: Link<T>; readonly tree: Tree<T> }>();
+  readonly #trees = new Map<string, Tree<T>>();
+  /** Trees in the order of their turns; none is empty. */
+  readonly #turns = new Chain<Tree<T>>();
+
+  /** Items waiting. */
+  get size(): number {
+    return this.#places.size;
+  }
+
+  get(id: number): T | undefined {
+    return this.#places.get(id)?.link.value;
+  }
+
+  /** Adds an item behind those of its tree; a tree that had none gets its turn after all others. */
+  put(item: T): void {
+    const root = rootOf(item.session);
+    const tree = this.#trees.get(root) ?? this.#grow(root);
+    this.#places.set(item.id, { link: tree.items.push(item), tree });
+  }
+
+  /** The item whose turn it is; it stays. */
+  first(): T | undefined {
+    return this.#turns.first?.value.items.first?.value;
+  }
+
+  /** Takes out the item whose turn it is; its tree goes behind all others. */
+  take(): T | undefined {
+    const tree = this.#turns.first?.value;
+    const item = tree?.items.first?.value;
+    if (tree === undefined || item === undefined) return undefined;
+    this.remove(item.id);
+    if (tree.items.first !== undefined) {
+      this.#turns.remove(tree.turn);
+      tree.turn = this.#turns.push(tree);
+    }
+    return item;
+  }
+
+  /** Takes out one item, wherever it stands; undefined when it is not there. */
+  remove(id: number): T | undefined {
+    const place = this.#places.get(id);
+    if (place === undefined) return undefined;
+    const { link, tree } = place;
+    this.#places.delete(id);
+    tree.items.remove(link);
+    if (tree.items.first === undefined) {
+      this.#trees.delete(tree.root);
+      this.#turns.remove(tree.turn);
+    }
+    return link.value;
+  }
+
+  /** Every item, in the order they came; they stay. */
+  items(): readonly T[] {
+    return Array.from(this.#places.values(), ({ link }) => link.value);
+  }
+
+  #grow(root: string): Tree<T> {
+    const tree: Tree<T> = { root, items: new Chain<T>(), turn: undefined };
+    tree.turn = this.#turns.push(tree);
+    this.#trees.set(root, tree);
+    return tree;
+  }
+}
+
+/** Values in a row, each of which can be taken out where it stands. */
+class Chain<T> {
+  first: Link<T> | undefined;
+  #last: Link<T> | undefined;
+
+  push(value: T): Link<T> {
+    const link: Link<T> = { value, before: this.#last, after: undefined };
+    if (this.#last === undefined) this.first = link;
+    else this.#last.after = link;
+    this.#last = link;
+    return link;
+  }
+
+  /** `link` is in this chain. */
+  remove(link: Link<T> | undefined): void {
+    if (link === undefined) return;
+    if (link.before === undefined) this.first = link.after;
+    else link.before.after = link.after;
+    if (link.after === undefined) this.#last = link.before;
+    else link.after.before = link.before;
+  }
+}

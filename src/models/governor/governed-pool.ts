@@ -1,0 +1,292 @@
+/**
+ * A pool whose calls wait until the governor of its provider key lets them leave.
+ *
+ * Owns: the calls that wait, their order, the one timer. Does not own: the policy (`governor.ts`), the calls that run and the
+ * mirrors (the pool behind), the retries of a session (the core).
+ *
+ * - G1 Every call completes exactly once, waiting ones included; the listener is never called from within `call`, `cancel`,
+ *   `resume` or `close`.
+ * - G2 Who waits is never overtaken: a call leaves at once only when nobody waits. A session has one call at a time, so its
+ *   own calls keep their order.
+ * - G3 A call's `timeoutMs` counts from when it leaves; `cancel` takes a waiting call out, and it never leaves.
+ * - G4 A waiting call touches no mirror, so `holds` stays true to what the mirror has. Whether its delta still fits is asked again
+ *   when it leaves: meanwhile a mirror may have been forgotten, displaced, or lost with its thread. Then the whole is sent.
+ * - G5 A timer runs only while a call waits for a time.
+ * - G6 Refused credentials end no call that `waitsForResume`: those that wait, and those that come, leave after `resume`.
+ */
+import { GOVERNED_CALLS_MAX, GOVERNOR_FULL_RETRY_MS } from '../../base/bounds.ts';
+import { type Clock, soon as nextTurn, type Random, type Soon } from '../../base/clock.ts';
+import { CancelledError, type ErrorShape, errorShape } from '../../base/errors.ts';
+import { estimateTokens } from '../../session/state/tokens.ts';
+import { modelErrorOf } from '../model-error.ts';
+import type { CallWait, ContextDelta, ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
+import { FairQueue } from './fair-queue.ts';
+import { Governor, type Trouble } from './governor.ts';
+import type { GovernorLimits } from './limits.ts';
+
+/** How to make a governed pool. */
+export interface GovernedPoolOptions {
+  /** This pool's share; missing: no rates, and still the window, the common pause and the circuit. */
+  readonly limits?: GovernorLimits | undefined;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** The turn of the loop in which calls that never left are told. Default: the loop's own next. */
+  readonly soon?: Soon | undefined;
+  readonly listener: ModelPoolListener;
+  /** Gives the pool that makes the calls, with the listener it is to tell. Called once, at once. */
+  readonly makePool: (listener: ModelPoolListener) => ModelPool;
+  /** Told whenever the number of waiting calls has changed. Must not throw. */
+  readonly onWaiting?: (count: number) => void;
+  /** Told once of what all sessions feel. Must not throw. */
+  readonly onTrouble?: (trouble: Trouble) => void;
+}
+
+/** A pool with a governor before it. Lives on the thread of its owner. */
+export function createGovernedPool(options: GovernedPoolOptions): ModelPool {
+  return new GovernedPool(options);
+}
+
+/** A call that has not left. */
+interface Waiting {
+  readonly id: number;
+  readonly session: string;
+  readonly call: ModelCall;
+  readonly whole: (() => ContextDelta) | undefined;
+  readonly inputTokens: number;
+  wantsDeltas: boolean;
+}
+
+class GovernedPool implements ModelPool {
+  readonly #options: GovernedPoolOptions;
+  readonly #clock: Clock;
+  readonly #listener: ModelPoolListener;
+  readonly #pool: ModelPool;
+  readonly #governor: Governor;
+  readonly #waiting = new FairQueue<Waiting>();
+  /** The model of each session that has a mirror: a delta does not name it. */
+  readonly #models = new Map<string, string>();
+  /** Input tokens of each session's latest answer, where they are limited: what a delta builds on is not in it. */
+  readonly #lastInput = new Map<string, number>();
+  /** Sessions of the calls out, for `#lastInput`. */
+  readonly #sessions = new Map<number, string>();
+  #completions: ModelCompletion[] = [];
+  #isTelling = false;
+  #timer: unknown;
+  #closed = false;
+  readonly #onTold: (() => void)[] = [];
+
+  constructor(options: GovernedPoolOptions) {
+    this.#options = options;
+    this.#clock = options.clock;
+    this.#listener = options.listener;
+    this.#governor = new Governor(options.limits, options.random);
+    this.#pool = options.makePool({
+      completed: (completions) => this.#completed(completions),
+      delta: (id, session, delta) => this.#listener.delta(id, session, delta),
+    });
+    this.#count();
+  }
+
+  call(call: ModelCall, whole?: () => ContextDelta): void {
+    const { header } = call.context;
+    if (header !== undefined && this.#models.get(call.session) !== header.model) {
+      this.#models.set(call.session, header.model);
+    }
+    if (this.#governor.isFree && this.#waiting.size === 0) {
+      this.#governor.started(call.id, this.#modelOf(call.session));
+      this.#pool.call(call);
+      return;
+    }
+    const refusal = this.#closed ? closedShape() : this.#refusalOf(call);
+    if (refusal !== undefined) this.#end(call.id, refusal);
+    else if (this.#waiting.size >= GOVERNED_CALLS_MAX) this.#end(call.id, fullShape());
+    else {
+      const { id, session, wantsDeltas } = call;
+      this.#waiting.put({ id, session, call, whole, inputTokens: this.#inputOf(call), wantsDeltas });
+      this.#pump();
+      this.#count();
+    }
+  }
+
+  holds(session: string, epoch: number, keep: number): boolean {
+    return this.#pool.holds(session, epoch, keep);
+  }
+
+  wantsDeltas(id: number, isWanted: boolean): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) this.#pool.wantsDeltas(id, isWanted);
+    else waiting.wantsDeltas = isWanted;
+  }
+
+  cancel(id: number): void {
+    if (this.#waiting.size === 0 || this.#waiting.remove(id) === undefined) {
+      this.#pool.cancel(id);
+      return;
+    }
+    this.#end(id, errorShape(new CancelledError('the model call was cancelled')));
+    // It may have been the one the timer was for: the next in line may need less.
+    this.#pump();
+    this.#count();
+  }
+
+  forget(session: string): void {
+    this.#models.delete(session);
+    this.#lastInput.delete(session);
+    this.#pool.forget(session);
+  }
+
+  resume(): void {
+    this.#governor.resume();
+    this.#pump();
+    this.#count();
+  }
+
+  waitOf(id: number): CallWait | undefined {
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return undefined;
+    const { refusal } = this.#governor;
+    // A call that nothing holds back waits behind others.
+    const detail = this.#governor.explain(this.#clock.monotonic(), waiting.inputTokens) ?? 'other calls are before it';
+    return refusal === undefined ? { detail } : { detail, refusal };
+  }
+
+  get stopped(): number {
+    return this.#governor.refusal === undefined ? 0 : this.#waiting.size;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#endWaiting(() => closedShape());
+    await this.#pool.close();
+    if (this.#isTelling) await new Promise<void>((resolve) => this.#onTold.push(resolve));
+  }
+
+  #modelOf(session: string): string {
+    return this.#models.get(session) ?? '';
+  }
+
+  /** The error a call ends with before it leaves, if there is one. */
+  #refusalOf({ session, waitsForResume }: ModelCall): ErrorShape | undefined {
+    const isStopped = !waitsForResume && this.#governor.refusal !== undefined;
+    return isStopped ? stoppedShape() : this.#governor.refusalOf(this.#modelOf(session));
+  }
+
+  #completed(completions: readonly ModelCompletion[]): void {
+    const now = this.#clock.monotonic();
+    let isRefused = false;
+    if (this.#governor.countsInput) for (const completion of completions) this.#noteInput(completion);
+    for (const trouble of this.#governor.ended(completions, now)) {
+      isRefused ||= trouble.kind === 'credentials' || trouble.kind === 'model';
+      this.#options.onTrouble?.(trouble);
+    }
+    if (this.#waiting.size > 0) {
+      // Before the owner is told: what it asks for then stands behind those that wait (G2).
+      if (isRefused) this.#endWaiting(({ call }) => this.#refusalOf(call));
+      this.#pump();
+      this.#count();
+    }
+    this.#listener.completed(completions);
+  }
+
+  /** Lets leave the calls that may; sets the timer for the next where that is a matter of time. */
+  #pump(): void {
+    this.#clearTimer();
+    for (let next = this.#waiting.first(); next !== undefined; next = this.#waiting.first()) {
+      const now = this.#clock.monotonic();
+      const opensAt = this.#governor.opensAt(now, next.inputTokens);
+      if (opensAt > now) {
+        if (opensAt < Number.POSITIVE_INFINITY) this.#timer = this.#clock.setTimer(this.#onTimer, opensAt - now);
+        return;
+      }
+      this.#waiting.take();
+      this.#leave(next, now);
+    }
+  }
+
+  #onTimer = (): void => {
+    this.#timer = undefined;
+    this.#pump();
+    this.#count();
+  };
+
+  #leave(waiting: Waiting, now: number): void {
+    const { call, whole, wantsDeltas, inputTokens } = waiting;
+    this.#governor.started(call.id, this.#modelOf(call.session), now, inputTokens);
+    if (this.#governor.countsInput) this.#sessions.set(call.id, call.session);
+    const { epoch, keep } = call.context;
+    const isHeld = keep === 0 || this.#pool.holds(call.session, epoch, keep);
+    // Without a way to the whole the pool behind refuses the delta, retryably.
+    const context = isHeld ? call.context : (whole?.() ?? call.context);
+    if (context.header !== undefined) this.#models.set(call.session, context.header.model);
+    this.#pool.call({ ...call, context, wantsDeltas });
+  }
+
+  /** Ends those that wait and for which there is an error. */
+  #endWaiting(errorOf: (waiting: Waiting) => ErrorShape | undefined): void {
+    for (const waiting of [...this.#waiting.items()]) {
+      const error = errorOf(waiting);
+      if (error === undefined) continue;
+      this.#waiting.remove(waiting.id);
+      this.#end(waiting.id, error);
+    }
+    if (this.#waiting.size === 0) this.#clearTimer();
+    this.#count();
+  }
+
+  #end(id: number, error: ErrorShape): void {
+    this.#completions.push({ id, error, ms: 0 });
+    if (this.#isTelling) return;
+    this.#isTelling = true;
+    (this.#options.soon ?? nextTurn)(() => this.#tell());
+  }
+
+  #tell(): void {
+    this.#isTelling = false;
+    const completions = this.#completions;
+    this.#completions = [];
+    this.#listener.completed(completions);
+    if (this.#isTelling) return;
+    for (const resolve of this.#onTold.splice(0)) resolve();
+  }
+
+  /** Tokens the provider will count of a call: what is new, and at least what the session's latest answer cost. */
+  #inputOf(call: ModelCall): number {
+    if (!this.#governor.countsInput) return 0;
+    const { header, append } = call.context;
+    let tokens = header === undefined ? 0 : estimateTokens(JSON.stringify(header));
+    for (const message of append) tokens += estimateTokens(JSON.stringify(message));
+    return Math.max(tokens, this.#lastInput.get(call.session) ?? 0);
+  }
+
+  #noteInput(completion: ModelCompletion): void {
+    const session = this.#sessions.get(completion.id);
+    this.#sessions.delete(completion.id);
+    if (session === undefined || !('response' in completion)) return;
+    const { usage } = completion.response;
+    this.#lastInput.set(session, usage.input_tokens + (usage.cache_creation_input_tokens ?? 0));
+  }
+
+  #clearTimer(): void {
+    if (this.#timer === undefined) return;
+    this.#clock.clearTimer(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #count(): void {
+    this.#options.onWaiting?.(this.#waiting.size);
+  }
+}
+
+function closedShape(): ErrorShape {
+  return errorShape(new CancelledError('the model pool is closed'));
+}
+
+/** Not the refusal itself: that one fails turns, and this call was not refused. */
+function stoppedShape(): ErrorShape {
+  return errorShape(new CancelledError('the provider refused the credentials before: the model call was not made'));
+}
+
+function fullShape(): ErrorShape {
+  const message = `${GOVERNED_CALLS_MAX} model calls wait for the provider's limits already`;
+  return errorShape(modelErrorOf({ code: 'model_rate_limited', message, retryAfterMs: GOVERNOR_FULL_RETRY_MS }));
+}

@@ -1,0 +1,367 @@
+/**
+ * What all sessions on one provider key share: rates, the pause a refusal asks for, the window of calls in flight, the circuit, and
+ * credentials that were refused. Pure policy over a monotonic time it is given: no timer, no call, no session. One governor
+ * governs one provider key; a shard has one, since a runtime has one provider.
+ *
+ * Owns: which calls are in flight, what left within the last minute, the common pause, the window. Does not own: which calls
+ * wait and in which order (`governed-pool.ts`), and the retries of one session, which the core decides on top of this (contract
+ * of the half-step).
+ *
+ * - N1 Never more than `concurrency` calls in flight; never more than a rate in any minute (`rate-window.ts`). Input is estimated
+ *   when a call leaves and corrected when it has ended; output is charged when a call has ended, and expected before: so of
+ *   tokens a minute may hold too much by what the estimates of the calls in flight were wrong.
+ * - N2 After a 429 or a 529 nothing leaves before the provider's `retry-after`. Without one, or with 0, there is no pause: the
+ *   refusal makes the window of calls in flight smaller, and answers make it larger (`call-window.ts`).
+ * - N3 After any pause one call tries, and the others follow in a window that probes: a thousand sessions that waited do not
+ *   come back at once.
+ * - N4 `GOVERNOR_FAILURES_MAX` connection faults and server errors in a row, within a minute, open the circuit for a growing
+ *   time; one call tries it, and its failure opens it again.
+ * - N5 Once the credentials were refused (401, 402, 403), no call leaves until `resume`; then one tries. A model that is not
+ *   found (404) is refused to all that ask for it until `resume`.
+ * - N6 What calls report that left before the latest pause, circuit or refusal of credentials changes none of it: a thousand calls
+ *   that fail together are one failure. Only a `retry-after` among them still counts. They take no room in the window.
+ * - N7 Without limits, and while all is well, `isFree`: a call costs one entry of a map. Answers forget trouble: a window that
+ *   holds no call back is over.
+ */
+import {
+  GOVERNED_MODELS_MAX,
+  GOVERNOR_CIRCUIT_MS,
+  GOVERNOR_CIRCUIT_MS_MAX,
+  GOVERNOR_CIRCUIT_PATIENCE_MS,
+  GOVERNOR_CREDENTIALS_PATIENCE_MS,
+  GOVERNOR_FAILURES_MAX,
+  GOVERNOR_FAILURES_PERIOD_MS,
+  GOVERNOR_HOLD_MS_MAX,
+  GOVERNOR_OUTPUT_TOKENS,
+  GOVERNOR_WINDOW_STEP_MS,
+} from '../../base/bounds.ts';
+import type { Random } from '../../base/clock.ts';
+import type { ErrorShape } from '../../base/errors.ts';
+import type { Usage } from '../../base/messages.ts';
+import { outcomeOf } from '../call-outcome.ts';
+import type { ModelCompletion } from '../pool.ts';
+import { CallWindow } from './call-window.ts';
+import type { GovernorLimits } from './limits.ts';
+import { RateWindow } from './rate-window.ts';
+
+/** Something all sessions are about to feel. For the embedder's log: one line, however many sessions there are. */
+export interface Trouble {
+  /** `window`: half as many calls may be in flight as when the refusals began. */
+  readonly kind: 'pause' | 'window' | 'circuit' | 'credentials' | 'model';
+  /** Milliseconds until one call tries again; missing: `resume` decides. */
+  readonly waitMs?: number;
+  readonly error: ErrorShape;
+}
+
+/** What a call on its way holds of the token rates. */
+interface Reservation {
+  readonly at: number;
+  readonly input: number;
+  readonly output: number;
+}
+
+/** Of the mean of output tokens, what the newest answer is worth. */
+const NEWEST_SHARE = 0.1;
+
+/** See the head of the file. */
+export class Governor {
+  readonly #random: Random;
+  readonly #concurrency: number;
+  readonly #requests: RateWindow | undefined;
+  readonly #input: RateWindow | undefined;
+  readonly #output: RateWindow | undefined;
+  readonly #hasLimits: boolean;
+  /** Calls in flight, with their models. */
+  readonly #running = new Map<number, string>();
+  /** Those of them that left before the latest pause, circuit or refusal of credentials (N6). */
+  #stale: Set<number> = new Set();
+  readonly #reservations = new Map<number, Reservation>();
+  #reservedOutput = 0;
+  #meanOutput = GOVERNOR_OUTPUT_TOKENS;
+  /** Missing: all is well, and any number may be in flight. */
+  #window: CallWindow | undefined;
+  /** The window follows an open circuit: one failure opens that again. */
+  #isCircuit = false;
+  /** Times in a row the circuit was opened. */
+  #circuitLevel = 0;
+  /** Nothing leaves before; looked at while there is a window. */
+  #holdUntil = 0;
+  #failures = 0;
+  #firstFailureAt = 0;
+  #refused: ErrorShape | undefined;
+  readonly #refusedModels = new Map<string, ErrorShape>();
+  #isFree: boolean;
+
+  /** `limits`: this governor's share; missing: no rates. */
+  constructor(limits: GovernorLimits | undefined, random: Random) {
+    const windowOf = (limit: number | undefined) => (limit === undefined ? undefined : new RateWindow(limit));
+    this.#random = random;
+    this.#concurrency = limits?.concurrency ?? Number.POSITIVE_INFINITY;
+    this.#requests = windowOf(limits?.requestsPerMinute);
+    this.#input = windowOf(limits?.inputTokensPerMinute);
+    this.#output = windowOf(limits?.outputTokensPerMinute);
+    this.#hasLimits = Object.values(limits ?? {}).some((limit) => limit !== undefined);
+    this.#isFree = !this.#hasLimits;
+  }
+
+  /** Nothing is limited and nothing is wrong: a call may leave without being asked about (N7). */
+  get isFree(): boolean {
+    return this.#isFree;
+  }
+
+  /** `inputTokens` of `opensAt` and `started` matter. */
+  get countsInput(): boolean {
+    return this.#input !== undefined;
+  }
+
+  /** Calls in flight. */
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** The error the credentials were refused with; until `resume` no call leaves (N5). */
+  get refusal(): ErrorShape | undefined {
+    return this.#refused;
+  }
+
+  /** The error every call of this model ends with at once, if there is one (N5). */
+  refusalOf(model: string): ErrorShape | undefined {
+    return this.#refusedModels.get(model);
+  }
+
+  /**
+   * When the next call may leave: `now` when it may, a later time at which to ask again, or `Infinity` when only the end of a
+   * call in flight, or `resume`, can change it.
+   */
+  opensAt(now: number, inputTokens: number): number {
+    if (this.#refused !== undefined || this.#running.size >= this.#concurrency) return Number.POSITIVE_INFINITY;
+    return Math.max(
+      this.#windowOpensAt(now),
+      this.#requests?.opensAt(now, 1) ?? now,
+      this.#input?.opensAt(now, inputTokens) ?? now,
+      this.#output?.opensAt(now, this.#expectedOutput, this.#reservedOutput) ?? now,
+    );
+  }
+
+  /** What holds a call back now, in words for people; undefined: nothing does. */
+  explain(now: number, inputTokens: number): string | undefined {
+    if (this.#refused !== undefined) {
+      return `the provider refused the credentials (${this.#refused.message}); resume() lets one call try`;
+    }
+    if (this.#running.size >= this.#concurrency) {
+      return `${this.#running.size} calls are in flight (governor.concurrency: ${this.#concurrency})`;
+    }
+    if (this.#window !== undefined && now < this.#holdUntil) {
+      const left = secondsUntil(this.#holdUntil, now);
+      return this.#isCircuit
+        ? `the circuit is open, as the provider does not answer: one call tries in ${left}`
+        : `the provider asked for a pause (retry-after): ${left} are left`;
+    }
+    if (this.#window !== undefined && this.#inFlight >= this.#window.size) {
+      return `${this.#inFlight} calls are in flight, and ${this.#window.size} may be: the provider refused some`;
+    }
+    const rates = [
+      ['requestsPerMinute', this.#requests?.opensAt(now, 1)],
+      ['inputTokensPerMinute', this.#input?.opensAt(now, inputTokens)],
+      ['outputTokensPerMinute', this.#output?.opensAt(now, this.#expectedOutput, this.#reservedOutput)],
+    ] as const;
+    for (const [name, opensAt] of rates) {
+      if (opensAt === undefined || opensAt <= now) continue;
+      const until = opensAt === Number.POSITIVE_INFINITY ? 'until a call ends' : `for ${secondsUntil(opensAt, now)}`;
+      return `the rate governor.${name} is used up ${until}`;
+    }
+    return undefined;
+  }
+
+  /** Notes a call that leaves. `now` and `inputTokens` matter only while not `isFree`. */
+  started(id: number, model: string, now: number = 0, inputTokens: number = 0): void {
+    this.#running.set(id, model);
+    if (this.#isFree) return;
+    this.#window?.started(now);
+    if (!this.#hasLimits) return;
+    this.#requests?.add(now, 1);
+    const at = this.#input?.add(now, inputTokens) ?? 0;
+    const output = this.#output === undefined ? 0 : this.#expectedOutput;
+    this.#reservedOutput += output;
+    this.#reservations.set(id, { at, input: inputTokens, output });
+  }
+
+  /** Notes how calls ended that ended together; returns what all sessions are to feel of it, if anything. */
+  ended(completions: readonly ModelCompletion[], now: number): readonly Trouble[] {
+    // Before the first of them leaves: what the provider had to bear when it refused.
+    const inFlight = this.#inFlight;
+    const troubles: Trouble[] = [];
+    for (const completion of completions) {
+      const trouble = this.#ended(completion, now, inFlight);
+      if (trouble !== undefined) troubles.push(trouble);
+    }
+    return troubles;
+  }
+
+  /** Lifts what refused credentials and models stopped; one call tries (N5). */
+  resume(): void {
+    if (this.#refused === undefined && this.#refusedModels.size === 0) return;
+    this.#refused = undefined;
+    this.#refusedModels.clear();
+    this.#begin(CallWindow.probing(GOVERNOR_CREDENTIALS_PATIENCE_MS));
+  }
+
+  /** Calls in flight that the window counts. */
+  get #inFlight(): number {
+    return this.#running.size - this.#stale.size;
+  }
+
+  get #expectedOutput(): number {
+    return Math.ceil(this.#meanOutput);
+  }
+
+  #ended(completion: ModelCompletion, now: number, inFlight: number): Trouble | undefined {
+    const { id } = completion;
+    const model = this.#running.get(id);
+    if (model === undefined) return undefined;
+    this.#running.delete(id);
+    const isStale = this.#stale.size > 0 && this.#stale.delete(id);
+    if (this.#hasLimits) this.#settle(id, now, 'response' in completion ? completion.response.usage : undefined);
+    if ('response' in completion) {
+      if (!isStale) this.#answered(now);
+      return undefined;
+    }
+    return this.#failed(completion.error, { model, isStale, now, inFlight });
+  }
+
+  #settle(id: number, now: number, usage: Usage | undefined): void {
+    const reservation = this.#reservations.get(id);
+    if (reservation === undefined) return;
+    this.#reservations.delete(id);
+    this.#reservedOutput -= reservation.output;
+    if (usage === undefined) return;
+    // What a cache answered counts for no provider's input rate.
+    const input = usage.input_tokens + (usage.cache_creation_input_tokens ?? 0);
+    this.#input?.adjust(reservation.at, input - reservation.input);
+    this.#output?.add(now, usage.output_tokens);
+    this.#meanOutput += (usage.output_tokens - this.#meanOutput) * NEWEST_SHARE;
+  }
+
+  #answered(now: number): void {
+    this.#failures = 0;
+    if (this.#window === undefined) return;
+    this.#window.answered(now);
+    if (this.#window.isOver) this.#allIsWell();
+  }
+
+  #failed(
+    error: ErrorShape,
+    call: { readonly model: string; readonly isStale: boolean; readonly now: number; readonly inFlight: number },
+  ): Trouble | undefined {
+    const { model, isStale, now, inFlight } = call;
+    const { kind, retryAfterMs = 0 } = outcomeOf(error);
+    if (retryAfterMs > 0 && isStale && this.#window !== undefined && now < this.#holdUntil) {
+      this.#holdUntil = Math.max(this.#holdUntil, now + Math.min(retryAfterMs, GOVERNOR_HOLD_MS_MAX));
+      return undefined;
+    }
+    if (retryAfterMs > 0) return this.#pause(error, now, retryAfterMs);
+    if (isStale) return undefined;
+    switch (kind) {
+      case 'credentials':
+        return this.#refuse(error);
+      case 'model':
+        return this.#refuseModel(error, model, now);
+      case 'busy':
+        return this.#busy(error, inFlight);
+      case 'down':
+        return this.#down(error, now);
+      case 'answered':
+        this.#answered(now);
+        return undefined;
+      case 'nothing':
+        return undefined;
+    }
+  }
+
+  #refuse(error: ErrorShape): Trouble {
+    this.#refused = error;
+    this.#begin(undefined);
+    return { kind: 'credentials', error };
+  }
+
+  #refuseModel(error: ErrorShape, model: string, now: number): Trouble | undefined {
+    // The provider answers: for other models all is well.
+    this.#answered(now);
+    if (model === '' || this.#refusedModels.has(model) || this.#refusedModels.size >= GOVERNED_MODELS_MAX) {
+      return undefined;
+    }
+    this.#refusedModels.set(model, error);
+    this.#lookFree();
+    return { kind: 'model', error };
+  }
+
+  #pause(error: ErrorShape, now: number, retryAfterMs: number): Trouble {
+    const waitMs = Math.min(retryAfterMs, GOVERNOR_HOLD_MS_MAX);
+    this.#hold(now, waitMs, GOVERNOR_WINDOW_STEP_MS);
+    return { kind: 'pause', waitMs, error };
+  }
+
+  #busy(error: ErrorShape, inFlight: number): Trouble | undefined {
+    // The provider answers, if only to refuse.
+    this.#failures = 0;
+    this.#isCircuit = false;
+    this.#window ??= new CallWindow(inFlight);
+    this.#lookFree();
+    return this.#window.refused() ? { kind: 'window', error } : undefined;
+  }
+
+  #down(error: ErrorShape, now: number): Trouble | undefined {
+    if (this.#failures === 0 || now - this.#firstFailureAt > GOVERNOR_FAILURES_PERIOD_MS) {
+      this.#failures = 0;
+      this.#firstFailureAt = now;
+    }
+    this.#failures += 1;
+    if (!this.#isCircuit && this.#failures < GOVERNOR_FAILURES_MAX) return undefined;
+    const level = this.#isCircuit ? this.#circuitLevel + 1 : 0;
+    const waitMs = this.#circuitMs(level);
+    this.#hold(now, waitMs, GOVERNOR_CIRCUIT_PATIENCE_MS);
+    this.#isCircuit = true;
+    this.#circuitLevel = level;
+    return { kind: 'circuit', waitMs, error };
+  }
+
+  /** Half of it fixed, half by chance: shards and processes on one key do not come back together, and none comes at once. */
+  #circuitMs(level: number): number {
+    const longest = Math.min(GOVERNOR_CIRCUIT_MS * 2 ** level, GOVERNOR_CIRCUIT_MS_MAX);
+    return Math.ceil(longest * (0.5 + 0.5 * this.#random()));
+  }
+
+  #hold(now: number, waitMs: number, patienceMs: number): void {
+    this.#holdUntil = Math.max(this.#holdUntil, now + waitMs);
+    this.#begin(CallWindow.probing(patienceMs));
+  }
+
+  /** A new beginning for all: what is in flight says nothing of what comes now (N6). */
+  #begin(window: CallWindow | undefined): void {
+    this.#stale = new Set(this.#running.keys());
+    this.#failures = 0;
+    this.#isCircuit = false;
+    this.#window = window;
+    this.#lookFree();
+  }
+
+  #allIsWell(): void {
+    this.#window = undefined;
+    this.#isCircuit = false;
+    this.#lookFree();
+  }
+
+  #windowOpensAt(now: number): number {
+    if (this.#window === undefined) return now;
+    return now < this.#holdUntil ? this.#holdUntil : this.#window.opensAt(now, this.#inFlight);
+  }
+
+  #lookFree(): void {
+    const isWell = this.#window === undefined && this.#refused === undefined && this.#refusedModels.size === 0;
+    this.#isFree = isWell && !this.#hasLimits;
+  }
+}
+
+function secondsUntil(at: number, now: number): string {
+  return `${Math.ceil((at - now) / 1_000)} s`;
+}

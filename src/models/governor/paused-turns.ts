@@ -1,0 +1,53 @@
+/**
+ * The answers that paused (`pause_turn`), so that a request which resumes one can be told from a prefill (R12, R38).
+ * Owns: fingerprints of paused answers, the oldest forgotten. Does not own: whether resuming is allowed.
+ */
+import { createHash } from 'node:crypto';
+import { PAUSED_TURNS_MAX } from '../../base/bounds.ts';
+import { isRecord } from '../../base/json.ts';
+import type { ModelRequest, ModelResponse } from '../provider.ts';
+
+type Blocks = readonly unknown[];
+
+/** Paused answers by content: what stood at the end of the request and what was added to it. */
+export class PausedTurns {
+  readonly #fingerprints = new Set<string>();
+
+  /** Notes an answer, if it paused. */
+  note(request: Pick<ModelRequest, 'messages'>, response: ModelResponse): void {
+    if (response.stop_reason !== 'pause_turn') return;
+    const blocks = [...trailingBlocks(request), ...response.content];
+    this.#fingerprints.add(fingerprint(blocks));
+    if (this.#fingerprints.size <= PAUSED_TURNS_MAX) return;
+    const oldest = this.#fingerprints.values().next();
+    if (oldest.done !== true) this.#fingerprints.delete(oldest.value);
+  }
+
+  /** True when exactly these blocks, cache marks aside, are a turn that paused here. */
+  has(blocks: Blocks): boolean {
+    return this.#fingerprints.size > 0 && this.#fingerprints.has(fingerprint(blocks));
+  }
+}
+
+/** The blocks of the assistant messages at the end of a request. */
+export function trailingBlocks(request: Pick<ModelRequest, 'messages'>): Blocks {
+  const start = request.messages.findLastIndex((message) => message.role !== 'assistant') + 1;
+  return request.messages
+    .slice(start)
+    .flatMap<unknown>(({ content }) => (typeof content === 'string' ? [{ type: 'text', text: content }] : content));
+}
+
+/** A text that is equal for equal values, whatever the order of their keys, and blind to cache marks. */
+export function stableText(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(stableText).join(',')}]`;
+  if (!isRecord(value)) return JSON.stringify(value) ?? 'null';
+  const members = Object.keys(value)
+    .filter((key) => key !== 'cache_control' && value[key] !== undefined)
+    .sort()
+    .map((key) => `${JSON.stringify(key)}:${stableText(value[key])}`);
+  return `{${members.join(',')}}`;
+}
+
+function fingerprint(blocks: Blocks): string {
+  return createHash('sha256').update(stableText(blocks)).digest('base64');
+}

@@ -1,0 +1,86 @@
+/**
+ * What left within the last minute: requests, or tokens.
+ * Owns: the amounts of the last `RATE_WINDOW_MS`. Does not own: what may wait, and what an amount is.
+ *
+ * - W1 No window of a minute ever holds more than `limit`, however it is placed, as long as the amounts told are right. The
+ *   burst is the whole minute's allowance: an idle minute lets `limit` leave at once, and then none until those are a minute old.
+ * - W2 An amount above `limit` fits an empty window: nothing waits for ever.
+ * - W3 At most one entry a millisecond is kept, so the size is bounded by the minute and not by the rate.
+ *
+ * A log of starts and not a bucket that refills: a bucket of a minute's size lets twice the rate through within its first minute,
+ * and a smaller one wastes what an idle key may use at once.
+ */
+import { RATE_WINDOW_MS } from '../../base/bounds.ts';
+
+/** Expired entries kept before the lists are shortened; shortening costs a copy. */
+const EXPIRED_MAX = 1_024;
+
+/** See the head of the file. Times are monotonic ms and never go back. */
+export class RateWindow {
+  readonly limit: number;
+  /** Ascending, whole milliseconds; expired ones up to `#head`. */
+  readonly #times: number[] = [];
+  readonly #amounts: number[] = [];
+  #head = 0;
+  #sum = 0;
+
+  /** `limit`: at least 1. */
+  constructor(limit: number) {
+    this.limit = limit;
+  }
+
+  /**
+   * When `amount` may leave: `now`, a later time, or `Infinity` when only less of `reserved` can make room. `reserved`: what is
+   * promised to calls on their way and in no minute yet.
+   */
+  opensAt(now: number, amount: number, reserved: number = 0): number {
+    this.#expire(now);
+    let excess = this.#sum + reserved + Math.min(amount, this.limit) - this.limit;
+    if (excess <= 0) return now;
+    for (let place = this.#head; place < this.#times.length; place += 1) {
+      excess -= this.#amounts[place] ?? 0;
+      if (excess <= 0) return (this.#times[place] ?? 0) + RATE_WINDOW_MS;
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** Notes an amount that leaves now; returns the entry's time, for `adjust`. */
+  add(now: number, amount: number): number {
+    // Rounded up: an entry may count a fraction of a millisecond too long, never too short (W1).
+    const at = Math.ceil(now);
+    this.#sum += amount;
+    const last = this.#times.length - 1;
+    if (last >= this.#head && this.#times[last] === at) {
+      this.#amounts[last] = (this.#amounts[last] ?? 0) + amount;
+    } else {
+      this.#times.push(at);
+      this.#amounts.push(amount);
+    }
+    return at;
+  }
+
+  /** Corrects what was noted at `at` by `difference`; an entry that has expired is left alone. */
+  adjust(at: number, difference: number): void {
+    let low = this.#head;
+    let high = this.#times.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#times[middle] ?? 0) < at) low = middle + 1;
+      else high = middle;
+    }
+    if (this.#times[low] !== at) return;
+    this.#amounts[low] = (this.#amounts[low] ?? 0) + difference;
+    this.#sum += difference;
+  }
+
+  #expire(now: number): void {
+    while (this.#head < this.#times.length && (this.#times[this.#head] ?? 0) + RATE_WINDOW_MS <= now) {
+      this.#sum -= this.#amounts[this.#head] ?? 0;
+      this.#head += 1;
+    }
+    if (this.#head <= EXPIRED_MAX || this.#head * 2 <= this.#times.length) return;
+    this.#times.splice(0, this.#head);
+    this.#amounts.splice(0, this.#head);
+    this.#head = 0;
+  }
+}

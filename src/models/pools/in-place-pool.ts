@@ -1,0 +1,257 @@
+/**
+ * Model calls made in the thread that asks for them. It is a session thread's own pool (`threads.models: 0`), and it is what
+ * runs inside a model thread.
+ * Owns: the running calls, their deadlines, the mirror of contexts, deltas and completions not told yet. Does not own: the
+ * provider's sockets, retries, rates.
+ *
+ * - P1 Every call completes exactly once; whatever its provider does after that is dropped.
+ * - P2 The listener is never called from within `call`, `cancel` or `close`: completions go out together, one turn of the loop
+ *   later.
+ * - P3 Deltas of a call keep their order, are gathered for `DELTA_COALESCE_MS`, and none comes after its completion.
+ * - P4 A call is over at its `timeoutMs` or at `cancel`, whether or not its provider minds the signal.
+ * - P5 No timer runs while no call does.
+ */
+import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../../base/bounds.ts';
+import { type Clock, soon as nextTurn, type Soon } from '../../base/clock.ts';
+import { type Deadline, DeadlineQueue } from '../../base/deadline-queue.ts';
+import { CancelledError, errorShape } from '../../base/errors.ts';
+import { LazyAbort, withSignal } from '../../base/lazy-abort.ts';
+import { checkResponse } from '../anthropic/response-check.ts';
+import { CACHE_MARKS_MAX, withNewestMarks } from '../cache-marks.ts';
+import { modelErrorOf } from '../model-error.ts';
+import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
+import type { ModelDelta, ModelProvider, ModelRequest } from '../provider.ts';
+import { ContextMirror } from './context-mirror.ts';
+
+/** A call on its way. */
+interface Running {
+  readonly id: number;
+  readonly session: string;
+  readonly abort: LazyAbort;
+  readonly startedMs: number;
+  readonly timeoutMs: number;
+  deadline: Deadline<Running> | undefined;
+  /** What the provider is to be given; taken when it is. */
+  request: ModelRequest | undefined;
+  wantsDeltas: boolean;
+  /** It has completed (P1). */
+  isOver: boolean;
+  /** Deltas not told yet, neighbours of one type joined; missing: none. */
+  deltas: { type: ModelDelta['type']; texts: string[] }[] | undefined;
+  deltaLength: number;
+}
+
+/**
+ * A pool that calls `provider` on this thread and tells `listener` on this thread. `clock` gives deadlines and the gathering
+ * of deltas, `soon` the turn of the loop in which completions are told.
+ */
+export function createInPlacePool(
+  provider: ModelProvider,
+  listener: ModelPoolListener,
+  clock: Clock,
+  soon: Soon = nextTurn,
+): ModelPool {
+  return new InPlacePool(provider, listener, clock, soon);
+}
+
+class InPlacePool implements ModelPool {
+  readonly #provider: ModelProvider;
+  readonly #listener: ModelPoolListener;
+  readonly #clock: Clock;
+  readonly #soon: Soon;
+  readonly #mirror = new ContextMirror();
+  readonly #running = new Map<number, Running>();
+  readonly #deadlines: DeadlineQueue<Running>;
+  /** Calls their provider has not been told of. */
+  #starting: Running[] = [];
+  /** Calls with deltas not told yet. */
+  readonly #talking = new Set<Running>();
+  #deltaTimer: unknown;
+  #completions: ModelCompletion[] = [];
+  #isTelling = false;
+  #closed = false;
+  readonly #onQuiet: (() => void)[] = [];
+
+  constructor(provider: ModelProvider, listener: ModelPoolListener, clock: Clock, soon: Soon) {
+    this.#provider = provider;
+    this.#listener = listener;
+    this.#clock = clock;
+    this.#soon = soon;
+    this.#deadlines = new DeadlineQueue(clock, (running) => this.#timedOut(running));
+  }
+
+  call(call: ModelCall): void {
+    const running: Running = {
+      id: call.id,
+      session: call.session,
+      abort: new LazyAbort(),
+      startedMs: this.#clock.monotonic(),
+      timeoutMs: call.timeoutMs,
+      deadline: undefined,
+      request: undefined,
+      wantsDeltas: call.wantsDeltas,
+      isOver: false,
+      deltas: undefined,
+      deltaLength: 0,
+    };
+    this.#running.set(call.id, running);
+    if (this.#closed) {
+      this.#fail(running, new CancelledError('the model pool is closed'));
+      return;
+    }
+    running.request = this.#mirror.apply(call.session, call.context);
+    if (running.request === undefined) {
+      const message = 'the context this call builds on is not held here; send it whole';
+      this.#fail(running, modelErrorOf({ code: 'model_connection', message }));
+      return;
+    }
+    running.deadline = this.#deadlines.add(running, running.startedMs, call.timeoutMs);
+    // Not from within `call` (P2): a provider may answer with deltas before it returns.
+    if (this.#starting.push(running) === 1) queueMicrotask(this.#startAll);
+  }
+
+  holds(session: string, epoch: number, keep: number): boolean {
+    return this.#mirror.holds(session, epoch, keep);
+  }
+
+  wantsDeltas(id: number, isWanted: boolean): void {
+    const running = this.#running.get(id);
+    if (running !== undefined) running.wantsDeltas = isWanted;
+  }
+
+  cancel(id: number): void {
+    const running = this.#running.get(id);
+    if (running !== undefined) {
+      this.#abandon(running, new CancelledError('the model call was cancelled'));
+    }
+  }
+
+  forget(session: string): void {
+    this.#mirror.forget(session);
+  }
+
+  close(): Promise<void> {
+    this.#closed = true;
+    for (const running of [...this.#running.values()]) {
+      this.#abandon(running, new CancelledError('the model pool was closed'));
+    }
+    if (!this.#isTelling) return Promise.resolve();
+    return new Promise((resolve) => this.#onQuiet.push(resolve));
+  }
+
+  #startAll = (): void => {
+    const starting = this.#starting;
+    this.#starting = [];
+    for (const running of starting) {
+      const { request } = running;
+      running.request = undefined;
+      if (request !== undefined && !running.isOver) this.#start(running, request);
+    }
+  };
+
+  #start(running: Running, request: ModelRequest): void {
+    const onDelta = (delta: ModelDelta): void => {
+      if (running.wantsDeltas) this.#gather(running, delta);
+    };
+    const context = withSignal({ onDelta, session: running.session }, running.abort);
+    try {
+      const messages = withNewestMarks(request.messages, CACHE_MARKS_MAX);
+      const sent = messages === request.messages ? request : { ...request, messages };
+      Promise.resolve(this.#provider.generate(sent, context)).then(
+        (response) => this.#succeed(running, response),
+        (error: unknown) => this.#fail(running, error),
+      );
+    } catch (error) {
+      // A provider that throws at once fails as one that rejects.
+      this.#fail(running, error);
+    }
+  }
+
+  #timedOut(running: Running): void {
+    const message = `the model did not answer within ${running.timeoutMs} ms`;
+    this.#abandon(running, modelErrorOf({ code: 'model_timeout', message }));
+  }
+
+  #abandon(running: Running, error: Error): void {
+    // Complete first: a provider that rejects at once on abort finds its call gone.
+    this.#fail(running, error);
+    running.abort.abort();
+  }
+
+  #succeed(running: Running, answer: unknown): void {
+    if (running.isOver) return;
+    try {
+      const response = checkResponse(answer);
+      this.#complete(running, { id: running.id, response, ms: this.#elapsedMs(running) });
+    } catch (error) {
+      this.#fail(running, error);
+    }
+  }
+
+  #fail(running: Running, error: unknown): void {
+    if (running.isOver) return;
+    this.#complete(running, { id: running.id, error: errorShape(error), ms: this.#elapsedMs(running) });
+  }
+
+  #elapsedMs(running: Running): number {
+    return Math.round(this.#clock.monotonic() - running.startedMs);
+  }
+
+  #complete(running: Running, completion: ModelCompletion): void {
+    running.isOver = true;
+    this.#running.delete(running.id);
+    if (running.deadline !== undefined) this.#deadlines.remove(running.deadline);
+    this.#completions.push(completion);
+    if (this.#running.size === 0 && this.#deltaTimer !== undefined) {
+      // The completion's own turn tells the rest (P3), so no timer is left (P5).
+      this.#clock.clearTimer(this.#deltaTimer);
+      this.#deltaTimer = undefined;
+    }
+    if (this.#isTelling) return;
+    this.#isTelling = true;
+    this.#soon(this.#tell);
+  }
+
+  #tell = (): void => {
+    this.#isTelling = false;
+    const completions = this.#completions;
+    this.#completions = [];
+    this.#tellDeltas();
+    this.#listener.completed(completions);
+    if (this.#isTelling || this.#onQuiet.length === 0) return;
+    for (const resolve of this.#onQuiet.splice(0)) resolve();
+  };
+
+  #gather(running: Running, delta: ModelDelta): void {
+    if (running.isOver || delta.text === '') return;
+    running.deltas ??= [];
+    const last = running.deltas.at(-1);
+    if (last?.type === delta.type) last.texts.push(delta.text);
+    else running.deltas.push({ type: delta.type, texts: [delta.text] });
+    running.deltaLength += delta.text.length;
+    this.#talking.add(running);
+    if (running.deltaLength > DELTA_CHARACTERS_MAX) {
+      this.#tellDeltasOf(running);
+      return;
+    }
+    this.#deltaTimer ??= this.#clock.setTimer(() => {
+      this.#deltaTimer = undefined;
+      this.#tellDeltas();
+    }, DELTA_COALESCE_MS);
+  }
+
+  #tellDeltas(): void {
+    if (this.#talking.size === 0) return;
+    for (const running of [...this.#talking]) this.#tellDeltasOf(running);
+  }
+
+  #tellDeltasOf(running: Running): void {
+    this.#talking.delete(running);
+    const deltas = running.deltas;
+    running.deltas = undefined;
+    running.deltaLength = 0;
+    for (const { type, texts } of deltas ?? []) {
+      this.#listener.delta(running.id, running.session, { type, text: texts.join('') });
+    }
+  }
+}

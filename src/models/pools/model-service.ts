@@ -1,0 +1,65 @@
+/**
+ * What a model thread answers: calls, cancels and forgets, given to the pool that makes them in place. Owns no policy: which
+ * sessions come here, what becomes of the thread, is the business of `threaded-pool.ts`.
+ */
+import type { Endpoint } from '../../threads/endpoint.ts';
+import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
+
+/** A provider that was built, with the pool over it. */
+export interface ServedModels {
+  readonly name: string;
+  readonly pool: ModelPool;
+}
+
+/**
+ * Answers the methods of a model thread on `endpoint`. `make` builds provider and pool; every word waits for it alike, so
+ * that calls, cancels and forgets keep their order. Its failure is told to whoever asks. Runs on the model thread.
+ */
+export function serveModelCalls(
+  endpoint: Endpoint,
+  make: (listener: ModelPoolListener) => Promise<ServedModels>,
+): void {
+  /** Who waits for which call's completion. */
+  const waiting = new Map<number, (completion: ModelCompletion) => void>();
+  const made = make({
+    completed(completions) {
+      for (const completion of completions) {
+        waiting.get(completion.id)?.(completion);
+        waiting.delete(completion.id);
+      }
+    },
+    delta: (id, session, delta) => endpoint.notify('delta', { id, session, delta }),
+  });
+  let ready: ModelPool | undefined;
+  // Before any word that waits, so that none that comes later overtakes it. Nobody having asked yet must not end the thread.
+  made.then(
+    ({ pool }) => {
+      ready = pool;
+    },
+    () => undefined,
+  );
+  const withPool = (use: (pool: ModelPool) => void, failed?: (error: unknown) => void): void => {
+    if (ready !== undefined) use(ready);
+    else made.then(({ pool }) => use(pool), failed ?? (() => undefined));
+  };
+  endpoint.handle('ready', async () => (await made).name);
+  endpoint.handle('call', (payload) => {
+    const call = payload as ModelCall;
+    return new Promise((resolve, reject) => {
+      waiting.set(call.id, resolve);
+      withPool(
+        (pool) => pool.call(call),
+        (error) => {
+          waiting.delete(call.id);
+          reject(error);
+        },
+      );
+    });
+  });
+  endpoint.handle('wantsDeltas', (payload) => {
+    const { id, isWanted } = payload as { readonly id: number; readonly isWanted: boolean };
+    withPool((pool) => pool.wantsDeltas(id, isWanted));
+  });
+  endpoint.handle('cancel', (id) => withPool((pool) => pool.cancel(id as number)));
+  endpoint.handle('forget', (session) => withPool((pool) => pool.forget(session as string)));
+}

@@ -1,0 +1,233 @@
+/**
+ * Model calls on model threads, each with a mirror of the contexts of its sessions.
+ *
+ * Owns: the threads, which session belongs to which, what each mirror holds, the calls that run. Does not own: the calls
+ * themselves (`in-place-pool.ts`, on the thread), retries, rates.
+ *
+ * - M1 Every call completes exactly once; the listener is never called from within `call`, `cancel` or `close`. What completes
+ *   in one batch of a thread is told in one call.
+ * - M2 A session stays on its thread, so `holds` is true exactly when that thread's mirror has what the delta builds on.
+ * - M3 A thread that dies takes its running calls along as `model_connection`, retryable, and its mirror; the next call of one
+ *   of its sessions starts another.
+ * - M4 A thread that does not complete a call `MODEL_THREAD_GRACE_MS` after its timeout or its cancelling counts as dead.
+ * - M5 No timer runs while no call does.
+ */
+import { strict as assert } from 'node:assert';
+import { MODEL_THREAD_GRACE_MS, MODEL_THREAD_WATCH_MS, MODEL_THREAD_YOUNG_HEAP_MB } from '../../base/bounds.ts';
+import { type Clock, systemClock } from '../../base/clock.ts';
+import { CancelledError, type ErrorShape, errorShape } from '../../base/errors.ts';
+import { startThread, type Thread } from '../../threads/thread.ts';
+import { workerUrl } from '../../threads/worker-url.ts';
+import { modelErrorOf } from '../model-error.ts';
+import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
+import type { ModelDelta, ProviderData } from '../provider.ts';
+import { MirrorIndex } from './context-mirror.ts';
+
+/** How to make a pool. */
+export interface ThreadedPoolOptions {
+  /** Model threads, from 1. */
+  readonly threads: number;
+  /** Built on each thread. */
+  readonly provider: ProviderData;
+  readonly listener: ModelPoolListener;
+  /** For the watch over silent threads; default the machine's. A call's own deadline runs on its thread. */
+  readonly clock?: Clock;
+  /** Starts a thread that serves `serveModelCalls`; default a worker. A simulator gives one that is none. */
+  readonly startThread?: (provider: ProviderData) => ModelThread;
+}
+
+/** What the pool needs of a thread. */
+export type ModelThread = Pick<Thread, 'endpoint' | 'terminate'>;
+
+/**
+ * Starts the threads and builds the provider on each. Rejects with what the provider's building threw, `ConfigError` for bad
+ * options or a module that cannot be loaded; no thread is left then.
+ */
+export async function createThreadedPool(options: ThreadedPoolOptions): Promise<ModelPool> {
+  assert(Number.isInteger(options.threads) && options.threads > 0, 'a threaded pool has at least one thread');
+  const pool = new ThreadedPool(options);
+  try {
+    await pool.ready();
+    return pool;
+  } catch (error) {
+    await pool.close();
+    throw error;
+  }
+}
+
+/** A place for a thread: threads come and go in it, its sessions stay. */
+interface Lane {
+  thread: ModelThread | undefined;
+  readonly index: MirrorIndex;
+}
+
+interface Running {
+  readonly lane: Lane;
+  readonly thread: ModelThread;
+  readonly session: string;
+  readonly startedAt: number;
+  /** Monotonic ms at which the thread counts as dead (M4). */
+  deadline: number;
+  cancelled: boolean;
+}
+
+class ThreadedPool implements ModelPool {
+  readonly #options: ThreadedPoolOptions;
+  readonly #clock: Clock;
+  readonly #lanes: readonly Lane[];
+  readonly #running = new Map<number, Running>();
+  #completions: ModelCompletion[] = [];
+  #watch: unknown;
+  #closed = false;
+
+  constructor(options: ThreadedPoolOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#lanes = Array.from({ length: options.threads }, () => ({ thread: undefined, index: new MirrorIndex() }));
+  }
+
+  /** Resolves when every thread has built its provider. */
+  async ready(): Promise<void> {
+    await Promise.all(this.#lanes.map((lane) => this.#threadOf(lane).endpoint.call('ready', undefined)));
+  }
+
+  call(call: ModelCall): void {
+    const now = this.#clock.monotonic();
+    if (this.#closed) {
+      this.#complete({ id: call.id, error: errorShape(new CancelledError('the model pool is closed')), ms: 0 });
+      return;
+    }
+    const lane = this.#laneOf(call.session);
+    const thread = this.#threadOf(lane);
+    const deadline = now + call.timeoutMs + MODEL_THREAD_GRACE_MS;
+    const running: Running = { lane, thread, session: call.session, startedAt: now, deadline, cancelled: false };
+    this.#running.set(call.id, running);
+    lane.index.note(call.session, call.context);
+    this.#watch ??= this.#clock.setTimer(this.#look, MODEL_THREAD_WATCH_MS);
+    thread.endpoint.call('call', call).then(
+      (completion) => this.#end(call.id, running, completion as ModelCompletion),
+      (error: unknown) => this.#fail(call.id, running, this.#failureOf(running, error)),
+    );
+  }
+
+  holds(session: string, epoch: number, keep: number): boolean {
+    return this.#laneOf(session).index.holds(session, epoch, keep);
+  }
+
+  wantsDeltas(id: number, isWanted: boolean): void {
+    this.#running.get(id)?.thread.endpoint.notify('wantsDeltas', { id, isWanted });
+  }
+
+  cancel(id: number): void {
+    const running = this.#running.get(id);
+    if (running === undefined) return;
+    running.cancelled = true;
+    running.deadline = Math.min(running.deadline, this.#clock.monotonic() + MODEL_THREAD_GRACE_MS);
+    running.thread.endpoint.notify('cancel', id);
+  }
+
+  forget(session: string): void {
+    const lane = this.#laneOf(session);
+    lane.index.forget(session);
+    lane.thread?.endpoint.notify('forget', session);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const closed = errorShape(new CancelledError('the model pool was closed'));
+    for (const [id, running] of [...this.#running]) this.#fail(id, running, closed);
+    // With the thread go its sockets: what a provider has under way is aborted by that.
+    await Promise.all(this.#lanes.map(({ thread }) => thread?.terminate()));
+  }
+
+  #laneOf(session: string): Lane {
+    const lane = this.#lanes[hashOf(session) % this.#lanes.length];
+    assert(lane !== undefined, 'a pool has at least one lane');
+    return lane;
+  }
+
+  #threadOf(lane: Lane): ModelThread {
+    if (lane.thread !== undefined) return lane.thread;
+    const { provider, startThread: start = startWorker } = this.#options;
+    const thread = start(provider);
+    thread.endpoint.handle('delta', (payload) => {
+      const { id, session, delta } = payload as { id: number; session: string; delta: ModelDelta };
+      if (this.#running.get(id)?.thread === thread) this.#options.listener.delta(id, session, delta);
+    });
+    thread.endpoint.onClose(() => this.#lose(lane, thread));
+    lane.thread = thread;
+    return thread;
+  }
+
+  /** The thread is gone, and with it what its mirror held; its open calls reject by themselves (M3). */
+  #lose(lane: Lane, thread: ModelThread): void {
+    if (lane.thread !== thread) return;
+    lane.thread = undefined;
+    lane.index.clear();
+  }
+
+  #failureOf(running: Running, error: unknown): ErrorShape {
+    if (running.cancelled) return errorShape(new CancelledError('the model call was cancelled', { cause: error }));
+    if (running.lane.thread !== running.thread) {
+      const message = 'the model thread died; the call can be made again';
+      return errorShape(modelErrorOf({ code: 'model_connection', message, cause: error }));
+    }
+    // The call or its answer could not cross: what the mirror has of the session is no longer certain.
+    this.forget(running.session);
+    return errorShape(error);
+  }
+
+  #fail(id: number, running: Running, error: ErrorShape): void {
+    const ms = Math.round(this.#clock.monotonic() - running.startedAt);
+    this.#end(id, running, { id, error, ms });
+  }
+
+  #end(id: number, running: Running, completion: ModelCompletion): void {
+    if (this.#running.get(id) !== running) return;
+    this.#running.delete(id);
+    if (this.#running.size === 0) {
+      this.#clock.clearTimer(this.#watch);
+      this.#watch = undefined;
+    }
+    this.#complete(completion);
+  }
+
+  #complete(completion: ModelCompletion): void {
+    this.#completions.push(completion);
+    // A microtask: it runs after the answers of the whole batch, which are microtasks too (M1).
+    if (this.#completions.length === 1) queueMicrotask(() => this.#tell());
+  }
+
+  #tell(): void {
+    const completions = this.#completions;
+    this.#completions = [];
+    this.#options.listener.completed(completions);
+  }
+
+  #look = (): void => {
+    this.#watch = this.#clock.setTimer(this.#look, MODEL_THREAD_WATCH_MS);
+    const now = this.#clock.monotonic();
+    for (const { thread, lane, deadline } of this.#running.values()) {
+      if (now < deadline || lane.thread !== thread) continue;
+      this.#lose(lane, thread);
+      void thread.terminate();
+    }
+  };
+}
+
+function startWorker(provider: ProviderData): ModelThread {
+  return startThread(workerUrl('./model.worker', import.meta.url), {
+    name: 'troupe-model',
+    workerData: provider,
+    resourceLimits: { youngHeapMb: MODEL_THREAD_YOUNG_HEAP_MB },
+  });
+}
+
+/** FNV-1a over UTF-16 units: cheap, and even enough to spread sessions. Source: the FNV specification, 32 bits. */
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let at = 0; at < text.length; at += 1) {
+    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+  }
+  return hash >>> 0;
+}

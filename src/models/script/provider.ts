@@ -1,0 +1,119 @@
+/**
+ * A model that answers from a script: for tests, demos and benchmarks of agents, without a network.
+ * Owns: nothing beside its script's player and the turns that paused. Does not own: what the script says.
+ *
+ * - Q4 A request that the Messages API would refuse is refused with its message, and takes no reply, unless `strict` is false.
+ * - Q5 An aborted call rejects with `CancelledError` at once, while it waits too.
+ */
+import { type Clock, systemClock } from '../../base/clock.ts';
+import { CancelledError, ModelInvalidRequestError } from '../../base/errors.ts';
+import type { ContentBlock } from '../../base/messages.ts';
+import { type BlockView, checkRequest, fatalOf } from '../../context/legality.ts';
+import { PausedTurns } from '../governor/paused-turns.ts';
+import { modelErrorOf } from '../model-error.ts';
+import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../provider.ts';
+import { createScriptPlayer, estimateTokens, isReplyError, responseOf, type ScriptPlayer } from './player.ts';
+import { checkScript, type ReplyError, type Script } from './script.ts';
+
+/** Options of a scripted model. */
+export interface ScriptedOptions {
+  /** False: requests are not checked against the rules of the Messages API. Default true. */
+  readonly strict?: boolean;
+  /** Times `delayMs`. Default: the machine's. */
+  readonly clock?: Clock;
+}
+
+/** A provider that plays `script`. Throws `ConfigError` for what is no script. Runs on any thread. */
+export function createScriptedProvider(script: Script, options: ScriptedOptions = {}): ModelProvider {
+  const stage: Stage = {
+    player: createScriptPlayer(checkScript(script)),
+    clock: options.clock ?? systemClock,
+    strict: options.strict ?? true,
+    paused: new PausedTurns(),
+  };
+  return {
+    name: 'scripted',
+    generate: (request, context) => generate(stage, request, context),
+    countTokens: (text) => Promise.resolve(estimateTokens(text)),
+  };
+}
+
+interface Stage {
+  readonly player: ScriptPlayer;
+  readonly clock: Clock;
+  readonly strict: boolean;
+  readonly paused: PausedTurns;
+}
+
+async function generate(
+  { player, clock, strict, paused }: Stage,
+  request: ModelRequest,
+  context: GenerateContext,
+): Promise<ModelResponse> {
+  if (context.signal.aborted) throw cancelled();
+  if (strict) refuseIllegal(request, paused);
+  const { reply, call } = await player.next(request, context.session);
+  const delayMs = typeof reply === 'string' ? undefined : reply.delayMs;
+  if (typeof delayMs === 'number' && delayMs > 0) await wait(clock, delayMs, context.signal);
+  if (context.signal.aborted) throw cancelled();
+  if (isReplyError(reply)) throw errorOf(reply);
+  const response = responseOf(reply, request, { session: context.session, call }, signature);
+  paused.note(request, response);
+  for (const block of response.content) tell(block, context);
+  return response;
+}
+
+function refuseIllegal(request: ModelRequest, paused: PausedTurns): void {
+  // A turn that paused before a restart is not remembered; calls of the provider's own tools tell it.
+  const isPausedTurn = (blocks: readonly BlockView[]): boolean =>
+    paused.has(blocks) || blocks.some((block) => block.type === 'server_tool_use');
+  const violations = fatalOf(checkRequest(request, { isPausedTurn }));
+  const first = violations[0];
+  if (first === undefined) return;
+  throw new ModelInvalidRequestError(first.message, {
+    status: 400,
+    data: { rule: first.rule, path: first.path, violations },
+  });
+}
+
+function errorOf(reply: ReplyError): Error {
+  const { error } = reply;
+  const named = error.status !== undefined || error.type !== undefined || error.code !== undefined;
+  return modelErrorOf({
+    ...error,
+    ...(named ? {} : { status: 500 }),
+    message: error.message ?? `scripted failure (${error.code ?? error.type ?? error.status ?? 500})`,
+  });
+}
+
+/** Streams a block's text, a word at a time. */
+function tell(block: ContentBlock, context: GenerateContext): void {
+  if (block.type !== 'text' && block.type !== 'thinking') return;
+  const text = block.type === 'text' ? block.text : block.thinking;
+  for (const word of text.match(/\s*\S+\s*/g) ?? []) {
+    context.onDelta({ type: block.type, text: word });
+  }
+}
+
+/** A scripted thought is signed by its length: enough to be there and to be the same every time. */
+function signature(thinking: string): string {
+  return `scripted-${thinking.length}`;
+}
+
+function wait(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => {
+      clock.clearTimer(timer);
+      reject(cancelled());
+    };
+    const timer = clock.setTimer(() => {
+      signal.removeEventListener('abort', onAbort);
+      resolve();
+    }, delayMs);
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+function cancelled(): CancelledError {
+  return new CancelledError('the model call was cancelled');
+}

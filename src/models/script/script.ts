@@ -1,0 +1,202 @@
+/**
+ * The script language: what a scripted model answers. The scripted provider and the strict fake server both speak it.
+ *
+ * A script is one of
+ * - a list of replies. Every session takes them from the first on, one a call; a call beyond the last fails. A reply that is an
+ *   error is taken like any other, so `[{ error: { status: 529 } }, 'ok']` is a model that recovers;
+ * - a function of the request, called for every call;
+ * - `{ rules: [{ when, reply }], otherwise }`: the first rule whose condition holds answers. In the texts and the tool inputs of
+ *   these replies `{{text}}` stands for the newest text of the user, `{{result}}` for the newest tool results;
+ * - `{ module, export }`: plain data that names where a script of the other kinds is exported, imported where the model runs.
+ *
+ * A reply is one of
+ * - a string: that text, `end_turn`;
+ * - `{ text, thinking, toolUse, stopReason, usage, delayMs }`, all optional: a text, a thought, one tool call or a list of them;
+ * - `{ content: [...], stop_reason, usage }`: an answer in the shape of the Messages API;
+ * - `{ error: { status, type, code, message, retryAfterMs } }`: a call that fails.
+ * What a reply leaves out is filled in: tool-use ids (the same for the same session, call and request), the stop reason, a usage
+ * estimated from the length of the texts.
+ */
+import type { ModelErrorCode } from '../../base/errors.ts';
+import { ConfigError, describeValue } from '../../base/errors.ts';
+import { isRecord } from '../../base/json.ts';
+import type { Usage } from '../../base/messages.ts';
+import type { ModelRequest, StopReason } from '../provider.ts';
+
+/** A tool call of a reply. `id`: made up when missing. */
+export interface ScriptedToolUse {
+  readonly name: string;
+  readonly input?: Readonly<Record<string, unknown>>;
+  readonly id?: string;
+}
+
+/** A reply put together from its parts. */
+export interface ReplyParts {
+  readonly text?: string;
+  readonly thinking?: string;
+  readonly toolUse?: ScriptedToolUse | readonly ScriptedToolUse[];
+  /** Missing: `tool_use` with a tool call, else `end_turn`. */
+  readonly stopReason?: StopReason;
+  readonly usage?: Partial<Usage>;
+  /** Milliseconds before the answer begins. */
+  readonly delayMs?: number;
+}
+
+/** A reply in the shape of the Messages API. Blocks are taken as they are; a `tool_use` without an id gets one. */
+export interface ReplyMessage {
+  readonly content: readonly (Readonly<Record<string, unknown>> & { readonly type: string })[];
+  readonly stop_reason?: StopReason;
+  readonly usage?: Partial<Usage>;
+  readonly delayMs?: number;
+  readonly [key: string]: unknown;
+}
+
+/** A call that fails. `status` or the API's error `type` or our `code` decides the class; without any it is 500. */
+export interface ReplyError {
+  readonly error: {
+    readonly status?: number;
+    readonly type?: string;
+    readonly code?: ModelErrorCode;
+    readonly message?: string;
+    readonly retryAfterMs?: number;
+  };
+  readonly delayMs?: number;
+}
+
+/** What a scripted model does with one call. */
+export type Reply = string | ReplyParts | ReplyMessage | ReplyError;
+
+/** What a reply function knows beside the request. `call`: calls of this session before this one, from 0. */
+export interface ReplyContext {
+  /** The session's id; `''` behind the fake server, where one script serves all callers. */
+  readonly session: string;
+  readonly call: number;
+}
+
+/** Answers a call. May throw: the call then fails. */
+export type ReplyFunction = (request: ModelRequest, context: ReplyContext) => Reply | Promise<Reply>;
+
+/** When a rule applies: everything it names must hold. Texts are looked for as they are, case included. */
+export interface ReplyCondition {
+  /** Calls of this session before this one. */
+  readonly call?: number;
+  /** In the system prompt. */
+  readonly system?: string;
+  /** In the newest text of the user. */
+  readonly text?: string;
+  /** True: the last message brings tool results; a text: they hold it. */
+  readonly result?: string | boolean;
+  /** The last message answers a call of this tool. */
+  readonly tool?: string;
+}
+
+/** Replies by condition. `otherwise` answers when no rule does; without it the call fails. */
+export interface ScriptRules {
+  readonly rules: readonly { readonly when: ReplyCondition; readonly reply: Reply }[];
+  readonly otherwise?: Reply;
+}
+
+/** Where a script is exported. `export`: default `default`. */
+export interface ScriptModule {
+  readonly module: string | URL;
+  readonly export?: string;
+}
+
+/** A script that is plain data: it crosses to a model thread. */
+export type PlainScript = readonly Reply[] | ScriptRules | ScriptModule;
+
+/** Any script. A list may hold functions; it is then no plain data. */
+export type Script = PlainScript | readonly (Reply | ReplyFunction)[] | ReplyFunction;
+
+const PART_KEYS: ReadonlySet<string> = new Set([...['text', 'thinking', 'toolUse', 'stopReason', 'usage', 'delayMs']]);
+const ERROR_KEYS: ReadonlySet<string> = new Set([...['status', 'type', 'code', 'message', 'retryAfterMs']]);
+const CONDITION_KEYS: ReadonlySet<string> = new Set(['call', 'system', 'text', 'result', 'tool']);
+
+/** True when a script holds no function. */
+export function isPlainScript(script: Script): script is PlainScript {
+  if (typeof script === 'function') return false;
+  return !Array.isArray(script) || script.every((reply) => typeof reply !== 'function');
+}
+
+/** Returns `value`; throws `ConfigError` naming what is no script, as `script[2].toolUse: ...`. */
+export function checkScript(value: unknown): Script {
+  if (typeof value === 'function') return value as ReplyFunction;
+  if (Array.isArray(value)) {
+    value.forEach((reply: unknown, index) => {
+      if (typeof reply !== 'function') checkReply(reply, `script[${index}]`);
+    });
+    return value as readonly Reply[];
+  }
+  if (!isRecord(value)) {
+    throw fault('script', 'a list of replies, a function, { rules } or { module }', value);
+  }
+  if (value['module'] !== undefined) return checkModule(value);
+  const rules = value['rules'];
+  if (!Array.isArray(rules)) throw fault('script.rules', 'a list of rules', rules);
+  onlyKeys(value, new Set(['rules', 'otherwise']), 'script');
+  rules.forEach((rule: unknown, index) => {
+    checkRule(rule, `script.rules[${index}]`);
+  });
+  if (value['otherwise'] !== undefined) checkReply(value['otherwise'], 'script.otherwise');
+  return value as unknown as ScriptRules;
+}
+
+/** Returns `value`; throws `ConfigError` naming what is no reply. `path`: where it stands. */
+export function checkReply(value: unknown, path: string): Reply {
+  if (typeof value === 'string') return value;
+  if (!isRecord(value)) throw fault(path, 'a string or an object', value);
+  if (value['error'] !== undefined) {
+    if (!isRecord(value['error'])) throw fault(`${path}.error`, 'an object', value['error']);
+    onlyKeys(value['error'], ERROR_KEYS, `${path}.error`);
+    return value as unknown as ReplyError;
+  }
+  if (value['content'] !== undefined) {
+    if (!Array.isArray(value['content'])) throw fault(`${path}.content`, 'a list of blocks', value['content']);
+    return value as unknown as ReplyMessage;
+  }
+  onlyKeys(value, PART_KEYS, path);
+  for (const key of ['text', 'thinking', 'stopReason']) {
+    if (value[key] !== undefined && typeof value[key] !== 'string') {
+      throw fault(`${path}.${key}`, 'a string', value[key]);
+    }
+  }
+  const calls: readonly unknown[] = value['toolUse'] === undefined ? [] : [value['toolUse']].flat();
+  for (const call of calls) {
+    if (!isRecord(call) || typeof call['name'] !== 'string') {
+      throw fault(`${path}.toolUse`, 'a tool call with a name, or a list of them', call);
+    }
+  }
+  return value as ReplyParts;
+}
+
+function checkModule(value: Readonly<Record<string, unknown>>): ScriptModule {
+  onlyKeys(value, new Set(['module', 'export']), 'script');
+  const { module } = value;
+  const href = module instanceof URL ? module.href : module;
+  if (typeof href !== 'string' || !URL.canParse(href)) {
+    throw fault('script.module', 'the URL of a module', module);
+  }
+  if (value['export'] === undefined) return { module: href };
+  if (typeof value['export'] !== 'string') throw fault('script.export', 'a name', value['export']);
+  return { module: href, export: value['export'] };
+}
+
+function checkRule(rule: unknown, path: string): void {
+  if (!isRecord(rule)) throw fault(path, '{ when, reply }', rule);
+  if (!isRecord(rule['when'])) throw fault(`${path}.when`, 'an object', rule['when']);
+  onlyKeys(rule, new Set(['when', 'reply']), path);
+  onlyKeys(rule['when'], CONDITION_KEYS, `${path}.when`);
+  checkReply(rule['reply'], `${path}.reply`);
+}
+
+function onlyKeys(value: Readonly<Record<string, unknown>>, known: ReadonlySet<string>, path: string): void {
+  const unknown = Object.keys(value).find((key) => !known.has(key));
+  if (unknown === undefined) return;
+  throw new ConfigError(`${path}: unknown key ${JSON.stringify(unknown)}, expected ${[...known].join(', ')}`);
+}
+
+function fault(path: string, expected: string, found: unknown): ConfigError {
+  return new ConfigError(`${path}: expected ${expected}; got ${describeValue(found)}`, {
+    data: { key: path },
+  });
+}

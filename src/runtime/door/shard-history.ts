@@ -1,0 +1,81 @@
+/** The history operations of a shard's sessions: what `history.*` of the protocol asks for. */
+import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
+import { TRANSIENT_SESSIONS_MAX } from '../../base/bounds.ts';
+import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
+import { planEdit } from '../../session/history/edit-plan.ts';
+import type { Environment, Input } from '../../session/state/inputs.ts';
+import { emptyState } from '../../session/state/state.ts';
+import type { ShardMethods } from '../protocol/protocol.ts';
+import type { Reply, Shard } from '../shard/shard.ts';
+
+/**
+ * One operation: resolves with its value once it is durable. While a model call of the session is out it waits for the answer.
+ * An operation on a session that does not exist makes one only if it puts something into it.
+ */
+export function editHistory(shard: Shard, request: ShardMethods['history.edit']['request']): Promise<unknown> {
+  const { session, agent, edit, key, fingerprint, incarnation } = request;
+  const input: Input = {
+    type: 'edit',
+    request: edit,
+    ...(key === undefined ? {} : { key, fingerprint: fingerprint ?? '' }),
+  };
+  // A handle that is answered names the session that was edited: it is known before the answer comes.
+  let edited: SessionActor | undefined;
+  return new Promise((resolve, reject) => {
+    const reply: Reply = { resolve, reject };
+    const actor = shard.find(session);
+    if (incarnation !== undefined && incarnation !== actor?.key)
+      throw otherIncarnation(session, incarnation, actor?.key);
+    if (actor === undefined && changesNothing(shard, session, edit)) {
+      resolve(planEdit(emptyState(session), edit, environmentOf(shard)).value);
+      return;
+    }
+    // What a crash interrupted goes on first: that may bring it to a model call.
+    if (actor !== undefined && isRunnable(actor.state)) shard.submit(session, []);
+    const isFirst = actor?.transients === undefined || actor.transients.length === 0;
+    if (isFirst && 'message' in edit && edit.message['transient'] === true) checkTransients(shard);
+    if (actor?.state.state === 'awaiting') shard.edits.add(actor, { input, reply });
+    else shard.submit(session, [input], reply, agent);
+    edited = actor ?? shard.find(session);
+  }).then((value) =>
+    edit.operation !== 'append' || edited === undefined || typeof value !== 'object'
+      ? value
+      : { ...value, session, incarnation: edited.key },
+  );
+}
+
+function otherIncarnation(session: string, wanted: number, found: number | undefined): InvalidArgumentError {
+  const there = found === undefined ? 'there is none now' : `the one there is now is incarnation ${found}`;
+  return new InvalidArgumentError(
+    'invalid_argument',
+    `the handle is of incarnation ${wanted} of session ${JSON.stringify(session)}, which was deleted; ${there}`,
+    { data: { session, incarnation: wanted } },
+  );
+}
+
+function checkTransients(shard: Shard): void {
+  if (shard.transientSessions < TRANSIENT_SESSIONS_MAX) return;
+  throw new LimitError(`at most ${TRANSIENT_SESSIONS_MAX} sessions of a thread have transient messages`, {
+    data: { limit: 'transientSessions', value: shard.transientSessions },
+  });
+}
+
+/** The operation would write nothing into an empty history; throws what it would be refused with. */
+function changesNothing(shard: Shard, session: string, edit: ShardMethods['history.edit']['request']['edit']): boolean {
+  const plan = planEdit(emptyState(session), edit, environmentOf(shard));
+  return plan.record === undefined && plan.transients === undefined;
+}
+
+function environmentOf(shard: Shard): Environment {
+  const { settings, limits, catalog, clock } = shard.parts;
+  return {
+    now: clock.now(),
+    random: 0,
+    limits,
+    settings,
+    agent: catalog.missing(''),
+    toolNamesOf: () => undefined,
+    admits: false,
+    exists: () => false,
+  };
+}

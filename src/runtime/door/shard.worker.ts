@@ -1,0 +1,33 @@
+/** Entry of a session thread: one shard behind an endpoint. */
+import { randomNumber, systemClock } from '../../base/clock.ts';
+import { type BridgePort, wrapObject } from '../../threads/comlink-bridge.ts';
+import { EndGate } from '../../threads/end-gate.ts';
+import { watchLoop } from '../../threads/loop-watch.ts';
+import { serveThread } from '../../threads/thread.ts';
+import { Counters } from '../protocol/metrics.ts';
+import type { HostServices, LogLine, RemoteServices, ShardPlan } from '../protocol/protocol.ts';
+import { SessionInHand } from '../shard/session-in-hand.ts';
+import { serveShardThread } from './shard-service.ts';
+
+const { endpoint, data } = serveThread({});
+const { plan, port, gate, inHand } = data as {
+  readonly plan: ShardPlan;
+  readonly port: BridgePort;
+  readonly gate: SharedArrayBuffer;
+  readonly inHand: SharedArrayBuffer;
+};
+const services = wrapObject<HostServices>(port).remote as unknown as RemoteServices;
+const counters = new Counters(plan.counters);
+// A session thread that does not turn holds up every session on it, and no other thread (F58).
+watchLoop((ms) => {
+  counters.add('stalls');
+  const line: LogLine = { level: 'warn', message: `actor stalled: session thread ${plan.index}`, ms };
+  endpoint.notify('log', line);
+});
+serveShardThread(endpoint, plan, {
+  services,
+  clock: systemClock,
+  random: randomNumber,
+  gate: new EndGate(gate),
+  inHand: new SessionInHand(inHand),
+});

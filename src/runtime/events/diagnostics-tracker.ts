@@ -1,0 +1,469 @@
+/**
+ * From the events of sessions to the operations they are parts of: turns, model calls, tools, children, waits in a mailbox.
+ *
+ * Owns: what is under way in the sessions whose events it was given. Does not own: where events come from, who listens.
+ *  G1 An end is told after its start, once. Of a turn that had begun before the first event seen, only what follows its next
+ *     half-step is told.
+ *  G2 A hole in a session's durable events, or what says that some were lost, ends what is under way in it as `unseen`.
+ *  G3 A session in which nothing is under way is not held; of too many, the one held longest is let go.
+ */
+import { DIAGNOSED_MESSAGES_MAX, DIAGNOSED_SESSIONS_MAX } from '../../base/bounds.ts';
+import {
+  type DiagnosticsMessages,
+  type DiagnosticsName,
+  isSubscribed,
+  publishDiagnostics,
+  type SessionFacts,
+} from '../../base/diagnostics.ts';
+import type { Draft } from '../../base/draft.ts';
+import type { ErrorShape } from '../../base/errors.ts';
+import type { Message, Pending, Usage } from '../../base/messages.ts';
+import type { SessionEvent } from '../../events/event.ts';
+
+type EventOf<T extends SessionEvent['type']> = Extract<SessionEvent, { readonly type: T }>;
+/** A message being put together. Members that come behind a spread cost a microsecond each, which is more than all else here. */
+type Started<N extends DiagnosticsName> = Draft<Extract<DiagnosticsMessages[N], { readonly phase: 'start' }>>;
+type Ended<N extends DiagnosticsName> = Draft<Extract<DiagnosticsMessages[N], { readonly phase: 'end' }>>;
+/** What all messages of a session begin with. */
+type OfSession = SessionFacts & { readonly runtime: object; readonly at: number };
+
+interface Turn {
+  readonly at: number;
+  modelCalls: number;
+  toolCalls: number;
+  readonly messages: readonly Message[];
+}
+
+interface Call {
+  readonly at: number;
+  readonly attempt: number;
+  firstChunkAt?: number;
+}
+
+/** A call that the model asked for, until it ends. There are few at a time: a list, and no map each turn. */
+interface AskedTool {
+  readonly toolUseId: string;
+  readonly input: unknown;
+  /** When it started, and under which name; missing until then. */
+  started?: { readonly at: number; readonly toolName: string };
+}
+
+/** What is under way in one session. */
+interface Followed {
+  readonly facts: SessionFacts;
+  /** Newest durable event seen. */
+  seq: number;
+  turn: Turn | undefined;
+  call: Call | undefined;
+  /** The attempt that starts next, and when; it has no event of its own. */
+  next: { readonly at: number; readonly attempt: number } | undefined;
+  /** The answer of `call`, until it is known why the model stopped. */
+  answer: Message[];
+  answeredAt: number;
+  usage: Usage | undefined;
+  tools: AskedTool[];
+  /** Entries that wait. A list too: there are few, and they leave oldest first. */
+  readonly pending: Pending[];
+  /** Missing until it has one. */
+  children: Set<string> | undefined;
+  /** Users' messages the next turn, or this one, consumes. */
+  messages: Message[];
+}
+
+/** How an attempt ended. */
+interface CallEnd {
+  readonly stop?: string;
+  readonly status?: number;
+  readonly error?: ErrorShape;
+  readonly retryAfterMs?: number;
+}
+
+interface ToolEnd {
+  readonly at: number;
+  readonly success: boolean;
+  readonly ms?: number | undefined;
+  readonly result?: Pending['content'] | undefined;
+}
+
+interface TurnEnd {
+  readonly reason: string;
+  readonly turn?: string;
+  readonly usage?: Usage;
+  readonly error?: ErrorShape;
+}
+
+/** See the head of the file. Host thread; publishes synchronously. */
+export class DiagnosticsTracker {
+  readonly #runtime: object;
+  readonly #sessions = new Map<string, Followed>();
+  readonly #turnEnded: (at: number) => void;
+  /** The session of the last event, and its name there: what is told together is of one session, most of the time. */
+  #latest: Followed | undefined;
+  #latestName = '';
+
+  /** `turnEnded`: called behind each end of a turn. */
+  constructor(runtime: object, turnEnded: (at: number) => void) {
+    this.#runtime = runtime;
+    this.#turnEnded = turnEnded;
+  }
+
+  /** Sessions in which something is under way. */
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  /** Takes the next event of a session in which something is under way; false, and nothing done, for any other. Never throws. */
+  takeFollowed(event: SessionEvent): boolean {
+    if (event.session !== this.#latestName) {
+      this.#latestName = event.session;
+      this.#latest = this.#sessions.get(event.session);
+    }
+    if (this.#latest === undefined) return false;
+    this.#takeOf(this.#latest, event);
+    return true;
+  }
+
+  /** Takes the next event of a session of which this is known. Never throws. */
+  take(event: SessionEvent, facts: SessionFacts): void {
+    if (this.takeFollowed(event)) return;
+    this.#takeOf(this.#begin(event.session, facts), event);
+    if (this.#sessions.size > DIAGNOSED_SESSIONS_MAX) this.#loseOldest(event.at);
+  }
+
+  /** No end will be seen of what is under way in this session: it ends as `unseen`. */
+  cutOff(session: string, at: number): void {
+    const known = this.#sessions.get(session);
+    if (known !== undefined) this.#lose(known, at);
+  }
+
+  #takeOf(followedBefore: Followed, event: SessionEvent): void {
+    let session = followedBefore;
+    const { seq } = event;
+    if (seq !== undefined && session.seq > 0) {
+      if (seq <= session.seq) return;
+      if (seq > session.seq + 1) {
+        this.#lose(session, event.at);
+        session = this.#begin(event.session, session.facts);
+      }
+    }
+    if (seq !== undefined) session.seq = seq;
+    this.#follow(session, event);
+    if (isQuiet(session)) this.#forget(event.session);
+  }
+
+  /** Nothing more will be seen: what is under way ends as `unseen`. */
+  end(at: number): void {
+    for (const session of this.#sessions.values()) this.#lose(session, at);
+  }
+
+  #begin(id: string, facts: SessionFacts): Followed {
+    const session = followed(facts);
+    this.#sessions.set(id, session);
+    this.#latestName = id;
+    this.#latest = session;
+    return session;
+  }
+
+  #forget(id: string): void {
+    this.#sessions.delete(id);
+    if (id === this.#latestName) this.#latest = undefined;
+  }
+
+  #follow(session: Followed, event: SessionEvent): void {
+    switch (event.type) {
+      case 'pending.created':
+        this.#accepted(session, event);
+        break;
+      case 'pending.removed':
+        this.#left(session, event);
+        break;
+      case 'session.state':
+        this.#entered(session, event);
+        break;
+      case 'message.created':
+        this.#logged(session, event.message, event.at);
+        break;
+      case 'text.delta':
+      case 'thinking.delta': {
+        const call = this.#openCall(session, event.at);
+        if (call !== undefined) call.firstChunkAt ??= event.at;
+        break;
+      }
+      case 'llm.retry': {
+        this.#openCall(session, event.at);
+        const { attempt, waitMs, status } = event;
+        const how: Draft<CallEnd> = { retryAfterMs: waitMs };
+        if (status !== undefined) how.status = status;
+        this.#endCall(session, event.at, how);
+        session.next = { at: event.at + waitMs, attempt: attempt + 1 };
+        break;
+      }
+      case 'tool.started':
+        this.#toolStarted(session, event);
+        break;
+      case 'tool.finished':
+        this.#toolFinished(session, event);
+        break;
+      case 'turn.finished':
+        this.#endTurn(session, event.at, { reason: event.reason, turn: event.turn, usage: event.usage });
+        break;
+      case 'turn.failed':
+        this.#endTurn(session, event.at, { reason: 'failed', turn: event.turn, error: event.error });
+        break;
+      case 'child.spawned':
+        this.#spawned(session, event);
+        break;
+      case 'child.exited':
+        this.#exited(session, event);
+        break;
+      default:
+        break;
+    }
+  }
+
+  #accepted(session: Followed, event: EventOf<'pending.created'>): void {
+    const { id, type } = event.pending;
+    session.pending.push(event.pending);
+    if (!isSubscribed('mailbox')) return;
+    publishDiagnostics('mailbox', this.#of(session, event.at, { pendingId: id, type, phase: 'start' }));
+  }
+
+  #left(session: Followed, event: EventOf<'pending.removed'>): void {
+    this.#leave(session, event.pendingId, event.reason, event.at);
+  }
+
+  #leave(
+    session: Followed,
+    pendingId: number,
+    reason: EventOf<'pending.removed'>['reason'] | 'unseen',
+    at: number,
+  ): void {
+    const entry = taken(session.pending, 'id', pendingId);
+    if (entry === undefined || !isSubscribed('mailbox')) return;
+    publishDiagnostics(
+      'mailbox',
+      this.#of(session, at, {
+        pendingId,
+        type: entry.type,
+        phase: 'end',
+        waitMs: at - entry.at,
+        reason,
+      }),
+    );
+  }
+
+  #entered(session: Followed, { state, phase, at }: EventOf<'session.state'>): void {
+    if (phase !== undefined) return;
+    if (state === 'executing') this.#endCall(session, at, { stop: 'tool_use' });
+    if (state !== 'awaiting') return;
+    if (session.turn === undefined) {
+      session.turn = { at, modelCalls: 0, toolCalls: 0, messages: session.messages };
+      if (isSubscribed('turn')) publishDiagnostics('turn', this.#of(session, at, { phase: 'start' }));
+    }
+    // Told again after `resume`, a state begins nothing.
+    if (session.call === undefined) session.next ??= { at, attempt: 1 };
+    if (session.next?.attempt === 1) this.#openCall(session, at);
+  }
+
+  #logged(session: Followed, message: Message, at: number): void {
+    if (message.type === 'user_message') {
+      if (session.messages.length < DIAGNOSED_MESSAGES_MAX) session.messages.push(message);
+      return;
+    }
+    const isAnswer = message.type === 'agent_message' || (message.type === 'tool_call' && message.source === undefined);
+    if (!isAnswer || session.turn === undefined) return;
+    const { toolUseId, input } = message;
+    if (toolUseId !== undefined) session.tools.push({ toolUseId, input });
+    if (message.usage !== undefined) {
+      this.#openCall(session, at);
+      session.usage = message.usage;
+      session.answeredAt = at;
+    }
+    if (session.call !== undefined && session.answer.length < DIAGNOSED_MESSAGES_MAX) session.answer.push(message);
+  }
+
+  /** The attempt under way, begun if it has not been; undefined outside a turn that is followed. */
+  #openCall(session: Followed, at: number): Call | undefined {
+    // Something of a call behind an answer, without a change of state between: the answer paused the turn.
+    if (session.call !== undefined && session.answer.length > 0) {
+      this.#endCall(session, session.answeredAt, { stop: 'pause_turn' });
+      session.next = { at: session.answeredAt, attempt: 1 };
+    }
+    const { turn, next } = session;
+    if (session.call !== undefined || turn === undefined || next === undefined) return session.call;
+    session.next = undefined;
+    const call: Call = { at: Math.min(next.at, at), attempt: next.attempt };
+    session.call = call;
+    turn.modelCalls += 1;
+    if (isSubscribed('modelCall')) {
+      const { attempt } = call;
+      publishDiagnostics('modelCall', this.#of(session, call.at, { phase: 'start', attempt }));
+    }
+    return call;
+  }
+
+  #endCall(session: Followed, at: number, { stop, status, error, retryAfterMs }: CallEnd): void {
+    const { call, usage, answer } = session;
+    if (call === undefined) return;
+    const endedAt = answer.length > 0 ? session.answeredAt : at;
+    session.call = undefined;
+    session.answer = [];
+    session.usage = undefined;
+    if (!isSubscribed('modelCall')) return;
+    const { attempt, firstChunkAt } = call;
+    const ms = endedAt - call.at;
+    const message: Ended<'modelCall'> = this.#of(session, endedAt, { phase: 'end', attempt, ms, answer });
+    if (stop !== undefined) message.stop = stop;
+    if (status !== undefined) message.status = status;
+    if (error !== undefined) message.error = error;
+    if (retryAfterMs !== undefined) message.retryAfterMs = retryAfterMs;
+    if (usage !== undefined) message.usage = usage;
+    if (firstChunkAt !== undefined) message.firstChunkMs = firstChunkAt - call.at;
+    publishDiagnostics('modelCall', message);
+  }
+
+  #toolStarted(session: Followed, { toolUseId, toolName, at }: EventOf<'tool.started'>): void {
+    const { turn, tools } = session;
+    if (turn === undefined) return;
+    let tool = tools[placeOf(tools, 'toolUseId', toolUseId)];
+    if (tool === undefined) {
+      tool = { toolUseId, input: undefined };
+      tools.push(tool);
+    }
+    tool.started = { at, toolName };
+    turn.toolCalls += 1;
+    if (!isSubscribed('tool')) return;
+    publishDiagnostics('tool', this.#of(session, at, { toolUseId, toolName, phase: 'start', input: tool.input }));
+  }
+
+  #toolFinished(session: Followed, { toolUseId, success, at, ms }: EventOf<'tool.finished'>): void {
+    const tool = taken(session.tools, 'toolUseId', toolUseId);
+    if (tool !== undefined) this.#endTool(session, tool, { at, success, ms, result: resultOf(session, toolUseId) });
+  }
+
+  #endTool(session: Followed, { toolUseId, started }: AskedTool, { at, success, ms, result }: ToolEnd): void {
+    if (started === undefined || !isSubscribed('tool')) return;
+    const { toolName } = started;
+    const took = ms ?? at - started.at;
+    const message: Ended<'tool'> = this.#of(session, at, { toolUseId, toolName, phase: 'end', ms: took, success });
+    if (result !== undefined) message.result = result;
+    publishDiagnostics('tool', message);
+  }
+
+  #endTurn(session: Followed, at: number, { reason, turn: name, usage, error }: TurnEnd): void {
+    const { turn } = session;
+    // An attempt that waits for its time has not begun, and will not.
+    if (session.next !== undefined && session.next.at > at) session.next = undefined;
+    if (session.call === undefined) this.#openCall(session, at);
+    this.#endCall(session, at, error === undefined || session.answer.length > 0 ? { stop: reason } : { error });
+    for (const tool of session.tools) this.#endTool(session, tool, { at, success: false });
+    session.tools = [];
+    session.turn = undefined;
+    session.next = undefined;
+    session.messages = [];
+    if (turn === undefined) return;
+    if (isSubscribed('turn')) {
+      const { modelCalls, toolCalls, messages } = turn;
+      const ms = at - turn.at;
+      const message: Ended<'turn'> = this.#of(session, at, {
+        phase: 'end',
+        ms,
+        reason,
+        modelCalls,
+        toolCalls,
+        messages,
+      });
+      if (name !== undefined) message.turn = name;
+      if (usage !== undefined) message.usage = usage;
+      if (error !== undefined) message.error = error;
+      publishDiagnostics('turn', message);
+    }
+    this.#turnEnded(at);
+  }
+
+  #spawned(session: Followed, { child, name, at }: EventOf<'child.spawned'>): void {
+    session.children ??= new Set();
+    session.children.add(child);
+    if (!isSubscribed('spawn')) return;
+    const message: Started<'spawn'> = this.#of(session, at, { child, phase: 'start' });
+    if (name !== undefined) message.name = name;
+    publishDiagnostics('spawn', message);
+  }
+
+  #exited(
+    session: Followed,
+    { child, name, reason, at }: Pick<EventOf<'child.exited'>, 'child' | 'name' | 'reason' | 'at'>,
+  ): void {
+    if (session.children?.delete(child) !== true || !isSubscribed('spawn')) return;
+    const message: Ended<'spawn'> = this.#of(session, at, { child, phase: 'end', reason });
+    if (name !== undefined) message.name = name;
+    publishDiagnostics('spawn', message);
+  }
+
+  /** The message with what all messages of a session have. Set on the object itself: a second one would cost as much again. */
+  #of<T extends object>({ facts }: Followed, at: number, rest: T): OfSession & T {
+    const { session, provider, agent, parent, model } = facts;
+    const message = rest as T & Draft<OfSession>;
+    message.runtime = this.#runtime;
+    message.at = at;
+    message.session = session;
+    message.provider = provider;
+    if (agent !== undefined) message.agent = agent;
+    if (parent !== undefined) message.parent = parent;
+    if (model !== undefined) message.model = model;
+    return message;
+  }
+
+  #loseOldest(at: number): void {
+    for (const session of this.#sessions.values()) {
+      this.#lose(session, at);
+      return;
+    }
+  }
+
+  #lose(session: Followed, at: number): void {
+    this.#endTurn(session, at, { reason: 'unseen' });
+    for (const { id } of [...session.pending]) this.#leave(session, id, 'unseen', at);
+    for (const child of [...(session.children ?? [])]) this.#exited(session, { child, reason: 'unseen', at });
+    this.#forget(session.facts.session);
+  }
+}
+
+/** The result is the tool response that waits: the event of its acceptance comes right before. */
+function resultOf({ pending }: Followed, toolUseId: string): Pending['content'] | undefined {
+  return pending[placeOf(pending, 'toolUseId', toolUseId)]?.content;
+}
+
+/** Where the first of a list is that has this value; -1: none. A loop: what a function for each of a few costs is more. */
+function placeOf<T, K extends keyof T>(list: readonly T[], key: K, value: T[K]): number {
+  for (let place = 0; place < list.length; place += 1) if (list[place]?.[key] === value) return place;
+  return -1;
+}
+
+/** Takes the first that has this value from a list. */
+function taken<T, K extends keyof T>(list: T[], key: K, value: T[K]): T | undefined {
+  const place = placeOf(list, key, value);
+  if (place === 0) return list.shift();
+  return place < 0 ? undefined : list.splice(place, 1)[0];
+}
+
+function followed(facts: SessionFacts): Followed {
+  return {
+    facts,
+    seq: 0,
+    turn: undefined,
+    call: undefined,
+    next: undefined,
+    answer: [],
+    answeredAt: 0,
+    usage: undefined,
+    tools: [],
+    pending: [],
+    children: undefined,
+    messages: [],
+  };
+}
+
+function isQuiet({ turn, pending, children, messages }: Followed): boolean {
+  return turn === undefined && pending.length === 0 && (children?.size ?? 0) === 0 && messages.length === 0;
+}

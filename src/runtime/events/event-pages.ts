@@ -1,0 +1,106 @@
+/**
+ * Pages of the sessions' logs, as readers on the host thread ask for them.
+ *
+ * Owns: the pages under way, some that were read lately. Does not own: the logs, where a reader stands.
+ *
+ *  P1  Readers that want the same page at about the same time share one, and its events: a thousand readers of one session cost one.
+ *  P2  At most `REPLAYS_UNDER_WAY_MAX` pages are under way at one shard; the others wait in the order they were asked for.
+ *  P3  An empty page is true for a moment only: it is given to readers that asked before it was asked of the shard, never to others.
+ *  P4  Kept pages are bounded in bytes and counted in the budget of the readers. They are forgotten when a session is deleted and when
+ *      a shard serves again: another session may bear the name.
+ */
+import { REPLAY_PAGE_BYTES_MAX, REPLAY_PAGES_KEPT_BYTES_MAX, REPLAYS_UNDER_WAY_MAX } from '../../base/bounds.ts';
+import { Lane } from '../../base/lane.ts';
+import type { SessionEvent } from '../../events/event.ts';
+import { charactersOf } from '../../events/reading/event-buffer.ts';
+import { type BudgetedReader, READERS } from '../../events/reading/reader-budget.ts';
+import type { ShardLink } from '../host/shard-link.ts';
+
+type Page = readonly SessionEvent[];
+
+/** See the head of the file. */
+export class EventPages implements BudgetedReader {
+  readonly #linkOf: (session: string) => Pick<ShardLink, 'call'>;
+  readonly #kept = new Map<string, { readonly page: Page; readonly characters: number }>();
+  readonly #underWay = new Map<string, Promise<Page>>();
+  readonly #lanes = new WeakMap<object, Lane>();
+  #characters = 0;
+  /** Counts what made kept pages untrue: a page that was asked for before is not kept. */
+  #generation = 0;
+
+  constructor(linkOf: (session: string) => Pick<ShardLink, 'call'>) {
+    this.#linkOf = linkOf;
+  }
+
+  get held(): number {
+    return this.#characters;
+  }
+
+  giveUp(): void {
+    this.#kept.clear();
+    this.#hold(0);
+  }
+
+  /** What is kept may not be true any more (P4). */
+  forget(): void {
+    this.#generation += 1;
+    this.giveUp();
+  }
+
+  /** Durable events of a session after a number, ascending; none when there are no later ones. Rejects as the shard does. */
+  async page(session: string, after: number, limit: number): Promise<Page> {
+    const key = `${after} ${limit} ${session}`;
+    const kept = this.#kept.get(key);
+    if (kept !== undefined) return kept.page;
+    const shared = this.#underWay.get(key);
+    if (shared !== undefined) {
+      const page = await shared;
+      if (page.length > 0) return page;
+      // P3: one that is under way now was asked for after this reader came.
+    }
+    return this.#underWay.get(key) ?? this.#ask(key, session, { after, limit });
+  }
+
+  #ask(key: string, session: string, asked: { readonly after: number; readonly limit: number }): Promise<Page> {
+    const link = this.#linkOf(session);
+    const generation = this.#generation;
+    const request = { session, ...asked, bytesMax: REPLAY_PAGE_BYTES_MAX };
+    const read = async (): Promise<Page> => {
+      try {
+        const { events } = await this.#laneOf(link).run(() => link.call('session.events', request, true));
+        if (generation === this.#generation) this.#keep(key, events);
+        return events;
+      } finally {
+        if (this.#underWay.get(key) === page) this.#underWay.delete(key);
+      }
+    };
+    const page = read();
+    this.#underWay.set(key, page);
+    return page;
+  }
+
+  #laneOf(link: object): Lane {
+    const lane = this.#lanes.get(link) ?? new Lane(REPLAYS_UNDER_WAY_MAX);
+    this.#lanes.set(link, lane);
+    return lane;
+  }
+
+  #keep(key: string, page: Page): void {
+    const characters = page.reduce((sum, event) => sum + charactersOf(event), 0);
+    if (page.length === 0 || characters > REPLAY_PAGES_KEPT_BYTES_MAX) return;
+    this.#kept.set(key, { page, characters });
+    let held = this.#characters + characters;
+    for (const [oldest, { characters: freed }] of this.#kept) {
+      if (held <= REPLAY_PAGES_KEPT_BYTES_MAX) break;
+      this.#kept.delete(oldest);
+      held -= freed;
+    }
+    this.#hold(held);
+  }
+
+  #hold(characters: number): void {
+    const before = this.#characters;
+    this.#characters = characters;
+    READERS.changed(this, before, characters);
+  }
+}

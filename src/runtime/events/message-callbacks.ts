@@ -1,0 +1,99 @@
+/**
+ * Callbacks for what is said in sessions, on the host thread.
+ *
+ * Owns: the callbacks, by session, and the order in which they hear. Does not own: what is said; the shard tells it, behind its
+ * flush.
+ *  M1 a message reaches every callback that was registered when its turn came, in the order of registration, before the next
+ *     message of the session reaches any: all hear one order;
+ *  M2 a callback that throws, or whose promise rejects, is logged and keeps nobody else from hearing;
+ *  M3 a session is listened to on its shard exactly while it has callbacks.
+ */
+import { MESSAGE_CALLBACKS_MAX } from '../../base/bounds.ts';
+import { asError, describeValue, errorShape, InvalidArgumentError, LimitError } from '../../base/errors.ts';
+import type { HistoryMessage } from '../../base/history-message.ts';
+import type { LogLine, SaidNote } from '../protocol/protocol.ts';
+
+/** Hears one message. What it returns is not waited for. */
+export type MessageCallback = (message: HistoryMessage) => unknown;
+
+/** What the callbacks stand on. */
+export interface MessageCallbacksParts {
+  readonly listen: (session: string, on: boolean) => Promise<void>;
+  readonly log: (line: LogLine) => void;
+}
+
+interface Listeners {
+  callbacks: readonly MessageCallback[];
+  /** What was said and not heard yet; more than one only while a callback runs. */
+  readonly waiting: HistoryMessage[];
+  isDispatching: boolean;
+}
+
+/** See the head of the file. */
+export class MessageCallbacks {
+  readonly #parts: MessageCallbacksParts;
+  readonly #bySession = new Map<string, Listeners>();
+
+  constructor(parts: MessageCallbacksParts) {
+    this.#parts = parts;
+  }
+
+  /** Registers a callback; the same one twice hears twice. Throws `InvalidArgumentError` (`callback_required`), `LimitError`. */
+  add(session: string, callback: unknown): void {
+    if (typeof callback !== 'function') {
+      throw new InvalidArgumentError('callback_required', `onMessage needs a function, got ${describeValue(callback)}`);
+    }
+    const known = this.#bySession.get(session);
+    if (known !== undefined && known.callbacks.length >= MESSAGE_CALLBACKS_MAX) {
+      throw new LimitError(`a session has at most ${MESSAGE_CALLBACKS_MAX} message callbacks`, {
+        data: { limit: 'messageCallbacks', value: known.callbacks.length },
+      });
+    }
+    const hearing = callback as MessageCallback;
+    if (known !== undefined) {
+      // A list of its own for each dispatch under way (M1).
+      known.callbacks = [...known.callbacks, hearing];
+      return;
+    }
+    this.#bySession.set(session, { callbacks: [hearing], waiting: [], isDispatching: false });
+    // Over the line of all requests: what is asked for after this is heard.
+    this.#parts.listen(session, true).catch((error: unknown) => this.#logThrown('cannot listen', session, error));
+  }
+
+  /** Takes what a shard tells. */
+  said({ session, messages }: SaidNote): void {
+    const listeners = this.#bySession.get(session);
+    if (listeners === undefined) return;
+    // A copy: a shard on this thread tells of its own objects.
+    listeners.waiting.push(...structuredClone(messages));
+    if (listeners.isDispatching) return;
+    listeners.isDispatching = true;
+    try {
+      for (let next = listeners.waiting.shift(); next !== undefined; next = listeners.waiting.shift()) {
+        for (const callback of listeners.callbacks) this.#hear(session, callback, next);
+      }
+    } finally {
+      listeners.isDispatching = false;
+    }
+  }
+
+  /** The session is deleted: nobody hears of it any more. */
+  forget(session: string): void {
+    if (!this.#bySession.delete(session)) return;
+    this.#parts.listen(session, false).catch((error: unknown) => this.#logThrown('cannot unlisten', session, error));
+  }
+
+  #hear(session: string, callback: MessageCallback, message: HistoryMessage): void {
+    const failed = (error: unknown): void => this.#logThrown('a message callback failed', session, error);
+    try {
+      const result = callback(message);
+      if (result instanceof Promise) result.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  #logThrown(message: string, session: string, thrown: unknown): void {
+    this.#parts.log({ level: 'error', message, session, error: errorShape(asError(thrown)) });
+  }
+}

@@ -1,0 +1,243 @@
+/**
+ * A runtime put together from checked options and a place: counters, links, event hub, handles. What `open` does once it
+ * holds a directory; a simulator does it over ports of its own.
+ */
+import { join } from 'node:path';
+import { asError, type TroupeError } from '../../base/errors.ts';
+import { shardOf } from '../../base/ids.ts';
+import type { DefinitionSource } from '../../definitions/definition.ts';
+import { shardDirectory } from '../../journal/store/manifest.ts';
+import { shareOfLimits } from '../../models/governor/limits.ts';
+import { isModelProvider } from '../../models/provider-check.ts';
+import { isMemoryTool, type MessageMemory, withMemory } from '../../tools/built-in/memory-tools.ts';
+import type { AnyTool } from '../../tools/tool.ts';
+import { Diagnostics } from '../events/diagnostics.ts';
+import { EventHub } from '../events/event-hub.ts';
+import { MessageCallbacks } from '../events/message-callbacks.ts';
+import type { HostValues, SystemFunction } from '../host/host-services.ts';
+import { createMessageMemory } from '../host/message-memory.ts';
+import { SessionLogs } from '../host/session-logs.ts';
+import { type LinkParts, ShardLink } from '../host/shard-link.ts';
+import { agentSource, toolValues } from '../protocol/agent.ts';
+import type { ApprovalPredicate, Guardrails } from '../protocol/guardrails.ts';
+import { createCounterMemory, sumOf } from '../protocol/metrics.ts';
+import type { CheckedOptions } from '../protocol/options.ts';
+import type { ProviderPlan, ShardPlan } from '../protocol/protocol.ts';
+import { VERSION } from '../protocol/version.ts';
+import { MessageSearch } from '../search/client.ts';
+import { createRuntime, type Runtime } from './runtime.ts';
+
+/** The name of a store that lives and dies with its runtime. */
+export const MEMORY = ':memory:';
+
+/** Where a runtime lives. */
+export interface Place {
+  /** Missing: memory. */
+  readonly directory?: string;
+  /** Directory of shortened results. */
+  readonly shelf: string;
+  readonly shards: number;
+  /** Lets the directory go; what lay beside a store in memory goes with it. */
+  readonly release: () => Promise<void>;
+}
+
+/** What the links stand on, where it is not the machine's own. */
+export type LinkPorts = Pick<LinkParts, 'startShard' | 'shardPorts'>;
+
+/**
+ * Starts the shards of `place` and gives the runtime over them. Rejects with what keeps a shard from starting; none is left
+ * then, and the place is still the caller's.
+ */
+export async function assembleRuntime(
+  checked: CheckedOptions,
+  place: Place,
+  ports: LinkPorts = {},
+  definitions?: DefinitionSource,
+): Promise<Runtime> {
+  const links: ShardLink[] = [];
+  const logs = new SessionLogs(checked.logger, checked.provider);
+  const hub = new EventHub({
+    linkOf: (session) => linkAt(links, shardOf(session, links.length)),
+    links: () => links,
+    now: () => checked.clock.now(),
+  });
+  const callbacks = new MessageCallbacks({
+    listen: (session, on) => linkAt(links, shardOf(session, links.length)).listen(session, on),
+    log: (line) => logs.write(line),
+  });
+  const search = searchOf(checked, place, links);
+  const values = hostValues(checked, links, search, definitions);
+  const agents = checked.agents.map(agentSource);
+  const degraded = new Map<number, TroupeError>();
+  const counters: SharedArrayBuffer[] = [];
+  for (let index = 0; index < place.shards; index += 1) {
+    const memory = createCounterMemory();
+    counters.push(memory);
+    links.push(
+      new ShardLink({
+        ...ports,
+        plan: shardPlan(checked, place, { index, agents, counters: memory }),
+        values,
+        isThread: checked.threads.sessions > 0,
+        clock: checked.clock,
+        random: checked.random,
+        listener: {
+          events: (events) => hub.dispatch(events),
+          introduced: (sessions) => diagnostics.introduced(sessions),
+          degraded: (error) => {
+            if (error === undefined) degraded.delete(index);
+            else degraded.set(index, error);
+          },
+          log: (line) => logs.write(line),
+          said: (note) => callbacks.said(note),
+          remind: (event) => hub.remind(event),
+          resumed: () => hub.resumed((session) => shardOf(session, place.shards) === index),
+          lost: (error) => hub.fail((session) => shardOf(session, place.shards) === index, error),
+        },
+      }),
+    );
+  }
+  const diagnostics = new Diagnostics({
+    tap: (reader) => hub.tap(reader),
+    introduce: (on) => {
+      for (const link of links) link.introduce(on);
+    },
+    lookUp: (session) => linkAt(links, shardOf(session, links.length)).call('sessions.get', { session }, true),
+    modelOf: modelNames(checked),
+    provider: providerName(checked),
+    commits: () => ({ flushes: sumOf(counters, 'flushes'), journalTurns: sumOf(counters, 'journalTurns') }),
+    now: () => checked.clock.now(),
+    failed: (error) => logs.write({ level: 'warn', message: `diagnostics: ${asError(error).message}` }),
+  });
+  await startAll(links);
+  return createRuntime({
+    links,
+    hub,
+    callbacks,
+    diagnostics,
+    counters,
+    agentNames: new Set(checked.agents.map((each) => each.name)),
+    defaultAgent: checked.agents[0]?.name ?? 'default',
+    degraded: () => [...degraded.values()][0],
+    release: place.release,
+    definitions,
+    search,
+    info: {
+      version: VERSION,
+      node: process.version,
+      directory: place.directory ?? MEMORY,
+      durability: checked.durability,
+      threads: { ...checked.threads, sessions: checked.threads.sessions === 0 ? 0 : place.shards },
+      shards: place.shards,
+      defaultViewMode: checked.settings.session.defaultViewMode,
+    },
+  });
+}
+
+function shardPlan(
+  checked: CheckedOptions,
+  place: Place,
+  shard: Pick<ShardPlan, 'index' | 'agents' | 'counters'>,
+): ShardPlan {
+  return {
+    ...shard,
+    count: place.shards,
+    shelf: place.shelf,
+    durability: checked.durability,
+    provider: providerPlan(checked),
+    settings: checked.settings,
+    limits: checked.limits,
+    ...(checked.enrichers === undefined ? {} : { enrichers: checked.enrichers }),
+    ...(checked.governor === undefined ? {} : { governor: shareOfLimits(checked.governor, shard.index, place.shards) }),
+    threads: { models: checked.threads.models, tools: checked.threads.tools },
+    ...(place.directory === undefined ? {} : { directory: shardDirectory(place.directory, shard.index) }),
+  };
+}
+
+/** All or none: a shard that cannot start takes the others down again. */
+async function startAll(links: readonly ShardLink[]): Promise<void> {
+  const results = await Promise.allSettled(links.map((link) => link.start()));
+  const failed = results.find((result) => result.status === 'rejected');
+  if (failed === undefined) return;
+  await Promise.allSettled(links.map((link) => link.close(0)));
+  throw failed.reason;
+}
+
+function linkAt(links: readonly ShardLink[], index: number): ShardLink {
+  const link = links[index];
+  if (link === undefined) throw new Error(`no shard ${index}`);
+  return link;
+}
+
+function providerPlan(checked: CheckedOptions): ProviderPlan {
+  const { provider } = checked;
+  return isModelProvider(provider) ? { kind: 'host', name: provider.name } : { kind: 'data', data: provider };
+}
+
+function providerName({ provider }: CheckedOptions): string {
+  return isModelProvider(provider) ? provider.name : provider.kind;
+}
+
+/** The model of an agent by its name, as the agent catalog of a shard decides it. */
+function modelNames({ agents, settings }: CheckedOptions): (agent: string, isChild: boolean) => string | undefined {
+  const { model, subagentModel } = settings.llm;
+  const names = new Map(agents.map((each) => [each.name, each.model ?? model]));
+  return (agent, isChild) => {
+    const own = names.get(agent);
+    return own !== undefined && isChild ? (subagentModel ?? own) : own;
+  };
+}
+
+/** The search, where an agent, or the enricher that remembers, may use it. */
+function searchOf(checked: CheckedOptions, place: Place, links: readonly ShardLink[]): MessageSearch | undefined {
+  const isUsed = checked.agents.some((each) => each.tools?.some(isMemoryTool) === true);
+  if (!isUsed && checked.enrichers?.mneme === undefined) return undefined;
+  return new MessageSearch({
+    links: () => links,
+    linkOf: (session) => linkAt(links, shardOf(session, links.length)),
+    directory: join(place.directory ?? place.shelf, 'search'),
+    now: () => checked.clock.now(),
+    decay: checked.settings.recall.recencyDecay,
+  });
+}
+
+/** An agent's tool values; those that read messages do so in this runtime. */
+function boundTools(
+  values: ReadonlyMap<string, AnyTool>,
+  memory: MessageMemory | undefined,
+): ReadonlyMap<string, AnyTool> {
+  if (memory === undefined) return values;
+  return new Map([...values].map(([name, tool]) => [name, isMemoryTool(tool) ? withMemory(tool, memory) : tool]));
+}
+
+function hostValues(
+  checked: CheckedOptions,
+  links: readonly ShardLink[],
+  search: MessageSearch | undefined,
+  definitions: DefinitionSource | undefined,
+): HostValues {
+  const memory =
+    search === undefined
+      ? undefined
+      : createMessageMemory({
+          search,
+          linkOf: (session) => linkAt(links, shardOf(session, links.length)),
+          scope: checked.searchScope,
+          resultsMax: checked.settings.recall.maxResults,
+        });
+  const systems = new Map<string, SystemFunction>();
+  const approvals = new Map<string, ApprovalPredicate>();
+  const guardrails = new Map<string, Guardrails>();
+  for (const { name, system, approve, guardrails: own } of checked.agents) {
+    if (typeof system === 'function') systems.set(name, system);
+    if (typeof approve === 'function') approvals.set(name, approve);
+    if (own !== undefined) guardrails.set(name, own);
+  }
+  return {
+    provider: isModelProvider(checked.provider) ? checked.provider : undefined,
+    tools: new Map(checked.agents.map((each) => [each.name, boundTools(toolValues(each), memory)])),
+    systems,
+    decisions: { approvals, guardrails },
+    ...(checked.enrichers === undefined ? {} : { museLibrary: { definitions, memory } }),
+  };
+}

@@ -1,0 +1,66 @@
+/** The goals of a session as its embedder holds them: an address, as the session is. Host thread. */
+import { z } from 'zod';
+import type { Goal, GoalChange } from '../../base/goals.ts';
+import { wellFormed } from '../../base/json.ts';
+import { parseOption } from '../../base/settings.ts';
+import type { ShardLink } from '../host/shard-link.ts';
+
+const id = z.number().int().positive();
+const text = z.string().transform(wellFormed);
+const createSchema = z.strictObject({ description: text, parentId: id.optional() });
+const updateSchema = z.strictObject({ description: text });
+const attachSchema = z.strictObject({ messages: z.array(id), goals: z.array(id) });
+
+/**
+ * What a session works towards: goals, and parts of goals. Each change is told to its model with the next half-step. All
+ * methods reject with `ConfigError` for what is not of their form, and with `StoreFullError`.
+ */
+export class Goals {
+  readonly #link: ShardLink;
+  readonly #address: { readonly session: string; readonly agent?: string };
+
+  constructor(link: ShardLink, address: { readonly session: string; readonly agent?: string }) {
+    this.#link = link;
+    this.#address = address;
+  }
+
+  /** Goals by age, each with its parts; completed ones too, until there are many. */
+  list(): Promise<readonly Goal[]> {
+    return this.#link.call('session.goals', this.#address, true);
+  }
+
+  /**
+   * A new goal, or a part of one. Rejects with `ContentError` (blank), `ConfigError` (the parent is unknown, completed, or a part
+   * itself), `LimitError`, `MailboxFullError`.
+   */
+  async create(goal: { readonly description: string; readonly parentId?: number }): Promise<Goal> {
+    const { description, parentId } = parseOption(createSchema, 'goals.create', goal);
+    return this.#change({ action: 'create', description, ...(parentId === undefined ? {} : { parentId }) });
+  }
+
+  /** Words an open goal anew. Rejects as `create`, and with `ConfigError` for a goal that is unknown or completed. */
+  async update(goal: number, change: { readonly description: string }): Promise<Goal> {
+    const { description } = parseOption(updateSchema, 'goals.update', change);
+    return this.#change({ action: 'update', id: parseOption(id, 'goals.update.id', goal), description });
+  }
+
+  /** Completes an open goal and its open parts; messages pinned to nothing else are released. */
+  async complete(goal: number): Promise<Goal> {
+    return this.#change({ action: 'complete', id: parseOption(id, 'goals.complete.id', goal) });
+  }
+
+  /**
+   * Pins messages (by seq) to open goals: they are shown again once they have left the window. All or nothing; made again, a
+   * link is no other. Resolves with how many links that is.
+   */
+  async attach(pins: { readonly messages: readonly number[]; readonly goals: readonly number[] }): Promise<number> {
+    const { messages, goals } = parseOption(attachSchema, 'goals.attach', pins);
+    const change: GoalChange = { action: 'attach', messages, goals };
+    const { links } = await this.#link.call('session.attach', { ...this.#address, change }, true);
+    return links;
+  }
+
+  #change(change: Exclude<GoalChange, { action: 'attach' }>): Promise<Goal> {
+    return this.#link.call('session.goal', { ...this.#address, change }, false);
+  }
+}

@@ -1,0 +1,121 @@
+/** Opens a runtime with definition files: skills and workflows for its sessions, specialists among its agents. Host thread. */
+import { stat } from 'node:fs/promises';
+import { ConfigError, describeValue } from '../../base/errors.ts';
+import { parseSpecialist, type SpecialistDefinition } from '../../definitions/definition.ts';
+import { readDefinitions, type Warn } from '../../definitions/definition-files.ts';
+import { DefinitionLibrary } from '../../definitions/definition-library.ts';
+import {
+  bash,
+  edit_file,
+  read_file,
+  search_messages,
+  think,
+  view_messages,
+  web_get,
+  write_file,
+} from '../../tools/built-in/index.ts';
+import { isRuntimeTool } from '../../tools/built-in/runtime-tools.ts';
+import { namedTool } from '../../tools/named-tool.ts';
+import type { AnyTool } from '../../tools/tool.ts';
+import { type Agent, agent } from '../protocol/agent.ts';
+import type { CheckedOptions, DefinitionDirectories } from '../protocol/options.ts';
+import { assembleRuntime, type Place } from './assemble.ts';
+import type { Runtime } from './runtime.ts';
+
+/** Tools a specialist's file may name besides those of the embedder's agents. */
+const BUILT_IN: readonly AnyTool[] = [
+  bash,
+  read_file,
+  write_file,
+  edit_file,
+  web_get,
+  think,
+  search_messages,
+  view_messages,
+] as readonly AnyTool[];
+
+/** `assembleRuntime` with what the directories define. Rejects as that does, and with `ConfigError` for a directory that is none. */
+export async function openWithDefinitions(
+  checked: CheckedOptions,
+  directories: DefinitionDirectories,
+  place: Place,
+): Promise<Runtime> {
+  await checkDirectories(directories);
+  const warn: Warn = (message, path) => checked.logger?.warn({ path }, message);
+  const { byName } = await readDefinitions({ directories: directories.specialists }, parseSpecialist, warn);
+  const agents = [...checked.agents, ...specialists(checked.agents, [...byName.values()], warn)];
+  const library = await DefinitionLibrary.open({
+    skills: directories.skills,
+    workflows: directories.workflows,
+    clock: checked.clock,
+    warn,
+  });
+  const release = async (): Promise<void> => {
+    library.close();
+    await place.release();
+  };
+  try {
+    return await assembleRuntime({ ...checked, agents }, { ...place, release }, {}, library);
+  } catch (error) {
+    library.close();
+    throw error;
+  }
+}
+
+/** An embedder who names a directory means one that is there. */
+async function checkDirectories(directories: DefinitionDirectories): Promise<void> {
+  for (const key of ['skills', 'workflows', 'specialists'] as const) {
+    for (const path of directories[key]) {
+      const found = await stat(path).catch(() => undefined);
+      if (found?.isDirectory() === true) continue;
+      throw new ConfigError(
+        `option ${JSON.stringify(key)} must name a directory that is there, got ${describeValue(path)}`,
+        {
+          data: { key },
+        },
+      );
+    }
+  }
+}
+
+/** Specialists as agents; one whose name is taken, or that names a tool nobody has, is left out and told. */
+function specialists(
+  agents: readonly Agent[],
+  definitions: readonly SpecialistDefinition[],
+  warn: Warn,
+): readonly Agent[] {
+  const taken = new Set(agents.map((each) => each.name));
+  const tools = toolsByName(agents);
+  // What a module exports is known once a tool thread has loaded it.
+  const hasModules = agents.some((each) => each.tools?.some((tool) => tool instanceof URL) === true);
+  const found: Agent[] = [];
+  for (const { name, description, prompt, model, maxTurns, tools: wanted } of definitions) {
+    const unknown = hasModules ? [] : wanted.filter((tool) => !tools.has(tool));
+    if (taken.has(name)) warn('a specialist is left out: an agent of this name is defined', name);
+    else if (unknown.length > 0) warn(`a specialist is left out: unknown tool ${unknown.join(', ')}`, name);
+    else {
+      found.push(
+        agent({
+          name,
+          description,
+          system: prompt,
+          tools: wanted.map((tool) => tools.get(tool) ?? namedTool(tool)),
+          ...(model === undefined ? {} : { model }),
+          ...(maxTurns === undefined ? {} : { toolRounds: maxTurns }),
+        }),
+      );
+    }
+  }
+  return found;
+}
+
+/** Tools by name in lower case; an embedder's own goes before the built-in one. */
+function toolsByName(agents: readonly Agent[]): ReadonlyMap<string, AnyTool> {
+  const tools = new Map<string, AnyTool>(BUILT_IN.map((each) => [each.name.toLowerCase(), each]));
+  for (const each of agents) {
+    for (const tool of each.tools ?? []) {
+      if (!(tool instanceof URL) && !isRuntimeTool(tool)) tools.set(tool.name.toLowerCase(), tool);
+    }
+  }
+  return tools;
+}

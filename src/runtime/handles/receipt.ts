@@ -1,0 +1,180 @@
+/** The receipt of an accepted message: what became of it, awaitable at each stage, also after a restart. */
+import {
+  CancelledError,
+  describeValue,
+  type ErrorShape,
+  errorFromShape,
+  InvalidNameError,
+  TroupeError,
+  TurnFailedError,
+} from '../../base/errors.ts';
+import { checkSessionId } from '../../base/ids.ts';
+import type { ReceiptState } from '../../session/state/state.ts';
+import type { ShardLink } from '../host/shard-link.ts';
+import type { ReceiptName } from '../protocol/protocol.ts';
+
+/** What became of a message. */
+export interface ReceiptStatus {
+  /**
+   * `accepted`: it waits; `promoted`: it is in the log. Then how its turn ended; `dropped`: it left the mailbox and never entered
+   * the log, nothing else.
+   */
+  readonly status: 'accepted' | 'promoted' | 'answered' | 'failed' | 'interrupted' | 'suspended' | 'dropped';
+  /** Why it was dropped, or its turn ended without an answer. */
+  readonly reason?: string;
+}
+
+/** See the head of the file. A value: it may be kept, passed on, or had again by its `id`. */
+export class Receipt {
+  /**
+   * Names the message: `<session>/<incarnation>.<pending id>`. The incarnation is a number given once: a new session under the id of
+   * a deleted one has another.
+   */
+  readonly id: string;
+  readonly session: string;
+  /** Number of the event that told of the acceptance. */
+  readonly seq: number;
+  /** The key was known: nothing new was accepted. */
+  readonly duplicate: boolean;
+  readonly pendingId: number;
+  readonly #incarnation: number;
+  readonly #link: ShardLink;
+  readonly #followed: Promise<ReceiptState | undefined> | undefined;
+
+  /** `followed`: the end, told by itself; `undefined` where it must be asked for. */
+  constructor(
+    link: ShardLink,
+    accepted: {
+      readonly session: string;
+      readonly pendingId: number;
+      readonly incarnation: number;
+      readonly seq: number;
+      readonly duplicate: boolean;
+    },
+    followed?: Promise<ReceiptState | undefined>,
+  ) {
+    this.#link = link;
+    this.#followed = followed;
+    this.session = accepted.session;
+    this.pendingId = accepted.pendingId;
+    this.seq = accepted.seq;
+    this.duplicate = accepted.duplicate;
+    this.#incarnation = accepted.incarnation;
+    this.id = `${accepted.session}/${accepted.incarnation}.${accepted.pendingId}`;
+  }
+
+  get #name(): ReceiptName & { readonly session: string } {
+    return { session: this.session, incarnation: this.#incarnation, pendingId: this.pendingId };
+  }
+
+  /** Where the message is now. Rejects with `TroupeError` (`unknown_session`) when its session was deleted; so do the others. */
+  async status(): Promise<ReceiptStatus> {
+    const state = await this.#link.call('receipt.status', this.#name, true);
+    if (state === undefined) throw new TroupeError('unknown_session', `the session of receipt ${this.id} was deleted`);
+    return publicStatus(state);
+  }
+
+  /** Resolves when the message is in the log; rejects with `CancelledError` when it was withdrawn or replaced. */
+  async promoted(): Promise<void> {
+    const state = await this.#wait('promoted');
+    if (state.status === 'dropped') throw droppedError(state.reason);
+  }
+
+  /**
+   * The last assistant text of the turn that consumed the message: `''` for a turn that ended without text. Rejects with
+   * `TurnFailedError` when that turn failed or bounced the message (code `limit` and `data.reason` `max_steps` at the agent's step
+   * limit, `data.reason` `guardrail` where one blocked it), `CancelledError` when it was interrupted, or the message withdrawn or
+   * replaced.
+   */
+  async answer(): Promise<string> {
+    // Asked at once where it must be: what is asked after it, a deletion say, comes after it.
+    const followed = this.#followed === undefined ? undefined : await this.#followed;
+    const state = followed ?? (await this.#wait('settled'));
+    switch (state.status) {
+      case 'answered':
+        return state.text;
+      case 'cancelled':
+        throw new CancelledError('the turn was interrupted', { data: { turn: state.turn } });
+      case 'suspended':
+        throw suspendedError(state);
+      case 'dropped':
+        throw droppedError(state.reason);
+      case 'failed': {
+        const cause = errorFromShape(state.error);
+        throw new TurnFailedError(`the turn failed: ${state.error.message}`, {
+          cause,
+          data: { turn: state.turn, error: state.error, ...reasonOf(state.error) },
+        });
+      }
+      case 'accepted':
+      case 'promoted':
+        throw new TurnFailedError('the turn has not ended');
+    }
+  }
+
+  #wait(until: 'promoted' | 'settled'): Promise<ReceiptState> {
+    return this.#link.call('receipt.wait', { ...this.#name, until }, true);
+  }
+}
+
+const RECEIPT_ID = /^([^/]+)\/(?:([1-9]\d{0,14})\.)?([1-9]\d{0,14})$/;
+
+/**
+ * What a receipt's id names. One without an incarnation, as earlier versions gave, is of the session there is now. Throws
+ * `InvalidNameError` for anything else.
+ */
+export function parseReceiptId(id: unknown): {
+  readonly session: string;
+  readonly pendingId: number;
+  readonly incarnation?: number;
+} {
+  // Plain decimal: a number is read in many more ways (`1e3`, `0x10`), which would be other names of the same receipt.
+  const found = typeof id === 'string' ? RECEIPT_ID.exec(id) : null;
+  if (found === null) {
+    throw new InvalidNameError(`a receipt id has the form <session>/<incarnation>.<number>, got ${describeValue(id)}`);
+  }
+  const incarnation = found[2] === undefined ? {} : { incarnation: Number(found[2]) };
+  return { session: checkSessionId(found[1]), pendingId: Number(found[3]), ...incarnation };
+}
+
+function publicStatus(state: ReceiptState): ReceiptStatus {
+  switch (state.status) {
+    case 'accepted':
+      return { status: 'accepted' };
+    case 'promoted':
+      return { status: 'promoted' };
+    case 'answered':
+      return { status: 'answered' };
+    case 'failed':
+      return { status: 'failed', reason: state.error.message };
+    case 'cancelled':
+      return { status: 'interrupted', reason: 'the turn was interrupted' };
+    case 'suspended':
+      return { status: 'suspended', reason: state.reason };
+    case 'dropped':
+      return { status: 'dropped', reason: state.reason };
+  }
+}
+
+/** The word a program goes by, where the error has one (`guardrail`). */
+function reasonOf({ data }: ErrorShape): { readonly reason?: string } {
+  const reason = data?.['reason'];
+  return typeof reason === 'string' ? { reason } : {};
+}
+
+/** The run stopped at a boundary: `data.content` is its last answer's text; it goes on with a message, or `resume()`. */
+function suspendedError({ turn, reason, detail, text }: Extract<ReceiptState, { status: 'suspended' }>): Error {
+  if (reason === 'interrupted') {
+    const data = { turn, reason: detail ?? null, content: text };
+    return new CancelledError('the turn was interrupted at a message', { data });
+  }
+  const data = { turn, reason, content: text };
+  return new TurnFailedError('the turn reached its step limit (maxSteps)', { code: 'limit', data });
+}
+
+function droppedError(reason: string): Error {
+  if (reason === 'recalled' || reason === 'replaced') {
+    return new CancelledError(`the message was ${reason} before it was promoted`, { data: { reason } });
+  }
+  return new TurnFailedError(`the message was dropped: ${reason}`, { data: { reason } });
+}

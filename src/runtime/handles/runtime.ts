@@ -1,0 +1,277 @@
+/**
+ * A runtime: the sessions of one data directory, as the embedder holds them. It only routes; sessions live in the shards.
+ */
+import { z } from 'zod';
+import { CLOSE_DEADLINE_MS, READY_WAIT_MS } from '../../base/bounds.ts';
+import { CancelledError, ConfigError, describeValue, type TroupeError } from '../../base/errors.ts';
+import { checkSessionId, shardOf } from '../../base/ids.ts';
+import { parseOption } from '../../base/settings.ts';
+import type { DefinitionSource } from '../../definitions/definition.ts';
+import { SESSION_STATES, type SessionEvent, type SessionStateName } from '../../events/event.ts';
+import type { ViewMode } from '../../events/rendered.ts';
+import type { ViewedEvent } from '../../events/viewed-event.ts';
+import type { Durability } from '../../journal/journal.ts';
+import type { Diagnostics } from '../events/diagnostics.ts';
+import type { AllEventOptions, EventHub } from '../events/event-hub.ts';
+import type { MessageCallbacks } from '../events/message-callbacks.ts';
+import type { ShardLink } from '../host/shard-link.ts';
+import { type CounterValues, readCounters } from '../protocol/metrics.ts';
+import type { SessionSummary } from '../protocol/protocol.ts';
+import type { MessageSearch } from '../search/client.ts';
+import { Child } from './child.ts';
+import { Family } from './family.ts';
+import { orAborted, Session, type SessionParts } from './session.ts';
+
+/** Which sessions to list. */
+export interface ListOptions {
+  /** Children of this session; `null`: roots only. */
+  readonly parent?: string | null;
+  readonly state?: SessionStateName;
+  /** Ids after this one. */
+  readonly after?: string;
+  /** Default 1,000. */
+  readonly limit?: number;
+}
+
+/** What a runtime is. */
+export interface RuntimeInfo {
+  readonly version: string;
+  readonly node: string;
+  readonly directory: string;
+  readonly durability: Durability;
+  readonly threads: { readonly sessions: number; readonly models: number; readonly tools: number };
+  readonly shards: number;
+  /** `settings.session.defaultViewMode`: what a reader is shown who does not say. */
+  readonly defaultViewMode: ViewMode;
+}
+
+/** Counters since `open`, summed over session threads. */
+export interface RuntimeMetrics extends CounterValues {
+  /** Session threads that died and were replaced. */
+  readonly restarts: number;
+  /** The store refuses writes: the error's message. */
+  readonly degraded?: string;
+}
+
+/** What a runtime is made of. */
+export interface RuntimeParts {
+  readonly links: readonly ShardLink[];
+  readonly hub: EventHub;
+  readonly callbacks: MessageCallbacks;
+  readonly diagnostics: Diagnostics;
+  readonly info: RuntimeInfo;
+  readonly counters: readonly SharedArrayBuffer[];
+  readonly agentNames: ReadonlySet<string>;
+  readonly defaultAgent: string;
+  readonly degraded: () => TroupeError | undefined;
+  /** Skills and workflows, where directories of them were given. */
+  readonly definitions?: DefinitionSource | undefined;
+  /** The search over all sessions, where an agent has it: told what is deleted. */
+  readonly search?: MessageSearch | undefined;
+  /** Lets the data directory go. */
+  readonly release: () => Promise<void>;
+}
+
+const LIST_LIMIT = 1_000;
+const listSchema = z.strictObject({
+  parent: z.string().nullable().optional(),
+  state: z.enum(SESSION_STATES).optional(),
+  after: z.string().optional(),
+  limit: z.number().int().min(1).optional(),
+});
+const drainSchema = z.strictObject({ signal: z.instanceof(AbortSignal).optional() });
+const closeSchema = z.strictObject({ deadlineMs: z.number().min(0).optional() });
+const KIN: SessionParts['kin'] = {
+  child: (parts, of) => new Child(parts, of),
+  family: (children, ended) => new Family(children, ended),
+};
+
+/** See the head of the file. */
+export class Runtime {
+  readonly #parts: RuntimeParts;
+  #closing: Promise<void> | undefined;
+  /** Whether interrupted sessions have been read since that many restarts. */
+  #resumed: { readonly restarts: number; readonly done: Promise<boolean> } | undefined;
+
+  constructor(parts: RuntimeParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * A session by its id: made when it is first sent something, else the one there is. No await, no lock. Throws
+   * `InvalidNameError`, and `ConfigError` (`unknown_agent`) for an agent nobody defined. The agent of an existing session
+   * stays what it is.
+   */
+  session(id: string, agent?: string): Session {
+    checkSessionId(id);
+    this.#parts.diagnostics.look();
+    if (agent !== undefined && !this.#parts.agentNames.has(agent)) {
+      throw new ConfigError(`no agent is named ${describeValue(agent)}`, { code: 'unknown_agent', data: { agent } });
+    }
+    return new Session(this.#partsOf(id, agent ?? this.#parts.defaultAgent));
+  }
+
+  #partsOf(id: string, agent: string | undefined): SessionParts {
+    return {
+      id,
+      agent,
+      link: this.#linkOf(id),
+      hub: this.#parts.hub,
+      callbacks: this.#parts.callbacks,
+      remove: (session) => this.sessions.delete(session),
+      sibling: (other) => this.#partsOf(other, undefined),
+      kin: KIN,
+      definitions: this.#parts.definitions,
+    };
+  }
+
+  /** The sessions of the directory. */
+  readonly sessions: {
+    /** By id, ascending. */
+    readonly list: (options?: ListOptions) => Promise<readonly SessionSummary[]>;
+    /** `undefined` when there is none. */
+    readonly get: (id: string) => Promise<SessionSummary | undefined>;
+    /** Deletes a session and its descendants; false when there was none. */
+    readonly delete: (id: string) => Promise<boolean>;
+  } = {
+    list: async (options = {}) => {
+      const { parent, state, after, limit = LIST_LIMIT } = parseOption(listSchema, 'list', options);
+      const request = {
+        limit,
+        ...(parent === undefined ? {} : { parent }),
+        ...(state === undefined ? {} : { state }),
+        ...(after === undefined ? {} : { after }),
+      };
+      const lists = await Promise.all(this.#parts.links.map((link) => link.call('sessions.list', request, true)));
+      const all = lists.flat();
+      return all.sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, limit);
+    },
+    get: async (id) => this.#linkOf(checkSessionId(id)).call('sessions.get', { session: id }, true),
+    delete: async (id) => {
+      const deleted = await this.#linkOf(checkSessionId(id)).call('sessions.delete', { session: id }, true);
+      for (const session of deleted) {
+        this.#parts.hub.end(session);
+        this.#parts.callbacks.forget(session);
+      }
+      this.#parts.search?.forget(deleted);
+      return deleted.length > 0;
+    },
+  };
+
+  /** Events of all sessions, live; of those in `after` what the log has first. Read in `basic` or `verbose` they carry no raw content. */
+  events(options?: AllEventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
+  events(options: AllEventOptions): AsyncIterableIterator<ViewedEvent>;
+  events(options: AllEventOptions = {}): AsyncIterableIterator<SessionEvent> {
+    return this.#parts.hub.all(options);
+  }
+
+  /** Counters, at once: the shards write them into shared memory. */
+  metrics(): RuntimeMetrics {
+    const degraded = this.#parts.degraded();
+    const counters = readCounters(this.#parts.counters);
+    const restarts = this.#parts.links.reduce((sum, link) => sum + link.restarts, 0);
+    return { ...counters, restarts, ...(degraded === undefined ? {} : { degraded: degraded.message }) };
+  }
+
+  /**
+   * True when it takes messages: not closing, the store takes writes, every session thread serves, and sessions that were interrupted
+   * have been read. Waits a second for the last of these at most.
+   */
+  async isReady(): Promise<boolean> {
+    const { links, degraded } = this.#parts;
+    const isServing = (): boolean =>
+      this.#closing === undefined && degraded() === undefined && links.every((link) => link.isServing);
+    if (!isServing()) return false;
+    const restarts = links.reduce((sum, link) => sum + link.restarts, 0);
+    if (this.#resumed?.restarts !== restarts) this.#resumed = { restarts, done: this.#whenResumed() };
+    const isResumed = await orAborted(this.#resumed.done, AbortSignal.timeout(READY_WAIT_MS)).catch(() => false);
+    return isResumed && isServing();
+  }
+
+  /** A list is answered when the interrupted sessions have been read. One that fails is asked for again. */
+  async #whenResumed(): Promise<boolean> {
+    try {
+      await Promise.all(this.#parts.links.map((link) => link.call('sessions.list', { limit: 1 }, true)));
+      return true;
+    } catch {
+      this.#resumed = undefined;
+      return false;
+    }
+  }
+
+  /** Versions, threads, durability, directory. */
+  info(): RuntimeInfo {
+    return this.#parts.info;
+  }
+
+  /** Lifts the stop after a failed authentication, or a model that was not found, from every session; one call tries first. */
+  async resume(): Promise<void> {
+    await Promise.all(this.#parts.links.map((link) => link.call('runtime.resume', {}, true)));
+  }
+
+  /** Resolves when nothing is running and nothing waits to run, queued children included. */
+  async drain(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    const { signal } = parseOption(drainSchema, 'drain', options);
+    const drained = Promise.all(this.#parts.links.map((link) => link.call('runtime.drain', { id: 0 }, true)));
+    await orAborted(drained, signal);
+  }
+
+  /**
+   * Stops intake, waits up to `deadlineMs` for half-steps under way, parks the rest (they go on at the next open), flushes
+   * and lets the directory go. Safe to call again.
+   */
+  async close(options: { readonly deadlineMs?: number } = {}): Promise<void> {
+    const { deadlineMs = CLOSE_DEADLINE_MS } = parseOption(closeSchema, 'close', options);
+    this.#closing ??= this.#close(deadlineMs);
+    return this.#closing;
+  }
+
+  async #close(deadlineMs: number): Promise<void> {
+    try {
+      await Promise.all(this.#parts.links.map((link) => link.close(deadlineMs)));
+    } finally {
+      await this.#parts.search?.close();
+      this.#parts.hub.close();
+      await this.#parts.release();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #linkOf(id: string): ShardLink {
+    const link = this.#parts.links[shardOf(id, this.#parts.links.length)];
+    if (link === undefined) throw new CancelledError('the runtime is closed');
+    return link;
+  }
+}
+
+/** Kills a session thread as a crash would. For `troupe/testing`; the runtime replaces the thread. */
+export const killSessionThread: (runtime: Runtime, index: number) => Promise<void> = async (runtime, index) => {
+  const link = linksOf.get(runtime)?.[index];
+  if (link === undefined) throw new ConfigError(`there is no session thread ${index}`);
+  await link.kill();
+};
+
+/** The search of a runtime; `undefined` where no agent may use it. For measurements and tests of it. */
+export const searchOf: (runtime: Runtime) => MessageSearch | undefined = (runtime) => searches.get(runtime);
+
+const searches = new WeakMap<Runtime, MessageSearch>();
+
+const linksOf = new WeakMap<Runtime, readonly ShardLink[]>();
+
+/** Publishes diagnostics of this runtime from now on, where somebody listens: for one who subscribed after `open`. */
+export const publishDiagnosticsOf: (runtime: Runtime) => void = (runtime) => diagnosticsOf.get(runtime)?.look();
+
+const diagnosticsOf = new WeakMap<Runtime, Diagnostics>();
+
+/** A runtime over these parts; remembers its links for `killSessionThread`. */
+export function createRuntime(parts: RuntimeParts): Runtime {
+  const runtime = new Runtime(parts);
+  linksOf.set(runtime, parts.links);
+  if (parts.search !== undefined) searches.set(runtime, parts.search);
+  diagnosticsOf.set(runtime, parts.diagnostics);
+  parts.diagnostics.begin(runtime);
+  return runtime;
+}

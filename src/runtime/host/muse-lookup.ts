@@ -1,0 +1,45 @@
+/** What the host thread tells the enrichers of its shards: definitions, and what was said within reach of their session. */
+import type { MuseQuestion, MuseWord } from '../../../actors/enrichers/muse-sources.ts';
+import { ConfigError } from '../../base/errors.ts';
+import type { Definition, DefinitionSource } from '../../definitions/definition.ts';
+import type { MessageMemory } from '../../tools/built-in/memory-tools.ts';
+
+/** What is looked up. */
+export interface MuseLibrary {
+  /** Missing: none is defined. */
+  readonly definitions?: DefinitionSource | undefined;
+  /** Missing: nothing is recalled. */
+  readonly memory?: MessageMemory | undefined;
+}
+
+/** Answers a question. Rejects with `ConfigError` (`config`) for what is no message id, and for a runtime without enrichers. */
+export async function lookUp(library: MuseLibrary | undefined, question: MuseQuestion): Promise<MuseWord> {
+  if (library === undefined) throw new ConfigError('this runtime has no enrichers');
+  const { definitions } = library;
+  switch (question.about) {
+    case 'definitions': {
+      const skills = (definitions?.skills() ?? []).map(listed);
+      const workflows = (definitions?.workflows() ?? []).map(listed);
+      return { about: 'definitions', value: { skills, workflows } };
+    }
+    case 'skill':
+      return { about: 'skill', value: definitions?.skill(question.name) ?? null };
+    case 'workflow':
+      return { about: 'workflow', value: definitions?.workflow(question.name) ?? null };
+    case 'search':
+      return { about: 'search', value: await memoryOf(library).search(question.query, question.session) };
+    case 'view':
+      return { about: 'view', value: await memoryOf(library).view(question.id, question.session) };
+    case 'message':
+      return { about: 'message', value: (await memoryOf(library).message(question.id, question.session)) ?? null };
+  }
+}
+
+function listed({ name, description }: Definition): Pick<Definition, 'name' | 'description'> {
+  return { name, description };
+}
+
+function memoryOf({ memory }: MuseLibrary): MessageMemory {
+  if (memory === undefined) throw new ConfigError('this runtime has no memory of messages');
+  return memory;
+}

@@ -1,0 +1,68 @@
+/**
+ * The runtime's lines in the embedder's log.
+ *
+ * Owns: a child logger for each session that had something to say lately. Does not own: the logger. Host thread.
+ *  Q1 A line of a session comes from a logger with `{ session, agent }`.
+ *  Q2 No line holds a secret: neither what a provider was given as one, nor what looks like one.
+ *  Q3 A logger that throws takes nothing along.
+ */
+import { SESSION_LOGGERS_MAX } from '../../base/bounds.ts';
+import { redactData, redactText } from '../../base/redaction.ts';
+import { credentialsOf } from '../../models/anthropic/credentials.ts';
+import type { ModelProvider, ProviderData } from '../../models/provider.ts';
+import { isModelProvider } from '../../models/provider-check.ts';
+import { RecentMap } from '../../models/recent-map.ts';
+import type { GuardedLogger } from '../protocol/options.ts';
+import type { LogLine } from '../protocol/protocol.ts';
+
+/** See the head of the file. */
+export class SessionLogs {
+  readonly #logger: GuardedLogger | undefined;
+  readonly #secrets: readonly string[];
+  readonly #children = new RecentMap<GuardedLogger>(SESSION_LOGGERS_MAX);
+
+  /** `provider`: what its credentials are is cut out of every line. */
+  constructor(logger: GuardedLogger | undefined, provider: ModelProvider | ProviderData) {
+    this.#logger = logger;
+    this.#secrets = logger === undefined ? [] : secretsOf(provider);
+  }
+
+  /** Writes a line, if anybody logs. Never throws. */
+  write({ level, message, session, agent, ...fields }: LogLine): void {
+    if (this.#logger === undefined) return;
+    const text = redactText(message, this.#secrets);
+    const data = redactData(fields, this.#secrets) as object;
+    if (session === undefined) {
+      this.#logger[level](data, text);
+      return;
+    }
+    const of = { session, ...(agent === undefined ? {} : { agent }) };
+    const child = this.#childOf(this.#logger, of);
+    if (child === undefined) this.#logger[level]({ ...of, ...data }, text);
+    else child[level](data, text);
+  }
+
+  #childOf(
+    logger: GuardedLogger,
+    of: { readonly session: string; readonly agent?: string },
+  ): GuardedLogger | undefined {
+    // A session that was made anew may be of another agent.
+    const key = `${of.agent ?? ''} ${of.session}`;
+    const known = this.#children.get(key) ?? logger.child(of);
+    if (known !== undefined) this.#children.put(key, known);
+    return known;
+  }
+}
+
+/** Secrets of a provider that is plain data; one given by value keeps its own. */
+function secretsOf(provider: ModelProvider | ProviderData): readonly string[] {
+  if (isModelProvider(provider) || provider.kind !== 'anthropic') return [];
+  const { apiKey, authToken } = provider.options;
+  const given = [apiKey, authToken].filter((secret) => secret !== undefined);
+  try {
+    return credentialsOf(provider.options)?.secrets ?? given;
+  } catch {
+    // A key no header can carry: every call says so, and it is a secret all the same.
+    return given;
+  }
+}

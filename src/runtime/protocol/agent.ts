@@ -1,0 +1,230 @@
+/** What sessions are made of: `agent()`, and its checks at the door. */
+import { z } from 'zod';
+import type { SpawnGrant } from '../../../actors/runtime-tools.ts';
+import { GUARDRAILS_MAX } from '../../base/bounds.ts';
+import { ConfigError, describeValue } from '../../base/errors.ts';
+import { isAgentName } from '../../base/ids.ts';
+import { type CompressionSettings, parseOption } from '../../base/settings.ts';
+import type { Thinking } from '../../models/provider.ts';
+import { isRuntimeTool } from '../../tools/built-in/runtime-tools.ts';
+import { isNamedTool } from '../../tools/named-tool.ts';
+import type { AnyTool } from '../../tools/tool.ts';
+import { describeTool } from '../../tools/tool-schema.ts';
+import type { SystemFunction } from '../host/host-services.ts';
+import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
+import type { AgentSource, ToolSource } from './protocol.ts';
+
+/** How an agent's sub-agents are kept. */
+export interface SubagentOptions {
+  /** Gives the model `spawn_subagent`, and `spawn_specialist` where other agents are defined. Default false. */
+  readonly spawn?: boolean;
+  /** Children that may work at once when the model spawns them; default `settings.subagents.maxActive`. */
+  readonly maxActive?: number;
+}
+
+/** How an agent is described by its embedder. */
+export interface AgentOptions {
+  readonly name: string;
+  /** Default `settings.llm.model`. */
+  readonly model?: string;
+  /** The system prompt, or a function that gives it, evaluated once an epoch on the host thread. */
+  readonly system?: string | SystemFunction;
+  /** A URL: every exported tool of that module, run in tool threads. A value: run on the host thread. */
+  readonly tools?: readonly (AnyTool | URL)[];
+  /** Tokens of one answer; default `settings.llm.maxTokens`. */
+  readonly maxTokens?: number;
+  /** Model calls of one turn; default `limits.toolRounds`. */
+  readonly toolRounds?: number;
+  /**
+   * Model answers after a user's message before the run stops with its calls pending; the next message, or `resume()`, goes on.
+   * Default none; null: none.
+   */
+  readonly maxSteps?: number | null;
+  /** Tools whose calls a person must allow with `session.approve`, by name; or a function that says it of each call. */
+  readonly approve?: readonly string[] | ApprovalPredicate;
+  /** Functions that stand before each model call and after each answer, run on the host thread. */
+  readonly guardrails?: Guardrails;
+  readonly subagents?: SubagentOptions;
+  readonly supervision?: SupervisionOptions;
+  readonly thinking?: Thinking;
+  /** Tokens of the conversation a model is shown; wins over the settings. */
+  readonly tokenBudget?: number;
+  /** What the agent is for: told to others that may spawn it as a specialist. */
+  readonly description?: string;
+  /** Old messages become a summary: `true` or `false`, or bounds of its own; default `settings.compression`. */
+  readonly compression?: boolean | Partial<CompressionSettings>;
+}
+
+/** What happens to a parent's other children, and to the parent, when a child's turn fails. OTP's words. */
+export interface SupervisionOptions {
+  readonly strategy?: 'oneForOne' | 'oneForAll' | 'restForOne';
+  /** Restarts allowed within `periodMs`. */
+  readonly intensity?: number;
+  readonly periodMs?: number;
+  readonly onChildFailure?: 'report' | 'restart' | 'escalate' | 'ignore';
+}
+
+/** An agent, checked. */
+export interface Agent extends AgentOptions {
+  readonly [CHECKED]: true;
+}
+
+const CHECKED: unique symbol = Symbol('troupe.agent');
+
+const thinkingSchema = z.union([
+  z.strictObject({ type: z.literal('enabled'), budget_tokens: z.number().int().min(1_024) }),
+  z.strictObject({ type: z.literal('adaptive') }),
+  z.strictObject({ type: z.literal('disabled') }),
+]);
+
+const positive = z.number().int().positive();
+const functions = z
+  .array(z.custom<never>((value) => typeof value === 'function', 'must be a function'))
+  .max(GUARDRAILS_MAX)
+  .optional();
+const schema: z.ZodType<AgentOptions> = z.strictObject({
+  name: z.string().refine(isAgentName, 'must be letters, digits, dots, hyphens or underscores, at most 64'),
+  model: z.string().min(1).optional(),
+  system: z
+    .union([
+      z.string(),
+      z.custom<SystemFunction>((value) => typeof value === 'function', 'must be a string or a function'),
+    ])
+    .optional(),
+  tools: z
+    .array(z.custom<AnyTool | URL>((value) => typeof value === 'object' && value !== null, 'must be a tool or a URL'))
+    .optional(),
+  maxTokens: positive.optional(),
+  toolRounds: positive.optional(),
+  maxSteps: positive.nullable().optional(),
+  approve: z
+    .union([
+      z.array(z.string().min(1)),
+      z.custom<ApprovalPredicate>((value) => typeof value === 'function', 'must be tool names or a function'),
+    ])
+    .optional(),
+  guardrails: z.strictObject({ before: functions, after: functions }).optional(),
+  subagents: z.strictObject({ spawn: z.boolean().optional(), maxActive: positive.optional() }).optional(),
+  supervision: z
+    .strictObject({
+      strategy: z.enum(['oneForOne', 'oneForAll', 'restForOne']).optional(),
+      intensity: z.number().int().min(0).optional(),
+      periodMs: positive.optional(),
+      onChildFailure: z.enum(['report', 'restart', 'escalate', 'ignore']).optional(),
+    })
+    .optional(),
+  thinking: thinkingSchema.optional(),
+  tokenBudget: positive.optional(),
+  description: z.string().optional(),
+  compression: z
+    .union([
+      z.boolean(),
+      z.strictObject({
+        enabled: z.boolean().optional(),
+        tokens: positive.optional(),
+        messages: positive.optional(),
+        keepRecent: positive.optional(),
+        targetTokens: positive.optional(),
+        idleMinTokens: z.number().int().min(0).optional(),
+        idleMinMessages: z.number().int().min(0).optional(),
+      }),
+    ])
+    .optional(),
+}) as unknown as z.ZodType<AgentOptions>;
+
+/**
+ * An agent. Throws `ConfigError` that names the key for unknown keys and bad values; its tools are checked by `open`, which
+ * loads those given by URL.
+ */
+export function agent(options: AgentOptions): Agent {
+  const name = typeof options === 'object' && options !== null && typeof options.name === 'string' ? options.name : '';
+  return { ...parseOption(schema, name === '' ? 'agent' : `agent ${name}`, options), [CHECKED]: true };
+}
+
+/** True for what `agent()` made. */
+export function isAgent(value: unknown): value is Agent {
+  return typeof value === 'object' && value !== null && CHECKED in value;
+}
+
+/** An agent as its shards are told of it. Throws `ConfigError` for a tool value with a bad name or schema (R29 to R33). */
+export function agentSource(definition: Agent): AgentSource {
+  const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
+    definition;
+  const { compression, maxSteps, approve, guardrails } = definition;
+  return {
+    plan: {
+      name,
+      hasSystemFunction: typeof system === 'function',
+      subagents: {
+        spawn: spawnGrant(definition),
+        ...(subagents?.maxActive === undefined ? {} : { maxActive: subagents.maxActive }),
+      },
+      ...(model === undefined ? {} : { model }),
+      ...(supervision === undefined ? {} : { supervision }),
+      ...(typeof system === 'string' ? { system } : {}),
+      ...(maxTokens === undefined ? {} : { maxTokens }),
+      ...(toolRounds === undefined ? {} : { toolRounds }),
+      ...(tokenBudget === undefined ? {} : { tokenBudget }),
+      ...(thinking === undefined ? {} : { thinking }),
+      ...(description === undefined ? {} : { description }),
+      ...(compression === undefined ? {} : { compression }),
+      ...(maxSteps === undefined || maxSteps === null ? {} : { maxSteps }),
+      ...(approve === undefined ? {} : { approval: typeof approve === 'function' ? 'function' : approve }),
+      ...(guardrails === undefined
+        ? {}
+        : {
+            guards: {
+              before: (guardrails.before?.length ?? 0) > 0,
+              after: (guardrails.after?.length ?? 0) > 0,
+            },
+          }),
+    },
+    tools: (definition.tools ?? []).flatMap((tool) => (isRuntimeTool(tool) ? [] : [toolSource(name, tool)])),
+  };
+}
+
+/** Which spawn tools the model has: both by option, or those put into `tools`. */
+function spawnGrant(definition: Agent): SpawnGrant {
+  const named = new Set((definition.tools ?? []).filter(isRuntimeTool).map((tool) => tool.name));
+  const both = definition.subagents?.spawn === true;
+  return { subagent: both || named.has('spawn_subagent'), specialist: both || named.has('spawn_specialist') };
+}
+
+function toolSource(agentName: string, tool: AnyTool | URL): ToolSource {
+  if (tool instanceof URL) return { kind: 'module', url: tool.href };
+  if (isNamedTool(tool)) return { kind: 'named', name: tool.name };
+  try {
+    return { kind: 'value', description: describeTool(tool) };
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    throw new ConfigError(`agent ${JSON.stringify(agentName)}: ${error.message}`, { cause: error, data: error.data });
+  }
+}
+
+/** The tool values of an agent by name. */
+export function toolValues(definition: Agent): ReadonlyMap<string, AnyTool> {
+  const values = new Map<string, AnyTool>();
+  for (const tool of definition.tools ?? []) {
+    if (!(tool instanceof URL) && !isRuntimeTool(tool) && !isNamedTool(tool)) values.set(tool.name, tool);
+  }
+  return values;
+}
+
+/** Throws `ConfigError` unless every agent was made by `agent()` and no two share a name. */
+export function checkAgents(agents: readonly unknown[]): readonly Agent[] {
+  const names = new Set<string>();
+  return agents.map((each, index) => {
+    if (!isAgent(each)) {
+      throw new ConfigError(`option "agents.${index}" must be made by agent(); got ${describeValue(each)}`, {
+        data: { key: `agents.${index}` },
+      });
+    }
+    if (names.has(each.name)) {
+      throw new ConfigError(`two agents are named ${JSON.stringify(each.name)}`, {
+        data: { key: `agents.${index}.name` },
+      });
+    }
+    names.add(each.name);
+    return each;
+  });
+}

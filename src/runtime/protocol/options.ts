@@ -1,0 +1,252 @@
+/** The options of `open`, checked at the door: unknown keys and bad values are named (A9). */
+import { availableParallelism } from 'node:os';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import { DEFINITION_DIRECTORIES_MAX, LIMIT_DEFAULTS, type Limits, SHARDS_MAX } from '../../base/bounds.ts';
+import { type Clock, type Ids, type Random, randomNumber, systemClock } from '../../base/clock.ts';
+import { parseOption, parseSettings, type Settings, type SettingsInput } from '../../base/settings.ts';
+import type { Durability } from '../../journal/journal.ts';
+import { anthropic } from '../../models/anthropic/anthropic.ts';
+import type { GovernorLimits } from '../../models/governor/limits.ts';
+import type { ModelProvider, ProviderData } from '../../models/provider.ts';
+import { isModelProvider, isProviderData } from '../../models/provider-check.ts';
+import { type Agent, agent, checkAgents } from './agent.ts';
+import type { SearchOptions, SearchScope } from './search-scope.ts';
+
+/** Threads of a runtime. */
+export interface ThreadOptions {
+  /** Session threads; 0: on the host thread. Default 1. */
+  readonly sessions?: number;
+  /** Model threads of each session thread; 0: in the session thread. Default 1. */
+  readonly models?: number;
+  /** Tool threads of each session thread. Default: the machine's cores. */
+  readonly tools?: number;
+}
+
+/**
+ * What the provider key allows, for all sessions of this runtime together; default: no limit. Session threads share it in equal
+ * parts. A common pause after a 429 or 529, and the circuit, work without it. Calls beyond a limit wait, session trees in turn.
+ */
+export type GovernorOptions = GovernorLimits;
+
+/**
+ * The enrichers: actors beside a session, with a model of their own. Melete prepares the turn of a user's message (skills,
+ * workflows, goals, the session's name); Mneme remembers what leaves the window and brings back what was said before.
+ */
+export interface EnricherOptions {
+  readonly melete?: { readonly model: string };
+  /** Not with an agent that is compressed of itself: a session uses one or the other. */
+  readonly mneme?: { readonly model: string };
+}
+
+/** What `open` takes. */
+export interface OpenOptions {
+  /** A provider value, provider data (`anthropic()`, `scripted()`), or the URL of a module whose default export is one. */
+  readonly provider?: ModelProvider | ProviderData | URL;
+  readonly agents?: readonly Agent[];
+  readonly threads?: ThreadOptions;
+  readonly durability?: Durability;
+  readonly settings?: SettingsInput;
+  readonly limits?: Partial<Limits>;
+  readonly governor?: GovernorOptions;
+  /** Directories of Markdown files with front matter; of two that define a name, the later one counts. Read again when they change. */
+  readonly skills?: string | readonly string[];
+  readonly workflows?: string | readonly string[];
+  /** The same for agents: they join `agents`. Read at `open` only. */
+  readonly specialists?: string | readonly string[];
+  /** What watches main sessions, each off until it is given a model. */
+  readonly enrichers?: EnricherOptions;
+  /** How far `search_messages`, `view_messages` and Mneme's recall reach. */
+  readonly search?: SearchOptions;
+  readonly logger?: Logger;
+  /** For tests: with a clock, ids or random of your own, sessions and models run on the host thread unless told otherwise. */
+  readonly clock?: Clock;
+  readonly ids?: Ids;
+  readonly random?: Random;
+}
+
+/** Directories of definition files, in order. */
+export interface DefinitionDirectories {
+  readonly skills: readonly string[];
+  readonly workflows: readonly string[];
+  readonly specialists: readonly string[];
+}
+
+/** Options with every default filled in. */
+export interface CheckedOptions {
+  readonly provider: ModelProvider | ProviderData;
+  readonly agents: readonly Agent[];
+  readonly threads: Required<ThreadOptions>;
+  readonly durability: Durability;
+  readonly settings: Settings;
+  readonly limits: Limits;
+  readonly governor: GovernorLimits | undefined;
+  /** Undefined: none is given. */
+  readonly definitions: DefinitionDirectories | undefined;
+  /** Undefined: none is on. */
+  readonly enrichers: EnricherOptions | undefined;
+  readonly searchScope: SearchScope;
+  /** Never throws. */
+  readonly logger: GuardedLogger | undefined;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/** What the runtime asks of a logger. */
+export interface GuardedLogger
+  extends Readonly<Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>> {
+  /** A logger whose lines all hold these fields; undefined where the logger has no children. */
+  readonly child: (fields: object) => GuardedLogger | undefined;
+}
+
+const count = z.number().int().min(0).max(SHARDS_MAX);
+const bound = z.number().int().positive();
+const isFunction = (value: unknown): boolean => typeof value === 'function';
+const hasMethods =
+  (...names: readonly string[]) =>
+  (value: unknown): boolean =>
+    typeof value === 'object' && value !== null && names.every((name) => isFunction(Reflect.get(value, name)));
+
+const enricher = z.strictObject({ model: z.string().trim().min(1) }).optional();
+const path = z.string().min(1);
+const paths = z.union([path.transform((only) => [only]), z.array(path).max(DEFINITION_DIRECTORIES_MAX)]).optional();
+
+const schema = z.strictObject({
+  provider: z
+    .custom<OpenOptions['provider']>(
+      (value) => value instanceof URL || isModelProvider(value) || isProviderData(value),
+      'must be a provider (name, generate), anthropic(), scripted(), or the URL of a module',
+    )
+    .optional(),
+  agents: z.array(z.unknown()).min(1).optional(),
+  threads: z
+    .strictObject({ sessions: count.optional(), models: count.optional(), tools: count.min(1).optional() })
+    .optional(),
+  durability: z.enum(['flush', 'strict', 'os']).optional(),
+  settings: z.unknown().optional(),
+  limits: z
+    .strictObject({
+      mailbox: bound.optional(),
+      mailboxBytes: bound.optional(),
+      waitingBytes: bound.optional(),
+      messageBytes: bound.optional(),
+      toolResultBytes: bound.optional(),
+      children: bound.optional(),
+      liveSessions: bound.optional(),
+      liveBytes: bound.optional(),
+      depth: z.number().int().min(0).optional(),
+      toolRounds: bound.optional(),
+    })
+    .optional(),
+  governor: z
+    .strictObject({
+      concurrency: bound.optional(),
+      requestsPerMinute: bound.optional(),
+      inputTokensPerMinute: bound.optional(),
+      outputTokensPerMinute: bound.optional(),
+    })
+    .optional(),
+  skills: paths,
+  workflows: paths,
+  specialists: paths,
+  enrichers: z.strictObject({ melete: enricher, mneme: enricher }).optional(),
+  search: z
+    .strictObject({
+      scope: z
+        .custom<SearchScope>(
+          (value) => value === 'tree' || value === 'all' || isFunction(value),
+          "must be 'tree', 'all' or a function",
+        )
+        .optional(),
+    })
+    .optional(),
+  logger: z.custom<Logger>(hasMethods('info', 'warn', 'error', 'debug'), 'must be a pino logger').optional(),
+  clock: z
+    .custom<Clock>(
+      hasMethods('now', 'monotonic', 'setTimer', 'clearTimer'),
+      'must have now, monotonic, setTimer, clearTimer',
+    )
+    .optional(),
+  ids: z.custom<Ids>(isFunction, 'must be a function').optional(),
+  random: z.custom<Random>(isFunction, 'must be a function').optional(),
+});
+
+/** Throws `ConfigError` naming the key, the value's type and what was expected. */
+export function checkOptions(options: unknown): CheckedOptions {
+  const given = parseOption(schema, '', options ?? {});
+  const isTest = given.clock !== undefined || given.random !== undefined || given.ids !== undefined;
+  const threads = given.threads ?? {};
+  return {
+    provider: providerOf(given.provider),
+    agents: checkAgents(given.agents ?? [agent({ name: 'default' })]),
+    threads: {
+      sessions: threads.sessions ?? (isTest ? 0 : 1),
+      models: threads.models ?? (isTest ? 0 : 1),
+      tools: threads.tools ?? availableParallelism(),
+    },
+    durability: given.durability ?? 'flush',
+    settings: parseSettings(given.settings),
+    limits: { ...LIMIT_DEFAULTS, ...definedMembers(given.limits ?? {}) },
+    governor: given.governor === undefined ? undefined : definedMembers(given.governor),
+    definitions: directoriesOf(given),
+    enrichers: enrichersOf(given.enrichers),
+    searchScope: given.search?.scope ?? 'tree',
+    logger: given.logger === undefined ? undefined : guarded(given.logger),
+    clock: given.clock ?? systemClock,
+    random: given.random ?? randomNumber,
+  };
+}
+
+function enrichersOf(
+  given: {
+    readonly [Key in keyof EnricherOptions]?: EnricherOptions[Key] | undefined;
+  } = {},
+): EnricherOptions | undefined {
+  const { melete, mneme } = given;
+  const enrichers = { ...(melete === undefined ? {} : { melete }), ...(mneme === undefined ? {} : { mneme }) };
+  return enrichers.melete === undefined && enrichers.mneme === undefined ? undefined : enrichers;
+}
+
+function directoriesOf({
+  skills = [],
+  workflows = [],
+  specialists = [],
+}: {
+  readonly [Key in keyof DefinitionDirectories]?: readonly string[] | undefined;
+}): DefinitionDirectories | undefined {
+  if (skills.length + workflows.length + specialists.length === 0) return undefined;
+  return { skills, workflows, specialists };
+}
+
+function providerOf(given: OpenOptions['provider']): ModelProvider | ProviderData {
+  if (given === undefined) return anthropic();
+  return given instanceof URL ? { kind: 'module', url: given.href } : given;
+}
+
+/** A logger that fails must not take a turn, or the host, along: what it throws is dropped with the line (F65). */
+function guarded(logger: Logger): GuardedLogger {
+  const tell =
+    (level: 'debug' | 'info' | 'warn' | 'error') =>
+    (fields: object, message: string): void => {
+      try {
+        logger[level](fields, message);
+      } catch {
+        // Nobody is left to tell.
+      }
+    };
+  const child = (fields: object): GuardedLogger | undefined => {
+    try {
+      return typeof logger.child === 'function' ? guarded(logger.child(fields)) : undefined;
+    } catch {
+      // Its lines name the session themselves then.
+      return undefined;
+    }
+  };
+  return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error'), child };
+}
+
+/** The members that have a value: one given as `undefined` keeps its default. */
+function definedMembers<T extends object>(given: T): { readonly [Key in keyof T]?: Exclude<T[Key], undefined> } {
+  const members = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(members) as { readonly [Key in keyof T]?: Exclude<T[Key], undefined> };
+}

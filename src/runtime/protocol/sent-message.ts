@@ -1,0 +1,108 @@
+/**
+ * What a message from outside must be: checked on the host where it is given as a value, and on the session thread where it is given as
+ * bytes of JSON. A large body is never a text on the host: parsing it would hold up the loop, and its texts would fill the host's heap.
+ */
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
+import { checkBlocks } from '../../base/content-rules.ts';
+import type { Draft } from '../../base/draft.ts';
+import { ContentError, describeValue, InvalidArgumentError } from '../../base/errors.ts';
+import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
+import { type ContentBlock, DELIVERIES, type Deliver, isBlank } from '../../base/messages.ts';
+import { parseOption } from '../../base/settings.ts';
+import type { ShardMethods } from './protocol.ts';
+
+/** A message as a session thread takes it. */
+export type SentMessage = Omit<ShardMethods['session.send']['request'], 'session' | 'agent' | 'follow'>;
+
+/** How a message is sent. */
+interface SentOptions {
+  readonly key?: string | undefined;
+  readonly deliver?: Deliver | undefined;
+  readonly bounceBack?: boolean | undefined;
+  readonly from?: string | undefined;
+}
+
+const options = {
+  key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
+  deliver: z.enum(DELIVERIES).optional(),
+  bounceBack: z.boolean().optional(),
+  from: z.string().min(1).max(KEY_CHARACTERS_MAX).transform(wellFormed).optional(),
+};
+/** Options of `send`. */
+export const sendSchema: z.ZodType<SentOptions & { readonly signal?: AbortSignal | undefined }> = z.strictObject({
+  ...options,
+  signal: z.instanceof(AbortSignal).optional(),
+});
+/** What is in a block is checked with the content. */
+const postedSchema = z.strictObject({
+  content: z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]),
+  ...options,
+});
+
+/**
+ * Puts the options of a message into the request that has its content. Members one by one: nearly every message has none of them,
+ * and this is done a thousand times at once.
+ */
+export function putOptions(message: Draft<SentMessage>, { key, deliver, bounceBack, from }: SentOptions): void {
+  if (deliver !== undefined) message.deliver = deliver;
+  if (bounceBack !== undefined) message.bounceBack = bounceBack;
+  if (from !== undefined) message.from = from;
+  if (key !== undefined) {
+    message.key = key;
+    message.fingerprint = fingerprintOf(message.content);
+  }
+}
+
+/** The message that bytes of JSON hold: `{ content, key, deliver, bounceBack, from }`. Throws `ContentError`, `ConfigError`, `InvalidArgumentError`. */
+export function postedMessage(json: Uint8Array): SentMessage {
+  const { content, ...sent } = posted(json);
+  const message: Draft<SentMessage> = { content: checkContent(content) };
+  putOptions(message, sent);
+  return message;
+}
+
+/** The key of a posted message; undefined where it has none. Throws as `postedMessage`. */
+export function postedKey(json: Uint8Array): string | undefined {
+  return posted(json).key;
+}
+
+function posted(json: Uint8Array): z.infer<typeof postedSchema> {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(json));
+  } catch (error) {
+    throw notJson(error);
+  }
+  return parseOption(postedSchema, 'body', value);
+}
+
+/** Neither parser says what is wrong without showing the body. */
+function notJson(cause: unknown): InvalidArgumentError {
+  return new InvalidArgumentError('invalid_argument', 'the body is not JSON in UTF-8', { cause });
+}
+
+/** Content as it may be stored: plain, well-formed, not blank, of blocks a user may send. Throws `ContentError`. */
+export function checkContent(content: unknown): string | readonly ContentBlock[] {
+  if (typeof content !== 'string' && !Array.isArray(content)) {
+    throw new ContentError(`content must be a string or content blocks, got ${describeValue(content)}`);
+  }
+  let plain: string | readonly ContentBlock[];
+  try {
+    plain =
+      typeof content === 'string' ? wellFormed(content) : (toPlainJson(content) as unknown as readonly ContentBlock[]);
+  } catch (error) {
+    if (error instanceof NotPlainError) throw new ContentError(`content is ${error.message}`, { cause: error });
+    throw error;
+  }
+  if (typeof plain !== 'string') checkBlocks(plain, 'content', 'message');
+  if (isBlank(plain)) throw new ContentError('content must not be blank');
+  return plain;
+}
+
+/** A short name of a content: a key that comes with another one was used before. */
+export function fingerprintOf(content: string | readonly ContentBlock[]): string {
+  const text = typeof content === 'string' ? content : JSON.stringify(content);
+  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+}

@@ -1,0 +1,64 @@
+/** What compressions archived, read from the log: the log forgets nothing, so a chunk is what was there when it was made. */
+import type { SessionActor } from '../../../actors/session-actor.ts';
+import { CancelledError } from '../../base/errors.ts';
+import type { HistoryMessage } from '../../base/history-message.ts';
+import type { Journal } from '../../journal/journal.ts';
+import { apply } from '../../session/apply/apply.ts';
+import { inRanges } from '../../session/history/compression-plan.ts';
+import { historyEntries } from '../../session/history/history-form.ts';
+import { decodeTurn, type RecordTurn } from '../../session/state/records.ts';
+import { emptyState } from '../../session/state/state.ts';
+import type { ChunkInfo, CompressionResult } from '../protocol/protocol.ts';
+import { plantFork } from './fork-reader.ts';
+
+/** All chunks of a session, oldest first. Reads the whole log. */
+export function archivedChunks(journal: Journal, actor: SessionActor): readonly ChunkInfo[] {
+  const chunks: ChunkInfo[] = [];
+  // Nothing was ever archived: the log need not be read to know.
+  if ((actor.state.compression?.chunk ?? 0) === 0) return chunks;
+  for (const entry of journal.read(actor.key, 0)) {
+    const { at, records } = decodeTurn(entry.data);
+    for (const record of records) {
+      if (record.type !== 'compacted' || record.chunk === undefined) continue;
+      const { number, messageCount, topics } = record.chunk;
+      const info = { session: actor.id, number, level: record.level, archivedAt: at, messageCount };
+      chunks.push(topics === undefined ? info : { ...info, topics });
+    }
+  }
+  return chunks;
+}
+
+/** The messages of a chunk, as they were when it was made; `undefined`: there is no such chunk. Reads the log up to it. */
+export function chunkMessages(
+  journal: Journal,
+  actor: SessionActor,
+  number: number,
+): readonly HistoryMessage[] | undefined {
+  if (number > (actor.state.compression?.chunk ?? 0)) return undefined;
+  const state = emptyState(actor.id);
+  let turns = 0;
+  for (const entry of journal.read(actor.key, 0)) {
+    const turn: RecordTurn = decodeTurn(entry.data);
+    if (turns === 0) plantFork(journal, actor.key, state, turn);
+    turns += 1;
+    for (const record of turn.records) {
+      if (record.type === 'compacted' && record.chunk?.number === number) {
+        const isOf = inRanges(record.chunk.messages);
+        return historyEntries(state).flatMap(({ seq, message }) => (isOf(seq) ? [message] : []));
+      }
+      if (record.type !== 'evicted') apply(state, record, turn.at);
+    }
+  }
+  return undefined;
+}
+
+/** How a compression ended, or `undefined` while it runs. Throws `CancelledError` where the session is gone. */
+export function compressionEnd(actor: SessionActor | undefined, halfStep: number): CompressionResult | undefined {
+  if (actor === undefined) throw new CancelledError('the session was deleted');
+  const { current, compression } = actor.state;
+  if (current?.halfStep === halfStep && current.compaction !== undefined) return undefined;
+  const last = compression?.last;
+  if (last === undefined) return { compressed: false, reason: 'unknown' };
+  const { halfStep: _halfStep, ...end } = last;
+  return end;
+}

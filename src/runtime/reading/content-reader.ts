@@ -1,0 +1,19 @@
+/** Contents of waiting entries that only the log has, read back from there. */
+import { StoreCorruptError } from '../../base/errors.ts';
+import type { Journal, SessionKey } from '../../journal/journal.ts';
+import { acceptedContent, type ReadContent } from '../../session/rules/waiting-content.ts';
+import { decodeTurn } from '../../session/state/records.ts';
+
+/**
+ * Reads contents of waiting entries back from the log of a session. What it returns throws `StoreCorruptError` where the log does not
+ * have the content.
+ */
+export function contentReader(journal: Pick<Journal, 'entry'>, key: SessionKey): ReadContent {
+  return ({ id, content }) => {
+    const entry = journal.entry(key, content.storedAt);
+    const found = entry === undefined ? undefined : acceptedContent(decodeTurn(entry.data).records, id);
+    if (found !== undefined) return found;
+    const message = `the content of entry ${id} is not in the log at ${content.storedAt}`;
+    throw new StoreCorruptError(message, { data: { key, position: content.storedAt } });
+  };
+}

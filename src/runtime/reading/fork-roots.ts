@@ -1,0 +1,63 @@
+/**
+ * Before a session is deleted whose log forks share: what each of them begins with is stored by itself (K5). One pass over the
+ * log for all of them; forks made at the same place share a text.
+ */
+import type { Journal, SessionKey } from '../../journal/journal.ts';
+import { type ForkOrigin, forkSeed } from '../../session/history/fork-seed.ts';
+import { decodeTurn } from '../../session/state/records.ts';
+import type { SessionState } from '../../session/state/state.ts';
+import { encodeSeed, forksOf } from './fork-reader.ts';
+
+/** A fork with the address of what it begins with. */
+export interface ForkRoot {
+  readonly name: string;
+  readonly key: SessionKey;
+  readonly base: string;
+}
+
+/**
+ * Stores what the forks of this session begin with, those that are there still. Throws `Error` or `StoreCorruptError` where its log cannot
+ * be read.
+ */
+export function storeRoots(journal: Journal, state: SessionState, key: SessionKey): readonly ForkRoot[] {
+  const wanted = forksThere(journal, state);
+  if (wanted.size === 0) return [];
+  const roots: ForkRoot[] = [];
+  let last: { readonly address: string; readonly place: string } | undefined;
+  for (const { marker, state: then, turns } of forksOf(journal, state.id, key, Math.min(...wanted.keys()))) {
+    const fork = wanted.get(marker.fork);
+    if (fork === undefined) continue;
+    const { name, at } = fork;
+    // A marker is a turn of its own and changes nothing: what comes right behind another begins the same.
+    const place = `${turns - then.nextFork}/${then.eventSeq}/${then.epoch}/${at ?? ''}`;
+    if (last?.place !== place) last = { place, address: journal.putBlob(encodeSeed(forkSeed(then, at))) };
+    roots.push({ name, key: fork.key, base: last.address });
+    if (roots.length === wanted.size) break;
+  }
+  return roots;
+}
+
+/** The forks that rest on this session's log, by number: a name may be another session's by now. */
+function forksThere(
+  journal: Journal,
+  state: SessionState,
+): ReadonlyMap<number, { readonly name: string; readonly key: SessionKey; readonly at: number | undefined }> {
+  const found = new Map<number, { readonly name: string; readonly key: SessionKey; readonly at: number | undefined }>();
+  for (const name of new Set(state.forks)) {
+    const key = journal.keyOf(name);
+    const origin = key === undefined ? undefined : originOf(journal, key);
+    if (key === undefined || origin?.fork === undefined) continue;
+    if (origin.session !== state.id || origin.createdAt !== state.createdAt) continue;
+    found.set(origin.fork, { name, key, at: origin.at });
+  }
+  return found;
+}
+
+/** Where a session says in its first record that it comes from. */
+function originOf(journal: Journal, key: SessionKey): ForkOrigin | undefined {
+  for (const { data } of journal.read(key, 0)) {
+    const [first] = decodeTurn(data).records;
+    return first?.type === 'forked' ? first.origin : undefined;
+  }
+  return undefined;
+}

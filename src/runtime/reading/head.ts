@@ -1,0 +1,72 @@
+/** The head of a session in the journal: what a list shows, and where a snapshot of its state lies. */
+import { z } from 'zod';
+import { StoreCorruptError } from '../../base/errors.ts';
+import { SESSION_STATES } from '../../events/event.ts';
+import type { SessionState } from '../../session/state/state.ts';
+import type { SessionSummary } from '../protocol/protocol.ts';
+
+/** A stored state: the address of its text, and the position of the last turn in it. */
+export interface SnapshotReference {
+  readonly address: string;
+  readonly position: number;
+}
+
+/** What a head says. */
+export interface HeadData {
+  readonly summary: SessionSummary;
+  readonly snapshot?: SnapshotReference;
+  /** Address of what a fork begins with, where the log it shared is gone. */
+  readonly base?: string;
+  /** An authentication failure stopped the session: `runtime.resume()` looks for these. */
+  readonly blocked?: true;
+}
+
+/** Version of the text form. */
+const HEAD_FORMAT = 1;
+
+const schema = z.object({
+  v: z.literal(HEAD_FORMAT),
+  summary: z.object({
+    id: z.string(),
+    agent: z.string(),
+    parent: z.string().optional(),
+    name: z.string().optional(),
+    state: z.enum(SESSION_STATES),
+    mailbox: z.number(),
+    updatedAt: z.number(),
+  }),
+  snapshot: z.object({ address: z.string(), position: z.number() }).optional(),
+  base: z.string().optional(),
+  blocked: z.literal(true).optional(),
+});
+
+export function encodeHead(head: HeadData): string {
+  return JSON.stringify({ v: HEAD_FORMAT, ...head });
+}
+
+/** Throws `StoreCorruptError` for a text that is no head. */
+export function decodeHead(text: string): HeadData {
+  try {
+    return schema.parse(JSON.parse(text)) as HeadData;
+  } catch (error) {
+    throw new StoreCorruptError('a session head cannot be read', { cause: error });
+  }
+}
+
+/** True for the head of a session that an authentication failure stopped. */
+export function isHeadBlocked(text: string): boolean {
+  return decodeHead(text).blocked === true;
+}
+
+/** What a list shows of a state. */
+export function summaryOf(state: SessionState): SessionSummary {
+  return {
+    id: state.id,
+    agent: state.agent ?? '',
+    ...(state.parent === undefined ? {} : { parent: state.parent }),
+    ...(state.name === undefined ? {} : { name: state.name }),
+    state: state.state,
+    mailbox: state.mailbox.length,
+    updatedAt: state.updatedAt,
+  };
+}

@@ -1,0 +1,182 @@
+/**
+ * Pages of what a session holds: messages of its log, its mailbox, what a model is shown, the request. Runs on the session's thread;
+ * a page is bounded in bytes while it is read, and has at least one item where there is one.
+ */
+import type { SessionActor } from '../../../actors/session-actor.ts';
+import type { Message, Pending } from '../../base/messages.ts';
+import { checkRequest, type Violation } from '../../context/legality.ts';
+import { charactersOfContent } from '../../events/reading/event-buffer.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { ModelRequest, RequestMessage } from '../../models/provider.ts';
+import { bySeq, everyMessage } from '../../session/history/branch.ts';
+import { type ReadContent, withContent } from '../../session/rules/waiting-content.ts';
+import {
+  emptyState,
+  type LoggedMessage,
+  type MailboxEntry,
+  publicEntry,
+  publicMessage,
+  type SessionState,
+} from '../../session/state/state.ts';
+import { foldLog } from './session-reader.ts';
+
+/** What there are pages of. */
+export type PageKind = 'messages' | 'pending' | 'viewport' | 'request';
+
+/** How much of it, and from where on. `after`: the `next` of the page before. `bytesMax`: approximate, beside the first item. */
+export interface PageBounds {
+  readonly after?: string;
+  readonly limit: number;
+  readonly bytesMax: number;
+}
+
+/** One page. `next`: missing on the last one. */
+export interface Page<Item> {
+  readonly items: readonly Item[];
+  readonly next?: string;
+}
+
+/** A page of the messages of a request. The first one has the rest of the request with it, and the rules all of it breaks. */
+export interface RequestPage extends Page<RequestMessage> {
+  readonly head?: Omit<ModelRequest, 'messages'>;
+  readonly violations?: readonly Violation[];
+}
+
+/** Each kind of page. */
+export interface PageOf {
+  readonly messages: Page<Message>;
+  readonly pending: Page<Pending>;
+  readonly viewport: Page<Message>;
+  readonly request: RequestPage;
+}
+
+/** Violations told of one request: a program that breaks a rule with each message has seen it by then. */
+const VIOLATIONS_MAX = 100;
+
+/** A page of a list, by the places of its items: what is between two pages may move where the list changes. */
+export function pageByPlace<Item>(list: readonly Item[], bounds: PageBounds): Page<Item> {
+  const from = Math.min(Number(bounds.after ?? 0), list.length);
+  const items = fitting(list, from, bounds);
+  const end = from + items.length;
+  return { items, ...(end < list.length ? { next: String(end) } : {}) };
+}
+
+/** A page of the messages of a log, by their numbers. Those still in memory are taken from there; older ones are read from the log. */
+export function messagePage(journal: Journal, actor: SessionActor, bounds: PageBounds): Page<Message> {
+  for (let after = Number(bounds.after ?? 0); ; ) {
+    const { floor, hiddenFloor } = actor.state;
+    const isInMemory = after + 1 >= Math.max(floor, hiddenFloor);
+    const { state, end } = isInMemory
+      ? { state: everyMessage(actor.state), end: undefined }
+      : messagesFrom(journal, actor, after, bounds.bytesMax);
+    const later = bySeq(state).filter(({ seq }) => seq > after && (end === undefined || seq <= end));
+    const found = fitting(later, 0, bounds);
+    const isCut = found.length < later.length || end !== undefined;
+    const last = found.length < later.length ? found.at(-1)?.seq : end;
+    // What was read may have been removed from the history since: the page goes on behind it.
+    if (found.length === 0 && end !== undefined) {
+      after = end;
+      continue;
+    }
+    return { items: found.map(publicMessage), ...(isCut && last !== undefined ? { next: String(last) } : {}) };
+  }
+}
+
+/** A page of the mailbox in drain order. `next` names an entry by its place in that order, which stays when others leave or come. */
+export function pendingPage(state: SessionState, bounds: PageBounds, read: ReadContent): Page<Pending> {
+  const [rankAfter = -1, idAfter = 0] = (bounds.after ?? '').split('-').filter(Boolean).map(Number);
+  const left = inDrainOrder(state).filter((entry) => {
+    const rank = rankOf(entry);
+    return rank > rankAfter || (rank === rankAfter && entry.id > idAfter);
+  });
+  const entries = fitting(left, 0, bounds, ({ bytes }) => bytes);
+  const last = entries.at(-1);
+  const isCut = entries.length < left.length && last !== undefined;
+  const items = entries.map((entry) => publicEntry(withContent(entry, read)));
+  return { items, ...(isCut ? { next: `${rankOf(last)}-${last.id}` } : {}) };
+}
+
+/** A page of a request. */
+export function requestPage(request: ModelRequest, bounds: PageBounds): RequestPage {
+  const { messages, ...head } = request;
+  const page = pageByPlace(messages, bounds);
+  if (bounds.after !== undefined) return page;
+  return { ...page, head, violations: checkRequest(request).slice(0, VIOLATIONS_MAX) };
+}
+
+/** The whole mailbox in drain order. `read`: for contents that only the log has. */
+export function pendingOf(state: SessionState, read: ReadContent): readonly Pending[] {
+  return inDrainOrder(state).map((entry) => publicEntry(withContent(entry, read)));
+}
+
+/** Responses, background, steers, then the others as they came (§4.2). */
+function inDrainOrder({ mailbox }: SessionState): readonly MailboxEntry[] {
+  return mailbox.toSorted((a, b) => rankOf(a) - rankOf(b) || a.id - b.id);
+}
+
+function rankOf(entry: MailboxEntry): number {
+  if (entry.type === 'tool_response') return 0;
+  if (entry.kind === 'background') return 1;
+  if (entry.deliver === 'interrupt') return 2;
+  return entry.deliver === 'steer' ? 3 : 4;
+}
+
+function fitting<Item>(
+  list: readonly Item[],
+  from: number,
+  { limit, bytesMax }: PageBounds,
+  bytesOf: (item: Item) => number = charactersOfContent,
+): readonly Item[] {
+  let end = from;
+  for (let bytes = 0; end < list.length && end - from < limit; end += 1) {
+    const item = list[end];
+    if (item !== undefined) bytes += bytesOf(item);
+    if (end > from && bytes > bytesMax) break;
+  }
+  return list.slice(from, end);
+}
+
+/**
+ * The log folded without evictions and with every branch: everything it ever had and did not remove. Contents are kept of the messages
+ * after a number and until their bytes are used up: a log may be larger than memory. `end`: the last number whose content was kept;
+ * undefined: all of them were.
+ */
+function messagesFrom(
+  journal: Journal,
+  actor: SessionActor,
+  after: number,
+  bytesMax: number,
+): { readonly state: readonly LoggedMessage[]; readonly end: number | undefined } {
+  const state = emptyState(actor.id);
+  state.keepsAll = true;
+  const fresh: number[] = [];
+  let bytes = 0;
+  let last = after;
+  let isCut = false;
+  const letGo = (): void => {
+    for (const seq of fresh.splice(0)) {
+      const index = state.messages.findLastIndex((message) => message.seq === seq);
+      const message = state.messages[index];
+      if (message === undefined) continue;
+      if (seq > after) {
+        bytes += charactersOfContent(message.content) + charactersOfContent(message.input);
+        isCut ||= last > after && bytes > bytesMax;
+        if (!isCut) {
+          last = Math.max(last, seq);
+          continue;
+        }
+      }
+      const { input: _input, ...kept } = message;
+      state.messages[index] = { ...kept, content: '' };
+    }
+  };
+  foldLog(journal, actor.key, state, 0, {
+    // The state is whole between two turns.
+    turn: letGo,
+    event: (body) => {
+      if (body.type === 'message.created') fresh.push(body.message.seq);
+    },
+  });
+  letGo();
+  return { state: state.messages, end: isCut ? last : undefined };
+}

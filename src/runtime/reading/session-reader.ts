@@ -1,0 +1,79 @@
+/** Reading a session back from its log: the fold of everything since its last snapshot (A10). */
+
+import { SessionActor } from '../../../actors/session-actor.ts';
+import { STORED_CONTENT_BYTES_MIN } from '../../base/bounds.ts';
+import { StoreCorruptError } from '../../base/errors.ts';
+import type { Journal, SessionKey, StoredEntry } from '../../journal/journal.ts';
+import { applyAll } from '../../session/apply/apply.ts';
+import type { Observer } from '../../session/apply/fold.ts';
+import { storeContents } from '../../session/rules/waiting-content.ts';
+import { decodeTurn } from '../../session/state/records.ts';
+import { emptyState, restoreState, type SessionState } from '../../session/state/state.ts';
+import { contentReader } from './content-reader.ts';
+import { plantFork } from './fork-reader.ts';
+import { decodeHead } from './head.ts';
+
+/** The actor of a session as its log has it. Throws `StoreCorruptError` for a log that cannot be folded. */
+export function readActor(journal: Journal, id: string, key: SessionKey): SessionActor {
+  const head = journal.head(key);
+  const known = head === undefined ? undefined : decodeHead(head.data);
+  const snapshot = known?.snapshot;
+  const stored = snapshot === undefined ? undefined : journal.blob(snapshot.address);
+  const state = stored === undefined ? emptyState(id) : restoreState(stored);
+  const after = stored === undefined ? 0 : (snapshot?.position ?? 0);
+  const { turns, position } = foldLog(journal, key, state, after);
+  const actor = new SessionActor(id, key, state, { turns, position: Math.max(position, after) });
+  if (stored !== undefined) actor.snapshot = snapshot;
+  actor.base = known?.base;
+  actor.isHeadRunnable = head?.runnable === true;
+  return actor;
+}
+
+/** Who looks on while a log is folded. `turn`: before each turn, with its epoch ms. */
+export type LogObserver = Observer & { readonly turn?: (at: number) => void };
+
+/**
+ * Folds a session's log after a position into a state; tells an observer. From the start on, the state of a fork first gets what
+ * it begins with, of which nobody is told. Returns how much was read, other logs included.
+ */
+export function foldLog(
+  journal: Journal,
+  key: SessionKey,
+  state: SessionState,
+  after: number,
+  observer?: LogObserver,
+): { readonly turns: number; readonly position: number } {
+  let turns = 0;
+  let position = after;
+  for (const entry of journal.read(key, after)) {
+    turns += foldEntry(journal, state, entry, turns === 0 && after === 0, observer);
+    position = entry.position;
+  }
+  return { turns, position };
+}
+
+/**
+ * Folds one entry of a session's log; `isFirst`: the log begins with it. Returns the turns read for it, other logs included. Throws
+ * `StoreCorruptError` where it cannot be folded: the state is of no use then.
+ */
+export function foldEntry(
+  journal: Journal,
+  state: SessionState,
+  entry: StoredEntry,
+  isFirst: boolean,
+  observer?: LogObserver,
+): number {
+  try {
+    const turn = decodeTurn(entry.data);
+    const planted = isFirst ? plantFork(journal, entry.key, state, turn) : 0;
+    observer?.turn?.(turn.at);
+    applyAll(state, turn.records, turn.at, observer, contentReader(journal, entry.key));
+    storeContents(state, turn.records, entry.position, STORED_CONTENT_BYTES_MIN);
+    return planted + 1;
+  } catch (error) {
+    throw new StoreCorruptError(`the log of session ${JSON.stringify(state.id)} cannot be read at ${entry.position}`, {
+      cause: error,
+      data: { session: state.id, position: entry.position },
+    });
+  }
+}

@@ -1,0 +1,155 @@
+/**
+ * Full-text search over all sessions of a runtime: the host's line to the thread that has the index.
+ *
+ * Owns: that thread. Does not own: the index (`search/service.ts`), messages.
+ * Invariants:
+ *  R1 nothing is read or held before the first search, which starts the thread; what is on disk of the index is brought up to the
+ *     logs, all else is read from them: no crash and no restart asks for more;
+ *  R2 what is told was there when the search began; see V1;
+ *  R3 the host hands pages on and does nothing else: neither a search nor the making of an index holds it up.
+ */
+import { SEARCH_CLOSE_MS, SEARCH_WAIT_MS } from '../../base/bounds.ts';
+import { CancelledError, TroupeError } from '../../base/errors.ts';
+import { isRecord } from '../../base/json.ts';
+import { parseQuery } from '../../search/query.ts';
+import { settledInTime, startThread, type Thread } from '../../threads/thread.ts';
+import { workerUrl } from '../../threads/worker-url.ts';
+import type { ShardLink } from '../host/shard-link.ts';
+import type { SearchMethod } from './reader.ts';
+import type { SearchAnswer, SearchRequest, SearchStatistics } from './service.ts';
+
+/** What a search stands on. */
+export interface SearchParts {
+  readonly links: () => readonly ShardLink[];
+  readonly linkOf: (session: string) => ShardLink;
+  /** Where the index is kept; made with the first search. */
+  readonly directory: string;
+  /** Epoch ms. */
+  readonly now: () => number;
+  /** Weight of a year of age. */
+  readonly decay: number;
+  /** How long a search waits for the index to be up to date; default `SEARCH_WAIT_MS`. */
+  readonly waitMs?: number;
+}
+
+/** What the index takes, and the bytes its thread has in use: the heap, and buffers outside of it. */
+export interface ThreadStatistics extends SearchStatistics {
+  readonly threadBytes: number;
+}
+
+/** Period of a timer that does nothing but be there. */
+const HOLD_MS = 60_000;
+const METHODS: ReadonlySet<unknown> = new Set<SearchMethod>([
+  'search.log',
+  'search.rows',
+  'search.chain',
+  'search.names',
+  'search.session',
+  'search.blob',
+]);
+
+/** See the head of the file. */
+export class MessageSearch {
+  readonly #parts: SearchParts;
+  #thread: Thread | undefined;
+  #isClosed = false;
+
+  constructor(parts: SearchParts) {
+    this.#parts = parts;
+  }
+
+  /** What the index takes; `undefined` before the first search. */
+  async statistics(): Promise<ThreadStatistics | undefined> {
+    const thread = this.#thread;
+    return thread === undefined
+      ? undefined
+      : ((await this.#asked(thread, 'statistics', undefined)) as ThreadStatistics);
+  }
+
+  /**
+   * The messages that fit a query best, at most `limit`. `excluding`: a session whose window is not to be searched: its messages
+   * since its last eviction, all of them before the first. `trees`: roots of the trees that are searched; missing: all. A query that asks for nothing finds nothing. Rejects with what a shard
+   * answers, with a retryable error when the thread died, and with `CancelledError` once the runtime is closed.
+   */
+  async search(
+    text: string,
+    options: { readonly limit: number; readonly excluding?: string; readonly trees?: ReadonlySet<string> | undefined },
+  ): Promise<SearchAnswer> {
+    if (parseQuery(text) === undefined) return { found: [], isComplete: true, messages: 0 };
+    const { excluding, trees } = options;
+    const { now, decay, waitMs = SEARCH_WAIT_MS } = this.#parts;
+    const floor = excluding === undefined ? undefined : await this.#floorOf(excluding);
+    const request: SearchRequest = {
+      text,
+      limit: options.limit,
+      now: now(),
+      decay,
+      waitMs,
+      ...(trees === undefined ? {} : { trees }),
+      ...(excluding === undefined
+        ? {}
+        : { excluding: { session: excluding, ...(floor === undefined ? {} : { floor }) } }),
+    };
+    return (await this.#asked(this.#running(), 'search', request)) as SearchAnswer;
+  }
+
+  /** A thread that is asked keeps the process alive, an idle one does not. */
+  async #asked(thread: Thread, method: string, request: unknown): Promise<unknown> {
+    const hold = setInterval(() => undefined, HOLD_MS);
+    try {
+      return await thread.endpoint.call(method, request);
+    } finally {
+      clearInterval(hold);
+    }
+  }
+
+  /** Sessions were deleted. */
+  forget(sessions: readonly string[]): void {
+    this.#thread?.endpoint.notify('forget', sessions);
+  }
+
+  /** Saves the index, waiting `SEARCH_CLOSE_MS` at most, and ends its thread. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const thread = this.#thread;
+    this.#thread = undefined;
+    if (thread === undefined) return;
+    await settledInTime(thread.endpoint.call('close', undefined), SEARCH_CLOSE_MS);
+    await thread.exit();
+    thread.endpoint.close();
+  }
+
+  /** The first seq of a session's window; `undefined` for one that is not in memory, of which the index finds it out. */
+  #floorOf(session: string): Promise<number | undefined> {
+    return this.#parts.linkOf(session).call('search.floor', { session }, true);
+  }
+
+  #running(): Thread {
+    if (this.#isClosed) throw new CancelledError('the runtime is closed');
+    this.#thread ??= this.#start();
+    return this.#thread;
+  }
+
+  #start(): Thread {
+    const { directory, links } = this.#parts;
+    const thread = startThread(workerUrl('./search.worker', import.meta.url), {
+      name: 'troupe search',
+      workerData: { directory, shards: links().length },
+    });
+    thread.endpoint.handle('ask', (question) => this.#ask(question));
+    // The next search starts another, which goes on from what was saved.
+    thread.onExit(() => {
+      if (this.#thread === thread) this.#thread = undefined;
+    });
+    thread.unref();
+    return thread;
+  }
+
+  /** A question of the index to a shard. */
+  #ask(question: unknown): Promise<unknown> {
+    const { shard, method, request } = isRecord(question) ? question : {};
+    const link = this.#parts.links()[Number(shard)];
+    if (link === undefined || !METHODS.has(method)) throw new TroupeError('internal', 'the search thread asks in vain');
+    return link.call(method as SearchMethod, request as never, true);
+  }
+}

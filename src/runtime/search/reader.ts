@@ -1,0 +1,179 @@
+/**
+ * Reads one session from its log on the thread of the index: asks its shard for bounded pieces of it and folds them here, with the
+ * core's own `apply`, as the shard would. For a fork the log of the session it was forked from is read up to its marker (K5).
+ *
+ * Owns: nothing that outlives a call. Does not own: the logs, the index.
+ */
+import { SEARCH_PAGE_ROWS } from '../../base/bounds.ts';
+import { asError, StoreCorruptError, TroupeError } from '../../base/errors.ts';
+import { shippedBlob, shippedRows, turnsOf } from '../../journal/rows/shipped-rows.ts';
+import { apply } from '../../session/apply/apply.ts';
+import { type ForkSeed, forkSeed, plantSeed } from '../../session/history/fork-seed.ts';
+import { decodeTurn, type RecordTurn, type SessionRecord } from '../../session/state/records.ts';
+import { emptyState, type SessionState } from '../../session/state/state.ts';
+import type { ShardMethods } from '../protocol/protocol.ts';
+import { decodeSeed } from '../reading/fork-reader.ts';
+
+/** What is asked of a shard. */
+export type SearchMethod =
+  | 'search.log'
+  | 'search.rows'
+  | 'search.chain'
+  | 'search.names'
+  | 'search.session'
+  | 'search.blob';
+
+/** Asks a shard, by its number. */
+export type AskShard = <M extends SearchMethod>(
+  shard: number,
+  method: M,
+  request: ShardMethods[M]['request'],
+) => Promise<ShardMethods[M]['answer']>;
+
+/** A session, and the log it stands in. */
+export interface SessionPlace {
+  readonly shard: number;
+  readonly session: string;
+  /** The journal's number: another one under the same name is another session. */
+  readonly key: number;
+}
+
+/** A session as its log had it, up to a row of it. */
+export interface SessionReading {
+  readonly state: SessionState;
+  /** The newest row that was read. */
+  readonly row: number;
+}
+
+/** How to fold. */
+export interface ReadingOptions {
+  /** As of a state: nothing leaves the window, and every branch is shown. */
+  readonly keepsAll: boolean;
+}
+
+type Forked = Extract<SessionRecord, { type: 'forked' }>;
+type ForkMade = Extract<SessionRecord, { type: 'forkMade' }>;
+
+/**
+ * The session as it is now; `undefined`: its log has nothing, or it was deleted. Rejects with what the shard answers, and with
+ * `StoreCorruptError` for a log that cannot be folded.
+ */
+export async function readSession(
+  ask: AskShard,
+  place: SessionPlace,
+  options: ReadingOptions,
+): Promise<SessionReading | undefined> {
+  const state = folding(place.session, options);
+  const { row } = await fold(ask, place, state);
+  return row === 0 ? undefined : { state, row };
+}
+
+/** The turns of a session in rows behind `row`, oldest first. Rejects as `readSession`. */
+export async function* turnsBehind(ask: AskShard, place: SessionPlace, row: number): AsyncIterable<RecordTurn> {
+  for await (const { turn } of turnsIn(ask, place, row)) yield turn;
+}
+
+function folding(session: string, { keepsAll }: ReadingOptions): SessionState {
+  const state = emptyState(session);
+  state.keepsAll = keepsAll;
+  return state;
+}
+
+/** Folds a log into an empty state, up to its end or to the marker of a fork, which is given back. */
+async function fold(
+  ask: AskShard,
+  place: SessionPlace,
+  state: SessionState,
+  fork?: number,
+): Promise<{ readonly row: number; readonly marker?: ForkMade }> {
+  let last = 0;
+  for await (const { row, turn } of turnsIn(ask, place, 0)) {
+    if (last === 0) await plant(ask, place, state, turn);
+    last = row;
+    for (const record of turn.records) {
+      if (fork !== undefined && record.type === 'forkMade' && record.fork === fork) return { row, marker: record };
+      folded(place, row, () => apply(state, record, turn.at));
+    }
+  }
+  return { row: last };
+}
+
+async function* turnsIn(
+  ask: AskShard,
+  place: SessionPlace,
+  until: number,
+): AsyncIterable<{ readonly row: number; readonly turn: RecordTurn }> {
+  const { shard, key } = place;
+  const rows = await rowsOf(ask, place, until);
+  for (let at = 0; at < rows.length; ) {
+    const wanted = rows.slice(at, at + SEARCH_PAGE_ROWS);
+    const came = await shippedRows((offset) => ask(shard, 'search.rows', { rows: wanted, offset }));
+    if (came.rows.length === 0) throw corrupt(place, wanted[0] ?? 0, new Error('its row is not there'));
+    for (const shipped of came.rows) {
+      const { row } = shipped;
+      for (const turn of folded(place, row, () => turnsOf(shipped, key).map(decodeTurn))) yield { row, turn };
+    }
+    at += came.rows.length;
+  }
+}
+
+/** The rows of a session behind one, oldest first: the chain runs from new to old. */
+async function rowsOf(ask: AskShard, { shard, key }: SessionPlace, until: number): Promise<readonly number[]> {
+  const rows: number[] = [];
+  for (let from: number | undefined; from !== 0; ) {
+    const chain = await ask(shard, 'search.chain', { key, until, ...(from === undefined ? {} : { from }) });
+    for (const row of chain.rows) rows.push(row);
+    from = chain.next;
+  }
+  return rows.reverse();
+}
+
+/** As `plantFork`: what a fork begins with, if this is the first turn of one whose record does not have it. */
+async function plant(ask: AskShard, place: SessionPlace, state: SessionState, first: RecordTurn): Promise<void> {
+  const [record] = first.records;
+  if (record?.type !== 'forked' || record.seed !== undefined) return;
+  plantSeed(state, await seedOf(ask, place, record, state.keepsAll));
+}
+
+async function seedOf(ask: AskShard, place: SessionPlace, { origin }: Forked, keepsAll: boolean): Promise<ForkSeed> {
+  const stored = await storedSeed(ask, place);
+  if (stored !== undefined) return stored;
+  const { shard, session } = place;
+  const parent = await ask(shard, 'search.session', { session: origin.session });
+  if (parent !== undefined && origin.fork !== undefined) {
+    const state = folding(origin.session, { keepsAll });
+    const { marker } = await fold(ask, { shard, session: origin.session, key: parent.key }, state, origin.fork);
+    if (marker?.child === session && state.createdAt === origin.createdAt) {
+      return folded(place, 0, () => forkSeed(state, origin.at));
+    }
+  }
+  // Deleted meanwhile: what the fork begins with was stored with that.
+  const storedSince = await storedSeed(ask, place);
+  if (storedSince !== undefined) return storedSince;
+  throw corrupt(place, 0, new Error(`the log of ${JSON.stringify(origin.session)}, which it begins with, is gone`));
+}
+
+async function storedSeed(ask: AskShard, place: SessionPlace): Promise<ForkSeed | undefined> {
+  const { shard, session, key } = place;
+  const known = await ask(shard, 'search.session', { session });
+  const address = known?.key === key ? known.base : undefined;
+  if (address === undefined) return undefined;
+  const text = await shippedBlob(address, (offset) => ask(shard, 'search.blob', { address, offset }));
+  return text === undefined ? undefined : folded(place, 0, () => decodeSeed(text));
+}
+
+/** What a log makes cannot be told from here to be anybody's fault but the log's. */
+function folded<T>(place: SessionPlace, row: number, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw error instanceof TroupeError ? error : corrupt(place, row, asError(error));
+  }
+}
+
+function corrupt({ session }: SessionPlace, row: number, cause: Error): StoreCorruptError {
+  return new StoreCorruptError(`the log of session ${JSON.stringify(session)} cannot be read at row ${row}`, {
+    cause,
+    data: { session, row },
+  });
+}

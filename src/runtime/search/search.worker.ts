@@ -1,0 +1,27 @@
+/** Entry of the search thread: the index of all messages behind an endpoint. */
+import { DirectoryShelf } from '../../search/segment-shelf.ts';
+import { serveThread } from '../../threads/thread.ts';
+import type { AskShard } from './reader.ts';
+import { type SearchRequest, SearchService } from './service.ts';
+
+const { endpoint, data } = serveThread({});
+const { directory, shards } = data as { readonly directory: string; readonly shards: number };
+const ask: AskShard = (shard, method, request) =>
+  // The host hands on what the shard answers; see `search/client.ts`.
+  endpoint.call('ask', { shard, method, request }) as ReturnType<AskShard> as never;
+const service = new SearchService({
+  shelf: new DirectoryShelf(directory),
+  shards,
+  ask,
+  wait: (ms) =>
+    new Promise((resolve) => {
+      setTimeout(resolve, ms).unref();
+    }),
+});
+endpoint.handle('search', (request) => service.search(request as SearchRequest));
+endpoint.handle('forget', (sessions) => service.forget(sessions as readonly string[]));
+endpoint.handle('statistics', () => {
+  const { heapUsed, external } = process.memoryUsage();
+  return { ...service.statistics(), threadBytes: heapUsed + external };
+});
+endpoint.handle('close', () => service.close());

@@ -1,0 +1,303 @@
+/**
+ * The index of all messages at work: it follows the logs, answers searches, and is saved. On a thread of its own.
+ *
+ * Owns: the index, its follower, when they are saved. Does not own: the shelf's place, the thread.
+ * Invariants:
+ *  V1 a search tells what was durable before it began, and nothing that had left by then; where it did not wait for all of that
+ *     to be read it says so (`isComplete`), and looks at each message it tells of as it stands;
+ *  V2 what is saved is of one moment: segments, numbers and positions; a crash reads again what came since;
+ *  V3 an index that is damaged, or of other logs than these, is thrown away and made anew.
+ */
+import { z } from 'zod';
+import { SEARCH_DOCUMENTS_MAX, SEARCH_SNIPPET_CHARACTERS } from '../../base/bounds.ts';
+import { asError } from '../../base/errors.ts';
+import { rootOf, shardOf } from '../../base/ids.ts';
+import { wellFormed } from '../../base/json.ts';
+import { matches, parseQuery, type Query } from '../../search/query.ts';
+import { type Candidate, type LookOptions, SearchIndex, savedIndexSchema } from '../../search/search-index.ts';
+import type { SearchableText } from '../../search/searchable.ts';
+import { DamagedSegmentError } from '../../search/segment-file.ts';
+import type { SegmentShelf } from '../../search/segment-shelf.ts';
+import { termsOf } from '../../search/terms.ts';
+import { SearchFollower, savedFollowerSchema } from './follower.ts';
+import { type AskShard, readSession } from './reader.ts';
+import { SessionSince, type StandingText } from './session-since.ts';
+
+/** A message that was found. */
+export interface FoundMessage {
+  readonly session: string;
+  /** Where the session has one. */
+  readonly name?: string;
+  readonly seq: number;
+  readonly kind: SearchableText['kind'];
+  /** Its first characters. */
+  readonly snippet: string;
+}
+
+/** What is searched for. */
+export interface SearchRequest {
+  readonly text: string;
+  readonly limit: number;
+  /** A session of which messages from a seq on are not told; without one, those of its window. */
+  readonly excluding?: { readonly session: string; readonly floor?: number };
+  /** Roots of the trees whose messages are told; missing: all. */
+  readonly trees?: ReadonlySet<string>;
+  /** Epoch ms. */
+  readonly now: number;
+  /** Weight of a year of age. */
+  readonly decay: number;
+  /** How long to wait for what was written to be read, in ms. */
+  readonly waitMs: number;
+}
+
+/** What was found, best first. */
+export interface SearchAnswer {
+  readonly found: readonly FoundMessage[];
+  /** False: what was written before the search began was not all read yet. */
+  readonly isComplete: boolean;
+  /** Messages in the index. */
+  readonly messages: number;
+}
+
+/** What an index takes. */
+export interface SearchStatistics {
+  readonly messages: number;
+  readonly sessions: number;
+  readonly segments: number;
+  /** Bytes on the shelf. */
+  readonly storedBytes: number;
+  /** Bytes of the segments' columns and terms in memory. */
+  readonly heldBytes: number;
+}
+
+/** What a service stands on. */
+export interface SearchServiceParts {
+  readonly shelf: SegmentShelf;
+  readonly shards: number;
+  readonly ask: AskShard;
+  /** Resolves after so many ms. */
+  readonly wait: (ms: number) => Promise<void>;
+  readonly documentsMax?: number;
+}
+
+/** 2: how far the logs were read is a row. An index of another format is made anew. */
+const STATE_FORMAT = 2;
+const stateSchema = z.object({ v: z.literal(STATE_FORMAT), index: savedIndexSchema, follower: savedFollowerSchema });
+
+/** See the head of the file. */
+export class SearchService {
+  readonly #parts: SearchServiceParts;
+  #index: SearchIndex;
+  #follower: SearchFollower;
+  /** The pass under way, and the one that begins behind it. */
+  #pass: Promise<void> | undefined;
+  #nextPass: Promise<void> | undefined;
+  /** Segments when it was saved last, by their names. */
+  #savedSegments = '';
+  #isSaved: boolean;
+  #isClosed = false;
+
+  constructor(parts: SearchServiceParts) {
+    this.#parts = parts;
+    const { index, follower, isSaved } = this.#load();
+    this.#index = index;
+    this.#follower = follower;
+    this.#isSaved = isSaved;
+  }
+
+  statistics(): SearchStatistics {
+    return { messages: this.#index.size, sessions: this.#follower.sessions, ...this.#index.statistics() };
+  }
+
+  /** The messages that fit best. Rejects with what a shard answers. A query that asks for nothing finds nothing. */
+  async search(request: SearchRequest): Promise<SearchAnswer> {
+    const query = parseQuery(request.text);
+    if (query === undefined) return { found: [], isComplete: true, messages: this.#index.size };
+    const { excluding, trees } = request;
+    const floor = excluding === undefined ? 0 : (excluding.floor ?? (await this.#floorOf(excluding.session)));
+    const excludes = (session: string, seq: number): boolean =>
+      (session === excluding?.session && seq >= floor) || trees?.has(rootOf(session)) === false;
+    for (;;) {
+      const isComplete = await this.#caughtUp(request.waitMs);
+      try {
+        const found = await this.#find(query, { ...request, excludes }, isComplete);
+        return { found, isComplete, messages: this.#index.size };
+      } catch (error) {
+        if (!(error instanceof DamagedSegmentError)) throw error;
+        this.#beginAnew();
+      }
+    }
+  }
+
+  /** Sessions were deleted. */
+  forget(sessions: readonly string[]): void {
+    this.#follower.forget(sessions);
+    this.#isSaved = false;
+  }
+
+  /** Saves what there is and lets the shelf go. */
+  close(): void {
+    if (this.#isClosed) return;
+    if (!this.#isSaved) this.#save();
+    this.#isClosed = true;
+    this.#parts.shelf.close();
+  }
+
+  /** Waits until what is written now has been read; false: it takes longer. */
+  async #caughtUp(waitMs: number): Promise<boolean> {
+    let isRead = false;
+    const read = this.#catchUp().then(() => {
+      isRead = true;
+    });
+    const late = this.#parts.wait(waitMs);
+    // What fails behind the wait fails the next search too, where it is heard.
+    read.catch(() => undefined);
+    await Promise.race([read, late]);
+    return isRead;
+  }
+
+  /** A pass that begins after this call. */
+  #catchUp(): Promise<void> {
+    if (this.#pass === undefined) {
+      // Not at once: who asks during it is to see that it is under way.
+      this.#pass = Promise.resolve()
+        .then(() => this.#readOn())
+        .finally(() => {
+          this.#pass = undefined;
+        });
+      return this.#pass;
+    }
+    this.#nextPass ??= this.#pass
+      .catch(() => undefined)
+      .then(() => {
+        this.#nextPass = undefined;
+        return this.#catchUp();
+      });
+    return this.#nextPass;
+  }
+
+  async #readOn(): Promise<void> {
+    for (;;) {
+      const follower = this.#follower;
+      try {
+        const isSame = await follower.pass();
+        // Thrown away meanwhile: another one is to read.
+        if (follower !== this.#follower) continue;
+        if (isSame) {
+          if (this.#savedSegments === '' && this.#index.unsaved > 0) this.#save();
+          return;
+        }
+        this.#beginAnew();
+      } catch (error) {
+        if (!(asError(error) instanceof DamagedSegmentError)) throw error;
+        this.#beginAnew();
+      }
+    }
+  }
+
+  async #find(
+    query: Query,
+    request: Pick<SearchRequest, 'now' | 'decay' | 'limit'> & LookOptions,
+    isComplete: boolean,
+  ): Promise<readonly FoundMessage[]> {
+    const candidates = this.#index.look(query, request);
+    // What it says now, and where it was read: while they are looked at the index may change.
+    const standing = isComplete ? undefined : this.#standing(candidates);
+    const found: FoundMessage[] = [];
+    for (const [index, candidate] of candidates.entries()) {
+      if (found.length >= request.limit) break;
+      const message = standing === undefined ? candidate.read() : await standing(index);
+      if (message === undefined || !matches(query, termsOf(message.text))) continue;
+      const { session, seq } = candidate;
+      const name = this.#follower.nameOf(session);
+      const snippet = wellFormed(message.text.slice(0, SEARCH_SNIPPET_CHARACTERS));
+      found.push({ session, seq, kind: message.kind, snippet, ...(name === undefined ? {} : { name }) });
+    }
+    return found;
+  }
+
+  /** Looks at candidates, by their index, as their sessions are now (V1). */
+  #standing(candidates: readonly Candidate[]): (index: number) => Promise<StandingText | undefined> {
+    const { ask } = this.#parts;
+    const texts = candidates.map((candidate) => candidate.read());
+    const readings = new Map<string, SessionSince>();
+    for (const { session } of candidates) {
+      const place = this.#follower.placeOf(session);
+      if (place !== undefined && !readings.has(session)) readings.set(session, new SessionSince(ask, place));
+    }
+    return async (index) => {
+      const candidate = candidates[index];
+      const text = texts[index];
+      if (candidate === undefined || text === undefined) return undefined;
+      return readings.get(candidate.session)?.asItStands(candidate.seq, text);
+    };
+  }
+
+  /** The first seq of the window of a session that is not in memory; 1 while nothing has left it. */
+  async #floorOf(session: string): Promise<number> {
+    const { ask, shards } = this.#parts;
+    const shard = shardOf(session, shards);
+    const there = await ask(shard, 'search.session', { session });
+    if (there === undefined) return 1;
+    const read = await readSession(ask, { shard, session, key: there.key }, { keepsAll: false });
+    return read?.state.floor ?? 1;
+  }
+
+  #stepped(): void {
+    if (this.#isClosed) return;
+    this.#isSaved = false;
+    // A segment was made: what is read again after a crash is at most about one.
+    if (this.#index.segmentNames() !== this.#savedSegments) this.#save();
+  }
+
+  #save(): void {
+    const index = this.#index.save();
+    const state: z.infer<typeof stateSchema> = { v: STATE_FORMAT, index, follower: this.#follower.save() };
+    this.#parts.shelf.saveState(JSON.stringify(state));
+    this.#index.saved();
+    this.#savedSegments = this.#index.segmentNames();
+    this.#isSaved = true;
+  }
+
+  /** What was saved, or nothing where that cannot be used. */
+  #load(): { readonly index: SearchIndex; readonly follower: SearchFollower; readonly isSaved: boolean } {
+    const { shelf, shards, documentsMax = SEARCH_DOCUMENTS_MAX } = this.#parts;
+    const saved = readState(shelf.loadState());
+    if (saved !== undefined && saved.follower.shards.length === shards) {
+      try {
+        const index = new SearchIndex(documentsMax, shelf, saved.index);
+        this.#savedSegments = index.segmentNames();
+        return { index, follower: this.#follow(index, saved.follower), isSaved: true };
+      } catch {
+        // Damaged, or not there: made anew below, which removes what is left of it.
+      }
+    }
+    const index = new SearchIndex(documentsMax, shelf);
+    this.#savedSegments = '';
+    return { index, follower: this.#follow(index), isSaved: false };
+  }
+
+  #follow(index: SearchIndex, saved?: z.infer<typeof savedFollowerSchema>): SearchFollower {
+    const { ask, shards } = this.#parts;
+    return new SearchFollower({ index, ask, shards, saved, stepped: () => index === this.#index && this.#stepped() });
+  }
+
+  #beginAnew(): void {
+    const { shelf, documentsMax = SEARCH_DOCUMENTS_MAX } = this.#parts;
+    shelf.saveState('');
+    this.#index = new SearchIndex(documentsMax, shelf);
+    this.#follower = this.#follow(this.#index);
+    this.#savedSegments = '';
+    this.#isSaved = false;
+  }
+}
+
+function readState(text: string | undefined): z.infer<typeof stateSchema> | undefined {
+  if (text === undefined || text === '') return undefined;
+  try {
+    return stateSchema.parse(JSON.parse(text));
+  } catch {
+    // Of another version, or damaged: as if there were none.
+    return undefined;
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * Writes heads lazily: never one a step, but of all sessions that changed, every second or so, and when one leaves memory
+ * (architecture §4).
+ *
+ * Owns: which sessions changed since the last checkpoint. Does not own: the journal.
+ *  K1 a checkpoint covers every session changed since the one before, so the tail before it need not be replayed: by a head, or,
+ *     while the session works on, by the head that named it runnable. That one ages; whoever reads heads alone asks `runnable`;
+ *  K2 no timer runs while nothing changed (A11);
+ *  K3 a session that was dropped counts as changed until it was read again: it is taken for one that has work;
+ *  K4 a snapshot is removed by the write of a head of its session that names another, and by no other.
+ */
+
+import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
+import { CHECKPOINT_INTERVAL_MS, type ShardBounds } from '../../base/bounds.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Head, Journal, SessionKey } from '../../journal/journal.ts';
+import { snapshotState } from '../../session/state/state.ts';
+import { decodeHead, encodeHead, summaryOf } from '../reading/head.ts';
+
+/** See the head of the file. */
+export class Checkpointer {
+  readonly #journal: Journal;
+  readonly #clock: Clock;
+  readonly #bounds: ShardBounds;
+  readonly #changed = new Set<SessionActor>();
+  /** Heads of sessions that left memory since the last checkpoint. */
+  readonly #passive = new Map<number, Head>();
+  /** Sessions dropped since the last checkpoint. */
+  readonly #dropped = new Map<SessionKey, SessionActor>();
+  /** Addresses of the snapshots of each session that got a new one since the last checkpoint: all but one go (K4). */
+  readonly #snapshots = new Map<SessionKey, Set<string>>();
+  #position = 0;
+  #turns = 0;
+  #holds = 0;
+  #timer: unknown;
+
+  constructor(journal: Journal, clock: Clock, bounds: ShardBounds) {
+    this.#journal = journal;
+    this.#clock = clock;
+    this.#bounds = bounds;
+  }
+
+  /** A turn of these sessions was journalled: all of it in one call, since a checkpoint may be due in it (K1). */
+  changed(written: readonly { readonly actor: SessionActor }[]): void {
+    for (const { actor } of written) {
+      this.#changed.add(actor);
+      if (this.#passive.size > 0) this.#passive.delete(actor.key);
+      if (this.#dropped.size > 0) this.#dropped.delete(actor.key);
+      this.#position = Math.max(this.#position, actor.position);
+      this.#turns += 1;
+    }
+    if (this.#holds === 0) this.#schedule();
+  }
+
+  /** No checkpoint until `letGo`: sessions are being read that must be in it (K1). May be nested. */
+  hold(): void {
+    this.#holds += 1;
+    // One that was due before would come while they are being read.
+    this.#clearTimer();
+  }
+
+  letGo(): void {
+    this.#holds -= 1;
+    if (this.#holds === 0 && this.#changed.size + this.#passive.size + this.#dropped.size > 0) this.#schedule();
+  }
+
+  /** The head of a session that left memory, where it is not written yet. */
+  pending(key: SessionKey): Head | undefined {
+    return this.#passive.get(key);
+  }
+
+  /** An idle session leaves memory: its head is taken now, since later nobody has its state. */
+  passivated(actor: SessionActor): void {
+    if (!this.#changed.delete(actor)) return;
+    this.#takeSnapshot(actor);
+    this.#passive.set(actor.key, headOf(actor));
+  }
+
+  /** A session whose log could not be read: its head keeps it in the runnable set, so that the next open tries again. */
+  unread(id: string, key: SessionKey): void {
+    const known = this.pending(key) ?? this.#journal.head(key);
+    const summary = { id, agent: '', state: 'idle', mailbox: 0, updatedAt: 0 } as const;
+    this.#passive.set(
+      key,
+      known === undefined
+        ? { key, position: 0, runnable: true, data: encodeHead({ summary }) }
+        : { ...known, runnable: true },
+    );
+  }
+
+  /** Nothing of this session is to be written: it is deleted, or the tail of the log will tell of it again. */
+  forget(actor: SessionActor): void {
+    this.#changed.delete(actor);
+    this.#passive.delete(actor.key);
+    this.#dropped.delete(actor.key);
+    // The head on disk names one of them, and stays.
+    this.#snapshots.delete(actor.key);
+  }
+
+  /** The state of this actor is not that of the log, which may hold turns since the last checkpoint (K3). */
+  dropped(actor: SessionActor): void {
+    this.forget(actor);
+    this.#dropped.set(actor.key, actor);
+  }
+
+  /**
+   * The log a fork shares is about to go: what it begins with is stored at `base`, and its head says so from now on (K5). Durable
+   * with the removal that follows, or before it. `actor`: the fork, where it is in memory.
+   */
+  rooted(key: SessionKey, base: string, actor: SessionActor | undefined): void {
+    const passive = this.#passive.get(key);
+    const rebased = passive === undefined ? undefined : withBase(passive, base);
+    if (rebased !== undefined) this.#passive.set(key, rebased);
+    if (actor !== undefined) actor.base = base;
+    const stored = this.#journal.head(key);
+    const head =
+      actor !== undefined ? headOf(actor) : (rebased ?? (stored === undefined ? stored : withBase(stored, base)));
+    if (head === undefined) throw new Error(`no head of session key ${key} to write`);
+    if (actor !== undefined) actor.isHeadRunnable = head.runnable;
+    this.#journal.checkpoint([head], this.#journal.checkpointed());
+  }
+
+  /** The last checkpoint, with snapshots of long logs, so that the next open reads little. */
+  close(actors: Iterable<SessionActor>): void {
+    for (const actor of actors) if (this.#changed.has(actor)) this.#takeSnapshot(actor);
+    // Closed before all that was interrupted could be read: the tail is replayed from where it was.
+    if (this.#holds > 0) this.#position = this.#journal.checkpointed();
+    this.#write(true);
+  }
+
+  #schedule(): void {
+    if (this.#turns >= this.#bounds.checkpointTurns) this.#write();
+    else this.#timer ??= this.#clock.setTimer(() => this.#write(), CHECKPOINT_INTERVAL_MS);
+  }
+
+  /** `isLast`: every head as it stands. */
+  #write(isLast = false): void {
+    this.#clearTimer();
+    this.#turns = 0;
+    const heads = [...this.#passive.values()];
+    const isCovered = this.#changed.size + this.#passive.size + this.#dropped.size > 0;
+    for (const actor of this.#changed) {
+      // At work, so it stays in memory, and the next open reads its log in any case: a head each time is as much writing as its turns.
+      if (!isLast && actor.isHeadRunnable && actor.state.state !== 'idle') continue;
+      const head = headOf(actor);
+      actor.isHeadRunnable = head.runnable;
+      heads.push(head);
+    }
+    for (const actor of this.#dropped.values()) heads.push({ ...headOf(actor), runnable: true });
+    this.#passive.clear();
+    this.#changed.clear();
+    this.#dropped.clear();
+    if (!isCovered) return;
+    const outdated = heads.flatMap((head) => this.#outdatedBy(head));
+    this.#snapshots.clear();
+    this.#journal.checkpoint(heads, this.#position, outdated);
+  }
+
+  #clearTimer(): void {
+    if (this.#timer !== undefined) this.#clock.clearTimer(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** A session may be read again from an older head before its newest is written, so the head itself says which one stays. */
+  #outdatedBy({ key, data }: Head): readonly string[] {
+    const known = this.#snapshots.get(key);
+    if (known === undefined) return [];
+    const named = decodeHead(data).snapshot?.address;
+    return [...known].filter((address) => address !== named);
+  }
+
+  #takeSnapshot(actor: SessionActor): void {
+    if (actor.turnsSinceSnapshot < this.#bounds.snapshotTurns) return;
+    const address = this.#journal.putBlob(snapshotState(actor.state));
+    const known = this.#snapshots.get(actor.key) ?? new Set();
+    if (actor.snapshot !== undefined) known.add(actor.snapshot.address);
+    this.#snapshots.set(actor.key, known.add(address));
+    actor.snapshot = { address, position: actor.position };
+    actor.turnsSinceSnapshot = 0;
+  }
+}
+
+function withBase(head: Head, base: string): Head {
+  return { ...head, data: encodeHead({ ...decodeHead(head.data), base }) };
+}
+
+function headOf(actor: SessionActor): Head {
+  return {
+    key: actor.key,
+    position: actor.position,
+    runnable: isRunnable(actor.state),
+    data: encodeHead({
+      summary: summaryOf(actor.state),
+      ...(actor.snapshot === undefined ? {} : { snapshot: actor.snapshot }),
+      ...(actor.base === undefined ? {} : { base: actor.base }),
+      ...(actor.state.blocked === undefined ? {} : { blocked: true as const }),
+    }),
+  };
+}

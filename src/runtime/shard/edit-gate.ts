@@ -1,0 +1,75 @@
+/**
+ * Operations on a history that wait for a message boundary: while a model call is out, its answer belongs to what was sent.
+ *
+ * Owns: the waiting operations, by session. Does not own: when a boundary is there; the shard says so.
+ *  E1 while operations of a session wait, or are being done, it claims no half-step (`holds`): they come before the next
+ *     request;
+ *  E2 at most `EDITS_WAITING_MAX` of one session wait; each is settled once, in the order they came.
+ */
+import type { SessionActor } from '../../../actors/session-actor.ts';
+import { EDITS_WAITING_MAX } from '../../base/bounds.ts';
+import { LimitError } from '../../base/errors.ts';
+import type { Input } from '../../session/state/inputs.ts';
+import type { Reply } from './shard.ts';
+
+/** An operation with its requester. */
+export interface WaitingEdit {
+  readonly input: Input;
+  readonly reply: Reply;
+}
+
+/** See the head of the file. */
+export class EditGate {
+  readonly #waiting = new Map<SessionActor, WaitingEdit[]>();
+  readonly #releasing = new Set<SessionActor>();
+
+  /** Operations of this session wait. */
+  holds(actor: SessionActor): boolean {
+    return this.#waiting.size > 0 && this.#waiting.has(actor);
+  }
+
+  /** Takes an operation; one too many is rejected with `LimitError`. */
+  add(actor: SessionActor, edit: WaitingEdit): void {
+    const waiting = this.#waiting.get(actor);
+    if (waiting === undefined) this.#waiting.set(actor, [edit]);
+    else if (waiting.length < EDITS_WAITING_MAX) waiting.push(edit);
+    else {
+      edit.reply.reject(
+        new LimitError(`at most ${EDITS_WAITING_MAX} operations on one history wait for a model call`, {
+          data: { limit: 'editsWaiting', value: waiting.length },
+          retryable: true,
+        }),
+      );
+    }
+  }
+
+  /**
+   * Gives the operations of a session to `run`, one by one, once it waits for no answer. True when there were some and all are
+   * done: the session may claim again.
+   */
+  release(actor: SessionActor, run: (edit: WaitingEdit) => void): boolean {
+    if (!this.holds(actor) || actor.state.state === 'awaiting' || this.#releasing.has(actor)) return false;
+    this.#releasing.add(actor);
+    try {
+      for (let next = this.#waiting.get(actor)?.shift(); next !== undefined; next = this.#waiting.get(actor)?.shift()) {
+        run(next);
+      }
+    } finally {
+      this.#releasing.delete(actor);
+    }
+    return this.#waiting.delete(actor);
+  }
+
+  /** The session is gone, or left memory: its operations were not done. */
+  refuse(actor: SessionActor, error: Error): void {
+    const waiting = this.#waiting.get(actor);
+    if (waiting === undefined) return;
+    this.#waiting.delete(actor);
+    for (const { reply } of waiting) reply.reject(error);
+  }
+
+  /** Nothing will be done any more. */
+  refuseAll(error: Error): void {
+    for (const actor of [...this.#waiting.keys()]) this.refuse(actor, error);
+  }
+}

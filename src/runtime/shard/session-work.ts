@@ -1,0 +1,303 @@
+/**
+ * What runs for the sessions of a shard beside their turns: model calls, tools, enrichers, and questions to the host. Each comes
+ * back as an input of its session.
+ *
+ * Owns: the pools, and who speaks to them. Does not own: what is started, which a turn decides; when a turn is durable.
+ * Invariants:
+ *  H2 of the shard: only a model call, a call of a tool that is declared `pure`, a timer and a cancellation start with the turn
+ *     that asks for them (`runEarly`); in `strict` the calls wait too. All else starts behind the flush (`start`);
+ *  W1 what is started belongs to the actor in memory and to what its state waits for then: between a turn and its flush either
+ *     may have gone, and nothing starts.
+ */
+import type { SessionAgent } from '../../../actors/agent-catalog.ts';
+import { Muses } from '../../../actors/enrichers/muses.ts';
+import { ModelCaller } from '../../../actors/model-caller.ts';
+import type { SessionActor } from '../../../actors/session-actor.ts';
+import type { ActorEffect } from '../../../actors/supervision/tree-turn.ts';
+import { ToolRunner, type ToolStart } from '../../../actors/tool-runner.ts';
+import { RUN_AHEAD_TURNS_MAX } from '../../base/bounds.ts';
+import { type ErrorShape, errorShape } from '../../base/errors.ts';
+import { NO_USAGE } from '../../base/messages.ts';
+import type { EventBody } from '../../events/event.ts';
+import type { CallWait, ModelPool } from '../../models/pool.ts';
+import { turnName } from '../../session/apply/turn.ts';
+import { isMuseDue } from '../../session/state/enrichment.ts';
+import type { Input, MuseName } from '../../session/state/inputs.ts';
+import type { ToolPool } from '../../tools/pool.ts';
+import { type Asking, answerOf, failureOf, isAsking, questionOf } from '../protocol/host-asking.ts';
+import { contentReader } from '../reading/content-reader.ts';
+import type { SessionTimers } from './session-timers.ts';
+import type { Reply, ShardParts } from './shard.ts';
+
+/** What this needs of the shard. */
+export interface WorkPlace {
+  readonly timers: SessionTimers;
+  submit(sessionId: string, inputs: readonly Input[], reply?: Reply): void;
+  find(sessionId: string): SessionActor | undefined;
+  inMemory(sessionId: string): SessionActor | undefined;
+  agentOf(actor: SessionActor): SessionAgent | undefined;
+  isWatched(sessionId: string): boolean;
+  /** Tells an ephemeral event, behind what was journalled before it. */
+  tell(sessionId: string, body: EventBody): void;
+  /** Something that was out has come back. */
+  still(): void;
+  isClosing(): boolean;
+}
+
+/** See the head of the file. */
+export class SessionWork {
+  readonly #parts: ShardParts;
+  readonly #place: WorkPlace;
+  readonly #modelPool: ModelPool;
+  readonly #toolPool: ToolPool;
+  readonly #models: ModelCaller;
+  readonly #tools: ToolRunner;
+  readonly #muses: Muses;
+
+  constructor(parts: ShardParts, place: WorkPlace) {
+    this.#parts = parts;
+    this.#place = place;
+    this.#modelPool = parts.makeModelPool({
+      completed: (completions) => {
+        this.#models.completed(completions);
+        this.#muses.completed(completions);
+        place.still();
+      },
+      delta: (id, _session, delta) => this.#models.delta(id, delta),
+    });
+    this.#toolPool = parts.makeToolPool({
+      finished: (id, outcome) => {
+        this.#tools.finished(id, outcome);
+        place.still();
+      },
+      progress: (id, data) => this.#tools.progress(id, data),
+    });
+    const submit = (sessionId: string, input: Input): void => place.submit(sessionId, [input]);
+    this.#models = new ModelCaller(this.#modelPool, {
+      submit,
+      settings: parts.settings,
+      wantsDeltas: (id) => place.isWatched(id),
+      delta: (session, turn, delta) =>
+        place.tell(session, {
+          type: delta.type === 'text' ? 'text.delta' : 'thinking.delta',
+          text: delta.text,
+          turn: turnName(turn),
+        }),
+    });
+    this.#tools = new ToolRunner(this.#toolPool, {
+      submit,
+      settings: parts.settings,
+      limits: parts.limits,
+      shelf: parts.shelf,
+      progress: (session, toolUseId, data) => {
+        if (place.isWatched(session)) place.tell(session, { type: 'tool.progress', toolUseId, data });
+      },
+    });
+    this.#muses = new Muses({
+      pool: this.#modelPool,
+      settings: parts.settings,
+      limits: parts.limits,
+      clock: parts.clock,
+      random: parts.random,
+      shelf: parts.shelf,
+      callId: () => this.#models.takeId(),
+      called: () => parts.counters.add('modelCalls'),
+      lookUp: (question) => parts.host.lookUp(question),
+      submit,
+      act: (id, input) => new Promise((resolve, reject) => place.submit(id, [input], { resolve, reject })),
+      readContentOf: (actor) => contentReader(parts.journal, actor.key),
+      siblingsOf: (actor) => this.#siblingsOf(actor),
+      failed: (session, message, error) => parts.host.log({ level: 'warn', message, session, error }),
+    });
+  }
+
+  /** Model calls in flight or waiting for the governor. */
+  get modelCalls(): number {
+    return this.#models.running;
+  }
+
+  /** Those of them that only `resumeModels` lets leave: the credentials were refused (F36). */
+  get stoppedCalls(): number {
+    return this.#modelPool.stopped ?? 0;
+  }
+
+  /** Why the governor holds the session's model call back; undefined: it does not. */
+  callWaitOf(sessionId: string): CallWait | undefined {
+    return this.#models.waitOf(sessionId);
+  }
+
+  /** Tools out. */
+  get toolCalls(): number {
+    return this.#tools.running;
+  }
+
+  /** Something is out for the session. */
+  isOut(sessionId: string): boolean {
+    return this.#models.isOut(sessionId) || this.#tools.isOut(sessionId) || this.#muses.isOut(sessionId);
+  }
+
+  /** A result of this tool call is still to come. */
+  holdsCall(sessionId: string, callId: string): boolean {
+    return this.#tools.holds(sessionId, callId);
+  }
+
+  /** Somebody reads of a session (`undefined`: of all), or does no more. */
+  watched(sessionId: string | undefined): void {
+    this.#models.watched(sessionId);
+  }
+
+  /** The session leaves memory idle. */
+  passivated(sessionId: string): void {
+    this.#models.forget(sessionId);
+  }
+
+  /** What runs for the session is given up. */
+  forget(sessionId: string): void {
+    this.#models.forget(sessionId);
+    this.#tools.forget(sessionId);
+    this.#muses.forget(sessionId);
+  }
+
+  /** Key or model may be tried again, by all (F36, F37). */
+  resumeModels(): void {
+    this.#modelPool.resume?.();
+  }
+
+  /** Enrichers end at once: a run may take a minute, and begins anew at the next open. `inMemory`: of the shard. */
+  closeMuses(inMemory: Iterable<SessionActor>): void {
+    this.#muses.close();
+    for (const actor of [...inMemory]) this.#endNaming(actor);
+  }
+
+  /** Gives up what is out. */
+  async close(): Promise<void> {
+    await Promise.all([this.#modelPool.close(), this.#toolPool.close()]);
+  }
+
+  /** Effects that tell nobody anything run with the turn (H2); false: this one must wait for the flush. */
+  runEarly({ actor, effect }: ActorEffect): boolean {
+    switch (effect.type) {
+      case 'callModel':
+        if (this.#parts.durability === 'strict') return false;
+        this.#callModel(actor, effect.halfStep, effect.attempt);
+        return true;
+      case 'runTool':
+        if (!this.#mayRunAhead(actor, effect)) return false;
+        this.#startTool(actor, effect);
+        return true;
+      case 'cancelModel':
+        this.#models.cancel(actor.id);
+        return true;
+      case 'cancelMuse':
+        this.#muses.cancel(actor.id, effect.run);
+        return true;
+      case 'cancelTool':
+        this.#tools.cancel(actor.id, effect.callId, effect.reason);
+        return true;
+      case 'retryLater':
+        if (effect.firstError !== undefined) this.#logRetry(actor, effect.firstError, effect.delayMs);
+        this.#place.timers.retryLater(actor, effect.halfStep, effect.attempt, effect.delayMs);
+        return true;
+      case 'restartTimer':
+        this.#place.timers.restartLater(actor, effect.delayMs);
+        return true;
+      case 'evaluateSystem':
+        void this.#evaluateSystem(actor, effect.epoch);
+        return true;
+      case 'stale':
+        this.#parts.counters.add('staleCompletions');
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  /** Starts what had to wait for the flush. */
+  start({ actor, effect }: ActorEffect): void {
+    if (effect.type === 'runTool') this.#startTool(actor, effect);
+    else if (effect.type === 'callModel') this.#callModel(actor, effect.halfStep, effect.attempt);
+    else if (isAsking(effect)) void this.#ask(actor, effect);
+    else if (effect.type === 'startMuse') this.#startMuse(actor, effect.muse, effect.run);
+  }
+
+  /**
+   * A call that changes nothing outside: lost with its intent it is simply made again, as a model call is. Only so far ahead of the
+   * disk, as everything since the last flush would be paid for twice.
+   */
+  #mayRunAhead(actor: SessionActor, start: ToolStart): boolean {
+    if (start.isRuntimeTool || this.#parts.durability === 'strict' || actor.unflushed > RUN_AHEAD_TURNS_MAX)
+      return false;
+    return this.#place.agentOf(actor)?.facts.tool(start.name)?.effect === 'pure';
+  }
+
+  #isHot(actor: SessionActor): boolean {
+    return this.#place.inMemory(actor.id) === actor;
+  }
+
+  #startTool(actor: SessionActor, start: ToolStart): void {
+    const agent = this.#place.agentOf(actor);
+    if (agent === undefined || !this.#isHot(actor) || !actor.state.openCalls.has(start.callId)) return;
+    this.#parts.counters.add('toolCalls');
+    this.#tools.start(actor.id, agent, start);
+  }
+
+  /** Once a model call, however often it is made again: the event `llm.retry` has each attempt. */
+  #logRetry(actor: SessionActor, error: ErrorShape, delayMs: number): void {
+    const status = error.data?.['status'];
+    const what = typeof status === 'number' ? `status ${status}` : error.code;
+    const message = `a model call failed (${what}) and is made again`;
+    const { agent } = actor.state;
+    const of = agent === undefined ? {} : { agent };
+    this.#parts.host.log({ level: 'warn', message, session: actor.id, error, ms: delayMs, ...of });
+  }
+
+  #callModel(actor: SessionActor, halfStep: number, attempt: number): void {
+    const agent = this.#place.agentOf(actor);
+    // Between the turn and its flush the call may have been interrupted, or the actor dropped.
+    if (agent === undefined || !this.#isHot(actor) || actor.state.current?.halfStep !== halfStep) return;
+    this.#parts.counters.add('modelCalls');
+    if (attempt === 1) this.#parts.counters.add('halfSteps');
+    this.#models.call(actor, agent, halfStep, attempt);
+  }
+
+  /** Behind the flush: what it does meanwhile must not be older than what it was started for. */
+  #startMuse(actor: SessionActor, muse: MuseName, run: number): void {
+    const agent = this.#place.agentOf(actor);
+    // Between the turn and its flush it may have been given up, or the actor dropped; begun again while closing it would be lost.
+    if (agent === undefined || !this.#isHot(actor) || !isMuseDue(actor.state, run)) return;
+    if (this.#place.isClosing()) this.#endNaming(actor);
+    else this.#muses.start(actor, agent, muse, run);
+  }
+
+  /** A sub-agent keeps the name it has: its parent's call waits for it, and must not stay open behind an orderly end (F13). */
+  #endNaming(actor: SessionActor): void {
+    const { enrichment } = actor.state;
+    if (enrichment?.stage !== 'naming') return;
+    this.#place.submit(actor.id, [{ type: 'enriched', run: enrichment.run, usage: NO_USAGE }]);
+  }
+
+  #siblingsOf({ state }: SessionActor): readonly string[] {
+    const parent = state.parent === undefined ? undefined : this.#place.find(state.parent);
+    return [...(parent?.state.childNames ?? [])].filter((name) => name !== state.name);
+  }
+
+  async #evaluateSystem(actor: SessionActor, epoch: number): Promise<void> {
+    const input = await this.#parts.host.evaluateSystem(actor.state.agent ?? '', actor.id).then(
+      (text): Input => ({ type: 'systemEvaluated', epoch, text }),
+      (error: unknown): Input => ({ type: 'systemFailed', epoch, error: errorShape(error) }),
+    );
+    this.#place.submit(actor.id, [input]);
+  }
+
+  /** Somebody on the host has a say: asked behind the flush, as what he is told is told. */
+  async #ask(actor: SessionActor, asking: Asking): Promise<void> {
+    const question = this.#isHot(actor) ? questionOf(actor.state, asking) : undefined;
+    // Interrupted between the turn and its flush, or read again: whoever goes on with it asks anew.
+    if (question === undefined) return;
+    const input = await this.#parts.host.consult(question).then(
+      (word): Input => answerOf(asking, word),
+      (error: unknown): Input => failureOf(asking, errorShape(error)),
+    );
+    this.#place.submit(actor.id, [input]);
+  }
+}

@@ -1,0 +1,53 @@
+/** What `decide` is given of the world, one object a shard: it is filled anew for each step and never kept by who reads it. */
+import type { Limits } from '../../base/bounds.ts';
+import type { Settings } from '../../base/settings.ts';
+import type { TransientMessage } from '../../session/history/edit-request.ts';
+import type { ReadContent } from '../../session/rules/waiting-content.ts';
+import type { AgentFacts, Environment } from '../../session/state/inputs.ts';
+import type { SessionState } from '../../session/state/state.ts';
+
+/** What stays the same from step to step. */
+export interface LastingSurroundings {
+  readonly limits: Limits;
+  readonly settings: Settings;
+  readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
+  readonly exists: (sessionId: string) => boolean;
+  /** Epoch ms at which the shard began. */
+  readonly openedAt: number;
+  /** Of the session the step is of. */
+  readonly isSupervised: () => boolean;
+  readonly stateOf: (sessionId: string) => SessionState | undefined;
+  readonly readContent: ReadContent;
+}
+
+/** See the head of the file. */
+export class TurnEnvironment implements Environment {
+  readonly limits: Limits;
+  readonly settings: Settings;
+  readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
+  readonly exists: (sessionId: string) => boolean;
+  readonly isSupervised: () => boolean;
+  readonly stateOf: (sessionId: string) => SessionState | undefined;
+  readonly readContent: ReadContent;
+  waitingBytes = 0;
+  now = 0;
+  random = 0;
+  agent: AgentFacts;
+  admits = false;
+  transients: readonly TransientMessage[] | undefined;
+  isGated = false;
+  readonly openedAt: number;
+
+  /** `nobody`: the facts until a step has some. */
+  constructor(lasting: LastingSurroundings, nobody: AgentFacts) {
+    this.limits = lasting.limits;
+    this.settings = lasting.settings;
+    this.toolNamesOf = lasting.toolNamesOf;
+    this.exists = lasting.exists;
+    this.isSupervised = lasting.isSupervised;
+    this.stateOf = lasting.stateOf;
+    this.readContent = lasting.readContent;
+    this.openedAt = lasting.openedAt;
+    this.agent = nobody;
+  }
+}

@@ -1,0 +1,77 @@
+/** What one turn gathered for the time after its flush. A list is made when there is something for it: most turns have little. */
+import type { SessionActor } from '../../../actors/session-actor.ts';
+import type { HistoryMessage } from '../../base/history-message.ts';
+import type { SessionEvent } from '../../events/event.ts';
+import type { ReceiptState } from '../../session/state/state.ts';
+
+/** What became of an accepted entry. */
+export interface Fate {
+  readonly session: string;
+  readonly pendingId: number;
+  readonly receipt: ReceiptState;
+}
+
+/** See the head of the file. */
+export class TurnGathering {
+  events: SessionEvent[] | undefined;
+  /** Sessions to be introduced before the events. Nothing by themselves: nobody waits for them. */
+  introduced: SessionActor[] | undefined;
+  settled: Fate[] | undefined;
+  promoted: Fate[] | undefined;
+  /** Children that have an exit which somebody waits for. */
+  exits: SessionActor[] | undefined;
+  /** What was said in sessions that somebody listens to. */
+  said: { readonly session: string; readonly messages: HistoryMessage[] }[] | undefined;
+
+  /** Sessions whose compression is over, which somebody waits for. */
+  compressions: string[] | undefined;
+
+  /** Somebody is to be told something. */
+  get hasSomething(): boolean {
+    return (
+      this.events !== undefined ||
+      this.settled !== undefined ||
+      this.promoted !== undefined ||
+      this.exits !== undefined ||
+      this.compressions !== undefined ||
+      this.said !== undefined
+    );
+  }
+
+  tell(event: SessionEvent): void {
+    if (this.events === undefined) this.events = [event];
+    else this.events.push(event);
+  }
+
+  introduce(actor: SessionActor): void {
+    if (this.introduced === undefined) this.introduced = [actor];
+    else this.introduced.push(actor);
+  }
+
+  say(session: string, message: HistoryMessage): void {
+    this.said ??= [];
+    const last = this.said.at(-1);
+    if (last?.session === session) last.messages.push(message);
+    else this.said.push({ session, messages: [message] });
+  }
+
+  settle(fate: Fate): void {
+    if (this.settled === undefined) this.settled = [fate];
+    else this.settled.push(fate);
+  }
+
+  promote(fate: Fate): void {
+    if (this.promoted === undefined) this.promoted = [fate];
+    else this.promoted.push(fate);
+  }
+
+  compress(session: string): void {
+    if (this.compressions === undefined) this.compressions = [session];
+    else this.compressions.push(session);
+  }
+
+  end(child: SessionActor): void {
+    if (this.exits === undefined) this.exits = [child];
+    else this.exits.push(child);
+  }
+}

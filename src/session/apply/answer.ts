@@ -1,0 +1,117 @@
+/**
+ * What the model said, as messages: an answer with its calls, a token count that became better known. Pure but linear, as `apply`. Keeps S4 and S6 of `state.ts`.
+ */
+import type { Draft } from '../../base/draft.ts';
+import { addUsage, isThought, type ToolUseBlock } from '../../base/messages.ts';
+import { answerText } from '../rules/answer.ts';
+import type { MessageDraft } from '../rules/promotion.ts';
+import { type LoggedMessage, type OpenCall, publicMessage } from '../state/state.ts';
+import { callLabel, estimateCall, estimateContent, estimateTokens } from '../state/tokens.ts';
+import type { Fold, RecordOf } from './fold.ts';
+import { holdAnswer } from './run-loop.ts';
+import { continuePaused, finishTurn } from './turn.ts';
+
+/** The current half-step was answered: its calls are open, or the turn goes on or ends. */
+export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void {
+  const { state } = fold;
+  if (state.current?.halfStep !== record.halfStep) throw new Error('S3: an answer to no current half-step');
+  state.sealedSeq = state.nextMessageSeq - 1;
+  state.usage = addUsage(state.usage, record.usage);
+  const text = answerText(record.content);
+  const turn = state.turn;
+  if (turn !== undefined) {
+    turn.usage = addUsage(turn.usage, record.usage);
+    const hasText = text.trim() !== '';
+    if (hasText) turn.text = turn.joins ? turn.text + text : text;
+    turn.joins = record.then === 'pause' && (turn.joins || hasText);
+  }
+  const firstSeq = state.nextMessageSeq;
+  const isUnbound = record.unbound === true || state.current.outdated === true;
+  appendAnswer(fold, record, text);
+  if (isUnbound && record.content.some(isThought)) fold.openEpoch();
+  if (record.held === true) {
+    holdAnswer(state, record, firstSeq);
+    fold.enter('executing');
+    return;
+  }
+  if (record.then === 'tools') {
+    state.current = undefined;
+    fold.enter('executing');
+    for (const call of record.calls) {
+      if (call.refused !== undefined) continue;
+      const open = state.openCalls.get(call.id);
+      if (fold.counts()) fold.tell({ type: 'tool.started', toolUseId: call.id, toolName: open?.name ?? '' });
+    }
+  } else if (record.then === 'pause') {
+    continuePaused(state, record.halfStep);
+  } else {
+    finishTurn(fold, record.stop);
+  }
+}
+
+/** The messages of an answer; its usage stands on the first of them, so that a turn without text keeps it (Δ17). */
+function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): void {
+  const { state } = fold;
+  const before = state.messages.length;
+  let isFirst = true;
+  if (text.trim() !== '') {
+    appendPart(fold, { type: 'agent_message', content: text, tokens: estimateTokens(text) }, record, isFirst);
+    isFirst = false;
+  }
+  let calls = 0;
+  for (const block of record.content) {
+    if (block.type !== 'tool_use') continue;
+    const use: ToolUseBlock = block;
+    // `calls` are the calls among the blocks, in order.
+    const timeoutMs = record.calls[calls]?.timeoutMs;
+    calls += 1;
+    const draft: Draft<MessageDraft> = {
+      type: 'tool_call',
+      content: callLabel(use.name),
+      tokens: estimateCall(use),
+      toolUseId: use.id,
+      toolName: use.name,
+      input: use.input,
+    };
+    if (timeoutMs !== undefined) draft.timeoutMs = timeoutMs;
+    const { seq } = appendPart(fold, draft, record, isFirst);
+    isFirst = false;
+    const open: Draft<OpenCall> = { id: use.id, name: use.name, input: use.input, seq, at: fold.at };
+    if (timeoutMs !== undefined) open.timeoutMs = timeoutMs;
+    state.openCalls.set(use.id, open);
+  }
+  // Blocks without text or call (a lone thinking block, a server tool's part) still belong to the conversation.
+  if (isFirst && record.content.length > 0) {
+    const content = record.content;
+    appendPart(fold, { type: 'agent_message', content, tokens: estimateContent(content) }, record, isFirst);
+  }
+  fold.said(state.messages.length - before);
+}
+
+/** One message of an answer: the first carries the blocks and the usage of all of it. */
+function appendPart(
+  fold: Fold,
+  draft: Draft<MessageDraft>,
+  { content, usage }: RecordOf<'responded'>,
+  isFirst: boolean,
+): LoggedMessage {
+  if (isFirst) {
+    draft.blocks = content;
+    draft.usage = usage;
+  } else {
+    draft.inAnswer = true;
+  }
+  return fold.append(draft);
+}
+
+/** A message's tokens are known better. One that has left the window is left alone. */
+export function applyRefined(fold: Fold, record: RecordOf<'refined'>): void {
+  const { state } = fold;
+  const index = state.messages.findIndex((message) => message.seq === record.messageSeq);
+  const message = state.messages[index];
+  if (message === undefined) return;
+  const refined: LoggedMessage = { ...message, tokens: record.tokens };
+  state.tokens += record.tokens - message.tokens;
+  state.messages[index] = refined;
+  if (fold.counts()) fold.tell({ type: 'message.updated', message: publicMessage(refined) });
+}

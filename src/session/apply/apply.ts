@@ -1,0 +1,185 @@
+/**
+ * `apply`: what is remembered. Folds one record into a state, and tells an observer the durable events it stands for, so
+ * that a live session and a replay of its log cannot differ.
+ *
+ * Pure but linear: the state given is consumed and returned changed, since copying the messages at each record would make
+ * a half-step cost its history. Who needs the state before folds again. Keeps S1 to S7 of `state.ts`.
+ *
+ * This file only hands over. What a record means stands in `apply-<area>.ts`, beside the `decide-<area>.ts` that writes it:
+ * mailbox, turn, answer, run-loop, children, lifecycle, eviction, goals, enrichment, memory, compression, history, tasks.
+ * What they share is the `Fold`.
+ */
+
+import type { ReadContent } from '../rules/waiting-content.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import { estimateTokens } from '../state/tokens.ts';
+import { applyRefined, applyResponded } from './answer.ts';
+import { applyBudgetUsed, applyChildExited, applyChildNamed, applySpawned } from './children.ts';
+import { applyCompacted, applyCompacting, applyCompactionFailed } from './compression.ts';
+import { applyEnrichment, applyNamed } from './enrichment.ts';
+import { applyEvicted } from './eviction.ts';
+import { Fold, type Observer } from './fold.ts';
+import { applyGoalChange, applyGoalCompleted } from './goals.ts';
+import { applyEdited, applyRolledBack } from './history.ts';
+import {
+  applyCreated,
+  applyExited,
+  applyForked,
+  applyForkMade,
+  applyPaused,
+  applyRecovered,
+  applyRestarted,
+  applyRestartScheduled,
+  applyResumed,
+  applySystem,
+} from './lifecycle.ts';
+import { applyAccepted, applyDropped, applyPoisoned, applyRecalled } from './mailbox.ts';
+import { applyMemory } from './memory.ts';
+import { applyContinued, applyDecided, applyGathered, applyProceeded, applySuspended } from './run-loop.ts';
+import { applyTaskActivated, applyTaskStarted } from './tasks.ts';
+import { applyBlocked, applyClaimed, applyClosed, applyFailed, applyRetried, finishTurn } from './turn.ts';
+
+/** Folds one record; `at` is the time of its turn. Throws an Error for a record that no writer of ours can have made. */
+export function apply(
+  state: SessionState,
+  record: SessionRecord,
+  at: number,
+  observer?: Observer,
+  readContent?: ReadContent,
+): SessionState {
+  applyRecord(new Fold(state, at, observer, readContent), record);
+  return state;
+}
+
+/** Folds all records of one turn. */
+export function applyAll(
+  state: SessionState,
+  records: readonly SessionRecord[],
+  at: number,
+  observer?: Observer,
+  readContent?: ReadContent,
+): SessionState {
+  const fold = new Fold(state, at, observer, readContent);
+  for (const record of records) applyRecord(fold, record);
+  return state;
+}
+
+/** Folds the next record of a turn. Throws an Error for one that no writer of ours can have made. */
+export function applyRecord(fold: Fold, record: SessionRecord): void {
+  const { state } = fold;
+  state.updatedAt = fold.at;
+  switch (record.type) {
+    case 'created':
+      return applyCreated(fold, record);
+    case 'accepted':
+      return applyAccepted(fold, record);
+    case 'claimed':
+      return applyClaimed(fold, record);
+    case 'epoch':
+      state.fingerprint = record.fingerprint;
+      return fold.openEpoch();
+    case 'system':
+      return applySystem(fold, record);
+    case 'evicted':
+      return applyEvicted(fold, record);
+    case 'responded':
+      return applyResponded(fold, record);
+    case 'retried':
+      return applyRetried(fold, record);
+    case 'failed':
+      return applyFailed(fold, record);
+    case 'noted':
+      fold.append({ type: 'system_message', content: record.content, tokens: estimateTokens(record.content) });
+      return;
+    case 'closed':
+      return applyClosed(fold, record);
+    case 'dropped':
+      return applyDropped(fold, record);
+    case 'recalled':
+      return applyRecalled(fold, record);
+    case 'poisoned':
+      return applyPoisoned(fold, record);
+    case 'interrupted':
+      state.interruptRequested = true;
+      if (fold.counts()) fold.tell({ type: 'interrupt.acknowledged' });
+      return;
+    case 'released':
+      return finishTurn(fold, 'cancelled');
+    case 'spawned':
+      return applySpawned(fold, record);
+    case 'budgetUsed':
+      return applyBudgetUsed(fold, record);
+    case 'childExited':
+      return applyChildExited(fold, record);
+    case 'goalCompleted':
+      return applyGoalCompleted(fold);
+    case 'goalCreated':
+    case 'goalUpdated':
+    case 'goalDone':
+    case 'pinned':
+      return applyGoalChange(fold, record);
+    case 'exited':
+      return applyExited(fold, record);
+    case 'restartScheduled':
+      return applyRestartScheduled(fold, record);
+    case 'restarted':
+      return applyRestarted(fold);
+    case 'paused':
+      return applyPaused(fold);
+    case 'resumed':
+      return applyResumed(fold);
+    case 'recovered':
+      return applyRecovered(fold, record);
+    case 'refined':
+      return applyRefined(fold, record);
+    case 'edited':
+      return applyEdited(fold, record);
+    case 'taskStarted':
+      return applyTaskStarted(fold, record);
+    case 'taskActivated':
+      return applyTaskActivated(fold, record);
+    case 'forkMade':
+      return applyForkMade(fold, record);
+    case 'forked':
+      return applyForked(fold, record);
+    case 'compacting':
+      return applyCompacting(fold, record);
+    case 'compacted':
+      return applyCompacted(fold, record);
+    case 'compactionFailed':
+      return applyCompactionFailed(fold, record);
+    case 'summaryBegun':
+    case 'summaryAwaited':
+    case 'summaryEnded':
+    case 'remembered':
+    case 'summaryFailed':
+    case 'summaryDropped':
+      return applyMemory(fold, record);
+    case 'gathered':
+      return applyGathered(fold, record);
+    case 'proceeded':
+      return applyProceeded(fold, record);
+    case 'suspended':
+      return applySuspended(fold, record);
+    case 'continued':
+      return applyContinued(fold, record);
+    case 'decided':
+      return applyDecided(fold, record);
+    case 'blocked':
+      return applyBlocked(fold, record);
+    case 'preparing':
+    case 'recalling':
+    case 'prepared':
+      return applyEnrichment(fold, record);
+    case 'named':
+      return applyNamed(fold, record);
+    case 'childNamed':
+      return applyChildNamed(fold, record);
+    case 'rolledBack':
+      return applyRolledBack(fold, record);
+    default:
+      // A record without a case does not compile.
+      record satisfies never;
+  }
+}

@@ -1,0 +1,87 @@
+/**
+ * What a session remembers of its children: that they were spawned, what they are called, what they used and how they ended,
+ * and which of them are listed for it. Pure but linear, as `apply`.
+ */
+import { CHILDREN_LISTED_MAX } from '../../base/bounds.ts';
+import type { Fold, RecordOf } from './fold.ts';
+
+/** A child was spawned. */
+export function applySpawned(fold: Fold, record: RecordOf<'spawned'>): void {
+  const { state } = fold;
+  state.children.set(record.child, {
+    id: record.child,
+    name: record.name,
+    replies: record.replies,
+    ...(record.spawnCallId === undefined ? {} : { spawnCallId: record.spawnCallId }),
+    ...(record.specialist === undefined ? {} : { specialist: record.specialist }),
+  });
+  state.nextChild = Number(record.child.slice(record.child.lastIndexOf(':') + 1)) + 1;
+  state.childNames.add(record.name);
+  if (record.key !== undefined) {
+    state.childKeys.set(record.key, { child: record.child, fingerprint: record.fingerprint ?? '' });
+  }
+  if (fold.counts()) fold.tell({ type: 'child.spawned', child: record.child, name: record.name });
+}
+
+/** Gives a child the name it chose. */
+export function applyChildNamed(fold: Fold, { child, name }: RecordOf<'childNamed'>): void {
+  const { state } = fold;
+  const link = state.children.get(child);
+  if (link === undefined) throw new Error(`unknown child ${child}`);
+  state.childNames.delete(link.name);
+  state.childNames.add(name);
+  if (state.hiddenChildren.delete(link.name)) state.hiddenChildren.add(name);
+  state.children.set(child, { ...link, name });
+  tellChildren(fold);
+}
+
+/** A child, or what is below it, used tokens of this session's budget. */
+export function applyBudgetUsed({ state }: Fold, record: RecordOf<'budgetUsed'>): void {
+  if (state.budget !== undefined) state.budget.below += record.tokens;
+}
+
+/** A child has ended. */
+export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): void {
+  const child = fold.state.children.get(record.child);
+  if (child === undefined) throw new Error(`unknown child ${record.child}`);
+  child.exited = record.reason;
+  if (fold.counts()) fold.tell({ type: 'child.exited', child: record.child, name: child.name, reason: record.reason });
+  child.exitedSeq = fold.state.eventSeq;
+}
+
+/** A child whose spawn and words have all left the window is no longer listed for its parent (§7.7). */
+export function hideChildren(fold: Fold): void {
+  const { state } = fold;
+  if (state.children.size === 0) return;
+  const heard = new Set<string | undefined>();
+  for (const message of state.messages) if (message.phantom === true) heard.add(message.toolName);
+  // The ids of hidden calls are taken, and no model sees them.
+  const unseen = new Set(state.hidden.map((message) => message.toolUseId));
+  for (const child of state.children.values()) {
+    const { spawnCallId } = child;
+    const isSpawnSeen = spawnCallId !== undefined && state.callIds.has(spawnCallId) && !unseen.has(spawnCallId);
+    const hasTrace = isSpawnSeen || heard.has(`from_${child.name}`);
+    if (hasTrace || state.hiddenChildren.has(child.name)) continue;
+    state.hiddenChildren.add(child.name);
+    if (fold.counts()) fold.tell({ type: 'subagent.evicted', child: child.id });
+  }
+}
+
+/** A delivery shows its child again. */
+export function showChild(fold: Fold, name: string | undefined): void {
+  if (name === undefined || !fold.state.hiddenChildren.delete(name)) return;
+  tellChildren(fold);
+}
+
+function tellChildren(fold: Fold): void {
+  const { children, hiddenChildren } = fold.state;
+  if (fold.counts()) {
+    fold.tell({
+      type: 'children.updated',
+      children: [...children.values()]
+        .filter((each) => !hiddenChildren.has(each.name))
+        .slice(-CHILDREN_LISTED_MAX)
+        .map((each) => ({ id: each.id, name: each.name, state: each.exited ?? 'working' })),
+    });
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * How a compression goes: it takes the session's place in line like a claim, and gives it back when it has ended, well or
+ * not. What it does to the messages stands in `apply/compaction.ts`. Pure but linear, as `apply`.
+ */
+import type { Draft } from '../../base/draft.ts';
+import { addUsage, type Usage } from '../../base/messages.ts';
+import { type CompactionCall, publicMessage, type SessionState } from '../state/state.ts';
+import { applyCompaction, noteFailedCompaction } from './compaction.ts';
+import type { Fold, RecordOf } from './fold.ts';
+import { promoteAll } from './mailbox.ts';
+
+/** A compression begins: like a claim, but for a turn of its own; in a call's place that was too long, without a new state. */
+export function applyCompacting(fold: Fold, record: RecordOf<'compacting'>): void {
+  const { state } = fold;
+  const { halfStep, overflow, tail } = record;
+  const { current: suspended, state: returnsTo } = state;
+  if (returnsTo === 'awaiting' && (overflow === undefined || suspended === undefined)) {
+    throw new Error('T1/T2: compacting while awaiting');
+  }
+  if (returnsTo !== 'awaiting') fold.enter('awaiting');
+  promoteAll(fold, record.entries);
+  const compaction: Draft<CompactionCall> = { returnsTo, through: state.nextMessageSeq - 1, at: fold.at };
+  if (tail !== undefined) compaction.tail = tail;
+  if (overflow !== undefined && suspended !== undefined) compaction.overflow = { ...overflow, suspended };
+  state.current = { halfStep, attempt: 1, compaction };
+  state.nextHalfStep = halfStep + 1;
+}
+
+/** The summary takes the place of what it sums up. */
+export function applyCompacted(fold: Fold, record: RecordOf<'compacted'>): void {
+  const { state } = fold;
+  const compaction = endCompaction(state, record.halfStep, record.usage);
+  const { archived, created } = applyCompaction(state, record, fold.at);
+  fold.openEpoch();
+  if (fold.counts()) {
+    const { number, level, chunk } = record;
+    const body = {
+      type: 'compaction.applied',
+      number,
+      level,
+      archived,
+      created: created.map(publicMessage),
+    } as const;
+    fold.tell(chunk === undefined ? body : { ...body, chunk: chunk.number });
+  }
+  goBack(fold, compaction);
+}
+
+/** All is as it was before, but for the results that were promoted. */
+export function applyCompactionFailed(fold: Fold, record: RecordOf<'compactionFailed'>): void {
+  const compaction = endCompaction(fold.state, record.halfStep, record.usage);
+  noteFailedCompaction(fold.state, record);
+  if (fold.counts()) fold.tell({ type: 'compaction.failed', reason: record.reason });
+  goBack(fold, compaction);
+}
+
+/** What a compression cost is the session's, and no turn's. */
+function endCompaction(state: SessionState, halfStep: number, usage: Usage | undefined): CompactionCall {
+  const compaction = state.current?.compaction;
+  if (compaction === undefined || state.current?.halfStep !== halfStep) {
+    throw new Error('S3: the end of no current compression');
+  }
+  if (usage !== undefined) state.usage = addUsage(state.usage, usage);
+  return compaction;
+}
+
+/** Back to where the compression began. */
+function goBack(fold: Fold, { returnsTo, overflow }: CompactionCall): void {
+  const { state } = fold;
+  if (overflow === undefined) {
+    state.current = undefined;
+    fold.enter(returnsTo);
+    return;
+  }
+  const { halfStep, attempt, bouncing, keeps } = overflow.suspended;
+  state.current = {
+    halfStep,
+    attempt,
+    overflowed: true,
+    ...(bouncing === undefined ? {} : { bouncing }),
+    ...(keeps === undefined ? {} : { keeps }),
+  };
+}

@@ -1,0 +1,237 @@
+/**
+ * What an edit of the history does to a session's state: messages leave, change in place, or are put between others. The
+ * record holds results, so a replay looks for nothing. Pure but linear, as `apply`: the state given is changed.
+ *
+ * Invariants:
+ *  H1 an edit is whole: its messages, `tokens`, `callIds` and open calls change together (S4, S6);
+ *  H2 a message keeps its seq for life; a seq is never given twice, an imported id of the form `m<n>` included;
+ *  H3 an edit that changes or moves anything before the end opens an epoch (A8); one that only adds at the end does not.
+ */
+
+import type { HistoryMessage } from '../../base/history-message.ts';
+import { loggedForm } from '../history/logged-form.ts';
+import { nextFreeId } from '../rules/answer.ts';
+import type { MessageDraft } from '../rules/promotion.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { LoggedMessage, SessionState } from '../state/state.ts';
+
+type Edited = Extract<SessionRecord, { type: 'edited' }>;
+
+/** What an edit did, for those who are told. */
+export interface EditOutcome {
+  readonly removed: readonly LoggedMessage[];
+  readonly added: readonly LoggedMessage[];
+  readonly updated: readonly LoggedMessage[];
+  /** The added messages, those of one history message together. */
+  readonly groups: readonly (readonly [LoggedMessage, ...LoggedMessage[]])[];
+  /** Something before the end changed: a new epoch opens. */
+  readonly opensEpoch: boolean;
+}
+
+/** Applies an edit. `append` puts one message at the end; it is the fold's own, so that an added message is as any other. */
+export function applyEdit(
+  state: SessionState,
+  record: Edited,
+  at: number,
+  append: (draft: MessageDraft) => LoggedMessage,
+): EditOutcome {
+  const removed = remove(state, record.removed ?? []);
+  const updated = (record.updated ?? []).flatMap(({ seq, message }) => replace(state, seq, loggedForm(message), at));
+  const annotated = (record.annotated ?? []).map(({ seq, message }) => annotate(state, seq, message));
+  const added: LoggedMessage[] = [];
+  const groups: (readonly [LoggedMessage, ...LoggedMessage[]])[] = [];
+  /** The last message this edit put behind another: the next goes behind that one. */
+  const behind = new Map<number, number>();
+  for (const { message, after } of record.added ?? []) {
+    const parts = withFreeIds(state, loggedForm(message));
+    let group: readonly LoggedMessage[];
+    if (after === undefined) {
+      group = parts.map(append);
+    } else {
+      group = insert(state, behind.get(after) ?? after, parts, at);
+      behind.set(after, group[0]?.seq ?? after);
+    }
+    for (const part of group) {
+      added.push(part);
+      // A call that is answered by hand is open no more (S4).
+      if (part.type === 'tool_response' && part.toolUseId !== undefined) state.openCalls.delete(part.toolUseId);
+    }
+    const [first, ...others] = group;
+    if (first !== undefined) groups.push([first, ...others]);
+    reserveSeq(state, message.id);
+  }
+  const touchesPrompt = [...removed, ...added, ...updated].some((message) => message.prompt === true);
+  if (touchesPrompt) state.promptCount = state.messages.filter((message) => message.prompt === true).length;
+  return {
+    removed,
+    added,
+    updated: [...updated, ...annotated],
+    groups,
+    opensEpoch:
+      removed.length > 0 ||
+      updated.length > 0 ||
+      behind.size > 0 ||
+      touchesPrompt ||
+      added.some((message) => answersSealed(state, message)),
+  };
+}
+
+/** A result that comes late changes what was sent in its place. */
+function answersSealed(state: SessionState, message: LoggedMessage): boolean {
+  if (message.type !== 'tool_response' || state.sealedSeq === 0) return false;
+  const call = state.messages.find((each) => each.type === 'tool_call' && each.toolUseId === message.toolUseId);
+  return call !== undefined && call.seq <= state.sealedSeq;
+}
+
+function remove(state: SessionState, seqs: readonly number[]): readonly LoggedMessage[] {
+  if (seqs.length === 0) return [];
+  const gone = new Set(seqs);
+  const removed = state.messages.filter((message) => gone.has(message.seq));
+  state.messages = state.messages.filter((message) => !gone.has(message.seq));
+  for (const message of removed) leave(state, message);
+  return removed;
+}
+
+/** A message is no longer in the window. */
+function leave(state: SessionState, message: LoggedMessage): void {
+  state.tokens -= message.tokens;
+  if (message.type !== 'tool_call' || message.toolUseId === undefined) return;
+  state.callIds.delete(message.toolUseId);
+  state.openCalls.delete(message.toolUseId);
+}
+
+function enter(state: SessionState, message: LoggedMessage): void {
+  state.tokens += message.tokens;
+  if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
+}
+
+/** Other metadata for a message: what is sent of it stays as it is, byte for byte. */
+function annotate(state: SessionState, seq: number, message: HistoryMessage): LoggedMessage {
+  const index = state.messages.findIndex((each) => each.seq === seq);
+  const known = state.messages[index];
+  if (known === undefined) throw new Error(`H1: a note on message ${seq}, which is not there`);
+  const noted: LoggedMessage = { ...known, history: message };
+  state.messages[index] = noted;
+  return noted;
+}
+
+/**
+ * Puts other parts where a message stood. The first keeps the seq of the first, by which the message is known; a call behind it
+ * keeps the one it has, unless that is the message's; more get new ones.
+ */
+function replace(
+  state: SessionState,
+  seq: number,
+  parts: readonly MessageDraft[],
+  at: number,
+): readonly LoggedMessage[] {
+  const start = state.messages.findIndex((message) => message.seq === seq);
+  const first = state.messages[start];
+  if (first === undefined) throw new Error(`H1: an update of message ${seq}, which is not there`);
+  let end = start + 1;
+  while (first.blocks !== undefined && state.messages[end]?.inAnswer === true) end += 1;
+  const old = state.messages.slice(start, end);
+  const later = old.slice(1);
+  for (const message of old) if (message.type === 'tool_call') state.callIds.delete(message.toolUseId ?? '');
+  const placed = withFreeIds(state, parts).map((part, index): LoggedMessage => {
+    const same =
+      index === 0 ? first : later.find((each) => part.toolUseId !== undefined && each.toolUseId === part.toolUseId);
+    const next = {
+      ...part,
+      seq: same?.seq ?? takeSeq(state),
+      at: same?.at ?? at,
+      place: placeOf(first),
+    } as LoggedMessage;
+    return index === 0 && first.opens === true ? { ...next, opens: true } : next;
+  });
+  const open = new Map(
+    old.flatMap(({ toolUseId }) => {
+      const call = toolUseId === undefined ? undefined : state.openCalls.get(toolUseId);
+      return call === undefined ? [] : [[call.id, call] as const];
+    }),
+  );
+  for (const message of old) leave(state, message);
+  for (const message of placed) {
+    enter(state, message);
+    const call = message.toolUseId === undefined ? undefined : open.get(message.toolUseId);
+    if (call !== undefined) state.openCalls.set(call.id, call);
+  }
+  state.messages.splice(start, old.length, ...placed);
+  return placed;
+}
+
+/**
+ * Parts whose calls have ids no other call has, hidden or not, nor of the same message: an import may repeat one, a request
+ * may not (R05).
+ */
+function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): readonly MessageDraft[] {
+  const own = new Set<string>();
+  const ids = parts.map(({ type, toolUseId }) => {
+    if (type !== 'tool_call' || toolUseId === undefined) return undefined;
+    const isTaken = state.callIds.has(toolUseId) || own.has(toolUseId);
+    const id = isTaken ? nextFreeId(toolUseId, own, state.callIds) : toolUseId;
+    own.add(id);
+    return id;
+  });
+  if (parts.every((part, index) => ids[index] === undefined || ids[index] === part.toolUseId)) return parts;
+  // The calls among the blocks are those of the parts, in order.
+  const inOrder = ids.filter((id) => id !== undefined);
+  return parts.map((part, index): MessageDraft => {
+    const id = ids[index];
+    let next = 0;
+    const blocks = part.blocks?.map((block) => {
+      if (block.type !== 'tool_use') return block;
+      next += 1;
+      return { ...block, id: inOrder[next - 1] ?? block.id };
+    });
+    return { ...part, ...(id === undefined ? {} : { toolUseId: id }), ...(blocks === undefined ? {} : { blocks }) };
+  });
+}
+
+/** Puts parts right after a message and what belongs to it; `after` 0: before everything. */
+function insert(
+  state: SessionState,
+  after: number,
+  parts: readonly MessageDraft[],
+  at: number,
+): readonly LoggedMessage[] {
+  const { messages } = state;
+  let index = after === 0 ? 0 : messages.findIndex((message) => message.seq === after) + 1;
+  if (after !== 0 && index === 0) throw new Error(`H1: an insertion after message ${after}, which is not there`);
+  while (messages[index]?.inAnswer === true) index += 1;
+  const before = messages[index - 1];
+  const next = messages[index];
+  const low = before === undefined ? (next === undefined ? 0 : placeOf(next) - 1) : placeOf(before);
+  const high = next === undefined ? low + 1 : placeOf(next);
+  const placed = parts.map((part): LoggedMessage => {
+    return { ...part, seq: takeSeq(state), at, place: low + (high - low) / 2 } as LoggedMessage;
+  });
+  for (const message of placed) enter(state, message);
+  messages.splice(index, 0, ...placed);
+  return placed;
+}
+
+/** Where a message stands in the conversation: rising, equal for the parts of one answer. */
+export function placeOf(message: LoggedMessage): number {
+  return message.place ?? message.seq;
+}
+
+function takeSeq(state: SessionState): number {
+  const seq = state.nextMessageSeq;
+  state.nextMessageSeq += 1;
+  return seq;
+}
+
+const OWN_ID = /^m([1-9]\d{0,14})$/;
+
+/** The number an id of our own form names; 0 for any other. */
+export function ownSeq(id: string): number {
+  const match = OWN_ID.exec(id);
+  return match === null ? 0 : Number(match[1]);
+}
+
+/** An id that looks like one of ours is never made a second time (H2). */
+function reserveSeq(state: SessionState, id: string): void {
+  const seq = ownSeq(id);
+  if (seq >= state.nextMessageSeq) state.nextMessageSeq = seq + 1;
+}

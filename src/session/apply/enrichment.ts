@@ -1,0 +1,65 @@
+/** How a preparation and a naming change a session. Pure but linear, as `apply`. Keeps S7 of `state.ts`. */
+import { addUsage, type Usage } from '../../base/messages.ts';
+import { goalOf } from '../rules/goal-book.ts';
+import { bookOf, type GoalRecord } from '../rules/goals.ts';
+import type { SessionState } from '../state/state.ts';
+import type { Fold, RecordOf } from './fold.ts';
+
+type EnrichmentRecord = RecordOf<'preparing' | 'recalling' | 'prepared'>;
+
+/** Begins a preparation, takes it to its second stage, or ends it. Throws an Error for a record of no current run. */
+export function applyEnrichment(fold: Fold, record: EnrichmentRecord): void {
+  const { state, at } = fold;
+  if (record.type === 'preparing') {
+    if (state.state !== 'idle') throw new Error('S7: prepared while it is not idle');
+    const { run, entry } = record;
+    const before = state.enrichment;
+    if (before !== undefined && record.again !== true) throw new Error('S7: prepared while it is being prepared');
+    // Begun again after a crash, what changed before it counts as well.
+    const goalsChanged = before?.goalsChanged ?? false;
+    const stage = record.naming === true ? 'naming' : 'preparing';
+    state.enrichment = { run, stage, entry, at, goalsChanged };
+    state.nextMuseRun = run + 1;
+    if (before === undefined) fold.telling({ type: 'session.state', state: 'idle', phase: 'preparing' });
+    return;
+  }
+  const { enrichment } = state;
+  if (enrichment === undefined) throw new Error('S7: nothing is being prepared');
+  addCost(state, record.usage);
+  if (record.type === 'recalling') {
+    state.enrichment = { ...enrichment, run: record.run, stage: 'recalling' };
+    state.nextMuseRun = record.run + 1;
+    return;
+  }
+  if (enrichment.run !== record.run) throw new Error('S7: the end of no current preparation');
+  state.enrichment = undefined;
+  if (record.entry !== undefined) state.prepared = [...(state.prepared ?? []), record.entry];
+  state.unnamed = false;
+  fold.telling({ type: 'session.state', state: 'idle' });
+}
+
+/** These entries wait no more: their turn begins, or they were recalled or dropped. */
+export function forgetPrepared(state: SessionState, claimed: readonly number[]): void {
+  const left = state.prepared?.filter((id) => !claimed.includes(id)) ?? [];
+  state.prepared = left.length === 0 ? undefined : left;
+}
+
+/** What a run cost is the session's, and no turn's. */
+function addCost(state: SessionState, usage: Usage | undefined): void {
+  if (usage !== undefined) state.usage = addUsage(state.usage, usage);
+}
+
+/** Names a session. */
+export function applyNamed(fold: Fold, { name, prompt }: RecordOf<'named'>): void {
+  const { state } = fold;
+  state.name = name;
+  if (prompt !== undefined) state.prompt = prompt;
+  fold.telling({ type: 'session.name', name });
+}
+
+/** A goal was made, or reads otherwise now: what the preparation of a turn watches for. Asked before it is applied. */
+export function isReworded(state: SessionState, record: GoalRecord): boolean {
+  if (record.type === 'goalCreated') return true;
+  if (record.type !== 'goalUpdated') return false;
+  return goalOf(bookOf(state), record.id)?.description !== record.description;
+}

@@ -1,0 +1,36 @@
+/** How messages leave the window for good. Pure but linear, as `apply`. Keeps S1 and S6 of `state.ts`. */
+
+import { trimStarts } from '../history/tasks.ts';
+import { rememberPins } from '../rules/goals.ts';
+import { tellActive } from './activation.ts';
+import { hideChildren } from './children.ts';
+import type { Fold, RecordOf } from './fold.ts';
+
+/** Messages left the window. Folded to be read whole, a session keeps them. */
+export function applyEvicted(fold: Fold, record: RecordOf<'evicted'>): void {
+  if (!fold.state.keepsAll) evict(fold, record.below, record.pinTokens);
+}
+
+/** Takes all messages before that of this seq out of the window, and opens an epoch. */
+export function evict(fold: Fold, below: number, pinTokens?: number): void {
+  const { state } = fold;
+  if (pinTokens !== undefined) rememberPins(state, pinTokens);
+  // By its number where it is there: after an edit a message may stand before others of a lower seq.
+  const named = state.messages.findIndex((message) => message.seq === below);
+  const first = named === -1 ? state.messages.findIndex((message) => message.seq >= below) : named;
+  const gone = first === -1 ? state.messages : state.messages.slice(0, first);
+  for (const message of gone) {
+    // A system message is part of the prompt and stays.
+    if (message.prompt === true) continue;
+    state.tokens -= message.tokens;
+    if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.delete(message.toolUseId);
+  }
+  const kept = first === -1 ? [] : state.messages.slice(first);
+  state.messages = state.promptCount === 0 ? kept : [...gone.filter((message) => message.prompt === true), ...kept];
+  state.floor = Math.max(state.floor, below);
+  trimStarts(state.tasks, [state.messages, state.hidden]);
+  fold.openEpoch();
+  if (fold.counts()) fold.tell({ type: 'eviction', below });
+  hideChildren(fold);
+  if (state.active !== undefined) tellActive(fold);
+}

@@ -1,0 +1,32 @@
+/** What the records of goals and pins do to a session, and what is told of them. Pure but linear, as `apply`. */
+
+import { applyGoal, completeTask, completeTaskGoal, type GoalRecord, goalsOf } from '../rules/goals.ts';
+import { isReworded } from './enrichment.ts';
+import type { Fold } from './fold.ts';
+
+/** A child's own task is done. */
+export function applyGoalCompleted(fold: Fold): void {
+  const { state } = fold;
+  completeTask(state);
+  const told = completeTaskGoal(state, fold.at);
+  if (state.turn !== undefined) state.turn.marked = true;
+  // The task section leaves the system prompt (§7.4): the prefix changes, so a new epoch opens.
+  fold.openEpoch();
+  if (told) tellGoals(fold);
+}
+
+/** A goal was made, worded anew or done, or messages were pinned to goals. */
+export function applyGoalChange(fold: Fold, record: GoalRecord): void {
+  const { state } = fold;
+  const { enrichment } = state;
+  if (enrichment !== undefined && isReworded(state, record)) {
+    state.enrichment = { ...enrichment, goalsChanged: true };
+  }
+  const { opensEpoch, told } = applyGoal(state, record, fold.at);
+  if (opensEpoch) fold.openEpoch();
+  if (told) tellGoals(fold);
+}
+
+function tellGoals(fold: Fold): void {
+  if (fold.counts()) fold.tell({ type: 'goals.updated', goals: goalsOf(fold.state) });
+}

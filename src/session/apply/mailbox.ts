@@ -1,0 +1,207 @@
+/**
+ * How entries come into the mailbox and leave it: accepted, promoted into the log, recalled, dropped, dead. Pure but linear,
+ * as `apply`. Keeps S2 of `state.ts`: an entry is in the mailbox or was one of these, never two of them (A7).
+ */
+import { DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
+import type { Draft } from '../../base/draft.ts';
+import type { Source } from '../../base/messages.ts';
+import { KIND_OF } from '../rules/mailbox.ts';
+import { joinContents, promote } from '../rules/promotion.ts';
+import { type FilledEntry, isStored, withContent } from '../rules/waiting-content.ts';
+import {
+  type BouncingMessage,
+  type CurrentCall,
+  type MailboxEntry,
+  publicEntry,
+  type ReceiptState,
+  type SessionState,
+} from '../state/state.ts';
+import { contentBytes } from '../state/tokens.ts';
+import { tellActive } from './activation.ts';
+import { showChild } from './children.ts';
+import { forgetPrepared } from './enrichment.ts';
+import { type Fold, forgetOldest, type RecordOf } from './fold.ts';
+
+/** What becomes of users' messages when their half-step fails. */
+type Bouncing = { readonly [Field in 'bouncing' | 'keeps']?: NonNullable<CurrentCall[Field]> };
+
+/** Whoever a message comes from when it does not say. */
+const USER: Source = Object.freeze({ type: 'user' });
+const NOTHING_PROMOTED: Bouncing = Object.freeze({});
+const KEPT: Bouncing = Object.freeze({ keeps: true as const });
+const ACCEPTED: ReceiptState = Object.freeze({ status: 'accepted' });
+
+/** An entry waits; the response of a call closes the call. */
+export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
+  const { state } = fold;
+  const { entry } = record;
+  const source = entry.source ?? USER;
+  const waiting: Draft<MailboxEntry> = {
+    id: record.id,
+    type: entry.type,
+    kind: KIND_OF[entry.type],
+    content: entry.content,
+    bytes: contentBytes(entry.content),
+    at: fold.at,
+    source,
+  };
+  if (entry.toolUseId !== undefined) waiting.toolUseId = entry.toolUseId;
+  if (entry.success !== undefined) waiting.success = entry.success;
+  if (entry.deliver !== undefined) waiting.deliver = entry.deliver;
+  if (entry.bounceBack !== undefined) waiting.bounceBack = entry.bounceBack;
+  if (entry.seed !== undefined) waiting.seed = entry.seed;
+  state.mailbox.push(waiting);
+  if (entry.seed === undefined) state.mailboxBytes += waiting.bytes;
+  state.nextPendingId = record.id + 1;
+  if (entry.type === 'user_message') state.receipts.set(record.id, ACCEPTED);
+  const { toolUseId } = entry;
+  const isResult = entry.type === 'tool_response' && toolUseId !== undefined;
+  if (isResult) state.openCalls.delete(toolUseId);
+  if (fold.counts())
+    fold.tell({ type: 'pending.created', pending: publicEntry({ ...waiting, content: entry.content }) });
+  if (isResult && fold.counts()) {
+    fold.tell({
+      type: 'tool.finished',
+      toolUseId,
+      toolName: source.name ?? '',
+      success: entry.success ?? true,
+      ...(entry.ms === undefined ? {} : { ms: entry.ms }),
+    });
+  }
+  if (waiting.kind === 'background') tellActive(fold);
+  if (entry.key !== undefined) {
+    state.keys.set(entry.key, { id: record.id, fingerprint: entry.fingerprint ?? '', seq: state.eventSeq });
+    forgetOldest(state.keys, KEYS_REMEMBERED_MAX);
+  }
+}
+
+/** Promotes entries in the order given; says which of them leave again when the half-step fails. */
+export function promoteAll(fold: Fold, ids: readonly number[]): Bouncing {
+  const chosen = takeEntries(fold.state, ids).map((entry) => filled(fold, entry));
+  let bouncing: BouncingMessage[] | undefined;
+  let keeps: true | undefined;
+  for (let index = 0; index < chosen.length; index += 1) {
+    const entry = chosen[index];
+    if (entry === undefined) break;
+    const group: [FilledEntry, ...FilledEntry[]] = [entry];
+    if (entry.deliver === 'merge') {
+      for (let next = chosen[index + 1]; next?.deliver === 'merge'; next = chosen[index + 1]) {
+        group.push(next);
+        index += 1;
+      }
+    }
+    const messageSeq = promoteGroup(fold, group);
+    if (entry.kind === 'active' && entry.type !== 'tool_response') {
+      const asking = group.find(({ bounceBack }) => bounceBack === true);
+      if (asking === undefined) keeps = true;
+      else {
+        const content = group.length === 1 ? entry.content : joinContents(group.map((each) => each.content));
+        bouncing ??= [];
+        bouncing.push({ entry: asking.id, content, ...(messageSeq === undefined ? {} : { messageSeq }) });
+      }
+    }
+  }
+  if (bouncing === undefined) return keeps === undefined ? NOTHING_PROMOTED : KEPT;
+  return keeps === undefined ? { bouncing } : { bouncing, keeps };
+}
+
+/** One promotion (§3.5); returns the seq of the single message it became. */
+function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]]): number | undefined {
+  const { state } = fold;
+  const drafts = promote(group);
+  for (const entry of group) {
+    if (fold.counts()) fold.tell({ type: 'pending.removed', pendingId: entry.id, reason: 'promoted' });
+  }
+  const firstSeq = state.nextMessageSeq;
+  for (const draft of drafts) fold.append(draft);
+  if (group[0].type === 'tool_response') fold.said(1);
+  if (group[0].type === 'subagent') showChild(fold, group[0].source.name);
+  const messageSeq = drafts.length === 1 ? firstSeq : group[0].seed;
+  for (const entry of group) {
+    if (entry.type !== 'user_message') continue;
+    const turn = state.turn?.id ?? 0;
+    state.turn?.entries.push(entry.id);
+    state.receipts.set(
+      entry.id,
+      messageSeq === undefined ? { status: 'promoted', turn } : { status: 'promoted', turn, messageSeq },
+    );
+    fold.observer?.promoted?.(entry.id);
+  }
+  return messageSeq;
+}
+
+/** An entry was taken out by the runtime, for a reason its sender is told. */
+export function applyDropped(fold: Fold, record: RecordOf<'dropped'>): void {
+  discard(fold, record.id, 'dropped', record.reason);
+  if (fold.state.active !== undefined) tellActive(fold);
+}
+
+/** An entry was taken back by its sender. */
+export function applyRecalled(fold: Fold, record: RecordOf<'recalled'>): void {
+  discard(fold, record.id, 'recalled', 'recalled');
+}
+
+function discard(fold: Fold, id: number, reason: 'recalled' | 'dropped', detail: string): void {
+  if (fold.state.prepared !== undefined) forgetPrepared(fold.state, [id]);
+  const entry = takeEntry(fold.state, id);
+  if (fold.counts()) fold.tell({ type: 'pending.removed', pendingId: id, reason });
+  if (entry.type === 'user_message') fold.settle(id, { status: 'dropped', reason: detail });
+}
+
+/** An entry that cannot be promoted is set aside as a dead letter. */
+export function applyPoisoned(fold: Fold, record: RecordOf<'poisoned'>): void {
+  const { state } = fold;
+  const entry = takeEntry(state, record.id);
+  state.deadLetters.push({ entry, error: record.error });
+  if (state.deadLetters.length > DEAD_LETTERS_MAX) state.deadLetters.shift();
+  if (fold.counts()) fold.tell({ type: 'pending.removed', pendingId: record.id, reason: 'dropped' });
+  if (entry.type === 'user_message') {
+    fold.settle(record.id, { status: 'dropped', reason: `dead letter: ${record.error.message}` });
+  }
+  if (state.active !== undefined) tellActive(fold);
+}
+
+/** An entry left the mailbox (S8). */
+function left(state: SessionState, { seed, bytes }: MailboxEntry): void {
+  if (seed === undefined) state.mailboxBytes -= bytes;
+}
+
+/** An entry that is promoted, with its content at hand. Most have it, and are taken as they are. */
+function filled(fold: Fold, entry: MailboxEntry): FilledEntry {
+  return isStored(entry.content) ? withContent(entry, fold.readContent) : (entry as FilledEntry);
+}
+
+/** Entries taken out one by one; more are taken in one pass, so that neither a long mailbox nor a large half-step is quadratic. */
+const TAKEN_SINGLY_MAX = 8;
+
+/** Removes the entries named from the mailbox and returns them in the order of `ids`; unknown ids are a broken log. */
+function takeEntries(state: SessionState, ids: readonly number[]): readonly MailboxEntry[] {
+  const first = ids[0];
+  if (first !== undefined && ids.length === 1) return [takeEntry(state, first)];
+  if (ids.length <= TAKEN_SINGLY_MAX) return ids.map((id) => takeEntry(state, id));
+  const wanted = new Map<number, MailboxEntry | undefined>(ids.map((id) => [id, undefined]));
+  state.mailbox = state.mailbox.filter((entry) => {
+    if (!wanted.has(entry.id)) return true;
+    left(state, entry);
+    wanted.set(entry.id, entry);
+    return false;
+  });
+  return ids.map((id) => {
+    const entry = wanted.get(id);
+    if (entry === undefined) throw new Error(`S2: entry ${id} is not waiting`);
+    return entry;
+  });
+}
+
+function takeEntry(state: SessionState, id: number): MailboxEntry {
+  const { mailbox } = state;
+  let index = 0;
+  while (index < mailbox.length && mailbox[index]?.id !== id) index += 1;
+  const entry = mailbox[index];
+  if (entry === undefined) throw new Error(`S2: entry ${id} is not waiting`);
+  left(state, entry);
+  // The only one is taken without the list of the removed that `splice` makes.
+  if (mailbox.length === 1) mailbox.pop();
+  else mailbox.splice(index, 1);
+  return entry;
+}

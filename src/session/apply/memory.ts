@@ -1,0 +1,88 @@
+/** What the records of a summary do to a session, and what is told of it. Pure but linear, as `apply`: the state given is changed. */
+import { addUsage } from '../../base/messages.ts';
+import { hasActive } from '../rules/mailbox.ts';
+import {
+  type Memory,
+  NO_MEMORY,
+  type SummaryEnd,
+  type SummaryRun,
+  uncovered,
+  withRun,
+  withSnapshot,
+} from '../rules/memory.ts';
+import type { SessionState } from '../state/state.ts';
+import type { Fold, RecordOf } from './fold.ts';
+
+type MemoryRecord = RecordOf<
+  'summaryBegun' | 'summaryAwaited' | 'summaryEnded' | 'remembered' | 'summaryFailed' | 'summaryDropped'
+>;
+
+/**
+ * Applies a record of a summary. A half-step that waits for one is told of; that it waits no more only where none follows at
+ * once. Throws an Error where the log has no run that it could be about.
+ */
+export function applyMemory(fold: Fold, record: MemoryRecord): void {
+  const { state } = fold;
+  const before = state.memory?.summarising;
+  changeMemory(state, record);
+  const { memory } = state;
+  if (record.type === 'summaryAwaited') {
+    if (before?.isAwaited !== true) fold.telling({ type: 'session.state', state: state.state, phase: 'preparing' });
+  } else if (before?.isAwaited === true && memory?.summarising === undefined && !hasActive(state)) {
+    fold.telling({ type: 'session.state', state: state.state });
+  }
+  // Of messages, an eviction follows and opens one.
+  if (record.type === 'remembered' && before?.level === 2) fold.openEpoch();
+}
+
+function changeMemory(state: SessionState, record: MemoryRecord): void {
+  const memory = state.memory ?? NO_MEMORY;
+  if (record.type === 'summaryBegun') {
+    const { type: _type, ...run } = record;
+    state.memory = withRun(memory, run);
+    state.nextMuseRun = run.run + 1;
+    return;
+  }
+  const run = memory.summarising;
+  if (run === undefined) throw new Error(`M1: ${record.type} without a summary under way`);
+  switch (record.type) {
+    case 'summaryAwaited':
+      state.memory = withRun(memory, { ...run, isAwaited: true });
+      return;
+    case 'summaryEnded':
+      if (record.run !== run.run) throw new Error(`M1: the end of run ${record.run}, and ${run.run} is under way`);
+      if (record.usage !== undefined) state.usage = addUsage(state.usage, record.usage);
+      state.memory = withRun(memory, { ...run, ended: endOf(record) });
+      return;
+    case 'remembered':
+      state.memory = { ...remembered(memory, run), budgets: record.budgets };
+      return;
+    case 'summaryFailed':
+      state.memory = failed(withRun(memory, undefined), run, state.nextMessageSeq);
+      return;
+    case 'summaryDropped':
+      state.memory = withRun(memory, undefined);
+      return;
+  }
+}
+
+function endOf({ text, error }: Extract<MemoryRecord, { type: 'summaryEnded' }>): SummaryEnd {
+  if (error !== undefined) return { error };
+  return text === undefined ? {} : { text };
+}
+
+function remembered(memory: Memory, run: SummaryRun): Memory {
+  const { ended } = run;
+  if (ended === undefined || 'error' in ended) throw new Error(`M1: run ${run.run} did not end well`);
+  const { failedAt: _failedAt, restsAt, ...settled } = withRun(memory, undefined);
+  const text = ended.text === undefined ? settled : withSnapshot(settled, run, ended.text);
+  // Nothing worth remembering of snapshots: they stay, and are looked at again when there are more.
+  const rests = run.level === 2 && ended.text === undefined ? uncovered(settled.snapshots).length : restsAt;
+  return rests === undefined ? text : { ...text, restsAt: rests };
+}
+
+function failed(memory: Memory, run: SummaryRun, nextSeq: number): Memory {
+  return run.level === 1
+    ? { ...memory, failedAt: nextSeq }
+    : { ...memory, restsAt: uncovered(memory.snapshots).length };
+}

@@ -1,0 +1,146 @@
+/**
+ * How the run loop's records change a session: it is held at a message boundary and goes on, its run is suspended and
+ * continued, a person decides a call. Pure but linear, as `apply`. Keeps S4 of `state.ts`: what is held was not started.
+ */
+import { APPROVALS_REMEMBERED_MAX } from '../../base/bounds.ts';
+import { lastAnswerText, type Suspension } from '../rules/run-loop.ts';
+import type { OpenCall, ReceiptState, SessionState } from '../state/state.ts';
+import { endRunLoop, type Fold, type RecordOf } from './fold.ts';
+import { promoteAll } from './mailbox.ts';
+import { beginTurn, continuePaused, finishTurn, turnName } from './turn.ts';
+
+/** Holds an answer at its boundary. `firstSeq`: of the answer's first message. */
+export function holdAnswer(state: SessionState, record: RecordOf<'responded'>, firstSeq: number): void {
+  const { halfStep, then, stop, calls } = record;
+  state.current = undefined;
+  state.held = { at: 'answer', halfStep, firstSeq, next: then, stop, calls };
+}
+
+/** A round's results become messages, and are held at their boundary. */
+export function applyGathered(fold: Fold, record: RecordOf<'gathered'>): void {
+  const { state } = fold;
+  const firstSeq = state.nextMessageSeq;
+  promoteAll(fold, record.entries);
+  const halfStep = state.nextHalfStep - 1;
+  state.held = { at: 'results', halfStep, firstSeq, next: 'tools', stop: '', calls: [] };
+}
+
+/** What was held goes on. */
+export function applyProceeded(fold: Fold, record: RecordOf<'proceeded'>): void {
+  const { state } = fold;
+  const { held } = state;
+  if (held === undefined) throw new Error('nothing is held that could proceed');
+  if (held.at === 'results') {
+    state.held = undefined;
+  } else if (held.next === 'tools') {
+    startHeldCalls(fold, record);
+  } else if (held.next === 'pause') {
+    state.held = undefined;
+    fold.enter('awaiting');
+    continuePaused(state, held.halfStep);
+  } else {
+    finishTurn(fold, held.stop);
+  }
+}
+
+/** The calls of a held answer start, but for those that wait for a person. */
+function startHeldCalls(fold: Fold, record: RecordOf<'proceeded'>): void {
+  const { state } = fold;
+  const calls = state.held?.calls ?? [];
+  state.held = undefined;
+  const waiting = record.approve ?? [];
+  for (const { id, refused } of calls) {
+    const call = state.openCalls.get(id);
+    if (call === undefined || refused !== undefined || waiting.includes(id)) continue;
+    fold.telling({ type: 'tool.started', toolUseId: id, toolName: call.name });
+  }
+  if (waiting.length === 0) return;
+  state.approvals = { waiting, since: fold.at, decided: state.approvals?.decided ?? [] };
+  for (const id of waiting) {
+    const call = state.openCalls.get(id);
+    if (call === undefined) throw new Error(`S4: call ${id} waits for a person and is not open`);
+    fold.telling({ type: 'approval.required', toolUseId: id, toolName: call.name, input: call.input });
+  }
+  fold.telling({ type: 'session.state', state: 'executing', phase: 'approval' });
+}
+
+/** The run stops at the boundary at which it is held. */
+export function applySuspended(fold: Fold, record: RecordOf<'suspended'>): void {
+  const { state } = fold;
+  const { turn } = state;
+  const { reason, detail, healed } = record;
+  state.suspended = suspensionOf(state, record);
+  state.state = 'idle';
+  state.interruptRequested = false;
+  state.turn = undefined;
+  endRunLoop(state);
+  fold.telling({ type: 'session.state', state: 'idle', phase: 'suspended' });
+  if (turn === undefined) return;
+  const ended = {
+    type: 'turn.finished',
+    turn: turnName(turn.id),
+    reason,
+    usage: turn.usage,
+    outcome: reason,
+  } as const;
+  fold.telling(healed === undefined ? ended : { ...ended, healedToolCallIds: healed });
+  const receipt: ReceiptState = {
+    status: 'suspended',
+    turn: turn.id,
+    reason,
+    ...(detail === undefined ? {} : { detail }),
+    text: lastAnswerText(state),
+  };
+  for (const id of turn.entries) fold.settle(id, receipt);
+}
+
+/** What a run leaves behind when it is suspended. */
+function suspensionOf(state: SessionState, record: RecordOf<'suspended'>): Suspension {
+  const refused: Record<string, string> = {};
+  for (const call of state.held?.calls ?? []) if (call.refused !== undefined) refused[call.id] = call.refused;
+  return {
+    reason: record.reason,
+    ...(record.detail === undefined ? {} : { detail: record.detail }),
+    ...(Object.keys(refused).length === 0 ? {} : { refused }),
+  };
+}
+
+/** The suspended run goes on. */
+export function applyContinued(fold: Fold, record: RecordOf<'continued'>): void {
+  const { state } = fold;
+  const { suspended } = state;
+  if (suspended === undefined) throw new Error('nothing is suspended that could go on');
+  state.suspended = undefined;
+  if (record.turn === undefined) return;
+  beginTurn(state, record.turn);
+  if (state.openCalls.size > 0) holdPending(state, suspended);
+  fold.enter('executing');
+}
+
+/** What the run left open is held once more, until it is known which of it needs a person. */
+function holdPending(state: SessionState, suspended: Suspension): void {
+  const refused = suspended.refused ?? {};
+  const calls = [...state.openCalls.keys()].map((id) => {
+    const why = Object.hasOwn(refused, id) ? refused[id] : undefined;
+    return why === undefined ? { id } : { id, refused: why };
+  });
+  const halfStep = state.nextHalfStep - 1;
+  state.held = { at: 'resume', halfStep, firstSeq: state.nextMessageSeq, next: 'tools', stop: '', calls };
+}
+
+/** A person decided a call. A denied one is answered by the record that follows. */
+export function applyDecided(fold: Fold, record: RecordOf<'decided'>): void {
+  const { state } = fold;
+  const { callId, allow } = record;
+  const { waiting = [], decided = [] } = state.approvals ?? {};
+  const call = state.openCalls.get(callId);
+  if (call === undefined || !waiting.includes(callId)) throw new Error(`call ${callId} does not wait for a person`);
+  const left = waiting.filter((id) => id !== callId);
+  const remembered = [...decided, { id: callId, allow }].slice(-APPROVALS_REMEMBERED_MAX);
+  state.approvals = { ...state.approvals, waiting: left, decided: remembered };
+  if (allow) {
+    if (record.input !== undefined) state.openCalls.set(callId, { ...call, input: record.input } satisfies OpenCall);
+    fold.telling({ type: 'tool.started', toolUseId: callId, toolName: call.name });
+  }
+  if (left.length === 0) fold.telling({ type: 'session.state', state: 'executing' });
+}

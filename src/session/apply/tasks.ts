@@ -1,0 +1,48 @@
+/** How another branch of the conversation comes to be shown. Pure but linear, as `apply`. Keeps S1 of `state.ts`. */
+
+import { showBranch } from '../history/branch.ts';
+import { forgetHidden, settleSuspension } from '../history/edited-calls.ts';
+import { addTask, enterTask, type Wish } from '../history/tasks.ts';
+import { publicMessage } from '../state/state.ts';
+import type { Fold, RecordOf } from './fold.ts';
+
+/** A task begins below another, and becomes active. */
+export function applyTaskStarted(fold: Fold, record: RecordOf<'taskStarted'>): void {
+  addTask(fold.state.tasks, record.id, record.parent, record.title);
+  activate(fold, { task: record.id, cause: 'start' });
+}
+
+/** A task becomes active again. */
+export function applyTaskActivated(fold: Fold, record: RecordOf<'taskActivated'>): void {
+  activate(fold, { task: record.id, cause: record.cause });
+}
+
+/** Another task becomes active (B4): what it does not show leaves the conversation, what it does comes back, as one event. */
+export function activate(fold: Fold, wish: Wish): void {
+  const { state } = fold;
+  if (state.turn !== undefined) {
+    state.tasks.wished = wish;
+    return;
+  }
+  enterTask(state.tasks, wish, state.nextMessageSeq, fold.at);
+  tellBranch(fold, wish.cause === 'start' ? 'startTask' : wish.cause);
+}
+
+/** Shows what the active branch shows; tells of it where that is something else than before. */
+export function tellBranch(fold: Fold, operation: string): void {
+  const { state } = fold;
+  const { shown, hidden } = showBranch(state);
+  if (shown.length + hidden.length === 0) return;
+  fold.openEpoch();
+  fold.telling({
+    type: 'history.changed',
+    operation,
+    removed: hidden.map((message) => message.seq),
+    created: shown.map(publicMessage),
+    updated: [],
+  });
+  if (state.suspended === undefined) return;
+  const pending = state.openCalls.size;
+  forgetHidden(state, hidden);
+  if (settleSuspension(state, pending)) fold.telling({ type: 'session.state', state: 'idle' });
+}

@@ -1,0 +1,172 @@
+/**
+ * How a turn goes: its half-steps begin, are tried again, and end; and what its end means for those who wait for it. Pure but
+ * linear, as `apply`. Keeps S3 of `state.ts`: there is a current call exactly while a session is awaiting.
+ */
+import type { ErrorShape } from '../../base/errors.ts';
+import { addUsage, NO_USAGE, textOf } from '../../base/messages.ts';
+import { areStartsMany, beginTurnTask, trimStarts } from '../history/tasks.ts';
+import { unpin } from '../rules/goals.ts';
+import { outcomeOfReason } from '../rules/run-loop.ts';
+import type { ReceiptState, SessionState } from '../state/state.ts';
+import { forgetPrepared } from './enrichment.ts';
+import type { Fold, RecordOf } from './fold.ts';
+import { promoteAll } from './mailbox.ts';
+import { activate } from './tasks.ts';
+
+/** A half-step begins: the entries it claims become messages. */
+export function applyClaimed(fold: Fold, record: RecordOf<'claimed'>): void {
+  const { state } = fold;
+  if (state.state === 'awaiting') throw new Error('T1/T2: claimed while awaiting');
+  if (state.enrichment !== undefined) throw new Error('S7: claimed while it is prepared');
+  if (state.prepared !== undefined) forgetPrepared(state, record.entries);
+  if (state.unnamed) state.unnamed = false;
+  if (record.turn !== undefined) {
+    beginTurn(state, record.turn);
+    state.failure = undefined;
+    beginTurnTask(state.tasks, state.nextMessageSeq, fold.at);
+    if (areStartsMany(state.tasks, state.messages.length + state.hidden.length)) {
+      trimStarts(state.tasks, [state.messages, state.hidden]);
+    }
+  }
+  fold.enter('awaiting');
+  const { halfStep } = record;
+  state.current = { halfStep, attempt: 1, ...promoteAll(fold, record.entries) };
+  state.nextHalfStep = halfStep + 1;
+  if (state.turn !== undefined) {
+    state.turn.halfSteps += 1;
+    state.turn.pauses = 0;
+  }
+}
+
+/** The turn of this number begins. */
+export function beginTurn(state: SessionState, id: number): void {
+  state.turn = { id, entries: [], text: '', joins: false, usage: NO_USAGE, halfSteps: 0, pauses: 0, marked: false };
+  state.nextTurn = id + 1;
+}
+
+/** The model is called again to go on with a paused answer. */
+export function continuePaused(state: SessionState, halfStep: number): void {
+  const { turn } = state;
+  state.current = { halfStep: halfStep + 1, attempt: 1 };
+  state.nextHalfStep = halfStep + 2;
+  if (turn === undefined) return;
+  turn.pauses += 1;
+  turn.halfSteps += 1;
+}
+
+/** A call failed and is made again after a wait. */
+export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
+  const { current } = fold.state;
+  if (current?.halfStep !== record.halfStep) throw new Error('S3: a retry of no current half-step');
+  current.attempt = record.attempt + 1;
+  current.retryAt = fold.at + record.waitMs;
+  current.retryWaitMs = record.waitMs;
+  // The next attempt is sent what the epoch of today has.
+  delete current.outdated;
+  if (fold.counts()) {
+    fold.tell({
+      type: 'llm.retry',
+      attempt: record.attempt,
+      waitMs: record.waitMs,
+      ...(record.status === undefined ? {} : { status: record.status }),
+      ...(record.repaired === undefined ? {} : { repaired: record.repaired }),
+    });
+  }
+  if (fold.counts()) fold.tell({ type: 'session.state', state: 'awaiting', phase: 'retrying' });
+}
+
+/** The failure path, in the order of Δ10: bounced message gone, then the transition, then what tells of it. */
+export function applyFailed(fold: Fold, record: RecordOf<'failed'>): void {
+  const { state } = fold;
+  const { current } = state;
+  const named = typeof record.bounced === 'number' ? [record.bounced] : (record.bounced ?? []);
+  const bounced = (current?.bouncing ?? []).filter(({ entry }) => named.includes(entry));
+  for (const { messageSeq } of bounced) if (messageSeq !== undefined) removeMessage(fold, messageSeq, 'bounced');
+  if (record.blocks === true) state.blocked = record.error;
+  // What bounced has left the history already; what came with it and did not ask for that is still there.
+  state.failure = bounced.length === 0 || current?.keeps === true ? { error: record.error, at: fold.at } : undefined;
+  fold.enter('idle');
+  for (const { content, messageSeq } of bounced) {
+    if (!fold.counts()) continue;
+    const removed = messageSeq === undefined ? {} : { messageSeq };
+    fold.tell({ type: 'bounce_back', content: textOf(content), error: record.error, ...removed });
+  }
+  failTurn(fold, record.error);
+  if (record.blocks === true && record.error.code === 'model_authentication') {
+    if (fold.counts()) fold.tell({ type: 'authentication_required', error: record.error });
+  }
+}
+
+function removeMessage(fold: Fold, seq: number, reason: string): void {
+  const { state } = fold;
+  const index = state.messages.findIndex((message) => message.seq === seq);
+  if (index === -1) return;
+  const [removed] = state.messages.splice(index, 1);
+  if (state.goals !== undefined) unpin(state, [seq]);
+  state.tokens -= removed?.tokens ?? 0;
+  const next = state.messages[index];
+  // The border of the answered request stays where it was (A8).
+  if (removed?.opens === true && next !== undefined) state.messages[index] = { ...next, opens: true };
+  if (fold.counts()) fold.tell({ type: 'message.removed', messageSeq: seq, reason });
+}
+
+/** A guardrail's word: the turn ends as failed, and what was answered is not stored. */
+export function applyBlocked(fold: Fold, record: RecordOf<'blocked'>): void {
+  const { state } = fold;
+  if (state.current?.halfStep !== record.halfStep) throw new Error('S3: a block of no current half-step');
+  if (record.usage !== undefined) {
+    state.usage = addUsage(state.usage, record.usage);
+    if (state.turn !== undefined) state.turn.usage = addUsage(state.turn.usage, record.usage);
+  }
+  fold.enter('idle');
+  failTurn(fold, record.error);
+}
+
+/** A round of calls ends without another call of the model. */
+export function applyClosed(fold: Fold, record: RecordOf<'closed'>): void {
+  promoteAll(fold, record.entries);
+  if (record.error === undefined) {
+    finishTurn(fold, record.reason);
+    return;
+  }
+  fold.enter('idle');
+  failTurn(fold, record.error);
+}
+
+/** The turn ends: whoever waits for it has its text, or knows that it was cancelled. */
+export function finishTurn(fold: Fold, reason: string): void {
+  const { state } = fold;
+  const turn = state.turn;
+  state.current = undefined;
+  state.turn = undefined;
+  fold.enter('idle');
+  if (turn === undefined) return;
+  if (fold.counts()) {
+    const outcome = outcomeOfReason(reason);
+    const ended = { type: 'turn.finished', turn: turnName(turn.id), reason, usage: turn.usage } as const;
+    fold.tell(outcome === undefined ? ended : { ...ended, outcome });
+  }
+  const receipt: ReceiptState =
+    reason === 'cancelled'
+      ? { status: 'cancelled', turn: turn.id }
+      : { status: 'answered', turn: turn.id, text: turn.text };
+  for (const id of turn.entries) fold.settle(id, receipt);
+  if (state.tasks.wished !== undefined) activate(fold, state.tasks.wished);
+}
+
+/** The turn ends as failed; the session is idle already. */
+function failTurn(fold: Fold, error: ErrorShape): void {
+  const { state } = fold;
+  const turn = state.turn;
+  state.current = undefined;
+  state.turn = undefined;
+  if (turn === undefined) return;
+  if (fold.counts()) fold.tell({ type: 'turn.failed', turn: turnName(turn.id), error });
+  for (const id of turn.entries) fold.settle(id, { status: 'failed', turn: turn.id, error });
+  if (state.tasks.wished !== undefined) activate(fold, state.tasks.wished);
+}
+
+/** A turn's name in events. */
+export function turnName(id: number): string {
+  return `turn-${id}`;
+}

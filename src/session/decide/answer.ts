@@ -1,0 +1,260 @@
+/** What follows a model call: its answer (contract §5.1), its failure (§4.4, §4.5), its retry. Pure. */
+import { PAUSE_CONTINUATIONS_MAX, RETRY_AFTER_MS_MAX, TOOL_TIMEOUT_MS_MAX } from '../../base/bounds.ts';
+import type { Draft } from '../../base/draft.ts';
+import type { ErrorShape } from '../../base/errors.ts';
+import { isRecord } from '../../base/json.ts';
+import { isThought } from '../../base/messages.ts';
+import type { RetrySettings } from '../../base/settings.ts';
+import type { RecordOf } from '../apply/fold.ts';
+import { answerText, storableAnswer } from '../rules/answer.ts';
+import { callOrEvaluate } from '../rules/call-effect.ts';
+import { guardAnswer } from '../rules/guard-answer.ts';
+import { mentionedNames } from '../rules/mentions.ts';
+import { isRefusedRequest } from '../rules/run-loop.ts';
+import { type Decision, NO_EFFECTS, NOTHING, WAKE } from '../state/decision.ts';
+import type { Effect, Environment, Input } from '../state/inputs.ts';
+import { bouncedEntries, type Continuation, type DispatchedCall, type SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import { compactionFailure, decideOverflow, decideSummary } from './compression.ts';
+import { AT_BOUNDARY, exitOnIdle, isHeldAnswer } from './run-loop.ts';
+import { tellFailure } from './supervision.ts';
+
+const SECOND_MS = 1_000;
+const NOT_FOUND = 404;
+const BAD_REQUEST = 400;
+/** Share of the wait that chance may add, so that a thousand sessions do not come back at once (§4.4). */
+const RETRY_JITTER = 0.15;
+
+/** An answer: one record, then tools, a continuation, or idle; and what it says to parent and children (§7.6). */
+export function decideAnswer(
+  state: SessionState,
+  input: Extract<Input, { type: 'answered' }>,
+  environment: Environment,
+): Decision {
+  const { current } = state;
+  if (current?.halfStep !== input.halfStep) return { records: [], effects: [{ type: 'stale', what: 'answer' }] };
+  const { compaction } = current;
+  if (compaction !== undefined) return decideSummary(state, { ...current, compaction }, input, environment);
+  const guarded = guardAnswer(state, input, environment);
+  if (guarded !== undefined) return guarded;
+  const { content, calls, isAltered } = storableAnswer(input.content, {
+    stop: input.stop,
+    halfStep: input.halfStep,
+    taken: state.callIds,
+    timeoutMsOf: (toolName, callInput) => requestedTimeoutMs(environment, toolName, callInput),
+  });
+  const then = continuationOf(state, input.stop, calls.length);
+  const { halfStep, stop, usage } = input;
+  const responded: Draft<RecordOf<'responded'>> = { type: 'responded', halfStep, content, calls, stop, usage, then };
+  if (input.unbound === true || isAltered) responded.unbound = true;
+  const text = answerText(content);
+  const told = routeText(state, text);
+  if (isHeldAnswer(environment, then === 'tools')) {
+    return { records: [{ ...responded, held: true }], effects: followedBy(told, AT_BOUNDARY) };
+  }
+  if (then === 'tools') {
+    const dispatch: Effect = { type: 'again', input: { type: 'dispatch', refused: refusedCalls(calls) } };
+    return { records: [responded], effects: followedBy(told, dispatch) };
+  }
+  if (then === 'pause') {
+    return {
+      records: [responded],
+      effects: followedBy(told, { type: 'callModel', halfStep: halfStep + 1, attempt: 1 }),
+    };
+  }
+  const exit = exitOnIdle(state, text);
+  return {
+    records: exit === NOTHING ? [responded] : [responded, ...exit.records],
+    effects: exit === NOTHING ? followedBy(told, WAKE) : [...told, ...exit.effects, WAKE],
+  };
+}
+
+function followedBy(effects: readonly Effect[], last: Effect): readonly Effect[] {
+  return effects.length === 0 ? [last] : [...effects, last];
+}
+
+const NONE_REFUSED: Readonly<Record<string, string>> = Object.freeze({});
+
+/** Why calls are not run, by id. */
+function refusedCalls(calls: readonly DispatchedCall[]): Readonly<Record<string, string>> {
+  if (calls.every((call) => call.refused === undefined)) return NONE_REFUSED;
+  return Object.fromEntries(calls.flatMap(({ id, refused }) => (refused === undefined ? [] : [[id, refused]])));
+}
+
+function continuationOf(state: SessionState, stop: string, callCount: number): Continuation {
+  if (callCount > 0) return 'tools';
+  if (stop === 'pause_turn' && (state.turn?.pauses ?? 0) < PAUSE_CONTINUATIONS_MAX) return 'pause';
+  return 'end';
+}
+
+/** The timeout a model set for a call, where the tool lets it; seconds in, ms out. */
+function requestedTimeoutMs(environment: Environment, toolName: string, input: unknown): number | undefined {
+  const facts = environment.agent.tool(toolName);
+  if (facts === undefined || !facts.adjustableTimeout || !isRecord(input)) return undefined;
+  const seconds = input['timeout'];
+  if (typeof seconds !== 'number' || !(seconds > 0)) return undefined;
+  return Math.min(Math.ceil(seconds * SECOND_MS), TOOL_TIMEOUT_MS_MAX);
+}
+
+/** Child to parent: every text. Parent to child: a text that addresses one with `@name` (§7.6). */
+function routeText(state: SessionState, text: string): readonly Effect[] {
+  if (text.trim() === '') return NO_EFFECTS;
+  if (state.parent === undefined && state.children.size === 0) return NO_EFFECTS;
+  const effects: Effect[] = [];
+  if (state.parent !== undefined) {
+    effects.push({ type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content: text } });
+  }
+  if (state.children.size > 0 && text.includes('@')) {
+    const names = mentionedNames(text);
+    for (const child of state.children.values()) {
+      if (names.has(child.name)) effects.push({ type: 'tellChild', child: child.id, content: text });
+    }
+  }
+  return effects;
+}
+
+/** A failed call: wait and try again, or the failure path. */
+export function decideModelFailure(
+  state: SessionState,
+  input: Extract<Input, { type: 'modelFailed' }>,
+  environment: Environment,
+): Decision {
+  const current = state.current;
+  if (current?.halfStep !== input.halfStep || current.attempt !== input.attempt) {
+    return { records: [], effects: [{ type: 'stale', what: 'model failure' }] };
+  }
+  const { retry } = environment.settings.llm;
+  if (input.error.retryable === true && current.attempt < retry.attempts) {
+    const waitMs = retryWaitMs(retry, current.attempt, input.error, environment.random);
+    const status = input.error.data?.['status'];
+    return {
+      records: [
+        {
+          type: 'retried',
+          halfStep: input.halfStep,
+          attempt: current.attempt,
+          waitMs,
+          ...(typeof status === 'number' ? { status } : {}),
+        },
+      ],
+      effects: [
+        {
+          type: 'retryLater',
+          halfStep: input.halfStep,
+          attempt: current.attempt + 1,
+          delayMs: waitMs,
+          ...(current.attempt === 1 ? { firstError: input.error } : {}),
+        },
+      ],
+    };
+  }
+  return (
+    decideOverflow(state, input.error, environment) ??
+    decideRepair(state, input.error, environment) ??
+    failureDecision(state, input.error, environment)
+  );
+}
+
+/** Rules about thoughts that were sent again: what a model makes of them nobody else can tell beforehand. */
+const THOUGHT_RULES: ReadonlySet<unknown> = new Set(['R20', 'R21']);
+
+/**
+ * A request refused for the thoughts in it is made again at once without them, in an epoch of its own. Undefined: it was refused for
+ * something else, or has none.
+ */
+function decideRepair(state: SessionState, error: ErrorShape, environment: Environment): Decision | undefined {
+  const { current } = state;
+  const rule = error.data?.['rule'];
+  if (current === undefined || current.compaction !== undefined) return undefined;
+  if (!isRefusedRequest(error) || !THOUGHT_RULES.has(rule) || !showsThoughts(state)) return undefined;
+  const { halfStep, attempt } = current;
+  const epoch: SessionRecord = { type: 'epoch', fingerprint: environment.agent.fingerprint };
+  const retried: SessionRecord = {
+    type: 'retried',
+    halfStep,
+    attempt,
+    waitMs: 0,
+    status: BAD_REQUEST,
+    repaired: String(rule),
+  };
+  return {
+    records: [epoch, retried],
+    effects: [callOrEvaluate(state, environment, halfStep, state.epoch + 1, attempt + 1)],
+  };
+}
+
+function showsThoughts({ messages, thoughtFloor }: SessionState): boolean {
+  return messages.some(({ seq, blocks }) => seq >= thoughtFloor && blocks?.some(isThought) === true);
+}
+
+/**
+ * Wait after attempt k, as `settings.llm.retry` has it: k⁴ times the base, or the factor to the power of k − 1, up to the maximum,
+ * plus up to 15 % by chance. At least what the server asked for, a day at most (§4.4, Δ9).
+ */
+export function retryWaitMs(retry: RetrySettings, attempt: number, error: ErrorShape, random: number): number {
+  const growth = retry.factor === undefined ? attempt ** 4 : retry.factor ** (attempt - 1);
+  const base = Math.min(retry.base * growth, retry.maximum) * SECOND_MS;
+  const asked = error.data?.['retryAfterMs'];
+  const askedMs = typeof asked === 'number' ? Math.min(asked, RETRY_AFTER_MS_MAX) : 0;
+  return Math.ceil(Math.max(base * (1 + RETRY_JITTER * random), askedMs));
+}
+
+/** The retry timer fired. */
+export function decideRetryDue(state: SessionState, input: Extract<Input, { type: 'retryDue' }>): Decision {
+  const current = state.current;
+  if (current?.halfStep !== input.halfStep || current.attempt !== input.attempt) {
+    return { records: [], effects: [{ type: 'stale', what: 'retry' }] };
+  }
+  return { records: [], effects: [{ type: 'callModel', halfStep: input.halfStep, attempt: input.attempt }] };
+}
+
+/**
+ * The failure path (§4.5): what asked for it bounces (of steers and the rider each), everything else promoted stays; the user is told by a system
+ * message (Δ11), a parent by an entry; refused credentials and a model that is gone stop the queue until somebody has seen to
+ * it (Δ12, F36, F37), as each of its entries would fail alike.
+ */
+export function failureDecision(state: SessionState, error: ErrorShape, environment: Environment): Decision {
+  const current = state.current;
+  if (current === undefined) return { records: [], effects: [{ type: 'stale', what: 'failure' }] };
+  // What it was for is tried without a summary: nobody is told of a failed turn, as none was begun for it.
+  if (current.compaction !== undefined) return compactionFailure(state, error.message, environment);
+  const bounced = (current.bouncing ?? []).map(({ entry }) => entry);
+  // With a message that stays, the failure and what it was about stay as well.
+  const bounces = bounced.length > 0 && current.keeps !== true;
+  const blocks =
+    error.code === 'model_authentication' || isModelGone(error) || staysRefused(state, error, bounces, environment);
+  const records: SessionRecord[] = [];
+  const note = failureNote(error, current.attempt, bounces);
+  if (note !== undefined) records.push({ type: 'noted', content: note });
+  records.push({
+    type: 'failed',
+    halfStep: current.halfStep,
+    error,
+    ...bouncedEntries(bounced),
+    ...(blocks ? { blocks: true } : {}),
+  });
+  const told = tellFailure(state, error, environment);
+  return { records: [...records, ...told.records], effects: told.effects };
+}
+
+/**
+ * The request stays as it is, and the next one begins with it: every later turn would be refused alike (F35). What bounced has
+ * left it; a child's parent decides; and a deferred rollback takes out what it is about before the next turn.
+ */
+function staysRefused(state: SessionState, error: ErrorShape, bounces: boolean, { settings }: Environment): boolean {
+  if (bounces || state.parent !== undefined || settings.recovery.rollbackFailed) return false;
+  return isRefusedRequest(error);
+}
+
+/** The API knows no such model: whoever asks for it again hears the same. */
+function isModelGone(error: ErrorShape): boolean {
+  return error.code === 'model_invalid_request' && error.data?.['status'] === NOT_FOUND;
+}
+
+function failureNote(error: ErrorShape, attempts: number, bounces: boolean): string | undefined {
+  if (error.code === 'model_authentication') return `Authentication failed: ${error.message}`;
+  if (error.retryable === true)
+    return `The model call failed after multiple retries (${attempts} attempts): ${error.message}`;
+  // A bounced message goes back to its sender with the error: a note in the log would tell it twice.
+  return bounces ? undefined : `The turn failed: ${error.message}`;
+}

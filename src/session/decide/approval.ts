@@ -1,0 +1,96 @@
+/** Calls that wait for a person: the decision about one, and what follows for the others of its round. Pure. */
+
+import { approvalsExpireAt, isWaitingForApproval } from '../rules/run-loop.ts';
+import { APPROVAL_SKIPPED, DENIED_FOR_INPUT, deniedText } from '../rules/tool-texts.ts';
+import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
+import type { Effect, Environment, Input } from '../state/inputs.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { OpenCall, SessionState } from '../state/state.ts';
+import { startCall } from './tools.ts';
+
+const SECOND_MS = 1_000;
+
+/**
+ * An allowed call starts, with the input it was given instead where there is one. A denied one is answered, and with it every
+ * other call of the round that still waits. The same decision told again is answered as the first was; one that comes too
+ * late, or contradicts, is answered `false`.
+ */
+export function decideApproval(
+  state: SessionState,
+  input: Extract<Input, { type: 'approve' }>,
+  environment: Environment,
+): Decision {
+  const { callId, allow } = input;
+  const call = state.openCalls.get(callId);
+  if (call === undefined || !isWaitingForApproval(state, callId)) {
+    const known = state.approvals?.decided.findLast((each) => each.id === callId);
+    return { records: [], effects: [{ type: 'result', value: known?.allow === allow }] };
+  }
+  const result: Effect = { type: 'result', value: true };
+  if (!allow) {
+    const denied = denials(state, { reason: input.reason, only: call }, state.nextPendingId);
+    return { records: denied, effects: [result, WAKE] };
+  }
+  const changed: OpenCall = input.input === undefined ? call : { ...call, input: input.input };
+  return {
+    records: [
+      {
+        type: 'decided',
+        callId,
+        allow,
+        ...(input.reason === undefined ? {} : { reason: input.reason }),
+        ...(input.input === undefined ? {} : { input: input.input }),
+      },
+    ],
+    effects: [startCall(state, changed, environment, 'run'), result],
+  };
+}
+
+/** Nobody decided in time: all that waits is denied. A timer that fires early, or after a decision, changes nothing. */
+export function decideApprovalsExpired(state: SessionState, { now, settings }: Environment): Decision {
+  const { expiresMs } = settings.approvals;
+  const expiresAt = approvalsExpireAt(state, expiresMs);
+  if (expiresAt === undefined || now < expiresAt) return NOTHING;
+  const reason = `nobody decided within ${Math.round((expiresMs ?? 0) / SECOND_MS)} seconds.`;
+  return { records: denials(state, { reason }, state.nextPendingId), effects: [WAKE] };
+}
+
+/** A user's message arrived: what waits is denied, so that the next half-step reads it. `id`: of the first answer. */
+export function denyForInput(state: SessionState, id: number): readonly SessionRecord[] {
+  return denials(state, { reason: DENIED_FOR_INPUT }, id);
+}
+
+/**
+ * The denials and the answers of all that waits, each durable in the same batch; `id` is that of the first answer. With `only`
+ * that call was denied, and the others are answered for its sake.
+ */
+function denials(
+  state: SessionState,
+  { reason, only }: { readonly reason: string | undefined; readonly only?: OpenCall },
+  firstId: number,
+): readonly SessionRecord[] {
+  const records: SessionRecord[] = [];
+  let id = firstId;
+  const waiting = state.approvals?.waiting ?? [];
+  for (const callId of only === undefined ? waiting : [only.id, ...waiting.filter((other) => other !== only.id)]) {
+    const call = state.openCalls.get(callId);
+    if (call === undefined) continue;
+    const isDenied = only === undefined || callId === only.id;
+    records.push(
+      { type: 'decided', callId, allow: false, ...(isDenied && reason !== undefined ? { reason } : {}) },
+      {
+        type: 'accepted',
+        id,
+        entry: {
+          type: 'tool_response',
+          content: isDenied ? deniedText(reason) : APPROVAL_SKIPPED,
+          source: { type: 'tool', name: call.name },
+          toolUseId: callId,
+          success: false,
+        },
+      },
+    );
+    id += 1;
+  }
+  return records;
+}

@@ -1,0 +1,282 @@
+/** Sub-agents: spawning, births, what child and parent tell each other, the end of a child (contract §7). Pure. */
+import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitError } from '../../base/errors.ts';
+import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
+import { budgetError, childBudget } from '../rules/budget.ts';
+import { childPrompt, spawnConfirmation } from '../rules/child-texts.ts';
+import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
+import type { ChildSeed, Effect, Environment, Input, SpawnRequest } from '../state/inputs.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import { answerForEnded, childOfCall, spawnAnswer } from './naming.ts';
+import { refuse } from './send.ts';
+import { exitDecision } from './supervision.ts';
+
+/** Room for `:<n>` behind a parent's id. */
+const CHILD_SUFFIX_CHARACTERS = 8;
+
+/**
+ * Spawns a child: the parent's link and the child's birth are one batch (A6). A model's call is answered with a tool
+ * result, a program's with an effect; a refusal creates nothing. The same key re-attaches.
+ */
+export function decideSpawn(state: SessionState, request: SpawnRequest, environment: Environment): Decision {
+  const known = request.key === undefined ? undefined : state.childKeys.get(request.key);
+  if (known !== undefined) {
+    if (known.fingerprint !== (request.fingerprint ?? '')) {
+      return refuse(
+        new KeyReusedError(`spawn key ${JSON.stringify(request.key)} was used for another task`, {
+          data: { key: request.key },
+        }),
+      );
+    }
+    const name = state.children.get(known.child)?.name ?? '';
+    return { records: [], effects: [{ type: 'spawned', child: known.child, name, duplicate: true }] };
+  }
+  const { callId } = request;
+  if (callId !== undefined && !state.openCalls.has(callId)) {
+    return { records: [], effects: [{ type: 'stale', what: 'spawn call' }] };
+  }
+  const spawned = callId === undefined ? undefined : childOfCall(state, callId);
+  if (spawned !== undefined) {
+    // Made again after a crash: the child is there, and its name is what the answer waits for, if anybody gives it one.
+    const answer = environment.agent.enrichers?.melete === undefined ? spawnAnswer(state, spawned) : undefined;
+    return answer === undefined ? NOTHING : { records: [], effects: [answer] };
+  }
+  const grants = grantsOf(state, request, environment);
+  const problem = spawnProblem(state, request, environment) ?? ('error' in grants ? grants.error : undefined);
+  if (problem !== undefined) return answerOrRefuse(callId, problem);
+  const naming = nameOf(state, request);
+  if ('error' in naming) return answerOrRefuse(callId, new InvalidNameError(naming.error));
+  const granted = 'error' in grants ? undefined : grants.granted;
+  const unnamed = request.name === undefined && environment.agent.enrichers?.melete !== undefined;
+  return spawn(state, { request, name: naming.name, child: childId(state, environment), granted, unnamed });
+}
+
+/** The next free id below the parent's. An embedder may have taken `<parent>:<n>` for a session of his own. */
+function childId(state: SessionState, environment: Environment): string {
+  let number = state.nextChild;
+  while (environment.exists(`${state.id}:${number}`)) number += 1;
+  return `${state.id}:${number}`;
+}
+
+function spawn(
+  state: SessionState,
+  spec: {
+    readonly request: SpawnRequest;
+    readonly name: string;
+    readonly child: string;
+    readonly granted: readonly string[] | undefined;
+    /** It may get another name before its first half-step, and the call's answer waits for it. */
+    readonly unnamed: boolean;
+  },
+): Decision {
+  const { request, name, child, granted, unnamed } = spec;
+  const { callId, key, fingerprint, replies } = request;
+  const budget = childBudget(state, request);
+  const kind = request.specialist === true ? 'Specialist' : 'Sub-agent';
+  const seed: ChildSeed = {
+    id: child,
+    parent: state.id,
+    agent: request.agent ?? state.agent ?? '',
+    depth: state.depth + 1,
+    name,
+    prompt: childPrompt(name),
+    replies,
+    task: request.task,
+    ...(granted === undefined ? {} : { grants: granted }),
+    ...(callId === undefined ? {} : { callId }),
+    ...(unnamed ? { unnamed } : {}),
+    ...(budget === undefined ? {} : { budget }),
+  };
+  const record: SessionRecord = {
+    type: 'spawned',
+    child,
+    name,
+    replies,
+    ...(callId === undefined ? {} : { spawnCallId: callId }),
+    ...(unnamed && request.specialist === true ? { specialist: true } : {}),
+    ...(key === undefined ? {} : { key, fingerprint: fingerprint ?? '' }),
+    ...(request.budget === undefined ? {} : { budget: request.budget }),
+  };
+  const effects: Effect[] = [{ type: 'born', seed }];
+  if (callId === undefined) {
+    effects.push({ type: 'spawned', child, name, duplicate: false });
+  } else if (!unnamed) {
+    const content = spawnConfirmation(kind, name, child);
+    effects.push({ type: 'again', input: { type: 'toolFinished', callId, content, success: true } });
+  }
+  return { records: [record], effects };
+}
+
+/**
+ * A child's grants: what is asked for, within what the parent has; never wider (F77). Names are compared without case and
+ * each is granted once (§7.2). Undefined: all tools of the child's agent.
+ */
+function grantsOf(
+  state: SessionState,
+  request: SpawnRequest,
+  environment: Environment,
+): { readonly granted: readonly string[] | undefined } | { readonly error: ConfigError } {
+  if (request.tools === undefined) return { granted: state.grants };
+  const byLowerCase = new Map<string, string>();
+  for (const name of environment.toolNamesOf(request.agent ?? state.agent ?? '') ?? []) {
+    byLowerCase.set(name.toLowerCase(), name);
+  }
+  const granted = new Set<string>();
+  for (const wanted of request.tools) {
+    const name = byLowerCase.get(wanted.toLowerCase());
+    if (name === undefined) return { error: new ConfigError(`Unknown tool: ${wanted}`, { data: { key: 'tools' } }) };
+    if (state.grants === undefined || state.grants.includes(name)) granted.add(name);
+  }
+  return { granted: [...granted] };
+}
+
+function spawnProblem(
+  state: SessionState,
+  request: SpawnRequest,
+  environment: Environment,
+): ConfigError | LimitError | undefined {
+  const { limits, agent } = environment;
+  if (request.task.trim() === '') return new ConfigError('Task cannot be blank', { data: { key: 'task' } });
+  if (request.agent !== undefined && environment.toolNamesOf(request.agent) === undefined) {
+    return new ConfigError(`Unknown agent: ${request.agent}`, { code: 'unknown_agent', data: { key: 'agent' } });
+  }
+  const idLength = state.id.length + CHILD_SUFFIX_CHARACTERS;
+  if (idLength > SESSION_ID_CHARACTERS_MAX) {
+    return new LimitError(
+      `The id of this session is too long to name children under it (${state.id.length} characters)`,
+      {
+        data: { limit: 'id', value: state.id.length },
+      },
+    );
+  }
+  if (state.depth >= limits.depth) {
+    return new LimitError(`Sub-agents may not spawn here: depth ${state.depth} of ${limits.depth} (limits.depth)`, {
+      data: { limit: 'depth', value: state.depth },
+    });
+  }
+  if (state.children.size >= limits.children) {
+    return new LimitError(`Too many sub-agents: ${limits.children} spawned (limits.children)`, {
+      data: { limit: 'children' },
+    });
+  }
+  const spent = state.budget === undefined ? undefined : budgetError(state, environment);
+  if (spent !== undefined || request.callId === undefined) return spent;
+  let active = 0;
+  for (const child of state.children.values()) if (child.exited === undefined) active += 1;
+  if (active < agent.maxActiveChildren) return undefined;
+  return new LimitError(
+    `Too many active sub-agents: ${active} of ${agent.maxActiveChildren} are still working. Wait for one to finish.`,
+    { data: { limit: 'maxActive' } },
+  );
+}
+
+/** The nickname asked for, or `agent-N`, unique among the siblings (§7.5, Δ29). */
+function nameOf(state: SessionState, request: SpawnRequest): { readonly name: string } | { readonly error: string } {
+  const taken = state.childNames;
+  if (request.name !== undefined) return checkNickname(request.name, taken);
+  let number = state.children.size + 1;
+  while (taken.has(`agent-${number}`)) number += 1;
+  return { name: `agent-${number}` };
+}
+
+function answerOrRefuse(callId: string | undefined, error: ConfigError | LimitError | InvalidNameError): Decision {
+  if (callId === undefined) return refuse(error);
+  const content = JSON.stringify({ error: error.message });
+  return {
+    records: [],
+    effects: [{ type: 'again', input: { type: 'toolFinished', callId, content, success: false } }],
+  };
+}
+
+/** A child's first turn: it exists whole, with its task in the log once and an entry that starts it (§7.3, Δ28). */
+export function decideBirth(state: SessionState, seed: ChildSeed): Decision {
+  if (state.agent !== undefined) throw new Error(`session ${seed.id} exists already`);
+  return {
+    records: [
+      {
+        type: 'created',
+        agent: seed.agent,
+        depth: seed.depth,
+        parent: seed.parent,
+        name: seed.name,
+        prompt: seed.prompt,
+        replies: seed.replies,
+        task: seed.task,
+        ...(seed.grants === undefined ? {} : { grants: seed.grants }),
+        ...(seed.callId === undefined ? {} : { spawnCallId: seed.callId }),
+        ...(seed.unnamed === undefined ? {} : { unnamed: seed.unnamed }),
+        ...(seed.budget === undefined ? {} : { budget: seed.budget }),
+      },
+      { type: 'accepted', id: 1, entry: { type: 'user_message', content: seed.task, seed: 1 } },
+    ],
+    effects: [WAKE],
+  };
+}
+
+/** `mark_goal_completed` (§7.8): the goal is done, the parent has the result, the round closes without a model call. */
+export function decideMarkGoal(state: SessionState, input: Extract<Input, { type: 'markGoal' }>): Decision {
+  const { callId } = input;
+  if (!state.openCalls.has(callId)) return { records: [], effects: [{ type: 'stale', what: 'mark call' }] };
+  if (input.result.trim() === '') return answerOrRefuse(callId, new ConfigError('Result cannot be blank'));
+  if (state.goal === undefined || state.goal.completed) {
+    return answerOrRefuse(callId, new ConfigError('No active goal found'));
+  }
+  const exit = exitDecision(state, { reason: 'completed', reply: input.result });
+  return {
+    records: [{ type: 'goalCompleted', result: input.result }, ...exit.records],
+    effects: [
+      { type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content: input.result } },
+      ...exit.effects,
+      {
+        type: 'again',
+        input: {
+          type: 'toolFinished',
+          callId,
+          content: 'Goal completed. Your result was delivered; there is nothing more to do.',
+          success: true,
+        },
+      },
+    ],
+  };
+}
+
+/** A child's text enters the mailbox as it came, attributed by the envelope (F71). */
+export function decideSubagentSaid(state: SessionState, input: Extract<Input, { type: 'subagentSaid' }>): Decision {
+  const child = state.children.get(input.child);
+  if (child === undefined || child.replies === 'handle') return NOTHING;
+  return {
+    records: [
+      {
+        type: 'accepted',
+        id: state.nextPendingId,
+        entry: { type: 'subagent', content: input.content, source: { type: 'subagent', name: child.name } },
+      },
+    ],
+    effects: [WAKE],
+  };
+}
+
+/** The parent's side of a child's end. */
+export function decideChildExit(state: SessionState, input: Extract<Input, { type: 'childExited' }>): Decision {
+  const child = state.children.get(input.child);
+  if (child === undefined || child.exited !== undefined) return NOTHING;
+  const error: { readonly error?: ErrorShape } = input.error === undefined ? {} : { error: input.error };
+  return {
+    records: [{ type: 'childExited', child: input.child, reason: input.reason, ...error }],
+    effects: answerForEnded(state, child),
+  };
+}
+
+/** The parent addressed this child with `@name` (§7.6). */
+export function decideParentSaid(state: SessionState, content: string): Decision {
+  return {
+    records: [
+      {
+        type: 'accepted',
+        id: state.nextPendingId,
+        entry: { type: 'user_message', content: `[from parent]: ${content}` },
+      },
+    ],
+    effects: [WAKE],
+  };
+}

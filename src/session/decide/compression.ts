@@ -1,0 +1,243 @@
+/**
+ * Compression of a conversation as half-steps: when one begins, what its answer or failure leads to, and the recovery of a call
+ * whose prompt was too long. A compression is a model call like any other, but for what it is asked; its answer is one record. Pure.
+ *
+ *  K1 one begins only where every call has its result: in idle, between rounds, or in the place of a call that was refused;
+ *  K2 whatever ends it but a summary leaves the conversation as it was (but for the results of the round, which were due);
+ *  K3 what follows it is the half-step that was about to begin, or the call that was too long.
+ */
+import { PULLED_BACK_MAX } from '../../base/bounds.ts';
+import { CONTEXT_OVERFLOW, describeValue, type ErrorShape } from '../../base/errors.ts';
+import { isRecord } from '../../base/json.ts';
+import { isThought, type Usage } from '../../base/messages.ts';
+import { INTERRUPTED } from '../apply/compaction.ts';
+import {
+  isDue,
+  isWorthForcing,
+  mayRewrite,
+  planCompaction,
+  reachesBounds,
+  readSummary,
+} from '../history/compression-plan.ts';
+import { historySize, MessageGroups } from '../history/recents.ts';
+import { answerText, storableAnswer } from '../rules/answer.ts';
+import { callOrEvaluate } from '../rules/call-effect.ts';
+import { mayStart, promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
+import { isPreparing } from '../rules/memory.ts';
+import { type Decision, NO_RECORDS, WAKE } from '../state/decision.ts';
+import type { CompressionFacts, Effect, Environment, Input } from '../state/inputs.ts';
+import type { OverflowRecovery, SessionRecord } from '../state/records.ts';
+import type { CompactionCall, CurrentCall, SessionState } from '../state/state.ts';
+
+/** Stop reasons of a whole summary. */
+const WHOLE_STOPS: ReadonlySet<string> = new Set(['end_turn', 'stop_sequence']);
+
+/** What `compress` answers at once where it begins nothing; `started`: how it ends is told when it has. */
+export type CompressAnswer =
+  | { readonly started: number }
+  | { readonly compressed: false; readonly reason: 'disabled' | 'busy' | 'not_needed' };
+
+/** The claim becomes a compression where one is due; `undefined`: it goes on as it is. */
+export function decideCompaction(
+  state: SessionState,
+  selection: Selection,
+  environment: Environment,
+): Decision | undefined {
+  const facts = environment.agent.compression;
+  if (facts?.isAutomatic !== true || !isDue(state, facts)) return undefined;
+  return begin(state, facts, environment, { entries: selection.responses.map((entry) => entry.id) });
+}
+
+/** Compression on demand: of an idle session, from the bounds of the settings on or, forced, from the lower ones. */
+export function decideCompress(
+  state: SessionState,
+  input: Extract<Input, { type: 'compress' }>,
+  environment: Environment,
+): Decision {
+  const facts = environment.agent.compression;
+  if (facts === undefined) return told({ compressed: false, reason: 'disabled' });
+  if (state.state !== 'idle' || !mayStart(state) || !environment.admits) {
+    return told({ compressed: false, reason: 'busy' });
+  }
+  const isWanted = input.force ? isWorthForcing(state, facts) : facts.isAutomatic && reachesBounds(state, facts);
+  const begun = isWanted ? begin(state, facts, environment, { entries: [] }) : undefined;
+  if (begun === undefined) return told({ compressed: false, reason: 'not_needed' });
+  const result = { type: 'result', value: { started: state.nextHalfStep } satisfies CompressAnswer } as const;
+  return { records: begun.records, effects: [...begun.effects, result] };
+}
+
+function told(value: CompressAnswer): Decision {
+  return { records: NO_RECORDS, effects: [{ type: 'result', value }] };
+}
+
+/** The records and the call of a compression, or `undefined` where there is nothing to sum up, or no way to. */
+function begin(
+  state: SessionState,
+  facts: CompressionFacts,
+  environment: Environment,
+  how: { readonly entries: readonly number[]; readonly tail?: number; readonly overflow?: OverflowRecovery },
+): Decision | undefined {
+  if (!mayRewrite(state, facts)) return undefined;
+  const { entries, tail, overflow } = how;
+  if (planCompaction(state, facts, { through: state.nextMessageSeq, tail }) === undefined) return undefined;
+  const halfStep = state.nextHalfStep;
+  const { fingerprint } = environment.agent;
+  const records: SessionRecord[] = [];
+  if (state.fingerprint !== fingerprint && overflow === undefined) records.push({ type: 'epoch', fingerprint });
+  const epoch = state.epoch + records.length;
+  records.push({
+    type: 'compacting',
+    halfStep,
+    entries,
+    ...(tail === undefined ? {} : { tail }),
+    ...(overflow === undefined ? {} : { overflow }),
+  });
+  return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch)] };
+}
+
+/** The answer of a compression: a summary, or a reason why it is none. */
+export function decideSummary(
+  state: SessionState,
+  current: CurrentCall & { readonly compaction: CompactionCall },
+  input: Extract<Input, { type: 'answered' }>,
+  environment: Environment,
+): Decision {
+  const { usage, halfStep } = input;
+  const facts = environment.agent.compression;
+  const problem = problemOf(input.content, input.stop);
+  if (problem !== undefined) return compactionFailure(state, problem, environment, usage);
+  const { content } = storableAnswer(input.content, {
+    stop: input.stop,
+    halfStep,
+    taken: state.callIds,
+    timeoutMsOf: () => undefined,
+  });
+  const { summary, topics } = readSummary(answerText(content));
+  if (summary === '') return compactionFailure(state, 'the summary is blank', environment, usage);
+  // An agent that is no longer compressed had it begun before: nothing is lost by leaving the conversation as it is.
+  const { through, tail } = current.compaction;
+  const plan = facts === undefined ? undefined : planCompaction(state, facts, { through, tail });
+  if (plan === undefined) return compactionFailure(state, 'nothing is left to sum up', environment, usage);
+  const { chunk } = plan;
+  const compacted: SessionRecord = {
+    type: 'compacted',
+    halfStep,
+    number: (state.compression?.number ?? 0) + 1,
+    level: (state.compression?.level ?? 0) + 1,
+    summary,
+    archived: plan.archived,
+    kept: plan.kept,
+    ...(plan.cut.length === 0 ? {} : { cut: plan.cut }),
+    ...(chunk === undefined
+      ? {}
+      : {
+          chunk: {
+            number: (state.compression?.chunk ?? 0) + 1,
+            ...chunk,
+            ...(topics === undefined ? {} : { topics }),
+          },
+        }),
+    ...(state.tasks.active === 0 ? {} : { task: state.tasks.active }),
+    usage,
+  };
+  return { records: [compacted], effects: [afterSummary(state, current, environment)] };
+}
+
+/** Why an answer is no summary, or `undefined`. A part of one would lose what it leaves out. */
+function problemOf(content: unknown, stop: string): string | undefined {
+  const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
+  for (const block of blocks) {
+    if (!isRecord(block) || block['type'] === 'text' || isThought(block)) continue;
+    return `the summary holds a block of type ${describeValue(block['type'])}`;
+  }
+  return WHOLE_STOPS.has(stop) ? undefined : `the summary ended with ${stop}`;
+}
+
+/** The session goes on: with what waits, or with the call that was too long, in the new epoch. */
+function afterSummary(
+  state: SessionState,
+  { compaction }: CurrentCall & { readonly compaction: CompactionCall },
+  environment: Environment,
+): Effect {
+  const { overflow } = compaction;
+  if (overflow === undefined) return WAKE;
+  const { halfStep, attempt } = overflow.suspended;
+  return callOrEvaluate(state, environment, halfStep, state.epoch + 1, attempt);
+}
+
+/**
+ * A compression that failed, for whatever reason: all is as it was. In the recovery of a call that was too long, more is taken back
+ * and it is tried once more; then that call fails with what it failed with.
+ */
+export function compactionFailure(
+  state: SessionState,
+  reason: string,
+  environment: Environment,
+  usage?: Usage,
+): Decision {
+  const current = state.current;
+  const overflow = current?.compaction?.overflow;
+  const failed = failedRecord(current?.halfStep ?? 0, reason, usage);
+  if (overflow === undefined) return { records: [failed], effects: [WAKE] };
+  const { error, suspended } = overflow;
+  const second = overflow.attempt === 1 ? beginOverflow(state, environment, { error, attempt: 2 }) : undefined;
+  if (second !== undefined) return { records: [failed, ...second.records], effects: second.effects };
+  const { halfStep, attempt } = suspended;
+  return { records: [failed], effects: [{ type: 'again', input: { type: 'modelFailed', halfStep, attempt, error } }] };
+}
+
+function failedRecord(halfStep: number, reason: string, usage?: Usage): SessionRecord {
+  return { type: 'compactionFailed', halfStep, reason, ...(usage === undefined ? {} : { usage }) };
+}
+
+/** A compression under way is given up on request; what the session goes back to is ended by the records that follow. */
+export function compactionInterrupted(halfStep: number): SessionRecord {
+  return failedRecord(halfStep, INTERRUPTED);
+}
+
+/**
+ * The turn that was about to begin when a compression, or what a half-step waits for, was interrupted: cancelled as it would have
+ * been without one. None where what waits is no user's.
+ */
+export function claimCutShort(state: SessionState): readonly SessionRecord[] {
+  const isWaiting = state.state === 'idle' && isPreparing(state.memory);
+  if (!isWaiting && state.current?.compaction?.returnsTo !== 'idle') return NO_RECORDS;
+  const selection = selectEntries({ ...state, state: 'idle' });
+  if (selection === undefined) return NO_RECORDS;
+  const entries = promotionOrder(selection);
+  const isUsers = state.mailbox.every((entry) => entry.type === 'user_message' || !entries.includes(entry.id));
+  if (!isUsers) return NO_RECORDS;
+  return [{ type: 'claimed', halfStep: state.nextHalfStep, entries, turn: state.nextTurn }, { type: 'released' }];
+}
+
+/**
+ * What follows a call whose prompt was too long (`data.reason`), once for each call: the end of the conversation is taken back, the
+ * rest is summed up, and the call is made again. `undefined`: it is no such failure, or there is nothing to do about it.
+ */
+export function decideOverflow(state: SessionState, error: ErrorShape, environment: Environment): Decision | undefined {
+  const { current } = state;
+  if (error.data?.['reason'] !== CONTEXT_OVERFLOW || environment.agent.compression === undefined) return undefined;
+  if (current === undefined || current.compaction !== undefined || current.overflowed === true) return undefined;
+  if (!isWorthForcing(state, environment.agent.compression)) return undefined;
+  return (
+    beginOverflow(state, environment, { error, attempt: 1 }) ?? beginOverflow(state, environment, { error, attempt: 2 })
+  );
+}
+
+function beginOverflow(
+  state: SessionState,
+  environment: Environment,
+  overflow: OverflowRecovery,
+): Decision | undefined {
+  const facts = environment.agent.compression;
+  if (facts === undefined) return undefined;
+  const { messages } = state;
+  const start = new MessageGroups(messages).tailStart(overflow.attempt === 1 ? 1 : pulledBack(historySize(messages)));
+  const tail = start === undefined ? undefined : messages[start]?.seq;
+  return tail === undefined ? undefined : begin(state, facts, environment, { entries: [], tail, overflow });
+}
+
+/** History messages taken back the second time. */
+function pulledBack(size: number): number {
+  return Math.min(Math.max(Math.floor(size / 2), 4), Math.min(size - 2, PULLED_BACK_MAX));
+}

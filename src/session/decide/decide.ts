@@ -1,0 +1,160 @@
+/**
+ * `decide`: what happens. Reads a state and an input and answers with records (what to remember) and effects (what to do);
+ * changes nothing, waits for nothing, knows no clock but the one it is given.
+ *
+ * Each input is one step; a step that leads to another of the same session says so with an `again` effect, and `turn.ts`
+ * runs both in one batch. That is how the contract's orders (release, then effect C) stay visible as data.
+ */
+
+import { decideChildSpent } from '../rules/budget.ts';
+import { decideHeal } from '../rules/healing.ts';
+import { type Decision, NOTHING } from '../state/decision.ts';
+import type { Environment, Input } from '../state/inputs.ts';
+import type { SessionState } from '../state/state.ts';
+import { decideActivation } from './activation.ts';
+import { decideAnswer, decideModelFailure, decideRetryDue } from './answer.ts';
+import { decideApproval, decideApprovalsExpired } from './approval.ts';
+import {
+  decideBirth,
+  decideChildExit,
+  decideMarkGoal,
+  decideParentSaid,
+  decideSpawn,
+  decideSubagentSaid,
+} from './children.ts';
+import { decideCompress } from './compression.ts';
+import { decideEdit } from './edit.ts';
+import { decideEnriched } from './enrichment.ts';
+import { decideFork, decideForked } from './fork.ts';
+import { decideGoal } from './goals.ts';
+import { decideGuardedAfter, decideGuardedBefore, decideGuardFailure } from './guardrails.ts';
+import { decideClaim, decideGuardedCall, decideSystem, decideSystemFailure } from './half-step.ts';
+import { decideInterrupt, decidePause, decideRecall, decideResume } from './interrupt.ts';
+import { decideSummarised } from './memory.ts';
+import { decideRename, decideSurface } from './muse-tools.ts';
+import { decideChildName, decideChildReady, decideNamed, decideNickname } from './naming.ts';
+import { decideRecovery } from './recovery.ts';
+import { decideBoundary, decideConsulted } from './run-loop.ts';
+import { decideSend } from './send.ts';
+import { decideEscalation, decideRestart, decideRestartLater, reportFailure } from './supervision.ts';
+import { decideStartTask, decideSwitch, decideUndo } from './tasks.ts';
+import { decideDispatch, decideToolFinished } from './tools.ts';
+
+/** One step of a session. Never throws for anything an input can hold: refusals are effects. */
+export function decide(state: SessionState, input: Input, environment: Environment): Decision {
+  switch (input.type) {
+    case 'create':
+      if (state.agent !== undefined) return NOTHING;
+      return { records: [{ type: 'created', agent: input.agent, depth: 0 }], effects: [] };
+    case 'born':
+      return decideBirth(state, input.seed);
+    case 'send':
+      return decideSend(state, input, environment);
+    case 'wake':
+      return decideClaim(state, environment);
+    case 'answered':
+      return decideAnswer(state, input, environment);
+    case 'modelFailed':
+      return decideModelFailure(state, input, environment);
+    case 'retryDue':
+      return decideRetryDue(state, input);
+    case 'dispatch':
+      return decideDispatch(state, input, environment);
+    case 'toolFinished':
+      return decideToolFinished(state, input);
+    case 'systemEvaluated':
+      return decideSystem(state, input);
+    case 'systemFailed':
+      return decideSystemFailure(state, input, environment);
+    case 'interrupt':
+      return decideInterrupt(state, input.reason);
+    case 'recall':
+      return decideRecall(state, input.pendingId);
+    case 'spawn':
+      return decideSpawn(state, input.request, environment);
+    case 'markGoal':
+      return decideMarkGoal(state, input);
+    case 'subagentSaid':
+      return decideSubagentSaid(state, input);
+    case 'childSpent':
+      return decideChildSpent(state, input.tokens);
+    case 'childExited':
+      return decideChildExit(state, input);
+    case 'fail':
+      return reportFailure(state, input.error, input.tell);
+    case 'restart':
+      return decideRestart(state, input.reason);
+    case 'restartLater':
+      return decideRestartLater(input, environment);
+    case 'restartDue':
+      if (state.restartAt === undefined) return { records: [], effects: [{ type: 'stale', what: 'restart' }] };
+      return { records: [], effects: [{ type: 'restartDue' }] };
+    case 'escalated':
+      return decideEscalation(state, input, environment);
+    case 'parentSaid':
+      return decideParentSaid(state, input.content);
+    case 'goal':
+      return decideGoal(state, input.change, environment);
+    case 'activate':
+      return decideActivation(state, input, environment);
+    case 'surface':
+      return decideSurface(state, input, environment);
+    case 'rename':
+      return decideRename(state, input.name);
+    case 'nickname':
+      return decideNickname(state, input.nickname);
+    case 'nameChild':
+      return decideChildName(state, input);
+    case 'nicknamed':
+      return decideNamed(input.name);
+    case 'childReady':
+      return decideChildReady(state, input.child);
+    case 'enriched':
+      return decideEnriched(state, input, environment);
+    case 'pause':
+      return decidePause(state);
+    case 'resume':
+      return decideResume(state, environment);
+    case 'boundary':
+      return decideBoundary(state, environment);
+    case 'consulted':
+      return decideConsulted(state, input, environment);
+    case 'approve':
+      return decideApproval(state, input, environment);
+    case 'guardedBefore':
+      return decideGuardedBefore(state, input, environment);
+    case 'callGuarded':
+      return decideGuardedCall(state, input.halfStep, environment);
+    case 'guardedAfter':
+      return decideGuardedAfter(state, input, environment);
+    case 'guardFailed':
+      return decideGuardFailure(state, input, environment);
+    case 'approvalsExpired':
+      return decideApprovalsExpired(state, environment);
+    case 'recover':
+      return decideRecovery(state, environment);
+    case 'startTask':
+      return decideStartTask(state, input.title);
+    case 'undo':
+      return decideUndo(state);
+    case 'switchTask':
+      return decideSwitch(state, input.id);
+    case 'fork':
+      return decideFork(state, input, environment);
+    case 'forked':
+      return decideForked(state, input.record);
+    case 'heal':
+      return decideHeal(state, input, environment);
+    case 'compress':
+      return decideCompress(state, input, environment);
+    case 'summarised':
+      return decideSummarised(state, input);
+    case 'edit':
+      return decideEdit(state, input, environment);
+    case 'refine': {
+      const known = state.messages.find((message) => message.seq === input.messageSeq);
+      if (known === undefined || known.tokens === input.tokens) return NOTHING;
+      return { records: [{ type: 'refined', messageSeq: input.messageSeq, tokens: input.tokens }], effects: [] };
+    }
+  }
+}

@@ -1,0 +1,61 @@
+/** Ends a running turn without another model call, leaving a legal log behind. Pure. */
+import type { ErrorShape } from '../../base/errors.ts';
+import type { Decision } from '../state/decision.ts';
+import type { Effect } from '../state/inputs.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { CurrentCall, SessionState } from '../state/state.ts';
+import { compactionInterrupted } from './compression.ts';
+
+/**
+ * A call in flight is given up; an open round is closed with a failed response for each call still running (I5). `firstId`:
+ * the next free pending id. `notice`: what those calls are answered. `error`: the turn failed with it; missing: it was
+ * cancelled.
+ */
+export function endRound(
+  state: SessionState,
+  options: { readonly firstId: number; readonly notice: string; readonly error?: ErrorShape },
+): Decision {
+  const { error } = options;
+  const effects: Effect[] = [];
+  if (state.state === 'awaiting') {
+    const { current } = state;
+    if (current !== undefined) effects.push({ type: 'cancelModel', halfStep: current.halfStep });
+    if (current?.compaction !== undefined) return { records: endCompaction(current, error), effects };
+    const ended: SessionRecord =
+      error === undefined || current === undefined
+        ? { type: 'released' }
+        : { type: 'failed', halfStep: current.halfStep, error };
+    return { records: [ended], effects };
+  }
+  const records: SessionRecord[] = [];
+  const responses = state.mailbox.filter((entry) => entry.type === 'tool_response').map((entry) => entry.id);
+  let id = options.firstId;
+  for (const call of state.openCalls.values()) {
+    records.push({
+      type: 'accepted',
+      id,
+      entry: {
+        type: 'tool_response',
+        content: options.notice,
+        source: { type: 'tool', name: call.name },
+        toolUseId: call.id,
+        success: false,
+      },
+    });
+    effects.push({ type: 'cancelTool', callId: call.id, reason: options.notice });
+    responses.push(id);
+    id += 1;
+  }
+  records.push({ type: 'closed', entries: responses, reason: 'cancelled', ...(error === undefined ? {} : { error }) });
+  return { records, effects };
+}
+
+/** The compression is given up first; then what it would have gone back to ends: a round whose results are all there, a call, or nothing. */
+function endCompaction(current: CurrentCall, error: ErrorShape | undefined): readonly SessionRecord[] {
+  const given = compactionInterrupted(current.halfStep);
+  if (current.compaction?.returnsTo === 'idle') return [given];
+  const suspended = current.compaction?.overflow?.suspended;
+  const told = error === undefined ? {} : { error };
+  if (suspended === undefined) return [given, { type: 'closed', entries: [], reason: 'cancelled', ...told }];
+  return [given, error === undefined ? { type: 'released' } : { type: 'failed', halfStep: suspended.halfStep, error }];
+}

@@ -1,0 +1,184 @@
+/**
+ * The preparation of a user's turn (contract §8 with Δ5, Δ35): when one begins, what its end leads to, how it is given up. What
+ * the enrichers change while it runs reaches the session as any other input: goals, skills, memories, a name. Pure.
+ *
+ *  E1 one preparation is under way in a session at most, and nothing is claimed out of idle meanwhile (R12): what arrives waits;
+ *  E2 whatever ends it, the turn goes on, but for refused credentials: then the turn fails as it would have without one;
+ *  E3 a turn is prepared once: an entry that was prepared and waits, for a pause or a place, is not prepared again.
+ */
+import type { ErrorShape } from '../../base/errors.ts';
+import { promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
+import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
+import type { Enrichment } from '../state/enrichment.ts';
+import type { Effect, EnricherFacts, Environment, Input } from '../state/inputs.ts';
+import { bouncedEntries, type SessionRecord } from '../state/records.ts';
+import type { MailboxEntry, SessionState } from '../state/state.ts';
+import { exitDecision } from './supervision.ts';
+
+/** What the claim out of idle becomes where the turn of a user's message is to be prepared; `undefined`: it is claimed. */
+export function decidePreparation(
+  state: SessionState,
+  { steers, riders }: Selection,
+  enrichers: EnricherFacts,
+): Decision | undefined {
+  if (enrichers.namer !== undefined) return state.unnamed ? beginNaming(state, riders) : undefined;
+  if (enrichers.melete === undefined) return undefined;
+  let entry: MailboxEntry | undefined;
+  for (const each of [...steers, ...riders]) {
+    if (state.prepared?.includes(each.id) === true) return undefined;
+    if (each.type === 'user_message' && each.seed === undefined) entry ??= each;
+  }
+  if (entry === undefined) return undefined;
+  const run = state.nextMuseRun;
+  return {
+    records: [{ type: 'preparing', run, entry: entry.id }],
+    effects: [{ type: 'startMuse', muse: 'melete', run }],
+  };
+}
+
+/**
+ * A sub-agent is named once a place is free for its first turn. One that a model spawned does not wait for it: its parent, which
+ * waits for the name, has a place that might be the very one.
+ */
+export function decideEarlyNaming(state: SessionState, { agent }: Environment): Decision {
+  if (state.spawnCallId === undefined || agent.enrichers?.namer === undefined) return NOTHING;
+  const selection = selectEntries(state);
+  return (selection === undefined ? undefined : beginNaming(state, selection.riders)) ?? NOTHING;
+}
+
+function beginNaming(state: SessionState, riders: readonly MailboxEntry[]): Decision | undefined {
+  const task = riders.find((entry) => entry.seed !== undefined);
+  if (task === undefined) return undefined;
+  const run = state.nextMuseRun;
+  return {
+    records: [{ type: 'preparing', run, entry: task.id, naming: true }],
+    effects: [{ type: 'startMuse', muse: 'namer', run }],
+  };
+}
+
+/** What the parent is told when the naming is over, however. */
+function readyChild(state: SessionState): Effect {
+  return { type: 'tellParent', input: { type: 'childReady', child: state.id } };
+}
+
+/** A run is over: the next stage, or the turn. */
+export function decideEnriched(
+  state: SessionState,
+  input: Extract<Input, { type: 'enriched' }>,
+  environment: Environment,
+): Decision {
+  const { enrichment } = state;
+  if (enrichment?.run !== input.run) return { records: [], effects: [{ type: 'stale', what: 'enrichment' }] };
+  const { usage, error } = input;
+  const { run, entry, stage, goalsChanged } = enrichment;
+  const prepared: SessionRecord = {
+    type: 'prepared',
+    run,
+    entry,
+    usage,
+    ...(error === undefined ? {} : { error }),
+  };
+  if (stage === 'naming') {
+    // What was named without a place for its turn waits for one behind those that waited before.
+    const isPlaced = state.spawnCallId === undefined;
+    return { records: [prepared], effects: isPlaced ? [readyChild(state), WAKE] : [readyChild(state)] };
+  }
+  // Nothing that was recalled is missed by the turn: it goes on as if there had been nothing to recall.
+  if (stage === 'recalling') return { records: [prepared], effects: [WAKE] };
+  if (error !== undefined) return failed(state, prepared, error);
+  if (goalsChanged && environment.agent.enrichers?.mneme !== undefined) {
+    const next = state.nextMuseRun;
+    return {
+      records: [{ type: 'recalling', run: next, usage }],
+      effects: [{ type: 'startMuse', muse: 'recall', run: next }],
+    };
+  }
+  return { records: [prepared], effects: [WAKE] };
+}
+
+function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape): Decision {
+  if (error.code === 'model_authentication') {
+    const turn = usersTurn(state);
+    const bounced = bouncedEntries(turn?.bounced ?? []);
+    const note: SessionRecord = { type: 'noted', content: `Authentication failed: ${error.message}` };
+    const end: SessionRecord = { type: 'failed', halfStep: state.nextHalfStep, error, ...bounced, blocks: true };
+    const records = turn === undefined ? [prepared] : [prepared, turn.claimed, note, end];
+    return { records, effects: [WAKE] };
+  }
+  const note: SessionRecord = { type: 'noted', content: `The turn was not prepared: ${error.message}` };
+  return { records: [note, prepared], effects: [WAKE] };
+}
+
+/**
+ * The claim of the turn that is being prepared, without its half-step: what ends it follows. Replies of sub-agents that would
+ * have come along wait for a turn that is answered.
+ */
+function usersTurn(
+  state: SessionState,
+): { readonly claimed: SessionRecord; readonly bounced: readonly number[] } | undefined {
+  const selection = selectEntries(state);
+  if (selection === undefined) return undefined;
+  const riders = selection.riders.filter((entry) => entry.type === 'user_message');
+  const entries = promotionOrder({ ...selection, riders });
+  const asking = [...selection.steers, ...riders].filter(({ bounceBack }) => bounceBack === true);
+  return {
+    claimed: { type: 'claimed', halfStep: state.nextHalfStep, entries, turn: state.nextTurn },
+    bounced: asking.map(({ id }) => id),
+  };
+}
+
+/** A decision by which the preparation under way is given up: what it did so far stays, its entry is as it was. */
+export function withPreparationGivenUp(state: SessionState, decision: Decision): Decision {
+  const { enrichment } = state;
+  // A sub-agent's task comes before anything else that reaches it, and so does its name.
+  if (enrichment === undefined || enrichment.stage === 'naming') return decision;
+  const { run } = enrichment;
+  return {
+    records: [...decision.records, { type: 'prepared', run }],
+    effects: [{ type: 'cancelMuse', run }, ...decision.effects.filter((effect) => effect !== WAKE), WAKE],
+  };
+}
+
+/** An interrupt while a turn is prepared: the run is cancelled, and the turn ends as cancelled at once. */
+export function interruptPreparation(
+  state: SessionState,
+  reason: string | undefined,
+  children: readonly Effect[],
+): Decision {
+  const turn = usersTurn(state);
+  const released: readonly SessionRecord[] = turn === undefined ? [] : [turn.claimed, { type: 'released' }];
+  const interrupted: SessionRecord = { type: 'interrupted', ...(reason === undefined ? {} : { reason }) };
+  const { run } = state.enrichment ?? { run: 0 };
+  const ready = state.enrichment?.stage === 'naming' ? [readyChild(state)] : [];
+  const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
+  return {
+    records: [interrupted, { type: 'prepared', run }, ...released, ...exit.records],
+    effects: [
+      { type: 'cancelMuse', run },
+      ...ready,
+      ...exit.effects,
+      ...children,
+      { type: 'result', value: true },
+      WAKE,
+    ],
+  };
+}
+
+/** A crash interrupted the preparation: its stage begins anew, under the next number; a sub-agent keeps the name it has by now. */
+export function recoverPreparation(state: SessionState, enrichment: Enrichment, { agent }: Environment): Decision {
+  const run = state.nextMuseRun;
+  const { stage, entry } = enrichment;
+  if (stage === 'naming') {
+    // The claim that followed may be lost, and its call was made: named otherwise now, it would be made with other bytes.
+    return { records: [{ type: 'prepared', run: enrichment.run, entry }], effects: [readyChild(state), WAKE] };
+  }
+  const isOff = stage === 'preparing' ? agent.enrichers?.melete === undefined : agent.enrichers?.mneme === undefined;
+  if (isOff) return { records: [{ type: 'prepared', run: enrichment.run, entry }], effects: [WAKE] };
+  if (stage === 'recalling') {
+    return { records: [{ type: 'recalling', run }], effects: [{ type: 'startMuse', muse: 'recall', run }] };
+  }
+  return {
+    records: [{ type: 'preparing', run, entry, again: true }],
+    effects: [{ type: 'startMuse', muse: 'melete', run }],
+  };
+}

@@ -1,0 +1,97 @@
+/** Forks: the marker in the log that is shared, and the birth of the session that goes on from it. Pure. */
+import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../base/bounds.ts';
+import { errorShape, InvalidArgumentError, InvalidNameError } from '../../base/errors.ts';
+import { SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
+import { type ForkOrigin, type ForkSeed, forkSeed } from '../history/fork-seed.ts';
+import type { Decision } from '../state/decision.ts';
+import type { Environment } from '../state/inputs.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import { refuse } from './send.ts';
+
+type Forked = Extract<SessionRecord, { type: 'forked' }>;
+
+/**
+ * Makes a fork. This session's log gets a marker, up to which the fork's own log refers to it; beyond the bounds on what rests
+ * on one log, and for a long chain of forks, the fork's log begins with a copy instead. Answers with the fork's id.
+ */
+export function decideFork(
+  state: SessionState,
+  wish: { readonly id?: string; readonly at?: number },
+  environment: Environment,
+): Decision {
+  const child = wish.id ?? freeId(state, environment);
+  const problem = nameProblem(child, environment);
+  if (problem !== undefined) return refuse(problem);
+  const seed = seedOrError(state, wish.at);
+  if (seed instanceof InvalidArgumentError) return refuse(seed);
+  const fork = state.nextFork;
+  const depth = (state.origin?.depth ?? 0) + 1;
+  const isShared = depth <= FORK_DEPTH_MAX && state.forks.length < FORKS_SHARED_MAX;
+  const marker: SessionRecord = isShared
+    ? { type: 'forkMade', fork, child }
+    : { type: 'forkMade', fork, child, copied: true };
+  const record = isShared
+    ? forkedRecord(state, { fork, depth, at: wish.at })
+    : { ...forkedRecord(state, { depth: 0, at: wish.at }), seed };
+  return {
+    records: [marker],
+    effects: [
+      { type: 'forkBorn', child, seed, record },
+      { type: 'result', value: { id: child } },
+    ],
+  };
+}
+
+/** A record that holds what a fork of this session elsewhere begins with. */
+export function copiedFork(state: SessionState, at?: number): Forked {
+  return { ...forkedRecord(state, { depth: 0, at }), seed: forkSeed(state, at) };
+}
+
+/** A session begins as a fork; its state has been given what it begins with, or the record has it. */
+export function decideForked(state: SessionState, record: Forked): Decision {
+  if (state.createdAt > 0) return refuse(takenName(state.id));
+  return { records: [record], effects: [{ type: 'result', value: { id: state.id } }] };
+}
+
+function forkedRecord(
+  state: SessionState,
+  of: { readonly fork?: number; readonly depth: number; readonly at: number | undefined },
+): Forked {
+  const { fork, depth, at } = of;
+  const origin: ForkOrigin = {
+    session: state.id,
+    createdAt: state.createdAt,
+    depth,
+    ...(fork === undefined ? {} : { fork }),
+    ...(at === undefined ? {} : { at }),
+  };
+  return { type: 'forked', origin };
+}
+
+function seedOrError(state: SessionState, at: number | undefined): ForkSeed | InvalidArgumentError {
+  try {
+    return forkSeed(state, at);
+  } catch (error) {
+    if (error instanceof InvalidArgumentError) return error;
+    throw new Error(`a fork cannot be taken: ${errorShape(error).message}`, { cause: error });
+  }
+}
+
+/** The colon keeps it on the shard of its parent, whose log it shares. */
+function freeId(state: SessionState, environment: Environment): string {
+  let number = state.nextFork;
+  while (environment.exists(`${state.id}:fork-${number}`)) number += 1;
+  return `${state.id}:fork-${number}`;
+}
+
+function nameProblem(id: string, environment: Environment): InvalidNameError | undefined {
+  if (id.length > SESSION_ID_CHARACTERS_MAX) {
+    return new InvalidNameError(`the id of a fork would be ${id.length} characters long: give it one with \`id\``);
+  }
+  return environment.exists(id) ? takenName(id) : undefined;
+}
+
+function takenName(id: string): InvalidNameError {
+  return new InvalidNameError(`there is a session ${JSON.stringify(id)} already: a fork is a new one`);
+}

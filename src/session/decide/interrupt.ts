@@ -1,0 +1,79 @@
+/** Interrupt, recall, pause and resume (contract §5.6 with Δ22, §3.6). Pure. */
+
+import { INTERRUPT_NOTICE } from '../rules/tool-texts.ts';
+import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
+import type { Effect, Environment } from '../state/inputs.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import { claimCutShort } from './compression.ts';
+import { endRound } from './end-round.ts';
+import { interruptPreparation, withPreparationGivenUp } from './enrichment.ts';
+import { exitWithout, resumeSuspended } from './run-loop.ts';
+import { exitDecision } from './supervision.ts';
+
+/**
+ * Cancels the model call, the running tools and the working children. An idle session keeps no flag and acknowledges
+ * nothing, but its working children are still told (Δ22 d). The turn ends as cancelled; the user's message stays.
+ */
+export function decideInterrupt(state: SessionState, reason: string | undefined): Decision {
+  const children: Effect[] =
+    state.children.size === 0 ? [] : [{ type: 'interruptChildren', ...(reason === undefined ? {} : { reason }) }];
+  const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
+  if (state.enrichment !== undefined) return interruptPreparation(state, reason, children);
+  const waiting = state.state === 'idle' ? claimCutShort(state) : NO_RECORDS;
+  if (waiting.length > 0) {
+    const records: SessionRecord[] = [interruptedRecord(reason), ...waiting, ...exit.records];
+    return { records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
+  }
+  if (state.state === 'idle') {
+    // A child that waits for its restart works, although nothing runs.
+    if (state.restartAt === undefined) return { records: [], effects: [...children, { type: 'result', value: false }] };
+    return { records: exit.records, effects: [...exit.effects, ...children, { type: 'result', value: true }] };
+  }
+  const interrupted = interruptRecords(state, reason, state.nextPendingId);
+  return {
+    records: [...interrupted.records, ...claimCutShort(state), ...exit.records],
+    effects: [...interrupted.effects, ...exit.effects, ...children, { type: 'result', value: true }, WAKE],
+  };
+}
+
+/**
+ * The records and effects that end a running turn as cancelled: a call in flight is given up, an open round is closed with
+ * a failed response for each call still running (I5), without another model call.
+ * `firstId`: the next free pending id.
+ */
+export function interruptRecords(state: SessionState, reason: string | undefined, firstId: number): Decision {
+  const ended = endRound(state, { firstId, notice: INTERRUPT_NOTICE });
+  return { records: [interruptedRecord(reason), ...ended.records], effects: ended.effects };
+}
+
+function interruptedRecord(reason: string | undefined): SessionRecord {
+  return { type: 'interrupted', ...(reason === undefined ? {} : { reason }) };
+}
+
+/** Withdraws a user's entry that was not promoted yet; anything else is left alone (§3.6, Δ7). */
+export function decideRecall(state: SessionState, pendingId: number): Decision {
+  const entry = state.mailbox.find((waiting) => waiting.id === pendingId);
+  if (entry === undefined || entry.type !== 'user_message' || entry.seed !== undefined) {
+    return { records: [], effects: [{ type: 'result', value: false }] };
+  }
+  const exit = exitWithout(state, [pendingId]);
+  const recalled: Decision = {
+    records: [{ type: 'recalled', id: pendingId }, ...exit.records],
+    effects: [...exit.effects, { type: 'result', value: true }],
+  };
+  return state.enrichment?.entry === pendingId ? withPreparationGivenUp(state, recalled) : recalled;
+}
+
+/** No half-step starts until `resume`; what runs goes on, and its results wait. */
+export function decidePause(state: SessionState): Decision {
+  if (state.paused) return NOTHING;
+  return { records: [{ type: 'paused' }], effects: [] };
+}
+
+/** Lifts a pause, and the stop after a failed authentication (Δ12); goes on with a suspended run. */
+export function decideResume(state: SessionState, environment: Environment): Decision {
+  if (state.suspended !== undefined) return resumeSuspended(state, environment);
+  if (!state.paused && state.blocked === undefined) return NOTHING;
+  return { records: [{ type: 'resumed' }], effects: [WAKE] };
+}

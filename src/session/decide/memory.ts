@@ -1,0 +1,169 @@
+/**
+ * When what is about to leave the window is summed up, and what follows (contract §6.4, §6.5, §6.5b). Pure; the summary is written
+ * by a model of its own, outside, while the session goes on. What it ends with waits for a message boundary.
+ *
+ *  Z1 nothing leaves the window but what a run was about and ended well; a half-step whose request would exceed the budget waits
+ *     for the run. Only where that failed, or nothing can be taken away whole, the batch eviction takes over;
+ *  Z2 one run at a time (M1): whether one is due is looked at again when it is over;
+ *  Z3 a run that was about messages somebody has changed since is dropped.
+ */
+import { SUMMARY_ATTEMPTS_MAX } from '../../base/bounds.ts';
+import type { ErrorShape } from '../../base/errors.ts';
+import { evictionRecord, windowBudget } from '../rules/eviction.ts';
+import { isSummarising, type Leaving, type SummaryRun, uncovered } from '../rules/memory.ts';
+import { firstBoundary, memoryZone } from '../rules/memory-zone.ts';
+import { type Decision, NO_EFFECTS, NOTHING, WAKE } from '../state/decision.ts';
+import type { Environment, Input } from '../state/inputs.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+
+/** A run as its record has it. */
+type Begun = Omit<SummaryRun, 'isAwaited' | 'ended' | 'run'>;
+
+/** Settles a run that is over, or begins one that is due; `undefined`: there is nothing of it to do now. */
+export function decideMemory(state: SessionState, environment: Environment): Decision | undefined {
+  const run = state.memory?.summarising;
+  if (run !== undefined) {
+    if (run.ended === undefined || state.state === 'awaiting' || state.held !== undefined) return undefined;
+    return settle(state, run, environment);
+  }
+  if (!mayBegin(state, environment)) return undefined;
+  const due = state.tokens > budgetOf(environment) ? messagesDue(state, environment, undefined) : undefined;
+  const begun = due ?? snapshotsDue(state, environment);
+  if (begun === undefined) return undefined;
+  const { records, effects } = begin(state, begun);
+  return { records, effects: [...effects, WAKE] };
+}
+
+/**
+ * The half-step waits, as its request would exceed the budget: for the run under way, or for one it begins. `undefined`: it is
+ * within the budget, or no summary can make it so. `incomingTokens`: what it is about to promote.
+ */
+export function awaitSummary(
+  state: SessionState,
+  incomingTokens: number,
+  environment: Environment,
+): Decision | undefined {
+  if (state.tokens + incomingTokens <= budgetOf(environment)) return undefined;
+  const run = state.memory?.summarising;
+  if (run !== undefined) {
+    if (run.ended !== undefined) return undefined;
+    return run.isAwaited === true ? NOTHING : { records: [{ type: 'summaryAwaited' }], effects: NO_EFFECTS };
+  }
+  const begun = messagesDue(state, environment, incomingTokens > 0 ? state.nextMessageSeq : undefined);
+  if (begun === undefined) return undefined;
+  const { records, effects } = begin(state, begun);
+  return { records: [...records, { type: 'summaryAwaited' }], effects };
+}
+
+/** Tokens the window may hold. */
+function budgetOf({ agent, settings }: Environment): number {
+  return windowBudget(agent.tokenBudget, settings.mneme.pinnedBudgetFraction);
+}
+
+function mayBegin(state: SessionState, { admits }: Environment): boolean {
+  return admits && !state.paused && state.blocked === undefined && state.agent !== undefined;
+}
+
+/** The oldest messages, as a run; undefined where none may leave, or they have just been tried. */
+function messagesDue(state: SessionState, environment: Environment, next: number | undefined): Begun | undefined {
+  const { messages, memory } = state;
+  if (memory?.failedAt === state.nextMessageSeq) return undefined;
+  const boundary = firstBoundary(messages);
+  if (boundary === undefined) return undefined;
+  const budget = Math.floor(environment.agent.tokenBudget * environment.settings.mneme.evictionFraction);
+  const zone = memoryZone(messages, boundary, budget, next);
+  if (zone === undefined) return undefined;
+  const { from, to } = zone;
+  return { level: 1, from, to, attempt: 1, leaving: leavingBelow(state, zone.boundary) };
+}
+
+/** Snapshots of messages, as a run, once there are enough of them. */
+function snapshotsDue({ memory }: SessionState, { settings }: Environment): Begun | undefined {
+  if (memory === undefined) return undefined;
+  const snapshots = uncovered(memory.snapshots);
+  if (snapshots.length < settings.mneme.l2SnapshotThreshold || memory.restsAt === snapshots.length) return undefined;
+  const [first] = snapshots;
+  const last = snapshots.at(-1);
+  if (first === undefined || last === undefined) return undefined;
+  return { level: 2, from: first.from, to: last.to, attempt: 1 };
+}
+
+function begin(state: SessionState, begun: Begun): Decision {
+  const run = state.nextMuseRun;
+  return { records: [{ type: 'summaryBegun', run, ...begun }], effects: [{ type: 'startMuse', muse: 'mneme', run }] };
+}
+
+/** What an eviction of everything below a boundary takes away. */
+function leavingBelow({ messages }: SessionState, boundary: number): Leaving {
+  const named = messages.findIndex((message) => message.seq === boundary);
+  const first = named === -1 ? messages.findIndex((message) => message.seq >= boundary) : named;
+  const gone = (first === -1 ? messages : messages.slice(0, first)).filter((message) => message.prompt !== true);
+  return { boundary, count: gone.length, tokens: gone.reduce((sum, message) => sum + message.tokens, 0) };
+}
+
+/** A run is over: it is tried again where it failed, or waits for the message boundary, which may be now. */
+export function decideSummarised(state: SessionState, input: Extract<Input, { type: 'summarised' }>): Decision {
+  const current = state.memory?.summarising;
+  if (current?.run !== input.run || current.ended !== undefined) {
+    return { records: [], effects: [{ type: 'stale', what: 'summary' }] };
+  }
+  const { type: _type, error, ...rest } = input;
+  const ended: SessionRecord = { type: 'summaryEnded', ...rest, ...(error === undefined ? {} : { error }) };
+  if (error === undefined || !isWorthRepeating(error, current.attempt)) return { records: [ended], effects: [WAKE] };
+  const again = repeated(current, state.nextMuseRun, current.attempt + 1);
+  return { records: [ended, ...again.records], effects: again.effects };
+}
+
+/** Refused credentials are refused again; and a half-step may be waiting for what took all its time already. */
+function isWorthRepeating({ code }: ErrorShape, attempt: number): boolean {
+  return attempt < SUMMARY_ATTEMPTS_MAX && code !== 'model_authentication' && code !== 'timeout';
+}
+
+/** The same run under another number. */
+function repeated(current: SummaryRun, run: number, attempt: number): Decision {
+  const { isAwaited, ended: _ended, ...same } = current;
+  const records: SessionRecord[] = [{ type: 'summaryBegun', ...same, run, attempt }];
+  if (isAwaited === true) records.push({ type: 'summaryAwaited' });
+  return { records, effects: [{ type: 'startMuse', muse: 'mneme', run }] };
+}
+
+/** At a message boundary: what the run ended with becomes what the session remembers, and what it was about leaves. */
+function settle(state: SessionState, run: SummaryRun, environment: Environment): Decision {
+  const { ended, leaving, level } = run;
+  if (ended === undefined) return NOTHING;
+  if (!isUnchanged(state, run)) return { records: [{ type: 'summaryDropped' }], effects: [WAKE] };
+  if ('error' in ended) {
+    const failed: SessionRecord = { type: 'summaryFailed' };
+    if (level === 2) return { records: [failed], effects: [WAKE] };
+    const content = `The oldest part of this conversation could not be summed up: ${ended.error.message}`;
+    return { records: [{ type: 'noted', content }, failed], effects: [WAKE] };
+  }
+  const { tokenBudget } = environment.agent;
+  const { l1BudgetFraction, l2BudgetFraction } = environment.settings.mneme;
+  const budgets = { 1: Math.floor(tokenBudget * l1BudgetFraction), 2: Math.floor(tokenBudget * l2BudgetFraction) };
+  const records: SessionRecord[] = [{ type: 'remembered', budgets }];
+  if (leaving !== undefined) records.push(evictionRecord(state, environment, leaving.boundary));
+  return { records, effects: [WAKE] };
+}
+
+/** What is about to leave, or to be covered, is what was summed up (Z3). */
+function isUnchanged(state: SessionState, { leaving, from, to }: SummaryRun): boolean {
+  if (leaving === undefined) {
+    const snapshots = uncovered(state.memory?.snapshots ?? []);
+    return snapshots.some((each) => each.from === from) && snapshots.some((each) => each.to === to);
+  }
+  const now = leavingBelow(state, leaving.boundary);
+  return now.count === leaving.count && now.tokens === leaving.tokens;
+}
+
+/** After a restart: a run that was under way begins anew; nobody asks for it any more, it is dropped. */
+export function recoverMemory(state: SessionState, environment: Environment): Decision {
+  const current = state.memory?.summarising;
+  if (current === undefined || !isSummarising(state.memory)) return NOTHING;
+  if (environment.agent.enrichers?.mneme === undefined)
+    return { records: [{ type: 'summaryDropped' }], effects: NO_EFFECTS };
+  // The preparation that is begun anew before it takes the next number.
+  const run = state.enrichment === undefined ? state.nextMuseRun : state.nextMuseRun + 1;
+  return repeated(current, run, current.attempt);
+}

@@ -1,0 +1,205 @@
+/**
+ * Message boundaries: who is asked before an answer's calls start, and what follows from what they say; a run that is
+ * suspended, and how it goes on (contract of the conversation handle, run loop). Pure.
+ *
+ * An answer is held when somebody may have a say in it: listeners that are waited for, a step limit, calls that need a
+ * person. What nobody outside must be asked about is decided in the same batch; all else is asked behind the flush.
+ */
+import { errorShape, LimitError } from '../../base/errors.ts';
+import { fillOpenCalls } from '../history/fill-calls.ts';
+import { hasActive, type Selection } from '../rules/mailbox.ts';
+import { type Held, lastAnswerText, type SuspensionReason, stepsSinceUser } from '../rules/run-loop.ts';
+import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
+import type { Effect, Environment, Input } from '../state/inputs.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import { endRound } from './end-round.ts';
+import { exitDecision, tellFailure } from './supervision.ts';
+
+/** What follows an answer that was just held, and a boundary that recovery finds. */
+export const AT_BOUNDARY: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'boundary' }) });
+const PROCEED: BoundaryWord = Object.freeze({ approve: NO_RECORDS });
+
+/** What was said at a boundary. */
+export interface BoundaryWord {
+  /** A listener stops the run, for this reason. */
+  readonly interrupt?: { readonly reason: string | null };
+  /** Calls a person must decide, by id. */
+  readonly approve: readonly string[];
+}
+
+/** An answer is held: its calls, or its end, wait for what is said at its boundary. */
+export function isHeldAnswer(environment: Environment, hasCalls: boolean): boolean {
+  return environment.isGated === true || (hasCalls && environment.agent.holdsCalls === true);
+}
+
+/** A round is complete and listeners are waited for: its results become messages, and they are told before the model is. */
+export function gatherResults(selection: Selection): Decision {
+  const entries = selection.responses.map((entry) => entry.id);
+  return { records: [{ type: 'gathered', entries }], effects: [AT_BOUNDARY] };
+}
+
+/** At a boundary: whoever must be asked is, and where nobody must it is passed at once. */
+export function decideBoundary(state: SessionState, environment: Environment): Decision {
+  const { held } = state;
+  if (held === undefined) return { records: [], effects: [{ type: 'stale', what: 'boundary' }] };
+  const tellsListeners = environment.isGated === true && held.at !== 'resume';
+  const startsCalls = held.next === 'tools' && held.at !== 'results' && !isOverLimit(state, held, environment);
+  const asksApproval = startsCalls && environment.agent.approval === 'function';
+  if (!tellsListeners && !asksApproval) return pass(state, held, PROCEED, environment);
+  return {
+    records: [],
+    effects: [{ type: 'consult', at: held.at, halfStep: held.halfStep, tellsListeners, asksApproval }],
+  };
+}
+
+/** Those who were asked at a boundary have answered. */
+export function decideConsulted(
+  state: SessionState,
+  input: Extract<Input, { type: 'consulted' }>,
+  environment: Environment,
+): Decision {
+  const { held } = state;
+  if (held?.at !== input.at || held.halfStep !== input.halfStep) {
+    return { records: [], effects: [{ type: 'stale', what: 'boundary' }] };
+  }
+  if ('error' in input) return failAtBoundary(state, input.error, environment);
+  return pass(state, held, input.word, environment);
+}
+
+/** A listener or a predicate threw: the turn fails, what is stored stays, and no call of it was started. */
+function failAtBoundary(
+  state: SessionState,
+  error: Extract<Input, { type: 'consulted'; error: unknown }>['error'],
+  environment: Environment,
+): Decision {
+  const ended = endRound(state, {
+    firstId: state.nextPendingId,
+    notice: `Not executed: the turn failed (${error.message}).`,
+    error,
+  });
+  const told = tellFailure(state, error, environment);
+  return { records: [...ended.records, ...told.records], effects: told.effects };
+}
+
+function pass(state: SessionState, held: Held, word: BoundaryWord, environment: Environment): Decision {
+  if (word.interrupt !== undefined) return suspend(state, 'interrupted', word.interrupt.reason, environment);
+  if (isOverLimit(state, held, environment)) return suspend(state, 'max_steps', undefined, environment);
+  if (held.at === 'results') return { records: [{ type: 'proceeded' }], effects: [WAKE] };
+  if (held.next === 'tools') return startCalls(held, word, state, environment);
+  if (held.next === 'pause') {
+    const halfStep = held.halfStep + 1;
+    return { records: [{ type: 'proceeded' }], effects: [{ type: 'callModel', halfStep, attempt: 1 }] };
+  }
+  const exit = exitOnIdle(state, lastAnswerText(state));
+  return { records: [{ type: 'proceeded' }, ...exit.records], effects: [...exit.effects, WAKE] };
+}
+
+/** Checked when the answer is stored, and only where it has calls: a final text on the limit is a normal end. */
+function isOverLimit(state: SessionState, held: Held, { agent }: Environment): boolean {
+  if (agent.maxSteps === undefined || held.at !== 'answer' || held.next !== 'tools') return false;
+  return stepsSinceUser(state) >= agent.maxSteps;
+}
+
+function startCalls(held: Held, word: BoundaryWord, state: SessionState, environment: Environment): Decision {
+  const { approval } = environment.agent;
+  const refused: Record<string, string> = {};
+  const approve: string[] = [];
+  for (const { id, refused: why, isChanged } of held.calls) {
+    const call = state.openCalls.get(id);
+    if (call === undefined) continue;
+    if (why !== undefined) {
+      refused[id] = why;
+      continue;
+    }
+    // A call of no tool is answered at once: there is nothing to decide about it.
+    if (environment.agent.tool(call.name) === undefined) continue;
+    const needsPerson =
+      approval === 'function' ? isChanged === true || word.approve.includes(id) : approval?.has(call.name) === true;
+    if (needsPerson) approve.push(id);
+  }
+  return {
+    records: [approve.length === 0 ? { type: 'proceeded' } : { type: 'proceeded', approve }],
+    // An edit may have answered every call meanwhile: the model is owed the results.
+    effects: [state.openCalls.size === 0 ? WAKE : { type: 'again', input: { type: 'dispatch', refused } }],
+  };
+}
+
+/**
+ * The run stops here: everything stored stays, nothing that was not started is, or each such call is answered with a
+ * placeholder where the settings say so. A child has ended with it.
+ */
+function suspend(
+  state: SessionState,
+  reason: SuspensionReason,
+  detail: string | null | undefined,
+  environment: Environment,
+): Decision {
+  const filled = environment.settings.repair.onInterrupt === 'fill' ? fillOpenCalls(state, environment) : undefined;
+  const suspended: SessionRecord = {
+    type: 'suspended',
+    reason,
+    ...(detail === undefined ? {} : { detail }),
+    ...(filled === undefined ? {} : { healed: filled.ids }),
+  };
+  const stopped = filled === undefined ? [suspended] : [filled.record, suspended];
+  if (state.parent === undefined) return { records: stopped, effects: [WAKE] };
+  if (reason === 'interrupted') {
+    const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
+    return { records: [...stopped, ...exit.records], effects: [...exit.effects, WAKE] };
+  }
+  const told = tellFailure(state, errorShape(stepLimitError(environment)), environment);
+  return { records: [...stopped, ...told.records], effects: told.effects };
+}
+
+function stepLimitError({ agent }: Environment): LimitError {
+  return new LimitError(`the run reached its step limit of ${agent.maxSteps ?? 0} (maxSteps)`, {
+    data: { limit: 'maxSteps', reason: 'max_steps' },
+  });
+}
+
+/** A child that goes idle with nothing waiting has finished: its last text is its reply, told once. */
+export function exitOnIdle(state: SessionState, text: string): Decision {
+  if (state.parent === undefined || state.exit !== undefined || hasActive(state)) return NOTHING;
+  const reply = text.trim() === '' ? (state.turn?.text ?? '') : text;
+  return exitDecision(state, { reason: 'completed', reply });
+}
+
+/**
+ * A child that was idle only because entries waited for its turn, paused perhaps, has finished when they go without one, taken back or
+ * set aside: nothing else would ever end it, and its parent waits. `gone`: their ids.
+ */
+export function exitWithout(state: SessionState, gone: readonly number[]): Decision {
+  const isAtRest = state.state === 'idle' && state.suspended === undefined && state.restartAt === undefined;
+  const isAwaited = state.mailbox.some((entry) => entry.kind === 'active' && !gone.includes(entry.id));
+  if (state.parent === undefined || state.exit !== undefined || !isAtRest || isAwaited) return NOTHING;
+  return exitDecision(state, { reason: 'completed', reply: lastAnswerText(state) });
+}
+
+/**
+ * What wakes a suspended session: a user's message, and nothing else that waits. Its pending calls run first, the message rides
+ * the half-step that takes their results. Where no call is left the message has a turn as any other.
+ */
+export function continueForUser(state: SessionState): Decision {
+  const user = state.mailbox.some((entry) => entry.type === 'user_message');
+  if (!user) return NOTHING;
+  if (state.openCalls.size === 0) return { records: [{ type: 'continued' }], effects: [WAKE] };
+  return { records: [{ type: 'continued', turn: state.nextTurn }], effects: [AT_BOUNDARY] };
+}
+
+/** `resume()` of a suspended run: it goes on where it stands, and a pause or a stop is lifted with it. */
+export function resumeSuspended(state: SessionState, environment: Environment): Decision {
+  if (!environment.admits) {
+    const error = new LimitError('the run cannot go on now: its agent is missing, or too many sessions run', {
+      retryable: true,
+      data: { limit: 'liveSessions' },
+    });
+    return { records: [], effects: [{ type: 'refused', error: errorShape(error) }] };
+  }
+  const isStopped = state.paused || state.blocked !== undefined;
+  const continued: SessionRecord = { type: 'continued', turn: state.nextTurn };
+  return {
+    records: isStopped ? [{ type: 'resumed' }, continued] : [continued],
+    effects: [state.openCalls.size === 0 ? WAKE : AT_BOUNDARY],
+  };
+}

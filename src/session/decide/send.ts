@@ -1,0 +1,129 @@
+/** Acceptance of a message into the mailbox: bounds, idempotency, and the delivery policies. Pure. */
+import {
+  ContentError,
+  errorShape,
+  KeyReusedError,
+  LimitError,
+  SessionBusyError,
+  type TroupeError,
+} from '../../base/errors.ts';
+import { checkEntry, hasActive, mailboxRefusal } from '../rules/mailbox.ts';
+import { type Decision, WAKE } from '../state/decision.ts';
+import type { Effect, Environment, Input } from '../state/inputs.ts';
+import type { Entry, SessionRecord } from '../state/records.ts';
+import type { MailboxEntry, SessionState } from '../state/state.ts';
+import { denyForInput } from './approval.ts';
+import { withPreparationGivenUp } from './enrichment.ts';
+import { interruptRecords } from './interrupt.ts';
+
+/**
+ * What each delivery policy does on arrival, by whether the session is busy. What it does at selection stands in
+ * `selectEntries`. Busy: not idle, or something active waits already.
+ *
+ * | policy | idle | busy |
+ * | --- | --- | --- |
+ * | ride | starts a turn | waits; the oldest waiting entry joins the next half-step, one a half-step |
+ * | steer | starts a turn | waits; all steers join the next half-step together, before the rider |
+ * | turn | starts a turn | waits until idle, then has a turn of its own |
+ * | interrupt | starts a turn | cancels what is in flight, then has a turn of its own before all that waits |
+ * | merge | starts a turn | waits; all waiting merges become one message |
+ * | latest | starts a turn | drops the waiting `latest` entries and waits in their place |
+ * | reject | starts a turn | refused with `SessionBusyError` |
+ */
+export function decideSend(
+  state: SessionState,
+  input: Extract<Input, { type: 'send' }>,
+  environment: Environment,
+): Decision {
+  const { entry } = input;
+  const known = entry.key === undefined ? undefined : state.keys.get(entry.key);
+  if (known !== undefined) {
+    if (known.fingerprint !== (entry.fingerprint ?? '')) {
+      return refuse(
+        new KeyReusedError(`key ${JSON.stringify(entry.key)} was used with other content`, {
+          data: { key: entry.key },
+        }),
+      );
+    }
+    return { records: [], effects: [{ type: 'accepted', pendingId: known.id, seq: known.seq, duplicate: true }] };
+  }
+  const refusal = refusalOf(state, input, environment);
+  if (refusal !== undefined) return refuse(refusal);
+  return accept(state, entry, environment);
+}
+
+function refusalOf(
+  state: SessionState,
+  input: Extract<Input, { type: 'send' }>,
+  environment: Environment,
+): TroupeError | undefined {
+  const { limits } = environment;
+  try {
+    checkEntry(input.entry);
+  } catch (error) {
+    if (error instanceof ContentError) return error;
+    throw error;
+  }
+  if (input.bytes > limits.messageBytes) {
+    return new LimitError(`message of ${input.bytes} bytes is over limits.messageBytes (${limits.messageBytes})`, {
+      data: { limit: 'messageBytes', value: input.bytes },
+    });
+  }
+  const full = mailboxRefusal(state, input.bytes, environment);
+  if (full !== undefined) return full;
+  if (input.entry.deliver === 'reject' && isBusy(state)) {
+    return new SessionBusyError(`session ${JSON.stringify(state.id)} is ${state.state}`, {
+      data: { state: state.state },
+    });
+  }
+  return undefined;
+}
+
+/** Not idle, or something active waits: a message sent now would not have the next half-step to itself. */
+function isBusy(state: SessionState): boolean {
+  return state.state !== 'idle' || hasActive(state);
+}
+
+function accept(state: SessionState, entry: Entry, { settings }: Environment): Decision {
+  const id = state.nextPendingId;
+  const record: SessionRecord = { type: 'accepted', id, entry };
+  const accepted: Effect = { type: 'accepted', pendingId: id, seq: 0, duplicate: false };
+  const denied =
+    settings.approvals.onInput === 'deny' && entry.type === 'user_message' ? denyForInput(state, id + 1) : [];
+  if (entry.deliver === 'latest') return replace(state, [record, ...denied], accepted);
+  if (entry.deliver === 'interrupt' && state.state !== 'idle') {
+    const interrupted = interruptRecords(state, 'a message with deliver "interrupt" arrived', id + 1);
+    return { records: [record, ...interrupted.records], effects: [...interrupted.effects, accepted, WAKE] };
+  }
+  const decision = { records: [record, ...denied], effects: [accepted, WAKE] };
+  // What is being prepared waits for its turn again, behind this one.
+  const isOvertaken = entry.deliver === 'interrupt' && state.enrichment !== undefined;
+  return isOvertaken ? withPreparationGivenUp(state, decision) : decision;
+}
+
+/** A `latest` entry in the place of those that wait; of a turn that was being prepared for one of them, nothing is left. */
+function replace(state: SessionState, records: readonly SessionRecord[], accepted: Effect): Decision {
+  const dropped = replacedBy(state);
+  const decision = { records: [...dropped, ...records], effects: [accepted, WAKE] };
+  const entry = state.enrichment?.entry;
+  const isGone = entry !== undefined && dropped.some((each) => each.type === 'dropped' && each.id === entry);
+  return isGone ? withPreparationGivenUp(state, decision) : decision;
+}
+
+/** What a `latest` entry takes the place of. */
+function replacedBy(state: SessionState): readonly SessionRecord[] {
+  const records: SessionRecord[] = [];
+  for (const waiting of state.mailbox) {
+    if (isReplaceable(waiting)) records.push({ type: 'dropped', id: waiting.id, reason: 'replaced' });
+  }
+  return records;
+}
+
+function isReplaceable(entry: MailboxEntry): boolean {
+  return entry.type === 'user_message' && entry.deliver === 'latest';
+}
+
+/** A refusal as an effect. */
+export function refuse(error: TroupeError): Decision {
+  return { records: [], effects: [{ type: 'refused', error: errorShape(error) }] };
+}

@@ -1,0 +1,109 @@
+/**
+ * How a child ends, and what a failure means (contract §7.8, Δ11; supervision in OTP's words). Who is restarted, and when it is
+ * too much, is decided by `actors/supervision/family-supervisor.ts`; here is what those decisions do to a session. Pure.
+ */
+import type { ErrorShape } from '../../base/errors.ts';
+import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
+import type { Effect, Environment, Input } from '../state/inputs.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import { endRound } from './end-round.ts';
+
+/** A child's end, told to itself and to its parent in one batch (A6). The first end counts. */
+export function exitDecision(
+  state: SessionState,
+  exit: { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape },
+): Decision {
+  if (state.parent === undefined || state.exit !== undefined) return NOTHING;
+  const error = exit.error === undefined ? {} : { error: exit.error };
+  return {
+    records: [{ type: 'exited', reason: exit.reason, reply: exit.reply, ...error }],
+    effects: [{ type: 'tellParent', input: { type: 'childExited', child: state.id, reason: exit.reason, ...error } }],
+  };
+}
+
+/**
+ * What follows a failed turn: a child's supervisor decides, or it is reported; then what waits is taken up. A supervised
+ * child takes up nothing until its supervisor has spoken, or a restart would cancel the message just begun.
+ */
+export function tellFailure(state: SessionState, error: ErrorShape, environment: Environment): Decision {
+  const isSupervised = state.parent !== undefined && state.exit === undefined && environment.isSupervised?.() === true;
+  return isSupervised ? { records: [], effects: [{ type: 'childFailed', error }] } : reportFailure(state, error, true);
+}
+
+/** The end of a failed child: told to its parent's model (Δ11) where `tell` says so, and as its exit. Then it goes on. */
+export function reportFailure(state: SessionState, error: ErrorShape, tell: boolean): Decision {
+  if (state.parent === undefined) return { records: [], effects: [WAKE] };
+  const content = `I could not finish: my turn failed (${error.message}).`;
+  const exit = exitDecision(state, { reason: 'failed', reply: '', error });
+  const said: Effect = { type: 'tellParent', input: { type: 'subagentSaid', child: state.id, content } };
+  return { records: exit.records, effects: [...(tell ? [said] : []), ...exit.effects, WAKE] };
+}
+
+/** A child starts again: what runs is ended, what it knew is left behind, its task stands first and starts a turn. */
+export function decideRestart(state: SessionState, reason: string): Decision {
+  if (state.goal === undefined || state.goal.completed || state.exit !== undefined) {
+    return { records: [], effects: [{ type: 'stale', what: 'restart' }] };
+  }
+  if (state.state !== 'idle') {
+    const ended = endRound(state, { firstId: state.nextPendingId, notice: `Ended by a restart: ${reason}` });
+    return {
+      records: ended.records,
+      effects: [...ended.effects, { type: 'again', input: { type: 'restart', reason } }],
+    };
+  }
+  const seed = state.nextMessageSeq;
+  // A task that still waits stands for a message that is left behind: claimed later, it would be a half-step about nothing.
+  const stale = state.mailbox.filter((entry) => entry.seed !== undefined);
+  return {
+    records: [
+      ...stale.map(({ id }): SessionRecord => ({ type: 'dropped', id, reason: 'restarted' })),
+      { type: 'restarted', reason },
+      {
+        type: 'accepted',
+        id: state.nextPendingId,
+        entry: { type: 'user_message', content: state.goal.description, seed },
+      },
+    ],
+    effects: [WAKE],
+  };
+}
+
+/** A transient fault: the restart waits, durably, and does not count (the supervisor's back-off). */
+export function decideRestartLater(
+  input: Extract<Input, { type: 'restartLater' }>,
+  environment: Environment,
+): Decision {
+  const { delayMs, error } = input;
+  return {
+    records: [{ type: 'restartScheduled', dueAt: environment.now + delayMs, error }],
+    effects: [{ type: 'restartTimer', delayMs }],
+  };
+}
+
+/** A child's failure becomes its parent's: the running turn fails; an idle parent is told, and its own parent after it. */
+export function decideEscalation(
+  state: SessionState,
+  input: Extract<Input, { type: 'escalated' }>,
+  environment: Environment,
+): Decision {
+  const name = state.children.get(input.child)?.name ?? input.child;
+  const error: ErrorShape = {
+    name: 'TurnFailedError',
+    code: 'turn_failed',
+    message: `sub-agent ${name} failed and was not restarted: ${input.error.message}`,
+    data: { child: input.child, error: input.error },
+  };
+  const records: SessionRecord[] = [{ type: 'noted', content: `The turn was stopped: ${error.message}` }];
+  const effects: Effect[] = [];
+  if (state.state !== 'idle') {
+    const ended = endRound(state, { firstId: state.nextPendingId, notice: `Ended: ${error.message}`, error });
+    records.push(...ended.records);
+    effects.push(...ended.effects);
+  }
+  const told = tellFailure(state, error, environment);
+  return {
+    records: [...records, ...told.records],
+    effects: [...effects, ...told.effects],
+  };
+}

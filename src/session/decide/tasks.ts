@@ -1,0 +1,82 @@
+/** Starting, undoing and switching tasks. Pure. A failure is an answer, and writes nothing. */
+import { TASK_BRANCHES_MAX } from '../../base/bounds.ts';
+import { LimitError } from '../../base/errors.ts';
+import { chainOf, nextActive, parentOf, taskOf } from '../history/tasks.ts';
+import type { Decision } from '../state/decision.ts';
+import type { MailboxEntry, SessionState } from '../state/state.ts';
+import { refuse } from './send.ts';
+import { exitDecision } from './supervision.ts';
+
+/** What an undo or a switch did. */
+export type TaskMove =
+  | { readonly success: true; readonly taskId: number }
+  | { readonly success: false; readonly message: string };
+
+const TITLE_CHARACTERS_MAX = 60;
+const ELLIPSIS = '...';
+
+/** A title as it is kept: blanks run together, and at most 60 characters (code points) of it. */
+export function shortTitle(text: string): string {
+  const characters = [...text.replace(/\s+/g, ' ').trim()];
+  if (characters.length <= TITLE_CHARACTERS_MAX) return characters.join('');
+  return characters.slice(0, TITLE_CHARACTERS_MAX - ELLIPSIS.length).join('') + ELLIPSIS;
+}
+
+/** Begins a task below the active one, or below the one that will be active when the running turn ends. */
+export function decideStartTask(state: SessionState, title: string | undefined): Decision {
+  const id = state.tasks.current + 1;
+  const short = title === undefined ? '' : shortTitle(title);
+  return {
+    records: [{ type: 'taskStarted', id, parent: nextActive(state.tasks), ...(short === '' ? {} : { title: short }) }],
+    effects: [{ type: 'result', value: id }],
+  };
+}
+
+/** Goes back to the parent of the active task. */
+export function decideUndo(state: SessionState): Decision {
+  const from = nextActive(state.tasks);
+  if (from === 0) return failed('Already at root task');
+  return activate(state, parentOf(state.tasks, from), 'undo');
+}
+
+/** Goes to any task there is; the root is none. */
+export function decideSwitch(state: SessionState, id: number): Decision {
+  if (!Number.isInteger(id) || id < 1 || id > state.tasks.current) return failed(`Invalid task ID: ${id}`);
+  return activate(state, id, 'switch');
+}
+
+function failed(message: string): Decision {
+  return { records: [], effects: [{ type: 'result', value: { success: false, message } satisfies TaskMove }] };
+}
+
+function activate(state: SessionState, id: number, cause: 'undo' | 'switch'): Decision {
+  const { tasks } = state;
+  const value: TaskMove = { success: true, taskId: id };
+  if (id === nextActive(tasks)) return { records: [], effects: [{ type: 'result', value }] };
+  if (id !== tasks.current && tasks.parents.size >= TASK_BRANCHES_MAX) {
+    return refuse(
+      new LimitError(`the session has ${TASK_BRANCHES_MAX} branches`, {
+        data: { limit: 'taskBranches', value: tasks.parents.size },
+      }),
+    );
+  }
+  const activated = { type: 'taskActivated', id, cause } as const;
+  const left = taskLeftBehind(state, id);
+  if (left === undefined) return { records: [activated], effects: [{ type: 'result', value }] };
+  // A child's task that was to start a turn is gone, as by an edit: a half-step for it would be one about nothing.
+  const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
+  return {
+    records: [activated, { type: 'dropped', id: left.id, reason: 'its message is of another branch' }, ...exit.records],
+    effects: [...exit.effects, { type: 'result', value }],
+  };
+}
+
+/** The entry that waits to start a turn for a message which the branch of `id` does not show. */
+function taskLeftBehind({ mailbox, messages, tasks, turn }: SessionState, id: number): MailboxEntry | undefined {
+  // During a turn nothing becomes active (B4), and what starts one is promoted.
+  if (turn !== undefined) return undefined;
+  const entry = mailbox.find(({ seed }) => seed !== undefined);
+  const message = entry && messages.find(({ seq }) => seq === entry.seed);
+  const task = message && taskOf(tasks, message);
+  return task === undefined || chainOf(tasks, id).has(task) ? undefined : entry;
+}

@@ -1,0 +1,72 @@
+/** Dispatch of an answer's calls and the arrival of their results (contract §5.3). Pure. */
+
+import { isWaitingForApproval } from '../rules/run-loop.ts';
+import { BLANK_RESULT, unknownToolText } from '../rules/tool-texts.ts';
+import { type Decision, WAKE } from '../state/decision.ts';
+import type { Effect, Environment, Input } from '../state/inputs.ts';
+import type { Entry } from '../state/records.ts';
+import type { OpenCall, SessionState } from '../state/state.ts';
+
+/** Starts every open call, in order; refused and unknown ones are answered at once with a failure. */
+export function decideDispatch(
+  state: SessionState,
+  input: Extract<Input, { type: 'dispatch' }>,
+  environment: Environment,
+): Decision {
+  const effects: Effect[] = [];
+  for (const call of state.openCalls.values()) {
+    if (isWaitingForApproval(state, call.id)) continue;
+    // The model chose the id: it may be the name of something every object has.
+    const refused = Object.hasOwn(input.refused, call.id) ? input.refused[call.id] : undefined;
+    effects.push(refused === undefined ? startCall(state, call, environment, 'run') : failCall(call.id, refused));
+  }
+  return { records: [], effects };
+}
+
+/** The effect that runs a call, or answers it when no such tool is granted (F060). */
+export function startCall(
+  state: SessionState,
+  call: OpenCall,
+  environment: Environment,
+  mode: 'run' | 'probe',
+): Effect {
+  const facts = environment.agent.tool(call.name);
+  if (facts === undefined) return failCall(call.id, unknownToolText(call.name, environment.agent.toolNames));
+  return {
+    type: 'runTool',
+    callId: call.id,
+    name: call.name,
+    input: call.input,
+    key: callKey(state, call),
+    timeoutMs: call.timeoutMs ?? facts.timeoutMs,
+    mode,
+    isRuntimeTool: facts.isRuntimeTool,
+  };
+}
+
+/** Stable for one call across crashes, unique in the store: the session and the seq of the call's message. */
+export function callKey(state: SessionState, call: OpenCall): string {
+  return `${state.id}#${call.seq}`;
+}
+
+function failCall(callId: string, content: string): Effect {
+  return { type: 'again', input: { type: 'toolFinished', callId, content, success: false } };
+}
+
+/** A result becomes one mailbox entry; one whose call has its response already is dropped (R20, A5). */
+export function decideToolFinished(state: SessionState, input: Extract<Input, { type: 'toolFinished' }>): Decision {
+  const call = state.openCalls.get(input.callId);
+  if (call === undefined) return { records: [], effects: [{ type: 'stale', what: 'tool result' }] };
+  const entry: Entry = {
+    type: 'tool_response',
+    content: input.content.trim() === '' ? BLANK_RESULT : input.content,
+    source: { type: 'tool', name: call.name },
+    toolUseId: call.id,
+    success: input.success,
+    ...(input.ms === undefined ? {} : { ms: input.ms }),
+  };
+  return {
+    records: [{ type: 'accepted', id: state.nextPendingId, entry }],
+    effects: [WAKE],
+  };
+}

@@ -1,0 +1,187 @@
+/**
+ * A model's answer made storable (contract §5.1, §5.2): reserved calls filtered, blank text dropped, call ids made legal
+ * and unique, truncated calls marked. Pure; tolerates any shape, since it stands at the model's door.
+ */
+import { CALLS_PER_ANSWER_MAX } from '../../base/bounds.ts';
+import { describeValue } from '../../base/errors.ts';
+import { isCallId } from '../../base/ids.ts';
+import { isRecord, type Json, NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
+import { type ContentBlock, isThought, type TextBlock, type ToolUseBlock } from '../../base/messages.ts';
+import type { DispatchedCall } from '../state/records.ts';
+
+/** Blocks only a user message may hold: in an answer they would make every later request illegal (R04). */
+const USER_BLOCKS: ReadonlySet<string> = new Set(['tool_result', 'image', 'document']);
+
+/** Stops in the middle of what the model was about to say: the call it was writing is not whole. */
+const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_context_window_exceeded']);
+
+/** A prefix reserved for deliveries: a model's own call of such a name is a hallucination (§5.2). */
+const DELIVERY_PREFIX = 'from_';
+
+/**
+ * The response without tool calls whose name starts with `from_`. Returns the same object when nothing matches; tolerates
+ * missing or foreign content; never changes its input.
+ */
+export function filterPhantomCalls<T>(response: T): T {
+  if (!isRecord(response) || !Array.isArray(response['content'])) return response;
+  const content: readonly unknown[] = response['content'];
+  const kept = content.filter((block) => !isPhantomCall(block));
+  return kept.length === content.length ? response : { ...response, content: kept };
+}
+
+function isPhantomCall(block: unknown): boolean {
+  return (
+    isRecord(block) &&
+    block['type'] === 'tool_use' &&
+    typeof block['name'] === 'string' &&
+    block['name'].startsWith(DELIVERY_PREFIX)
+  );
+}
+
+/** An answer as the log keeps it. */
+export interface StorableAnswer {
+  /** Blocks in the model's order, each legal in a later request. */
+  readonly content: readonly ContentBlock[];
+  /** The calls among them, in order. */
+  readonly calls: readonly DispatchedCall[];
+  /** A thought stands behind something that is not kept as it came: it is bound to what is gone (R21). */
+  readonly isAltered: boolean;
+}
+
+/** What the log keeps of an answer. `stop`: the stop reason; `halfStep` and `taken` make generated ids unique. */
+export function storableAnswer(
+  rawContent: unknown,
+  options: {
+    readonly stop: string;
+    readonly halfStep: number;
+    readonly taken: ReadonlySet<string>;
+    /** Timeout in ms the model asked for, where the tool lets it. */
+    readonly timeoutMsOf: (toolName: string, input: Json) => number | undefined;
+  },
+): StorableAnswer {
+  const content: ContentBlock[] = [];
+  const calls: DispatchedCall[] = [];
+  const blocks: readonly unknown[] = Array.isArray(rawContent) ? rawContent : [];
+  const lastIndex = blocks.length - 1;
+  /** Ids of the calls so far; of a last block nobody asks. */
+  let own: Set<string> | undefined;
+  let hasChanged = false;
+  let isAltered = false;
+  for (let index = 0; index <= lastIndex; index += 1) {
+    const block = blocks[index];
+    if (!isRecord(block) || typeof block['type'] !== 'string' || isPhantomCall(block)) {
+      hasChanged = true;
+      continue;
+    }
+    if (block['type'] !== 'tool_use') {
+      const kept = storableBlock(block);
+      if (kept === undefined) hasChanged = true;
+      else content.push(kept);
+      if (kept !== undefined && hasChanged && isThought(kept)) isAltered = true;
+      continue;
+    }
+    // A refused turn's calls are not executed and, unanswered, must not be kept (R01).
+    if (options.stop === 'refusal') {
+      hasChanged = true;
+      continue;
+    }
+    const cutOff = STOPS_THAT_CUT.has(options.stop) && index === lastIndex;
+    let id = isFreeId(block['id']) ? block['id'] : `call_${options.halfStep}_${index}`;
+    if (own?.has(id) || options.taken.has(id)) id = nextFreeId(id, own, options.taken);
+    if (index < lastIndex) own = (own ?? new Set()).add(id);
+    const { block: call, problem } = storableCall(block, id);
+    content.push(call);
+    if (call.id !== block['id'] || call.name !== block['name'] || problem !== undefined) hasChanged = true;
+    const timeoutMs = options.timeoutMsOf(call.name, call.input as Json);
+    const refused = cutOff
+      ? 'The call was truncated: the answer reached its token limit before the input was complete. It was not executed; repeat it, shorter.'
+      : calls.length >= CALLS_PER_ANSWER_MAX
+        ? `Not executed: one answer may ask for at most ${CALLS_PER_ANSWER_MAX} calls.`
+        : problem;
+    calls.push(dispatchedCall(id, refused, timeoutMs));
+  }
+  return { content, calls, isAltered };
+}
+
+function dispatchedCall(id: string, refused: string | undefined, timeoutMs: number | undefined): DispatchedCall {
+  if (refused === undefined) return timeoutMs === undefined ? { id } : { id, timeoutMs };
+  return timeoutMs === undefined ? { id, refused } : { id, refused, timeoutMs };
+}
+
+/** `<id>_2`, `<id>_3`, …: the first of them that is neither in this answer nor in the log (R05). */
+export function nextFreeId(id: string, own: ReadonlySet<string> | undefined, logged: ReadonlySet<string>): string {
+  for (let n = 2; ; n += 1) {
+    const candidate = `${id}_${n}`;
+    if (own?.has(candidate) !== true && !logged.has(candidate)) return candidate;
+  }
+}
+
+/** A block other than a call, or undefined for one that a later request may not hold. */
+function storableBlock(block: Readonly<Record<string, unknown>>): ContentBlock | undefined {
+  if (block['type'] === 'text') {
+    const text = typeof block['text'] === 'string' ? wellFormed(block['text']) : '';
+    // The API itself can answer an empty text block, and refuses it when it is sent back (R08, R09).
+    if (text.trim() === '') return undefined;
+    const citations = replayed(block['citations']);
+    return citations === undefined ? { type: 'text', text } : ({ type: 'text', text, citations } as TextBlock);
+  }
+  if (USER_BLOCKS.has(String(block['type']))) return undefined;
+  // Cut off before its signature, a thinking block cannot be sent back (R21).
+  if (block['type'] === 'thinking' && (typeof block['signature'] !== 'string' || block['signature'] === ''))
+    return undefined;
+  try {
+    return toPlainJson(block) as unknown as ContentBlock;
+  } catch (error) {
+    if (error instanceof NotPlainError) return undefined;
+    throw error;
+  }
+}
+
+function storableCall(
+  block: Readonly<Record<string, unknown>>,
+  id: string,
+): { readonly block: ToolUseBlock; readonly problem?: string } {
+  const rawName = typeof block['name'] === 'string' ? block['name'] : '';
+  const name = rawName.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 128) || 'unnamed';
+  const rawInput = block['input'] ?? {};
+  if (!isRecord(rawInput)) {
+    return {
+      block: { type: 'tool_use', id, name, input: {} },
+      problem: `Not executed: the input at $ was not a JSON object but ${describeValue(rawInput)}. Repeat the call with an object.`,
+    };
+  }
+  try {
+    const input = toPlainJson(rawInput);
+    const caller = replayed(block['caller']);
+    if (caller === undefined) return { block: { type: 'tool_use', id, name, input } };
+    return { block: { type: 'tool_use', id, name, input, caller } as ToolUseBlock };
+  } catch (error) {
+    if (!(error instanceof NotPlainError)) throw error;
+    return {
+      block: { type: 'tool_use', id, name, input: {} },
+      problem: `Not executed: the input was ${error.message}.`,
+    };
+  }
+}
+
+/** A field of a block that a request may hold too, or undefined: a paused turn goes back unchanged (R38). */
+function replayed(value: unknown): Json | undefined {
+  if (value === undefined || value === null) return undefined;
+  try {
+    return toPlainJson(value);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A legal id that no later delivery can have: theirs begin with the reserved prefix. */
+function isFreeId(id: unknown): id is string {
+  return typeof id === 'string' && isCallId(id) && !id.startsWith(DELIVERY_PREFIX);
+}
+
+/** All text of an answer's blocks, joined without a separator (§5.1). */
+export function answerText(content: readonly ContentBlock[]): string {
+  let text = '';
+  for (const block of content) if (block.type === 'text') text += block.text;
+  return text;
+}

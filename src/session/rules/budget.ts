@@ -1,0 +1,65 @@
+/**
+ * Budgets of tokens: what a child, and everything spawned below it, may use. Pure.
+ *
+ * A session under a budget passes on what it used to the one that spawned it, in the batch that used it, up to the session whose
+ * budget it is: what is used of a budget is in that session's own state. Before each model call a session looks at its own budget and
+ * at those it is under. Calls that are out when a budget is reached still end: each may go beyond it once.
+ */
+import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
+import { tokensOf } from '../../base/messages.ts';
+import type { Decision } from '../state/decision.ts';
+import type { Environment, SpawnRequest } from '../state/inputs.ts';
+import type { Budget, SessionState } from '../state/state.ts';
+import { promotionOrder, type Selection } from './mailbox.ts';
+
+/** Tokens a session under a budget and everything below it have used; 0 for one that is under none. */
+export function usedOf(state: SessionState): number {
+  return state.budget === undefined ? 0 : tokensOf(state.usage) + state.budget.below;
+}
+
+/** What a child of this session is born with; undefined: no budget. */
+export function childBudget(state: SessionState, { budget }: SpawnRequest): Omit<Budget, 'below'> | undefined {
+  if (budget === undefined && state.budget === undefined) return undefined;
+  return {
+    ...(budget === undefined ? {} : { tokens: budget }),
+    ...(state.budget === undefined ? {} : { isShared: true }),
+  };
+}
+
+/** Why a session may not call its model any more; undefined while it may. */
+export function budgetError(state: SessionState, environment: Environment): LimitError | undefined {
+  let holder: SessionState | undefined = state;
+  while (holder?.budget !== undefined) {
+    const { tokens, isShared } = holder.budget;
+    const used = usedOf(holder);
+    if (tokens !== undefined && used >= tokens) {
+      const whose = holder === state ? 'its budget' : `the budget of ${holder.id}`;
+      return new LimitError(`${used} of the ${tokens} tokens of ${whose} are used (budget)`, {
+        data: { limit: 'budget', value: used, budget: tokens, session: holder.id },
+      });
+    }
+    if (isShared !== true || holder.parent === undefined) return undefined;
+    holder = environment.stateOf?.(holder.parent);
+  }
+  return undefined;
+}
+
+/** A turn that must not begin: what it would be about is promoted, and it fails as if the model had refused. */
+export function refuseTurn(state: SessionState, selection: Selection, error: ErrorShape): Decision {
+  const halfStep = state.nextHalfStep;
+  return {
+    records: [{ type: 'claimed', halfStep, entries: promotionOrder(selection), turn: state.nextTurn }],
+    effects: [{ type: 'again', input: { type: 'modelFailed', halfStep, attempt: 1, error } }],
+  };
+}
+
+/** As `budgetError`, as it is told and stored. */
+export function budgetErrorShape(state: SessionState, environment: Environment): ErrorShape | undefined {
+  const error = budgetError(state, environment);
+  return error === undefined ? undefined : errorShape(error);
+}
+
+/** A child, or what is below it, used tokens of a budget this session is under. */
+export function decideChildSpent(state: SessionState, tokens: number): Decision {
+  return { records: state.budget === undefined ? [] : [{ type: 'budgetUsed', tokens }], effects: [] };
+}

@@ -1,0 +1,16 @@
+/** The effect that makes a model call. Pure. */
+import type { Effect, Environment } from '../state/inputs.ts';
+import type { SessionState } from '../state/state.ts';
+
+/** A call of a half-step in an epoch, or first the evaluation of a system function where that epoch has no text yet. */
+export function callOrEvaluate(
+  state: SessionState,
+  environment: Environment,
+  halfStep: number,
+  epoch: number,
+  attempt = 1,
+): Effect {
+  const isNew = epoch !== state.epoch || state.system?.epoch !== epoch;
+  if (environment.agent.hasSystemFunction && isNew) return { type: 'evaluateSystem', epoch };
+  return { type: 'callModel', halfStep, attempt };
+}

@@ -1,0 +1,103 @@
+/**
+ * The window of a conversation (contract §6.2) and its batch eviction. A window that slid by a message a turn would change
+ * the request's prefix each time; so old messages leave in batches of the eviction fraction, and each batch opens an epoch
+ * in which the request is byte-stable (A8). Pure.
+ */
+import type { Environment } from '../state/inputs.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { LoggedMessage, SessionState } from '../state/state.ts';
+
+/**
+ * The newest messages whose tokens fit `budget`, oldest first: a contiguous suffix that stops at the first overflow. The
+ * newest message is always there, even if it alone exceeds the budget.
+ */
+export function viewport(messages: readonly LoggedMessage[], budget: number): readonly LoggedMessage[] {
+  let total = 0;
+  let start = messages.length;
+  while (start > 0) {
+    const tokens = messages[start - 1]?.tokens ?? 0;
+    if (start < messages.length && total + tokens > budget) break;
+    total += tokens;
+    start -= 1;
+  }
+  return start === 0 ? messages : messages.slice(start);
+}
+
+/** Tokens the conversation window may hold: the budget less the part kept for pinned messages (§6.6). */
+export function windowBudget(tokenBudget: number, pinnedFraction: number): number {
+  return tokenBudget - Math.floor(tokenBudget * pinnedFraction);
+}
+
+/** The record of an eviction; with what pinned messages may have of the window, where there are goals they are pinned to. */
+export function evictionRecord(state: SessionState, { agent, settings }: Environment, below: number): SessionRecord {
+  if (state.goals === undefined && (state.goal === undefined || state.goal.completed)) {
+    return { type: 'evicted', below };
+  }
+  const pinTokens = agent.tokenBudget - windowBudget(agent.tokenBudget, settings.mneme.pinnedBudgetFraction);
+  return { type: 'evicted', below, pinTokens };
+}
+
+/**
+ * The seq below which messages leave, or `undefined` while everything fits. `incomingTokens`: what the half-step is about to
+ * promote. A zone ends where a conversation may begin: never between a call and its response or inside one answer, and at a
+ * user's message where there is one, so that the request need not open with the model's own words. The newest message
+ * always stays.
+ */
+export function planEviction(
+  state: SessionState,
+  environment: Environment,
+  incomingTokens: number,
+): number | undefined {
+  const { messages } = state;
+  const budget = windowBudget(environment.agent.tokenBudget, environment.settings.mneme.pinnedBudgetFraction);
+  let total = state.tokens + incomingTokens;
+  if (total <= budget) return undefined;
+  const batch = Math.floor(environment.agent.tokenBudget * environment.settings.mneme.evictionFraction);
+  const keepMin = incomingTokens > 0 ? 0 : 1;
+  let cut = 0;
+  while (total > budget && cut < messages.length - keepMin) {
+    let evicted = 0;
+    do {
+      evicted += messages[cut]?.tokens ?? 0;
+      cut += 1;
+    } while (cut < messages.length - keepMin && evicted + (messages[cut]?.tokens ?? 0) <= batch);
+    total -= evicted;
+  }
+  // Nothing before the newest: an eviction of nothing would only open an epoch.
+  if (cut === 0) return undefined;
+  return cutAt(messages, { cut, batch, seqWhenAll: keepMin === 0 ? state.nextMessageSeq : undefined });
+}
+
+/**
+ * The seq of the best place to cut near index `cut`: the next user message within another batch, else the next safe place,
+ * else everything where that is allowed (`seqWhenAll`), else the last safe place before.
+ */
+function cutAt(
+  messages: readonly LoggedMessage[],
+  near: { readonly cut: number; readonly batch: number; readonly seqWhenAll: number | undefined },
+): number | undefined {
+  const { cut, batch, seqWhenAll } = near;
+  const open = new Set<string>();
+  let before = 0;
+  let after: number | undefined;
+  let passed = 0;
+  for (const [index, message] of messages.entries()) {
+    if (open.size === 0 && message.inAnswer === undefined) {
+      if (index < cut) before = index;
+      else if (message.type === 'user_message') return message.seq;
+      else after ??= index;
+    }
+    if (after !== undefined) {
+      passed += message.tokens;
+      // A user message further off is not worth the work that lies before it.
+      if (passed > batch) break;
+    }
+    if (message.toolUseId === undefined) continue;
+    if (message.type === 'tool_call') open.add(message.toolUseId);
+    else open.delete(message.toolUseId);
+  }
+  // Nothing is open at the end: all may leave, what is promoted next stays.
+  if (after === undefined && open.size === 0 && seqWhenAll !== undefined) return seqWhenAll;
+  const chosen = messages[after ?? before];
+  return chosen === undefined || chosen === messages[0] ? undefined : chosen.seq;
+}

@@ -1,0 +1,196 @@
+/**
+ * The goals of a session and the messages pinned to them, as one value (contract §1.4, §1.6). Pure: each change gives a new book.
+ *
+ * Invariants:
+ *  G1 two levels: a goal with a parent is nobody's parent;
+ *  G2 a completed goal has no open part, and keeps the time it was completed at;
+ *  G3 each pin has an open goal; one message has one pin.
+ */
+import { GOALS_MAX, PIN_TEXT_CHARACTERS_MAX, PREFIX_GOAL_CHARACTERS_MAX } from '../../base/bounds.ts';
+import type { Goal, SubGoal } from '../../base/goals.ts';
+import { estimateTokens } from '../state/tokens.ts';
+
+/** A goal. Times are epoch ms. */
+export interface GoalNode {
+  readonly id: number;
+  readonly parentId?: number;
+  readonly description: string;
+  readonly createdAt: number;
+  readonly completedAt?: number;
+}
+
+/** A message that is shown again once it has left the window. */
+export interface Pin {
+  readonly seq: number;
+  /** The message, cut; 1 to 200 characters. */
+  readonly text: string;
+  readonly tokens: number;
+  /** Ids, at least one of them open. */
+  readonly goals: readonly number[];
+}
+
+/** See the head of the file. `goals` ascending by id, `pins` ascending by seq. */
+export interface GoalBook {
+  readonly goals: readonly GoalNode[];
+  readonly pins: readonly Pin[];
+  readonly next: number;
+  /** Tokens the pins shown may have, as of the last eviction. */
+  readonly pinTokens: number;
+}
+
+/** A book without goals. */
+export const EMPTY_BOOK: GoalBook = Object.freeze({ goals: [], pins: [], next: 1, pinTokens: 0 });
+
+/** The goal of this id. */
+export function goalOf(book: GoalBook, id: number): GoalNode | undefined {
+  return book.goals.find((goal) => goal.id === id);
+}
+
+/** How many goals are open. */
+export function activeCount(book: GoalBook): number {
+  return book.goals.filter(isActive).length;
+}
+
+/** A book with one goal more, of the next id; beyond the bound the oldest completed one is forgotten. */
+export function withGoal(book: GoalBook, goal: Omit<GoalNode, 'id'>): GoalBook {
+  const goals = [...book.goals, { id: book.next, ...goal }];
+  if (goals.length > GOALS_MAX) {
+    const oldest = goals.find((each) => !isActive(each));
+    if (oldest !== undefined) {
+      const kept = goals.filter((each) => each.id !== oldest.id && each.parentId !== oldest.id);
+      return { ...book, goals: kept, next: book.next + 1 };
+    }
+  }
+  return { ...book, goals, next: book.next + 1 };
+}
+
+/** A book in which one goal reads otherwise. */
+export function withDescription(book: GoalBook, id: number, description: string): GoalBook {
+  return { ...book, goals: book.goals.map((goal) => (goal.id === id ? { ...goal, description } : goal)) };
+}
+
+/**
+ * A book in which a goal and its open parts are completed, at one time; pins without an open goal are released, and
+ * `released` counts them.
+ */
+export function withCompleted(
+  book: GoalBook,
+  id: number,
+  at: number,
+): { readonly book: GoalBook; readonly released: number } {
+  const goals = book.goals.map((goal) =>
+    isActive(goal) && (goal.id === id || goal.parentId === id) ? { ...goal, completedAt: at } : goal,
+  );
+  const active = new Set(goals.filter(isActive).map((goal) => goal.id));
+  const pins = book.pins.filter((pin) => pin.goals.some((goal) => active.has(goal)));
+  return { book: { ...book, goals, pins }, released: book.pins.length - pins.length };
+}
+
+/** A book with messages pinned to goals. A message that has a pin keeps it, with more goals. */
+export function withPins(
+  book: GoalBook,
+  messages: readonly { readonly seq: number; readonly text: string }[],
+  goals: readonly number[],
+): GoalBook {
+  const pins = new Map(book.pins.map((pin) => [pin.seq, pin]));
+  for (const { seq, text } of messages) {
+    const known = pins.get(seq);
+    const linked = [...new Set([...(known?.goals ?? []), ...goals])];
+    pins.set(seq, known === undefined ? pinOf(seq, text, linked) : { ...known, goals: linked });
+  }
+  return { ...book, pins: [...pins.values()].sort((a, b) => a.seq - b.seq) };
+}
+
+/** A book without the pins of these messages: they are gone. */
+export function withoutPinsOf(book: GoalBook, seqs: readonly number[]): GoalBook {
+  const pins = book.pins.filter((pin) => !seqs.includes(pin.seq));
+  return pins.length === book.pins.length ? book : { ...book, pins };
+}
+
+/** A book in which the pins of one goal alone are replaced by one message. */
+export function withOnlyPin(book: GoalBook, goal: number, message: { seq: number; text: string }): GoalBook {
+  const others = book.pins.filter((pin) => pin.goals.some((each) => each !== goal));
+  return withPins({ ...book, pins: others }, [message], [goal]);
+}
+
+function pinOf(seq: number, text: string, goals: readonly number[]): Pin {
+  const shown = cut(text, PIN_TEXT_CHARACTERS_MAX, `message ${seq}`);
+  return { seq, text: shown, tokens: estimateTokens(shown), goals };
+}
+
+/** A text within a bound, an ellipsis in place of what is cut off; `blank` where there is none. */
+function cut(text: string, charactersMax: number, blank: string): string {
+  const trimmed = text.trim();
+  if (trimmed === '') return blank;
+  const characters = [...trimmed.slice(0, 2 * charactersMax + 2)];
+  return characters.length <= charactersMax ? trimmed : `${characters.slice(0, charactersMax - 1).join('')}…`;
+}
+
+/** What is told of the goals: roots by age, each with its parts. */
+export function goalSummary(book: GoalBook): readonly Goal[] {
+  return book.goals
+    .filter((goal) => goal.parentId === undefined)
+    .map((goal) => ({ ...brief(goal), subGoals: partsOf(book, goal.id).map(brief) }));
+}
+
+/** One goal as it is told when it is asked for by itself. */
+export function goalTold(book: GoalBook, goal: GoalNode): Goal {
+  const { parentId } = goal;
+  const subGoals = partsOf(book, goal.id).map(brief);
+  return parentId === undefined ? { ...brief(goal), subGoals } : { ...brief(goal), parentId, subGoals };
+}
+
+function brief(goal: GoalNode): SubGoal {
+  return { id: goal.id, description: goal.description, status: isActive(goal) ? 'active' : 'completed' };
+}
+
+function partsOf(book: GoalBook, id: number): readonly GoalNode[] {
+  return book.goals.filter((goal) => goal.parentId === id);
+}
+
+/** Open. */
+export function isActive(goal: GoalNode): boolean {
+  return goal.completedAt === undefined;
+}
+
+/**
+ * What stands before a window that begins at message `firstSeq` (§6.7, Δ26): the open goals, and under each its pinned
+ * messages that have left the window, the newest of them within the budget. Undefined where no goal is open.
+ */
+export function goalsText(book: GoalBook, firstSeq: number): string | undefined {
+  const roots = book.goals.filter((goal) => goal.parentId === undefined && isActive(goal));
+  if (roots.length === 0) return undefined;
+  const pins = pinsShown(book, firstSeq);
+  const told = new Set<number>();
+  const sections = roots.map((root) => rootText(book, root, pins, told));
+  return ['Current Goals\n=============', ...sections].join('\n\n');
+}
+
+function rootText(book: GoalBook, root: GoalNode, pins: readonly Pin[], told: Set<number>): string {
+  const lines = [`### ${cut(root.description, PREFIX_GOAL_CHARACTERS_MAX, '')}`];
+  const ids = new Set([root.id]);
+  for (const part of partsOf(book, root.id)) {
+    lines.push(`- [${isActive(part) ? ' ' : 'x'}] ${part.description}`);
+    if (isActive(part)) ids.add(part.id);
+  }
+  const own = pins.filter((pin) => pin.goals.some((goal) => ids.has(goal)));
+  if (own.length > 0) lines.push('');
+  for (const pin of own) {
+    lines.push(told.has(pin.seq) ? `  📌 message ${pin.seq}` : `  📌 message ${pin.seq}: ${pin.text}`);
+    told.add(pin.seq);
+  }
+  return lines.join('\n');
+}
+
+/** Pins of messages before the window, the newest within the budget, at least one; ascending. */
+function pinsShown(book: GoalBook, firstSeq: number): readonly Pin[] {
+  const shown: Pin[] = [];
+  let tokens = 0;
+  for (const pin of [...book.pins].reverse()) {
+    if (pin.seq >= firstSeq) continue;
+    tokens += pin.tokens;
+    if (shown.length > 0 && tokens > book.pinTokens) break;
+    shown.push(pin);
+  }
+  return shown.reverse();
+}

@@ -1,0 +1,125 @@
+/**
+ * The goals of a session's state: read, and changed by records (contract §1.4, §6.7). A child's task is its first goal and
+ * its first pin; as long as nothing else is asked of them, the task alone is kept (`state.goal`) and no book is made. Pure but
+ * linear, as `apply`: the state given is changed.
+ */
+import type { Goal } from '../../base/goals.ts';
+import { textOf } from '../../base/messages.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { SessionState } from '../state/state.ts';
+import {
+  EMPTY_BOOK,
+  type GoalBook,
+  goalSummary,
+  goalsText,
+  withCompleted,
+  withDescription,
+  withGoal,
+  withOnlyPin,
+  withoutPinsOf,
+  withPins,
+} from './goal-book.ts';
+
+/** The goal that a child's task is. */
+const TASK_GOAL = 1;
+
+/** Records that change goals. */
+export type GoalRecord = Extract<SessionRecord, { type: 'goalCreated' | 'goalUpdated' | 'goalDone' | 'pinned' }>;
+
+/** The goals of a session: its book, or the one that its task alone makes. */
+export function bookOf(state: SessionState): GoalBook {
+  if (state.goals !== undefined) return state.goals;
+  const { goal, createdAt } = state;
+  if (goal === undefined) return EMPTY_BOOK;
+  const book = withGoal(EMPTY_BOOK, { description: goal.description, createdAt });
+  if (goal.completed) return withCompleted(book, TASK_GOAL, state.updatedAt).book;
+  const pinned = state.messages.find((message) => message.pinned === true);
+  return pinned === undefined ? book : withPins(book, [{ seq: pinned.seq, text: textOf(pinned.content) }], [TASK_GOAL]);
+}
+
+/** What is told of a session's goals. */
+export function goalsOf(state: SessionState): readonly Goal[] {
+  return goalSummary(bookOf(state));
+}
+
+/** The goals and pins shown before the window, or `undefined` where nothing has left it or no goal is open. */
+export function prefixText(state: SessionState): string | undefined {
+  if (state.goals === undefined || state.floor <= 1) return undefined;
+  return goalsText(state.goals, state.floor);
+}
+
+/** What a record of goals asks of the fold besides. */
+export interface GoalOutcome {
+  /** What the request begins with changed. */
+  readonly opensEpoch: boolean;
+  readonly told: boolean;
+}
+
+/** Applies a record of goals. */
+export function applyGoal(state: SessionState, record: GoalRecord, at: number): GoalOutcome {
+  const before = bookOf(state);
+  switch (record.type) {
+    case 'goalCreated': {
+      const { description, parentId } = record;
+      const goal = { description, createdAt: at };
+      state.goals = withGoal({ ...before, next: record.id }, parentId === undefined ? goal : { ...goal, parentId });
+      break;
+    }
+    case 'goalUpdated':
+      state.goals = withDescription(before, record.id, record.description);
+      break;
+    case 'goalDone':
+      state.goals = withCompleted(before, record.id, at).book;
+      break;
+    case 'pinned':
+      state.goals = withPins(before, record.messages, record.goals);
+      break;
+  }
+  const changesPrompt = changeTask(state, record);
+  // What is shown before the window is as of the epoch; only whether there is such a thing is always up to date.
+  const changesPrefix = (prefixText(state) === undefined) !== (state.prefix === undefined);
+  return { opensEpoch: changesPrompt || changesPrefix, told: record.type !== 'pinned' };
+}
+
+/** A child's task is a section of its system prompt: true when that changed. */
+function changeTask(state: SessionState, record: GoalRecord): boolean {
+  if (state.goal === undefined || state.goal.completed || record.type === 'pinned' || record.id !== TASK_GOAL) {
+    return false;
+  }
+  if (record.type === 'goalUpdated') state.goal = { description: record.description, completed: false };
+  else if (record.type === 'goalDone') completeTask(state);
+  return true;
+}
+
+/** The task is done: its message is shown no more once it has left the window. */
+export function completeTask(state: SessionState): void {
+  if (state.goal !== undefined) state.goal = { ...state.goal, completed: true };
+  state.messages = state.messages.map((message) => {
+    if (message.pinned === undefined) return message;
+    const { pinned: _pinned, ...released } = message;
+    return released;
+  });
+}
+
+/** A child marked its task: where a book is kept, it says so too. True when it did. */
+export function completeTaskGoal(state: SessionState, at: number): boolean {
+  if (state.goals === undefined) return false;
+  state.goals = withCompleted(state.goals, TASK_GOAL, at).book;
+  return true;
+}
+
+/** An eviction is about to take messages away: what is pinned among them must be known beyond it. */
+export function rememberPins(state: SessionState, pinTokens: number): void {
+  state.goals = { ...bookOf(state), pinTokens };
+}
+
+/** A child starts again with its task as message `seq`: the one before is left behind. */
+export function repinTask(state: SessionState, seq: number): void {
+  if (state.goals === undefined || state.goal === undefined) return;
+  state.goals = withOnlyPin(state.goals, TASK_GOAL, { seq, text: state.goal.description });
+}
+
+/** Messages were deleted, and their pins with them. */
+export function unpin(state: SessionState, seqs: readonly number[]): void {
+  if (state.goals !== undefined) state.goals = withoutPinsOf(state.goals, seqs);
+}

@@ -1,0 +1,44 @@
+/** What guardrails say, and an answer as they are shown it before it is stored. Pure. */
+import type { AssistantMessage } from '../../base/history-message.ts';
+import { historyEntries } from '../history/history-form.ts';
+import type { Decision } from '../state/decision.ts';
+import type { AnsweredInput, Environment } from '../state/inputs.ts';
+import type { LoggedMessage, SessionState } from '../state/state.ts';
+import { answerText, storableAnswer } from './answer.ts';
+
+/** What the guardrails of one side said: the last transformation, or the first block. */
+export type GuardWord<T> =
+  | { readonly verdict: 'pass' }
+  | { readonly verdict: 'transform'; readonly value: T }
+  | { readonly verdict: 'block'; readonly reason: string };
+
+/** An answer that must be passed first: the effect that asks, or undefined where nobody is to be asked (again). */
+export function guardAnswer(state: SessionState, input: AnsweredInput, environment: Environment): Decision | undefined {
+  if (environment.agent.guards?.after !== true || input.isGuarded === true) return undefined;
+  const message = answerMessage(state, input, environment.now);
+  return { records: [], effects: [{ type: 'guardAfter', halfStep: input.halfStep, message, answer: input }] };
+}
+
+/** The answer as it would be stored, as a message of the history. Blocks beyond text, calls and reasoning are not shown. */
+function answerMessage(state: SessionState, input: AnsweredInput, now: number): AssistantMessage {
+  const { stop, halfStep } = input;
+  const { content } = storableAnswer(input.content, {
+    stop,
+    halfStep,
+    taken: state.callIds,
+    timeoutMsOf: () => undefined,
+  });
+  const logged: LoggedMessage = {
+    seq: state.nextMessageSeq,
+    at: now,
+    type: 'agent_message',
+    content: answerText(content),
+    tokens: 0,
+    usage: input.usage,
+    blocks: content,
+  };
+  const [entry] = historyEntries({ ...state, messages: [logged] });
+  if (entry?.message.role !== 'assistant') throw new Error('an answer that is no assistant message');
+  const { blocks: _blocks, ...shown } = entry.message;
+  return shown as AssistantMessage;
+}

@@ -1,0 +1,206 @@
+/**
+ * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure readings of
+ * a state; nothing here changes one.
+ */
+import { LIMIT_DEFAULTS } from '../../base/bounds.ts';
+import { checkBlocks } from '../../base/content-rules.ts';
+import { ContentError, describeValue, MailboxFullError } from '../../base/errors.ts';
+import { isBlank, type PendingType } from '../../base/messages.ts';
+import type { Environment } from '../state/inputs.ts';
+import type { Entry } from '../state/records.ts';
+import type { MailboxEntry, SessionState } from '../state/state.ts';
+
+/** Kind of each type: `active` entries cause half-steps, `background` ones ride along (§3.1). */
+export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = Object.freeze({
+  user_message: 'active',
+  tool_response: 'active',
+  subagent: 'active',
+  from_mneme: 'background',
+  from_melete_skill: 'background',
+  from_melete_workflow: 'background',
+  from_melete_goal: 'background',
+});
+
+/** Throws `ContentError` when an entry could not be promoted later (F013, F014). */
+export function checkEntry(entry: Entry): void {
+  if (!Object.hasOwn(KIND_OF, entry.type)) {
+    throw new ContentError(`unknown type of mailbox entry: ${describeValue(entry.type)}`);
+  }
+  if (isBlank(entry.content)) throw new ContentError(`content of a ${entry.type} entry must not be blank`);
+  if (typeof entry.content !== 'string') checkBlocks(entry.content, 'content', 'message');
+  if (entry.type === 'tool_response' && (entry.toolUseId === undefined || entry.toolUseId === '')) {
+    throw new ContentError('a tool_response entry needs a tool use id');
+  }
+  const { source } = entry;
+  if (source !== undefined && source.type !== 'user' && (source.name === undefined || source.name.trim() === '')) {
+    throw new ContentError(`a ${entry.type} entry from ${JSON.stringify(source.type)} needs a source name`);
+  }
+}
+
+/**
+ * Why the mailbox cannot take another entry of so many bytes, if it cannot. Asked for what comes from outside; the result of a
+ * call and the reply of a child are always taken, since their sender cannot try again, and count for those that come later. An
+ * empty mailbox takes any message: other sessions that are stuck must not keep this one from being reached.
+ */
+export function mailboxRefusal(
+  state: SessionState,
+  bytes: number,
+  { limits, waitingBytes = 0 }: Pick<Environment, 'limits' | 'waitingBytes'>,
+): MailboxFullError | undefined {
+  const name = JSON.stringify(state.id);
+  if (state.mailbox.length >= limits.mailbox) {
+    const message = `the mailbox of ${name} holds ${limits.mailbox} entries (limits.mailbox)`;
+    return new MailboxFullError(message, { data: { limit: 'mailbox' } });
+  }
+  if (state.mailboxBytes === 0) return undefined;
+  if (state.mailboxBytes + bytes > limits.mailboxBytes) {
+    const message = `${bytes} bytes do not fit into the mailbox of ${name}: ${state.mailboxBytes} bytes wait there already (limits.mailboxBytes: ${limits.mailboxBytes})`;
+    return new MailboxFullError(message, { data: { limit: 'mailboxBytes', value: bytes } });
+  }
+  if (waitingBytes + bytes > limits.waitingBytes) {
+    const message = `${bytes} bytes do not fit: ${waitingBytes} bytes wait in the mailboxes of all sessions already (limits.waitingBytes: ${limits.waitingBytes})`;
+    return new MailboxFullError(message, { data: { limit: 'waitingBytes', value: bytes } });
+  }
+  return undefined;
+}
+
+/** True iff no call waits for its response, in the log or in the mailbox (§2). */
+export function isRoundComplete(state: SessionState): boolean {
+  return state.openCalls.size === 0;
+}
+
+/** True when a half-step may be claimed: the guards of T1 and T2. Changes nothing. */
+export function mayStart(state: SessionState): boolean {
+  if (state.paused || state.blocked !== undefined || state.held !== undefined) return false;
+  if (state.enrichment !== undefined) return false;
+  return state.state === 'idle' || (state.state === 'executing' && isRoundComplete(state));
+}
+
+/** Something waits that causes half-steps. */
+export function hasActive(state: SessionState): boolean {
+  for (const entry of state.mailbox) if (entry.kind === 'active') return true;
+  return false;
+}
+
+/** Where an entry goes on arrival or on waking (§3.2). */
+export type Route = 'start_melete' | 'start_processing';
+
+/**
+ * The route of an entry, or `undefined` when it waits: background entries always; any entry while no half-step may start;
+ * in `executing` only tool responses route, since a user's message rides the closing half-step (R26).
+ */
+export function routeOf(state: SessionState, entry: MailboxEntry): Route | undefined {
+  if (entry.kind === 'background' || !mayStart(state)) return undefined;
+  if (entry.type === 'tool_response') return 'start_processing';
+  if (state.state === 'executing') return undefined;
+  return entry.type === 'user_message' ? 'start_melete' : 'start_processing';
+}
+
+/** The entry that wakes an idle session: active only, tool responses first, then the oldest (§3.3). */
+export function wakingEntry(state: SessionState): MailboxEntry | undefined {
+  let oldest: MailboxEntry | undefined;
+  for (const entry of state.mailbox) {
+    if (entry.kind === 'background') continue;
+    if (entry.type === 'tool_response') return entry;
+    oldest ??= entry;
+  }
+  return oldest;
+}
+
+/** What one half-step promotes, in this order: responses, background, steers, the rider. */
+export interface Selection {
+  readonly responses: readonly MailboxEntry[];
+  readonly background: readonly MailboxEntry[];
+  readonly steers: readonly MailboxEntry[];
+  /** One entry; or all waiting sub-agent replies (Δ33); or all waiting `merge` entries, which become one message. */
+  readonly riders: readonly MailboxEntry[];
+}
+
+/** A blank line, or what makes a text a block. */
+const MERGE_JOIN_BYTES = 2;
+
+/** Not frozen, as `NO_RECORDS` is not. */
+const NONE: readonly never[] = [];
+
+/**
+ * The selection of the next half-step (§4.2 with Δ33 and the delivery policies), or `undefined` when nothing active waits.
+ * `mergeBytesMax`: of messages that are merged only as many are taken, in order, as together are one message that may be sent. `turn` and `interrupt` entries are taken only out of idle, alone; an interrupting one goes before everything that waits.
+ */
+export function selectEntries(
+  state: SessionState,
+  mergeBytesMax: number = LIMIT_DEFAULTS.messageBytes,
+): Selection | undefined {
+  const only = state.mailbox[0];
+  if (only !== undefined && state.mailbox.length === 1) return selectOnly(state, only);
+  const responses: MailboxEntry[] = [];
+  const background: MailboxEntry[] = [];
+  const steers: MailboxEntry[] = [];
+  const candidates: MailboxEntry[] = [];
+  let task: MailboxEntry | undefined;
+  for (const entry of state.mailbox) {
+    if (entry.seed !== undefined) task = entry;
+    else if (entry.type === 'tool_response') responses.push(entry);
+    else if (entry.kind === 'background') background.push(entry);
+    else if (entry.deliver === 'steer') steers.push(entry);
+    else candidates.push(entry);
+  }
+  const fresh = state.state === 'idle' && responses.length === 0;
+  // A task starts its turn before anything that waits: it is in the log already, and would start nothing later (R12).
+  if (task !== undefined) return { responses, background, steers, riders: [task] };
+  if (fresh) {
+    const interrupting = candidates.find((entry) => entry.deliver === 'interrupt');
+    if (interrupting !== undefined) return { responses, background, steers: [], riders: [interrupting] };
+  }
+  const alone = (entry: MailboxEntry) => entry.deliver === 'turn' || entry.deliver === 'interrupt';
+  const riders =
+    fresh && steers.length === 0
+      ? ridersOf(candidates, candidates[0], mergeBytesMax)
+      : ridersOf(
+          candidates,
+          candidates.find((entry) => !alone(entry)),
+          mergeBytesMax,
+        );
+  if (responses.length === 0 && steers.length === 0 && riders.length === 0) return undefined;
+  return { responses, background, steers, riders };
+}
+
+/** The selection where a single entry waits, as nearly always: the same choice without lists to choose from. */
+function selectOnly(state: SessionState, entry: MailboxEntry): Selection | undefined {
+  const only = [entry];
+  if (entry.seed !== undefined) return { responses: NONE, background: NONE, steers: NONE, riders: only };
+  if (entry.type === 'tool_response') return { responses: only, background: NONE, steers: NONE, riders: NONE };
+  if (entry.kind === 'background') return undefined;
+  if (entry.deliver === 'steer') return { responses: NONE, background: NONE, steers: only, riders: NONE };
+  const isAlone = entry.deliver === 'turn' || entry.deliver === 'interrupt';
+  if (isAlone && state.state !== 'idle') return undefined;
+  return { responses: NONE, background: NONE, steers: NONE, riders: only };
+}
+
+function ridersOf(
+  candidates: readonly MailboxEntry[],
+  first: MailboxEntry | undefined,
+  mergeBytesMax: number,
+): readonly MailboxEntry[] {
+  if (first === undefined) return [];
+  if (first.type === 'subagent') return candidates.filter((entry) => entry.type === 'subagent');
+  if (first.deliver !== 'merge') return [first];
+  const merged: MailboxEntry[] = [];
+  let bytes = 0;
+  for (const entry of candidates) {
+    if (entry.deliver !== 'merge') continue;
+    // What joins two of them is no more than this.
+    bytes += entry.bytes + (merged.length === 0 ? 0 : MERGE_JOIN_BYTES);
+    if (merged.length > 0 && bytes > mergeBytesMax) break;
+    merged.push(entry);
+  }
+  return merged;
+}
+
+/** Entry ids of a selection in promotion order. */
+export function promotionOrder(selection: Selection): readonly number[] {
+  const { responses, background, steers, riders } = selection;
+  const only = responses[0] ?? background[0] ?? steers[0] ?? riders[0];
+  const count = responses.length + background.length + steers.length + riders.length;
+  if (only !== undefined && count === 1) return [only.id];
+  return [...responses, ...background, ...steers, ...riders].map((entry) => entry.id);
+}

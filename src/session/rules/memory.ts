@@ -1,0 +1,158 @@
+/**
+ * What a session remembers of messages that have left its window: snapshots, and the run that is writing one (contract §1.5,
+ * §6.5, §6.8). Pure: each change gives a new value.
+ *
+ * Invariants:
+ *  M1 at most one run is under way (Δ20); each has a number of its own, and what another one ends with is nothing (A5);
+ *  M2 a snapshot of messages is kept as long as none of level 2 covers it whole; of each level the newest are kept;
+ *  M3 what the system prompt shows is as of the epoch: a snapshot is shown when the next one opens (A8).
+ */
+import { SNAPSHOTS_KEPT_MAX } from '../../base/bounds.ts';
+import type { ErrorShape } from '../../base/errors.ts';
+import { estimateTokens } from '../state/tokens.ts';
+
+/** 1: of messages; 2: of snapshots of level 1. */
+type SnapshotLevel = 1 | 2;
+
+/** A summary of the messages from a seq to a seq, both included. */
+export interface Snapshot {
+  readonly level: SnapshotLevel;
+  /** Not blank, at most `SNAPSHOT_CHARACTERS_MAX` characters. */
+  readonly text: string;
+  readonly from: number;
+  readonly to: number;
+  readonly tokens: number;
+}
+
+/** What leaves the window with a run of level 1: by it is seen whether somebody else changed that meanwhile. */
+export interface Leaving {
+  /** Where the window begins then. */
+  readonly boundary: number;
+  readonly count: number;
+  readonly tokens: number;
+}
+
+/** A summary under way. */
+export interface SummaryRun {
+  readonly run: number;
+  readonly level: SnapshotLevel;
+  readonly from: number;
+  readonly to: number;
+  /** From 1. */
+  readonly attempt: number;
+  /** Level 1 only. */
+  readonly leaving?: Leaving;
+  /** A half-step waits for it. */
+  readonly isAwaited?: true;
+  /** It is over, and is settled at the next message boundary (R14). */
+  readonly ended?: SummaryEnd;
+}
+
+/** How a run ended. `text` missing: there is nothing to remember of it, and the window may go on all the same. */
+export type SummaryEnd = { readonly text?: string } | { readonly error: ErrorShape };
+
+/** See the head of the file. */
+export interface Memory {
+  /** By `to`, ascending. */
+  readonly snapshots: readonly Snapshot[];
+  readonly summarising?: SummaryRun;
+  /** The seq that came next when a summary of messages had failed: as long as it does, none is tried again. */
+  readonly failedAt?: number;
+  /** Snapshots there were when summing them up failed: it is tried again when there are more. */
+  readonly restsAt?: number;
+  /** What the system prompt shows in this epoch. */
+  readonly shown?: string;
+  /** Tokens the snapshots shown may have, by level, as of the last one. */
+  readonly budgets: SnapshotBudgets;
+}
+
+/** Tokens of the snapshots shown, by level. */
+export interface SnapshotBudgets {
+  readonly 1: number;
+  readonly 2: number;
+}
+
+/** A memory of nothing. */
+export const NO_MEMORY: Memory = Object.freeze({ snapshots: [], budgets: { 1: 0, 2: 0 } });
+
+/** A summary is being written. */
+export function isSummarising(memory: Memory | undefined): boolean {
+  return memory?.summarising !== undefined && memory.summarising.ended === undefined;
+}
+
+/** A half-step waits for the summary that is being written. */
+export function isPreparing(memory: Memory | undefined): boolean {
+  return memory?.summarising?.isAwaited === true;
+}
+
+/** Snapshots of messages that none of level 2 covers whole, oldest first. */
+export function uncovered(snapshots: readonly Snapshot[]): readonly Snapshot[] {
+  const covers = snapshots.filter((each) => each.level === 2);
+  return snapshots.filter(
+    ({ level, from, to }) => level === 1 && !covers.some((cover) => cover.from <= from && cover.to >= to),
+  );
+}
+
+/** A memory with one snapshot more, and without those it covers. */
+export function withSnapshot(memory: Memory, run: SummaryRun, text: string): Memory {
+  const { level, from, to } = run;
+  const snapshot: Snapshot = { level, text, from, to, tokens: estimateTokens(text) };
+  const all = [...memory.snapshots, snapshot].sort((a, b) => a.to - b.to);
+  const recent = uncovered(all).slice(-SNAPSHOTS_KEPT_MAX);
+  const old = all.filter((each) => each.level === 2).slice(-SNAPSHOTS_KEPT_MAX);
+  return { ...memory, snapshots: [...old, ...recent].sort((a, b) => a.to - b.to) };
+}
+
+/** A memory with another run, or none. */
+export function withRun(memory: Memory, run: SummaryRun | undefined): Memory {
+  const { summarising: _summarising, ...rest } = memory;
+  return run === undefined ? rest : { ...rest, summarising: run };
+}
+
+/** A memory that shows what it has: a new epoch opens. */
+export function withShown(memory: Memory): Memory {
+  const { shown: _shown, ...rest } = memory;
+  const shown = memoryText(rest);
+  return shown === undefined ? rest : { ...rest, shown };
+}
+
+/** Operations that put another conversation in the place of the one there was, or none. */
+const REPLACING: ReadonlySet<string> = new Set(['set', 'replaceAll', 'seed', 'unset']);
+
+/** A memory after an operation on the history: of a conversation that was replaced nothing is remembered. */
+export function afterEdit(memory: Memory, operation: string): Memory {
+  if (!REPLACING.has(operation)) return memory;
+  // A run under way goes on to its end, as a half-step may wait for it, and is dropped then.
+  const { shown: _shown, restsAt: _restsAt, ...rest } = memory;
+  return { ...rest, snapshots: [] };
+}
+
+/** A memory as another session takes it over: what is under way here is not under way there. */
+export function settledMemory(memory: Memory): Memory {
+  const { failedAt: _failedAt, restsAt: _restsAt, ...rest } = withRun(memory, undefined);
+  return rest;
+}
+
+/** The sections of the system prompt (§6.8), or undefined where there is nothing to show. */
+export function memoryText({ snapshots, budgets }: Memory): string | undefined {
+  const old = section(
+    'Long-term Memory',
+    snapshots.filter((each) => each.level === 2),
+    budgets[2],
+  );
+  const recent = section('Recent Memory', uncovered(snapshots), budgets[1]);
+  const sections = [...old, ...recent];
+  return sections.length === 0 ? undefined : sections.join('\n\n');
+}
+
+/** The newest that fit, at least one, told oldest first. */
+function section(heading: string, snapshots: readonly Snapshot[], budget: number): readonly string[] {
+  const fitting: string[] = [];
+  let tokens = 0;
+  for (const snapshot of [...snapshots].reverse()) {
+    tokens += snapshot.tokens;
+    if (fitting.length > 0 && tokens > budget) break;
+    fitting.unshift(snapshot.text);
+  }
+  return fitting.length === 0 ? [] : [[`## ${heading}`, ...fitting].join('\n\n')];
+}

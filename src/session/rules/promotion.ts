@@ -1,0 +1,127 @@
+/** What a mailbox entry becomes in the log (contract §3.5). Pure. */
+import { PHANTOM_CALL_TOKENS } from '../../base/bounds.ts';
+import type { ContentBlock, Source } from '../../base/messages.ts';
+import { textOf } from '../../base/messages.ts';
+import type { LoggedMessage } from '../state/state.ts';
+import { estimateContent, estimateTokens } from '../state/tokens.ts';
+import type { FilledEntry } from './waiting-content.ts';
+
+/** A message before it has its place in the log. */
+export type MessageDraft = Omit<LoggedMessage, 'seq' | 'at'>;
+
+/** Name and input of the call half of a phantom pair, and the first line it is shown with. */
+export interface PhantomCall {
+  readonly id: string;
+  readonly name: string;
+  readonly input: Readonly<Record<string, string | number>>;
+  readonly display: string;
+}
+
+/** The phantom call an entry is delivered as, or `undefined` for user messages and tool responses. */
+export function phantomCallOf(entry: Pick<FilledEntry, 'id' | 'source' | 'content'>): PhantomCall | undefined {
+  const text = textOf(entry.content);
+  const name = entry.source.name ?? '';
+  const named = (phantom: string, input: PhantomCall['input'], display: string): PhantomCall => ({
+    id: `${phantom}_${entry.id}`,
+    name: phantom,
+    input,
+    display: display.split('\n', 1)[0] ?? '',
+  });
+  switch (entry.source.type) {
+    case 'subagent':
+      return named(`from_${name}`, { from: name }, `[sub-agent ${name}]: ${text}`);
+    case 'skill':
+      return named('from_melete_skill', { skill: name }, `[recalled skill: ${name}]\n${text}`);
+    case 'workflow':
+      return named('from_melete_workflow', { workflow: name }, `[recalled workflow: ${name}]\n${text}`);
+    case 'recall':
+      return named('from_mneme', { message_id: messageIdOf(name) }, text);
+    case 'goal':
+      return named('from_melete_goal', { goal_id: integerOf(name) }, `[goal ${name}]\n${text}`);
+    case 'user':
+    case 'tool':
+      return undefined;
+  }
+}
+
+/** A message's number in this session, or `<session>#<number>`. */
+function messageIdOf(name: string): number | string {
+  return /^.+#[1-9][0-9]*$/u.test(name) ? name : integerOf(name);
+}
+
+function integerOf(name: string): number {
+  const value = Number(name);
+  if (!Number.isSafeInteger(value)) throw new Error(`source name ${JSON.stringify(name)} is not an integer id`);
+  return value;
+}
+
+/**
+ * The messages of a promotion. `entries` has one entry, or several `merge` entries that become one user message. Throws for
+ * an entry that cannot become messages: the caller sets it aside as a dead letter (Δ13). An entry with a `seed` becomes
+ * nothing: its message is in the log already (Δ28).
+ */
+export function promote(entries: readonly [FilledEntry, ...FilledEntry[]]): readonly MessageDraft[] {
+  const [entry] = entries;
+  if (entry.seed !== undefined) return [];
+  if (entry.type === 'tool_response') {
+    if (entry.toolUseId === undefined) throw new Error('a tool_response entry without a tool use id');
+    return [
+      {
+        type: 'tool_response',
+        content: entry.content,
+        tokens: estimateContent(entry.content),
+        toolUseId: entry.toolUseId,
+        toolName: entry.source.name ?? '',
+        success: entry.success ?? true,
+        source: entry.source,
+      },
+    ];
+  }
+  if (entry.type === 'user_message') {
+    const content = entries.length === 1 ? entry.content : joinContents(entries.map((each) => each.content));
+    return [{ type: 'user_message', content, tokens: estimateContent(content), source: entry.source }];
+  }
+  return phantomPair(entry);
+}
+
+function phantomPair(entry: FilledEntry): readonly MessageDraft[] {
+  const call = phantomCallOf(entry);
+  if (call === undefined) throw new Error(`a ${entry.type} entry cannot come from ${entry.source.type}`);
+  const source: Source = entry.source;
+  const shared = { toolUseId: call.id, toolName: call.name, source, phantom: true } as const;
+  const text = textOf(entry.content);
+  return [
+    { type: 'tool_call', content: call.display, tokens: PHANTOM_CALL_TOKENS, input: call.input, ...shared },
+    { type: 'tool_response', content: text, tokens: estimateTokens(text), success: true, ...shared },
+  ];
+}
+
+/** Several contents as one: texts with a blank line between, or all their blocks. */
+export function joinContents(
+  contents: readonly (string | readonly ContentBlock[])[],
+): string | readonly ContentBlock[] {
+  const [first] = contents;
+  if (contents.length === 1 && first !== undefined) return first;
+  if (contents.every((content) => typeof content === 'string')) return contents.join('\n\n');
+  return contents.flatMap((content) =>
+    typeof content === 'string' ? [{ type: 'text', text: content } as const] : content,
+  );
+}
+
+/** What a model is shown of an entry that still waits: the preview form of §3.5. */
+export function toLlm(
+  entry: FilledEntry,
+):
+  | string
+  | readonly ContentBlock[]
+  | readonly [
+      { readonly role: 'assistant'; readonly content: readonly ContentBlock[] },
+      { readonly role: 'user'; readonly content: readonly ContentBlock[] },
+    ] {
+  const call = phantomCallOf(entry);
+  if (call === undefined) return entry.content;
+  return [
+    { role: 'assistant', content: [{ type: 'tool_use', id: call.id, name: call.name, input: call.input }] },
+    { role: 'user', content: [{ type: 'tool_result', tool_use_id: call.id, content: textOf(entry.content) }] },
+  ];
+}

@@ -1,0 +1,36 @@
+/** Token estimates (contract §6.1). Pure. */
+import { BYTES_PER_TOKEN } from '../../base/bounds.ts';
+import type { ContentBlock } from '../../base/messages.ts';
+
+/** `ceil(UTF-8 bytes / 4)`; 0 for nothing. */
+export function estimateTokens(text: string): number {
+  return Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
+}
+
+/** Bytes of a content: its text, or the JSON of its blocks. */
+export function contentBytes(content: string | readonly ContentBlock[]): number {
+  return Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
+}
+
+/** Estimate of a content: its text, or the JSON of its blocks. */
+export function estimateContent(content: string | readonly ContentBlock[]): number {
+  return Math.ceil(contentBytes(content) / BYTES_PER_TOKEN);
+}
+
+/** Estimate of a real tool call: the JSON of its whole payload, as the contract measures tool messages. */
+export function estimateCall(call: { readonly id: string; readonly name: string; readonly input: unknown }): number {
+  return estimateTokens(
+    JSON.stringify({
+      type: 'tool_call',
+      tool_name: call.name,
+      tool_use_id: call.id,
+      tool_input: call.input,
+      content: callLabel(call.name),
+    }),
+  );
+}
+
+/** The short text a call is shown as. */
+export function callLabel(toolName: string): string {
+  return `Calling ${toolName}`;
+}

@@ -1,0 +1,211 @@
+/**
+ * Tool calls on tool threads and on the host: a call goes out, exactly one outcome comes back, in time.
+ *
+ * Owns: every open run, and its outcome's way to the listener. Does not own: who runs when and for how long
+ * (`threads/runs.ts`, `host-runs.ts`), the threads (`threads/task-pool.ts`), what a tool does (`tool-execution.ts`).
+ *
+ * P1 each run has exactly one outcome. The first cause wins: an outcome decided here (timeout, cancel, fault) is not replaced
+ *    by what the thread says later.
+ * P2 a run is over at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
+ *    timeout, its thread killed `TOOL_KILL_MS` later. A host tool cannot be killed; its call is answered then.
+ * P3 a thread's death is the outcome of the run it had begun, and of no other.
+ * P4 the listener is never called from within `run`, `cancel` or `close`.
+ */
+import { strict as assert } from 'node:assert';
+import {
+  TOOL_LOAD_MS,
+  TOOL_QUEUE_MAX,
+  TOOL_RESULT_CROSSING_BYTES_MAX,
+  TOOL_THREAD_HEAP_MB,
+  TOOL_THREAD_YOUNG_HEAP_MB,
+} from '../../base/bounds.ts';
+import type { Clock } from '../../base/clock.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { LazyAbort } from '../../base/lazy-abort.ts';
+import { withoutSecrets } from '../../base/secret-environment.ts';
+import {
+  createTaskPool,
+  type TaskPool,
+  type TaskPoolOptions,
+  type ThreadLine,
+  threadDeathOf,
+} from '../../threads/task-pool.ts';
+import { workerUrl } from '../../threads/worker-url.ts';
+import { HostRuns } from '../host-runs.ts';
+import type { HostRunner } from '../host-tools.ts';
+import { failure, laneOf, type OpenRun, openRun, threadLane } from '../open-run.ts';
+import type { FoundTool, ToolPool, ToolPoolListener, ToolRun } from '../pool.ts';
+import type { ToolOutcome } from '../tool.ts';
+import type { ThreadNote, ThreadTask } from './protocol.ts';
+import { ThreadRuns } from './runs.ts';
+
+/** An error that no call can be charged with any more. */
+export interface ToolNoise {
+  /** The tool of the call it stems from; empty when it stems from none. */
+  readonly toolName: string;
+  readonly message: string;
+}
+
+/** How to make a pool. */
+export interface ToolPoolOptions {
+  /** Tool threads at most, from 1; none is started before the first use. */
+  readonly threads: number;
+  readonly listener: ToolPoolListener;
+  readonly clock: Clock;
+  /** Runs the calls whose place is the host; missing: they fail. */
+  readonly hostRunner?: HostRunner;
+  /** Open runs at most, default `TOOL_QUEUE_MAX`; a further one fails. */
+  readonly queueMax?: number;
+  /** UTF-8 bytes of a result that may come out of a thread, default `TOOL_RESULT_CROSSING_BYTES_MAX`. */
+  readonly resultBytesMax?: number;
+  /** Megabytes of heap of one thread, default `TOOL_THREAD_HEAP_MB`. */
+  readonly heapMb?: number;
+  /** Variables the threads have though their names look like secrets'; default: none. */
+  readonly secretEnv?: readonly string[];
+  /** Takes late errors, each once a thread. Must not throw. */
+  readonly onNoise?: (noise: ToolNoise) => void;
+  /** Makes the threads; default worker threads. A simulator gives some that are none. */
+  readonly makeTaskPool?: (options: TaskPoolOptions) => TaskPool;
+}
+
+/** A tool pool, with figures. */
+export interface ThreadedToolPool extends ToolPool {
+  /** Runs that wait and that run, and threads alive. */
+  counts(): { readonly waiting: number; readonly running: number; readonly threads: number };
+}
+
+/** Makes a pool. Throws nothing; starts nothing. */
+export function createToolPool(options: ToolPoolOptions): ThreadedToolPool {
+  return new Pool(options);
+}
+
+interface Told {
+  readonly id: number;
+  readonly outcome: ToolOutcome;
+}
+
+class Pool implements ThreadedToolPool {
+  readonly #options: ToolPoolOptions;
+  readonly #tasks: TaskPool;
+  readonly #threadRuns: ThreadRuns;
+  readonly #hostRuns: HostRuns;
+  readonly #open = new Map<number, OpenRun>();
+  /** Bounds of tools seen by `describe`, for runs that do not carry theirs. */
+  readonly #concurrency = new Map<string, number>();
+  /** Outcomes that the listener hears at the end of this turn (P4). */
+  #told: Told[] = [];
+  #isClosed = false;
+
+  constructor(options: ToolPoolOptions) {
+    assert(Number.isInteger(options.threads) && options.threads > 0, 'a tool pool has at least one thread');
+    this.#options = options;
+    const { threads, clock, listener, hostRunner, resultBytesMax = TOOL_RESULT_CROSSING_BYTES_MAX } = options;
+    this.#tasks = (options.makeTaskPool ?? createTaskPool)({
+      entry: workerUrl('./tool-threads.worker', import.meta.url),
+      threads,
+      queueMax: TOOL_QUEUE_MAX,
+      environment: withoutSecrets(process.env, options.secretEnv ?? []),
+      resourceLimits: { heapMb: options.heapMb ?? TOOL_THREAD_HEAP_MB, youngHeapMb: TOOL_THREAD_YOUNG_HEAP_MB },
+      onNote: (note, line) => this.#hear(note as ThreadNote, line),
+    });
+    const over = (open: OpenRun, outcome: ToolOutcome): void => this.#over(open, outcome);
+    const progress = (id: number, data: unknown): void => listener.progress(id, data);
+    this.#threadRuns = new ThreadRuns({ threads, tasks: this.#tasks, clock, resultBytesMax, over, progress });
+    this.#hostRuns = new HostRuns({ clock, hostRunner, over });
+  }
+
+  run(run: ToolRun): void {
+    assert(!this.#open.has(run.id), `tool run ${run.id} is already open`);
+    const queueMax = this.#options.queueMax ?? TOOL_QUEUE_MAX;
+    if (this.#isClosed || this.#open.size >= queueMax) {
+      const why = this.#isClosed
+        ? 'the tool pool is closed'
+        : `${queueMax} tool calls are open already; try again later`;
+      this.#tell(run.id, failure(`limit: ${why}`, 0));
+      return;
+    }
+    const lane = laneOf(run);
+    const open = openRun(run, lane, run.concurrency ?? this.#concurrency.get(lane));
+    this.#open.set(run.id, open);
+    this.#runsOf(open).add(open);
+  }
+
+  cancel(id: number, reason: string): void {
+    const open = this.#open.get(id);
+    if (open !== undefined) this.#runsOf(open).cancel(open, reason);
+  }
+
+  holds(id: number): boolean {
+    return this.#open.has(id) || this.#told.some((told) => told.id === id);
+  }
+
+  async describe(url: string): Promise<readonly FoundTool[]> {
+    const task: ThreadTask = { kind: 'describe', url };
+    const abort = new LazyAbort();
+    const timer = this.#options.clock.setTimer(() => abort.abort(), TOOL_LOAD_MS);
+    try {
+      const found = (await this.#tasks.run(task, { abort })) as readonly FoundTool[];
+      for (const { exportName, description } of found) {
+        if (description.concurrency === undefined) continue;
+        this.#concurrency.set(threadLane(url, exportName), description.concurrency);
+      }
+      return found;
+    } catch (error) {
+      const death = abort.isAborted ? `not loaded in ${TOOL_LOAD_MS / 1_000} seconds` : threadDeathOf(error);
+      if (death === undefined) throw error;
+      throw new ConfigError(`tool module ${url} cannot be loaded: ${death}`, { cause: error, data: { url } });
+    } finally {
+      this.#options.clock.clearTimer(timer);
+    }
+  }
+
+  counts(): { readonly waiting: number; readonly running: number; readonly threads: number } {
+    const running = this.#threadRuns.running + this.#hostRuns.running;
+    return { waiting: this.#open.size - running, running, threads: this.#tasks.counts().threads };
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#threadRuns.close();
+    this.#hostRuns.close();
+    for (const open of [...this.#open.values()]) {
+      this.#over(open, failure(open.decided ?? 'The tool call was cancelled: the runtime is closing', 0));
+    }
+    await this.#tasks.close();
+  }
+
+  #runsOf(open: OpenRun): ThreadRuns | HostRuns {
+    return open.run.place.kind === 'host' ? this.#hostRuns : this.#threadRuns;
+  }
+
+  #hear(note: ThreadNote, line: ThreadLine): void {
+    if (this.#isClosed) return;
+    if (note.kind !== 'noise') this.#threadRuns.hear(note, line);
+    else this.#options.onNoise?.({ toolName: note.toolName, message: note.message });
+  }
+
+  #over(open: OpenRun, outcome: ToolOutcome): void {
+    // False for the runs that `close` has answered.
+    if (!this.#open.delete(open.run.id)) return;
+    this.#tell(open.run.id, outcome);
+  }
+
+  #tell(id: number, outcome: ToolOutcome): void {
+    if (this.#told.push({ id, outcome }) === 1) queueMicrotask(() => this.#flush());
+  }
+
+  #flush(): void {
+    const told = this.#told;
+    this.#told = [];
+    let at = 0;
+    try {
+      for (const { id, outcome } of told) {
+        at += 1;
+        this.#options.listener.finished(id, outcome);
+      }
+    } finally {
+      // A listener that throws is its owner's error, and not the end of the other calls.
+      for (const { id, outcome } of told.slice(at)) this.#tell(id, outcome);
+    }
+  }
+}

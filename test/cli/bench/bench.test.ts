@@ -1,0 +1,111 @@
+/** `troupe bench` as a user runs it, in short. No figure is held against anything: a slow machine is no failure. */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { agentsOf, type BenchReport, benchJson, benchText } from '../../../src/cli/bench/report.ts';
+import { paintFor } from '../../../src/cli/surroundings.ts';
+import { emptyDirectory, runProgram, startProgram } from '../support/program.ts';
+import { command, keptOutput } from '../support/surroundings.ts';
+
+const LONG_MS = 120_000;
+const COLUMNS = 80;
+
+const REPORT: BenchReport = {
+  directory: '/data',
+  seconds: 15,
+  node: 'v20.20.0',
+  machine: 'a processor',
+  cores: 2,
+  load: 0.5,
+  disk: { flushMs: 0.21, isMemory: false },
+  isolated: { oneSession: 812.4, manySessions: 41_234, oneFamily: 9_876, receiptMs: 0.55 },
+  inline: { oneSession: 1_234, manySessions: 61_234, oneFamily: 19_876, receiptMs: 0.35 },
+  callsPerMinute: 6,
+};
+const PLAIN = paintFor(keptOutput(), {});
+
+describe('the program', () => {
+  test(
+    'measures, tells what it means, and leaves nothing behind',
+    async () => {
+      const place = await emptyDirectory();
+      const { code, stdout, stderr } = await runProgram(['bench', '--seconds', '1', '--directory', place], place);
+      expect(code, stderr).toBe(0);
+      expect(stdout).toMatch(/This machine drains about [\d,]+ half-steps\/s: about [\d,]+ concurrent agents/);
+      expect(stdout).not.toContain('\u001b');
+      expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(COLUMNS);
+      expect(await readdir(place)).toEqual([]);
+    },
+    LONG_MS,
+  );
+
+  test(
+    'prints one JSON object, and its progress beside it',
+    async () => {
+      const place = await emptyDirectory();
+      const line = ['bench', '--seconds', '1', '--directory', place, '--calls-per-minute', '60', '--json'];
+      const { code, stdout, stderr } = await runProgram(line, place);
+      expect(code, stderr).toBe(0);
+      expect(stderr).toContain('Measuring');
+      const found: unknown = JSON.parse(stdout);
+      const figures = Object.fromEntries(
+        ['oneSession', 'manySessions', 'oneFamily', 'receiptMs'].map((name) => [name, expect.any(Number)]),
+      );
+      expect(found).toMatchObject({ isolated: figures, inline: figures, callsPerMinute: 60, seconds: 1 });
+      expect(found).toMatchObject({ flushMs: expect.any(Number), agents: expect.any(Number) });
+    },
+    LONG_MS,
+  );
+
+  test(
+    'stopped by a signal it removes what it wrote',
+    async () => {
+      const place = await emptyDirectory();
+      const program = startProgram(['bench', '--seconds', '600', '--directory', place], place);
+      await program.wrote('Measuring');
+      program.process.kill('SIGINT');
+      expect(await program.ended).toMatchObject({ code: 130, signal: null });
+      expect(await readdir(place)).toEqual([]);
+    },
+    LONG_MS,
+  );
+});
+
+describe('arguments', () => {
+  test('a directory that is none, and numbers that cannot be, are named', async () => {
+    const place = await emptyDirectory();
+    const missing = await command(['bench', '--directory', join(place, 'none')], place);
+    expect(missing).toMatchObject({ code: 2, stderr: expect.stringContaining('--directory') });
+    const calls = await command(['bench', '--calls-per-minute', '0'], place);
+    expect(calls).toMatchObject({ code: 2, stderr: expect.stringContaining('--calls-per-minute') });
+  });
+
+  test('the help names every option', async () => {
+    const { code, stdout } = await command(['bench', '--help'], '/');
+    expect(code).toBe(0);
+    for (const option of ['--seconds N', '--directory DIR', '--calls-per-minute M', '--json']) {
+      expect(stdout).toContain(option);
+    }
+  });
+});
+
+describe('the report', () => {
+  test('agents are the half-steps of a minute over the calls each makes', () => {
+    expect(agentsOf(41_234, 6)).toBe(412_340);
+    expect(benchText(REPORT, PLAIN)).toContain(
+      'This machine drains about 41,000 half-steps/s: about 410,000 concurrent agents',
+    );
+    expect(benchJson(REPORT)).toMatchObject({ halfStepsPerSecond: 41_234, agents: 412_340, flushMs: 0.21 });
+  });
+
+  test('other work on the machine is told', () => {
+    expect(benchText({ ...REPORT, load: 1.5 }, PLAIN)).toContain('busy with other work (load 1.5 on 2 cores)');
+    expect(benchText(REPORT, PLAIN)).not.toContain('busy');
+  });
+
+  test('a directory in memory is said to be no disk', () => {
+    const text = benchText({ ...REPORT, disk: { flushMs: 0.002, isMemory: true } }, PLAIN);
+    expect(text).toContain('This directory is in memory');
+    expect(benchText(REPORT, PLAIN)).not.toContain('in memory');
+  });
+});

@@ -1,0 +1,164 @@
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { isRecord } from '../../../src/base/json.ts';
+import { acquireStoreLock } from '../../../src/journal/store/lock.ts';
+import { processStart } from '../../../src/journal/store/process-identity.ts';
+import { startChild, type TestChild } from '../../support/children.ts';
+import { temporaryDirectory } from '../support/stores.ts';
+
+let directory: string;
+let children: TestChild[];
+
+beforeEach(async () => {
+  directory = await temporaryDirectory();
+  children = [];
+});
+
+afterEach(async () => {
+  for (const child of children) if (child.process.exitCode === null) await child.kill();
+  await rm(directory, { recursive: true, force: true });
+});
+
+function startHolder(): TestChild {
+  const child = startChild(new URL('../support/lock-holder.ts', import.meta.url), [directory]);
+  children.push(child);
+  return child;
+}
+
+/** Changes the one claim there is. */
+async function editClaim(changes: Readonly<Record<string, unknown>>): Promise<string> {
+  const [file = ''] = await readdir(directory);
+  const path = join(directory, file);
+  const claim: unknown = JSON.parse(await readFile(path, 'utf8'));
+  if (!isRecord(claim)) throw new Error('a claim is an object');
+  await writeFile(path, JSON.stringify({ ...claim, ...changes }));
+  return path;
+}
+
+describe('F09: one owner', () => {
+  test('K1: a second claim of the same process is refused, naming the owner; after release it is granted', async () => {
+    const before = Date.now();
+    const lock = await acquireStoreLock(join(directory, 'deep', 'down'));
+    await expect(acquireStoreLock(join(directory, 'deep', 'down'))).rejects.toMatchObject({
+      name: 'StoreLockedError',
+      code: 'store_locked',
+      message: expect.stringContaining(String(process.pid)),
+      data: { pid: process.pid, host: hostname(), since: expect.any(Number) },
+    });
+    await lock.release();
+    await lock.release();
+    const again = await acquireStoreLock(join(directory, 'deep', 'down'));
+    expect(Date.now()).toBeGreaterThanOrEqual(before);
+    await again.release();
+    expect(await readdir(join(directory, 'deep', 'down'))).toEqual([]);
+  });
+
+  test('K1: another process has it: refused with its pid, granted when it lets go', async () => {
+    const holder = startHolder();
+    await holder.said('held');
+    await expect(acquireStoreLock(directory)).rejects.toMatchObject({
+      code: 'store_locked',
+      data: { pid: holder.process.pid, host: hostname() },
+    });
+    holder.process.stdin?.end();
+    expect(await holder.ended()).toBe(0);
+    await (await acquireStoreLock(directory)).release();
+  });
+
+  test('K2: of processes that claim at once exactly one wins, and the others name it', async () => {
+    const racers = Array.from({ length: 6 }, startHolder);
+    await Promise.all(racers.map((racer) => racer.said('\n')));
+    const winners = racers.filter((racer) => racer.output() === 'held\n');
+    expect(winners).toHaveLength(1);
+    for (const racer of racers) {
+      if (winners.includes(racer)) continue;
+      expect(JSON.parse(racer.output())).toMatchObject({ code: 'store_locked', host: hostname() });
+    }
+    expect(await readdir(directory)).toHaveLength(1);
+  });
+
+  test('K1: claims of one process at once: never two owners at a time, and each is told', async () => {
+    let owners = 0;
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        try {
+          const lock = await acquireStoreLock(directory);
+          owners += 1;
+          expect(owners).toBe(1);
+          await new Promise((resolve) => setImmediate(resolve));
+          owners -= 1;
+          await lock.release();
+          return 'owned';
+        } catch (error) {
+          expect(error).toMatchObject({ code: 'store_locked' });
+          return 'refused';
+        }
+      }),
+    );
+    expect(outcomes).toContain('owned');
+    expect(await readdir(directory)).toEqual([]);
+  });
+});
+
+describe('F10: stale claims', () => {
+  test('K3: of a killed process', async () => {
+    const holder = startHolder();
+    await holder.said('held');
+    await holder.kill();
+    expect(await readdir(directory)).toHaveLength(1);
+    const lock = await acquireStoreLock(directory);
+    expect(await readdir(directory)).toEqual([expect.stringContaining(`owner-${process.pid}-`)]);
+    await lock.release();
+  });
+
+  test('K3: racing for a killed process’s claim, exactly one wins', async () => {
+    const holder = startHolder();
+    await holder.said('held');
+    await holder.kill();
+    const racers = Array.from({ length: 4 }, startHolder);
+    await Promise.all(racers.map((racer) => racer.said('\n')));
+    expect(racers.filter((racer) => racer.output() === 'held\n')).toHaveLength(1);
+  });
+
+  test.skipIf(process.platform !== 'linux')('K3: a pid that lives but was given to another process since', async () => {
+    await acquireStoreLock(directory);
+    await editClaim({ startedAt: '1' });
+    await (await acquireStoreLock(directory)).release();
+    await acquireStoreLock(directory);
+    await editClaim({ boot: 'another boot of this machine' });
+    await (await acquireStoreLock(directory)).release();
+    expect(await readdir(directory)).toEqual([]);
+  });
+
+  test('K3: a claim of another host is never judged stale; the message says what to remove', async () => {
+    await acquireStoreLock(directory);
+    const path = await editClaim({ host: 'elsewhere', pid: 2 ** 22 + 1, since: 1 });
+    await expect(acquireStoreLock(directory)).rejects.toMatchObject({
+      code: 'store_locked',
+      message: expect.stringContaining(path),
+      data: { pid: 2 ** 22 + 1, host: 'elsewhere', since: 1, path },
+    });
+  });
+
+  test('K2: a claim from the future, by a clock that was set back, is waited for and then respected', async () => {
+    await acquireStoreLock(directory);
+    await editClaim({ since: Date.now() + 3_600_000 });
+    await expect(acquireStoreLock(directory)).rejects.toMatchObject({ code: 'store_locked' });
+    expect(await readdir(directory)).toHaveLength(1);
+  });
+
+  test('a lock file that says nothing readable is respected, and named', async () => {
+    const path = join(directory, 'owner-1-00.lock');
+    await writeFile(path, 'what');
+    await expect(acquireStoreLock(directory)).rejects.toMatchObject({ code: 'store_locked', data: { path } });
+    expect(await readdir(directory)).toEqual(['owner-1-00.lock']);
+  });
+
+  test.skipIf(process.platform !== 'linux')('K3: a process has one start, a missing one none', async () => {
+    expect(await processStart(process.pid)).toBe(await processStart(process.pid));
+    expect(await processStart(process.pid)).toMatch(/^\d+$/);
+    expect(await processStart(2 ** 22 + 1)).toBeUndefined();
+  });
+});

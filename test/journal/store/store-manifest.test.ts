@@ -1,0 +1,112 @@
+import { mkdir, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createLmdbStore } from '../../../src/journal/lmdb/environment.ts';
+import { openManifest } from '../../../src/journal/store/birth.ts';
+import { beginManifest, readManifest, shardDirectory, writeManifest } from '../../../src/journal/store/manifest.ts';
+import { temporaryDirectory } from '../support/stores.ts';
+
+let directory: string;
+
+beforeEach(async () => {
+  directory = await temporaryDirectory();
+});
+
+afterEach(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+test('a new directory has none; a written one is read, and leaves no other file', async () => {
+  expect(await readManifest(directory)).toBeUndefined();
+  const deep = join(directory, 'a', 'b');
+  expect(await readManifest(deep)).toBeUndefined();
+  expect(await openManifest(deep, 3)).toEqual({ format: 1, shards: 3 });
+  expect(await readManifest(deep)).toEqual({ format: 1, shards: 3 });
+  expect(await openManifest(deep, 1)).toEqual({ format: 1, shards: 3 });
+  expect((await readdir(deep)).sort()).toEqual(['manifest.json', 'shard-0', 'shard-1', 'shard-2']);
+  expect(shardDirectory(deep, 2)).toBe(join(deep, 'shard-2'));
+});
+
+test.each([
+  '',
+  '{',
+  '[]',
+  'null',
+  '{"format":1}',
+  '{"format":1,"shards":0}',
+  '{"format":1,"shards":1.5}',
+  '{"shards":1}',
+  '\0',
+])('F08: %j is not a manifest, and is left as it is', async (text) => {
+  const path = join(directory, 'manifest.json');
+  await writeFile(path, text);
+  await expect(readManifest(directory)).rejects.toMatchObject({ code: 'store_corrupt', data: { path } });
+  expect(await readFile(path, 'utf8')).toBe(text);
+});
+
+test('F08: shards without a manifest are not a new directory', async () => {
+  await mkdir(shardDirectory(directory, 0));
+  await expect(readManifest(directory)).rejects.toMatchObject({ code: 'store_corrupt' });
+});
+
+describe('F08: a store of which a part was taken away', () => {
+  test.each([
+    ['a shard directory', 'shard-1'],
+    ['a data file', 'shard-0/data.mdb'],
+    ['data and lock file', 'shard-1/.'],
+    ['the manifest', 'manifest.json'],
+  ])('%s: refused with the path and a hint, and nothing is made in its place', async (_what, gone) => {
+    await openManifest(directory, 2);
+    await rm(join(directory, gone), { recursive: true });
+    if (gone.endsWith('.')) await mkdir(join(directory, gone), { recursive: true });
+    const before = (await readdir(directory, { recursive: true })).sort();
+    await expect(openManifest(directory, 2)).rejects.toMatchObject({
+      name: 'StoreCorruptError',
+      data: { path: expect.stringContaining(directory), hint: expect.stringContaining('troupe doctor') },
+    });
+    expect((await readdir(directory, { recursive: true })).sort()).toEqual(before);
+  });
+
+  test('a manifest that names fewer shards than there are', async () => {
+    await openManifest(directory, 3);
+    await writeFile(join(directory, 'manifest.json'), '{"format":1,"shards":1}');
+    await expect(openManifest(directory, 3)).rejects.toMatchObject({ code: 'store_corrupt' });
+  });
+});
+
+test('F12: a store killed while it was made is gone on with, with the shards it was begun with', async () => {
+  for (let made = 0; made <= 3; made += 1) {
+    const place = join(directory, `killed-at-${made}`);
+    await mkdir(place);
+    await beginManifest(place, 3);
+    for (let shard = 0; shard < made; shard += 1) {
+      await createLmdbStore({ directory: shardDirectory(place, shard), durability: 'flush' });
+    }
+    expect(await readManifest(place)).toBeUndefined();
+    expect(await openManifest(place, 1)).toEqual({ format: 1, shards: 3 });
+    expect((await readdir(place)).sort()).toEqual(['manifest.json', 'shard-0', 'shard-1', 'shard-2']);
+  }
+  const place = join(directory, 'killed-at-3');
+  await beginManifest(place, 5);
+  expect(await openManifest(place, 1)).toEqual({ format: 1, shards: 3 });
+  expect(await readdir(place)).not.toContain('creating.json');
+});
+
+test('F79: a manifest of any length is refused without being read', async () => {
+  await writeFile(join(directory, 'manifest.json'), '');
+  await truncate(join(directory, 'manifest.json'), 2 ** 40);
+  await expect(readManifest(directory)).rejects.toMatchObject({ code: 'store_corrupt' });
+});
+
+test('F11: a newer manifest is refused, whatever else it says', async () => {
+  await writeFile(join(directory, 'manifest.json'), '{"format":2,"sharding":"other"}');
+  await expect(readManifest(directory)).rejects.toMatchObject({
+    code: 'store_version',
+    data: { found: 2, supported: 1 },
+  });
+});
+
+test('a count of shards beyond the bound is refused before anything is written', async () => {
+  await expect(writeManifest(directory, 65)).rejects.toThrow();
+  expect(await readdir(directory)).toEqual([]);
+});

@@ -1,0 +1,64 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { STREAM_LINE_BYTES_MAX } from '../../../src/base/bounds.ts';
+import { EventStreamParser, type StreamEvent } from '../../../src/models/anthropic/event-stream.ts';
+
+function parse(chunks: readonly Uint8Array[]): readonly StreamEvent[] {
+  const parser = new EventStreamParser();
+  return [...chunks.flatMap((chunk) => parser.push(chunk)), ...parser.end()];
+}
+
+const line = fc.oneof(
+  fc.constantFrom('', '', 'event: a', 'data: 1', 'data:2', 'data', ': comment', 'id: 3', 'other'),
+  fc.string({ unit: 'grapheme' }).map((text) => `data: ${text.replaceAll(/[\r\n]/g, '')}`),
+);
+const stream = fc.array(fc.tuple(line, fc.constantFrom('\n', '\r\n', '\r')), { maxLength: 20 });
+
+describe('EventStreamParser', () => {
+  it('F26, E1, T5: any chunking of the same bytes gives the same events', () => {
+    fc.assert(
+      fc.property(stream, fc.array(fc.nat(300), { maxLength: 10 }), (lines, cuts) => {
+        const bytes = Buffer.from(lines.flat().join(''));
+        const places = [...new Set([0, ...cuts.map((cut) => Math.min(cut, bytes.length)), bytes.length])];
+        places.sort((a, b) => a - b);
+        const chunks = places.slice(1).map((end, index) => bytes.subarray(places[index], end));
+        expect(parse(chunks)).toEqual(parse([bytes]));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it('F26, E1: names, joins data lines, strips one blank, ignores comments and the rest', () => {
+    const text = ': hi\nevent: a\ndata: one\ndata:  two\nid: 1\nretry: 2\n\ndata:x\n\nevent: lost\n\ndata\n\n';
+    expect(parse([Buffer.from(text)])).toEqual([
+      { name: 'a', data: 'one\n two' },
+      { name: 'message', data: 'x' },
+      { name: 'message', data: '' },
+    ]);
+  });
+
+  it('F24, E2: an event without its blank line is none', () => {
+    expect(parse([Buffer.from('data: 1\n\ndata: 2\n')])).toEqual([{ name: 'message', data: '1' }]);
+  });
+
+  it('F26, E3: a line beyond its bound, whole or in pieces, is a protocol error', () => {
+    const parser = new EventStreamParser();
+    const chunk = Buffer.alloc(1024 * 1024, 'x');
+    const push = (): void => {
+      for (let sent = 0; sent <= STREAM_LINE_BYTES_MAX; sent += chunk.length) parser.push(chunk);
+    };
+    expect(push).toThrow(expect.objectContaining({ code: 'model_protocol', retryable: true }));
+    const many = new EventStreamParser();
+    const data = Buffer.from(`data: ${'x'.repeat(1024 * 1024)}\n`);
+    const pushLines = (): void => {
+      for (let sent = 0; sent <= 2 * STREAM_LINE_BYTES_MAX; sent += data.length) many.push(data);
+    };
+    expect(pushLines).toThrow(expect.objectContaining({ code: 'model_protocol' }));
+  });
+
+  it('F26, E3: bytes that are no UTF-8, and a sequence cut by the end, are protocol errors', () => {
+    const push = (): unknown => new EventStreamParser().push(Uint8Array.of(0xff));
+    expect(push).toThrow(expect.objectContaining({ code: 'model_protocol' }));
+    expect(() => parse([Buffer.from('🎭').subarray(0, 2)])).toThrow(/UTF-8/);
+  });
+});

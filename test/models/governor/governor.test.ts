@@ -1,0 +1,535 @@
+// Goal: the policy alone, over a time the test moves. Rates are checked on every window of a minute, pauses to the millisecond,
+// and that a thousand calls which fail together are one failure.
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  GOVERNOR_CIRCUIT_MS,
+  GOVERNOR_CIRCUIT_PATIENCE_MS,
+  GOVERNOR_CREDENTIALS_PATIENCE_MS,
+  GOVERNOR_FAILURES_MAX,
+  GOVERNOR_FAILURES_PERIOD_MS,
+  GOVERNOR_HOLD_MS_MAX,
+  GOVERNOR_WINDOW_STEP_MS,
+  RATE_WINDOW_MS,
+} from '../../../src/base/bounds.ts';
+import { ConfigError, type ErrorShape, errorShape } from '../../../src/base/errors.ts';
+import { FairQueue } from '../../../src/models/governor/fair-queue.ts';
+import { Governor, type Trouble } from '../../../src/models/governor/governor.ts';
+import { type GovernorLimits, shareOfLimits } from '../../../src/models/governor/limits.ts';
+import { type ModelFailure, modelErrorOf } from '../../../src/models/model-error.ts';
+
+const MINUTE = RATE_WINDOW_MS;
+
+/** A governor and the time it is told. */
+class Desk {
+  readonly governor: Governor;
+  now = 0;
+  #lastId = 0;
+
+  constructor(limits?: GovernorLimits, random: () => number = () => 0) {
+    this.governor = new Governor(limits, random);
+  }
+
+  get opensIn(): number {
+    return this.governor.opensAt(this.now, 0) - this.now;
+  }
+
+  /** Lets a call leave, which must be allowed. */
+  leave(model = 'm', inputTokens = 0): number {
+    expect(this.governor.opensAt(this.now, inputTokens)).toBe(this.now);
+    this.#lastId += 1;
+    this.governor.started(this.#lastId, model, this.now, inputTokens);
+    return this.#lastId;
+  }
+
+  /** Lets leave whoever may, `most` at most. */
+  leaveAll(most = Number.POSITIVE_INFINITY): readonly number[] {
+    const ids: number[] = [];
+    while (ids.length < most && this.opensIn === 0) ids.push(this.leave());
+    return ids;
+  }
+
+  answer(id: number, input_tokens = 1, output_tokens = 1): void {
+    const usage = { input_tokens, output_tokens };
+    const response = { content: [], stop_reason: 'end_turn', usage };
+    expect(this.governor.ended([{ id, response, ms: 1 }], this.now)).toEqual([]);
+  }
+
+  fail(id: number, failure: Partial<ModelFailure>): Trouble | undefined {
+    const error = errorShape(modelErrorOf({ message: 'no', ...failure }));
+    return this.governor.ended([{ id, error, ms: 1 }], this.now)[0];
+  }
+
+  /** These end together. */
+  failTogether(ids: readonly number[], failure: Partial<ModelFailure>): readonly Trouble[] {
+    const error = errorShape(modelErrorOf({ message: 'no', ...failure }));
+    return this.governor.ended(
+      ids.map((id) => ({ id, error, ms: 1 })),
+      this.now,
+    );
+  }
+
+  cancel(id: number): Trouble | undefined {
+    const error: ErrorShape = { name: 'CancelledError', code: 'cancelled', message: 'gone' };
+    return this.governor.ended([{ id, error, ms: 1 }], this.now)[0];
+  }
+}
+
+const BUSY = { status: 429 };
+const OVERLOADED = { status: 529 };
+const REFUSED_CONNECTION = { code: 'model_connection' } as const;
+
+describe('rates', () => {
+  const limitsOf = fc.record(
+    {
+      concurrency: fc.integer({ min: 1, max: 5 }),
+      requestsPerMinute: fc.integer({ min: 1, max: 12 }),
+      inputTokensPerMinute: fc.integer({ min: 1, max: 2_000 }),
+    },
+    { requiredKeys: [] },
+  );
+  const callsOf = fc.array(
+    fc.record({
+      at: fc.integer({ min: 0, max: 2 * MINUTE }),
+      takesMs: fc.integer({ min: 1, max: 90_000 }),
+      input: fc.integer({ min: 1, max: 2_500 }),
+    }),
+    { maxLength: 60 },
+  );
+
+  test('N1, F20: in any minute at most the rates, at once at most the concurrency, and every call ends', () => {
+    fc.assert(
+      fc.property(limitsOf, callsOf, (limits, calls) => {
+        const ran = run(limits, calls);
+        expect(ran.starts).toHaveLength(calls.length);
+        expect(ran.concurrency).toBeLessThanOrEqual(limits.concurrency ?? Number.POSITIVE_INFINITY);
+        for (const { at } of ran.starts) {
+          const minute = ran.starts.filter((start) => start.at > at - MINUTE && start.at <= at);
+          expect(minute.length).toBeLessThanOrEqual(limits.requestsPerMinute ?? Number.POSITIVE_INFINITY);
+          const input = minute.reduce((sum, start) => sum + Math.min(start.input, limits.inputTokensPerMinute ?? 0), 0);
+          if (limits.inputTokensPerMinute !== undefined) {
+            // A call above the whole limit leaves alone (W2), so it counts as the limit.
+            expect(input).toBeLessThanOrEqual(limits.inputTokensPerMinute);
+          }
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test('W1: the whole allowance may leave at once, the next call exactly a minute after', () => {
+    const desk = new Desk({ requestsPerMinute: 3 });
+    expect(desk.leaveAll()).toHaveLength(3);
+    desk.now = 20_000;
+    expect(desk.opensIn).toBe(MINUTE - 20_000);
+    desk.now = MINUTE - 1;
+    expect(desk.opensIn).toBe(1);
+    desk.now = MINUTE;
+    expect(desk.leaveAll()).toHaveLength(3);
+  });
+
+  test('N1: what an answer says of its input takes the place of the estimate', () => {
+    const desk = new Desk({ inputTokensPerMinute: 1_000 });
+    const id = desk.leave('m', 900);
+    expect(desk.governor.opensAt(0, 200)).toBe(MINUTE);
+    desk.answer(id, 100);
+    expect(desk.governor.opensAt(0, 900)).toBe(0);
+    expect(desk.governor.opensAt(0, 901)).toBe(MINUTE);
+  });
+
+  test('N1: output is expected while a call is out, and charged when it has ended', () => {
+    const desk = new Desk({ outputTokensPerMinute: 1_200 });
+    const [first = 0, second = 0] = desk.leaveAll();
+    // Nobody has answered yet: five hundred tokens are expected of each, and a third call would be too much.
+    expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
+    desk.answer(first, 1, 1_100);
+    desk.now = 10_000;
+    desk.answer(second, 1, 100);
+    expect(desk.opensIn).toBe(MINUTE - 10_000);
+    desk.now = MINUTE;
+    expect(desk.opensIn).toBe(0);
+  });
+
+  test('concurrency: only an end makes room', () => {
+    const desk = new Desk({ concurrency: 2 });
+    const [first = 0] = desk.leaveAll();
+    expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
+    desk.cancel(first);
+    expect(desk.opensIn).toBe(0);
+  });
+
+  test('N7: without limits a call is free, and so again once all is well', () => {
+    const desk = new Desk();
+    expect(desk.governor.isFree).toBe(true);
+    desk.answer(desk.leave());
+    expect(desk.governor.isFree).toBe(true);
+    desk.fail(desk.leave(), BUSY);
+    expect(desk.governor.isFree).toBe(false);
+    while (!desk.governor.isFree) desk.answer(desk.leave());
+    expect(desk.opensIn).toBe(0);
+  });
+
+  test('shares: together the limits, none empty; a limit below the number of shards is refused by name', () => {
+    const limits = { concurrency: 7, requestsPerMinute: 50 };
+    const shares = [0, 1, 2].map((index) => shareOfLimits(limits, index, 3));
+    expect(shares).toEqual([
+      { concurrency: 3, requestsPerMinute: 17 },
+      { concurrency: 2, requestsPerMinute: 17 },
+      { concurrency: 2, requestsPerMinute: 16 },
+    ]);
+    const refused = () => shareOfLimits({ concurrency: 2 }, 0, 3);
+    expect(refused).toThrow(ConfigError);
+    expect(refused).toThrow(/governor\.concurrency.*3.*got number 2/u);
+  });
+});
+
+describe('F20: a common pause', () => {
+  test('F20: after a 429 with retry-after nothing leaves before, then one call, then gradually all', () => {
+    const desk = new Desk();
+    const [failed = 0] = desk.leaveAll(1);
+    expect(desk.fail(failed, { ...BUSY, retryAfterMs: 30_000 })).toMatchObject({ kind: 'pause', waitMs: 30_000 });
+    expect(desk.opensIn).toBe(30_000);
+    desk.now = 29_999;
+    expect(desk.opensIn).toBe(1);
+    desk.now = 30_000;
+    const waves: number[] = [];
+    for (let out = desk.leaveAll(1_000); waves.length < 6; out = desk.leaveAll(1_000)) {
+      waves.push(out.length);
+      for (const id of out) desk.answer(id);
+    }
+    expect(waves).toEqual([1, 2, 4, 8, 16, 32]);
+  });
+
+  test('N3: calls that take long do not hold the others: each quiet second doubles what may leave', () => {
+    const desk = new Desk();
+    desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
+    desk.now = 1_000;
+    let left = 0;
+    const total: number[] = [];
+    for (let second = 0; second < 6; second += 1) {
+      left += desk.leaveAll(100_000).length;
+      total.push(left);
+      expect(desk.opensIn).toBe(GOVERNOR_WINDOW_STEP_MS);
+      desk.now += GOVERNOR_WINDOW_STEP_MS;
+    }
+    expect(total).toEqual([1, 2, 4, 8, 16, 32]);
+  });
+
+  test('N2: retry-after 0 is a header, and asks for no pause', () => {
+    const desk = new Desk();
+    const [failed = 0] = desk.leaveAll(8);
+    expect(desk.fail(failed, { ...BUSY, retryAfterMs: 0 })).toBeUndefined();
+    expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
+    expect(desk.governor.running).toBe(7);
+    expect(desk.governor.explain(desk.now, 0)).toBe('7 calls are in flight, and 7 may be: the provider refused some');
+  });
+
+  test('N6: a thousand calls that fail together are one pause; the longest retry-after among them counts', () => {
+    const desk = new Desk();
+    const ids = desk.leaveAll(1_000);
+    const troubles = ids.map((id, place) => {
+      desk.now = place;
+      return desk.fail(id, { ...BUSY, retryAfterMs: 30_000 });
+    });
+    expect(troubles.filter((trouble) => trouble !== undefined)).toHaveLength(1);
+    expect(desk.governor.opensAt(desk.now, 0)).toBe(999 + 30_000);
+  });
+
+  test('N6: what left before the pause and is answered later lets nobody through', () => {
+    const desk = new Desk();
+    const [failed = 0, ...others] = desk.leaveAll(50);
+    desk.fail(failed, { ...BUSY, retryAfterMs: 1_000 });
+    desk.now = 1_000;
+    for (const id of others) desk.answer(id);
+    expect(desk.leaveAll(100)).toHaveLength(1);
+  });
+
+  test('F20, N2: without retry-after there is no pause, however often a call is refused', () => {
+    const desk = new Desk();
+    for (let time = 0; time < 20; time += 1) {
+      desk.fail(desk.leave(), OVERLOADED);
+      expect(desk.opensIn).toBe(0);
+    }
+  });
+
+  test('N2: successes forget the refusals: after a window of answers nothing is held back any more', () => {
+    const desk = new Desk();
+    const ids = desk.leaveAll(10);
+    desk.fail(ids[0] ?? 0, OVERLOADED);
+    for (const id of ids.slice(1)) desk.answer(id);
+    expect(desk.governor.isFree).toBe(false);
+    for (let answered = 9; answered < 20; answered += 1) desk.answer(desk.leave());
+    expect(desk.governor.isFree).toBe(true);
+  });
+
+  test('A9: no header stops everybody for longer than the bound', () => {
+    const desk = new Desk();
+    desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1e12 });
+    expect(desk.opensIn).toBe(GOVERNOR_HOLD_MS_MAX);
+  });
+
+  test('N3: a call that was cancelled before it said anything gives its place to the next', () => {
+    const desk = new Desk();
+    desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
+    desk.now = 1_000;
+    const probe = desk.leave();
+    expect(desk.opensIn).toBeGreaterThan(0);
+    desk.cancel(probe);
+    expect(desk.leaveAll(10)).toHaveLength(1);
+  });
+});
+
+describe('F20: the window of calls in flight', () => {
+  test('Y1: a window of refusals halves it, once, whether they come together or one by one; it is told once', () => {
+    for (const isTogether of [true, false]) {
+      const desk = new Desk();
+      const ids = desk.leaveAll(100);
+      const troubles = isTogether
+        ? desk.failTogether(ids, OVERLOADED)
+        : ids.flatMap((id) => desk.fail(id, OVERLOADED) ?? []);
+      expect(troubles).toMatchObject([{ kind: 'window' }]);
+      expect(desk.leaveAll(100)).toHaveLength(50);
+    }
+  });
+
+  test('Y1: a window of answers adds a sixth', () => {
+    const desk = new Desk();
+    desk.failTogether(desk.leaveAll(112), OVERLOADED);
+    const ids = desk.leaveAll(1_000);
+    expect(ids).toHaveLength(56);
+    for (const id of ids) desk.answer(id);
+    expect(desk.leaveAll(1_000)).toHaveLength(65);
+  });
+
+  test('Y2: however many are refused, one call may leave; while each is answered, waves double', () => {
+    const desk = new Desk();
+    for (let round = 0; round < 10; round += 1) desk.failTogether(desk.leaveAll(20), OVERLOADED);
+    const waves: number[] = [];
+    for (let wave = 0; wave < 5; wave += 1) {
+      const ids = desk.leaveAll(1_000);
+      waves.push(ids.length);
+      for (const id of ids) desk.answer(id);
+    }
+    expect(waves).toEqual([1, 2, 4, 8, 16]);
+  });
+
+  test('Y2: the first refusal ends the doubling, and a quiet second adds nothing any more', () => {
+    const desk = new Desk();
+    desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
+    desk.now = 1_000;
+    for (let wave = 0; wave < 3; wave += 1) for (const id of desk.leaveAll(1_000)) desk.answer(id);
+    const [refused = 0, ...others] = desk.leaveAll(1_000);
+    expect(others).toHaveLength(7);
+    desk.fail(refused, OVERLOADED);
+    expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
+    desk.now += 10 * GOVERNOR_WINDOW_STEP_MS;
+    expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
+  });
+});
+
+describe('F21: the circuit', () => {
+  /** Fails calls one after the other until something comes of it. */
+  function failUntilOpen(desk: Desk, failure: Partial<ModelFailure>): number {
+    for (let failed = 1; failed <= 100; failed += 1) {
+      if (desk.fail(desk.leave(), failure)?.kind === 'circuit') return failed;
+    }
+    throw new Error('the circuit stayed closed');
+  }
+
+  test.each([500, 502, 503, 504])('F21: opens after so many server errors in a row: %i', (status) => {
+    expect(failUntilOpen(new Desk(), { status })).toBe(GOVERNOR_FAILURES_MAX);
+  });
+
+  test('F21, F22: opens on lost connections; one call tries, a failure opens it longer, an answer closes it', () => {
+    const desk = new Desk(undefined, () => 1 - Number.EPSILON);
+    failUntilOpen(desk, REFUSED_CONNECTION);
+    const waits: number[] = [];
+    for (let time = 0; time < 4; time += 1) {
+      waits.push(desk.opensIn);
+      desk.now += desk.opensIn;
+      const [probe = 0, ...more] = desk.leaveAll(1_000);
+      expect(more).toEqual([]);
+      // Silence is no answer: for long nobody follows.
+      expect(desk.opensIn).toBe(GOVERNOR_CIRCUIT_PATIENCE_MS);
+      expect(desk.fail(probe, REFUSED_CONNECTION)).toMatchObject({ kind: 'circuit' });
+    }
+    expect(waits).toEqual([1, 2, 4, 8].map((factor) => factor * GOVERNOR_CIRCUIT_MS));
+    desk.now += desk.opensIn;
+    desk.answer(desk.leave());
+    const followers = desk.leaveAll(1_000);
+    expect(followers).toHaveLength(2);
+    for (const id of followers) desk.answer(id);
+    while (!desk.governor.isFree) desk.answer(desk.leave());
+    // Closed: it takes as many failures again.
+    expect(failUntilOpen(desk, REFUSED_CONNECTION)).toBe(GOVERNOR_FAILURES_MAX);
+    expect(desk.opensIn).toBe(GOVERNOR_CIRCUIT_MS);
+  });
+
+  test('F21: an answer in between, or a refusal of one request, starts the count anew', () => {
+    const desk = new Desk();
+    for (let round = 0; round < 5; round += 1) {
+      for (let failed = 1; failed < GOVERNOR_FAILURES_MAX; failed += 1) {
+        expect(desk.fail(desk.leave(), { status: 500 })).toBeUndefined();
+      }
+      if (round % 2 === 0) desk.answer(desk.leave());
+      else expect(desk.fail(desk.leave(), { status: 400 })).toBeUndefined();
+    }
+    expect(desk.governor.isFree).toBe(true);
+  });
+
+  test('F21: failures over more than a minute are no outage', () => {
+    const desk = new Desk();
+    for (let failed = 0; failed < 5 * GOVERNOR_FAILURES_MAX; failed += 1) {
+      expect(desk.fail(desk.leave(), { status: 500 })).toBeUndefined();
+      desk.now += Math.ceil((2 * GOVERNOR_FAILURES_PERIOD_MS) / GOVERNOR_FAILURES_MAX);
+    }
+  });
+
+  test('F21: a 503 that says when it is over is waited for', () => {
+    const desk = new Desk();
+    desk.fail(desk.leave(), { status: 503, retryAfterMs: 7_000 });
+    expect(desk.opensIn).toBe(7_000);
+  });
+});
+
+describe('F36, F37: refused for everybody', () => {
+  test.each([401, 402, 403])('F36: after a %i nothing leaves until resume, then one call', (status) => {
+    const desk = new Desk();
+    const [failed = 0, late = 0, later = 0] = desk.leaveAll(3);
+    expect(desk.fail(failed, { status })).toMatchObject({ kind: 'credentials' });
+    expect(desk.governor.refusal).toMatchObject({ code: 'model_authentication', data: { status } });
+    expect(desk.opensIn).toBe(Number.POSITIVE_INFINITY);
+    expect(desk.governor.explain(desk.now, 0)).toMatch(/refused the credentials.*resume\(\)/u);
+    expect(desk.fail(late, { status })).toBeUndefined();
+    desk.governor.resume();
+    expect(desk.governor.refusal).toBeUndefined();
+    // What left with the old key refuses nothing any more.
+    expect(desk.fail(later, { status })).toBeUndefined();
+    expect(desk.governor.refusal).toBeUndefined();
+    const [probe = 0, ...more] = desk.leaveAll(1_000);
+    expect(more).toEqual([]);
+    expect(desk.opensIn).toBe(GOVERNOR_CREDENTIALS_PATIENCE_MS);
+    expect(desk.fail(probe, { status })).toMatchObject({ kind: 'credentials' });
+    expect(desk.governor.refusal).toBeDefined();
+  });
+
+  test('F37: a model that is not found stops its own calls only', () => {
+    const desk = new Desk();
+    expect(desk.fail(desk.leave('old'), { status: 404 })).toMatchObject({ kind: 'model' });
+    expect(desk.governor.refusalOf('old')).toMatchObject({ data: { status: 404 } });
+    expect(desk.governor.refusalOf('new')).toBeUndefined();
+    desk.answer(desk.leave('new'));
+    desk.governor.resume();
+    expect(desk.governor.refusalOf('old')).toBeUndefined();
+  });
+
+  test('F37: a model that is not found is an answer: calls on others go on as after any', () => {
+    const desk = new Desk();
+    desk.fail(desk.leave(), { ...BUSY, retryAfterMs: 1_000 });
+    desk.now = 1_000;
+    desk.fail(desk.leave('old'), { status: 404 });
+    expect(desk.leaveAll(10)).toHaveLength(2);
+  });
+
+  test('F20, F36: resume does not shorten a pause the provider asked for', () => {
+    const desk = new Desk();
+    const [first = 0, second = 0] = desk.leaveAll(2);
+    desk.fail(first, { status: 401 });
+    desk.fail(second, { ...BUSY, retryAfterMs: 9_000 });
+    desk.governor.resume();
+    expect(desk.opensIn).toBe(9_000);
+  });
+});
+
+describe('the queue', () => {
+  test('E1: trees in turn, each in its own order; nothing is lost, and nobody is passed over', () => {
+    const command = fc.oneof(
+      fc.record({ do: fc.constant('put' as const), tree: fc.integer({ min: 0, max: 4 }), child: fc.nat({ max: 3 }) }),
+      fc.record({ do: fc.constant('take' as const) }),
+      fc.record({ do: fc.constant('remove' as const), place: fc.nat({ max: 20 }) }),
+    );
+    fc.assert(
+      fc.property(fc.array(command, { maxLength: 120 }), (commands) => {
+        const queue = new FairQueue<{ readonly id: number; readonly session: string }>();
+        let waiting: { readonly id: number; readonly tree: number; passedBy: Set<number> }[] = [];
+        let lastId = 0;
+        const gone = (id: number) => {
+          waiting = waiting.filter((each) => each.id !== id);
+        };
+        for (const each of commands) {
+          if (each.do === 'put') {
+            lastId += 1;
+            queue.put({ id: lastId, session: each.child === 0 ? `t${each.tree}` : `t${each.tree}:${each.child}` });
+            waiting.push({ id: lastId, tree: each.tree, passedBy: new Set() });
+          } else if (each.do === 'remove') {
+            const victim = waiting[each.place];
+            expect(queue.remove(victim?.id ?? -1)?.id).toBe(victim?.id);
+            gone(victim?.id ?? -1);
+          } else {
+            const taken = queue.take();
+            const found = waiting.find(({ id }) => id === taken?.id);
+            expect(taken?.id).toBe(found?.id);
+            if (found === undefined) expect(waiting).toEqual([]);
+            else {
+              expect(waiting.find(({ tree }) => tree === found.tree)).toBe(found);
+              gone(found.id);
+              const heads = waiting.filter(
+                (one, place) => waiting.findIndex(({ tree }) => tree === one.tree) === place,
+              );
+              for (const head of heads.filter(({ tree }) => tree !== found.tree)) {
+                // Twice past the head of another tree: that tree would not have had its turn.
+                expect(head.passedBy.has(found.tree)).toBe(false);
+                head.passedBy.add(found.tree);
+              }
+            }
+          }
+          expect(queue.size).toBe(waiting.length);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+interface PlannedCall {
+  readonly at: number;
+  readonly takesMs: number;
+  readonly input: number;
+}
+
+/** Runs calls first come, first served, from event to event; throws when they stop although some wait. */
+function run(limits: GovernorLimits, calls: readonly PlannedCall[]) {
+  const governor = new Governor(limits, () => 0);
+  const arrivals = [...calls].sort((a, b) => a.at - b.at);
+  const queue: PlannedCall[] = [];
+  const ends: { readonly at: number; readonly id: number; readonly input: number }[] = [];
+  const starts: { readonly at: number; readonly input: number }[] = [];
+  let concurrency = 0;
+  let now = 0;
+  for (let step = 0; starts.length < calls.length || ends.length > 0; step += 1) {
+    if (step > 100_000) throw new Error('the calls come to no end');
+    while (arrivals[0] !== undefined && arrivals[0].at <= now) queue.push(...arrivals.splice(0, 1));
+    for (const { id, input } of ends.filter((end) => end.at <= now)) {
+      const usage = { input_tokens: input, output_tokens: 0 };
+      governor.ended([{ id, response: { content: [], stop_reason: 'end_turn', usage }, ms: 0 }], now);
+    }
+    ends.splice(0, ends.length, ...ends.filter((end) => end.at > now));
+    let opensAt = Number.POSITIVE_INFINITY;
+    for (let next = queue[0]; next !== undefined; next = queue[0]) {
+      opensAt = governor.opensAt(now, next.input);
+      if (opensAt > now) break;
+      queue.shift();
+      const id = starts.length + 1;
+      governor.started(id, 'm', now, next.input);
+      starts.push({ at: now, input: next.input });
+      ends.push({ at: now + next.takesMs, id, input: next.input });
+      concurrency = Math.max(concurrency, governor.running);
+    }
+    const times = [opensAt, arrivals[0]?.at, ...ends.map((end) => end.at)].filter((time) => time !== undefined);
+    const next = Math.min(...times.filter((time) => time > now));
+    if (starts.length === calls.length && ends.length === 0) break;
+    if (next === Number.POSITIVE_INFINITY) throw new Error(`${queue.length} calls wait for ever`);
+    now = next;
+  }
+  return { starts, concurrency };
+}

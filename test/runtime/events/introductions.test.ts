@@ -1,0 +1,180 @@
+/**
+ * Goal: while diagnostics read, a session says who it is before it tells anything, so that none is asked for. Method: a shard whose notes are
+ * seen in order; and whole runtimes, of which it is noted which sessions were asked for.
+ */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { SHARD_BOUNDS } from '../../../src/base/bounds.ts';
+import { DIAGNOSTICS_CHANNELS, type TurnDiagnostics } from '../../../src/base/diagnostics.ts';
+import { agent, type ModelProvider } from '../../../src/index.ts';
+import { killSessionThread } from '../../../src/runtime/handles/runtime.ts';
+import { ShardLink } from '../../../src/runtime/host/shard-link.ts';
+import { manualClock } from '../../../src/testing/manual-clock.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
+import { eventually, MATRIX, runtimeKit } from '../../support/runtime-kit.ts';
+import { openShard } from '../../support/shard-kit.ts';
+
+const kit = runtimeKit();
+const stops: (() => void)[] = [];
+afterEach(() => {
+  vi.restoreAllMocks();
+  for (const stop of stops.splice(0)) stop();
+});
+
+const script = {
+  rules: [
+    {
+      when: { text: 'ask around', call: 0 },
+      reply: { toolUse: { name: 'spawn_subagent', input: { task: 'look', name: 'scout' } } },
+    },
+  ],
+  otherwise: 'ok',
+};
+const provider = scripted(script);
+const ok = scripted(() => 'ok') as ModelProvider;
+const lead = agent({ name: 'lead', subagents: { spawn: true } });
+
+describe('a shard', () => {
+  const clock = manualClock();
+
+  async function shardAndTurn(): Promise<ReturnType<typeof openShard> & { turn(session: string): Promise<void> }> {
+    const shard = openShard({ provider: ok, agents: [lead], clock });
+    const turn = async (session: string, text = 'hi'): Promise<void> => {
+      const { pendingId, incarnation } = await shard.call('session.send', { session, agent: 'lead', content: text });
+      await shard.call('receipt.wait', { session, pendingId, incarnation, until: 'settled' });
+    };
+    return { ...shard, turn };
+  }
+
+  test('introduces nobody unless it is asked for', async () => {
+    const shard = await shardAndTurn();
+    await shard.turn('s');
+    expect(shard.events.length).toBeGreaterThan(0);
+    expect(shard.introduced).toEqual([]);
+    await shard.close();
+  });
+
+  test('introduces each session once, before its first event, one that had told something before too; again when asked again', async () => {
+    const shard = await shardAndTurn();
+    await shard.turn('before');
+    const behind = shard.events.length;
+    await shard.call('sessions.introduce', { on: true });
+    await shard.turn('before');
+    await shard.turn('before');
+    const then = shard.events.length;
+    await shard.turn('new');
+    expect(shard.introduced).toEqual([
+      { session: 'before', agent: 'lead', behind },
+      { session: 'new', agent: 'lead', behind: then },
+    ]);
+    await shard.call('sessions.introduce', { on: false });
+    await shard.turn('other');
+    expect(shard.introduced).toHaveLength(2);
+    await shard.call('sessions.introduce', { on: true });
+    await shard.turn('new');
+    expect(shard.introduced.slice(2)).toEqual([{ session: 'new', agent: 'lead', behind: expect.any(Number) }]);
+    await shard.close();
+  });
+
+  test('introduces a child and a fork before they tell anything, the child with its parent', async () => {
+    const shard = await shardAndTurn();
+    await shard.call('sessions.introduce', { on: true });
+    const spawned = await shard.call('session.spawn', {
+      session: 'root',
+      agent: 'lead',
+      items: [{ task: 'look', name: 'scout', replies: 'mailbox' }],
+    });
+    expect(spawned).toMatchObject([{ child: 'root:1' }]);
+    await shard.call('child.wait', { session: 'root:1' });
+    const { id } = await shard.call('session.fork', { session: 'root' });
+    await shard.turn(id);
+    expect(shard.introduced.map(({ behind: _, ...who }) => who)).toEqual([
+      { session: 'root', agent: 'lead' },
+      { session: 'root:1', agent: 'lead', parent: 'root' },
+      { session: id, agent: 'lead' },
+    ]);
+    for (const { session, behind } of shard.introduced) {
+      expect(shard.events.findIndex((event) => event.session === session)).toBeGreaterThanOrEqual(behind);
+    }
+    await shard.close();
+  });
+
+  test('introduces one that left memory again', async () => {
+    const shard = await shardAndTurn();
+    await shard.call('sessions.introduce', { on: true });
+    await shard.turn('s');
+    for (let index = 0; index < SHARD_BOUNDS.hotSessions + 1; index += 1) await shard.turn(`other${index}`);
+    await clock.advance(60_000);
+    await shard.turn('s');
+    expect(shard.introduced.filter(({ session }) => session === 's')).toHaveLength(2);
+    await shard.close();
+  });
+});
+
+interface Turns {
+  /** Ended turns, as words: `s lead`. */
+  readonly turns: string[];
+  /** Sessions that were asked for. */
+  readonly asked: unknown[];
+}
+
+function listen(): Turns {
+  const turns: string[] = [];
+  const listener = (published: unknown): void => {
+    const { phase, session, agent: name, parent } = published as TurnDiagnostics;
+    if (phase === 'end') turns.push([session, name, ...(parent === undefined ? [] : [`of ${parent}`])].join(' '));
+  };
+  subscribe(DIAGNOSTICS_CHANNELS.turn, listener);
+  stops.push(() => unsubscribe(DIAGNOSTICS_CHANNELS.turn, listener));
+  const asked: unknown[] = [];
+  const { call } = ShardLink.prototype;
+  vi.spyOn(ShardLink.prototype, 'call').mockImplementation(function (this: ShardLink, method, request, repeatable) {
+    if (method === 'sessions.get') asked.push(request);
+    return call.call(this, method, request, repeatable) as Promise<never>;
+  });
+  return { turns, asked };
+}
+
+describe.each(MATRIX)('diagnostics, sessions: $sessions, models: $models', (threads) => {
+  test('know new sessions, children and forks without asking for them', async () => {
+    const { turns, asked } = listen();
+    const runtime = await kit.open({ threads, provider, agents: [lead, agent({ name: 'other' })] });
+    await runtime.session('root').ask('ask around');
+    await runtime.drain();
+    await runtime.session('plain', 'other').ask('hi');
+    const fork = await runtime.session('plain').fork();
+    await fork.ask('and you?');
+    await eventually(() => turns.includes(`${fork.id} other`) && turns.includes('root:1 lead of root'));
+    expect(turns).toContain('root lead');
+    expect(turns).toContain('plain other');
+    expect(asked).toEqual([]);
+  });
+
+  test('know a session by the agent it has, also one that bears the name of a deleted one', async () => {
+    const { turns, asked } = listen();
+    const runtime = await kit.open({ threads, provider, agents: [lead, agent({ name: 'other' })] });
+    await runtime.session('s', 'lead').ask('hi');
+    await runtime.sessions.delete('s');
+    await runtime.session('s', 'other').ask('hi');
+    await eventually(() => turns.length === 2);
+    expect(turns).toEqual(['s lead', 's other']);
+    expect(asked).toEqual([]);
+  });
+});
+
+test('a session thread that is replaced introduces sessions as the one before did', async () => {
+  const { turns, asked } = listen();
+  const runtime = await kit.open({
+    directory: await kit.directory(),
+    threads: { sessions: 1, models: 1 },
+    provider,
+    agents: [lead],
+  });
+  await runtime.session('before').ask('hi');
+  await killSessionThread(runtime, 0);
+  await runtime.session('before').ask('hi');
+  await runtime.session('after').ask('hi');
+  await eventually(() => turns.length === 3);
+  expect(turns).toEqual(['before lead', 'before lead', 'after lead']);
+  expect(asked).toEqual([]);
+});

@@ -1,0 +1,158 @@
+/** Goal: definitions through the public API: skills and workflows reach the model, specialists are agents, mistakes are told. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { agent, tool } from '../../../src/index.ts';
+import { scripted } from '../../../src/testing/index.ts';
+import { think } from '../../../src/tools/built-in/index.ts';
+import { deferred, failure, gatedModel, history, log, MATRIX, queue, runtimeKit } from '../../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+
+async function directory(files: Readonly<Record<string, string>>): Promise<string> {
+  const path = await kit.directory();
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(join(path, name, '..'), { recursive: true });
+    await writeFile(join(path, name), text);
+  }
+  return path;
+}
+
+function file(name: string, body: string, more = ''): string {
+  return `---\nname: ${name}\ndescription: about ${name}\n${more}---\n${body}\n`;
+}
+
+/** A logger that keeps what it is warned of. */
+function warned(): { readonly logger: Logger; readonly lines: string[] } {
+  const lines: string[] = [];
+  const drop = (): void => undefined;
+  const warn = (fields: { readonly path?: string }, message: string): number =>
+    lines.push(`${message} (${fields.path ?? ''})`);
+  return { logger: { debug: drop, info: drop, error: drop, warn } as unknown as Logger, lines };
+}
+
+describe.each(MATRIX)('threads %o', (threads) => {
+  test('F126, F127, F128: activated, a skill is active at once, once, and reaches the model', async () => {
+    const skills = await directory({ 'baking.md': file('baking', 'Knead.') });
+    const workflows = await directory({ 'plan.md': file('plan', 'Think.'), 'build.md': file('build', 'Do.') });
+    const runtime = await kit.open({ threads, provider: scripted(() => 'ok'), skills, workflows });
+    const session = runtime.session('s');
+    const baking = { name: 'baking', description: 'about baking', content: 'Knead.' };
+    expect(await session.activateSkill('baking')).toEqual(baking);
+    expect(await session.activateSkill('baking')).toEqual(baking);
+    await session.activateWorkflow('plan');
+    await session.activateWorkflow('build');
+    expect(await session.state()).toMatchObject({ skills: ['baking'], workflow: 'build', mailbox: 3 });
+    await session.ask('go');
+    expect(await log(session)).toContain('tool_response:Knead.');
+    const told = (await history(session)).flatMap((event): unknown[] =>
+      event.type === 'skills.updated' ? [event.skills] : event.type === 'workflow.updated' ? [event.workflow] : [],
+    );
+    expect(told).toEqual([['baking'], 'plan', 'build']);
+    expect((await session.state()).skills).toEqual(['baking']);
+  });
+
+  test('H62: a skill that comes while tools run is shown behind every result of the round', async () => {
+    const skills = await directory({ 'baking.md': file('baking', 'Knead.') });
+    const model = gatedModel();
+    const begun = queue<string>();
+    const release = deferred();
+    const slow = tool({
+      name: 'slow',
+      description: 'Waits.',
+      effect: 'pure',
+      input: z.object({ name: z.string() }),
+      run: async ({ name }) => {
+        begun.put(name);
+        await release.promise;
+        return `of ${name}`;
+      },
+    });
+    const agents = [agent({ name: 'a', tools: [slow] })];
+    const session = (await kit.open({ threads, provider: model.provider, agents, skills })).session('s');
+    const receipt = await session.send('go');
+    const calls = ['a', 'b'].map((id) => ({ type: 'tool_use' as const, id, name: 'slow', input: { name: id } }));
+    (await model.next()).answer({ content: calls });
+    await begun.take();
+    await session.activateSkill('baking');
+    release.resolve();
+    const next = await model.next();
+    const shown = JSON.stringify(next.request.messages);
+    const places = ['of a', 'of b', 'Knead.'].map((text) => shown.indexOf(text));
+    expect(Math.min(...places)).toBeGreaterThan(0);
+    expect(places).toEqual(places.toSorted((one, other) => one - other));
+    next.answer('done');
+    expect(await receipt.answer()).toBe('done');
+    const lines = await log(session);
+    expect(lines.slice(3, 7)).toEqual([
+      'tool_response:of a',
+      'tool_response:of b',
+      'tool_call:[recalled skill: baking]',
+      'tool_response:Knead.',
+    ]);
+  });
+
+  test('a specialist is an agent with its prompt, tools and turns', async () => {
+    const specialists = await directory({
+      'critic.md': file('critic', 'Be kind.', 'tools: [Think]\nmodel: claude-haiku-4-5\nmaxTurns: 2\n'),
+    });
+    const provider = scripted(({ model, system, tools }) =>
+      JSON.stringify([model, system, tools?.map((tool) => tool.name)]),
+    );
+    const runtime = await kit.open({ threads, provider, specialists, agents: [agent({ name: 'main' })] });
+    const reply = await runtime.session('s', 'critic').ask('hello');
+    expect(JSON.parse(reply)).toEqual(['claude-haiku-4-5', 'Be kind.', ['think']]);
+    expect(await runtime.session('t').ask('hello')).toContain('claude-opus-4-6');
+  });
+});
+
+test('names nobody defined, and directories that are none, are refused', async () => {
+  const skills = await directory({ 'baking.md': file('baking', 'Knead.') });
+  const runtime = await kit.open({ provider: scripted(['ok']), skills });
+  expect((await failure(runtime.session('s').activateSkill('cooking'))).message).toBe('Unknown skill: cooking');
+  expect((await failure(runtime.session('s').activateWorkflow('baking'))).message).toBe('Unknown workflow: baking');
+  const none = await kit.open({ provider: scripted(['ok']) });
+  expect((await failure(none.session('s').activateSkill('baking'))).code).toBe('config');
+  expect((await failure(kit.open({ workflows: join(skills, 'nowhere') }))).message).toContain('"workflows"');
+  expect((await failure(kit.open({ skills: 7 } as never))).message).toContain('skills');
+});
+
+test('a workflow is not for sub-agents, a skill is', async () => {
+  const path = await directory({ 'plan.md': file('plan', 'Think.') });
+  const runtime = await kit.open({ provider: scripted(() => 'ok'), skills: path, workflows: path });
+  const child = await runtime.session('p').spawn({ task: 'dig' });
+  expect((await failure(child.activateWorkflow('plan'))).message).toContain('main sessions');
+  await child.activateSkill('plan');
+});
+
+test('a specialist with an unknown tool, or a name that is taken, is left out and told', async () => {
+  const specialists = await directory({
+    'a.md': file('a', 'A.', 'tools: teleport\n'),
+    'main.md': file('main', 'Mine.'),
+    'c.md': file('c', 'C.', 'tools: think\n'),
+  });
+  const { logger, lines } = warned();
+  const agents = [agent({ name: 'main', tools: [think] })];
+  const runtime = await kit.open({ provider: scripted(['ok']), specialists, agents, logger });
+  expect(lines).toEqual([
+    'a specialist is left out: unknown tool teleport (a)',
+    'a specialist is left out: an agent of this name is defined (main)',
+  ]);
+  expect(() => runtime.session('s', 'a')).toThrow('no agent is named');
+  expect(await runtime.session('s', 'c').ask('hello')).toBe('ok');
+});
+
+test('a specialist finds a tool that another agent has from a module', async () => {
+  const specialists = await directory({
+    'c.md': file('c', 'C.', 'tools: echo_tool\n'),
+    'd.md': file('d', 'D.', 'tools: no\n'),
+  });
+  const { logger, lines } = warned();
+  const url = new URL('../fixtures/named-tools.ts', import.meta.url);
+  const provider = scripted(({ tools }) => String(tools?.map((tool) => tool.name)));
+  const runtime = await kit.open({ provider, specialists, agents: [agent({ name: 'main', tools: [url] })], logger });
+  expect(await runtime.session('s', 'c').ask('hello')).toBe('Echo_Tool');
+  expect(lines.join()).toContain('d names no, a tool nobody has');
+});

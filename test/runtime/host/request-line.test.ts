@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { RequestLine, textBytes } from '../../../src/runtime/host/request-line.ts';
+
+describe('large requests to a shard', () => {
+  it('Q1: beyond the bound they wait, and leave as the others are answered', async () => {
+    const line = new RequestLine(10);
+    const left: string[] = [];
+    const enter = (name: string, bytes: number) => line.enter(name, bytes)?.then(() => left.push(name));
+    expect(enter('a', 6)).toBeUndefined();
+    expect(enter('b', 4)).toBeUndefined();
+    const third = enter('c', 5);
+    const fourth = enter('d', 1);
+    expect(line.isEmpty).toBe(false);
+    line.left(4);
+    await Promise.resolve();
+    // First come, first served: a small one does not pass a large one for ever.
+    expect(left).toEqual([]);
+    line.left(6);
+    await Promise.all([third, fourth]);
+    expect(left).toEqual(['c', 'd']);
+    expect(line.isEmpty).toBe(true);
+  });
+
+  it('Q1: one larger than the bound goes alone', async () => {
+    const line = new RequestLine(10);
+    expect(line.enter('a', 50)).toBeUndefined();
+    const next = line.enter('b', 1);
+    expect(next).toBeDefined();
+    line.left(50);
+    await next;
+  });
+
+  it('Q2: a small request of a session stays behind its large one, and those of others pass', async () => {
+    const line = new RequestLine(10);
+    expect(line.enter('a', 10)).toBeUndefined();
+    const large = line.enter('a', 5);
+    const small = line.enter('a', 0);
+    expect(line.enter('b', 0)).toBeUndefined();
+    const order: string[] = [];
+    const both = [large?.then(() => order.push('large')), small?.then(() => order.push('small'))];
+    line.left(10);
+    await Promise.all(both);
+    expect(order).toEqual(['large', 'small']);
+    expect(line.enter('a', 0)).toBeUndefined();
+  });
+
+  it('counts the texts of a request, wherever they stand', () => {
+    expect(textBytes({ session: 's', content: [{ type: 'text', text: '12345' }], n: 7, none: undefined })).toBe(10);
+    expect(textBytes({ session: 's', json: new Uint8Array(7) })).toBe(8);
+  });
+});

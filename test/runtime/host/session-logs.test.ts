@@ -1,0 +1,113 @@
+/**
+ * Goal: what the runtime writes into its embedder's log. Method: a real pino logger at level trace whose lines are kept; for the secrets a
+ * provider that is refused, answers nonsense and breaks off, and everything the runtime itself logs by way of a failing session.
+ */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import pino, { type Logger } from 'pino';
+import { expect, onTestFinished, test } from 'vitest';
+import { anthropic } from '../../../src/index.ts';
+import { SessionLogs } from '../../../src/runtime/host/session-logs.ts';
+import { checkOptions } from '../../../src/runtime/protocol/options.ts';
+import { eventually, MATRIX, runtimeKit } from '../../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+
+function kept(): {
+  readonly logger: Logger;
+  readonly lines: string[];
+  readonly parsed: () => readonly Record<string, unknown>[];
+} {
+  const lines: string[] = [];
+  const logger = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) });
+  return { logger, lines, parsed: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>) };
+}
+
+function logsOf(logger: Logger, provider = anthropic({ apiKey: 'canary-key-0123456789' })): SessionLogs {
+  const checked = checkOptions({ logger, provider });
+  return new SessionLogs(checked.logger, checked.provider);
+}
+
+test('Q1: a line of a session names the session and its agent, by a child made once', () => {
+  const { logger, parsed } = kept();
+  let children = 0;
+  const counting = new Proxy(logger, {
+    get: (target, name) => {
+      if (name !== 'child') return Reflect.get(target, name, target) as unknown;
+      children += 1;
+      return target.child.bind(target);
+    },
+  });
+  const logs = logsOf(counting);
+  children = 0;
+  for (let line = 0; line < 3; line += 1)
+    logs.write({ level: 'warn', message: 'm', session: 's', agent: 'a', ms: line });
+  logs.write({ level: 'info', message: 'of nobody' });
+  expect(children).toBeLessThanOrEqual(2);
+  expect(parsed()).toMatchObject([
+    { level: 40, session: 's', agent: 'a', ms: 0, msg: 'm' },
+    { session: 's', ms: 1 },
+    { session: 's', ms: 2 },
+    { level: 30, msg: 'of nobody' },
+  ]);
+  expect(parsed()[3]).not.toHaveProperty('session');
+});
+
+test('a logger without children is told the session in each line', () => {
+  const told: unknown[] = [];
+  const tell = (fields: unknown, message: string): void => void told.push([fields, message]);
+  const plain = { debug: tell, info: tell, warn: tell, error: tell } as unknown as Logger;
+  logsOf(plain).write({ level: 'error', message: 'm', session: 's' });
+  expect(told).toEqual([[{ session: 's' }, 'm']]);
+});
+
+test('Q2: a secret given as key, header or token, or that looks like one, is in no line', () => {
+  const { logger, lines } = kept();
+  const provider = anthropic({
+    authToken: 'canary-token-0123456789',
+    headers: { 'x-gateway': 'canary-header-0123456789', 'proxy-authorization': 'Basic canary-basic-0123456789' },
+  });
+  const logs = logsOf(logger, provider);
+  const secrets = ['canary-token-0123456789', 'canary-header-0123456789', 'canary-basic-0123456789'];
+  for (const secret of secrets) {
+    const error = {
+      name: 'E',
+      code: 'internal' as const,
+      message: `no: ${secret}`,
+      data: { deep: { header: [secret] } },
+    };
+    logs.write({ level: 'debug', message: `said ${secret}`, session: 's', error });
+  }
+  logs.write({ level: 'info', message: 'sk-ant-api03-canary-0123456789' });
+  expect(lines).toHaveLength(4);
+  for (const line of lines) expect(line).not.toContain('canary');
+});
+
+test.each(MATRIX)('Q2: nor where the provider repeats it, sessions: $sessions, models: $models', async (threads) => {
+  const secrets = { key: 'canary-key-0123456789', header: 'canary-header-0123456789' };
+  const server = createServer((request, response) => {
+    request.resume();
+    const seen = JSON.stringify(request.headers);
+    response.writeHead(401, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ type: 'error', error: { type: 'authentication_error', message: `bad: ${seen}` } }));
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  onTestFinished(() => void server.close());
+  const { logger, lines } = kept();
+  const runtime = await kit.open({
+    threads,
+    logger,
+    provider: anthropic({
+      baseURL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      apiKey: secrets.key,
+      headers: { 'x-gateway': secrets.header },
+    }),
+  });
+  const receipt = await runtime.session('s').send('hi');
+  await expect(receipt.answer()).rejects.toMatchObject({ code: 'turn_failed' });
+  await eventually(() => lines.length > 0);
+  await runtime.close({ deadlineMs: 0 });
+  for (const line of lines) for (const secret of Object.values(secrets)) expect(line).not.toContain(secret);
+});

@@ -1,0 +1,277 @@
+/**
+ * Goal: the index follows logs as they are written, edited and deleted, goes on where it was saved, and throws away what is not of
+ * these logs; a search that does not wait for it says so and tells nothing that is gone.
+ */
+import { describe, expect, test } from 'vitest';
+import type { Journal } from '../../../src/journal/journal.ts';
+import { openMemoryJournal } from '../../../src/journal/memory-journal.ts';
+import type { RowPiece } from '../../../src/journal/stored-log.ts';
+import { searchAnswers } from '../../../src/runtime/door/search-requests.ts';
+import type { AskShard, SearchMethod } from '../../../src/runtime/search/reader.ts';
+import { type SearchAnswer, SearchService } from '../../../src/runtime/search/service.ts';
+import { MemoryShelf, type SegmentShelf } from '../../../src/search/segment-shelf.ts';
+import { encodeTurn, type SessionRecord } from '../../../src/session/state/records.ts';
+
+const NOW = Date.UTC(2026, 0, 1);
+
+/** One shard as the index sees it; counts what it is asked for. */
+class Shard {
+  readonly journal: Journal = openMemoryJournal();
+  /** Rows of the log handed over. */
+  handed = 0;
+  /** Runs before a page is answered, once it was read. */
+  beforeAnswer: (method: SearchMethod) => void | Promise<void> = () => undefined;
+  readonly #next = new Map<string, number>();
+
+  /** A question in a session: it is a message of its own, with seqs 1, 2, … */
+  say(session: string, text: string): void {
+    const id = this.#next.get(session) ?? 1;
+    this.#next.set(session, id + 1);
+    const created: readonly SessionRecord[] = id === 1 ? [{ type: 'created', agent: 'main', depth: 0 }] : [];
+    this.write(session, [
+      ...created,
+      { type: 'accepted', id, entry: { type: 'user_message', content: text } },
+      { type: 'claimed', halfStep: id, entries: [id], turn: id },
+      { type: 'released' },
+    ]);
+  }
+
+  write(session: string, records: readonly SessionRecord[]): void {
+    this.journal.append([{ key: this.journal.intern(session), data: encodeTurn({ at: NOW, records }) }]);
+  }
+
+  delete(session: string): void {
+    const key = this.journal.keyOf(session);
+    if (key !== undefined) this.journal.remove([key]);
+    this.#next.delete(session);
+  }
+
+  readonly ask: AskShard = async (_shard, method, request) => {
+    await this.journal.flushed();
+    const answer = searchAnswers(this.journal)[method](request);
+    if (method === 'search.log') this.handed += (answer as RowPiece).rows.length;
+    await this.beforeAnswer(method);
+    return answer;
+  };
+}
+
+const never = (): Promise<void> => new Promise(() => undefined);
+
+function serve(shard: Shard, shelf: SegmentShelf = new MemoryShelf(), wait = never): SearchService {
+  return new SearchService({ shelf, shards: 1, ask: shard.ask, wait });
+}
+
+function search(service: SearchService, text: string): Promise<SearchAnswer> {
+  return service.search({ text, limit: 10, now: NOW, decay: 0, waitMs: 1 });
+}
+
+async function hits(service: SearchService, text: string): Promise<readonly string[]> {
+  const { found, isComplete } = await search(service, text);
+  expect(isComplete).toBe(true);
+  return found.map(({ session, seq }) => `${session}#${seq}`).sort();
+}
+
+describe('following', () => {
+  test('what is new, edited and deleted is so with the next search', async () => {
+    const shard = new Shard();
+    const service = serve(shard);
+    shard.say('a', 'zebra one');
+    shard.say('b', 'zebra two');
+    expect(await hits(service, 'zebra')).toEqual(['a#1', 'b#1']);
+    shard.say('a', 'zebra three');
+    expect(await hits(service, 'zebra')).toEqual(['a#1', 'a#2', 'b#1']);
+    shard.write('a', [{ type: 'edited', operation: 'remove', removed: [1] }]);
+    expect(await hits(service, 'zebra')).toEqual(['a#2', 'b#1']);
+    shard.say('a', 'zebra four');
+    expect(await hits(service, 'zebra')).toEqual(['a#2', 'a#3', 'b#1']);
+    shard.delete('a');
+    service.forget(['a']);
+    expect(await hits(service, 'zebra')).toEqual(['b#1']);
+    shard.say('a', 'giraffe');
+    expect(await hits(service, 'zebra OR giraffe')).toEqual(['a#1', 'b#1']);
+  });
+
+  test('a session that is deleted while it is read, and made anew, is found as what it is now', async () => {
+    const shard = new Shard();
+    const service = serve(shard);
+    shard.say('a', 'zebra');
+    shard.beforeAnswer = () => {
+      shard.beforeAnswer = () => undefined;
+      shard.delete('a');
+      shard.say('a', 'giraffe');
+      service.forget(['a']);
+    };
+    expect(await hits(service, 'zebra')).toEqual([]);
+    expect(await hits(service, 'giraffe')).toEqual(['a#1']);
+  });
+
+  test('told of a deletion late, it keeps what was made anew under the name', async () => {
+    const shard = new Shard();
+    const service = serve(shard);
+    shard.say('a', 'zebra');
+    expect(await hits(service, 'zebra')).toEqual(['a#1']);
+    shard.delete('a');
+    shard.say('a', 'giraffe');
+    expect(await hits(service, 'giraffe OR zebra')).toEqual(['a#1']);
+    service.forget(['a']);
+    expect(await hits(service, 'giraffe')).toEqual(['a#1']);
+    expect(await hits(service, 'zebra')).toEqual([]);
+  });
+
+  test('W3: a search that comes while the logs are read waits for what was written before it', async () => {
+    const shard = new Shard();
+    const service = serve(shard);
+    shard.say('a', 'zebra');
+    let second: Promise<readonly string[]> | undefined;
+    shard.beforeAnswer = () => {
+      shard.beforeAnswer = () => undefined;
+      // The page under way was read before this.
+      shard.say('b', 'zebra');
+      second = hits(service, 'zebra');
+    };
+    await search(service, 'zebra');
+    expect(await second).toEqual(['a#1', 'b#1']);
+  });
+});
+
+describe('saving', () => {
+  test('V2: opened again it reads what is new, and forgets what was deleted meanwhile', async () => {
+    const shard = new Shard();
+    const shelf = new MemoryShelf();
+    const first = serve(shard, shelf);
+    for (let count = 0; count < 50; count += 1) shard.say(`s${count}`, 'zebra');
+    expect((await search(first, 'zebra')).messages).toBe(50);
+    first.close();
+    shard.delete('s7');
+    shard.say('s8', 'another zebra');
+    shard.handed = 0;
+    const again = serve(shard, shelf);
+    expect((await search(again, 'zebra')).messages).toBe(50);
+    expect(await hits(again, 'another')).toEqual(['s8#2']);
+    // The last page's end, to know the log again, and what came since.
+    expect(shard.handed).toBeLessThan(10);
+  });
+
+  test('V2: after a crash between two saves what came since is read again', async () => {
+    const shard = new Shard();
+    const shelf = new MemoryShelf();
+    const first = serve(shard, shelf);
+    shard.say('a', 'zebra');
+    shard.write('a', [{ type: 'accepted', id: 9, entry: { type: 'user_message', content: 'waiting zebra' } }]);
+    await search(first, 'zebra');
+    first.close();
+    const second = serve(shard, shelf);
+    // Promoted later: what waits is part of what is saved.
+    shard.write('a', [{ type: 'claimed', halfStep: 2, entries: [9], turn: 2 }, { type: 'released' }]);
+    expect(await hits(second, 'zebra')).toEqual(['a#1', 'a#2']);
+    // No close: the state saved is that of the first.
+    expect(await hits(serve(shard, shelf), 'zebra')).toEqual(['a#1', 'a#2']);
+  });
+
+  test('V3: of another log nothing is kept', async () => {
+    const shelf = new MemoryShelf();
+    const one = new Shard();
+    one.say('a', 'zebra');
+    const first = serve(one, shelf);
+    await search(first, 'zebra');
+    first.close();
+    const other = new Shard();
+    other.say('a', 'giraffe');
+    const second = serve(other, shelf);
+    expect(await hits(second, 'zebra OR giraffe')).toEqual(['a#1']);
+    expect(await hits(second, 'zebra')).toEqual([]);
+  });
+
+  test('V3: what cannot be read of it is made anew', async () => {
+    for (const spoil of [
+      (shelf: MemoryShelf) => shelf.saveState('{"v":1}'),
+      (shelf: MemoryShelf) => shelf.saveState('not JSON'),
+      (shelf: MemoryShelf) => shelf.keepOnly(new Set()),
+      (shelf: MemoryShelf) => {
+        const { index } = JSON.parse(shelf.loadState() ?? '') as { index: { segments: string[] } };
+        const bytes = shelf.open(index.segments[0] ?? '');
+        bytes.read(0, bytes.length).fill(0, Math.floor(bytes.length / 3), Math.floor(bytes.length / 2));
+      },
+    ]) {
+      const shard = new Shard();
+      const shelf = new MemoryShelf();
+      const first = serve(shard, shelf);
+      for (let count = 0; count < 5; count += 1) shard.say('a', `zebra ${count}`);
+      await search(first, 'zebra');
+      first.close();
+      spoil(shelf);
+      expect(await hits(serve(shard, shelf), 'zebra')).toHaveLength(5);
+    }
+  });
+});
+
+test('W1: a device that refuses fails the search, and once it takes writes again nothing is missing or told twice', async () => {
+  const shard = new Shard();
+  const shelf = new MemoryShelf();
+  let isFull = false;
+  const put = shelf.put.bind(shelf);
+  shelf.put = (chunks) => {
+    if (isFull) throw new Error('no space left on device');
+    return put(chunks);
+  };
+  const service = serve(shard, shelf);
+  isFull = true;
+  for (let count = 1; count <= 600; count += 1) shard.say('a', `zebra n${count}`);
+  await expect(search(service, 'zebra')).rejects.toThrow('no space left');
+  await expect(search(service, 'zebra')).rejects.toThrow('no space left');
+  isFull = false;
+  expect(await hits(service, 'n1')).toEqual(['a#1']);
+  expect(await hits(service, 'n600')).toEqual(['a#600']);
+  expect((await search(service, 'zebra')).messages).toBe(600);
+});
+
+test('V1: a search that does not wait says so, and tells nothing that is gone by then', async () => {
+  const shard = new Shard();
+  const shelf = new MemoryShelf();
+  let isLate = false;
+  const service = serve(shard, shelf, () => (isLate ? Promise.resolve() : never()));
+  shard.say('a', 'zebra one');
+  shard.say('b', 'zebra two');
+  await search(service, 'zebra');
+  shard.write('a', [{ type: 'edited', operation: 'remove', removed: [1] }]);
+  isLate = true;
+  // The log is not answered until the search is over; what stands in a session now is.
+  const held = new Promise<void>((resolve) => {
+    shard.beforeAnswer = () => {
+      shard.beforeAnswer = () => undefined;
+      return new Promise((release) => {
+        void late.then(() => release(resolve()));
+      });
+    };
+  });
+  const late: Promise<SearchAnswer> = Promise.resolve().then(() => search(service, 'zebra'));
+  const { found, isComplete } = await late;
+  expect(isComplete).toBe(false);
+  expect(found.map(({ session, seq }) => `${session}#${seq}`)).toEqual(['b#1']);
+  await held;
+  isLate = false;
+  expect(await hits(service, 'zebra')).toEqual(['b#1']);
+});
+
+test('F101: the window of a session that is not in memory is found out from its log', async () => {
+  const shard = new Shard();
+  const service = serve(shard);
+  shard.say('a', 'zebra one');
+  shard.say('a', 'zebra two');
+  shard.say('b', 'zebra three');
+  const found = async (session: string): Promise<readonly string[]> => {
+    const answer = await service.search({
+      text: 'zebra',
+      limit: 10,
+      now: NOW,
+      decay: 0,
+      waitMs: 1,
+      excluding: { session },
+    });
+    return answer.found.map((message) => `${message.session}#${message.seq}`).sort();
+  };
+  expect(await found('a')).toEqual(['b#1']);
+  shard.write('a', [{ type: 'evicted', below: 2 }]);
+  expect(await found('a')).toEqual(['a#1', 'b#1']);
+  expect(await found('nobody')).toEqual(['a#1', 'a#2', 'b#1']);
+});

@@ -1,0 +1,121 @@
+import { expect, test } from 'vitest';
+import { PATIENCE_MS } from '../../../src/base/bounds.ts';
+import { soon } from '../../../src/base/clock.ts';
+import { type CommitItem, CommitQueue } from '../../../src/runtime/shard/commit-queue.ts';
+import { manualClock } from '../../../src/testing/manual-clock.ts';
+import { eventually, queue } from '../../support/runtime-kit.ts';
+
+interface Flush {
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+function stage() {
+  const flushes = queue<Flush>();
+  const told: string[] = [];
+  const clock = manualClock();
+  const commits = new CommitQueue({
+    flushed: () => new Promise((resolve, reject) => flushes.put({ resolve, reject })),
+    failed: (error) => void told.push(`failed ${error.message}`),
+    threw: (thrown) => void told.push(`threw ${String(thrown)}`),
+    emptied: () => void told.push('emptied'),
+    soon,
+    clock,
+  });
+  const itemOf = (name: string, act?: () => void): CommitItem => ({
+    release: () => {
+      told.push(name);
+      act?.();
+    },
+    refuse: (error) => void told.push(`${name} refused: ${error.message}`),
+  });
+  const add = (name: string, act?: () => void): void => commits.add(itemOf(name, act));
+  const addPatient = (name: string): void => commits.add(itemOf(name), true);
+  return { commits, flushes, told, clock, add, addPatient };
+}
+
+test('Q1, Q2: items are released in order, those that come during a flush by the next one', async () => {
+  const { commits, flushes, told, add } = stage();
+  add('a');
+  add('b');
+  const first = await flushes.take();
+  add('c');
+  expect(told).toEqual([]);
+  first.resolve();
+  const second = await flushes.take();
+  expect(told).toEqual(['a', 'b']);
+  expect(commits.isEmpty).toBe(false);
+  second.resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['a', 'b', 'c', 'emptied']);
+});
+
+test('a failed flush refuses its items and those that came meanwhile, once; later ones go on', async () => {
+  const { commits, flushes, told, add } = stage();
+  add('a');
+  const first = await flushes.take();
+  add('b');
+  first.reject(new Error('full'));
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['failed full', 'a refused: full', 'b refused: full', 'emptied']);
+  add('c');
+  (await flushes.take()).resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told.at(-2)).toBe('c');
+});
+
+test('Q4: an item that throws is told of, is no failed flush, and stops no other', async () => {
+  const { commits, flushes, told, add } = stage();
+  add('a', () => {
+    throw new Error('mine');
+  });
+  add('b');
+  (await flushes.take()).resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['a', 'threw Error: mine', 'b', 'emptied']);
+});
+
+test('what an item adds waits for a flush of its own', async () => {
+  const { commits, flushes, told, add } = stage();
+  add('a', () => add('b'));
+  (await flushes.take()).resolve();
+  const second = await flushes.take();
+  expect(told).toEqual(['a']);
+  second.resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['a', 'b', 'emptied']);
+});
+
+test('Q5: what nobody waits for rides the next flush, in its place', async () => {
+  const { commits, flushes, told, clock, add, addPatient } = stage();
+  addPatient('a');
+  addPatient('b');
+  add('c');
+  expect(clock.pending).toBe(0);
+  const first = await flushes.take();
+  addPatient('d');
+  first.resolve();
+  await eventually(() => told.length === 3);
+  expect(told).toEqual(['a', 'b', 'c']);
+  expect(commits.isEmpty).toBe(false);
+  add('e');
+  (await flushes.take()).resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['a', 'b', 'c', 'd', 'e', 'emptied']);
+  expect(clock.pending).toBe(0);
+});
+
+test('Q5: patience ends by itself, or when it is asked to', async () => {
+  const { commits, flushes, told, clock, addPatient } = stage();
+  addPatient('a');
+  await clock.advance(PATIENCE_MS - 1);
+  expect(told).toEqual([]);
+  await clock.advance(1);
+  (await flushes.take()).resolve();
+  await eventually(() => commits.isEmpty);
+  addPatient('b');
+  commits.hurry();
+  (await flushes.take()).resolve();
+  await eventually(() => commits.isEmpty);
+  expect(told).toEqual(['a', 'emptied', 'b', 'emptied']);
+});

@@ -1,0 +1,36 @@
+// Goal: sessions get their places in the order they came, each once, whoever leaves the line meanwhile. Pure.
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { WaitingLine } from '../../../src/runtime/shard/waiting-line.ts';
+
+test('takes in order; who comes again stands where it stood, who left and came back stands last', () => {
+  const line = new WaitingLine();
+  for (const name of ['a', 'b', 'c', 'a']) line.add(name);
+  expect(line.size).toBe(3);
+  line.delete('b');
+  line.add('b');
+  expect([line.take(), line.take(), line.take(), line.take()]).toEqual(['a', 'c', 'b', undefined]);
+  line.add('d');
+  expect(line.has('d')).toBe(true);
+  expect([line.take(), line.take()]).toEqual(['d', undefined]);
+});
+
+test('any sequence of steps agrees with a list', () => {
+  const step = fc.tuple(fc.constantFrom('add', 'delete', 'take'), fc.constantFrom('a', 'b', 'c', 'd', 'e'));
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      const line = new WaitingLine();
+      let list: string[] = [];
+      for (const [what, name] of steps) {
+        if (what === 'add') {
+          line.add(name);
+          if (!list.includes(name)) list.push(name);
+        } else if (what === 'delete') {
+          line.delete(name);
+          list = list.filter((each) => each !== name);
+        } else expect(line.take()).toBe(list.shift());
+        expect(line.size).toBe(list.length);
+      }
+    }),
+  );
+});

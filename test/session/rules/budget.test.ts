@@ -1,0 +1,110 @@
+/** Goal: a budget of tokens stops a session before the call that would begin beyond it, and is counted once, by whoever it belongs to. */
+import { describe, expect, it } from 'vitest';
+import type { Usage } from '../../../src/base/messages.ts';
+import { tokensOf } from '../../../src/base/messages.ts';
+import { budgetError, usedOf } from '../../../src/session/rules/budget.ts';
+import { emptyState, restoreState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
+import { environmentOf, Machine, makeWorld } from '../../support/session-kit.ts';
+import { Tree } from '../../support/session-tree.ts';
+
+const USAGE: Usage = { input_tokens: 60, output_tokens: 40 };
+const calls = (id: string): readonly unknown[] => [{ type: 'tool_use', id, name: 'bash', input: {} }];
+
+function child(budget: number): { readonly tree: Tree; readonly machine: Machine } {
+  const tree = new Tree({ limits: { depth: 3 } });
+  return { tree, machine: tree.spawn('dig', { budget }) };
+}
+
+describe('a budget', () => {
+  it('is in the records of the spawn and of the birth, and none is where none was given', () => {
+    const { tree, machine } = child(150);
+    expect(tree.root.records.find(({ type }) => type === 'spawned')).toMatchObject({ budget: 150 });
+    expect(machine.records[0]).toMatchObject({ type: 'created', budget: { tokens: 150 } });
+    const free = tree.spawn('dig freely');
+    expect(free.records[0]).not.toHaveProperty('budget');
+    expect(free.state.budget).toBeUndefined();
+  });
+
+  it('closes the round before the call that would begin beyond it: noted, failed as a limit, told to the parent', () => {
+    const { tree, machine } = child(150);
+    machine.answer(calls('a'), { stop: 'tool_use', usage: USAGE });
+    machine.finish('a', 'one');
+    expect(machine.state.state).toBe('awaiting');
+    machine.answer(calls('b'), { stop: 'tool_use', usage: USAGE });
+    const before = machine.effects.length;
+    machine.finish('b', 'two');
+    tree.settle(machine, before);
+    expect(machine.state.state).toBe('idle');
+    expect(machine.log).toContain('tool_response two');
+    expect(machine.events('turn.failed')[0]?.error).toMatchObject({
+      name: 'LimitError',
+      code: 'limit',
+      data: { limit: 'budget', value: 200, budget: 150, session: 's:1' },
+    });
+    expect(machine.state.exit).toMatchObject({ reason: 'failed' });
+    expect(tree.root.state.children.get('s:1')?.exited).toBe('failed');
+    expect(tree.root.log.join()).toContain('200 of the 150 tokens of its budget are used');
+  });
+
+  it('that is used up lets no further turn begin: what was sent is in the log, and its turn has failed', () => {
+    const { machine } = child(100);
+    machine.answer('done', { usage: USAGE });
+    expect(machine.events('turn.failed')).toEqual([]);
+    const called = machine.effects.filter(({ type }) => type === 'callModel').length;
+    machine.send('more');
+    expect(machine.state).toMatchObject({ state: 'idle', mailbox: [] });
+    expect(machine.log).toContain('user_message more');
+    expect(machine.events('turn.failed')[0]?.error).toMatchObject({ code: 'limit', data: { limit: 'budget' } });
+    expect(machine.effects.filter(({ type }) => type === 'callModel').length).toBe(called);
+  });
+
+  it('that is used up spawns nobody', () => {
+    const { tree, machine } = child(100);
+    machine.answer('done', { usage: USAGE });
+    tree.input(machine, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper' } });
+    expect(machine.effect('refused')?.error).toMatchObject({ code: 'limit', data: { limit: 'budget' } });
+    expect(machine.state.children.size).toBe(0);
+  });
+
+  it('is passed on to what is spawned below: shared, and narrowed where a part of it is named', () => {
+    const { tree, machine } = child(150);
+    tree.input(machine, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper' } });
+    tree.input(machine, { type: 'spawn', request: { replies: 'mailbox', task: 'deeper', budget: 50 } });
+    expect(tree.at('s:1:1').state.budget).toEqual({ isShared: true, below: 0 });
+    expect(tree.at('s:1:2').state.budget).toEqual({ tokens: 50, isShared: true, below: 0 });
+  });
+
+  it('is in a snapshot of the state with what was used', () => {
+    const { machine } = child(150);
+    machine.input({ type: 'childSpent', tokens: 30 });
+    expect(usedOf(machine.state)).toBe(30);
+    expect(restoreState(snapshotState(machine.state)).budget).toEqual({ tokens: 150, below: 30 });
+  });
+
+  it('is nothing to a session without one', () => {
+    const machine = new Machine(makeWorld(), 'x');
+    machine.input({ type: 'childSpent', tokens: 30 });
+    expect(machine.records).toEqual([]);
+    expect(usedOf(machine.state)).toBe(0);
+  });
+});
+
+it('every token counts: read from a cache, written to it, or neither', () => {
+  expect(tokensOf({ ...USAGE, cache_creation_input_tokens: 7, cache_read_input_tokens: 5 })).toBe(112);
+});
+
+it('one above is looked at as far as use is shared', () => {
+  const states = new Map<string, SessionState>();
+  const state = (id: string, parent: string | undefined, budget: SessionState['budget']): SessionState => {
+    const made = { ...emptyState(id), parent, budget };
+    states.set(id, made);
+    return made;
+  };
+  state('r', undefined, { tokens: 10, below: 90 });
+  state('r:1', 'r', { isShared: true, below: 0 });
+  const shared = state('r:1:1', 'r:1', { tokens: 5, isShared: true, below: 0 });
+  const own = state('r:1:2', 'r:1', { tokens: 5, below: 0 });
+  const environment = { ...environmentOf(makeWorld()), stateOf: (id: string) => states.get(id) };
+  expect(budgetError(shared, environment)?.data).toMatchObject({ session: 'r', value: 90, budget: 10 });
+  expect(budgetError(own, environment)).toBeUndefined();
+});

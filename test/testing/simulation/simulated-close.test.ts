@@ -1,0 +1,18 @@
+// Goal: a close ends whichever message between threads comes late. Method: each message of a close in turn is held until all else is at rest, with all
+// behind it on its line; what a close needs to be ended by force counts as a violation, and so does whatever the next life finds wrong.
+import { expect, test } from 'vitest';
+import { simulate } from '../../../src/testing/simulation/simulate.ts';
+
+/** Two session threads each, and model threads, tools and readers; some with enrichers. Found by what the swarm draws. */
+const SEEDS = [12, 23, 27, 33, 41] as const;
+
+test.each(SEEDS)('L4: a close ends, whichever of its messages is held, seed %i', async (seed) => {
+  let messages = 1;
+  for (let heldAtClose = 1; heldAtClose <= messages; heldAtClose += 1) {
+    const result = await simulate({ seed, faults: ['process.close'], heldAtClose });
+    expect(result.violations, `message ${heldAtClose} held\n${result.trace.slice(-20).join('\n')}`).toEqual([]);
+    messages = Math.max(messages, result.closeMessages);
+  }
+  // The question to each of two threads and its answer, at least.
+  expect(messages).toBeGreaterThanOrEqual(4);
+});

@@ -1,0 +1,162 @@
+// Goal: what the tools for files may not open they do not open, by no way of naming it, and not while another thread exchanges
+// directories for links (F72). Method: a real directory, a swapper thread in a bounded loop, a real store.
+import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { afterAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { agent, tool } from '../../../src/index.ts';
+import { scripted } from '../../../src/testing/scripted.ts';
+import { checkOpened } from '../../../src/tools/built-in/file-access.ts';
+import { editFile, readFile, readFileTool, writeFile } from '../../../src/tools/built-in/index.ts';
+import type { AnyTool, ToolOutcome } from '../../../src/tools/tool.ts';
+import { executeTool } from '../../../src/tools/tool-execution.ts';
+import { runtimeKit } from '../../support/runtime-kit.ts';
+
+const kit = runtimeKit();
+const base = realpathSync(mkdtempSync(join(tmpdir(), 'troupe-walls-')));
+afterAll(() => rmSync(base, { recursive: true, force: true }));
+
+const run = (given: AnyTool, input: object): Promise<ToolOutcome> =>
+  executeTool(given, { input, context: { session: 's', callId: 'c', key: 'k' }, timeoutMs: 60_000, mode: 'run' });
+
+/** Runs `work` while a thread exchanges a directory inside a root for a link to one outside. Returns how often it did. */
+async function whileSwapped(
+  work: (root: string, outside: string) => Promise<void>,
+): Promise<{ readonly swaps: number; readonly outside: readonly string[] }> {
+  const place = mkdtempSync(join(base, 'swap-'));
+  const [root, outside] = [join(place, 'root'), join(place, 'outside')];
+  mkdirSync(join(root, 'd'), { recursive: true });
+  mkdirSync(outside);
+  writeFileSync(join(root, 'd', 'a.txt'), 'inside');
+  writeFileSync(join(outside, 'a.txt'), 'secret');
+  const shared = new SharedArrayBuffer(8);
+  const words = new Int32Array(shared);
+  const swapper = new Worker(new URL('../fixtures/directory-swapper.mjs', import.meta.url), {
+    workerData: { directory: join(root, 'd'), target: outside, shared },
+  });
+  const ended = new Promise((resolve) => swapper.once('exit', resolve));
+  await new Promise((resolve) => swapper.once('online', resolve));
+  try {
+    await work(root, outside);
+  } finally {
+    Atomics.store(words, 0, 1);
+    await ended;
+  }
+  return { swaps: Atomics.load(words, 1), outside: readdirSync(outside) };
+}
+
+describe('F72: a directory that is swapped for a link', () => {
+  test('F72: no read of thousands gets what lies outside', async () => {
+    const told = new Map<string, number>();
+    const { swaps } = await whileSwapped(async (root) => {
+      const reader = readFile({ root });
+      for (let count = 0; count < 5_000; count += 1) {
+        const { content } = await run(reader, { path: 'd/a.txt' });
+        told.set(content, (told.get(content) ?? 0) + 1);
+      }
+    });
+    expect(swaps).toBeGreaterThan(1_000);
+    expect(told.get('secret')).toBeUndefined();
+    expect(told.get('inside')).toBeGreaterThan(0);
+  }, 60_000);
+
+  test('F72: no write leaves anything outside', async () => {
+    const { swaps, outside } = await whileSwapped(async (root, target) => {
+      const writer = writeFile({ root });
+      for (let count = 0; count < 500; count += 1) {
+        await run(writer, { path: 'd/new.txt', content: 'mine' });
+        expect(readdirSync(target).filter((name) => name === 'new.txt')).toEqual([]);
+      }
+    });
+    expect(swaps).toBeGreaterThan(100);
+    expect(outside.filter((name) => !name.endsWith('.part'))).toEqual(['a.txt']);
+  }, 60_000);
+});
+
+describe.runIf(process.platform === 'linux')('F72: the kernel\u2019s files', () => {
+  symlinkSync('/proc/self/environ', join(base, 'environment'));
+  symlinkSync('/proc', join(base, 'processes'));
+  writeFileSync(join(base, 'plain.txt'), 'a');
+  const paths = [
+    ...[
+      '/proc/self/environ',
+      '/proc/self/fd/0',
+      // Never a file of the machine: a wall that fails would let it be written.
+      `/proc/self/root${base}/plain.txt`,
+      '/sys/kernel/uevent_seqnum',
+      '/dev/null',
+    ],
+    ...['/dev/../proc/self/environ', join(base, 'environment'), join(base, 'processes', 'self', 'environ')],
+  ];
+
+  test('F72: a file is looked at again once it is open: a link that was put there meanwhile leads to nothing of the system', async () => {
+    const held = await open('/proc/self/status');
+    try {
+      const asked = join(base, 'plain.txt');
+      for (const root of [undefined, '/']) {
+        await expect(checkOpened(held, asked, 'plain.txt', root)).rejects.toThrow('belongs to the system');
+      }
+    } finally {
+      await held.close();
+    }
+    const own = await open(join(base, 'plain.txt'));
+    try {
+      await checkOpened(own, join(base, 'plain.txt'), 'plain.txt', undefined);
+    } finally {
+      await own.close();
+    }
+  });
+
+  test.each(paths)('F72: %s is not read, written or edited without a root', async (path) => {
+    for (const root of [undefined, '/']) {
+      const options = root === undefined ? {} : { root };
+      const outcomes = [
+        await run(readFile(options), { path }),
+        await run(writeFile(options), { path, content: 'x' }),
+        await run(editFile(options), { path, old_text: 'a', new_text: 'b' }),
+      ];
+      for (const { success, content } of outcomes)
+        expect([success, content]).toEqual([false, expect.stringMatching(/Not permitted/)]);
+    }
+  });
+});
+
+test.each(['value', 'URL'])(
+  'F72: read_file as a %s refuses the store of its runtime, but for shortened results',
+  async (kind) => {
+    const directory = await kit.directory();
+    const alias = join(mkdtempSync(join(base, 'alias-')), 'store');
+    symlinkSync(directory, alias);
+    const long = tool({
+      name: 'long',
+      description: 'x',
+      input: z.object({}),
+      truncate: true,
+      run: () => 'line\n'.repeat(10_000),
+    });
+    const files = ['manifest.json', 'shard-0/data.mdb', '../x/../manifest.json'];
+    const paths = files.flatMap((file) => [
+      `${directory}/${file.replace('../x/..', 'shard-0/..')}`,
+      `${alias}/${file.replace('../x/..', 'shard-0/..')}`,
+    ]);
+    let saved = '';
+    const provider = scripted(({ messages }) => {
+      const content = JSON.stringify(messages.at(-1)?.content);
+      saved ||= /saved to: ([^\s"\\]+)/.exec(content)?.[1] ?? '';
+      const step = messages.filter(({ role }) => role === 'assistant').length;
+      if (step === 0) return { toolUse: { name: 'long', input: {} } };
+      const path = [...paths, saved][step - 1];
+      return path === undefined ? 'Done.' : { toolUse: { name: 'read_file', input: { path, limit: 1 } } };
+    });
+    const reader = kind === 'URL' ? readFileTool : readFile();
+    const runtime = await kit.open({ directory, provider, agents: [agent({ name: 'a', tools: [long, reader] })] });
+    await runtime.session('s').ask('Read all');
+    const answers = (await runtime.session('s').messages()).filter(({ type }) => type === 'tool_response').slice(1);
+    expect(answers).toHaveLength(paths.length + 1);
+    for (const { content } of answers.slice(0, -1)) expect(content).toMatch(/Not permitted/);
+    expect(answers.at(-1)?.content).toMatch(/^line\n/);
+  },
+);

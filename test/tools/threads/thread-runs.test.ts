@@ -1,0 +1,323 @@
+// Goal: calls that share a message to a thread share nothing else: not a death, not a deadline, not a wait behind a slow one.
+// Method: threads held by the test, which says what they begin and how they end; time by hand.
+import { describe, expect, test } from 'vitest';
+import { TOOL_KILL_MS, TOOL_LOAD_MS } from '../../../src/base/bounds.ts';
+import { BATCH_CALLS_MAX } from '../../../src/tools/batch-cursor.ts';
+import { type HeldBatch, HeldTasks } from '../held-tasks.ts';
+import { HandClock, PoolUnderTest } from '../support.ts';
+
+/** A pool over held threads, with this many runs of one turn, and the batches they went out in. */
+async function handed(
+  runs: number,
+  threads = 1,
+): Promise<{ under: PoolUnderTest; clock: HandClock; tasks: HeldTasks; batches: readonly HeldBatch[] }> {
+  const clock = new HandClock();
+  const tasks = new HeldTasks();
+  const under = new PoolUnderTest({ threads, clock, makeTaskPool: tasks.make });
+  for (let n = 0; n < runs; n += 1) under.start('add', { timeoutMs: 1_000 });
+  await turn();
+  return { under, clock, tasks, batches: tasks.next() };
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Every outcome so far, by the run's id. */
+function told(under: PoolUnderTest): readonly (readonly [number, string])[] {
+  return [...under.outcomes].map(([id, outcomes]) => {
+    // P1
+    expect(outcomes).toHaveLength(1);
+    return [id, outcomes[0]?.content ?? ''];
+  });
+}
+
+describe('handing over', () => {
+  test('the runs of a turn go to the threads in even shares, and no more than a batch holds', async () => {
+    const even = await handed(10, 2);
+    expect(even.batches.map(({ ids }) => ids)).toEqual([
+      [1, 2, 3, 4, 5],
+      [6, 7, 8, 9, 10],
+    ]);
+    const many = await handed(BATCH_CALLS_MAX + 1);
+    expect(many.batches.map(({ ids }) => ids.length)).toEqual([BATCH_CALLS_MAX]);
+    many.batches[0]?.finishAll();
+    await turn();
+    expect(many.tasks.next().map(({ ids }) => ids)).toEqual([[BATCH_CALLS_MAX + 1]]);
+  });
+
+  test('R1: outcomes are told as the thread tells them, the last with the end of the batch', async () => {
+    const { under, batches } = await handed(3);
+    const [batch] = batches;
+    batch?.finishNext();
+    await turn();
+    expect(told(under)).toEqual([[1, 'result 1']]);
+    expect(under.pool.counts()).toMatchObject({ running: 1, waiting: 1 });
+    batch?.finishAll();
+    await turn();
+    expect(told(under).map(([, content]) => content)).toEqual(['result 1', 'result 2', 'result 3']);
+    expect(under.pool.counts()).toMatchObject({ running: 0, waiting: 0 });
+  });
+
+  test('a run that cannot be sent fails alone: those beside it are sent one by one', async () => {
+    const { under, tasks, batches } = await handed(3);
+    batches[0]?.fail(new Error('could not be cloned'));
+    for (const id of [1, 2, 3]) {
+      await turn();
+      const [single] = tasks.next();
+      expect(single?.ids).toEqual([id]);
+      if (id === 2) single?.fail(new Error('could not be cloned'));
+      else single?.finishAll();
+    }
+    await turn();
+    expect(told(under)).toEqual([
+      [1, 'result 1'],
+      [2, 'Error: could not be cloned'],
+      [3, 'result 3'],
+    ]);
+  });
+});
+
+describe('a thread that dies', () => {
+  test('R1, P3: ends the call it had begun; those behind it go to the next thread, those before it are answered', async () => {
+    const { under, tasks, batches } = await handed(4);
+    batches[0]?.finishNext();
+    batches[0]?.begin();
+    batches[0]?.die();
+    await turn();
+    const [again] = tasks.next();
+    expect(again?.ids).toEqual([3, 4]);
+    again?.finishAll();
+    await turn();
+    expect(told(under)).toEqual([
+      [1, 'result 1'],
+      [2, 'tool worker died: exit code 3'],
+      [3, 'result 3'],
+      [4, 'result 4'],
+    ]);
+  });
+
+  test('R1: between two calls ends neither', async () => {
+    const { under, tasks, batches } = await handed(2);
+    batches[0]?.finishNext();
+    batches[0]?.die();
+    await turn();
+    tasks.next()[0]?.finishAll();
+    await turn();
+    expect(told(under).map(([, content]) => content)).toEqual(['result 1', 'result 2']);
+  });
+
+  test('R1: before its first call ends that one, so that it comes to an end', async () => {
+    const { under, tasks, batches } = await handed(3);
+    batches[0]?.die();
+    await turn();
+    expect(told(under)).toEqual([[1, 'tool worker died: exit code 3']]);
+    expect(tasks.next().map(({ ids }) => ids)).toEqual([[2, 3]]);
+  });
+});
+
+describe('deadlines', () => {
+  test('R2: the time of a call counts from the end of the one before', async () => {
+    const { under, clock, batches } = await handed(2);
+    clock.advance(700);
+    batches[0]?.finishNext();
+    batches[0]?.begin();
+    clock.advance(999);
+    expect(batches[0]?.aborts).toEqual([]);
+    clock.advance(1);
+    expect(batches[0]?.aborts).toEqual([{ id: 2, reason: 'Tool "add" timed out after 1 seconds' }]);
+    clock.advance(TOOL_KILL_MS);
+    expect(batches[0]?.isKilled).toBe(true);
+    await turn();
+    expect(told(under)).toEqual([
+      [1, 'result 1'],
+      [2, 'Tool "add" timed out after 1 seconds'],
+    ]);
+    expect(clock.timers).toBe(0);
+  });
+
+  test('R2: a module that must be loaded within a batch has its own time', async () => {
+    const { clock, batches } = await handed(2);
+    batches[0]?.finishNext();
+    const id = batches[0]?.begin() ?? 0;
+    batches[0]?.post({ kind: 'loading', id });
+    clock.advance(TOOL_LOAD_MS - 1);
+    batches[0]?.post({ kind: 'started', id });
+    clock.advance(999);
+    expect(batches[0]?.aborts).toEqual([]);
+    clock.advance(1);
+    expect(batches[0]?.aborts).toHaveLength(1);
+  });
+
+  test('R4: from the decision on the thread begins no other call; they wait for the next thread', async () => {
+    const { under, clock, tasks, batches } = await handed(3);
+    batches[0]?.begin();
+    clock.advance(1_000);
+    expect(batches[0]?.cursor.claim()).toBeUndefined();
+    clock.advance(TOOL_KILL_MS);
+    await turn();
+    tasks.next()[0]?.finishAll();
+    await turn();
+    expect(told(under).map(([id]) => id)).toEqual([1, 2, 3]);
+    expect(told(under).map(([, content]) => content.startsWith('result'))).toEqual([false, true, true]);
+  });
+
+  test('R4: a thread that has gone on meanwhile is not killed', async () => {
+    const { under, clock, batches } = await handed(2);
+    const first = batches[0]?.begin() ?? 0;
+    // The thread is on its second call; the outcome of the first is on the way.
+    batches[0]?.cursor.claim();
+    clock.advance(1_000 + TOOL_KILL_MS);
+    expect(batches[0]?.isKilled).toBe(false);
+    batches[0]?.post({ kind: 'finished', id: first, outcome: { content: 'late', success: true, ms: 0 } });
+    clock.advance(999);
+    await turn();
+    expect(told(under)).toEqual([[1, 'Tool "add" timed out after 1 seconds']]);
+    expect(batches[0]?.aborts.map(({ id }) => id)).toEqual([1]);
+  });
+});
+
+describe('an outcome that is lost while its thread lives', () => {
+  const lost = 'The result of this call was lost on its way from the tool thread. It may have taken effect.';
+
+  test('R5: is known to be lost by the next word of the thread, and the call is answered then', async () => {
+    const { under, clock, batches } = await handed(3);
+    batches[0]?.begin();
+    batches[0]?.finishNext();
+    await turn();
+    expect(told(under)).toEqual([
+      [1, lost],
+      [2, 'result 2'],
+    ]);
+    expect(under.pool.holds(1)).toBe(false);
+    expect(under.pool.holds(3)).toBe(true);
+    batches[0]?.finishAll();
+    await turn();
+    expect(told(under).map(([id]) => id)).toEqual([1, 2, 3]);
+    expect(clock.timers).toBe(0);
+  });
+
+  test('R5: may be overtaken by the end of the batch, and is no lost one then', async () => {
+    const { under, clock, tasks, batches } = await handed(3);
+    const ids = [batches[0]?.begin() ?? 0, batches[0]?.begin() ?? 0];
+    batches[0]?.finishNext();
+    await turn();
+    expect(told(under)).toEqual([[3, 'result 3']]);
+    // The thread is free for others.
+    under.start('add');
+    await turn();
+    tasks.next()[0]?.finishAll();
+    clock.advance(TOOL_KILL_MS - 1);
+    for (const id of ids)
+      batches[0]?.post({ kind: 'finished', id, outcome: { content: `result ${id}`, success: true, ms: 0 } });
+    await turn();
+    expect([...told(under)].sort(([a], [b]) => a - b).map(([, content]) => content)).toEqual(
+      [1, 2, 3, 4].map((id) => `result ${id}`),
+    );
+    expect(clock.timers).toBe(0);
+  });
+
+  test('R5: is known to be lost a while after the end of the batch', async () => {
+    const { under, clock, batches } = await handed(3);
+    batches[0]?.begin();
+    batches[0]?.begin();
+    batches[0]?.finishNext();
+    await turn();
+    clock.advance(TOOL_KILL_MS);
+    await turn();
+    expect(told(under)).toEqual([
+      [3, 'result 3'],
+      [1, lost],
+      [2, lost],
+    ]);
+    expect(clock.timers).toBe(0);
+    expect(under.pool.counts()).toMatchObject({ running: 0, waiting: 0 });
+  });
+
+  test('R5, R2: is waited for once past the deadline; the call is answered, and the next one has its time', async () => {
+    const { under, clock, batches } = await handed(2);
+    batches[0]?.begin();
+    batches[0]?.cursor.claim();
+    clock.advance(1_000 + 2 * TOOL_KILL_MS);
+    await turn();
+    expect(told(under)).toEqual([[1, 'Tool "add" timed out after 1 seconds']]);
+    expect(batches[0]?.isKilled).toBe(false);
+    clock.advance(1_000 + TOOL_KILL_MS);
+    expect(batches[0]?.isKilled).toBe(true);
+    await turn();
+    expect(told(under).map(([id]) => id)).toEqual([1, 2]);
+    expect(clock.timers).toBe(0);
+  });
+});
+
+describe('a slow call', () => {
+  test('R3: what waits behind it is shared with a thread that is free', async () => {
+    const { clock, tasks, batches } = await handed(8, 2);
+    const [slow, quick] = batches;
+    slow?.begin();
+    quick?.finishAll();
+    await turn();
+    expect(tasks.next()).toEqual([]);
+    clock.advance(5);
+    const [shared] = tasks.next();
+    expect(shared?.ids).toEqual([3, 4]);
+    shared?.finishAll();
+    await turn();
+    expect(tasks.next().map(({ ids }) => ids)).toEqual([[2]]);
+    expect(slow?.cursor.claim()).toBeUndefined();
+  });
+
+  test('R3: calls that come meanwhile go to the free thread at once', async () => {
+    const { under, tasks, batches } = await handed(2, 2);
+    batches[0]?.begin();
+    batches[1]?.finishAll();
+    await turn();
+    under.start('add');
+    await turn();
+    expect(tasks.next().map(({ ids }) => ids)).toEqual([[3]]);
+  });
+});
+
+describe('cancelling', () => {
+  test('a call that was handed over and has not begun never runs, and is answered at once', async () => {
+    const { under, batches, tasks } = await handed(4);
+    batches[0]?.begin();
+    under.pool.cancel(3, 'not now');
+    await turn();
+    expect(told(under)).toEqual([[3, 'not now']]);
+    expect(batches[0]?.cursor.end).toBe(2);
+    batches[0]?.post({ kind: 'finished', id: 1, outcome: { content: 'result 1', success: true, ms: 0 } });
+    batches[0]?.finishAll();
+    await turn();
+    expect(tasks.next().map(({ ids }) => ids)).toEqual([[4]]);
+  });
+
+  test('a call that has begun is asked to stop, also when its thread has not said so', async () => {
+    const { under, clock, batches } = await handed(2);
+    const first = batches[0]?.begin() ?? 0;
+    batches[0]?.cursor.claim();
+    under.pool.cancel(2, 'stop');
+    expect(batches[0]?.aborts).toEqual([{ id: 2, reason: 'stop' }]);
+    batches[0]?.post({ kind: 'finished', id: first, outcome: { content: 'result 1', success: true, ms: 0 } });
+    clock.advance(TOOL_KILL_MS);
+    expect(batches[0]?.isKilled).toBe(true);
+    await turn();
+    expect(told(under)).toEqual([
+      [1, 'result 1'],
+      [2, 'stop'],
+    ]);
+  });
+
+  test('a batch of which everything was taken back ends without a word of its calls', async () => {
+    const { under, clock, batches } = await handed(1);
+    under.pool.cancel(1, 'never mind');
+    expect(batches[0]?.cursor.claim()).toBeUndefined();
+    expect(under.pool.counts()).toMatchObject({ running: 0, waiting: 0 });
+    // A thread that does not even come up is given up.
+    clock.advance(TOOL_LOAD_MS);
+    expect(batches[0]?.isKilled).toBe(true);
+    await turn();
+    expect(told(under)).toEqual([[1, 'never mind']]);
+    expect(clock.timers).toBe(0);
+  });
+});
