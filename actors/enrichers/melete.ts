@@ -4,16 +4,10 @@ import { MELETE_LINE_CHARACTERS_MAX, MELETE_PENDING_MAX } from '../../src/base/b
 import { cutText } from '../../src/base/json.ts';
 import { textOf } from '../../src/base/messages.ts';
 import { transcript } from '../../src/events/transcript.ts';
-import { activeDefinitions } from '../../src/session/decide/activation.ts';
+import { activeDefinitions } from '../../src/session/rules/activation.ts';
 import { goalsOf } from '../../src/session/rules/goals.ts';
-import {
-  contentOf,
-  type FilledEntry,
-  isStored,
-  type ReadContent,
-  withContent,
-} from '../../src/session/rules/waiting-content.ts';
-import type { MailboxEntry } from '../../src/session/state/state.ts';
+import { contentOf, isStored, withContent } from '../../src/session/rules/waiting-content.ts';
+import type { FilledEntry, MailboxEntry, ReadContent } from '../../src/session/state/messages.ts';
 import { meleteSystem, meleteText } from './melete-prompt.ts';
 import { meleteTools } from './melete-tools.ts';
 import type { MuseTask } from './muse-loop.ts';

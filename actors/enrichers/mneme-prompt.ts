@@ -1,9 +1,9 @@
 /** What the model that remembers is told (contract §6.5, §6.5b). Pure. */
 import type { Goal } from '../../src/base/goals.ts';
 import { transcript } from '../../src/events/transcript.ts';
-import type { Pin } from '../../src/session/rules/goal-book.ts';
-import type { Snapshot } from '../../src/session/rules/memory.ts';
-import type { LoggedMessage } from '../../src/session/state/state.ts';
+import type { Pin } from '../../src/session/state/goals.ts';
+import type { Snapshot } from '../../src/session/state/memory.ts';
+import type { LoggedMessage } from '../../src/session/state/messages.ts';
 
 /** What both runs have in common. */
 const IDENTITY = [

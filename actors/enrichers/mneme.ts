@@ -8,8 +8,9 @@ import { ContentError, type ErrorShape, errorShape, LimitError } from '../../src
 import { isRecord } from '../../src/base/json.ts';
 import type { Usage } from '../../src/base/messages.ts';
 import { bookOf, goalsOf } from '../../src/session/rules/goals.ts';
-import { type SummaryRun, uncovered } from '../../src/session/rules/memory.ts';
+import { uncovered } from '../../src/session/rules/memory.ts';
 import type { Input } from '../../src/session/state/inputs.ts';
+import type { SummaryRun } from '../../src/session/state/memory.ts';
 import { SNAPSHOTS_SYSTEM, snapshotsText, ZONE_SYSTEM, zoneText } from './mneme-prompt.ts';
 import { type MuseTask, type MuseTool, museTool } from './muse-loop.ts';
 import type { MuseStage } from './muses.ts';

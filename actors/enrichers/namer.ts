@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { ContentError } from '../../src/base/errors.ts';
 import { NICKNAME_CHARACTERS_MAX } from '../../src/base/ids.ts';
 import { transcript } from '../../src/events/transcript.ts';
-import { activeDefinitions } from '../../src/session/decide/activation.ts';
+import { activeDefinitions } from '../../src/session/rules/activation.ts';
 import { activateSkill, EVERYTHING_IS_READY } from './melete-tools.ts';
 import { type MuseTask, type MuseTool, museTool } from './muse-loop.ts';
 import { askHost } from './muse-sources.ts';

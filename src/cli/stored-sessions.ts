@@ -19,8 +19,10 @@ import { decodeHead, summaryOf } from '../runtime/reading/head.ts';
 import { readActor } from '../runtime/reading/session-reader.ts';
 import { type Explanation, explain } from '../session/explain.ts';
 import { historyMessages } from '../session/history/history-form.ts';
-import { type ReadContent, withContent } from '../session/rules/waiting-content.ts';
-import { publicEntry, publicMessage, type SessionState } from '../session/state/state.ts';
+import { withContent } from '../session/rules/waiting-content.ts';
+import type { ReadContent } from '../session/state/messages.ts';
+import { publicEntry, publicMessage } from '../session/state/messages.ts';
+import type { SessionState } from '../session/state/state.ts';
 
 /** A session as its log has it. */
 export interface StoredSession extends SessionSummary {

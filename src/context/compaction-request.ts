@@ -2,7 +2,9 @@
  * What the model is sent for a summary: the conversation as it stands, with an instruction behind it. The instruction is rendered
  * and never stored; what stands before it is what the conversation's own requests begin with, byte for byte. Pure.
  */
-import type { CompactionCall, LoggedMessage, SessionState } from '../session/state/state.ts';
+
+import type { LoggedMessage } from '../session/state/messages.ts';
+import type { CompactionCall, SessionState } from '../session/state/state.ts';
 import { type RenderedMessage, type RenderOptions, renderSession } from './render.ts';
 
 /** Asks for the summary. */

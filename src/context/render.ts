@@ -11,7 +11,8 @@
 import type { ContentBlock, DocumentBlock, ImageBlock, TextBlock, ToolResultBlock } from '../base/messages.ts';
 import { isThought, textOf } from '../base/messages.ts';
 import { BLANK_RESULT, MISSING_RESULT } from '../session/rules/tool-texts.ts';
-import type { LoggedMessage, SessionState } from '../session/state/state.ts';
+import type { LoggedMessage } from '../session/state/messages.ts';
+import type { SessionState } from '../session/state/state.ts';
 
 /** One message of a request; the shape of the Messages API. */
 export interface RenderedMessage {

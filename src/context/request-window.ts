@@ -7,9 +7,11 @@
  *  W1 `sealed` plus the rendering of the fresh messages equals `renderMessages` of all of them;
  *  W2 within an epoch `sealed` only grows, at its end (A8).
  */
-import type { TransientMessage } from '../session/history/edit-request.ts';
+
 import { messagesShown } from '../session/history/transient.ts';
-import type { CompactionCall, LoggedMessage, SessionState } from '../session/state/state.ts';
+import type { TransientMessage } from '../session/state/edit-request.ts';
+import type { LoggedMessage } from '../session/state/messages.ts';
+import type { CompactionCall, SessionState } from '../session/state/state.ts';
 import { compactionMessages, instructionMessage } from './compaction-request.ts';
 import { prefixOf, type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
 

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { planEviction, viewport, windowBudget } from '../../src/session/rules/eviction.ts';
-import type { LoggedMessage, SessionState } from '../../src/session/state/state.ts';
+import type { LoggedMessage } from '../../src/session/state/messages.ts';
+import type { SessionState } from '../../src/session/state/state.ts';
 import { estimateCall, estimateContent, estimateTokens } from '../../src/session/state/tokens.ts';
 import { call, environmentOf, makeWorld, startedSession, text } from '../support/session-kit.ts';
 import { Life } from '../support/session-life.ts';

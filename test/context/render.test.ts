@@ -12,7 +12,7 @@ import {
 import { systemPrompt } from '../../src/context/system-prompt.ts';
 import { PausedTurns } from '../../src/models/governor/paused-turns.ts';
 import { MISSING_RESULT } from '../../src/session/rules/tool-texts.ts';
-import type { LoggedMessage } from '../../src/session/state/state.ts';
+import type { LoggedMessage } from '../../src/session/state/messages.ts';
 import {
   call,
   executingSession,

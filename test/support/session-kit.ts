@@ -9,7 +9,7 @@ import { parseSettings, type Settings, type SettingsInput } from '../../src/base
 import type { EventBody } from '../../src/events/event.ts';
 import { applyAll } from '../../src/session/apply/apply.ts';
 import type { Observer } from '../../src/session/apply/fold.ts';
-import { acceptedContent, type ReadContent, storeContents } from '../../src/session/rules/waiting-content.ts';
+import { acceptedContent, storeContents } from '../../src/session/rules/waiting-content.ts';
 import type {
   AgentFacts,
   CompressionFacts,
@@ -19,8 +19,9 @@ import type {
   SpawnRequest,
   ToolFacts,
 } from '../../src/session/state/inputs.ts';
+import type { LoggedMessage, ReadContent } from '../../src/session/state/messages.ts';
 import type { Entry, RecordTurn, SessionRecord } from '../../src/session/state/records.ts';
-import { emptyState, type LoggedMessage, type ReceiptState, type SessionState } from '../../src/session/state/state.ts';
+import { emptyState, type ReceiptState, type SessionState } from '../../src/session/state/state.ts';
 import { contentBytes } from '../../src/session/state/tokens.ts';
 import { runTurn, type TurnOutcome } from '../../src/session/turn.ts';
 

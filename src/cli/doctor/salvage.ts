@@ -11,7 +11,7 @@ import { systemCodeOf } from '../../base/errors.ts';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../../base/private-files.ts';
 import type { Finding, SalvageStore } from '../../journal/check/salvage-store.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
-import { publicEntry } from '../../session/state/state.ts';
+import { publicEntry } from '../../session/state/messages.ts';
 import { UsageError } from '../command.ts';
 import { type FoldedSession, foldedSessions } from './sessions.ts';
 

@@ -5,8 +5,9 @@ import type { SalvageShard, SalvageStore } from '../../journal/check/salvage-sto
 import { type LogSource, plantFork } from '../../runtime/reading/fork-reader.ts';
 import { decodeHead } from '../../runtime/reading/head.ts';
 import { applyAll } from '../../session/apply/apply.ts';
+import { publicMessage } from '../../session/state/messages.ts';
 import { decodeTurn } from '../../session/state/records.ts';
-import { emptyState, publicMessage, restoreState, type SessionState } from '../../session/state/state.ts';
+import { emptyState, restoreState, type SessionState } from '../../session/state/state.ts';
 
 /** A session as far as it can be read. */
 export interface FoldedSession {

@@ -19,15 +19,9 @@ import { hasActive } from '../../session/rules/mailbox.ts';
 import { isPreparing } from '../../session/rules/memory.ts';
 import { isRefusedRequest } from '../../session/rules/run-loop.ts';
 import type { Input } from '../../session/state/inputs.ts';
+import { type LoggedMessage, publicMessage } from '../../session/state/messages.ts';
 import type { Entry } from '../../session/state/records.ts';
-import {
-  type ChildLink,
-  emptyState,
-  type LoggedMessage,
-  publicMessage,
-  type ReceiptState,
-  type SessionState,
-} from '../../session/state/state.ts';
+import { type ChildLink, emptyState, type ReceiptState, type SessionState } from '../../session/state/state.ts';
 import { estimateContent } from '../../session/state/tokens.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { ChildEnd, SessionSnapshot, SessionSummary, ShardMethods, SpawnAnswer } from '../protocol/protocol.ts';

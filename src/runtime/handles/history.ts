@@ -21,11 +21,11 @@ import { type Json, NotPlainError, toPlainJson, wellFormed } from '../../base/js
 import { parseOption } from '../../base/settings.ts';
 import type { RequestMessage } from '../../models/provider.ts';
 import type { TaskMove } from '../../session/decide/tasks.ts';
-import type { EditRequest } from '../../session/history/edit-request.ts';
 import type { HistoryQuery, HistorySnapshot } from '../../session/history/history-query.ts';
 import { checkId, checkMembers, checkMessage, wrong } from '../../session/history/message-check.ts';
 import type { TaskSummary } from '../../session/history/task-view.ts';
 import type { ApiMessage, ToApiOptions } from '../../session/history/to-api.ts';
+import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { MessageCallback, MessageCallbacks } from '../events/message-callbacks.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import type { ChunkInfo, CompressionResult } from '../protocol/protocol.ts';

@@ -2,7 +2,7 @@
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
-import type { GuardWord } from '../../session/rules/guard-answer.ts';
+import type { GuardWord } from '../../session/state/inputs.ts';
 
 /**
  * What a guardrail says: `'pass'` (or nothing), what stands in the place of what it was shown, or why it goes no further.

@@ -5,8 +5,7 @@
 import { asError, ConfigError } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { NotPlainError, toPlainJson } from '../../base/json.ts';
-import type { BoundaryWord } from '../../session/decide/run-loop.ts';
-import type { GuardWord } from '../../session/rules/guard-answer.ts';
+import type { BoundaryWord, GuardWord } from '../../session/state/inputs.ts';
 import { type ApprovalPredicate, checkMessages, checkReply, type Guardrails, runGuardrails } from './guardrails.ts';
 import type { WaitingListeners } from './waiting-listeners.ts';
 

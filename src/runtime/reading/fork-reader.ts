@@ -8,8 +8,10 @@
 import { isRecord } from '../../base/json.ts';
 import type { Head, Journal, SessionKey } from '../../journal/journal.ts';
 import { apply } from '../../session/apply/apply.ts';
-import { type ForkOrigin, type ForkSeed, forkSeed, plantSeed } from '../../session/history/fork-seed.ts';
+import { forkSeed, plantSeed } from '../../session/history/fork-seed.ts';
+import type { ForkSeed } from '../../session/state/fork-seed.ts';
 import { decodeTurn, type RecordTurn, type SessionRecord } from '../../session/state/records.ts';
+import type { ForkOrigin } from '../../session/state/state.ts';
 import { emptyState, restoreState, type SessionState } from '../../session/state/state.ts';
 import { contentReader } from './content-reader.ts';
 import { decodeHead } from './head.ts';

@@ -3,9 +3,9 @@
  * log for all of them; forks made at the same place share a text.
  */
 import type { Journal, SessionKey } from '../../journal/journal.ts';
-import { type ForkOrigin, forkSeed } from '../../session/history/fork-seed.ts';
+import { forkSeed } from '../../session/history/fork-seed.ts';
 import { decodeTurn } from '../../session/state/records.ts';
-import type { SessionState } from '../../session/state/state.ts';
+import type { ForkOrigin, SessionState } from '../../session/state/state.ts';
 import { encodeSeed, forksOf } from './fork-reader.ts';
 
 /** A fork with the address of what it begins with. */

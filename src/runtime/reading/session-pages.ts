@@ -9,15 +9,10 @@ import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { ModelRequest, RequestMessage } from '../../models/provider.ts';
 import { bySeq, everyMessage } from '../../session/history/branch.ts';
-import { type ReadContent, withContent } from '../../session/rules/waiting-content.ts';
-import {
-  emptyState,
-  type LoggedMessage,
-  type MailboxEntry,
-  publicEntry,
-  publicMessage,
-  type SessionState,
-} from '../../session/state/state.ts';
+import { withContent } from '../../session/rules/waiting-content.ts';
+import type { ReadContent } from '../../session/state/messages.ts';
+import { type LoggedMessage, type MailboxEntry, publicEntry, publicMessage } from '../../session/state/messages.ts';
+import { emptyState, type SessionState } from '../../session/state/state.ts';
 import { foldLog } from './session-reader.ts';
 
 /** What there are pages of. */

@@ -1,9 +1,9 @@
 /** What `decide` is given of the world, one object a shard: it is filled anew for each step and never kept by who reads it. */
 import type { Limits } from '../../base/bounds.ts';
 import type { Settings } from '../../base/settings.ts';
-import type { TransientMessage } from '../../session/history/edit-request.ts';
-import type { ReadContent } from '../../session/rules/waiting-content.ts';
+import type { TransientMessage } from '../../session/state/edit-request.ts';
 import type { AgentFacts, Environment } from '../../session/state/inputs.ts';
+import type { ReadContent } from '../../session/state/messages.ts';
 import type { SessionState } from '../../session/state/state.ts';
 
 /** What stays the same from step to step. */

@@ -1,5 +1,5 @@
 /** What the fold tells of skills and workflows: they change with the window and the mailbox, by no record of their own. */
-import { activeDefinitions, sameSkills } from '../decide/activation.ts';
+import { activeDefinitions, sameSkills } from '../rules/activation.ts';
 import type { Fold } from './fold.ts';
 
 /** Tells skills and workflow where they are others than those told last. */

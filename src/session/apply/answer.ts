@@ -5,9 +5,10 @@ import type { Draft } from '../../base/draft.ts';
 import { addUsage, isThought, type ToolUseBlock } from '../../base/messages.ts';
 import { answerText } from '../rules/answer.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
-import { type LoggedMessage, type OpenCall, publicMessage } from '../state/state.ts';
+import { type LoggedMessage, type OpenCall, publicMessage } from '../state/messages.ts';
+import type { RecordOf } from '../state/records.ts';
 import { callLabel, estimateCall, estimateContent, estimateTokens } from '../state/tokens.ts';
-import type { Fold, RecordOf } from './fold.ts';
+import type { Fold } from './fold.ts';
 import { holdAnswer } from './run-loop.ts';
 import { continuePaused, finishTurn } from './turn.ts';
 

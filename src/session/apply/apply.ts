@@ -10,7 +10,7 @@
  * What they share is the `Fold`.
  */
 
-import type { ReadContent } from '../rules/waiting-content.ts';
+import type { ReadContent } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { estimateTokens } from '../state/tokens.ts';

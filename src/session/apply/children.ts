@@ -3,7 +3,8 @@
  * and which of them are listed for it. Pure but linear, as `apply`.
  */
 import { CHILDREN_LISTED_MAX } from '../../base/bounds.ts';
-import type { Fold, RecordOf } from './fold.ts';
+import type { RecordOf } from '../state/records.ts';
+import type { Fold } from './fold.ts';
 
 /** A child was spawned. */
 export function applySpawned(fold: Fold, record: RecordOf<'spawned'>): void {

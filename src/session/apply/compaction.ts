@@ -6,22 +6,21 @@
  *  C2 nothing leaves the log: what is archived is hidden, and stands where it stood once no compression hides it;
  *  C3 a chunk's number is the highest given before plus one, a level counts the compressions that succeeded.
  */
+
 import { CHUNKS_AT_HAND_MAX, COMPRESSION_RETRY_MESSAGES } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
 import type { AssistantMessage } from '../../base/history-message.ts';
 import { textOf } from '../../base/messages.ts';
 import { showBranch } from '../history/branch.ts';
-import { inRanges, isSummary } from '../history/compression-plan.ts';
+import { chunkName } from '../history/chunk-card.ts';
+import { INTERRUPTED, inRanges, isSummary } from '../history/compression-plan.ts';
 import { messageId } from '../history/history-form.ts';
-import { loggedForm } from '../history/logged-form.ts';
+import { loggedForm, placeOf } from '../history/logged-form.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
+import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
-import type { ChunkNote, CompressionState, LoggedMessage, SessionState } from '../state/state.ts';
+import type { ChunkNote, CompressionState, SessionState } from '../state/state.ts';
 import { estimateContent } from '../state/tokens.ts';
-import { placeOf } from './edit.ts';
-
-/** The reason of a compression that was given up on request. */
-export const INTERRUPTED = 'interrupted';
 
 type Compacted = Extract<SessionRecord, { type: 'compacted' }>;
 
@@ -95,11 +94,6 @@ function chunksOf({ history }: LoggedMessage): readonly string[] {
   const earlier = history?.['earlierChunks'];
   const own = history?.['chunkPath'];
   return [...(Array.isArray(earlier) ? (earlier as readonly string[]) : []), ...(typeof own === 'string' ? [own] : [])];
-}
-
-/** The name of a chunk in summaries and on the index card. */
-export function chunkName(number: number): string {
-  return `CHUNK-${number}`;
 }
 
 /** A kept result in its short form; it has the id of the whole one, which is hidden. */

@@ -4,9 +4,11 @@
  */
 import type { Draft } from '../../base/draft.ts';
 import { addUsage, type Usage } from '../../base/messages.ts';
-import { type CompactionCall, publicMessage, type SessionState } from '../state/state.ts';
+import { publicMessage } from '../state/messages.ts';
+import type { RecordOf } from '../state/records.ts';
+import type { CompactionCall, SessionState } from '../state/state.ts';
 import { applyCompaction, noteFailedCompaction } from './compaction.ts';
-import type { Fold, RecordOf } from './fold.ts';
+import type { Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 
 /** A compression begins: like a claim, but for a turn of its own; in a call's place that was too long, without a new state. */

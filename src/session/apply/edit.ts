@@ -9,11 +9,12 @@
  */
 
 import type { HistoryMessage } from '../../base/history-message.ts';
-import { loggedForm } from '../history/logged-form.ts';
+import { loggedForm, ownSeq, placeOf } from '../history/logged-form.ts';
 import { nextFreeId } from '../rules/answer.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
+import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
-import type { LoggedMessage, SessionState } from '../state/state.ts';
+import type { SessionState } from '../state/state.ts';
 
 type Edited = Extract<SessionRecord, { type: 'edited' }>;
 
@@ -211,23 +212,10 @@ function insert(
   return placed;
 }
 
-/** Where a message stands in the conversation: rising, equal for the parts of one answer. */
-export function placeOf(message: LoggedMessage): number {
-  return message.place ?? message.seq;
-}
-
 function takeSeq(state: SessionState): number {
   const seq = state.nextMessageSeq;
   state.nextMessageSeq += 1;
   return seq;
-}
-
-const OWN_ID = /^m([1-9]\d{0,14})$/;
-
-/** The number an id of our own form names; 0 for any other. */
-export function ownSeq(id: string): number {
-  const match = OWN_ID.exec(id);
-  return match === null ? 0 : Number(match[1]);
 }
 
 /** An id that looks like one of ours is never made a second time (H2). */

@@ -2,8 +2,9 @@
 import { addUsage, type Usage } from '../../base/messages.ts';
 import { goalOf } from '../rules/goal-book.ts';
 import { bookOf, type GoalRecord } from '../rules/goals.ts';
+import type { RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
-import type { Fold, RecordOf } from './fold.ts';
+import type { Fold } from './fold.ts';
 
 type EnrichmentRecord = RecordOf<'preparing' | 'recalling' | 'prepared'>;
 

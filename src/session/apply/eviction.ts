@@ -2,9 +2,10 @@
 
 import { trimStarts } from '../history/tasks.ts';
 import { rememberPins } from '../rules/goals.ts';
+import type { RecordOf } from '../state/records.ts';
 import { tellActive } from './activation.ts';
 import { hideChildren } from './children.ts';
-import type { Fold, RecordOf } from './fold.ts';
+import type { Fold } from './fold.ts';
 
 /** Messages left the window. Folded to be read whole, a session keeps them. */
 export function applyEvicted(fold: Fold, record: RecordOf<'evicted'>): void {

@@ -11,9 +11,9 @@ import type { EventBody, SessionStateName } from '../../events/event.ts';
 import { prefixText } from '../rules/goals.ts';
 import { withShown } from '../rules/memory.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
-import type { ReadContent } from '../rules/waiting-content.ts';
-import type { SessionRecord } from '../state/records.ts';
-import { type LoggedMessage, publicMessage, type ReceiptState, type SessionState } from '../state/state.ts';
+import type { ReadContent } from '../state/messages.ts';
+import { type LoggedMessage, publicMessage } from '../state/messages.ts';
+import type { ReceiptState, SessionState } from '../state/state.ts';
 
 /** Who listens while records are folded. Neither may change the state. */
 export interface Observer {
@@ -26,9 +26,6 @@ export interface Observer {
   /** Something was said: an answer, a result, or what an embedder added. The logged messages of it, first one first. */
   readonly said?: ((logged: readonly [LoggedMessage, ...LoggedMessage[]]) => void) | undefined;
 }
-
-/** The record of a type. */
-export type RecordOf<T extends SessionRecord['type']> = Extract<SessionRecord, { type: T }>;
 
 /** See the head of the file. */
 export class Fold {

@@ -8,10 +8,11 @@ import { adoptTasks } from '../history/tasks.ts';
 import { unpin } from '../rules/goals.ts';
 import { afterEdit } from '../rules/memory.ts';
 import { isRefusedRequest } from '../rules/run-loop.ts';
-import { type LoggedMessage, publicMessage } from '../state/state.ts';
+import { type LoggedMessage, publicMessage } from '../state/messages.ts';
+import type { RecordOf } from '../state/records.ts';
 import { tellActive } from './activation.ts';
 import { applyEdit, type EditOutcome } from './edit.ts';
-import { type Fold, forgetOldest, type RecordOf } from './fold.ts';
+import { type Fold, forgetOldest } from './fold.ts';
 import { tellBranch } from './tasks.ts';
 
 /** One edit is one event: of one message as what it is, of several as one that names them all. */

@@ -5,9 +5,10 @@
 
 import { plantSeed } from '../history/fork-seed.ts';
 import { repinTask } from '../rules/goals.ts';
+import type { RecordOf } from '../state/records.ts';
 import { estimateContent } from '../state/tokens.ts';
 import { evict } from './eviction.ts';
-import type { Fold, RecordOf } from './fold.ts';
+import type { Fold } from './fold.ts';
 
 /** The session exists; a child's task is its first message. */
 export function applyCreated(fold: Fold, record: RecordOf<'created'>): void {

@@ -7,20 +7,16 @@ import type { Draft } from '../../base/draft.ts';
 import type { Source } from '../../base/messages.ts';
 import { KIND_OF } from '../rules/mailbox.ts';
 import { joinContents, promote } from '../rules/promotion.ts';
-import { type FilledEntry, isStored, withContent } from '../rules/waiting-content.ts';
-import {
-  type BouncingMessage,
-  type CurrentCall,
-  type MailboxEntry,
-  publicEntry,
-  type ReceiptState,
-  type SessionState,
-} from '../state/state.ts';
+import { isStored, withContent } from '../rules/waiting-content.ts';
+import type { FilledEntry } from '../state/messages.ts';
+import { type MailboxEntry, publicEntry } from '../state/messages.ts';
+import type { RecordOf } from '../state/records.ts';
+import type { BouncingMessage, CurrentCall, ReceiptState, SessionState } from '../state/state.ts';
 import { contentBytes } from '../state/tokens.ts';
 import { tellActive } from './activation.ts';
 import { showChild } from './children.ts';
 import { forgetPrepared } from './enrichment.ts';
-import { type Fold, forgetOldest, type RecordOf } from './fold.ts';
+import { type Fold, forgetOldest } from './fold.ts';
 
 /** What becomes of users' messages when their half-step fails. */
 type Bouncing = { readonly [Field in 'bouncing' | 'keeps']?: NonNullable<CurrentCall[Field]> };

@@ -1,17 +1,11 @@
 /** What the records of a summary do to a session, and what is told of it. Pure but linear, as `apply`: the state given is changed. */
 import { addUsage } from '../../base/messages.ts';
 import { hasActive } from '../rules/mailbox.ts';
-import {
-  type Memory,
-  NO_MEMORY,
-  type SummaryEnd,
-  type SummaryRun,
-  uncovered,
-  withRun,
-  withSnapshot,
-} from '../rules/memory.ts';
+import { NO_MEMORY, uncovered, withRun, withSnapshot } from '../rules/memory.ts';
+import type { Memory, SummaryEnd, SummaryRun } from '../state/memory.ts';
+import type { RecordOf } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
-import type { Fold, RecordOf } from './fold.ts';
+import type { Fold } from './fold.ts';
 
 type MemoryRecord = RecordOf<
   'summaryBegun' | 'summaryAwaited' | 'summaryEnded' | 'remembered' | 'summaryFailed' | 'summaryDropped'

@@ -3,9 +3,12 @@
  * continued, a person decides a call. Pure but linear, as `apply`. Keeps S4 of `state.ts`: what is held was not started.
  */
 import { APPROVALS_REMEMBERED_MAX } from '../../base/bounds.ts';
-import { lastAnswerText, type Suspension } from '../rules/run-loop.ts';
-import type { OpenCall, ReceiptState, SessionState } from '../state/state.ts';
-import { endRunLoop, type Fold, type RecordOf } from './fold.ts';
+import { lastAnswerText } from '../rules/run-loop.ts';
+import type { Suspension } from '../state/boundary.ts';
+import type { OpenCall } from '../state/messages.ts';
+import type { RecordOf } from '../state/records.ts';
+import type { ReceiptState, SessionState } from '../state/state.ts';
+import { endRunLoop, type Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 import { beginTurn, continuePaused, finishTurn, turnName } from './turn.ts';
 

@@ -2,9 +2,11 @@
 
 import { showBranch } from '../history/branch.ts';
 import { forgetHidden, settleSuspension } from '../history/edited-calls.ts';
-import { addTask, enterTask, type Wish } from '../history/tasks.ts';
-import { publicMessage } from '../state/state.ts';
-import type { Fold, RecordOf } from './fold.ts';
+import { addTask, enterTask } from '../history/tasks.ts';
+import { publicMessage } from '../state/messages.ts';
+import type { RecordOf } from '../state/records.ts';
+import type { Wish } from '../state/tasks.ts';
+import type { Fold } from './fold.ts';
 
 /** A task begins below another, and becomes active. */
 export function applyTaskStarted(fold: Fold, record: RecordOf<'taskStarted'>): void {

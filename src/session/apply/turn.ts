@@ -7,9 +7,10 @@ import { addUsage, NO_USAGE, textOf } from '../../base/messages.ts';
 import { areStartsMany, beginTurnTask, trimStarts } from '../history/tasks.ts';
 import { unpin } from '../rules/goals.ts';
 import { outcomeOfReason } from '../rules/run-loop.ts';
+import type { RecordOf } from '../state/records.ts';
 import type { ReceiptState, SessionState } from '../state/state.ts';
 import { forgetPrepared } from './enrichment.ts';
-import type { Fold, RecordOf } from './fold.ts';
+import type { Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 import { activate } from './tasks.ts';
 

@@ -2,45 +2,15 @@
  * Skills and workflows a session has (contract §6.3, §8). Nothing is switched on or off: what stands in the window, or waits to
  * enter it, is active, and what has left the window is not. Pure.
  */
+
 import { ConfigError, LimitError, type TroupeError } from '../../base/errors.ts';
+import { activeDefinitions, SKILL_CALL, WORKFLOW_CALL } from '../rules/activation.ts';
 import { mailboxRefusal } from '../rules/mailbox.ts';
 import type { Decision } from '../state/decision.ts';
 import type { Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { refuse } from './send.ts';
-
-/** What is active: skills in the order they came, and at most one workflow. */
-export interface ActiveDefinitions {
-  readonly skills: readonly string[];
-  readonly workflow: string | null;
-}
-
-const SKILL_CALL = 'from_melete_skill';
-const WORKFLOW_CALL = 'from_melete_workflow';
-
-/** What is active in a session: by what its window holds, then by what waits. */
-export function activeDefinitions(state: SessionState): ActiveDefinitions {
-  const skills = new Set<string>();
-  let workflow: string | null = null;
-  for (const message of state.messages) {
-    if (message.phantom !== true || message.type !== 'tool_call') continue;
-    const name = message.source?.name ?? '';
-    if (message.toolName === SKILL_CALL) skills.add(name);
-    else if (message.toolName === WORKFLOW_CALL) workflow = name;
-  }
-  for (const entry of state.mailbox) {
-    const name = entry.source.name ?? '';
-    if (entry.type === SKILL_CALL) skills.add(name);
-    else if (entry.type === WORKFLOW_CALL) workflow = name;
-  }
-  return { skills: [...skills], workflow };
-}
-
-/** True when both lists name the same, in the same order. */
-export function sameSkills(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((name, index) => name === b[index]);
-}
 
 /** Puts the text of a skill or a workflow into the mailbox, unless it is active. The result says whether it did. */
 export function decideActivation(

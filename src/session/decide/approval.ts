@@ -4,8 +4,9 @@ import { approvalsExpireAt, isWaitingForApproval } from '../rules/run-loop.ts';
 import { APPROVAL_SKIPPED, DENIED_FOR_INPUT, deniedText } from '../rules/tool-texts.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
+import type { OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
-import type { OpenCall, SessionState } from '../state/state.ts';
+import type { SessionState } from '../state/state.ts';
 import { startCall } from './tools.ts';
 
 const SECOND_MS = 1_000;

@@ -10,8 +10,8 @@ import { PULLED_BACK_MAX } from '../../base/bounds.ts';
 import { CONTEXT_OVERFLOW, describeValue, type ErrorShape } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { isThought, type Usage } from '../../base/messages.ts';
-import { INTERRUPTED } from '../apply/compaction.ts';
 import {
+  INTERRUPTED,
   isDue,
   isWorthForcing,
   mayRewrite,
@@ -26,8 +26,8 @@ import { mayStart, promotionOrder, type Selection, selectEntries } from '../rule
 import { isPreparing } from '../rules/memory.ts';
 import { type Decision, NO_RECORDS, WAKE } from '../state/decision.ts';
 import type { CompressionFacts, Effect, Environment, Input } from '../state/inputs.ts';
-import type { OverflowRecovery, SessionRecord } from '../state/records.ts';
-import type { CompactionCall, CurrentCall, SessionState } from '../state/state.ts';
+import type { SessionRecord } from '../state/records.ts';
+import type { CompactionCall, CurrentCall, OverflowRecovery, SessionState } from '../state/state.ts';
 
 /** Stop reasons of a whole summary. */
 const WHOLE_STOPS: ReadonlySet<string> = new Set(['end_turn', 'stop_sequence']);

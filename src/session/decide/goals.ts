@@ -3,18 +3,11 @@ import { GOAL_DESCRIPTION_CHARACTERS_MAX, GOALS_ACTIVE_MAX, PINS_MAX } from '../
 import { ConfigError, ContentError, LimitError, type TroupeError } from '../../base/errors.ts';
 import type { GoalChange } from '../../base/goals.ts';
 import { textOf } from '../../base/messages.ts';
-import {
-  activeCount,
-  type GoalBook,
-  type GoalNode,
-  goalOf,
-  goalTold,
-  isActive,
-  withCompleted,
-} from '../rules/goal-book.ts';
+import { activeCount, goalOf, goalTold, isActive, withCompleted } from '../rules/goal-book.ts';
 import { bookOf } from '../rules/goals.ts';
 import { mailboxRefusal } from '../rules/mailbox.ts';
 import type { Decision } from '../state/decision.ts';
+import type { GoalBook, GoalNode } from '../state/goals.ts';
 import type { Environment } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';

@@ -10,10 +10,11 @@
 import { SUMMARY_ATTEMPTS_MAX } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
 import { evictionRecord, windowBudget } from '../rules/eviction.ts';
-import { isSummarising, type Leaving, type SummaryRun, uncovered } from '../rules/memory.ts';
+import { isSummarising, uncovered } from '../rules/memory.ts';
 import { firstBoundary, memoryZone } from '../rules/memory-zone.ts';
 import { type Decision, NO_EFFECTS, NOTHING, WAKE } from '../state/decision.ts';
 import type { Environment, Input } from '../state/inputs.ts';
+import type { Leaving, SummaryRun } from '../state/memory.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 

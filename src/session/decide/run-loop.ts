@@ -5,12 +5,14 @@
  * An answer is held when somebody may have a say in it: listeners that are waited for, a step limit, calls that need a
  * person. What nobody outside must be asked about is decided in the same batch; all else is asked behind the flush.
  */
+
 import { errorShape, LimitError } from '../../base/errors.ts';
 import { fillOpenCalls } from '../history/fill-calls.ts';
 import { hasActive, type Selection } from '../rules/mailbox.ts';
-import { type Held, lastAnswerText, type SuspensionReason, stepsSinceUser } from '../rules/run-loop.ts';
+import { lastAnswerText, stepsSinceUser } from '../rules/run-loop.ts';
+import type { Held, SuspensionReason } from '../state/boundary.ts';
 import { type Decision, NO_RECORDS, NOTHING, WAKE } from '../state/decision.ts';
-import type { Effect, Environment, Input } from '../state/inputs.ts';
+import type { BoundaryWord, Effect, Environment, Input } from '../state/inputs.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
@@ -19,14 +21,6 @@ import { exitDecision, tellFailure } from './supervision.ts';
 /** What follows an answer that was just held, and a boundary that recovery finds. */
 export const AT_BOUNDARY: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'boundary' }) });
 const PROCEED: BoundaryWord = Object.freeze({ approve: NO_RECORDS });
-
-/** What was said at a boundary. */
-export interface BoundaryWord {
-  /** A listener stops the run, for this reason. */
-  readonly interrupt?: { readonly reason: string | null };
-  /** Calls a person must decide, by id. */
-  readonly approve: readonly string[];
-}
 
 /** An answer is held: its calls, or its end, wait for what is said at its boundary. */
 export function isHeldAnswer(environment: Environment, hasCalls: boolean): boolean {

@@ -10,8 +10,9 @@ import {
 import { checkEntry, hasActive, mailboxRefusal } from '../rules/mailbox.ts';
 import { type Decision, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
+import type { MailboxEntry } from '../state/messages.ts';
 import type { Entry, SessionRecord } from '../state/records.ts';
-import type { MailboxEntry, SessionState } from '../state/state.ts';
+import type { SessionState } from '../state/state.ts';
 import { denyForInput } from './approval.ts';
 import { withPreparationGivenUp } from './enrichment.ts';
 import { interruptRecords } from './interrupt.ts';

@@ -1,9 +1,11 @@
 /** Starting, undoing and switching tasks. Pure. A failure is an answer, and writes nothing. */
+
 import { TASK_BRANCHES_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
-import { chainOf, nextActive, parentOf, taskOf } from '../history/tasks.ts';
+import { chainOf, nextActive, parentOf, shortTitle, taskOf } from '../history/tasks.ts';
 import type { Decision } from '../state/decision.ts';
-import type { MailboxEntry, SessionState } from '../state/state.ts';
+import type { MailboxEntry } from '../state/messages.ts';
+import type { SessionState } from '../state/state.ts';
 import { refuse } from './send.ts';
 import { exitDecision } from './supervision.ts';
 
@@ -11,16 +13,6 @@ import { exitDecision } from './supervision.ts';
 export type TaskMove =
   | { readonly success: true; readonly taskId: number }
   | { readonly success: false; readonly message: string };
-
-const TITLE_CHARACTERS_MAX = 60;
-const ELLIPSIS = '...';
-
-/** A title as it is kept: blanks run together, and at most 60 characters (code points) of it. */
-export function shortTitle(text: string): string {
-  const characters = [...text.replace(/\s+/g, ' ').trim()];
-  if (characters.length <= TITLE_CHARACTERS_MAX) return characters.join('');
-  return characters.slice(0, TITLE_CHARACTERS_MAX - ELLIPSIS.length).join('') + ELLIPSIS;
-}
 
 /** Begins a task below the active one, or below the one that will be active when the running turn ends. */
 export function decideStartTask(state: SessionState, title: string | undefined): Decision {

@@ -4,8 +4,9 @@ import { isWaitingForApproval } from '../rules/run-loop.ts';
 import { BLANK_RESULT, unknownToolText } from '../rules/tool-texts.ts';
 import { type Decision, WAKE } from '../state/decision.ts';
 import type { Effect, Environment, Input } from '../state/inputs.ts';
+import type { OpenCall } from '../state/messages.ts';
 import type { Entry } from '../state/records.ts';
-import type { OpenCall, SessionState } from '../state/state.ts';
+import type { SessionState } from '../state/state.ts';
 
 /** Starts every open call, in order; refused and unknown ones are answered at once with a failure. */
 export function decideDispatch(

@@ -9,8 +9,9 @@
  *  V4 the ids of hidden calls stay in `callIds`: a model that repeats one would make it twice when the branch comes back (R05).
  */
 import { HIDDEN_MESSAGES_MAX } from '../../base/bounds.ts';
-import { placeOf } from '../apply/edit.ts';
-import type { LoggedMessage, SessionState } from '../state/state.ts';
+import type { LoggedMessage } from '../state/messages.ts';
+import type { SessionState } from '../state/state.ts';
+import { placeOf } from './logged-form.ts';
 import { chainOf, taskOf } from './tasks.ts';
 
 /** What a change of branch did. */

@@ -3,11 +3,11 @@
  * number of chunks has changed, so that requests stay prefixes of each other in between. Pure.
  */
 
-import { chunkName } from '../apply/compaction.ts';
 import type { Selection } from '../rules/mailbox.ts';
 import type { CompressionFacts } from '../state/inputs.ts';
+import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
-import type { LoggedMessage, SessionState } from '../state/state.ts';
+import type { SessionState } from '../state/state.ts';
 import { mayRewrite } from './compression-plan.ts';
 
 /** The record that puts a card up to date before a turn of a user's message, or `undefined` where it is. */
@@ -66,4 +66,9 @@ function cardText(state: SessionState, count: number): string {
     lines.push(`${chunkName(number)} (${messageCount} ${messageCount === 1 ? 'message' : 'messages'})${about}`);
   }
   return lines.join('\n');
+}
+
+/** The name of a chunk in summaries and on the index card. */
+export function chunkName(number: number): string {
+  return `CHUNK-${number}`;
 }

@@ -6,8 +6,9 @@ import { CHUNK_TOPICS_CHARACTERS_MAX, KEPT_RESULT_CHARACTERS_MAX } from '../../b
 import { cutText } from '../../base/json.ts';
 import { type ContentBlock, isThought, tokensOf } from '../../base/messages.ts';
 import type { CompressionFacts } from '../state/inputs.ts';
+import type { LoggedMessage } from '../state/messages.ts';
 import type { ArchivedChunk, SeqRange } from '../state/records.ts';
-import type { LoggedMessage, SessionState } from '../state/state.ts';
+import type { SessionState } from '../state/state.ts';
 import { historySize, MessageGroups } from './recents.ts';
 
 /** What a compression does to the window. */
@@ -188,3 +189,6 @@ export function readSummary(text: string): { readonly summary: string; readonly 
   const topics = cutText((match?.[1] ?? '').replace(/\s+/g, ' ').trim(), CHUNK_TOPICS_CHARACTERS_MAX);
   return { summary, topics: topics === '' ? undefined : topics };
 }
+
+/** The reason of a compression that was given up on request. */
+export const INTERRUPTED = 'interrupted';

@@ -5,12 +5,11 @@
 import { HISTORY_MESSAGES_MAX, TRANSIENT_MESSAGES_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
-import { ownSeq } from '../apply/edit.ts';
+import type { TransientMessage } from '../state/edit-request.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
-import type { TransientMessage } from './edit-request.ts';
 import type { HistoryEntry } from './history-form.ts';
-import { loggedForm } from './logged-form.ts';
+import { loggedForm, ownSeq } from './logged-form.ts';
 import { visibleEntries } from './transient.ts';
 
 /** The record of an edit. */

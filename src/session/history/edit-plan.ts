@@ -6,11 +6,11 @@ import { EXTENSION_EVENT_BYTES_MAX, EXTENSION_EVENTS_MAX } from '../../base/boun
 import { InvalidArgumentError, SessionBusyError } from '../../base/errors.ts';
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
+import type { EditRequest } from '../state/edit-request.ts';
 import type { Environment } from '../state/inputs.ts';
 import type { SessionState } from '../state/state.ts';
 import { expandResults } from './carried-results.ts';
 import { EditDraft, type EditPlan, isTransient } from './edit-draft.ts';
-import type { EditRequest } from './edit-request.ts';
 import type { HistoryEntry } from './history-form.ts';
 import { planUpdate, replaceMessage } from './plan-update.ts';
 import { answeredIds, callsOf, INTERRUPTED_RESULT, interruptedResult, pruneOrphans } from './repair.ts';

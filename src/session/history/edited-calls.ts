@@ -10,8 +10,9 @@
  *  E4 a suspended run that no call is left of, or nothing at all, is suspended no longer.
  */
 import type { EventBody } from '../../events/event.ts';
+import type { LoggedMessage, OpenCall } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
-import type { LoggedMessage, OpenCall, SessionState } from '../state/state.ts';
+import type { SessionState } from '../state/state.ts';
 import { loggedForm, wireId } from './logged-form.ts';
 
 type Edited = Extract<SessionRecord, { type: 'edited' }>;

@@ -5,54 +5,15 @@
  * the counters whose numbers stand in messages, so that a number means the same on both sides. Not copied are the mailbox,
  * receipts, keys, children and running calls: a call that is open at the cut is answered as one without a result.
  */
+
 import { InvalidArgumentError } from '../../base/errors.ts';
-import { type Memory, settledMemory } from '../rules/memory.ts';
-import { addCallIds, type LoggedMessage, type SessionState } from '../state/state.ts';
+import { settledMemory } from '../rules/memory.ts';
+import { type ForkSeed, SAME } from '../state/fork-seed.ts';
+import type { LoggedMessage } from '../state/messages.ts';
+import { addCallIds, type SessionState } from '../state/state.ts';
+import { plainTasks, restoreTasks } from '../state/tasks.ts';
 import { branchShown, everyMessage } from './branch.ts';
-import { type PlainTasks, plainTasks, restoreTasks, tasksOfAll, tasksOfBeginning } from './tasks.ts';
-
-/** Where a fork's first messages come from. */
-export interface ForkOrigin {
-  readonly session: string;
-  /** Which of that session's forks it is; missing: its messages were copied, it rests on no other log. */
-  readonly fork?: number;
-  /** Epoch ms at which that session was made: another of the same name is not meant. */
-  readonly createdAt: number;
-  /** The message the fork was cut behind; missing: it begins with everything there was. */
-  readonly at?: number;
-  /** Logs its own rests on, one on the other. */
-  readonly depth: number;
-}
-
-/** Members of a state that a fork takes over as they are. */
-const SAME = [
-  'agent',
-  'depth',
-  'prompt',
-  'grants',
-  'floor',
-  'hiddenFloor',
-  'epoch',
-  'fingerprint',
-  'system',
-  'thoughtFloor',
-  'nextMessageSeq',
-  'nextPendingId',
-  'nextTurn',
-  'nextHalfStep',
-] as const;
-
-/** A beginning of a session, as plain data. Shares its messages with the state it was taken from: they do not change. */
-export interface ForkSeed extends Readonly<Pick<SessionState, (typeof SAME)[number]>> {
-  readonly sealedSeq: number;
-  readonly messages: readonly LoggedMessage[];
-  readonly hidden: readonly LoggedMessage[];
-  readonly goal?: { readonly description: string; readonly completed: boolean };
-  /** What the parent remembers of what left its window before. */
-  readonly memory?: Memory;
-  readonly tasks: PlainTasks;
-  readonly compactions: readonly (readonly [number, { readonly task: number | undefined }])[];
-}
+import { tasksOfAll, tasksOfBeginning } from './tasks.ts';
 
 /**
  * What a fork of this state begins with. `at`: seq of the last message it has; inside a round (an answer with the results of

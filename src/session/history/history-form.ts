@@ -5,7 +5,8 @@
 import type { Draft } from '../../base/draft.ts';
 import type { AssistantMessage, HistoryCall, HistoryMessage, ReasoningPart } from '../../base/history-message.ts';
 import { type ContentBlock, textOf } from '../../base/messages.ts';
-import type { LoggedMessage, SessionState } from '../state/state.ts';
+import type { LoggedMessage } from '../state/messages.ts';
+import type { SessionState } from '../state/state.ts';
 import { REASONING_FORMAT } from './logged-form.ts';
 import { taskOf } from './tasks.ts';
 

@@ -1,7 +1,7 @@
 /** The questions a history answers, by name: asked from another thread, answered where the history is. Pure. */
 import type { HistoryMessage } from '../../base/history-message.ts';
+import type { TransientMessage } from '../state/edit-request.ts';
 import type { SessionState } from '../state/state.ts';
-import type { TransientMessage } from './edit-request.ts';
 import { historyMessages } from './history-form.ts';
 import * as queries from './queries.ts';
 import { type ToApiOptions, toApi } from './to-api.ts';

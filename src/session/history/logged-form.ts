@@ -2,11 +2,13 @@
  * A message of the history form as the log's window keeps it: one logged message, or one for the text and each call of an
  * assistant message. What is sent to a model is made here, from the fields that may be sent and no others. Pure.
  */
+
 import type { Draft } from '../../base/draft.ts';
 import type { AssistantMessage, HistoryMessage, ToolMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
 import { type ContentBlock, isThought, type ToolUseBlock } from '../../base/messages.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
+import type { LoggedMessage } from '../state/messages.ts';
 import { callLabel, estimateCall, estimateContent, estimateTokens } from '../state/tokens.ts';
 import { withoutHoles } from './to-api.ts';
 
@@ -138,4 +140,17 @@ export function wireId(callId: string): string {
 /** A tool's name as the API takes it (R29). */
 function wireName(name: string): string {
   return wireId(name);
+}
+
+const OWN_ID = /^m([1-9]\d{0,14})$/;
+
+/** Where a message stands in the conversation: rising, equal for the parts of one answer. */
+export function placeOf(message: LoggedMessage): number {
+  return message.place ?? message.seq;
+}
+
+/** The number an id of our own form names; 0 for any other. */
+export function ownSeq(id: string): number {
+  const match = OWN_ID.exec(id);
+  return match === null ? 0 : Number(match[1]);
 }

@@ -2,8 +2,8 @@
 import { InvalidArgumentError } from '../../base/errors.ts';
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
+import type { EditRequest } from '../state/edit-request.ts';
 import type { EditDraft, EditPlan } from './edit-draft.ts';
-import type { EditRequest } from './edit-request.ts';
 import type { HistoryEntry } from './history-form.ts';
 import { checkMessage } from './message-check.ts';
 import { callsOf } from './repair.ts';

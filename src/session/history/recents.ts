@@ -2,7 +2,7 @@
  * Which messages a compression keeps as they are. A call and its results, and the parts of one answer, are one group wherever
  * they stand: a group is kept or archived whole. Pure.
  */
-import type { LoggedMessage } from '../state/state.ts';
+import type { LoggedMessage } from '../state/messages.ts';
 
 /** The groups of some messages. */
 export class MessageGroups {

@@ -1,8 +1,8 @@
 /** The tasks of a session as they are told. Pure; nothing of the state is handed out. */
 import { textOf } from '../../base/messages.ts';
-import { shortTitle } from '../decide/tasks.ts';
-import type { LoggedMessage, SessionState } from '../state/state.ts';
-import { chainOf, childrenOf, parentOf, startTimes, taskOf } from './tasks.ts';
+import type { LoggedMessage } from '../state/messages.ts';
+import type { SessionState } from '../state/state.ts';
+import { chainOf, childrenOf, parentOf, shortTitle, startTimes, taskOf } from './tasks.ts';
 
 /** One task of `taskHistory`. Times are epoch ms. */
 export interface TaskSummary {

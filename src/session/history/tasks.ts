@@ -11,52 +11,13 @@
  *     a message, and a turn adds three numbers;
  *  B4 during a turn nothing becomes active: what is asked for then is `wished`, and happens when the turn has ended.
  */
+
 import { TASK_STARTS_SPARE, TASK_TITLES_MAX } from '../../base/bounds.ts';
-import type { LoggedMessage } from '../state/state.ts';
-
-/** What the tasks of a session are. Part of its state. */
-export interface Tasks {
-  /** The highest id ever given; 0 before the first task. */
-  current: number;
-  active: number;
-  /**
-   * From which message on a task was active: triples of message seq, task, and epoch ms at which the task began, 0 where it
-   * was only returned to. Flat, as every turn adds one. Ascending by seq; of equal seqs the last counts.
-   */
-  starts: number[];
-  /** Parents that are not the task before. */
-  parents: Map<number, number>;
-  titles: Map<number, string>;
-  /** The active task was begun by itself, and has no turn yet: the next turn is its first. */
-  isFresh: boolean;
-  /** What becomes active when the running turn has ended. */
-  wished: Wish | undefined;
-}
-
-/** Why a task becomes active. */
-export type ActivationCause = 'undo' | 'switch' | 'start';
-
-/** An activation that waits for the end of a turn. */
-export interface Wish {
-  readonly task: number;
-  readonly cause: ActivationCause;
-}
+import type { LoggedMessage } from '../state/messages.ts';
+import type { Tasks, Wish } from '../state/tasks.ts';
 
 /** Numbers one start is made of. */
 const STRIDE = 3;
-
-/** No tasks yet. */
-export function noTasks(): Tasks {
-  return {
-    current: 0,
-    active: 0,
-    starts: [],
-    parents: new Map(),
-    titles: new Map(),
-    isFresh: false,
-    wished: undefined,
-  };
-}
 
 /** A turn begins: its task is a new one, or the one that was just begun for it. `seq`: of the next message. */
 export function beginTurnTask(tasks: Tasks, seq: number, at: number): void {
@@ -255,26 +216,13 @@ function copyTasks(tasks: Tasks): Tasks {
   };
 }
 
-/** `Tasks` as plain data. */
-export interface PlainTasks extends Omit<Tasks, 'parents' | 'titles' | 'wished'> {
-  readonly parents: readonly (readonly [number, number])[];
-  readonly titles: readonly (readonly [number, string])[];
-  readonly wished?: Wish;
-}
+const TITLE_CHARACTERS_MAX = 60;
 
-/** For a snapshot. `restoreTasks(plainTasks(t))` equals `t`. */
-export function plainTasks({ wished, ...tasks }: Tasks): PlainTasks {
-  return {
-    ...tasks,
-    parents: [...tasks.parents],
-    titles: [...tasks.titles],
-    ...(wished === undefined ? {} : { wished }),
-  };
-}
+const ELLIPSIS = '...';
 
-/** The tasks of a snapshot; none of one that was written before there were any. Shares nothing with it. */
-export function restoreTasks(plain: PlainTasks | undefined): Tasks {
-  if (plain === undefined) return noTasks();
-  const { parents, titles, starts, wished } = plain;
-  return { ...plain, starts: starts.slice(), parents: new Map(parents), titles: new Map(titles), wished };
+/** A title as it is kept: blanks run together, and at most 60 characters (code points) of it. */
+export function shortTitle(text: string): string {
+  const characters = [...text.replace(/\s+/g, ' ').trim()];
+  if (characters.length <= TITLE_CHARACTERS_MAX) return characters.join('');
+  return characters.slice(0, TITLE_CHARACTERS_MAX - ELLIPSIS.length).join('') + ELLIPSIS;
 }

@@ -1,6 +1,8 @@
 /** Transient messages among those of the log: in the history as it is read, and in what a model is sent. Pure. */
-import type { LoggedMessage, SessionState } from '../state/state.ts';
-import type { TransientMessage } from './edit-request.ts';
+
+import type { TransientMessage } from '../state/edit-request.ts';
+import type { LoggedMessage } from '../state/messages.ts';
+import type { SessionState } from '../state/state.ts';
 import { type HistoryEntry, historyEntries } from './history-form.ts';
 import { loggedForm } from './logged-form.ts';
 

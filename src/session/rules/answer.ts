@@ -7,7 +7,7 @@ import { describeValue } from '../../base/errors.ts';
 import { isCallId } from '../../base/ids.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
 import { type ContentBlock, isThought, type TextBlock, type ToolUseBlock } from '../../base/messages.ts';
-import type { DispatchedCall } from '../state/records.ts';
+import type { DispatchedCall } from '../state/messages.ts';
 
 /** Blocks only a user message may hold: in an answer they would make every later request illegal (R04). */
 const USER_BLOCKS: ReadonlySet<string> = new Set(['tool_result', 'image', 'document']);

@@ -4,8 +4,9 @@
  * in which the request is byte-stable (A8). Pure.
  */
 import type { Environment } from '../state/inputs.ts';
+import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
-import type { LoggedMessage, SessionState } from '../state/state.ts';
+import type { SessionState } from '../state/state.ts';
 
 /**
  * The newest messages whose tokens fit `budget`, oldest first: a contiguous suffix that stops at the first overflow. The

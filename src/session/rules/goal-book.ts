@@ -6,37 +6,11 @@
  *  G2 a completed goal has no open part, and keeps the time it was completed at;
  *  G3 each pin has an open goal; one message has one pin.
  */
+
 import { GOALS_MAX, PIN_TEXT_CHARACTERS_MAX, PREFIX_GOAL_CHARACTERS_MAX } from '../../base/bounds.ts';
 import type { Goal, SubGoal } from '../../base/goals.ts';
+import type { GoalBook, GoalNode, Pin } from '../state/goals.ts';
 import { estimateTokens } from '../state/tokens.ts';
-
-/** A goal. Times are epoch ms. */
-export interface GoalNode {
-  readonly id: number;
-  readonly parentId?: number;
-  readonly description: string;
-  readonly createdAt: number;
-  readonly completedAt?: number;
-}
-
-/** A message that is shown again once it has left the window. */
-export interface Pin {
-  readonly seq: number;
-  /** The message, cut; 1 to 200 characters. */
-  readonly text: string;
-  readonly tokens: number;
-  /** Ids, at least one of them open. */
-  readonly goals: readonly number[];
-}
-
-/** See the head of the file. `goals` ascending by id, `pins` ascending by seq. */
-export interface GoalBook {
-  readonly goals: readonly GoalNode[];
-  readonly pins: readonly Pin[];
-  readonly next: number;
-  /** Tokens the pins shown may have, as of the last eviction. */
-  readonly pinTokens: number;
-}
 
 /** A book without goals. */
 export const EMPTY_BOOK: GoalBook = Object.freeze({ goals: [], pins: [], next: 1, pinTokens: 0 });

@@ -5,11 +5,11 @@
  */
 import type { Goal } from '../../base/goals.ts';
 import { textOf } from '../../base/messages.ts';
+import type { GoalBook } from '../state/goals.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import {
   EMPTY_BOOK,
-  type GoalBook,
   goalSummary,
   goalsText,
   withCompleted,

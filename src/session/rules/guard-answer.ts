@@ -3,14 +3,9 @@ import type { AssistantMessage } from '../../base/history-message.ts';
 import { historyEntries } from '../history/history-form.ts';
 import type { Decision } from '../state/decision.ts';
 import type { AnsweredInput, Environment } from '../state/inputs.ts';
-import type { LoggedMessage, SessionState } from '../state/state.ts';
+import type { LoggedMessage } from '../state/messages.ts';
+import type { SessionState } from '../state/state.ts';
 import { answerText, storableAnswer } from './answer.ts';
-
-/** What the guardrails of one side said: the last transformation, or the first block. */
-export type GuardWord<T> =
-  | { readonly verdict: 'pass' }
-  | { readonly verdict: 'transform'; readonly value: T }
-  | { readonly verdict: 'block'; readonly reason: string };
 
 /** An answer that must be passed first: the effect that asks, or undefined where nobody is to be asked (again). */
 export function guardAnswer(state: SessionState, input: AnsweredInput, environment: Environment): Decision | undefined {

@@ -4,7 +4,8 @@
  */
 import type { Decision } from '../state/decision.ts';
 import type { AgentFacts, Effect, Environment, Input } from '../state/inputs.ts';
-import type { OpenCall, SessionState } from '../state/state.ts';
+import type { OpenCall } from '../state/messages.ts';
+import type { SessionState } from '../state/state.ts';
 import { isWaitingForApproval } from './run-loop.ts';
 import { lostResultText } from './tool-texts.ts';
 

@@ -7,8 +7,9 @@ import { checkBlocks } from '../../base/content-rules.ts';
 import { ContentError, describeValue, MailboxFullError } from '../../base/errors.ts';
 import { isBlank, type PendingType } from '../../base/messages.ts';
 import type { Environment } from '../state/inputs.ts';
+import type { MailboxEntry } from '../state/messages.ts';
 import type { Entry } from '../state/records.ts';
-import type { MailboxEntry, SessionState } from '../state/state.ts';
+import type { SessionState } from '../state/state.ts';
 
 /** Kind of each type: `active` entries cause half-steps, `background` ones ride along (§3.1). */
 export const KIND_OF: Readonly<Record<PendingType, 'active' | 'background'>> = Object.freeze({

@@ -2,7 +2,7 @@
  * What a summary takes from the oldest end of a conversation, and where the window begins after it (contract §6.4, §6.5 with Δ24).
  * Pure; the model that writes the summary is somebody else's business.
  */
-import type { LoggedMessage } from '../state/state.ts';
+import type { LoggedMessage } from '../state/messages.ts';
 
 /** A run of the oldest messages that leave together. */
 export interface MemoryZone {

@@ -2,9 +2,8 @@
 import { PHANTOM_CALL_TOKENS } from '../../base/bounds.ts';
 import type { ContentBlock, Source } from '../../base/messages.ts';
 import { textOf } from '../../base/messages.ts';
-import type { LoggedMessage } from '../state/state.ts';
+import type { FilledEntry, LoggedMessage } from '../state/messages.ts';
 import { estimateContent, estimateTokens } from '../state/tokens.ts';
-import type { FilledEntry } from './waiting-content.ts';
 
 /** A message before it has its place in the log. */
 export type MessageDraft = Omit<LoggedMessage, 'seq' | 'at'>;

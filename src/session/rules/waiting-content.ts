@@ -3,21 +3,10 @@
  * content is dropped from the state once its `accepted` record has a place in the log, and is read back from there when the
  * entry is claimed. Pure: the owner of the log says where a record is and reads it back.
  */
-import type { ContentBlock } from '../../base/messages.ts';
+
+import type { Content, FilledEntry, MailboxEntry, ReadContent, StoredContent } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
-import type { MailboxEntry, SessionState } from '../state/state.ts';
-
-/** A content as an embedder gave it. */
-export type Content = string | readonly ContentBlock[];
-
-/** Stands for a content that only the log has. */
-export interface StoredContent {
-  /** Position of the turn that accepted the entry, in the log of its session. */
-  readonly storedAt: number;
-}
-
-/** Reads the content of a waiting entry back. Throws when the log does not have it. */
-export type ReadContent = (entry: { readonly id: number; readonly content: StoredContent }) => Content;
+import type { SessionState } from '../state/state.ts';
 
 /** True when only the log has this content. */
 export function isStored(content: Content | StoredContent): content is StoredContent {
@@ -37,9 +26,6 @@ export function withContent(entry: MailboxEntry, read: ReadContent | undefined):
   const { content } = entry;
   return isStored(content) ? { ...entry, content: contentOf(entry, read) } : { ...entry, content };
 }
-
-/** A waiting entry with its content. */
-export type FilledEntry = MailboxEntry & { readonly content: Content };
 
 /**
  * Drops the contents of entries that these records accepted and that still wait, from `bytesMin` bytes on. `position`: where the

@@ -6,14 +6,12 @@ import type { GoalChange } from '../../base/goals.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import type { Usage } from '../../base/messages.ts';
 import type { CompressionSettings, Settings } from '../../base/settings.ts';
-import type { BoundaryWord } from '../decide/run-loop.ts';
-import type { EditRequest, TransientMessage } from '../history/edit-request.ts';
-import type { ForkSeed } from '../history/fork-seed.ts';
-import type { GuardWord } from '../rules/guard-answer.ts';
-import type { Held } from '../rules/run-loop.ts';
-import type { ReadContent } from '../rules/waiting-content.ts';
-import type { Entry, Replies, SessionRecord } from './records.ts';
-import type { SessionState } from './state.ts';
+import type { Held } from './boundary.ts';
+import type { EditRequest, TransientMessage } from './edit-request.ts';
+import type { ForkSeed } from './fork-seed.ts';
+import type { ReadContent } from './messages.ts';
+import type { Entry, SessionRecord } from './records.ts';
+import type { Replies, SessionState } from './state.ts';
 
 /** What `decide` must know of a tool; the rest is the tool runner's. */
 export interface ToolFacts {
@@ -327,3 +325,17 @@ export type Effect =
   | { readonly type: 'result'; readonly value: unknown }
   | { readonly type: 'refused'; readonly error: ErrorShape }
   | { readonly type: 'stale'; readonly what: string };
+
+/** What was said at a boundary. */
+export interface BoundaryWord {
+  /** A listener stops the run, for this reason. */
+  readonly interrupt?: { readonly reason: string | null };
+  /** Calls a person must decide, by id. */
+  readonly approve: readonly string[];
+}
+
+/** What the guardrails of one side said: the last transformation, or the first block. */
+export type GuardWord<T> =
+  | { readonly verdict: 'pass' }
+  | { readonly verdict: 'transform'; readonly value: T }
+  | { readonly verdict: 'block'; readonly reason: string };

@@ -3,13 +3,16 @@
  * (`apply`). A record states a fact and carries what cannot be derived from the records before it, nothing else: a
  * promotion names entries and moves nothing, an answer is kept once and split into messages when it is applied.
  */
+
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
 import type { ContentBlock, Deliver, PendingType, Source, Usage } from '../../base/messages.ts';
-import type { ForkOrigin, ForkSeed } from '../history/fork-seed.ts';
-import type { SnapshotBudgets, SummaryRun } from '../rules/memory.ts';
-import type { SuspensionReason } from '../rules/run-loop.ts';
+import type { SuspensionReason } from './boundary.ts';
+import type { ForkSeed } from './fork-seed.ts';
+import type { SnapshotBudgets, SummaryRun } from './memory.ts';
+import type { Continuation, DispatchedCall } from './messages.ts';
+import type { ForkOrigin, OverflowRecovery, Replies } from './state.ts';
 
 /** What stands in the mailbox, as it was accepted. */
 export interface Entry {
@@ -29,21 +32,6 @@ export interface Entry {
   /** `tool_response` only: how long the call ran. */
   readonly ms?: number;
 }
-
-/** How a child reports: into its parent's mailbox, or only to the handle of the program that spawned it. */
-export type Replies = 'mailbox' | 'handle';
-
-/** A call of the model, as it was dispatched. */
-export interface DispatchedCall {
-  readonly id: string;
-  /** Why the call is not run but answered with a failure: cut off by the token limit, or unreadable. */
-  readonly refused?: string;
-  /** Timeout the model asked for, where the tool allows it; ms. */
-  readonly timeoutMs?: number;
-}
-
-/** What happens after an answer. */
-export type Continuation = 'tools' | 'pause' | 'end';
 
 /** One fact of a session's log. */
 export type SessionRecord =
@@ -288,13 +276,6 @@ export type SessionRecord =
   /** A child has another name than that of its birth. */
   | { readonly type: 'childNamed'; readonly child: string; readonly name: string };
 
-/** A call whose prompt was too long, which is made again after a compression. */
-export interface OverflowRecovery {
-  /** What it failed with; it fails with it after all when no compression succeeds. */
-  readonly error: ErrorShape;
-  readonly attempt: 1 | 2;
-}
-
 /** From a seq to a seq, both included. */
 export type SeqRange = readonly [from: number, to: number];
 
@@ -341,3 +322,6 @@ export function decodeTurn(text: string): RecordTurn {
   if (typeof at !== 'number' || !Array.isArray(records)) throw new Error('a turn without a time or records');
   return { at, records: records as readonly SessionRecord[] };
 }
+
+/** The record of a type. */
+export type RecordOf<T extends SessionRecord['type']> = Extract<SessionRecord, { type: T }>;

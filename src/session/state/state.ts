@@ -16,72 +16,18 @@
  *  S7 `enrichment` is present only while idle: nothing is claimed before it is over (R12);
  *  S8 `mailboxBytes` is the sum over `mailbox` of the bytes of its entries, those with a seed excepted: their text is a message.
  */
-import type { Draft } from '../../base/draft.ts';
+
 import type { ErrorShape } from '../../base/errors.ts';
-import type { HistoryMessage } from '../../base/history-message.ts';
-import type { ContentBlock, Message, Pending, Usage } from '../../base/messages.ts';
+import type { ContentBlock, Usage } from '../../base/messages.ts';
 import { NO_USAGE } from '../../base/messages.ts';
 import type { SessionStateName } from '../../events/event.ts';
-import type { ActiveDefinitions } from '../decide/activation.ts';
-import type { ForkOrigin } from '../history/fork-seed.ts';
-import { noTasks, plainTasks, restoreTasks, type Tasks } from '../history/tasks.ts';
-import type { GoalBook } from '../rules/goal-book.ts';
-import type { Memory } from '../rules/memory.ts';
-import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from '../rules/run-loop.ts';
-import type { Content, FilledEntry, StoredContent } from '../rules/waiting-content.ts';
+import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './boundary.ts';
 import type { Enrichment } from './enrichment.ts';
-import type { OverflowRecovery, Replies } from './records.ts';
+import type { GoalBook } from './goals.ts';
+import type { Memory } from './memory.ts';
+import type { Content, LoggedMessage, MailboxEntry, OpenCall } from './messages.ts';
+import { noTasks, plainTasks, restoreTasks, type Tasks } from './tasks.ts';
 import { contentBytes } from './tokens.ts';
-
-/** A message with what rendering needs beside the public fields. */
-export interface LoggedMessage extends Message {
-  /** First message of a model answer: all blocks of the answer, replayed as they came (R20). */
-  readonly blocks?: readonly ContentBlock[];
-  /** A later message of the same answer: contained in `blocks` of the first. */
-  readonly inAnswer?: true;
-  /**
-   * First message after an answered request: it starts a request message of its own even if the role is the same, so that
-   * what was sent stays a prefix of what is sent next (A8).
-   */
-  readonly opens?: true;
-  /** Half of a phantom pair. */
-  readonly phantom?: true;
-  /** The child's task: shown again by the context prefix once it has left the window. */
-  readonly pinned?: true;
-  /** `tool_call` only: the call's own timeout (Δ1), ms. */
-  readonly timeoutMs?: number;
-  /** Put there by the embedder: the message in the form it was given; on the first of its parts. */
-  readonly history?: HistoryMessage;
-  /** A system message of the history: part of the system prompt, not of the conversation. */
-  readonly prompt?: true;
-  /** Where it stands in the conversation, for what was put between others; missing: at its seq. */
-  readonly place?: number;
-  /** Numbers of the compactions that took it out of the conversation; see `branch.ts`. */
-  readonly archivedBy?: readonly number[];
-  /** The short form of a result: the seq of the whole one. */
-  readonly shortens?: number;
-}
-
-/** A waiting entry with what its promotion and its sender need. */
-export interface MailboxEntry extends Omit<Pending, 'content'> {
-  readonly content: Content | StoredContent;
-  /** UTF-8 bytes of the content, wherever it is. */
-  readonly bytes: number;
-  readonly bounceBack?: boolean;
-  readonly seed?: number;
-}
-
-/** A call without a response. */
-export interface OpenCall {
-  readonly id: string;
-  readonly name: string;
-  readonly input: unknown;
-  /** Message seq of the call: with the session's id the call's idempotency key. */
-  readonly seq: number;
-  /** Epoch ms of the answer that asked for it. */
-  readonly at: number;
-  readonly timeoutMs?: number;
-}
 
 /** What became of an accepted entry. */
 export type ReceiptState =
@@ -492,25 +438,31 @@ export function addCallIds(state: SessionState, messages: readonly LoggedMessage
   }
 }
 
-/** The public form of a message: without what only rendering needs. */
-export function publicMessage(message: LoggedMessage): Message {
-  const { seq, type, content, at, tokens, toolUseId, toolName, input, success, source, usage } = message;
-  const shown: Draft<Message> = { seq, type, content, at, tokens };
-  if (toolUseId !== undefined) shown.toolUseId = toolUseId;
-  if (toolName !== undefined) shown.toolName = toolName;
-  if (input !== undefined) shown.input = input;
-  if (success !== undefined) shown.success = success;
-  if (source !== undefined) shown.source = source;
-  if (usage !== undefined) shown.usage = usage;
-  return shown;
+/** What is active: skills in the order they came, and at most one workflow. */
+export interface ActiveDefinitions {
+  readonly skills: readonly string[];
+  readonly workflow: string | null;
 }
 
-/** The public form of a mailbox entry. */
-export function publicEntry(entry: FilledEntry): Pending {
-  const { id, type, kind, content, at, source, toolUseId, success, deliver } = entry;
-  const shown: Draft<Pending> = { id, type, kind, content, at, source };
-  if (toolUseId !== undefined) shown.toolUseId = toolUseId;
-  if (success !== undefined) shown.success = success;
-  if (deliver !== undefined) shown.deliver = deliver;
-  return shown;
+/** How a child reports: into its parent's mailbox, or only to the handle of the program that spawned it. */
+export type Replies = 'mailbox' | 'handle';
+
+/** A call whose prompt was too long, which is made again after a compression. */
+export interface OverflowRecovery {
+  /** What it failed with; it fails with it after all when no compression succeeds. */
+  readonly error: ErrorShape;
+  readonly attempt: 1 | 2;
+}
+
+/** Where a fork's first messages come from. */
+export interface ForkOrigin {
+  readonly session: string;
+  /** Which of that session's forks it is; missing: its messages were copied, it rests on no other log. */
+  readonly fork?: number;
+  /** Epoch ms at which that session was made: another of the same name is not meant. */
+  readonly createdAt: number;
+  /** The message the fork was cut behind; missing: it begins with everything there was. */
+  readonly at?: number;
+  /** Logs its own rests on, one on the other. */
+  readonly depth: number;
 }

@@ -14,7 +14,7 @@ import { SearchFollower, savedFollowerSchema } from '../../../src/runtime/search
 import type { AskShard, SearchMethod } from '../../../src/runtime/search/reader.ts';
 import { SessionSince } from '../../../src/runtime/search/session-since.ts';
 import { searchableText } from '../../../src/search/searchable.ts';
-import type { EditRequest } from '../../../src/session/history/edit-request.ts';
+import type { EditRequest } from '../../../src/session/state/edit-request.ts';
 import { scripted } from '../../../src/testing/scripted.ts';
 import { think } from '../../../src/tools/built-in/index.ts';
 import { copyStore, openShard, type TestShard } from '../../support/shard-kit.ts';

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { renderMessages } from '../../../src/context/render.ts';
 import type { RequestMessage } from '../../../src/models/provider.ts';
-import { activeDefinitions } from '../../../src/session/decide/activation.ts';
+import { activeDefinitions } from '../../../src/session/rules/activation.ts';
 import { snapshotState } from '../../../src/session/state/state.ts';
 import { call, executingSession, Machine, startedSession } from '../../support/session-kit.ts';
 import { Tree } from '../../support/session-tree.ts';

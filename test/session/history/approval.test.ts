@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { isRunnable, isRunning } from '../../../actors/session-actor.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { explain } from '../../../src/session/explain.ts';
-import type { EditRequest } from '../../../src/session/history/edit-request.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { callsAtWork } from '../../../src/session/rules/healing.ts';
 import { APPROVAL_SKIPPED, INTERRUPT_NOTICE } from '../../../src/session/rules/tool-texts.ts';
+import type { EditRequest } from '../../../src/session/state/edit-request.ts';
 import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
 import {
   call,

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../../src/base/bounds.ts';
 import { checkRequest, fatalOf } from '../../../src/context/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
-import { type ForkSeed, forkSeed, plantSeed } from '../../../src/session/history/fork-seed.ts';
+import { forkSeed, plantSeed } from '../../../src/session/history/fork-seed.ts';
+import type { ForkSeed } from '../../../src/session/state/fork-seed.ts';
 import { emptyState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
 import { brief, call, executingSession, Machine, makeWorld, startedSession, text } from '../../support/session-kit.ts';
 

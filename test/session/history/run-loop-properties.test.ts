@@ -5,8 +5,8 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { EditRequest } from '../../../src/session/history/edit-request.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
+import type { EditRequest } from '../../../src/session/state/edit-request.ts';
 import type { AgentFacts, Effect } from '../../../src/session/state/inputs.ts';
 import { refolded, reopened, throughSnapshot } from '../../support/reopen.ts';
 import { call, FATAL, type Machine, startedSession, text } from '../../support/session-kit.ts';

@@ -2,12 +2,13 @@
 import { describe, expect, it } from 'vitest';
 import { TASK_STARTS_SPARE } from '../../../src/base/bounds.ts';
 import { renderMessages } from '../../../src/context/render.ts';
-import { shortTitle, type TaskMove } from '../../../src/session/decide/tasks.ts';
+import type { TaskMove } from '../../../src/session/decide/tasks.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
 import { taskHistory } from '../../../src/session/history/task-view.ts';
-import { chainOf, childrenOf, noTasks } from '../../../src/session/history/tasks.ts';
+import { chainOf, childrenOf, shortTitle } from '../../../src/session/history/tasks.ts';
 import type { SessionRecord } from '../../../src/session/state/records.ts';
 import { restoreState, snapshotState } from '../../../src/session/state/state.ts';
+import { noTasks } from '../../../src/session/state/tasks.ts';
 import { refolded } from '../../support/reopen.ts';
 import { call, executingSession, FATAL, type Machine, startedSession } from '../../support/session-kit.ts';
 

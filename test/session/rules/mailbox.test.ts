@@ -11,8 +11,9 @@ import {
   wakingEntry,
 } from '../../../src/session/rules/mailbox.ts';
 import { phantomCallOf, toLlm } from '../../../src/session/rules/promotion.ts';
+import type { MailboxEntry } from '../../../src/session/state/messages.ts';
 import type { Entry } from '../../../src/session/state/records.ts';
-import type { MailboxEntry, SessionState } from '../../../src/session/state/state.ts';
+import type { SessionState } from '../../../src/session/state/state.ts';
 import { executingSession, type Machine, startedSession } from '../../support/session-kit.ts';
 
 /** A paused idle session, so that what is sent stays in the mailbox to be looked at. */

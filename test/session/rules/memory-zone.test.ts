@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { firstBoundary, memoryZone } from '../../../src/session/rules/memory-zone.ts';
-import type { LoggedMessage } from '../../../src/session/state/state.ts';
+import type { LoggedMessage } from '../../../src/session/state/messages.ts';
 
 type Kind = LoggedMessage['type'];
 

@@ -7,8 +7,9 @@ import { describe, expect, it } from 'vitest';
 import type { ErrorShape } from '../../../src/base/errors.ts';
 import type { SettingsInput } from '../../../src/base/settings.ts';
 import { applyAll } from '../../../src/session/apply/apply.ts';
-import { memoryText, type Snapshot, uncovered } from '../../../src/session/rules/memory.ts';
+import { memoryText, uncovered } from '../../../src/session/rules/memory.ts';
 import { firstBoundary, memoryZone } from '../../../src/session/rules/memory-zone.ts';
+import type { Snapshot } from '../../../src/session/state/memory.ts';
 import { emptyState, restoreState, type SessionState, snapshotState } from '../../../src/session/state/state.ts';
 import {
   call,

@@ -1,0 +1,66 @@
+/** The branches of a conversation, as a state and a snapshot have them. Plain data; what they mean is in `history/tasks.ts`. */
+
+/** What the tasks of a session are. Part of its state. */
+export interface Tasks {
+  /** The highest id ever given; 0 before the first task. */
+  current: number;
+  active: number;
+  /**
+   * From which message on a task was active: triples of message seq, task, and epoch ms at which the task began, 0 where it
+   * was only returned to. Flat, as every turn adds one. Ascending by seq; of equal seqs the last counts.
+   */
+  starts: number[];
+  /** Parents that are not the task before. */
+  parents: Map<number, number>;
+  titles: Map<number, string>;
+  /** The active task was begun by itself, and has no turn yet: the next turn is its first. */
+  isFresh: boolean;
+  /** What becomes active when the running turn has ended. */
+  wished: Wish | undefined;
+}
+
+/** Why a task becomes active. */
+export type ActivationCause = 'undo' | 'switch' | 'start';
+
+/** An activation that waits for the end of a turn. */
+export interface Wish {
+  readonly task: number;
+  readonly cause: ActivationCause;
+}
+
+/** `Tasks` as plain data. */
+export interface PlainTasks extends Omit<Tasks, 'parents' | 'titles' | 'wished'> {
+  readonly parents: readonly (readonly [number, number])[];
+  readonly titles: readonly (readonly [number, string])[];
+  readonly wished?: Wish;
+}
+
+/** No tasks yet. */
+export function noTasks(): Tasks {
+  return {
+    current: 0,
+    active: 0,
+    starts: [],
+    parents: new Map(),
+    titles: new Map(),
+    isFresh: false,
+    wished: undefined,
+  };
+}
+
+/** For a snapshot. `restoreTasks(plainTasks(t))` equals `t`. */
+export function plainTasks({ wished, ...tasks }: Tasks): PlainTasks {
+  return {
+    ...tasks,
+    parents: [...tasks.parents],
+    titles: [...tasks.titles],
+    ...(wished === undefined ? {} : { wished }),
+  };
+}
+
+/** The tasks of a snapshot; none of one that was written before there were any. Shares nothing with it. */
+export function restoreTasks(plain: PlainTasks | undefined): Tasks {
+  if (plain === undefined) return noTasks();
+  const { parents, titles, starts, wished } = plain;
+  return { ...plain, starts: starts.slice(), parents: new Map(parents), titles: new Map(titles), wished };
+}
