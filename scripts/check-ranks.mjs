@@ -48,6 +48,15 @@ const sameRankAllowed = [
   { from: 'src/cli', to: 'src/server', typeOnly: false },
 ];
 
+/**
+ * Ranks inside a folder, lowest first; types count as values do. Folders in one entry share a rank: those joined by `+` import
+ * each other, those joined by `|` do not. `.` stands for the files of the folder itself.
+ */
+const innerRanks = new Map([
+  ['src/session', ranked('state', 'rules+history', 'apply|decide', '.')],
+  ['src/runtime', ranked('protocol', 'reading', 'search|shard', 'door', 'host', 'events', 'handles')],
+]);
+
 const packageOwners = new Map([
   ['node:worker_threads', 'src/threads/'],
   ['piscina', 'src/threads/'],
@@ -99,6 +108,7 @@ function checkFile(file) {
     }
     const target = posix.normalize(posix.join(posix.dirname(file), found.specifier));
     checkFolder(where, from, folderOf(target), found.typeOnly);
+    if (from === folderOf(target)) checkInner(where, from, innerOf(file), innerOf(target));
     // What is loaded later, or not at all, cannot meet a module that is still being evaluated.
     if (!found.typeOnly && !found.dynamic) edges.push({ target, line: found.line });
   }
@@ -158,6 +168,32 @@ function checkFolder(where, from, to, typeOnly) {
   if (ownRank === undefined || rank < ownRank) return;
   const excepted = sameRankAllowed.some((rule) => rule.from === from && rule.to === to && (typeOnly || !rule.typeOnly));
   if (!excepted) violations.push(`${where}: ${from} (rank ${ownRank}) may not import ${to} (rank ${rank})`);
+}
+
+function ranked(...entries) {
+  const places = new Map();
+  for (const [rank, entry] of entries.entries())
+    for (const name of entry.split(/[+|]/u)) places.set(name, { rank, isOpen: entry.includes('+') });
+  return places;
+}
+
+/** The folder inside a ranked folder: `rules` of `src/session/rules/answer.ts`, `.` of `src/session/turn.ts`. */
+function innerOf(path) {
+  const [, , third, ...deeper] = path.split('/');
+  return deeper.length > 0 ? third : '.';
+}
+
+function checkInner(where, folder, from, to) {
+  const places = innerRanks.get(folder);
+  if (places === undefined || from === to) return;
+  const [own, other] = [places.get(from), places.get(to)];
+  if (own === undefined || other === undefined) {
+    violations.push(`${where}: ${folder}/${own === undefined ? from : to} has no rank; give it one in check-ranks`);
+  } else if (other.rank > own.rank || (other.rank === own.rank && !own.isOpen)) {
+    violations.push(
+      `${where}: ${folder}/${from} (rank ${own.rank}) may not import ${folder}/${to} (rank ${other.rank})`,
+    );
+  }
 }
 
 /** Depth first, each file entered once; an import of a file on the current path closes a cycle. */

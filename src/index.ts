@@ -70,10 +70,10 @@ export type {
   Thinking,
   ToolSchema,
 } from './models/provider.ts';
-export type { AllEventOptions, EventOptions } from './runtime/events/event-hub.ts';
 export type { MessageCallback } from './runtime/events/message-callbacks.ts';
 export { Child, type ChildExit } from './runtime/handles/child.ts';
 export type { CompressOptions } from './runtime/handles/compression-handle.ts';
+export type { AllEventOptions, EventOptions } from './runtime/handles/event-options.ts';
 export { type ChildResult, Family } from './runtime/handles/family.ts';
 export type { ForkOptions } from './runtime/handles/fork.ts';
 export { Goals } from './runtime/handles/goals.ts';
@@ -105,10 +105,10 @@ export type {
   GuardrailVerdict,
 } from './runtime/protocol/guardrails.ts';
 export type { EnricherOptions, GovernorOptions, OpenOptions, ThreadOptions } from './runtime/protocol/options.ts';
+export type { Page, PageKind, PageOf, RequestPage } from './runtime/protocol/pages.ts';
 export type { ChunkInfo, CompressionResult, SessionSummary } from './runtime/protocol/protocol.ts';
 export type { SearchOptions, SearchReach, SearchScope, SearchScopeQuestion } from './runtime/protocol/search-scope.ts';
 export type { BoundaryControl, WaitingListener } from './runtime/protocol/waiting-listeners.ts';
-export type { Page, PageKind, PageOf, RequestPage } from './runtime/reading/session-pages.ts';
 export type { TaskMove } from './session/decide/tasks.ts';
 export type { Explanation } from './session/explain.ts';
 export { fillOrphans, pruneOrphans } from './session/history/repair.ts';

@@ -99,6 +99,30 @@ test.each([
     "\nimport '../index.ts';",
     'src/runtime (rank 4) may not import src/index.ts',
   ],
+  [
+    'a folder inside the session of a higher rank, as a type',
+    'src/session/state/a.ts',
+    "\nimport type { X } from '../rules/b.ts';",
+    'src/session/state (rank 0) may not import src/session/rules (rank 1)',
+  ],
+  [
+    'a closed folder of the same inner rank',
+    'src/session/decide/a.ts',
+    "\nimport { x } from '../apply/b.ts';",
+    'src/session/decide (rank 2) may not import src/session/apply (rank 2)',
+  ],
+  [
+    'the files of the session itself',
+    'src/session/decide/a.ts',
+    "\nimport { x } from '../turn.ts';",
+    'src/session/decide (rank 2) may not import src/session/. (rank 3)',
+  ],
+  [
+    'an inner folder without a rank',
+    'src/runtime/door/a.ts',
+    "\nimport { x } from '../elsewhere/b.ts';",
+    'src/runtime/elsewhere has no rank; give it one in check-ranks',
+  ],
   ['the testing folder', 'src/index.ts', "\nexport * from './testing/b.ts';", 'only tests import src/testing'],
   [
     'the server from testing',

@@ -14,13 +14,13 @@ import { Lane } from '../../base/lane.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import { charactersOf } from '../../events/reading/event-buffer.ts';
 import { type BudgetedReader, READERS } from '../../events/reading/reader-budget.ts';
-import type { ShardLink } from '../host/shard-link.ts';
+import type { ShardCaller } from '../protocol/protocol.ts';
 
 type Page = readonly SessionEvent[];
 
 /** See the head of the file. */
 export class EventPages implements BudgetedReader {
-  readonly #linkOf: (session: string) => Pick<ShardLink, 'call'>;
+  readonly #linkOf: (session: string) => ShardCaller;
   readonly #kept = new Map<string, { readonly page: Page; readonly characters: number }>();
   readonly #underWay = new Map<string, Promise<Page>>();
   readonly #lanes = new WeakMap<object, Lane>();
@@ -28,7 +28,7 @@ export class EventPages implements BudgetedReader {
   /** Counts what made kept pages untrue: a page that was asked for before is not kept. */
   #generation = 0;
 
-  constructor(linkOf: (session: string) => Pick<ShardLink, 'call'>) {
+  constructor(linkOf: (session: string) => ShardCaller) {
     this.#linkOf = linkOf;
   }
 

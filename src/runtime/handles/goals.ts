@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Goal, GoalChange } from '../../base/goals.ts';
 import { wellFormed } from '../../base/json.ts';
 import { parseOption } from '../../base/settings.ts';
-import type { ShardLink } from '../host/shard-link.ts';
+import type { ShardCaller } from '../protocol/protocol.ts';
 
 const id = z.number().int().positive();
 const text = z.string().transform(wellFormed);
@@ -16,10 +16,10 @@ const attachSchema = z.strictObject({ messages: z.array(id), goals: z.array(id) 
  * methods reject with `ConfigError` for what is not of their form, and with `StoreFullError`.
  */
 export class Goals {
-  readonly #link: ShardLink;
+  readonly #link: ShardCaller;
   readonly #address: { readonly session: string; readonly agent?: string };
 
-  constructor(link: ShardLink, address: { readonly session: string; readonly agent?: string }) {
+  constructor(link: ShardCaller, address: { readonly session: string; readonly agent?: string }) {
     this.#link = link;
     this.#address = address;
   }

@@ -7,13 +7,13 @@ import { parseOption } from '../../base/settings.ts';
 import type { RequestMessage } from '../../models/provider.ts';
 import type { TaskMove } from '../../session/decide/tasks.ts';
 import type { TaskSummary } from '../../session/history/task-view.ts';
-import type { ShardLink } from '../host/shard-link.ts';
+import type { ShardCaller } from '../protocol/protocol.ts';
 
 const taskSchema = z.number().int().min(0);
 
 /** Which session is meant, and how it is reached. */
 export interface HistoryAddress {
-  readonly link: ShardLink;
+  readonly link: ShardCaller;
   readonly address: { readonly session: string; readonly agent?: string };
 }
 

@@ -10,8 +10,7 @@ import {
 } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
-import type { ShardLink } from '../host/shard-link.ts';
-import type { ReceiptName } from '../protocol/protocol.ts';
+import type { ReceiptName, ShardCaller } from '../protocol/protocol.ts';
 
 /** What became of a message. */
 export interface ReceiptStatus {
@@ -38,12 +37,12 @@ export class Receipt {
   readonly duplicate: boolean;
   readonly pendingId: number;
   readonly #incarnation: number;
-  readonly #link: ShardLink;
+  readonly #link: ShardCaller;
   readonly #followed: Promise<ReceiptState | undefined> | undefined;
 
   /** `followed`: the end, told by itself; `undefined` where it must be asked for. */
   constructor(
-    link: ShardLink,
+    link: ShardCaller,
     accepted: {
       readonly session: string;
       readonly pendingId: number;

@@ -12,13 +12,14 @@ import type { ViewMode } from '../../events/rendered.ts';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
 import type { Durability } from '../../journal/journal.ts';
 import type { Diagnostics } from '../events/diagnostics.ts';
-import type { AllEventOptions, EventHub } from '../events/event-hub.ts';
+import type { EventHub } from '../events/event-hub.ts';
 import type { MessageCallbacks } from '../events/message-callbacks.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import { type CounterValues, readCounters } from '../protocol/metrics.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 import type { MessageSearch } from '../search/client.ts';
 import { Child } from './child.ts';
+import { type AllEventOptions, allReading } from './event-options.ts';
 import { Family } from './family.ts';
 import { orAborted, Session, type SessionParts } from './session.ts';
 
@@ -162,7 +163,7 @@ export class Runtime {
   events(options?: AllEventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
   events(options: AllEventOptions): AsyncIterableIterator<ViewedEvent>;
   events(options: AllEventOptions = {}): AsyncIterableIterator<SessionEvent> {
-    return this.#parts.hub.all(options);
+    return this.#parts.hub.all(allReading(options));
   }
 
   /** Counters, at once: the shards write them into shared memory. */

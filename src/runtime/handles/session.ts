@@ -30,15 +30,16 @@ import type { SessionEvent } from '../../events/event.ts';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
 import type { ModelRequest } from '../../models/provider.ts';
 import type { Explanation } from '../../session/explain.ts';
-import type { EventHub, EventOptions } from '../events/event-hub.ts';
+import type { EventHub } from '../events/event-hub.ts';
 import type { MessageCallback, MessageCallbacks } from '../events/message-callbacks.ts';
 import type { Follower } from '../host/followed-receipts.ts';
 import type { ShardLink } from '../host/shard-link.ts';
+import type { PageKind, PageOf } from '../protocol/pages.ts';
 import type { SessionSnapshot, ShardMethods, SpawnItem } from '../protocol/protocol.ts';
 import { checkContent, fingerprintOf, postedKey, putOptions, sendSchema } from '../protocol/sent-message.ts';
 import type { WaitingListener } from '../protocol/waiting-listeners.ts';
-import type { PageKind, PageOf } from '../reading/session-pages.ts';
 import type { Child } from './child.ts';
+import { type EventOptions, sessionReading } from './event-options.ts';
 import type { Family } from './family.ts';
 import { type ForkOptions, makeFork } from './fork.ts';
 import { Goals } from './goals.ts';
@@ -247,7 +248,7 @@ export class Session {
   events(options?: EventOptions & { readonly mode?: 'debug' }): AsyncIterableIterator<SessionEvent>;
   events(options: EventOptions): AsyncIterableIterator<ViewedEvent>;
   events(options: EventOptions = {}): AsyncIterableIterator<SessionEvent> {
-    return this.#parts.hub.session(this.id, options);
+    return this.#parts.hub.session(this.id, sessionReading(this.id, options));
   }
 
   state(): Promise<SessionInfo> {

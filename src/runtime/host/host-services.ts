@@ -6,12 +6,10 @@ import { checkResponse } from '../../models/anthropic/response-check.ts';
 import type { ModelDelta, ModelProvider } from '../../models/provider.ts';
 import { createHostRunner, type HostWork } from '../../tools/host-tools.ts';
 import type { AnyTool } from '../../tools/tool.ts';
+import type { SystemFunction } from '../protocol/agent.ts';
 import { decideOnHost, type HostDecisions } from '../protocol/host-decisions.ts';
 import type { HostServices } from '../protocol/protocol.ts';
 import { lookUp, type MuseLibrary } from './muse-lookup.ts';
-
-/** A system prompt as a function. */
-export type SystemFunction = (context: { readonly session: string }) => string | Promise<string>;
 
 /** The values an embedder gave. */
 export interface HostValues {

@@ -7,14 +7,14 @@ import { type Message, textOf } from '../../base/messages.ts';
 import { thoughtOf } from '../../events/view-modes.ts';
 import { searchableText } from '../../search/searchable.ts';
 import type { MessageMemory } from '../../tools/built-in/memory-tools.ts';
+import type { ShardCaller } from '../protocol/protocol.ts';
 import { isWithin, type SearchScope, treesOf } from '../protocol/search-scope.ts';
 import type { MessageSearch } from '../search/client.ts';
-import type { ShardLink } from './shard-link.ts';
 
 /** What the memory stands on. */
 export interface MemoryParts {
   readonly search: MessageSearch;
-  readonly linkOf: (session: string) => ShardLink;
+  readonly linkOf: (session: string) => ShardCaller;
   /** What each session reaches. */
   readonly scope: SearchScope;
   /** Messages one search tells of. */

@@ -40,6 +40,7 @@ import type {
   RemoteServices,
   SaidNote,
   SessionIntroduction,
+  ShardCaller,
   ShardMethods,
   ShardPlan,
   ShardStart,
@@ -115,7 +116,7 @@ interface Incarnation {
 }
 
 /** See the head of the file. */
-export class ShardLink {
+export class ShardLink implements ShardCaller {
   /** Receipts whose end this shard tells by itself. */
   readonly receipts: FollowedReceipts = new FollowedReceipts();
   /** Listeners the sessions of this shard wait for. */

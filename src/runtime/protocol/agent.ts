@@ -10,7 +10,6 @@ import { isRuntimeTool } from '../../tools/built-in/runtime-tools.ts';
 import { isNamedTool } from '../../tools/named-tool.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import { describeTool } from '../../tools/tool-schema.ts';
-import type { SystemFunction } from '../host/host-services.ts';
 import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
 import type { AgentSource, ToolSource } from './protocol.ts';
 
@@ -228,3 +227,6 @@ export function checkAgents(agents: readonly unknown[]): readonly Agent[] {
     return each;
   });
 }
+
+/** A system prompt as a function. */
+export type SystemFunction = (context: { readonly session: string }) => string | Promise<string>;

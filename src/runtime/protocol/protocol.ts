@@ -24,8 +24,8 @@ import type { SessionRecord } from '../../session/state/records.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import type { HostRunner } from '../../tools/host-tools.ts';
 import type { ToolDescription } from '../../tools/tool.ts';
-import type { PageBounds, PageKind, PageOf } from '../reading/session-pages.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
+import type { PageBounds, PageKind, PageOf } from './pages.ts';
 
 /** Where an agent's tool comes from. */
 export type ToolSource =
@@ -300,6 +300,15 @@ export interface ShardMethods {
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
+}
+
+/** Asks a shard, wherever it runs. `repeatable`: the question may be asked again of the thread that replaces a dead one. */
+export interface ShardCaller {
+  call<M extends keyof ShardMethods>(
+    method: M,
+    request: ShardMethods[M]['request'],
+    repeatable: boolean,
+  ): Promise<ShardMethods[M]['answer']>;
 }
 
 /** Notes a shard sends to the host. */

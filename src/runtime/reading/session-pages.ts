@@ -2,48 +2,20 @@
  * Pages of what a session holds: messages of its log, its mailbox, what a model is shown, the request. Runs on the session's thread;
  * a page is bounded in bytes while it is read, and has at least one item where there is one.
  */
+
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { Message, Pending } from '../../base/messages.ts';
-import { checkRequest, type Violation } from '../../context/legality.ts';
+import { checkRequest } from '../../context/legality.ts';
 import { charactersOfContent } from '../../events/reading/event-buffer.ts';
 import type { Journal } from '../../journal/journal.ts';
-import type { ModelRequest, RequestMessage } from '../../models/provider.ts';
+import type { ModelRequest } from '../../models/provider.ts';
 import { bySeq, everyMessage } from '../../session/history/branch.ts';
 import { withContent } from '../../session/rules/waiting-content.ts';
 import type { ReadContent } from '../../session/state/messages.ts';
 import { type LoggedMessage, type MailboxEntry, publicEntry, publicMessage } from '../../session/state/messages.ts';
 import { emptyState, type SessionState } from '../../session/state/state.ts';
+import type { Page, PageBounds, RequestPage } from '../protocol/pages.ts';
 import { foldLog } from './session-reader.ts';
-
-/** What there are pages of. */
-export type PageKind = 'messages' | 'pending' | 'viewport' | 'request';
-
-/** How much of it, and from where on. `after`: the `next` of the page before. `bytesMax`: approximate, beside the first item. */
-export interface PageBounds {
-  readonly after?: string;
-  readonly limit: number;
-  readonly bytesMax: number;
-}
-
-/** One page. `next`: missing on the last one. */
-export interface Page<Item> {
-  readonly items: readonly Item[];
-  readonly next?: string;
-}
-
-/** A page of the messages of a request. The first one has the rest of the request with it, and the rules all of it breaks. */
-export interface RequestPage extends Page<RequestMessage> {
-  readonly head?: Omit<ModelRequest, 'messages'>;
-  readonly violations?: readonly Violation[];
-}
-
-/** Each kind of page. */
-export interface PageOf {
-  readonly messages: Page<Message>;
-  readonly pending: Page<Pending>;
-  readonly viewport: Page<Message>;
-  readonly request: RequestPage;
-}
 
 /** Violations told of one request: a program that breaks a rule with each message has seen it by then. */
 const VIOLATIONS_MAX = 100;

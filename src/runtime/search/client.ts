@@ -14,14 +14,14 @@ import { isRecord } from '../../base/json.ts';
 import { parseQuery } from '../../search/query.ts';
 import { settledInTime, startThread, type Thread } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
-import type { ShardLink } from '../host/shard-link.ts';
+import type { ShardCaller } from '../protocol/protocol.ts';
 import type { SearchMethod } from './reader.ts';
 import type { SearchAnswer, SearchRequest, SearchStatistics } from './service.ts';
 
 /** What a search stands on. */
 export interface SearchParts {
-  readonly links: () => readonly ShardLink[];
-  readonly linkOf: (session: string) => ShardLink;
+  readonly links: () => readonly ShardCaller[];
+  readonly linkOf: (session: string) => ShardCaller;
   /** Where the index is kept; made with the first search. */
   readonly directory: string;
   /** Epoch ms. */

@@ -1,0 +1,140 @@
+/** What a reader of events may ask for, and what is made of it for the event hub. Host thread. */
+import { z } from 'zod';
+import { EVENT_PLACES_MAX } from '../../base/bounds.ts';
+import { ConfigError, LimitError } from '../../base/errors.ts';
+import { checkSessionId } from '../../base/ids.ts';
+import { parseOption } from '../../base/settings.ts';
+import type { SessionEvent } from '../../events/event.ts';
+import type { ViewMode } from '../../events/rendered.ts';
+import { checkViewMode } from '../../events/view-modes.ts';
+import { viewEvent } from '../../events/viewed-event.ts';
+import type { AllReading, SessionReading, View } from '../events/event-hub.ts';
+import { Receipt } from './receipt.ts';
+
+/** How to read a session's events. */
+export interface EventOptions {
+  /**
+   * Durable events after this number are replayed first. Default: from the receipt on when `until` is one, else from the
+   * first event of the session.
+   */
+  readonly after?: number;
+  /** Ends the iteration: behind the end of the turn that consumed a receipt, behind a number, or where a predicate is true. */
+  readonly until?: Receipt | number | ((event: SessionEvent) => boolean);
+  /** False: no text and thinking deltas. */
+  readonly deltas?: boolean;
+  /**
+   * How much to see. `basic` and `verbose` carry ids, counts and reasons, and content only as `rendered`, where the mode shows it: see
+   * `ViewedEvent`. Live reasoning and progress are left out of `basic`. `debug` carries all, with `rendered` beside messages and mailbox
+   * entries. Default: every event, whole, without `rendered`.
+   */
+  readonly mode?: ViewMode;
+  readonly signal?: AbortSignal;
+}
+
+/** How to read the events of all sessions. */
+export interface AllEventOptions {
+  /**
+   * By session: durable events after this number are replayed first, as numbers are counted by session; 0: all of it. Of these
+   * sessions nothing is missed and nothing comes twice, also where this reader is slow; of all others it sees what happens live.
+   */
+  readonly after?: Readonly<Record<string, number>>;
+  readonly filter?: (event: SessionEvent) => boolean;
+  /** As for one session. */
+  readonly mode?: ViewMode;
+  readonly signal?: AbortSignal;
+}
+
+type Until = NonNullable<EventOptions['until']>;
+
+const signalSchema = z.instanceof(AbortSignal).optional();
+const functionSchema = z.custom<(event: SessionEvent) => boolean>((value) => typeof value === 'function', {
+  message: 'expected a function',
+});
+const eventsSchema = z.strictObject({
+  after: z.number().int().min(0).optional(),
+  until: z.union([z.instanceof(Receipt), z.number().int().min(0), functionSchema]).optional(),
+  deltas: z.boolean().optional(),
+  // Checked by its own rule, which names the modes.
+  mode: z.custom<ViewMode>().optional(),
+  signal: signalSchema,
+});
+const allEventsSchema = z.strictObject({
+  after: z.unknown().optional(),
+  filter: functionSchema.optional(),
+  mode: z.custom<ViewMode>().optional(),
+  signal: signalSchema,
+});
+
+/**
+ * The options of `session.events`, checked. Throws `ConfigError` for options, or a mode, that are none, and for a receipt of another
+ * session, which would never be met.
+ */
+export function sessionReading(session: string, given: EventOptions): SessionReading {
+  const options = parseOption(eventsSchema, 'events', given);
+  const { until } = options;
+  if (until instanceof Receipt && until.session !== session) {
+    throw new ConfigError(
+      `option "events.until": expected a receipt of ${JSON.stringify(session)}; got one of ${JSON.stringify(until.session)}`,
+      { data: { key: 'events.until' } },
+    );
+  }
+  return {
+    after: options.after ?? defaultAfter(until),
+    deltas: options.deltas ?? true,
+    ...(until === undefined ? {} : { until: untilOf(until) }),
+    ...(options.mode === undefined ? {} : { view: viewOf(options.mode) }),
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+  };
+}
+
+/**
+ * The options of `runtime.events`, checked. Throws `LimitError` for too many places, `ConfigError` for a mode or places that are none,
+ * `InvalidNameError` for the name of a place.
+ */
+export function allReading(given: AllEventOptions): AllReading {
+  const { filter, mode, signal, after } = parseOption(allEventsSchema, 'events', given);
+  const show: View = mode === undefined ? (event) => event : viewOf(mode);
+  return {
+    ...(after === undefined ? {} : { after: checkPlaces(after) }),
+    ...(filter === undefined && mode === undefined
+      ? {}
+      : { view: filter === undefined ? show : (event) => (filter(event) ? show(event) : undefined) }),
+    ...(signal === undefined ? {} : { signal }),
+  };
+}
+
+const placesSchema = z.record(z.string(), z.number().int().min(0));
+
+function checkPlaces(given: unknown): ReadonlyMap<string, number> {
+  const places = Object.entries(parseOption(placesSchema, 'after', given));
+  if (places.length > EVENT_PLACES_MAX) {
+    throw new LimitError(`events of at most ${EVENT_PLACES_MAX} sessions can be replayed to one reader`, {
+      data: { limit: 'eventPlaces', value: places.length },
+    });
+  }
+  return new Map(places.map(([session, after]) => [checkSessionId(session), after]));
+}
+
+function viewOf(mode: ViewMode): View {
+  const checked = checkViewMode(mode);
+  // The queues hand on what a view gives and look at nothing in it; the signatures of `events` say what a reader gets.
+  return (event) => viewEvent(event, checked) as SessionEvent | undefined;
+}
+
+function defaultAfter(until: Until | undefined): number {
+  return typeof until === 'object' ? Math.max(0, until.seq - 1) : 0;
+}
+
+function untilOf(until: Until): (event: SessionEvent) => boolean {
+  if (typeof until === 'function') return until;
+  if (typeof until === 'number') return (event) => event.seq !== undefined && event.seq >= until;
+  const { pendingId } = until;
+  let isPromoted = false;
+  return (event) => {
+    if (event.type === 'pending.removed' && event.pendingId === pendingId) {
+      isPromoted = event.reason === 'promoted';
+      return !isPromoted;
+    }
+    return isPromoted && (event.type === 'turn.finished' || event.type === 'turn.failed');
+  };
+}
