@@ -6,7 +6,7 @@
  */
 import type { Deadline } from '../src/base/deadline-queue.ts';
 import { RequestWindow } from '../src/context/request-window.ts';
-import type { SessionKey } from '../src/journal/journal.ts';
+import type { SessionKey } from '../src/journal/position.ts';
 import { isPreparing, isSummarising } from '../src/session/rules/memory.ts';
 import { waitsForApprovalOnly } from '../src/session/rules/run-loop.ts';
 import type { TransientMessage } from '../src/session/state/edit-request.ts';

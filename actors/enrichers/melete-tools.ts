@@ -4,7 +4,7 @@ import { ConfigError, ContentError } from '../../src/base/errors.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import { type MuseTool, museTool } from './muse-loop.ts';
 import { askHost } from './muse-sources.ts';
-import type { MuseStage } from './muses.ts';
+import type { MuseStage } from './muse-stage.ts';
 
 /** What a tool acts through. */
 export type ToolStage = Pick<MuseStage, 'act' | 'lookUp'>;

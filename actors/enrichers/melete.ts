@@ -12,7 +12,7 @@ import { meleteSystem, meleteText } from './melete-prompt.ts';
 import { meleteTools } from './melete-tools.ts';
 import type { MuseTask } from './muse-loop.ts';
 import { askHost } from './muse-sources.ts';
-import type { MuseStage } from './muses.ts';
+import type { MuseStage } from './muse-stage.ts';
 
 const SECOND_MS = 1_000;
 

@@ -13,7 +13,7 @@ import type { Input } from '../../src/session/state/inputs.ts';
 import type { SummaryRun } from '../../src/session/state/memory.ts';
 import { SNAPSHOTS_SYSTEM, snapshotsText, ZONE_SYSTEM, zoneText } from './mneme-prompt.ts';
 import { type MuseTask, type MuseTool, museTool } from './muse-loop.ts';
-import type { MuseStage } from './muses.ts';
+import type { MuseStage } from './muse-stage.ts';
 
 const SECOND_MS = 1_000;
 

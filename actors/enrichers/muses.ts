@@ -7,10 +7,10 @@
  *  M1 a run that was cancelled, or whose session left memory, reaches its session no more;
  *  M2 a run acts on its session through inputs alone, each a turn of its own; what it does is durable before its model learns of it.
  */
+
 import type { ErrorShape } from '../../src/base/errors.ts';
 import { errorShape } from '../../src/base/errors.ts';
 import { NO_USAGE } from '../../src/base/messages.ts';
-import type { Settings } from '../../src/base/settings.ts';
 import type { ModelCompletion } from '../../src/models/pool.ts';
 import type { Input, MuseName } from '../../src/session/state/inputs.ts';
 import type { ReadContent } from '../../src/session/state/messages.ts';
@@ -20,6 +20,7 @@ import { meleteTask } from './melete.ts';
 import { type SummaryInput, SummaryWriter } from './mneme.ts';
 import { MuseLoop, type MuseLoopHost, type MuseOutcome, type MuseRun, type MuseTask } from './muse-loop.ts';
 import type { LookUp } from './muse-sources.ts';
+import type { MuseStage } from './muse-stage.ts';
 import { namerTask } from './namer.ts';
 import { recallTask } from './recall.ts';
 
@@ -35,17 +36,6 @@ export interface MusesHost extends MuseLoopHost {
   siblingsOf(actor: SessionActor): readonly string[];
   /** Something a run met that no session is told of. */
   failed(sessionId: string, message: string, error: ErrorShape): void;
-}
-
-/** What a run may use: its session as it is when it is asked, and the shard. */
-export interface MuseStage {
-  readonly actor: SessionActor;
-  readonly agent: SessionAgent;
-  readonly settings: Settings;
-  readonly lookUp: LookUp;
-  /** As of the host, for this session. */
-  readonly readContent: ReadContent;
-  act(input: Input): Promise<unknown>;
 }
 
 interface Out {

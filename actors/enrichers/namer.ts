@@ -7,7 +7,7 @@ import { activeDefinitions } from '../../src/session/rules/activation.ts';
 import { activateSkill, EVERYTHING_IS_READY } from './melete-tools.ts';
 import { type MuseTask, type MuseTool, museTool } from './muse-loop.ts';
 import { askHost } from './muse-sources.ts';
-import type { MuseStage } from './muses.ts';
+import type { MuseStage } from './muse-stage.ts';
 import { namerSystem, namerText } from './namer-prompt.ts';
 
 const SECOND_MS = 1_000;

@@ -7,7 +7,7 @@ import { surfacedIds } from '../../src/session/decide/muse-tools.ts';
 import { goalsOf } from '../../src/session/rules/goals.ts';
 import { type MuseTask, type MuseTool, museTool } from './muse-loop.ts';
 import { askHost } from './muse-sources.ts';
-import type { MuseStage } from './muses.ts';
+import type { MuseStage } from './muse-stage.ts';
 import { recallSystem, recallText } from './recall-prompt.ts';
 
 const SECOND_MS = 1_000;

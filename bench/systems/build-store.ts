@@ -4,8 +4,9 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Head, Journal, SessionKey } from '../../src/journal/journal.ts';
+import type { Journal } from '../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
+import type { Head, SessionKey } from '../../src/journal/position.ts';
 import { shardDirectory } from '../../src/journal/store/manifest.ts';
 import { numbers } from '../report/figures.ts';
 import { withDirectory } from './open-system.ts';

@@ -21,7 +21,7 @@ import {
 } from '../base/bounds.ts';
 import { InvalidNameError, LimitError, TroupeError } from '../base/errors.ts';
 import { createBatch, type Engine, isEmptyBatch, type WriteBatch } from './engine.ts';
-import type { Head, Journal, JournalStatistics, Position, SessionKey, StoredEntry, TurnEntry } from './journal.ts';
+import type { Journal, JournalStatistics } from './journal.ts';
 import { CommitGate } from './lmdb/commit-gate.ts';
 import {
   type LastRow,
@@ -32,6 +32,7 @@ import {
   scanLastRows,
   tailSessions,
 } from './log-reader.ts';
+import type { Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import { listNames, type NameQuery } from './rows/name-list.ts';
 import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-codec.ts';
 import { blobAddress, storedJson } from './rows/stored-text.ts';

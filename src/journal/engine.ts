@@ -3,7 +3,7 @@
  * that is a matter of meaning (turns, back pointers, what is visible before it is durable, group commit) is above it, in
  * `engine-journal.ts`, so that memory and LMDB cannot differ in it.
  */
-import type { Head, Position, SessionKey } from './journal.ts';
+import type { Head, Position, SessionKey } from './position.ts';
 import type { Row } from './rows/row-codec.ts';
 
 /** Where the log stands in an engine. */

@@ -5,8 +5,8 @@
 import { READ_HELD_CHARACTERS_MAX, SCAN_ROWS } from '../base/bounds.ts';
 import { StoreCorruptError } from '../base/errors.ts';
 import type { Engine } from './engine.ts';
-import type { Position, SessionKey, StoredEntry } from './journal.ts';
 import { corruptError } from './lmdb/errors.ts';
+import type { Position, SessionKey, StoredEntry } from './position.ts';
 import {
   decodeRow,
   entryOf,

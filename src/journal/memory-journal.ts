@@ -5,7 +5,8 @@
 import { StoreFullError, StoreLockedError } from '../base/errors.ts';
 import type { Engine, EngineState, WriteBatch } from './engine.ts';
 import { EngineJournal } from './engine-journal.ts';
-import type { Head, Journal, SessionKey } from './journal.ts';
+import type { Journal } from './journal.ts';
+import type { Head, SessionKey } from './position.ts';
 import { encodeRows } from './rows/row-codec.ts';
 import { encodeBlob } from './rows/stored-text.ts';
 

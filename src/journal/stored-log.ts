@@ -10,8 +10,8 @@
 import { SEARCH_CHAIN_ROWS, SEARCH_PAGE_BYTES, SEARCH_PAGE_ROWS } from '../base/bounds.ts';
 import { asError } from '../base/errors.ts';
 import type { Engine } from './engine.ts';
-import type { SessionKey } from './journal.ts';
 import { located } from './log-reader.ts';
+import type { SessionKey } from './position.ts';
 import { corruptRow, previousRowOf } from './rows/row-codec.ts';
 import { unpackTable } from './rows/row-packing.ts';
 

@@ -1,11 +1,7 @@
 /** Subpath `troupe/testing`: what the project tests itself with, for users' own agents. */
 export { killSessionThread } from '../runtime/handles/runtime.ts';
-export {
-  type JournalConformance,
-  type JournalUnderTest,
-  type MakeJournal,
-  runJournalConformance,
-} from './conformance/journal-conformance.ts';
+export { type JournalConformance, runJournalConformance } from './conformance/journal-conformance.ts';
+export type { JournalUnderTest, MakeJournal } from './conformance/journal-under-test.ts';
 export { type ManualClock, manualClock } from './manual-clock.ts';
 export {
   type PlainScript,

@@ -2,8 +2,9 @@
  * The store of the victim between two lives: opened as the next life will open it, and what is new in the log folded onto what
  * was read before. At the end everything is read anew, and must be the same.
  */
-import type { Journal, SessionKey } from '../../src/journal/journal.ts';
+import type { Journal } from '../../src/journal/journal.ts';
 import { openJournal } from '../../src/journal/open-journal.ts';
+import type { SessionKey } from '../../src/journal/position.ts';
 import { readManifest, shardDirectory } from '../../src/journal/store/manifest.ts';
 import { plantFork } from '../../src/runtime/reading/fork-reader.ts';
 import { decodeTurn } from '../../src/session/state/records.ts';

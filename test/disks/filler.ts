@@ -5,8 +5,9 @@
  */
 import { rm } from 'node:fs/promises';
 import { StoreFullError } from '../../src/base/errors.ts';
-import type { Journal, SessionKey } from '../../src/journal/journal.ts';
+import type { Journal } from '../../src/journal/journal.ts';
 import { openLmdbJournal } from '../../src/journal/lmdb/journal.ts';
+import type { SessionKey } from '../../src/journal/position.ts';
 import { openManifest } from '../../src/journal/store/birth.ts';
 import { acquireStoreLock } from '../../src/journal/store/lock.ts';
 import { shardDirectory } from '../../src/journal/store/manifest.ts';

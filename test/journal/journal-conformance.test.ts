@@ -3,10 +3,10 @@ import type { Journal } from '../../src/journal/journal.ts';
 import { openMemoryJournal } from '../../src/journal/memory-journal.ts';
 import {
   journalChecks,
-  type MakeJournal,
   runJournalCheck,
   runJournalConformance,
 } from '../../src/testing/conformance/journal-conformance.ts';
+import type { MakeJournal } from '../../src/testing/conformance/journal-under-test.ts';
 import { makeLmdbJournal, makeMemoryJournal } from './support/stores.ts';
 
 const makers: readonly (readonly [string, MakeJournal])[] = [

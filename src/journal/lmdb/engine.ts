@@ -20,7 +20,7 @@ import { ABORT } from 'lmdb';
 import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
 import { headText, parseCheckpoint, parseHead } from '../check/store-index.ts';
 import type { Engine, EngineState, WriteBatch } from '../engine.ts';
-import type { Head, SessionKey } from '../journal.ts';
+import type { Head, SessionKey } from '../position.ts';
 import { RowCache } from '../rows/row-cache.ts';
 import { encodeRows } from '../rows/row-codec.ts';
 import { packRows, unpackRow, unpackTable } from '../rows/row-packing.ts';

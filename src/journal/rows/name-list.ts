@@ -1,6 +1,6 @@
 /** Listing of names: what is stored, with what is not yet durable laid over it. */
 import { SCAN_NAMES } from '../../base/bounds.ts';
-import type { SessionKey } from '../journal.ts';
+import type { SessionKey } from '../position.ts';
 
 /** What `Journal.names` takes. */
 export interface NameQuery {

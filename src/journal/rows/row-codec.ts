@@ -18,7 +18,7 @@
 import { crc32 } from 'node:zlib';
 import { ROW_TURN_HELD_BYTES_MIN } from '../../base/bounds.ts';
 import { StoreCorruptError } from '../../base/errors.ts';
-import type { Position, SessionKey } from '../journal.ts';
+import type { Position, SessionKey } from '../position.ts';
 
 /** Positions of one row. Above `ROW_TURNS_MAX` and part of the format: it must not follow that bound when it is tuned. */
 export const POSITION_STRIDE = 1024;

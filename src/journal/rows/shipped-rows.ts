@@ -1,6 +1,6 @@
 /** Rows and blobs that were handed over as they are stored, on the thread that unpacks them. */
 import { StoreCorruptError } from '../../base/errors.ts';
-import type { SessionKey } from '../journal.ts';
+import type { SessionKey } from '../position.ts';
 import type { BlobPiece, RowPiece } from '../stored-log.ts';
 import { decodeRow, type RowEntry, sliceRow } from './row-codec.ts';
 import { unpackRow } from './row-packing.ts';

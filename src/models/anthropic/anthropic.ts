@@ -14,6 +14,7 @@
  * `messages.create` is passed by for its `post`, as the former prints a warning at every call of a deprecated model. The SDK is
  * loaded at the first call: a process that makes none, or whose model threads do, does not pay for it.
  */
+
 import type { Anthropic, ClientOptions } from '@anthropic-ai/sdk';
 import { z } from 'zod';
 import { MODEL_CALL_MS_MAX, MODEL_FIRST_BYTE_MS_MAX, MODEL_IDLE_MS_MAX, REQUEST_BYTES_MAX } from '../../base/bounds.ts';
@@ -33,7 +34,7 @@ import type {
 } from '../provider.ts';
 import { encodeRequest } from '../request-body.ts';
 import { type AnswerReading, readAnswer } from './answer.ts';
-import { boundedFetch } from './bounded-fetch.ts';
+import { boundedFetch, type FetchFunction } from './bounded-fetch.ts';
 import {
   authenticationMissing,
   CREDENTIALS_IN_ADDRESS,
@@ -43,9 +44,6 @@ import {
 } from './credentials.ts';
 import { anthropicError } from './error.ts';
 import { tokenCount } from './response-check.ts';
-
-/** A `fetch`, as the platform's. */
-export type FetchFunction = typeof globalThis.fetch;
 
 /** Options of `anthropic()`. */
 export interface AnthropicOptions extends AnthropicData {

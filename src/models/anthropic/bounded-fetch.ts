@@ -3,7 +3,6 @@
  * unpacks to more than it weighs. Event streams are left alone; who reads them counts.
  */
 import { ERROR_BODY_BYTES_MAX } from '../../base/bounds.ts';
-import type { FetchFunction } from './anthropic.ts';
 
 /** `fetch` whose bodies, event streams aside, end after `ERROR_BODY_BYTES_MAX` decoded bytes; the rest is not received. */
 export function boundedFetch(fetch: FetchFunction): FetchFunction {
@@ -37,3 +36,6 @@ function decodedHeaders(headers: Headers): Headers {
   for (const name of ['content-encoding', 'content-length']) kept.delete(name);
   return kept;
 }
+
+/** A `fetch`, as the platform's. */
+export type FetchFunction = typeof globalThis.fetch;

@@ -4,8 +4,9 @@ import { ResultShelf, type Shelf } from '../../../actors/result-shelf.ts';
 import { SHARD_BOUNDS, type ShardBounds } from '../../base/bounds.ts';
 import { type Clock, soon as nextTurn, type Random, type Soon } from '../../base/clock.ts';
 import type { StoreLostError } from '../../base/errors.ts';
-import type { Journal, JournalOptions, SessionKey, ThreadGate } from '../../journal/journal.ts';
+import type { Journal, JournalOptions, ThreadGate } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
+import type { SessionKey } from '../../journal/position.ts';
 import { checkResponse } from '../../models/anthropic/response-check.ts';
 import { createGovernedPool } from '../../models/governor/governed-pool.ts';
 import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
@@ -27,7 +28,8 @@ import { Counters } from '../protocol/metrics.ts';
 import type { AgentSource, LogLine, RemoteServices, ShardPlan } from '../protocol/protocol.ts';
 import { IsolatedSessions } from '../shard/isolated-sessions.ts';
 import { SessionInHand } from '../shard/session-in-hand.ts';
-import { Shard, type ShardHost } from '../shard/shard.ts';
+import { Shard } from '../shard/shard.ts';
+import type { ShardHost } from '../shard/shard-parts.ts';
 import { troubleLine } from '../shard/trouble-line.ts';
 
 /** What surrounds a shard on its thread. */

@@ -1,7 +1,7 @@
 /** What the files that answer methods of the protocol have in common. */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { ShardMethods } from '../protocol/protocol.ts';
-import type { Reply } from '../shard/shard.ts';
+import type { Reply } from '../shard/shard-parts.ts';
 
 /** Binds a method of the protocol to what answers it. */
 export type Handle = <M extends keyof ShardMethods>(

@@ -6,7 +6,8 @@ import { planEdit } from '../../session/history/edit-plan.ts';
 import type { Environment, Input } from '../../session/state/inputs.ts';
 import { emptyState } from '../../session/state/state.ts';
 import type { ShardMethods } from '../protocol/protocol.ts';
-import type { Reply, Shard } from '../shard/shard.ts';
+import type { Shard } from '../shard/shard.ts';
+import type { Reply } from '../shard/shard-parts.ts';
 
 /**
  * One operation: resolves with its value once it is durable. While a model call of the session is out it waits for the answer.

@@ -22,7 +22,7 @@ import { CancelledError, type ErrorShape, errorFromShape, systemCodeOf, TroupeEr
 import type { SessionEvent } from '../../events/event.ts';
 import type { PackedEvents } from '../../events/packing/packed-form.ts';
 import { unpackEvents } from '../../events/packing/unpacking.ts';
-import type { SessionKey } from '../../journal/journal.ts';
+import type { SessionKey } from '../../journal/position.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 import { createLocalEndpoints } from '../../threads/batched-endpoint.ts';
 import { createBridgePorts, exposeObject } from '../../threads/comlink-bridge.ts';

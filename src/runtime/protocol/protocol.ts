@@ -10,7 +10,8 @@ import type { ContentBlock, Deliver, Message, Pending, Usage } from '../../base/
 import type { Settings } from '../../base/settings.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../../events/event.ts';
 import type { PackedEvents } from '../../events/packing/packed-form.ts';
-import type { Durability, SessionKey } from '../../journal/journal.ts';
+import type { Durability } from '../../journal/journal.ts';
+import type { SessionKey } from '../../journal/position.ts';
 import type { BlobPiece, RowChain, RowPiece } from '../../journal/stored-log.ts';
 import type { GovernorLimits } from '../../models/governor/limits.ts';
 import type { ModelRequest, ProviderData, RequestMessage } from '../../models/provider.ts';

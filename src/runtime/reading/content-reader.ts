@@ -1,6 +1,7 @@
 /** Contents of waiting entries that only the log has, read back from there. */
 import { StoreCorruptError } from '../../base/errors.ts';
-import type { Journal, SessionKey } from '../../journal/journal.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { SessionKey } from '../../journal/position.ts';
 import { acceptedContent } from '../../session/rules/waiting-content.ts';
 import type { ReadContent } from '../../session/state/messages.ts';
 import { decodeTurn } from '../../session/state/records.ts';

@@ -15,7 +15,8 @@
 import { BYTES_PER_TOKEN, REPLAYS_BYTES_MAX, REPLAYS_MAX } from '../../base/bounds.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import { charactersOf, charactersOfContent } from '../../events/reading/event-buffer.ts';
-import type { Journal, Position, SessionKey, StoredEntry } from '../../journal/journal.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { Position, SessionKey, StoredEntry } from '../../journal/position.ts';
 import { emptyState, restoreState, type SessionState } from '../../session/state/state.ts';
 import { decodeHead } from './head.ts';
 import { foldEntry, type LogObserver } from './session-reader.ts';

@@ -6,7 +6,8 @@
  * places always has it.
  */
 import { isRecord } from '../../base/json.ts';
-import type { Head, Journal, SessionKey } from '../../journal/journal.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { Head, SessionKey } from '../../journal/position.ts';
 import { apply } from '../../session/apply/apply.ts';
 import { forkSeed, plantSeed } from '../../session/history/fork-seed.ts';
 import type { ForkSeed } from '../../session/state/fork-seed.ts';

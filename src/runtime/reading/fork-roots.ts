@@ -2,7 +2,8 @@
  * Before a session is deleted whose log forks share: what each of them begins with is stored by itself (K5). One pass over the
  * log for all of them; forks made at the same place share a text.
  */
-import type { Journal, SessionKey } from '../../journal/journal.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { SessionKey } from '../../journal/position.ts';
 import { forkSeed } from '../../session/history/fork-seed.ts';
 import { decodeTurn } from '../../session/state/records.ts';
 import type { ForkOrigin, SessionState } from '../../session/state/state.ts';

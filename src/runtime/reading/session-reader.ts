@@ -3,7 +3,8 @@
 import { SessionActor } from '../../../actors/session-actor.ts';
 import { STORED_CONTENT_BYTES_MIN } from '../../base/bounds.ts';
 import { StoreCorruptError } from '../../base/errors.ts';
-import type { Journal, SessionKey, StoredEntry } from '../../journal/journal.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { SessionKey, StoredEntry } from '../../journal/position.ts';
 import { applyAll } from '../../session/apply/apply.ts';
 import type { Observer } from '../../session/apply/fold.ts';
 import { storeContents } from '../../session/rules/waiting-content.ts';

@@ -13,7 +13,8 @@
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { CHECKPOINT_INTERVAL_MS, type ShardBounds } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { Head, Journal, SessionKey } from '../../journal/journal.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { Head, SessionKey } from '../../journal/position.ts';
 import { snapshotState } from '../../session/state/state.ts';
 import { decodeHead, encodeHead, summaryOf } from '../reading/head.ts';
 

@@ -10,7 +10,7 @@ import type { SessionActor } from '../../../actors/session-actor.ts';
 import { EDITS_WAITING_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
 import type { Input } from '../../session/state/inputs.ts';
-import type { Reply } from './shard.ts';
+import type { Reply } from './shard-parts.ts';
 
 /** An operation with its requester. */
 export interface WaitingEdit {

@@ -12,7 +12,8 @@
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { Soon } from '../../base/clock.ts';
-import type { Journal, SessionKey } from '../../journal/journal.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { SessionKey } from '../../journal/position.ts';
 import type { Checkpointer } from './checkpointer.ts';
 
 /** Interrupted sessions resumed in one turn of the loop. */

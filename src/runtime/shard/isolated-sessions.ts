@@ -6,7 +6,7 @@
  * Invariant: N1 an isolated session is neither read nor written until `lift`; every request for it is refused with the reason.
  */
 import { TroupeError } from '../../base/errors.ts';
-import type { SessionKey } from '../../journal/journal.ts';
+import type { SessionKey } from '../../journal/position.ts';
 
 /** See the head of the file. */
 export class IsolatedSessions {

@@ -2,7 +2,7 @@
  * Which session a session thread is working on, in memory shared with the host: a thread that runs out of memory cannot say so any
  * more. One writer, the thread; the host reads once the thread has ended.
  */
-import type { SessionKey } from '../../journal/journal.ts';
+import type { SessionKey } from '../../journal/position.ts';
 
 /** See the head of the file. Made by the host, which passes its memory on; the thread makes its own side over that. */
 export class SessionInHand {

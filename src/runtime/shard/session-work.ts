@@ -21,13 +21,13 @@ import { NO_USAGE } from '../../base/messages.ts';
 import type { EventBody } from '../../events/event.ts';
 import type { CallWait, ModelPool } from '../../models/pool.ts';
 import { turnName } from '../../session/apply/turn.ts';
-import { isMuseDue } from '../../session/state/enrichment.ts';
+import { isMuseDue } from '../../session/rules/enrichment.ts';
 import type { Input, MuseName } from '../../session/state/inputs.ts';
 import type { ToolPool } from '../../tools/pool.ts';
 import { type Asking, answerOf, failureOf, isAsking, questionOf } from '../protocol/host-asking.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import type { SessionTimers } from './session-timers.ts';
-import type { Reply, ShardParts } from './shard.ts';
+import type { Reply, ShardParts } from './shard-parts.ts';
 
 /** What this needs of the shard. */
 export interface WorkPlace {

@@ -5,7 +5,7 @@
 import { CancelledError, errorShape } from '../../base/errors.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import type { ChildEnd } from '../protocol/protocol.ts';
-import type { Reply } from './shard.ts';
+import type { Reply } from './shard-parts.ts';
 import type { Fate } from './turn-gathering.ts';
 
 interface ReceiptWaiter {

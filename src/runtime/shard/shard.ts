@@ -13,9 +13,8 @@
  *  H3 an actor whose turn threw, or whose flush failed, is dropped and read again from the log;
  *  H4 an idle session holds no timer and, beyond `ShardBounds.hotSessions`, no memory (A11).
  */
-import type { AgentCatalog, SessionAgent } from '../../../actors/agent-catalog.ts';
-import type { MuseQuestion, MuseWord } from '../../../actors/enrichers/muse-sources.ts';
-import type { Shelf } from '../../../actors/result-shelf.ts';
+
+import type { SessionAgent } from '../../../actors/agent-catalog.ts';
 import { isRunnable, SessionActor } from '../../../actors/session-actor.ts';
 import { FamilySupervisor } from '../../../actors/supervision/family-supervisor.ts';
 import {
@@ -25,23 +24,16 @@ import {
   type TreeAccess,
   type TreeTurnOutcome,
 } from '../../../actors/supervision/tree-turn.ts';
-import type { Limits, ShardBounds } from '../../base/bounds.ts';
-import type { Clock, Random, Soon } from '../../base/clock.ts';
 import { errorFromShape, errorShape, type StoreLostError, TroupeError } from '../../base/errors.ts';
-import type { Settings } from '../../base/settings.ts';
 import type { EventBody, SessionEvent } from '../../events/event.ts';
-import type { Durability, Head, Journal, SessionKey, TurnEntry } from '../../journal/journal.ts';
-import type { CallWait, ModelPool, ModelPoolListener } from '../../models/pool.ts';
+import type { Head, SessionKey, TurnEntry } from '../../journal/position.ts';
+import type { CallWait } from '../../models/pool.ts';
 import { storeContents } from '../../session/rules/waiting-content.ts';
 import { NO_RECORDS } from '../../session/state/decision.ts';
 import type { Environment, Input } from '../../session/state/inputs.ts';
 import { encodeTurn } from '../../session/state/records.ts';
-import { emptyState, type ReceiptState } from '../../session/state/state.ts';
-import type { ToolPool, ToolPoolListener } from '../../tools/pool.ts';
+import { emptyState } from '../../session/state/state.ts';
 import { SUBAGENT_TRUNCATION_REASON } from '../../tools/truncation.ts';
-import type { HostQuestion, HostWord } from '../protocol/host-decisions.ts';
-import type { Counters } from '../protocol/metrics.ts';
-import type { LogLine, SaidNote, SessionIntroduction } from '../protocol/protocol.ts';
 import { contentReader } from '../reading/content-reader.ts';
 import { EventReplays } from '../reading/event-replay.ts';
 import { storeRoots } from '../reading/fork-roots.ts';
@@ -53,63 +45,16 @@ import { type CommitItem, CommitQueue } from './commit-queue.ts';
 import { CrashCounter } from './crash-counter.ts';
 import { EditGate } from './edit-gate.ts';
 import { InterruptedSessions } from './interrupted-sessions.ts';
-import type { IsolatedSessions } from './isolated-sessions.ts';
 import { LiveSessions } from './live-sessions.ts';
 import { QuietSessions } from './quiet-sessions.ts';
-import type { SessionInHand } from './session-in-hand.ts';
 import { SessionTimers } from './session-timers.ts';
 import { SessionWork, type WorkPlace } from './session-work.ts';
+import type { Reply, ShardParts } from './shard-parts.ts';
 import { endOf, ShardWaiters } from './shard-waiters.ts';
 import { StoreOutage, storeError } from './store-outage.ts';
 import { TurnEnvironment } from './turn-environment.ts';
 import { TurnGathering } from './turn-gathering.ts';
 import { WaitingBytes } from './waiting-bytes.ts';
-
-/** What the shard tells its host. */
-export interface ShardHost {
-  events(events: readonly SessionEvent[]): void;
-  /** Sessions that tell something for the first time since they are in memory, or since it was asked for. */
-  introduced?(sessions: readonly SessionIntroduction[]): void;
-  /** The durable end of a receipt that is followed; undefined: it must be asked for. */
-  settled(follow: number, state: ReceiptState | undefined): void;
-  /** What was said in a session that is listened to. */
-  said?(note: SaidNote): void;
-  degraded(error: TroupeError | undefined): void;
-  log(line: LogLine): void;
-  evaluateSystem(agent: string, sessionId: string): Promise<string>;
-  consult(question: HostQuestion): Promise<HostWord>;
-  lookUp(question: MuseQuestion): Promise<MuseWord>;
-}
-
-/** What a shard is made of. */
-export interface ShardParts {
-  readonly journal: Journal;
-  readonly catalog: AgentCatalog;
-  readonly settings: Settings;
-  readonly limits: Limits;
-  readonly durability: Durability;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly soon: Soon;
-  readonly bounds: ShardBounds;
-  readonly shelf: Shelf;
-  readonly inHand: SessionInHand;
-  readonly isolated: IsolatedSessions;
-  readonly counters: Counters;
-  readonly host: ShardHost;
-  readonly makeModelPool: (listener: ModelPoolListener) => ModelPool;
-  readonly makeToolPool: (listener: ToolPoolListener) => ToolPool;
-}
-
-/** The requester of an input. Settled once, after the flush. */
-export interface Reply {
-  /** What is awaited comes later: the flush need not be hurried for this (Q5 of the commit queue). */
-  readonly isPatient?: boolean;
-  /** Runs within the turn that accepted a message, before anything is durable; not for one that was accepted before. */
-  readonly onAccepted?: (pendingId: number) => void;
-  resolve(value: unknown): void;
-  reject(error: Error): void;
-}
 
 /** See the head of the file. */
 export class Shard {

@@ -11,7 +11,8 @@
  */
 import type { Clock } from '../../base/clock.ts';
 import { StoreFullError, StoreLostError } from '../../base/errors.ts';
-import type { Journal, SessionKey } from '../../journal/journal.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { SessionKey } from '../../journal/position.ts';
 
 /** Wait between attempts to write to a device that refused, in ms. */
 const DEVICE_RETRY_MS = 1_000;

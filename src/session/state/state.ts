@@ -22,7 +22,6 @@ import type { ContentBlock, Usage } from '../../base/messages.ts';
 import { NO_USAGE } from '../../base/messages.ts';
 import type { SessionStateName } from '../../events/event.ts';
 import type { Approvals, Held, Suspension, SuspensionReason, TurnFailure } from './boundary.ts';
-import type { Enrichment } from './enrichment.ts';
 import type { GoalBook } from './goals.ts';
 import type { Memory } from './memory.ts';
 import type { Content, LoggedMessage, MailboxEntry, OpenCall } from './messages.ts';
@@ -465,4 +464,21 @@ export interface ForkOrigin {
   readonly at?: number;
   /** Logs its own rests on, one on the other. */
   readonly depth: number;
+}
+
+/** The preparation under way: one at most in a session. */
+export interface Enrichment {
+  /** Number of the run that is out. */
+  readonly run: number;
+  /**
+   * The turn is prepared; then, where goals changed meanwhile, what was said before is looked through. Or a sub-agent is named,
+   * before its first turn.
+   */
+  readonly stage: 'preparing' | 'recalling' | 'naming';
+  /** Pending id of the message whose turn it is. */
+  readonly entry: number;
+  /** Epoch ms at which it began. */
+  readonly at: number;
+  /** A goal was made or worded anew since it began. */
+  readonly goalsChanged: boolean;
 }

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { StoreFullError, StoreLockedError } from '../../base/errors.ts';
 import type { Journal } from '../../journal/journal.ts';
-import type { JournalCheck, JournalUnderTest } from './journal-conformance.ts';
 import { appendTurn, assertLog, type Written } from './journal-log-checks.ts';
+import type { JournalCheck, JournalUnderTest } from './journal-under-test.ts';
 
 const MODEL_STEPS = 400;
 const MODEL_SEED = 20_261_120;

@@ -1,7 +1,8 @@
 /** Checks of the log itself: order, wholeness, visibility, positions (J1, J2, J4). */
 import assert from 'node:assert/strict';
-import type { Journal, Position, SessionKey, TurnEntry } from '../../journal/journal.ts';
-import type { JournalCheck } from './journal-conformance.ts';
+import type { Journal } from '../../journal/journal.ts';
+import type { Position, SessionKey, TurnEntry } from '../../journal/position.ts';
+import type { JournalCheck } from './journal-under-test.ts';
 
 const MANY_TURNS = 1_000;
 const LARGE_CHARACTERS = 300_000;

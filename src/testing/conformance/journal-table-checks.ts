@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type { Journal } from '../../journal/journal.ts';
-import type { JournalCheck } from './journal-conformance.ts';
+import type { JournalCheck } from './journal-under-test.ts';
 
 const MANY_NAMES = 700;
 

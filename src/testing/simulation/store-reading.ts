@@ -4,8 +4,9 @@
  * Owns: what was read before, so that a session whose log has not grown is not read again. Does not own: the stores.
  */
 import type { RenderOptions } from '../../context/render.ts';
-import type { Journal, Position, SessionKey } from '../../journal/journal.ts';
+import type { Journal } from '../../journal/journal.ts';
 import { type MemoryStore, openMemoryJournal } from '../../journal/memory-journal.ts';
+import type { Position, SessionKey } from '../../journal/position.ts';
 import { contentReader } from '../../runtime/reading/content-reader.ts';
 import { plantFork } from '../../runtime/reading/fork-reader.ts';
 import { readActor } from '../../runtime/reading/session-reader.ts';

@@ -8,7 +8,7 @@ import { EngineJournal } from '../../../src/journal/engine-journal.ts';
 import type { Durability, Journal } from '../../../src/journal/journal.ts';
 import { openLmdbEngine } from '../../../src/journal/lmdb/engine.ts';
 import { createMemoryStore, openMemoryJournal } from '../../../src/journal/memory-journal.ts';
-import type { JournalUnderTest } from '../../../src/testing/conformance/journal-conformance.ts';
+import type { JournalUnderTest } from '../../../src/testing/conformance/journal-under-test.ts';
 
 /** A new directory under the system's temporary one. */
 export async function temporaryDirectory(): Promise<string> {

@@ -5,8 +5,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { REPLAYS_MAX } from '../../../src/base/bounds.ts';
-import type { Journal, SessionKey, StoredEntry } from '../../../src/journal/journal.ts';
+import type { Journal } from '../../../src/journal/journal.ts';
 import { openMemoryJournal } from '../../../src/journal/memory-journal.ts';
+import type { SessionKey, StoredEntry } from '../../../src/journal/position.ts';
 import { EventReplays } from '../../../src/runtime/reading/event-replay.ts';
 import { encodeHead, summaryOf } from '../../../src/runtime/reading/head.ts';
 import { encodeTurn } from '../../../src/session/state/records.ts';

@@ -1,0 +1,27 @@
+/** Where things lie in a journal, and under which key. Plain data. */
+
+/** The number a journal gave to a session's name: small, stable, never reused. */
+export type SessionKey = number;
+
+/** A place in the log: rising, not dense. */
+export type Position = number;
+
+/** A session's folded state as of `position`: every entry of the session up to and including it is contained. */
+export interface Head {
+  readonly key: SessionKey;
+  readonly position: Position;
+  readonly data: string;
+  /** The session has work to do: it belongs to the runnable set. */
+  readonly runnable: boolean;
+}
+
+/** What one turn wrote for one session: `data` is the caller's text (JSON), opaque to the journal. */
+export interface TurnEntry {
+  readonly key: SessionKey;
+  readonly data: string;
+}
+
+/** One entry read back. */
+export interface StoredEntry extends TurnEntry {
+  readonly position: Position;
+}
