@@ -4,7 +4,8 @@
  *
  * The rules: a file imports its own folder and folders of a lower rank; some packages belong to one folder; the pure
  * folders touch nothing outside the house; what runs in a browser takes types of the house and nothing else of it; nothing
- * but the tests and the command line uses `src/testing`; no file imports itself by way of others.
+ * but the tests and the command line uses `src/testing`; no file imports itself by way of others, not even for types but in one
+ * circle.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { builtinModules } from 'node:module';
@@ -57,6 +58,9 @@ const innerRanks = new Map([
   ['src/runtime', ranked('protocol', 'reading', 'search|shard', 'door', 'host', 'events', 'handles')],
 ]);
 
+/** The one circle of types: a session spawns children, a child is a session, and both may be forked. */
+const typeCircle = new Set(['child', 'family', 'fork', 'session'].map((name) => `src/runtime/handles/${name}.ts`));
+
 const packageOwners = new Map([
   ['node:worker_threads', 'src/threads/'],
   ['piscina', 'src/threads/'],
@@ -78,9 +82,14 @@ const root = resolve(process.argv[2] ?? project);
 const violations = [];
 /** File to the files it imports as values, for the search of cycles. */
 const graph = new Map();
+/** The same, with types. */
+const typeGraph = new Map();
+/** Files in a cycle of values, which is reported by itself. */
+const inCycle = new Set();
 
 for (const file of ['src', 'actors'].flatMap((folder) => typeScriptFiles(folder))) checkFile(file);
 checkCycles();
+checkTypeCircles();
 
 for (const violation of violations) console.error(violation);
 if (violations.length > 0) console.error(`check-ranks: ${violations.length} violations`);
@@ -97,6 +106,8 @@ function typeScriptFiles(folder) {
 function checkFile(file) {
   const edges = [];
   graph.set(file, edges);
+  const typeEdges = [];
+  typeGraph.set(file, typeEdges);
   const from = folderOf(file);
   if (from !== testing && from !== browser && !ranks.has(from))
     violations.push(`${file}:1: ${from} has no rank; give it one in check-ranks`);
@@ -108,6 +119,7 @@ function checkFile(file) {
     }
     const target = posix.normalize(posix.join(posix.dirname(file), found.specifier));
     checkFolder(where, from, folderOf(target), found.typeOnly);
+    if (!found.dynamic) typeEdges.push(target);
     if (from === folderOf(target)) checkInner(where, from, innerOf(file), innerOf(target));
     // What is loaded later, or not at all, cannot meet a module that is still being evaluated.
     if (!found.typeOnly && !found.dynamic) edges.push({ target, line: found.line });
@@ -204,12 +216,37 @@ function checkCycles() {
     path.push(file);
     for (const { target, line } of graph.get(file) ?? []) {
       const start = path.indexOf(target);
-      if (start !== -1)
-        violations.push(`${file}:${line}: import cycle: ${[...path.slice(start), target].join(' -> ')}`);
-      else if (!finished.has(target)) visit(target);
+      if (start !== -1) {
+        const cycle = path.slice(start);
+        for (const member of cycle) inCycle.add(member);
+        violations.push(`${file}:${line}: import cycle: ${[...cycle, target].join(' -> ')}`);
+      } else if (!finished.has(target)) visit(target);
     }
     path.pop();
     finished.add(file);
   };
   for (const file of graph.keys()) if (!finished.has(file)) visit(file);
+}
+
+/** Files that reach each other by imports, types included: the strongly connected components, by Tarjan's algorithm. */
+function checkTypeCircles() {
+  const found = new Map();
+  const open = [];
+  const visit = (file) => {
+    const place = { number: found.size, lowest: found.size, isOpen: true };
+    found.set(file, place);
+    open.push(file);
+    for (const target of typeGraph.get(file) ?? []) {
+      if (!typeGraph.has(target)) continue;
+      const known = found.get(target) ?? visit(target);
+      if (known.isOpen) place.lowest = Math.min(place.lowest, known.lowest);
+    }
+    if (place.lowest !== place.number) return place;
+    const circle = open.splice(open.indexOf(file));
+    for (const member of circle) found.get(member).isOpen = false;
+    if (circle.length > 1 && !circle.every((member) => typeCircle.has(member) || inCycle.has(member)))
+      violations.push(`${file}:1: these files import each other, if only for types: ${circle.sort().join(', ')}`);
+    return place;
+  };
+  for (const file of typeGraph.keys()) if (!found.has(file)) visit(file);
 }
