@@ -77,6 +77,14 @@ export class Checkpointer {
     this.#passive.set(actor.key, headOf(actor));
   }
 
+  /**
+   * A session was read back into memory. While a head waits to be written, the stored one is about to be replaced: what it says of
+   * the session is not relied on (K1).
+   */
+  returned(actor: SessionActor): void {
+    if (this.#passive.has(actor.key)) actor.isHeadRunnable = false;
+  }
+
   /** A session whose log could not be read: its head keeps it in the runnable set, so that the next open tries again. */
   unread(id: string, key: SessionKey): void {
     const known = this.pending(key) ?? this.#journal.head(key);

@@ -211,6 +211,7 @@ export class Shard {
     // A name without a log: the turn that was to make the session was lost.
     if (actor.state.agent === undefined) return undefined;
     this.#hot.set(sessionId, actor);
+    this.#checkpointer.returned(actor);
     this.#waiting.note(actor);
     this.parts.counters.set('sessionsHot', this.#hot.size);
     this.#noteQuiet(actor);

@@ -65,6 +65,32 @@ test('K1: a checkpoint that is due in a turn of several sessions covers all of t
   expect(journal.head(child.key)?.position).toBe(position);
 });
 
+test('K1: a session that returns while its head waits to be written gets one that names it runnable when it works', async () => {
+  // Found by the simulator: the stored head said runnable, the one that waited said idle, and the session at work had none.
+  const { journal, clock, checkpointer, write } = stage();
+  const turn = (actor: SessionActor, state: 'idle' | 'executing'): void => {
+    actor.position = journal.append([{ key: actor.key, data: '{}' }]);
+    actor.state.state = state;
+    checkpointer.changed([{ actor }]);
+  };
+  const actor = write('a');
+  turn(actor, 'executing');
+  await clock.advance(CHECKPOINT_INTERVAL_MS);
+  turn(actor, 'idle');
+  checkpointer.passivated(actor);
+  // What reading its log gives: the stored head is still that of the session at work.
+  const returned = new SessionActor('a', actor.key, { ...actor.state }, { turns: 1, position: actor.position });
+  returned.isHeadRunnable = journal.head(actor.key)?.runnable === true;
+  expect(returned.isHeadRunnable).toBe(true);
+  checkpointer.returned(returned);
+  await clock.advance(CHECKPOINT_INTERVAL_MS);
+  expect(journal.runnable()).toEqual([]);
+  turn(returned, 'executing');
+  await clock.advance(CHECKPOINT_INTERVAL_MS);
+  expect(journal.checkpointed()).toBe(returned.position);
+  expect(journal.runnable()).toEqual([actor.key]);
+});
+
 test('K1: a session at work has one head until it rests or the store is closed; the checkpoint passes over its turns', async () => {
   const { journal, clock, checkpointer, write } = stage();
   const actor = write('a');
