@@ -21,8 +21,8 @@ test('every file that ARCHITECTURE.md names without its folder is there', () => 
   expect(names.size).toBeGreaterThan(10);
   const there = new Set(
     ['src', 'actors']
-      .flatMap((folder) => readdirSync(new URL(folder, root), { recursive: true }))
-      .map((name) => basename(String(name))),
+      .flatMap((folder) => readdirSync(new URL(folder, root), { recursive: true, encoding: 'utf8' }))
+      .map((name) => basename(name)),
   );
   expect([...names].filter((name) => !there.has(name))).toEqual([]);
 });
