@@ -35,12 +35,12 @@ const ranks = new Map([
 /** Outside the order: imports what it likes below the doors; only tests and the command line import it. */
 const testing = 'src/testing';
 const doors = new Set(['src/server', 'src/otel', 'src/adapters', 'src/cli']);
-/** Runs in a browser: nobody imports it, and of the house it may know these words, as types. */
+/** Runs in a browser: no other folder imports it, and it imports only types of these two. */
 const browser = 'src/observer';
 const browserWords = new Set(['src/base', 'src/events']);
 const browserPackages = new Set(['preact', '@preact/signals']);
 
-/** Imports between folders of one rank. The events are the words in which a session's derivation tells what happened. */
+/** Imports between folders of one rank. A session's fold publishes events, so it knows their types. */
 const sameRankAllowed = [
   { from: 'src/session', to: 'src/events', typeOnly: true },
   // The scripted model refuses what the real one refuses, by the same rules.
@@ -121,7 +121,7 @@ function checkFile(file) {
     checkFolder(where, from, folderOf(target), found.typeOnly);
     if (!found.dynamic) typeEdges.push(target);
     if (from === folderOf(target)) checkInner(where, from, innerOf(file), innerOf(target));
-    // What is loaded later, or not at all, cannot meet a module that is still being evaluated.
+    // A type, or a module that is loaded later, cannot meet a module that is still being evaluated.
     if (!found.typeOnly && !found.dynamic) edges.push({ target, line: found.line });
   }
 }

@@ -50,11 +50,29 @@ export function maskSource(source) {
   return masked;
 }
 
+/** The comments of `source`, in order: `{ text, line, start, end }`, with their marks (`//`, `*`) blanked out. */
+export function commentsOf(source) {
+  const found = [];
+  let masked = '';
+  let at = 0;
+  while (at < source.length) {
+    const end = tokenEnd(source, at, masked);
+    const token = source.slice(at, end);
+    if (token.startsWith('//') || token.startsWith('/*')) {
+      const text = token.replace(/^\/\/|^\/\*+|\*+\/$|^[^\S\n]*\*(?=[^/]|$)/gmu, blank);
+      found.push({ text, line: lineAt(source, at), start: at, end });
+    }
+    masked += isString(token) ? token : token.length > 1 ? blank(token) : token;
+    at = end;
+  }
+  return found;
+}
+
 function isString(token) {
   return token.length > 1 && (token[0] === "'" || token[0] === '"');
 }
 
-/** Where the token at `at` ends: one character, or a whole comment, string, template or regular expression. */
+/** The end of the token at `at`: one character, or a whole comment, string, template or regular expression. */
 function tokenEnd(source, at, before) {
   const two = source.slice(at, at + 2);
   if (two === '//') return endOrLength(source.indexOf('\n', at), source);
@@ -89,7 +107,7 @@ function templateEnd(source, at) {
   return source.length;
 }
 
-/** After the closing brace of a template's `${`; what stands inside may hold strings and templates of its own. */
+/** After the closing brace of a template's `${`; its expression may hold strings and templates. */
 function substitutionEnd(source, from) {
   let depth = 1;
   let at = from;

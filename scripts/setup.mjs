@@ -13,7 +13,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const lockFile = join(root, 'package-lock.json');
 const installStamp = join(root, 'node_modules', '.troupe-lock');
 const buildStamp = join(root, 'dist', '.sources');
-/** What the emitted code depends on. */
+/** Inputs of the emitted code. */
 const buildInputs = [
   'src',
   'actors',

@@ -1,0 +1,95 @@
+/**
+ * Checks the language of comments and of Markdown: no phrase that needs a second reading, one word for one thing. Prints each finding as
+ * `file:line: phrase: instead`, and exits 1 when there is one. Words in backticks, in code blocks and in strings are not looked at.
+ */
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { commentsOf } from './import-scanner.mjs';
+
+/** What is not written, and what is written instead. */
+const ruled = [
+  [/\b(?:some|no)body\b/giu, 'name the subject'],
+  [/\bwhoever\b/giu, 'name the subject'],
+  [/\banew\b/giu, '"again", or the verb'],
+  [/\bof its own\b/giu, '"its own", or "separate"'],
+  [/\b(?:goes|go|going|went) on\b/giu, '"continues", "resumes"'],
+  [/\b(?:is|are|was|were) out\b(?! of)/giu, '"in flight"'],
+  [/\bat hand\b/giu, '"available", "in memory"'],
+  [/\b(?:tell|tells|told|telling|teller)\b/giu, '"publish", "notify", "reply", "report", "says"'],
+  [/\bhears?\b|\bheard\b/giu, '"subscriber", "receives"'],
+  [/\b(?:muses?|sisters?)\b/giu, '"enricher"'],
+  [/\b(?:parked|wedged|poisoned)\b/giu, '"blocked", with its reason'],
+  [/\bturns? of (?:the|its|a|one) (?:event )?loop\b/giu, '"tick"'],
+  [/\bis to be had\b|\bat last\b|\bcome[s]? to its end\b/giu, 'say it plainly'],
+  [/\bshelf\b/giu, '"result store"'],
+];
+/** A sentence that begins a comment, a heading or a list item without a subject. */
+const headless = /^(?:What|Who|Where|Of|As) [a-z]/u;
+
+/** Folders and files that are held to it. */
+const held = ['src', 'actors', 'scripts', 'README.md', 'ARCHITECTURE.md', 'GUARANTEES.md', 'docs'];
+/** Begins of paths that are not translated yet. */
+const pending = [
+  'src/base/',
+  'src/journal/',
+  'src/session/',
+  'src/threads/',
+  'src/events/',
+  'src/context/',
+  'src/models/',
+  'src/tools/',
+  'src/definitions/',
+  'src/search/',
+  'actors/',
+  'src/runtime/',
+  'src/index.ts',
+  'src/server/',
+  'src/otel/',
+  'src/adapters/',
+  'src/cli/',
+  'src/observer/',
+  'src/testing/',
+  'README.md',
+  'GUARANTEES.md',
+  'docs/',
+];
+
+const project = join(dirname(fileURLToPath(import.meta.url)), '..');
+// With paths: these alone, translated or not.
+const asked = process.argv.slice(2);
+const findings = [];
+for (const path of asked.length > 0 ? asked : held) visit(path);
+for (const finding of findings) console.error(finding);
+if (findings.length > 0) console.error(`check-language: ${findings.length} findings`);
+process.exit(findings.length > 0 ? 1 : 0);
+
+function visit(path) {
+  const whole = resolve(project, path);
+  if (statSync(whole).isDirectory()) {
+    for (const name of readdirSync(whole).sort()) visit(`${path.replace(/\/$/u, '')}/${name}`);
+    return;
+  }
+  if (asked.length === 0 && pending.some((begin) => path.startsWith(begin))) return;
+  if (path.endsWith('.md')) checkProse(path, markdownOf(readFileSync(whole, 'utf8')), 1);
+  else if (/\.(?:ts|tsx|mjs)$/u.test(path) && path !== 'scripts/check-language.mjs')
+    for (const { text, line } of commentsOf(readFileSync(whole, 'utf8'))) checkProse(path, text, line);
+}
+
+/** Markdown without what is code: fenced blocks are blanked out. */
+function markdownOf(text) {
+  return text.replace(/^```[\s\S]*?^```/gmu, (block) => block.replace(/[^\n]/gu, ' '));
+}
+
+function checkProse(path, text, firstLine) {
+  // Quoted words and code are not prose of the project.
+  const prose = text.replace(/`[^`\n]*`|"[^"\n]*"/gu, (quoted) => quoted.replace(/[^\n]/gu, '_'));
+  for (const [index, line] of prose.split('\n').entries()) {
+    const report = (found, instead) => findings.push(`${path}:${firstLine + index}: ${found.trim()}: ${instead}`);
+    for (const [phrase, instead] of ruled) for (const [found] of line.matchAll(phrase)) report(found, instead);
+    const isStart = index === 0 || prose.split('\n')[index - 1]?.trim() === '' || /^\s*(?:[-*#]|[A-Z]\d+ )/u.test(line);
+    const sentence = line.replace(/^[\s*#-]+/u, '').replace(/^[A-Z]\d+\s+/u, '');
+    const [found] = headless.exec(sentence) ?? [];
+    if (isStart && found !== undefined) report(sentence.slice(0, 30), 'begin with the subject');
+  }
+}
