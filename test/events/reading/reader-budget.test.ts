@@ -2,6 +2,7 @@
  * Goal: M1 to M3 of the budget of all readers. Method: queues whose log is an array, and a small budget.
  */
 import { expect, test } from 'vitest';
+import { READERS_BYTES_MAX } from '../../../src/base/bounds.ts';
 import type { SessionEvent } from '../../../src/events/event.ts';
 import { charactersOf } from '../../../src/events/reading/event-buffer.ts';
 import { ReaderBudget } from '../../../src/events/reading/reader-budget.ts';
@@ -34,6 +35,27 @@ test('M1: the reader that holds most gives up first, and reads everything all th
   // The buffer was given up once while it filled, and once more for the page of the log.
   const late = (await take(slow, 42)).filter((word) => !word.startsWith('gap'));
   expect(late).toEqual(log.map(short));
+});
+
+test('M1: of itself a budget has READERS_BYTES_MAX', () => {
+  const budget = new ReaderBudget();
+  const reader = {
+    held: 0,
+    giveUp(): void {
+      const before = reader.held;
+      reader.held = 0;
+      budget.changed(reader, before, 0);
+    },
+  };
+  const grow = (bytes: number): void => {
+    const before = reader.held;
+    reader.held += bytes;
+    budget.changed(reader, before, reader.held);
+  };
+  grow(READERS_BYTES_MAX);
+  expect(budget.held).toBe(READERS_BYTES_MAX);
+  grow(1);
+  expect(budget.held).toBe(0);
 });
 
 test('M3: a page of the log that was given up is read again, without a gap', async () => {
