@@ -3,6 +3,7 @@
  * the request's prefix each time; so old messages leave in batches of the eviction fraction, and each batch opens an epoch
  * in which the request is byte-stable (A8). Pure.
  */
+import { continuesAnswer } from './answer.ts';
 import type { Environment } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 import type { LoggedMessage, SessionState } from './state.ts';
@@ -82,7 +83,8 @@ function cutAt(
   let after: number | undefined;
   let passed = 0;
   for (const [index, message] of messages.entries()) {
-    if (open.size === 0 && message.inAnswer === undefined) {
+    const isWhole = message.inAnswer === undefined && !continuesAnswer(messages[index - 1], message);
+    if (open.size === 0 && isWhole) {
       if (index < cut) before = index;
       else if (message.type === 'user_message') return message.seq;
       else after ??= index;
