@@ -142,6 +142,22 @@ describe('eviction', () => {
     }
   });
 
+  it('Δ24, R20: the parts of a paused answer are not parted', () => {
+    const machine = startedSession();
+    machine.send('q'.repeat(400));
+    machine.answer([text('a'.repeat(400))], { stop: 'pause_turn' });
+    machine.answer([text('b'.repeat(400)), call('a', 'bash')]);
+    machine.finish('a', 'r'.repeat(400));
+    machine.answer('done');
+    const starts = machine.state.messages.filter(({ blocks }) => blocks !== undefined).map(({ seq }) => seq);
+    expect(starts).toHaveLength(3);
+    for (let tokenBudget = 1; tokenBudget < 600; tokenBudget += 7) {
+      machine.world.tokenBudget = tokenBudget;
+      // The second start continues the first.
+      expect(planEviction(machine.state, environmentOf(machine.world), 1)).not.toBe(starts[1]);
+    }
+  });
+
   it('Δ24: the round whose results are about to come in stays', () => {
     const machine = startedSession();
     machine.send('q'.repeat(400));
@@ -190,7 +206,9 @@ describe('eviction', () => {
     const cuts: number[] = [];
     const open = new Set<string | undefined>();
     for (const [index, message] of state.messages.entries()) {
-      if (open.size === 0 && message.inAnswer === undefined) cuts.push(index);
+      const before = state.messages[index - 1];
+      const continues = message.blocks !== undefined && (before?.blocks ?? before?.inAnswer) !== undefined;
+      if (open.size === 0 && message.inAnswer === undefined && !continues) cuts.push(index);
       if (message.type === 'tool_call') open.add(message.toolUseId);
       else if (message.type === 'tool_response') open.delete(message.toolUseId);
     }

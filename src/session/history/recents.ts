@@ -1,7 +1,9 @@
 /**
- * Which messages a compression keeps as they are. A call and its results, and the parts of one answer, are one group wherever
- * they stand: a group is kept or archived whole. Pure.
+ * Selects the messages that a compression keeps as they are. A call and its results are one group wherever they stand, and so
+ * are the parts of one answer, a paused one included. A group is kept or archived whole. Pure.
  */
+
+import { continuesAnswer } from '../rules/answer.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 
 /** The groups of some messages. */
@@ -80,7 +82,8 @@ function leadersOf(messages: readonly LoggedMessage[]): readonly number[] {
   const leaders: number[] = [];
   const byCall = new Map<string, number>();
   for (const [index, message] of messages.entries()) {
-    const leader = message.inAnswer === true ? (leaders[index - 1] ?? index) : index;
+    const isJoined = message.inAnswer === true || continuesAnswer(messages[index - 1], message);
+    const leader = isJoined ? (leaders[index - 1] ?? index) : index;
     leaders.push(leader);
     if (message.type === 'tool_call' && message.toolUseId !== undefined) byCall.set(message.toolUseId, leader);
   }

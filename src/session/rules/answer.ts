@@ -7,7 +7,7 @@ import { describeValue } from '../../base/errors.ts';
 import { isCallId } from '../../base/ids.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
 import { type ContentBlock, isThought, type TextBlock, type ToolUseBlock } from '../../base/messages.ts';
-import type { DispatchedCall } from '../state/messages.ts';
+import type { DispatchedCall, LoggedMessage } from '../state/messages.ts';
 
 /** Blocks only a user message may hold: in an answer they would make every later request illegal (R04). */
 const USER_BLOCKS: ReadonlySet<string> = new Set(['tool_result', 'image', 'document']);
@@ -184,4 +184,12 @@ export function answerText(content: readonly ContentBlock[]): string {
   let text = '';
   for (const block of content) if (block.type === 'text') text += block.text;
   return text;
+}
+
+/**
+ * The message begins an answer that continues the paused one directly before it. The API reads both as one message (R15), and wants all
+ * of its thoughts back while the results of its calls are due (R20): both stay, or both leave.
+ */
+export function continuesAnswer(before: LoggedMessage | undefined, message: LoggedMessage): boolean {
+  return message.blocks !== undefined && (before?.blocks !== undefined || before?.inAnswer === true);
 }

@@ -7,6 +7,7 @@ import type { Environment } from '../state/inputs.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
+import { continuesAnswer } from './answer.ts';
 
 /**
  * The newest messages whose tokens fit `budget`, oldest first: a contiguous suffix that stops at the first overflow. The
@@ -83,7 +84,8 @@ function cutAt(
   let after: number | undefined;
   let passed = 0;
   for (const [index, message] of messages.entries()) {
-    if (open.size === 0 && message.inAnswer === undefined) {
+    const isWhole = message.inAnswer === undefined && !continuesAnswer(messages[index - 1], message);
+    if (open.size === 0 && isWhole) {
       if (index < cut) before = index;
       else if (message.type === 'user_message') return message.seq;
       else after ??= index;

@@ -4,6 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { KEPT_RESULT_CHARACTERS_MAX } from '../../../src/base/bounds.ts';
+import { isThought } from '../../../src/base/messages.ts';
 import { checkRequest } from '../../../src/context/legality.ts';
 import { renderMessages } from '../../../src/context/render.ts';
 import { historyMessages } from '../../../src/session/history/history-form.ts';
@@ -195,6 +196,26 @@ describe('what a compression does', () => {
     expectLegal(machine);
     machine.answer('done');
     expect(machine.events('turn.finished')).toHaveLength(1);
+    expectReplayed(machine);
+  });
+
+  it('H54, R20: the parts of a paused answer stay together, with all of its thoughts', () => {
+    const machine = startedSession({ compression: { messages: 5, keepRecent: 1 }, sent: 'go' });
+    machine.answer('one');
+    machine.send('two');
+    const thought = (name: string): unknown => ({ type: 'thinking', thinking: name, signature: name });
+    machine.answer([thought('first'), { type: 'text', text: 'part one' }], { stop: 'pause_turn' });
+    machine.answer([thought('second'), call('a', 'bash'), call('b', 'bash')]);
+    machine.finish('a', 'A');
+    machine.finish('b', 'B');
+    expect(isCompacting(machine)).toBe(true);
+    machine.answer('so far');
+    const blocks = machine.state.messages.flatMap((message) => message.blocks ?? []);
+    expect(blocks.filter(isThought).map((block) => (block as { readonly signature?: unknown }).signature)).toEqual([
+      'first',
+      'second',
+    ]);
+    machine.answer('done');
     expectReplayed(machine);
   });
 
