@@ -77,18 +77,13 @@ export type { AllEventOptions, EventOptions } from './runtime/handles/event-opti
 export { type ChildResult, Family } from './runtime/handles/family.ts';
 export type { ForkOptions } from './runtime/handles/fork.ts';
 export { Goals } from './runtime/handles/goals.ts';
-export { type EditOptions, History } from './runtime/handles/history.ts';
+export { History } from './runtime/handles/history.ts';
+export type { EditOptions } from './runtime/handles/history-options.ts';
 export { open } from './runtime/handles/open.ts';
 export { Receipt, type ReceiptStatus } from './runtime/handles/receipt.ts';
 export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/handles/runtime.ts';
-export {
-  type ApprovalDecision,
-  type PageOptions,
-  type SendOptions,
-  Session,
-  type SessionInfo,
-  type SpawnOptions,
-} from './runtime/handles/session.ts';
+export { Session, type SessionInfo } from './runtime/handles/session.ts';
+export type { ApprovalDecision, PageOptions, SendOptions, SpawnOptions } from './runtime/handles/session-options.ts';
 export {
   type Agent,
   type AgentOptions,
