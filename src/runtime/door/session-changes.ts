@@ -19,7 +19,7 @@ import { type ShardDoor, settle } from './shard-door.ts';
 type Send = ShardMethods['session.send'];
 
 /** Every method of a session that is not a read. */
-export type SessionChanges = Omit<HandlersOf<'session'>, keyof SessionReads>;
+type SessionChanges = Omit<HandlersOf<'session'>, keyof SessionReads>;
 
 /** See the head of the file. */
 export function sessionChanges(door: ShardDoor): SessionChanges {

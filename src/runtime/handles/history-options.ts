@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { HISTORY_MESSAGES_MAX, KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
-import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
+import { describeValue, InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import type { HistoryDraft } from '../../base/history-message.ts';
 import { type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -24,12 +24,19 @@ export interface AddOptions extends EditOptions {
   readonly transient?: boolean;
 }
 
+/** How to compress. */
+export interface CompressOptions {
+  /** Also below the usual bounds: from `idleMinMessages` and `idleMinTokens` of the settings on. Default false. */
+  readonly force?: boolean;
+}
+
 const editSchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional() });
 const addSchema = editSchema.extend({ silent: z.boolean().optional(), transient: z.boolean().optional() });
 const apiSchema = z.strictObject({
   forceReasoningPad: z.boolean().optional(),
   taskChain: z.array(z.number()).nullable().optional(),
 });
+const compressSchema = z.strictObject({ force: z.boolean().optional() });
 
 /** Options whose members may be undefined. */
 type Checked<Options> = { readonly [Key in keyof Options]?: Options[Key] | undefined };
@@ -51,6 +58,21 @@ export function checkToApiOptions(options: unknown): ToApiOptions {
     ...(forceReasoningPad === undefined ? {} : { forceReasoningPad }),
     ...(taskChain === undefined ? {} : { taskChain }),
   };
+}
+
+/** Options of `compress`, checked. Throws `ConfigError`. */
+export function checkCompressOptions(options: unknown): Required<CompressOptions> {
+  const { force = false } = parseOption(compressSchema, 'compress', options);
+  return { force };
+}
+
+/** Throws `InvalidArgumentError` (`invalid_index`) for anything but the number of an archived part. */
+export function checkChunkNumber(number: unknown): void {
+  if (Number.isSafeInteger(number) && Number(number) >= 1) return;
+  throw new InvalidArgumentError(
+    'invalid_index',
+    `a chunk is named by an integer from 1, got ${describeValue(number)}`,
+  );
 }
 
 /** A plain, well-formed copy. Throws `InvalidArgumentError` for what cannot be stored. */

@@ -28,11 +28,13 @@ import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { MessageCallback, MessageCallbacks } from '../events/message-callbacks.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import type { ChunkInfo, CompressionResult } from '../protocol/protocol.ts';
-import { type CompressOptions, compressNow, readChunk, readChunks } from './compression-handle.ts';
 import { historyLines, readHistoryLines } from './history-lines.ts';
 import {
   type AddOptions,
+  type CompressOptions,
   checkAddOptions,
+  checkChunkNumber,
+  checkCompressOptions,
   checkEditOptions,
   checkFunction,
   checkMessages,
@@ -407,12 +409,13 @@ export class History {
    * with `ConfigError` (bad option), `StoreFullError`, `CancelledError` (closed, deleted).
    */
   async compress(options: CompressOptions = {}): Promise<CompressionResult> {
-    return compressNow(this.#parts, options);
+    const { link, address } = this.#parts;
+    return link.call('session.compress', { ...address, ...checkCompressOptions(options) }, false);
   }
 
   /** The archived parts of the conversation, oldest first. */
   chunks(): Promise<readonly ChunkInfo[]> {
-    return readChunks(this.#parts);
+    return this.#parts.link.call('session.chunks', this.#parts.address, true);
   }
 
   /**
@@ -420,7 +423,8 @@ export class History {
    * `InvalidArgumentError` (`invalid_index`) for what is no such number.
    */
   async chunk(number: number): Promise<readonly HistoryMessage[] | undefined> {
-    return readChunk(this.#parts, number);
+    checkChunkNumber(number);
+    return this.#parts.link.call('session.chunk', { ...this.#parts.address, number }, true);
   }
 
   // ---- the line to the shard ----------------------------------------------------------------------------------------

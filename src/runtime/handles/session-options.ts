@@ -1,4 +1,4 @@
-/** The options of a session's methods, and their checks: sending, reading, approving, spawning. Host thread. */
+/** The options of a session's methods, and their checks: sending, reading, approving, spawning, forking. Host thread. */
 import { z } from 'zod';
 import {
   APPROVAL_REASON_CHARACTERS_MAX,
@@ -8,7 +8,8 @@ import {
   SERVER_PAGE_DEFAULT,
   SERVER_PAGE_MAX,
 } from '../../base/bounds.ts';
-import { ConfigError, ContentError, describeValue } from '../../base/errors.ts';
+import { ConfigError, ContentError, describeValue, InvalidArgumentError } from '../../base/errors.ts';
+import { checkSessionId } from '../../base/ids.ts';
 import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
 import type { Deliver } from '../../base/messages.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -50,6 +51,14 @@ export interface SpawnOptions {
   readonly budget?: number;
   /** In `spawnAll`: idempotency of this item. */
   readonly key?: string;
+}
+
+/** How to fork. */
+export interface ForkOptions {
+  /** Seq of the last message the fork has; inside a round the cut moves behind its last result. Default: all there is. */
+  readonly at?: number;
+  /** The fork's id; default `<parent>:fork-<n>`. One that lives on another thread gets a copy of the messages. */
+  readonly id?: string;
 }
 
 /** Which page to read. */
@@ -102,6 +111,8 @@ const spawnSchema = z.strictObject({
   budget: z.number().int().min(1).max(BUDGET_TOKENS_MAX).optional(),
 });
 
+const forkSchema = z.strictObject({ at: z.number().optional(), id: z.string().optional() });
+
 /** The options of `session.messages`, checked. Throws `ConfigError`. */
 export function checkMessagesOptions(options: unknown): { readonly after?: number; readonly limit?: number } {
   const { after, limit } = parseOption(messagesSchema, 'messages', options);
@@ -152,6 +163,15 @@ export function keyedSpawn(options: SpawnOptions, extra: { readonly key?: string
 /** The items of `session.spawnAll`, checked. Throws `ConfigError`, naming the item by its index. */
 export function checkSpawnItems(list: unknown): readonly SpawnItem[] {
   return parseOption(z.array(z.unknown()), 'spawnAll', list).map((item, index) => spawnItem(item, index));
+}
+
+/** The options of `session.fork`, checked. Throws `ConfigError`, `InvalidArgumentError`, `InvalidNameError`. */
+export function checkForkOptions(options: unknown): ForkOptions {
+  const { at, id } = parseOption(forkSchema, 'fork', options);
+  if (at !== undefined && !(Number.isSafeInteger(at) && at > 0)) {
+    throw new InvalidArgumentError('invalid_argument', `\`at\` must be the seq of a message, got ${at}`);
+  }
+  return { ...(at === undefined ? {} : { at }), ...(id === undefined ? {} : { id: checkSessionId(id) }) };
 }
 
 function spawnItem(options: unknown, index: number): SpawnItem {

@@ -31,17 +31,18 @@ import type { WaitingListener } from '../protocol/waiting-listeners.ts';
 import type { Child } from './child.ts';
 import { type EventOptions, sessionReading } from './event-options.ts';
 import type { Family } from './family.ts';
-import { type ForkOptions, makeFork } from './fork.ts';
 import { Goals } from './goals.ts';
 import { History } from './history.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
 import {
   type ApprovalDecision,
   checkDecision,
+  checkForkOptions,
   checkMessagesOptions,
   checkPageOptions,
   checkPendingId,
   checkSpawnItems,
+  type ForkOptions,
   keyedSpawn,
   type PageOptions,
   type SendOptions,
@@ -377,7 +378,21 @@ export class Session {
    * in the conversation now), `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
    */
   async fork(options: ForkOptions = {}): Promise<Session> {
-    return new Session(await makeFork(this.#parts, options));
+    const { id, ...cut } = checkForkOptions(options);
+    const { link, sibling } = this.#parts;
+    const session = this.id;
+    if (id === undefined) {
+      const made = await link.call('session.fork', { session, ...cut }, false);
+      return new Session(sibling(made.id));
+    }
+    const fork = sibling(id);
+    if (fork.link === link) {
+      await link.call('session.fork', { session, id, ...cut }, false);
+    } else {
+      const record = await link.call('session.copy', { session, ...cut }, true);
+      await fork.link.call('session.plant', { session: id, record }, false);
+    }
+    return new Session(fork);
   }
 
   /** No half-step starts until `resume`; durable. What runs goes on. */
