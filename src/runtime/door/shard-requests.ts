@@ -1,7 +1,11 @@
 /**
  * The shard's door: one table with a handler for each method of the protocol. A method `<topic>.<name>` is answered in the file of
- * its topic: `session.…` in `session-reads.ts` and `session-changes.ts`, `sessions.…` and `runtime.…` in `runtime-requests.ts`,
- * `child.…` and `children.…` in `child-requests.ts`, every other one in `<topic>-requests.ts`.
+ * its topic:
+ *
+ *  - `session.…` in `session-reads.ts` and `session-changes.ts`;
+ *  - `sessions.…` and `runtime.…` in `runtime-requests.ts`;
+ *  - `history.…` in `history-requests.ts`, `tasks.…` in `task-requests.ts`, `receipt.…` in `receipt-requests.ts`;
+ *  - `child.…` and `children.…` in `child-requests.ts`, `search.…` in `search-requests.ts`.
  */
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { ShardHandlers } from '../protocol/protocol.ts';
