@@ -72,23 +72,22 @@ export type {
 } from './models/provider.ts';
 export type { MessageCallback } from './runtime/events/message-callbacks.ts';
 export { Child, type ChildExit } from './runtime/handles/child.ts';
-export type { CompressOptions } from './runtime/handles/compression-handle.ts';
 export type { AllEventOptions, EventOptions } from './runtime/handles/event-options.ts';
 export { type ChildResult, Family } from './runtime/handles/family.ts';
-export type { ForkOptions } from './runtime/handles/fork.ts';
 export { Goals } from './runtime/handles/goals.ts';
-export { type EditOptions, History } from './runtime/handles/history.ts';
+export { History } from './runtime/handles/history.ts';
+export type { CompressOptions, EditOptions } from './runtime/handles/history-options.ts';
 export { open } from './runtime/handles/open.ts';
 export { Receipt, type ReceiptStatus } from './runtime/handles/receipt.ts';
 export { type ListOptions, Runtime, type RuntimeInfo, type RuntimeMetrics } from './runtime/handles/runtime.ts';
-export {
-  type ApprovalDecision,
-  type PageOptions,
-  type SendOptions,
-  Session,
-  type SessionInfo,
-  type SpawnOptions,
-} from './runtime/handles/session.ts';
+export { Session, type SessionInfo } from './runtime/handles/session.ts';
+export type {
+  ApprovalDecision,
+  ForkOptions,
+  PageOptions,
+  SendOptions,
+  SpawnOptions,
+} from './runtime/handles/session-options.ts';
 export {
   type Agent,
   type AgentOptions,

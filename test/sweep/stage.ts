@@ -8,7 +8,8 @@ import { textOf } from '../../src/base/messages.ts';
 import type { Child } from '../../src/runtime/handles/child.ts';
 import type { Receipt } from '../../src/runtime/handles/receipt.ts';
 import type { Runtime } from '../../src/runtime/handles/runtime.ts';
-import type { Session, SpawnOptions } from '../../src/runtime/handles/session.ts';
+import type { Session } from '../../src/runtime/handles/session.ts';
+import type { SpawnOptions } from '../../src/runtime/handles/session-options.ts';
 import {
   digestOf,
   type Ledger,

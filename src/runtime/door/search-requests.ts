@@ -1,15 +1,13 @@
 /**
- * The shard's door for the index of all messages. What is asked is answered in pieces of bounded size, by copying stored bytes: no
- * session is brought into memory, nothing is unpacked and nothing folded here.
+ * Answers the methods `search.…`, for the index of all messages. Answers are pieces of bounded size, copied from stored bytes: no session
+ * is loaded into memory, nothing is unpacked and nothing folded here.
  */
 import { SEARCH_PAGE_NAMES } from '../../base/bounds.ts';
-import { asError } from '../../base/errors.ts';
 import type { Journal } from '../../journal/journal.ts';
-import type { ShardMethods } from '../protocol/protocol.ts';
+import type { Handler, HandlersOf, ShardMethods } from '../protocol/protocol.ts';
 import { decodeHead } from '../reading/head.ts';
 import type { SearchMethod } from '../search/reader.ts';
-import type { Shard } from '../shard/shard.ts';
-import { type Handle, settle } from './shard-door.ts';
+import { answer, type ShardDoor, settle } from './shard-door.ts';
 
 /** What answers each question of the index, at once and from what is durable. */
 export type SearchAnswers = {
@@ -35,27 +33,27 @@ export function searchAnswers(journal: Pick<Journal, 'stored' | 'keyOf' | 'nameO
   };
 }
 
-/** Answers the methods `search.*`, each behind what is being committed; where the store refuses that, from what is durable. */
-export function serveSearch(shard: Shard, handle: Handle): void {
-  const told = <T>(look: () => T): Promise<T> =>
-    settle<T>((reply) => {
-      const answer = (): void => {
-        try {
-          reply.resolve(look());
-        } catch (error) {
-          reply.reject(asError(error));
-        }
-      };
-      shard.afterCommit(answer, answer);
-    });
+/** Answers the methods `search.…`, each behind what is being committed; if the store refuses that, from what is durable. */
+export function searchRequests({ shard }: ShardDoor): HandlersOf<'search'> {
+  const durable = <T>(look: () => T): Promise<T> =>
+    settle<T>((reply) =>
+      shard.afterCommit(
+        () => answer(reply, look),
+        () => answer(reply, look),
+      ),
+    );
   const answers = searchAnswers(shard.parts.journal);
-  const serve = <M extends SearchMethod>(method: M): void =>
-    handle(method, (request) => told(() => answers[method](request)));
-  serve('search.log');
-  serve('search.rows');
-  serve('search.chain');
-  serve('search.blob');
-  serve('search.names');
-  serve('search.session');
-  handle('search.floor', ({ session }) => told(() => shard.inMemory(session)?.state.floor));
+  const fromLog =
+    <M extends SearchMethod>(method: M): Handler<M> =>
+    (request) =>
+      durable(() => answers[method](request));
+  return {
+    'search.log': fromLog('search.log'),
+    'search.rows': fromLog('search.rows'),
+    'search.chain': fromLog('search.chain'),
+    'search.blob': fromLog('search.blob'),
+    'search.names': fromLog('search.names'),
+    'search.session': fromLog('search.session'),
+    'search.floor': ({ session }) => durable(() => shard.inMemory(session)?.state.floor),
+  };
 }

@@ -1,20 +1,106 @@
-/** What the files that answer methods of the protocol have in common. */
+/** What the handlers of a shard's methods share: reads, inputs and waits. Each answers with what is durable (A2). */
 import type { SessionActor } from '../../../actors/session-actor.ts';
-import type { ShardMethods } from '../protocol/protocol.ts';
+import { asError, CancelledError } from '../../base/errors.ts';
+import type { Input } from '../../session/state/inputs.ts';
+import type { Shard } from '../shard/shard.ts';
 import type { Reply } from '../shard/shard-parts.ts';
 
-/** Binds a method of the protocol to what answers it. */
-export type Handle = <M extends keyof ShardMethods>(
-  method: M,
-  handler: (request: ShardMethods[M]['request']) => ShardMethods[M]['answer'] | Promise<ShardMethods[M]['answer']>,
-) => void;
-
-/** Reads of sessions as they stand, told once that is durable. */
-export interface SessionReads {
-  read<T>(session: string, look: (actor: SessionActor) => T, absent: () => T): Promise<T>;
+/** The session a request names, and the agent it is made of if it does not exist yet. */
+interface Addressed {
+  readonly session: string;
+  readonly agent?: string;
 }
 
-/** The outcome of what is asked of the shard with a reply. */
+/** See the head of the file. */
+export class ShardDoor {
+  readonly shard: Shard;
+
+  constructor(shard: Shard) {
+    this.shard = shard;
+  }
+
+  /** Throws `CancelledError` while the runtime closes. */
+  checkOpen(): void {
+    if (this.shard.isClosing) throw new CancelledError('the runtime is closing: it takes nothing new');
+  }
+
+  /** Gives a session one input, creating the session if necessary. Resolves with the input's answer. */
+  submit<T>({ session, agent }: Addressed, input: Input): Promise<T> {
+    return settle<T>((reply) => this.shard.submit(session, [input], reply, agent));
+  }
+
+  /** Does the same, and refuses new work while the runtime closes. */
+  submitWhileOpen<T>(request: Addressed, input: Input): Promise<T> {
+    this.checkOpen();
+    return this.submit(request, input);
+  }
+
+  /** Gives an input to a session that exists. Resolves with `absent` where there is none, and creates none. */
+  submitIfPresent<T>({ session }: Addressed, input: Input, absent: T): Promise<T> {
+    return this.shard.find(session) === undefined ? Promise.resolve(absent) : this.submit({ session }, input);
+  }
+
+  /** Reads a session as it stands now, and answers once that state is durable. */
+  read<T>(session: string, look: (actor: SessionActor) => T, absent: () => T): Promise<T> {
+    return this.readDurable(() => {
+      const actor = this.shard.find(session);
+      const value = actor === undefined ? absent() : look(actor);
+      // The read may have loaded an idle session; another one may leave memory for it.
+      this.shard.passivateSome();
+      return value;
+    });
+  }
+
+  /**
+   * Looks now, and answers once what it saw is durable. A refused flush discards what was not durable, so it looks again: what it
+   * sees then is durable. Reads therefore continue while the store refuses writes (F06).
+   */
+  readDurable<T>(look: () => T): Promise<T> {
+    return settle<T>((reply) => {
+      const value = look();
+      this.shard.afterCommit(
+        () => reply.resolve(value),
+        () => answer(reply, look),
+      );
+    });
+  }
+
+  /**
+   * Waits until `look` finds a value, and answers once that is durable. `wait` calls `again` when there may be one. A refused flush
+   * may discard the value; then it looks again.
+   */
+  awaitDurable<T>(look: () => T | undefined, wait: (reply: Reply, again: () => void) => void): Promise<T> {
+    return settle<T>((reply) => {
+      const lookNow = (isDurable: boolean): void => {
+        try {
+          const value = look();
+          if (value === undefined) wait(reply, () => lookNow(false));
+          else if (isDurable) reply.resolve(value);
+          else
+            this.shard.afterCommit(
+              () => reply.resolve(value),
+              () => lookNow(true),
+            );
+          this.shard.passivateSome();
+        } catch (error) {
+          reply.reject(asError(error));
+        }
+      };
+      lookNow(false);
+    });
+  }
+}
+
+/** Answers with what `look` returns now, or with its error. */
+export function answer<T>(reply: Reply, look: () => T): void {
+  try {
+    reply.resolve(look());
+  } catch (error) {
+    reply.reject(asError(error));
+  }
+}
+
+/** The outcome of work that answers through a reply. */
 export function settle<T>(start: (reply: Reply) => void): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     start({ resolve: (value) => resolve(value as T), reject });

@@ -12,7 +12,7 @@ import type { ShardCaller } from '../protocol/protocol.ts';
 const taskSchema = z.number().int().min(0);
 
 /** Which session is meant, and how it is reached. */
-export interface HistoryAddress {
+interface HistoryAddress {
   readonly link: ShardCaller;
   readonly address: { readonly session: string; readonly agent?: string };
 }

@@ -6,10 +6,9 @@
  * the answer and comes before the next request; while tools run it is done at once, and calls whose message it takes are
  * cancelled. What is given is copied and cleaned (lone surrogates become U+FFFD), what is returned is a copy.
  */
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { HISTORY_ATTEMPTS_MAX, HISTORY_MESSAGES_MAX, KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
-import { describeValue, InvalidArgumentError, LimitError, SessionBusyError } from '../../base/errors.ts';
+import { HISTORY_ATTEMPTS_MAX } from '../../base/bounds.ts';
+import { describeValue, InvalidArgumentError, SessionBusyError } from '../../base/errors.ts';
 import type {
   AssistantMessage,
   HistoryCall,
@@ -17,7 +16,7 @@ import type {
   HistoryMessage,
   MessageHandle,
 } from '../../base/history-message.ts';
-import { type Json, NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
+import { wellFormed } from '../../base/json.ts';
 import { parseOption } from '../../base/settings.ts';
 import type { RequestMessage } from '../../models/provider.ts';
 import type { TaskMove } from '../../session/decide/tasks.ts';
@@ -29,23 +28,24 @@ import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { MessageCallback, MessageCallbacks } from '../events/message-callbacks.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import type { ChunkInfo, CompressionResult } from '../protocol/protocol.ts';
-import { type CompressOptions, compressNow, readChunk, readChunks } from './compression-handle.ts';
 import { historyLines, readHistoryLines } from './history-lines.ts';
+import {
+  type AddOptions,
+  type CompressOptions,
+  checkAddOptions,
+  checkChunkNumber,
+  checkCompressOptions,
+  checkEditOptions,
+  checkFunction,
+  checkMessages,
+  checkToApiOptions,
+  type EditOptions,
+  fingerprintOf,
+  givenText,
+  memberOf,
+  plain,
+} from './history-options.ts';
 import * as tasks from './history-tasks.ts';
-
-/** Options of an operation that changes something. */
-export interface EditOptions {
-  /** Idempotency: the same key and operation is done once, and gives the first outcome again. What changed nothing is not kept. */
-  readonly key?: string;
-}
-
-/** Options of `add` and `append`. */
-export interface AddOptions extends EditOptions {
-  /** No callback hears of it. */
-  readonly silent?: boolean;
-  /** Shown to the model while this process lives, and never stored. */
-  readonly transient?: boolean;
-}
 
 /** What a history is made of. */
 export interface HistoryParts {
@@ -56,12 +56,6 @@ export interface HistoryParts {
 
 const textSchema = z.string().transform(wellFormed);
 const timeSchema = z.union([z.string(), z.number()]);
-const editSchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional() });
-const addSchema = editSchema.extend({ silent: z.boolean().optional(), transient: z.boolean().optional() });
-const apiSchema = z.strictObject({
-  forceReasoningPad: z.boolean().optional(),
-  taskChain: z.array(z.number()).nullable().optional(),
-});
 
 /** See the head of the file. Rejections: `InvalidArgumentError`, `LimitError`, `KeyReusedError`, and those of the store. */
 export class History {
@@ -93,7 +87,7 @@ export class History {
   }
 
   async #add(operation: 'add' | 'append', message: unknown, options: AddOptions): Promise<unknown> {
-    const { key, silent = false, transient } = parseOption(addSchema, operation, options);
+    const { key, silent = false, transient } = checkAddOptions(operation, options);
     const checked = checkMessage(plain(message, 'message'));
     const draft = transient === undefined ? checked : { ...checked, transient };
     return this.#edit({ operation, message: draft, silent }, { key });
@@ -103,19 +97,19 @@ export class History {
 
   /** Puts these messages in the place of all that are there. Nothing is checked for pairs, nobody hears of it. */
   async set(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
-    await this.#edit({ operation: 'set', messages: checkAll(messages) }, options);
+    await this.#edit({ operation: 'set', messages: checkMessages(messages) }, options);
     return this;
   }
 
   /** As `set`. */
   async replaceAll(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
-    await this.#edit({ operation: 'replaceAll', messages: checkAll(messages) }, options);
+    await this.#edit({ operation: 'replaceAll', messages: checkMessages(messages) }, options);
     return this;
   }
 
   /** As `set`, with exchanges that were cut off taken out first (`settings.repair.onSeed`). */
   async seed(messages: readonly (HistoryDraft | object)[], options: EditOptions = {}): Promise<this> {
-    await this.#edit({ operation: 'seed', messages: checkAll(messages) }, options);
+    await this.#edit({ operation: 'seed', messages: checkMessages(messages) }, options);
     return this;
   }
 
@@ -352,14 +346,7 @@ export class History {
 
   /** The messages as they may leave for a model: filtered by the chain of tasks, stripped, each call with one result, padded. */
   async toApi(options: ToApiOptions = {}): Promise<readonly ApiMessage[]> {
-    const { forceReasoningPad, taskChain } = parseOption(apiSchema, 'toApi', options);
-    return this.#read({
-      name: 'toApi',
-      options: {
-        ...(forceReasoningPad === undefined ? {} : { forceReasoningPad }),
-        ...(taskChain === undefined ? {} : { taskChain }),
-      },
-    });
+    return this.#read({ name: 'toApi', options: checkToApiOptions(options) });
   }
 
   // ---- going elsewhere ----------------------------------------------------------------------------------------------
@@ -422,12 +409,13 @@ export class History {
    * with `ConfigError` (bad option), `StoreFullError`, `CancelledError` (closed, deleted).
    */
   async compress(options: CompressOptions = {}): Promise<CompressionResult> {
-    return compressNow(this.#parts, options);
+    const { link, address } = this.#parts;
+    return link.call('session.compress', { ...address, ...checkCompressOptions(options) }, false);
   }
 
   /** The archived parts of the conversation, oldest first. */
   chunks(): Promise<readonly ChunkInfo[]> {
-    return readChunks(this.#parts);
+    return this.#parts.link.call('session.chunks', this.#parts.address, true);
   }
 
   /**
@@ -435,7 +423,8 @@ export class History {
    * `InvalidArgumentError` (`invalid_index`) for what is no such number.
    */
   async chunk(number: number): Promise<readonly HistoryMessage[] | undefined> {
-    return readChunk(this.#parts, number);
+    checkChunkNumber(number);
+    return this.#parts.link.call('session.chunk', { ...this.#parts.address, number }, true);
   }
 
   // ---- the line to the shard ----------------------------------------------------------------------------------------
@@ -445,7 +434,7 @@ export class History {
     options: EditOptions | { readonly key: string | undefined },
     incarnation?: number,
   ): Promise<unknown> {
-    const { key } = parseOption(editSchema, edit.operation, options);
+    const { key } = checkEditOptions(edit.operation, options);
     const keyed = key === undefined ? {} : { key, fingerprint: fingerprintOf(edit) };
     const named = incarnation === undefined ? {} : { incarnation };
     const request = { ...this.#parts.address, edit, ...keyed, ...named };
@@ -478,7 +467,7 @@ export class History {
   /** Makes a request of the history as it is now, until one is taken before the history changes again. */
   async #onSnapshot(make: (snapshot: HistorySnapshot) => EditRequest | undefined, options: EditOptions): Promise<void> {
     // Checked also where nothing is found to be changed.
-    parseOption(editSchema, 'history', options);
+    checkEditOptions('history', options);
     for (let attempt = 1; ; attempt += 1) {
       const edit = make(await this.#read<HistorySnapshot>({ name: 'snapshot' }));
       if (edit === undefined) return;
@@ -491,54 +480,4 @@ export class History {
       }
     }
   }
-}
-
-/** A plain, well-formed copy. Throws `InvalidArgumentError` for what cannot be stored. */
-function plain(value: unknown, name: string): Json {
-  try {
-    return toPlainJson(value);
-  } catch (error) {
-    if (!(error instanceof NotPlainError)) throw error;
-    throw notPlain(name, error);
-  }
-}
-
-function notPlain(name: string, cause: NotPlainError): InvalidArgumentError {
-  return new InvalidArgumentError('invalid_argument', `${name} is ${cause.message}`, { cause });
-}
-
-function checkAll(messages: unknown): readonly HistoryDraft[] {
-  if (!Array.isArray(messages)) throw wrong('messages', 'a list', messages);
-  if (messages.length > HISTORY_MESSAGES_MAX) {
-    throw new LimitError(`an operation brings at most ${HISTORY_MESSAGES_MAX} messages, got ${messages.length}`, {
-      data: { limit: 'historyMessages', value: messages.length },
-    });
-  }
-  // One by one: a bound on the values of a copy is one on a message.
-  return messages.map((message: unknown, index) =>
-    checkMessage(plain(message, `messages[${index}]`), `messages[${index}]`),
-  );
-}
-
-function memberOf(target: unknown, name: string): unknown {
-  return typeof target === 'object' && target !== null ? Reflect.get(target, name) : undefined;
-}
-
-/** A key to look up by; the empty text is one. */
-function givenText(value: unknown, name: string): string | undefined {
-  if (value === undefined || value === null) return undefined;
-  if (typeof value !== 'string') throw wrong(name, 'a string', value);
-  return value;
-}
-
-function checkFunction(value: unknown, name: string): void {
-  if (typeof value !== 'function') {
-    throw new InvalidArgumentError('callback_required', `${name} must be a function`);
-  }
-}
-
-/** What an operation is, whatever moment it was made for: what a predicate finds differs from moment to moment. */
-function fingerprintOf(edit: EditRequest): string {
-  const text = 'epoch' in edit ? edit.operation : JSON.stringify(edit);
-  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
 }

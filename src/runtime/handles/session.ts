@@ -3,27 +3,17 @@
  * of one id are the same session.
  */
 import { z } from 'zod';
-import {
-  APPROVAL_REASON_CHARACTERS_MAX,
-  BUDGET_TOKENS_MAX,
-  KEY_CHARACTERS_MAX,
-  PAGE_BYTES_MAX,
-  SERVER_PAGE_DEFAULT,
-  SERVER_PAGE_MAX,
-} from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
 import {
   CancelledError,
   ConfigError,
-  ContentError,
   describeValue,
   errorFromShape,
   InvalidArgumentError,
   TroupeError,
 } from '../../base/errors.ts';
 import { checkSessionId } from '../../base/ids.ts';
-import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
-import type { Deliver, Message, Pending, UserContent } from '../../base/messages.ts';
+import type { Message, Pending, UserContent } from '../../base/messages.ts';
 import { parseOption } from '../../base/settings.ts';
 import type { Definition, DefinitionSource } from '../../definitions/definition.ts';
 import type { SessionEvent } from '../../events/event.ts';
@@ -35,71 +25,29 @@ import type { MessageCallback, MessageCallbacks } from '../events/message-callba
 import type { Follower } from '../host/followed-receipts.ts';
 import type { ShardLink } from '../host/shard-link.ts';
 import type { PageKind, PageOf } from '../protocol/pages.ts';
-import type { SessionSnapshot, ShardMethods, SpawnItem } from '../protocol/protocol.ts';
-import { checkContent, fingerprintOf, postedKey, putOptions, sendSchema } from '../protocol/sent-message.ts';
+import type { SessionSnapshot, ShardMethods } from '../protocol/protocol.ts';
+import { checkContent, postedKey, putOptions, sendSchema } from '../protocol/sent-message.ts';
 import type { WaitingListener } from '../protocol/waiting-listeners.ts';
 import type { Child } from './child.ts';
 import { type EventOptions, sessionReading } from './event-options.ts';
 import type { Family } from './family.ts';
-import { type ForkOptions, makeFork } from './fork.ts';
 import { Goals } from './goals.ts';
 import { History } from './history.ts';
 import { parseReceiptId, Receipt } from './receipt.ts';
-
-/** How to send. */
-export interface SendOptions {
-  /** Idempotency: the same key and content gives the same receipt. */
-  readonly key?: string;
-  /** How the message meets a busy session; see the table in the README. Default `ride`. */
-  readonly deliver?: Deliver;
-  /** On failure the message leaves the log again and comes back in a `bounce_back` event. Default false. */
-  readonly bounceBack?: boolean;
-  /** Gives up waiting for the acceptance. The message may still be accepted: send again with a key to learn. */
-  readonly signal?: AbortSignal;
-  /** Who sends, for the record. */
-  readonly from?: string;
-}
-
-/** What to spawn. */
-export interface SpawnOptions {
-  /** What the child is made of; default: its parent's agent. */
-  readonly agent?: string;
-  /** The same, by the name other agents know it under. */
-  readonly specialist?: string;
-  readonly task: string;
-  /** A nickname, unique among the siblings; default `agent-N`. */
-  readonly name?: string;
-  /** Narrows the agent's tools by name; never widens. */
-  readonly tools?: readonly string[];
-  /** `mailbox` (default): replies enter the parent's mailbox; `handle`: they go to the child's handle only. */
-  readonly replies?: 'mailbox' | 'handle';
-  /**
-   * Tokens the child and everything it spawns may use in all, input and output; at least 1. Before a model call that would begin
-   * beyond it the turn fails with `LimitError` (`data.limit` is `budget`), and the parent is told; calls that are out still end.
-   */
-  readonly budget?: number;
-  /** In `spawnAll`: idempotency of this item. */
-  readonly key?: string;
-}
-
-/** Which page to read. */
-export interface PageOptions {
-  /** The `next` of the page before; default: the first page. */
-  readonly after?: string;
-  /** Items at most: 1 to 1,000, 100 by default. */
-  readonly limit?: number;
-  /** Approximate bytes beside the first item; default 1 MB. */
-  readonly bytesMax?: number;
-}
-
-/** What a person says of a call. */
-export interface ApprovalDecision {
-  readonly allow: boolean;
-  /** Of a denial, for the model. */
-  readonly reason?: string;
-  /** Of an allowed call: what it is run with instead. Checked against the tool's schema as any input. */
-  readonly input?: Readonly<Record<string, unknown>>;
-}
+import {
+  type ApprovalDecision,
+  checkDecision,
+  checkForkOptions,
+  checkMessagesOptions,
+  checkPageOptions,
+  checkPendingId,
+  checkSpawnItems,
+  type ForkOptions,
+  keyedSpawn,
+  type PageOptions,
+  type SendOptions,
+  type SpawnOptions,
+} from './session-options.ts';
 
 /** A session's state as its embedder sees it. */
 export type SessionInfo = SessionSnapshot;
@@ -129,39 +77,9 @@ type SendRequest = ShardMethods['session.send']['request'];
 
 const NO_OPTIONS: SendOptions = Object.freeze({});
 
-const number = z.number().int().min(0);
-const messagesSchema = z.strictObject({ after: number.optional(), limit: number.optional() });
 const onMessageSchema = z.strictObject({
   wait: z.boolean().optional(),
   signal: z.instanceof(AbortSignal).optional(),
-});
-const spawnKeySchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional() });
-
-const pageKindSchema = z.enum(['messages', 'pending', 'viewport', 'request']);
-const pageSchema = z.strictObject({
-  after: z.string().optional(),
-  limit: z.number().int().min(1).max(SERVER_PAGE_MAX).optional(),
-  bytesMax: z.number().int().min(1).optional(),
-});
-const PLACE = /^\d{1,15}$/;
-/** Kind of delivery and number of an entry. */
-const PENDING_PLACE = /^[0-4]-\d{1,15}$/;
-
-const approvalSchema = z.strictObject({
-  allow: z.boolean(),
-  reason: z.string().max(APPROVAL_REASON_CHARACTERS_MAX).transform(wellFormed).optional(),
-  input: z.record(z.string(), z.unknown()).optional(),
-});
-
-const spawnSchema = z.strictObject({
-  agent: z.string().optional(),
-  specialist: z.string().optional(),
-  task: z.string(),
-  name: z.string().optional(),
-  tools: z.array(z.string()).optional(),
-  replies: z.enum(['mailbox', 'handle']).optional(),
-  key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
-  budget: z.number().int().min(1).max(BUDGET_TOKENS_MAX).optional(),
 });
 
 /**
@@ -262,9 +180,7 @@ export class Session {
 
   /** The log's messages after a sequence number, oldest first; all of them by default. */
   async messages(options: { readonly after?: number; readonly limit?: number } = {}): Promise<readonly Message[]> {
-    const { after, limit } = parseOption(messagesSchema, 'messages', options);
-    const wanted = { ...(after === undefined ? {} : { after }), ...(limit === undefined ? {} : { limit }) };
-    return this.#parts.link.call('session.messages', { ...this.address, ...wanted }, true);
+    return this.#parts.link.call('session.messages', { ...this.address, ...checkMessagesOptions(options) }, true);
   }
 
   /**
@@ -273,16 +189,11 @@ export class Session {
    * read, with at least one item where there is one. `next` is the `after` of the page that follows. Rejects with `ConfigError`.
    */
   async page<Kind extends PageKind>(of: Kind, options: PageOptions = {}): Promise<PageOf[Kind]> {
-    const kind = parseOption(pageKindSchema, 'page.of', of);
-    const { after, limit = SERVER_PAGE_DEFAULT, bytesMax = PAGE_BYTES_MAX } = parseOption(pageSchema, 'page', options);
-    const form = kind === 'pending' ? PENDING_PLACE : PLACE;
-    if (after !== undefined && !form.test(after)) {
-      throw new ConfigError(`option "page.after" must be the next of a page of ${kind}, got ${describeValue(after)}`, {
-        data: { key: 'page.after' },
-      });
-    }
-    const bounds = { limit, bytesMax, ...(after === undefined ? {} : { after }) };
-    const page = await this.#parts.link.call('session.page', { ...this.address, of: kind, ...bounds }, true);
+    const page = await this.#parts.link.call(
+      'session.page',
+      { ...this.address, ...checkPageOptions(of, options) },
+      true,
+    );
     // The shard answers with a page of the kind it was asked for.
     return page as PageOf[Kind];
   }
@@ -294,7 +205,7 @@ export class Session {
 
   /** Withdraws a user's entry that was not promoted yet; true iff it won. Anything else is left alone. */
   async recall(pendingId: number): Promise<boolean> {
-    const entry = parseOption(number, 'recall.pendingId', pendingId);
+    const entry = checkPendingId(pendingId);
     return this.#parts.link.call('session.recall', { ...this.address, pendingId: entry }, false);
   }
 
@@ -315,14 +226,7 @@ export class Session {
    * be stored, `ConfigError` for a bad option.
    */
   async approve(callId: string, decision: ApprovalDecision): Promise<boolean> {
-    const { allow, reason, input } = parseOption(approvalSchema, 'approve', decision);
-    const request = {
-      ...this.address,
-      callId: parseOption(z.string(), 'approve.callId', callId),
-      allow,
-      ...(reason === undefined ? {} : { reason }),
-      ...(input === undefined ? {} : { input: plainInput(input) }),
-    };
+    const request = { ...this.address, ...checkDecision(callId, decision) };
     return this.#parts.link.call('session.approve', request, true);
   }
 
@@ -331,10 +235,7 @@ export class Session {
    * `ConfigError` (blank task, unknown tool or agent), `InvalidNameError` (nickname), `LimitError` (depth, children).
    */
   async spawn(options: SpawnOptions, extra: { readonly key?: string } = {}): Promise<Child> {
-    const { key } = parseOption(spawnKeySchema, 'spawn', extra);
-    const [child] = await this.#spawn([
-      key === undefined ? options : { ...parseOption(spawnSchema, 'spawn.0', options), key },
-    ]);
+    const [child] = await this.#spawn([keyedSpawn(options, extra)]);
     if (child === undefined) throw new TroupeError('internal', 'a spawn was not answered');
     return child;
   }
@@ -348,7 +249,7 @@ export class Session {
   }
 
   async #spawn(list: unknown): Promise<readonly Child[]> {
-    const items = parseOption(z.array(z.unknown()), 'spawnAll', list).map((item, index) => spawnItem(item, index));
+    const items = checkSpawnItems(list);
     const repeatable = items.every((item) => item.key !== undefined);
     const answers = await this.#parts.link.call('session.spawn', { ...this.address, items }, repeatable);
     return answers.map((answer) => {
@@ -477,7 +378,21 @@ export class Session {
    * in the conversation now), `InvalidNameError` (an id that is taken, or too long), `ConfigError`.
    */
   async fork(options: ForkOptions = {}): Promise<Session> {
-    return new Session(await makeFork(this.#parts, options));
+    const { id, ...cut } = checkForkOptions(options);
+    const { link, sibling } = this.#parts;
+    const session = this.id;
+    if (id === undefined) {
+      const made = await link.call('session.fork', { session, ...cut }, false);
+      return new Session(sibling(made.id));
+    }
+    const fork = sibling(id);
+    if (fork.link === link) {
+      await link.call('session.fork', { session, id, ...cut }, false);
+    } else {
+      const record = await link.call('session.copy', { session, ...cut }, true);
+      await fork.link.call('session.plant', { session: id, record }, false);
+    }
+    return new Session(fork);
   }
 
   /** No half-step starts until `resume`; durable. What runs goes on. */
@@ -497,34 +412,6 @@ export class Session {
   /** Deletes the session and its descendants; false when there was none. */
   delete(): Promise<boolean> {
     return this.#parts.remove(this.id);
-  }
-}
-
-function spawnItem(options: unknown, index: number): SpawnItem {
-  const { agent, specialist, task, name, tools, replies, budget, key } = parseOption(
-    spawnSchema,
-    `spawn.${index}`,
-    options,
-  );
-  const item = {
-    task: wellFormed(task),
-    replies: replies ?? 'mailbox',
-    ...(specialist === undefined ? {} : { agent: specialist, specialist: true }),
-    ...(agent === undefined ? {} : { agent }),
-    ...(name === undefined ? {} : { name }),
-    ...(tools === undefined ? {} : { tools }),
-    ...(budget === undefined ? {} : { budget }),
-  } as const;
-  return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
-}
-
-/** An input as it may be stored. Throws `ContentError`. */
-function plainInput(input: unknown): unknown {
-  try {
-    return toPlainJson(input);
-  } catch (error) {
-    if (error instanceof NotPlainError) throw new ContentError(`input is ${error.message}`, { cause: error });
-    throw error;
   }
 }
 

@@ -303,6 +303,17 @@ export interface ShardMethods {
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
 }
 
+/** Answers one method, at once or with a promise. */
+export type Handler<M extends keyof ShardMethods> = (
+  request: ShardMethods[M]['request'],
+) => ShardMethods[M]['answer'] | Promise<ShardMethods[M]['answer']>;
+
+/** One handler for each method: a table that lacks one does not compile. */
+export type ShardHandlers = { readonly [M in keyof ShardMethods]: Handler<M> };
+
+/** The handlers of all methods named `<Topic>.…`. */
+export type HandlersOf<Topic extends string> = Pick<ShardHandlers, Extract<keyof ShardMethods, `${Topic}.${string}`>>;
+
 /** Asks a shard, wherever it runs. `repeatable`: the question may be asked again of the thread that replaces a dead one. */
 export interface ShardCaller {
   call<M extends keyof ShardMethods>(

@@ -1,26 +1,53 @@
-/** The history operations of a shard's sessions: what `history.*` of the protocol asks for. */
+/** Answers the methods `history.…`: operations on a session's history, queries of it, and who follows it. */
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { TRANSIENT_SESSIONS_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import { planEdit } from '../../session/history/edit-plan.ts';
+import { answerQuery } from '../../session/history/history-query.ts';
 import type { Environment, Input } from '../../session/state/inputs.ts';
 import { emptyState } from '../../session/state/state.ts';
-import type { ShardMethods } from '../protocol/protocol.ts';
+import type { HandlersOf, ShardMethods } from '../protocol/protocol.ts';
 import type { Shard } from '../shard/shard.ts';
 import type { Reply } from '../shard/shard-parts.ts';
+import type { ShardDoor } from './shard-door.ts';
+
+/** See the head of the file. */
+export function historyRequests(door: ShardDoor): HandlersOf<'history'> {
+  const { shard } = door;
+  return {
+    'history.edit': (request) => {
+      door.checkOpen();
+      return editHistory(shard, request);
+    },
+    'history.read': ({ session, query }) =>
+      door.read(
+        session,
+        (actor) => answerQuery(actor.state, actor.transients, query),
+        () => answerQuery(emptyState(session), undefined, query),
+      ),
+    'history.watch': ({ session, on }) => {
+      shard.listen(session, on);
+      return undefined;
+    },
+    'history.gate': ({ session, on }) => {
+      shard.gate(session, on);
+      return undefined;
+    },
+  };
+}
 
 /**
- * One operation: resolves with its value once it is durable. While a model call of the session is out it waits for the answer.
- * An operation on a session that does not exist makes one only if it puts something into it.
+ * One operation. Resolves with its value once it is durable. While a model call of the session is in flight, the operation waits for
+ * the answer. An operation on a session that does not exist creates one only if it puts something into it.
  */
-export function editHistory(shard: Shard, request: ShardMethods['history.edit']['request']): Promise<unknown> {
+function editHistory(shard: Shard, request: ShardMethods['history.edit']['request']): Promise<unknown> {
   const { session, agent, edit, key, fingerprint, incarnation } = request;
   const input: Input = {
     type: 'edit',
     request: edit,
     ...(key === undefined ? {} : { key, fingerprint: fingerprint ?? '' }),
   };
-  // A handle that is answered names the session that was edited: it is known before the answer comes.
+  // The handle in the answer names the edited session, which is known before the answer comes.
   let edited: SessionActor | undefined;
   return new Promise((resolve, reject) => {
     const reply: Reply = { resolve, reject };
@@ -31,7 +58,7 @@ export function editHistory(shard: Shard, request: ShardMethods['history.edit'][
       resolve(planEdit(emptyState(session), edit, environmentOf(shard)).value);
       return;
     }
-    // What a crash interrupted goes on first: that may bring it to a model call.
+    // An interrupted session continues first: that may bring it to a model call.
     if (actor !== undefined && isRunnable(actor.state)) shard.submit(session, []);
     const isFirst = actor?.transients === undefined || actor.transients.length === 0;
     if (isFirst && 'message' in edit && edit.message['transient'] === true) checkTransients(shard);

@@ -1,0 +1,42 @@
+/** Answers the methods `child.…` and `children.…`: how sub-agents ended, and whose they are. */
+import type { SessionActor } from '../../../actors/session-actor.ts';
+import type { ChildLink } from '../../session/state/state.ts';
+import type { HandlersOf, ShardMethods } from '../protocol/protocol.ts';
+import { DELETED, endOf } from '../shard/shard-waiters.ts';
+import type { ShardDoor } from './shard-door.ts';
+
+/** See the head of the file. */
+export function childRequests(door: ShardDoor): HandlersOf<'child' | 'children'> {
+  const { shard } = door;
+  return {
+    'child.wait': ({ session }) =>
+      door.awaitDurable(
+        () => {
+          const actor = shard.find(session);
+          return actor === undefined ? DELETED : endOf(actor.state);
+        },
+        (reply, again) => shard.waiters.onExit(session, reply, again),
+      ),
+    'child.link': ({ session }) => door.read(session, linkOf, () => ({})),
+    'children.ended': ({ session, children }) =>
+      door.read(
+        session,
+        (actor) => endedOf(actor, children),
+        () => [],
+      ),
+  };
+}
+
+function linkOf({ state }: SessionActor): ShardMethods['child.link']['answer'] {
+  const { parent, name } = state;
+  return { ...(parent === undefined ? {} : { parent }), ...(name === undefined ? {} : { name }) };
+}
+
+function endedOf({ state }: SessionActor, wanted: readonly string[]): readonly string[] {
+  const ended: ChildLink[] = [];
+  for (const id of wanted) {
+    const child = state.children.get(id);
+    if (child?.exited !== undefined) ended.push(child);
+  }
+  return ended.sort((a, b) => (a.exitedSeq ?? 0) - (b.exitedSeq ?? 0)).map(({ id }) => id);
+}

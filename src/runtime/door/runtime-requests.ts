@@ -1,0 +1,96 @@
+/** Answers the methods `runtime.…` and `sessions.…`: all sessions of a shard, and the shard's drain and end. */
+
+import type { HandlersOf, SessionSummary, ShardMethods } from '../protocol/protocol.ts';
+import { decodeHead, summaryOf } from '../reading/head.ts';
+import type { Shard } from '../shard/shard.ts';
+import { type ShardDoor, settle } from './shard-door.ts';
+
+type ListRequest = ShardMethods['sessions.list']['request'];
+
+/** Names read at once while listing. */
+const LIST_PAGE = 1_000;
+
+/** See the head of the file. */
+export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessions'> {
+  const { shard } = door;
+  return {
+    'sessions.list': async (request) => {
+      // The heads of interrupted sessions are as old as the last checkpoint until those sessions have been read.
+      await shard.resumed();
+      return door.readDurable(() => list(shard, request));
+    },
+    'sessions.get': ({ session }) =>
+      door.read(
+        session,
+        (actor) => summaryOf(actor.state),
+        () => undefined,
+      ),
+    'sessions.delete': ({ session }) => settle((reply) => shard.delete(session, reply)),
+    'sessions.introduce': ({ on }) => {
+      shard.introduce(on);
+      return undefined;
+    },
+    'runtime.drain': () => drain(shard),
+    'runtime.resume': async () => {
+      await shard.resumeBlocked();
+      return undefined;
+    },
+    'runtime.close': async ({ deadlineMs }) => {
+      await shard.close(deadlineMs);
+      return undefined;
+    },
+  };
+}
+
+function list(shard: Shard, request: ListRequest): readonly SessionSummary[] {
+  const { journal } = shard.parts;
+  const found: SessionSummary[] = [];
+  let after = request.after;
+  for (;;) {
+    const page = journal.names({
+      limit: LIST_PAGE,
+      ...(after === undefined ? {} : { after }),
+      ...(typeof request.parent === 'string' ? { prefix: `${request.parent}:` } : {}),
+    });
+    for (const [name, key] of page) {
+      after = name;
+      const summary = summaryNamed(shard, name, key);
+      if (summary === undefined || !matches(summary, request)) continue;
+      found.push(summary);
+      if (found.length >= request.limit) return found;
+    }
+    if (page.length < LIST_PAGE) return found;
+  }
+}
+
+/** From memory, from the head, or, for a session without a head, from its log. */
+function summaryNamed(shard: Shard, name: string, key: number): SessionSummary | undefined {
+  const resident = shard.inMemory(name);
+  if (resident !== undefined) return resident.state.agent === undefined ? undefined : summaryOf(resident.state);
+  const head = shard.headOf(key);
+  if (head !== undefined) return decodeHead(head.data).summary;
+  const actor = shard.find(name);
+  shard.passivateSome();
+  return actor === undefined ? undefined : summaryOf(actor.state);
+}
+
+function matches(summary: SessionSummary, request: ListRequest): boolean {
+  if (request.parent === null && summary.parent !== undefined) return false;
+  if (typeof request.parent === 'string' && summary.parent !== request.parent) return false;
+  return request.state === undefined || summary.state === request.state;
+}
+
+function drain(shard: Shard): Promise<undefined> {
+  return new Promise((resolve) => {
+    const done = (): void =>
+      shard.afterCommit(
+        () => (shard.isDrained || shard.isOver ? resolve(undefined) : shard.waiters.onDrained(done)),
+        () => shard.waiters.onDrained(done),
+      );
+    if (shard.isDrained) done();
+    else {
+      shard.waiters.onDrained(done);
+      shard.hurry();
+    }
+  });
+}

@@ -1,0 +1,128 @@
+/**
+ * Answers the methods `session.…` that change a session: messages, decisions, sub-agents, goals, compression, forks. Each answers
+ * once the change is durable (A2).
+ */
+import type { Draft } from '../../base/draft.ts';
+import { errorShape } from '../../base/errors.ts';
+import type { CompressAnswer } from '../../session/decide/compression.ts';
+import type { Entry } from '../../session/state/records.ts';
+import type { ReceiptState } from '../../session/state/state.ts';
+import { estimateContent } from '../../session/state/tokens.ts';
+import type { HandlersOf, ShardMethods, SpawnAnswer } from '../protocol/protocol.ts';
+import { postedMessage } from '../protocol/sent-message.ts';
+import { compressionEnd } from '../reading/archived-chunks.ts';
+import type { Reply } from '../shard/shard-parts.ts';
+import { receiptOf } from './receipt-requests.ts';
+import type { SessionReads } from './session-reads.ts';
+import { type ShardDoor, settle } from './shard-door.ts';
+
+type Send = ShardMethods['session.send'];
+
+/** Every method of a session that is not a read. */
+type SessionChanges = Omit<HandlersOf<'session'>, keyof SessionReads>;
+
+/** See the head of the file. */
+export function sessionChanges(door: ShardDoor): SessionChanges {
+  const { shard } = door;
+  return {
+    'session.send': (request) => send(door, request),
+    // The bytes are released here: from now on the message exists as its content alone.
+    'session.post': ({ session, agent, json }) =>
+      send(door, { session, ...(agent === undefined ? {} : { agent }), ...postedMessage(json) }),
+    'session.recall': (request) =>
+      door.submitIfPresent(request, { type: 'recall', pendingId: request.pendingId }, false),
+    'session.interrupt': (request) => {
+      const { reason } = request;
+      return door.submitIfPresent(request, { type: 'interrupt', ...(reason === undefined ? {} : { reason }) }, false);
+    },
+    'session.approve': (request) => {
+      const { callId, allow, reason, input } = request;
+      return door.submitIfPresent(
+        request,
+        {
+          type: 'approve',
+          callId,
+          allow,
+          ...(reason === undefined ? {} : { reason }),
+          ...(input === undefined ? {} : { input }),
+        },
+        false,
+      );
+    },
+    'session.pause': (request) => door.submit(request, { type: 'pause' }),
+    'session.resume': async (request) => {
+      shard.liftIsolation(request.session);
+      await shard.resumeModels(request.session);
+      return door.submit(request, { type: 'resume' });
+    },
+    'session.spawn': async (request) => {
+      door.checkOpen();
+      // The actor gets all items in one go, so they share a flush.
+      const answers = request.items.map((item) =>
+        door
+          .submit<SpawnAnswer>(request, { type: 'spawn', request: item })
+          .catch((error: unknown): SpawnAnswer => ({ error: errorShape(error) })),
+      );
+      return Promise.all(answers);
+    },
+    'session.goal': (request) => door.submitWhileOpen(request, { type: 'goal', change: request.change }),
+    'session.attach': (request) => door.submitWhileOpen(request, { type: 'goal', change: request.change }),
+    'session.activate': (request) => {
+      const { kind, name, content } = request;
+      return door.submitWhileOpen(request, { type: 'activate', kind, name, content });
+    },
+    /** Compresses a conversation now. Answers when the compression has ended and is durable. */
+    'session.compress': async (request) => {
+      const { session, force } = request;
+      const begun = await door.submitWhileOpen<CompressAnswer>(request, { type: 'compress', force });
+      if (!('started' in begun)) return begun;
+      return door.awaitDurable(
+        () => compressionEnd(shard.find(session), begun.started),
+        (reply, again) => shard.waiters.onCompression(session, reply, again),
+      );
+    },
+    /** Makes a fork that shares its parent's log. */
+    'session.fork': ({ session, id, at }) =>
+      door.submit(
+        { session },
+        { type: 'fork', ...(id === undefined ? {} : { id }), ...(at === undefined ? {} : { at }) },
+      ),
+    /** Makes a fork of a session on another shard, from what `session.copy` answered there. */
+    'session.plant': ({ session, record }) =>
+      settle((reply) => shard.beget(session, [{ type: 'forked', record }], reply)),
+  };
+}
+
+function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']> {
+  const { session, agent, content, deliver, key, fingerprint, bounceBack, from, follow } = request;
+  const bytes = typeof content === 'string' ? Buffer.byteLength(content) : estimateContent(content) * 4;
+  // Members one by one: nearly every message has none of them, and a thousand messages may come at once.
+  const entry: Draft<Entry> = { type: 'user_message', content };
+  if (deliver !== undefined) entry.deliver = deliver;
+  if (key !== undefined) {
+    entry.key = key;
+    entry.fingerprint = fingerprint ?? '';
+  }
+  if (bounceBack === true) entry.bounceBack = bounceBack;
+  if (from !== undefined) entry.source = { type: 'user', name: from };
+  door.checkOpen();
+  return new Promise((resolve, reject) => {
+    const reply: Draft<Reply> = { resolve: resolve as Reply['resolve'], reject };
+    if (follow !== undefined) {
+      reply.isPatient = true;
+      reply.onAccepted = (pendingId) => followReceipt(door, session, pendingId, follow);
+    }
+    door.shard.submit(session, [{ type: 'send', entry, bytes }], reply, agent);
+  });
+}
+
+/** Notifies the follower of a receipt when its end is durable. If waiting cannot provide it, the follower polls. */
+function followReceipt({ shard }: ShardDoor, session: string, pendingId: number, follow: number): void {
+  const { host } = shard.parts;
+  const letPoll = (): void => host.settled(follow, undefined);
+  const actor = shard.find(session);
+  // A session whose budget is used up ends the turn in the transition that accepted the message: there is nothing to wait for.
+  if (actor?.state.budget !== undefined && receiptOf(shard, actor, pendingId)?.status === 'failed') return letPoll();
+  const reply: Reply = { resolve: (state) => host.settled(follow, state as ReceiptState), reject: letPoll };
+  shard.waiters.onReceipt(session, { pendingId, until: 'settled' }, reply, letPoll);
+}

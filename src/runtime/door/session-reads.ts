@@ -1,0 +1,247 @@
+/**
+ * Answers the methods `session.…` that change nothing: state, messages, pages, the request, events. Each answers once what it read is
+ * durable (A2).
+ */
+import type { SessionActor } from '../../../actors/session-actor.ts';
+import { errorShape, TroupeError } from '../../base/errors.ts';
+import type { Message } from '../../base/messages.ts';
+import { renderSession } from '../../context/render.ts';
+import { dumpRequest } from '../../context/request-dump.ts';
+import type { ModelRequest } from '../../models/provider.ts';
+import { copiedFork } from '../../session/decide/fork.ts';
+import { type Explanation, explain } from '../../session/explain.ts';
+import { bySeq, everyMessage } from '../../session/history/branch.ts';
+import { messagesShown } from '../../session/history/transient.ts';
+import { usedOf } from '../../session/rules/budget.ts';
+import { viewport } from '../../session/rules/eviction.ts';
+import { goalsOf } from '../../session/rules/goals.ts';
+import { hasActive } from '../../session/rules/mailbox.ts';
+import { isPreparing } from '../../session/rules/memory.ts';
+import { isRefusedRequest } from '../../session/rules/run-loop.ts';
+import { type LoggedMessage, publicMessage } from '../../session/state/messages.ts';
+import { emptyState, type SessionState } from '../../session/state/state.ts';
+import type { ForkedRecord, SessionSnapshot, ShardHandlers, ShardMethods } from '../protocol/protocol.ts';
+import { archivedChunks, chunkMessages } from '../reading/archived-chunks.ts';
+import { contentReader } from '../reading/content-reader.ts';
+import { messagePage, pageByPlace, pendingOf, pendingPage, requestPage } from '../reading/session-pages.ts';
+import { foldLog } from '../reading/session-reader.ts';
+import type { Shard } from '../shard/shard.ts';
+import type { ShardDoor } from './shard-door.ts';
+
+/** The methods of this file; all others of `session.…` are in `session-changes.ts`. */
+export type SessionReads = Pick<
+  ShardHandlers,
+  | 'session.state'
+  | 'session.explain'
+  | 'session.messages'
+  | 'session.pending'
+  | 'session.page'
+  | 'session.viewport'
+  | 'session.request'
+  | 'session.goals'
+  | 'session.chunks'
+  | 'session.chunk'
+  | 'session.copy'
+  | 'session.events'
+  | 'session.watch'
+>;
+
+/** See the head of the file. */
+export function sessionReads(door: ShardDoor): SessionReads {
+  const { shard } = door;
+  const { journal, clock } = shard.parts;
+  return {
+    'session.state': async ({ session }) => {
+      const isolation = shard.isolationOf(session);
+      if (isolation !== undefined)
+        return { ...snapshotOf(emptyState(session), clock.now()), blocked: errorShape(isolation) };
+      return door.read(
+        session,
+        (actor) => {
+          const snapshot = snapshotOf(actor.state, clock.now());
+          const refusal = shard.callWaitOf(session)?.refusal;
+          return refusal === undefined ? snapshot : { ...snapshot, blocked: refusal };
+        },
+        () => snapshotOf(emptyState(session), clock.now()),
+      );
+    },
+    'session.explain': async ({ session }) => {
+      const isolation = shard.isolationOf(session);
+      if (isolation !== undefined) return { reason: 'blocked', detail: isolation.message };
+      return door.read<Explanation>(
+        session,
+        ({ state }) => {
+          const explained = explanationOf(shard, state);
+          const isRefused = explained.reason === 'blocked' && isRefusedRequest(state.blocked);
+          const request = isRefused ? render(shard, state) : undefined;
+          return request === undefined ? explained : { ...explained, request: dumpRequest(request) };
+        },
+        () => explanationOf(shard, emptyState(session)),
+      );
+    },
+    /** Oldest first. Messages still in memory are taken from there; older ones are read from the log. */
+    'session.messages': ({ session, after = 0, limit = Number.POSITIVE_INFINITY }) =>
+      door.read<readonly Message[]>(
+        session,
+        (actor) => {
+          const { floor, hiddenFloor } = actor.state;
+          const isInMemory = after + 1 >= Math.max(floor, hiddenFloor);
+          const known = isInMemory ? everyMessage(actor.state) : allMessages(shard, actor);
+          const found: Message[] = [];
+          for (const message of bySeq(known)) {
+            if (found.length >= limit) break;
+            if (message.seq > after) found.push(publicMessage(message));
+          }
+          return found;
+        },
+        () => [],
+      ),
+    'session.pending': ({ session }) =>
+      door.read(
+        session,
+        (actor) => pendingOf(actor.state, contentReader(journal, actor.key)),
+        () => [],
+      ),
+    'session.page': (request) => {
+      const { session, of } = request;
+      if (of === 'request') return readRequest(door, request, (whole) => requestPage(whole, request));
+      return door.read<ShardMethods['session.page']['answer']>(
+        session,
+        (actor) => {
+          if (of === 'messages') return messagePage(journal, actor, request);
+          if (of === 'pending') return pendingPage(actor.state, request, contentReader(journal, actor.key));
+          const { items, ...rest } = pageByPlace(viewportOf(shard, actor), request);
+          return { ...rest, items: items.map(publicMessage) };
+        },
+        () => ({ items: [] }),
+      );
+    },
+    'session.viewport': ({ session }) =>
+      door.read<readonly Message[]>(
+        session,
+        (actor) => viewportOf(shard, actor).map(publicMessage),
+        () => [],
+      ),
+    'session.request': (request) => readRequest(door, request, (whole) => whole),
+    'session.goals': ({ session }) =>
+      door.read(
+        session,
+        (actor) => goalsOf(actor.state),
+        () => [],
+      ),
+    'session.chunks': ({ session }) =>
+      door.read(
+        session,
+        (actor) => archivedChunks(journal, actor),
+        () => [],
+      ),
+    'session.chunk': ({ session, number }) =>
+      door.read(
+        session,
+        (actor) => chunkMessages(journal, actor, number),
+        () => undefined,
+      ),
+    'session.copy': ({ session, at }) =>
+      door.read<ForkedRecord>(
+        session,
+        ({ state }) => copiedFork(state, at),
+        () => {
+          throw new TroupeError('unknown_session', `there is no session ${JSON.stringify(session)}`);
+        },
+      ),
+    'session.events': (request) => {
+      const key = journal.keyOf(request.session);
+      if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
+      // Read now and answered behind the flush: the journal shows turns as soon as they are appended, and those appended while
+      // this waits are not durable when it answers.
+      return door.readDurable(() => shard.replays.page(request.session, key, request.after, request));
+    },
+    'session.watch': ({ session, on }) => {
+      shard.watch(session, on);
+      return undefined;
+    },
+  };
+}
+
+function explanationOf(shard: Shard, state: SessionState): Explanation {
+  const { clock, catalog, settings } = shard.parts;
+  return explain(state, {
+    now: clock.now(),
+    isAgentDefined: state.agent === undefined || catalog.has(state.agent),
+    isQueued: shard.isQueued(state.id),
+    governorWait: shard.callWaitOf(state.id)?.detail,
+    approvalsMs: settings.approvals.expiresMs,
+  });
+}
+
+/** The request of a session; undefined where its agent is not defined. `shown`: its messages with those that are not stored. */
+function render(shard: Shard, state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest | undefined {
+  const agent = shard.parts.catalog.of(state);
+  if (agent === undefined) return undefined;
+  return { ...agent.header(state), messages: renderSession(state, agent.renderOptions, shown) };
+}
+
+/** Reads the request that the model would be sent now. */
+function readRequest<T>(
+  door: ShardDoor,
+  { session, agent }: { readonly session: string; readonly agent?: string },
+  look: (whole: ModelRequest) => T,
+): Promise<T> {
+  const { shard } = door;
+  const { catalog } = shard.parts;
+  const renderKnown = (state: SessionState, shown?: readonly LoggedMessage[]): ModelRequest => {
+    const rendered = render(shard, state, shown);
+    if (rendered !== undefined) return rendered;
+    throw new TroupeError('unknown_agent', `agent ${JSON.stringify(state.agent)} is not defined`);
+  };
+  return door.read(
+    session,
+    ({ state, transients }) =>
+      look(renderKnown(state, transients === undefined ? undefined : messagesShown(state, transients))),
+    () => look(renderKnown({ ...emptyState(session), agent: agent ?? catalog.defaultName })),
+  );
+}
+
+/** Every message the log ever had and did not remove: folded without evictions and with every branch. */
+function allMessages(shard: Shard, actor: SessionActor): SessionState['messages'] {
+  const state = emptyState(actor.id);
+  state.keepsAll = true;
+  foldLog(shard.parts.journal, actor.key, state, 0);
+  return state.messages;
+}
+
+function viewportOf(shard: Shard, actor: SessionActor): readonly LoggedMessage[] {
+  const budget = shard.agentOf(actor)?.facts.tokenBudget ?? shard.parts.settings.llm.tokenBudget;
+  return viewport(actor.state.messages, budget);
+}
+
+function snapshotOf(state: SessionState, now: number): SessionSnapshot {
+  // A retry whose time has come is a call like any other.
+  const isRetrying = (state.current?.retryAt ?? 0) > now;
+  const phase = phaseOf(state, isRetrying);
+  return {
+    state: state.state,
+    ...(phase === undefined ? {} : { phase }),
+    ...(state.blocked === undefined ? {} : { blocked: state.blocked }),
+    mailbox: state.mailbox.length,
+    seq: state.eventSeq,
+    children: [...state.children.values()].map(({ id, name, exited }) => ({
+      id,
+      name,
+      ...(exited === undefined ? {} : { exited }),
+    })),
+    ...(state.active === undefined || state.active.skills.length === 0 ? {} : { skills: state.active.skills }),
+    ...(state.active?.workflow == null ? {} : { workflow: state.active.workflow }),
+    usage: state.usage,
+    ...(state.budget?.tokens === undefined ? {} : { budget: { tokens: state.budget.tokens, used: usedOf(state) } }),
+  };
+}
+
+function phaseOf(state: SessionState, isRetrying: boolean): SessionSnapshot['phase'] {
+  if (state.paused) return 'paused';
+  if (state.approvals !== undefined && state.approvals.waiting.length > 0) return 'approval';
+  if (state.suspended !== undefined) return 'suspended';
+  if (state.enrichment !== undefined) return 'preparing';
+  if (state.state !== 'awaiting' && isPreparing(state.memory) && hasActive(state)) return 'preparing';
+  return isRetrying ? 'retrying' : undefined;
+}

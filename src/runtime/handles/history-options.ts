@@ -1,0 +1,129 @@
+/** The options and arguments of operations on a history, and their checks. Host thread. */
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { HISTORY_MESSAGES_MAX, KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
+import { describeValue, InvalidArgumentError, LimitError } from '../../base/errors.ts';
+import type { HistoryDraft } from '../../base/history-message.ts';
+import { type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
+import { parseOption } from '../../base/settings.ts';
+import { checkMessage, wrong } from '../../session/history/message-check.ts';
+import type { ToApiOptions } from '../../session/history/to-api.ts';
+import type { EditRequest } from '../../session/state/edit-request.ts';
+
+/** Options of an operation that changes something. */
+export interface EditOptions {
+  /** Idempotency: the same key and operation is done once, and gives the first outcome again. What changed nothing is not kept. */
+  readonly key?: string;
+}
+
+/** Options of `add` and `append`. */
+export interface AddOptions extends EditOptions {
+  /** No callback hears of it. */
+  readonly silent?: boolean;
+  /** Shown to the model while this process lives, and never stored. */
+  readonly transient?: boolean;
+}
+
+/** How to compress. */
+export interface CompressOptions {
+  /** Also below the usual bounds: from `idleMinMessages` and `idleMinTokens` of the settings on. Default false. */
+  readonly force?: boolean;
+}
+
+const editSchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional() });
+const addSchema = editSchema.extend({ silent: z.boolean().optional(), transient: z.boolean().optional() });
+const apiSchema = z.strictObject({
+  forceReasoningPad: z.boolean().optional(),
+  taskChain: z.array(z.number()).nullable().optional(),
+});
+const compressSchema = z.strictObject({ force: z.boolean().optional() });
+
+/** Options whose members may be undefined. */
+type Checked<Options> = { readonly [Key in keyof Options]?: Options[Key] | undefined };
+
+/** Options of an operation, checked. `operation` names it in the error. Throws `ConfigError`. */
+export function checkEditOptions(operation: string, options: unknown): Checked<EditOptions> {
+  return parseOption(editSchema, operation, options);
+}
+
+/** Options of `add` or `append`, checked. Throws `ConfigError`. */
+export function checkAddOptions(operation: 'add' | 'append', options: unknown): Checked<AddOptions> {
+  return parseOption(addSchema, operation, options);
+}
+
+/** Options of `toApi`, checked. Throws `ConfigError`. */
+export function checkToApiOptions(options: unknown): ToApiOptions {
+  const { forceReasoningPad, taskChain } = parseOption(apiSchema, 'toApi', options);
+  return {
+    ...(forceReasoningPad === undefined ? {} : { forceReasoningPad }),
+    ...(taskChain === undefined ? {} : { taskChain }),
+  };
+}
+
+/** Options of `compress`, checked. Throws `ConfigError`. */
+export function checkCompressOptions(options: unknown): Required<CompressOptions> {
+  const { force = false } = parseOption(compressSchema, 'compress', options);
+  return { force };
+}
+
+/** Throws `InvalidArgumentError` (`invalid_index`) for anything but the number of an archived part. */
+export function checkChunkNumber(number: unknown): void {
+  if (Number.isSafeInteger(number) && Number(number) >= 1) return;
+  throw new InvalidArgumentError(
+    'invalid_index',
+    `a chunk is named by an integer from 1, got ${describeValue(number)}`,
+  );
+}
+
+/** A plain, well-formed copy. Throws `InvalidArgumentError` for what cannot be stored. */
+export function plain(value: unknown, name: string): Json {
+  try {
+    return toPlainJson(value);
+  } catch (error) {
+    if (!(error instanceof NotPlainError)) throw error;
+    throw notPlain(name, error);
+  }
+}
+
+function notPlain(name: string, cause: NotPlainError): InvalidArgumentError {
+  return new InvalidArgumentError('invalid_argument', `${name} is ${cause.message}`, { cause });
+}
+
+/** Messages as they may be stored. Throws `InvalidArgumentError`, `LimitError`. */
+export function checkMessages(messages: unknown): readonly HistoryDraft[] {
+  if (!Array.isArray(messages)) throw wrong('messages', 'a list', messages);
+  if (messages.length > HISTORY_MESSAGES_MAX) {
+    throw new LimitError(`an operation brings at most ${HISTORY_MESSAGES_MAX} messages, got ${messages.length}`, {
+      data: { limit: 'historyMessages', value: messages.length },
+    });
+  }
+  // One by one: a bound on the values of a copy is one on a message.
+  return messages.map((message: unknown, index) =>
+    checkMessage(plain(message, `messages[${index}]`), `messages[${index}]`),
+  );
+}
+
+/** A member of a target or handle; undefined for anything without members. */
+export function memberOf(target: unknown, name: string): unknown {
+  return typeof target === 'object' && target !== null ? Reflect.get(target, name) : undefined;
+}
+
+/** A key to look up by; the empty text is one. Throws `InvalidArgumentError`. */
+export function givenText(value: unknown, name: string): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== 'string') throw wrong(name, 'a string', value);
+  return value;
+}
+
+/** Throws `InvalidArgumentError` (`callback_required`) for anything but a function. */
+export function checkFunction(value: unknown, name: string): void {
+  if (typeof value !== 'function') {
+    throw new InvalidArgumentError('callback_required', `${name} must be a function`);
+  }
+}
+
+/** Names an operation by what was asked for, not by what a predicate found: that differs from moment to moment. */
+export function fingerprintOf(edit: EditRequest): string {
+  const text = 'epoch' in edit ? edit.operation : JSON.stringify(edit);
+  return createHash('sha256').update(text).digest('base64url').slice(0, 22);
+}

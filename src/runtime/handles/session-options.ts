@@ -1,0 +1,203 @@
+/** The options of a session's methods, and their checks: sending, reading, approving, spawning, forking. Host thread. */
+import { z } from 'zod';
+import {
+  APPROVAL_REASON_CHARACTERS_MAX,
+  BUDGET_TOKENS_MAX,
+  KEY_CHARACTERS_MAX,
+  PAGE_BYTES_MAX,
+  SERVER_PAGE_DEFAULT,
+  SERVER_PAGE_MAX,
+} from '../../base/bounds.ts';
+import { ConfigError, ContentError, describeValue, InvalidArgumentError } from '../../base/errors.ts';
+import { checkSessionId } from '../../base/ids.ts';
+import { NotPlainError, toPlainJson, wellFormed } from '../../base/json.ts';
+import type { Deliver } from '../../base/messages.ts';
+import { parseOption } from '../../base/settings.ts';
+import type { PageBounds, PageKind } from '../protocol/pages.ts';
+import type { ShardMethods, SpawnItem } from '../protocol/protocol.ts';
+import { fingerprintOf } from '../protocol/sent-message.ts';
+
+/** How to send. */
+export interface SendOptions {
+  /** Idempotency: the same key and content gives the same receipt. */
+  readonly key?: string;
+  /** How the message meets a busy session; see the table in the README. Default `ride`. */
+  readonly deliver?: Deliver;
+  /** On failure the message leaves the log again and comes back in a `bounce_back` event. Default false. */
+  readonly bounceBack?: boolean;
+  /** Gives up waiting for the acceptance. The message may still be accepted: send again with a key to learn. */
+  readonly signal?: AbortSignal;
+  /** Who sends, for the record. */
+  readonly from?: string;
+}
+
+/** What to spawn. */
+export interface SpawnOptions {
+  /** What the child is made of; default: its parent's agent. */
+  readonly agent?: string;
+  /** The same, by the name other agents know it under. */
+  readonly specialist?: string;
+  readonly task: string;
+  /** A nickname, unique among the siblings; default `agent-N`. */
+  readonly name?: string;
+  /** Narrows the agent's tools by name; never widens. */
+  readonly tools?: readonly string[];
+  /** `mailbox` (default): replies enter the parent's mailbox; `handle`: they go to the child's handle only. */
+  readonly replies?: 'mailbox' | 'handle';
+  /**
+   * Tokens the child and everything it spawns may use in all, input and output; at least 1. Before a model call that would begin
+   * beyond it the turn fails with `LimitError` (`data.limit` is `budget`), and the parent is told; calls that are out still end.
+   */
+  readonly budget?: number;
+  /** In `spawnAll`: idempotency of this item. */
+  readonly key?: string;
+}
+
+/** How to fork. */
+export interface ForkOptions {
+  /** Seq of the last message the fork has; inside a round the cut moves behind its last result. Default: all there is. */
+  readonly at?: number;
+  /** The fork's id; default `<parent>:fork-<n>`. One that lives on another thread gets a copy of the messages. */
+  readonly id?: string;
+}
+
+/** Which page to read. */
+export interface PageOptions {
+  /** The `next` of the page before; default: the first page. */
+  readonly after?: string;
+  /** Items at most: 1 to 1,000, 100 by default. */
+  readonly limit?: number;
+  /** Approximate bytes beside the first item; default 1 MB. */
+  readonly bytesMax?: number;
+}
+
+/** What a person says of a call. */
+export interface ApprovalDecision {
+  readonly allow: boolean;
+  /** Of a denial, for the model. */
+  readonly reason?: string;
+  /** Of an allowed call: what it is run with instead. Checked against the tool's schema as any input. */
+  readonly input?: Readonly<Record<string, unknown>>;
+}
+
+const wholeNumber = z.number().int().min(0);
+const messagesSchema = z.strictObject({ after: wholeNumber.optional(), limit: wholeNumber.optional() });
+const spawnKeySchema = z.strictObject({ key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional() });
+
+const pageKindSchema = z.enum(['messages', 'pending', 'viewport', 'request']);
+const pageSchema = z.strictObject({
+  after: z.string().optional(),
+  limit: z.number().int().min(1).max(SERVER_PAGE_MAX).optional(),
+  bytesMax: z.number().int().min(1).optional(),
+});
+const PLACE = /^\d{1,15}$/;
+/** Kind of delivery and number of an entry. */
+const PENDING_PLACE = /^[0-4]-\d{1,15}$/;
+
+const approvalSchema = z.strictObject({
+  allow: z.boolean(),
+  reason: z.string().max(APPROVAL_REASON_CHARACTERS_MAX).transform(wellFormed).optional(),
+  input: z.record(z.string(), z.unknown()).optional(),
+});
+
+const spawnSchema = z.strictObject({
+  agent: z.string().optional(),
+  specialist: z.string().optional(),
+  task: z.string(),
+  name: z.string().optional(),
+  tools: z.array(z.string()).optional(),
+  replies: z.enum(['mailbox', 'handle']).optional(),
+  key: z.string().min(1).max(KEY_CHARACTERS_MAX).optional(),
+  budget: z.number().int().min(1).max(BUDGET_TOKENS_MAX).optional(),
+});
+
+const forkSchema = z.strictObject({ at: z.number().optional(), id: z.string().optional() });
+
+/** The options of `session.messages`, checked. Throws `ConfigError`. */
+export function checkMessagesOptions(options: unknown): { readonly after?: number; readonly limit?: number } {
+  const { after, limit } = parseOption(messagesSchema, 'messages', options);
+  return { ...(after === undefined ? {} : { after }), ...(limit === undefined ? {} : { limit }) };
+}
+
+/** The arguments of `session.page`, checked. Throws `ConfigError`. */
+export function checkPageOptions<Kind extends PageKind>(
+  of: Kind,
+  options: PageOptions,
+): PageBounds & { readonly of: PageKind } {
+  const kind = parseOption(pageKindSchema, 'page.of', of);
+  const { after, limit = SERVER_PAGE_DEFAULT, bytesMax = PAGE_BYTES_MAX } = parseOption(pageSchema, 'page', options);
+  const form = kind === 'pending' ? PENDING_PLACE : PLACE;
+  if (after !== undefined && !form.test(after)) {
+    throw new ConfigError(`option "page.after" must be the next of a page of ${kind}, got ${describeValue(after)}`, {
+      data: { key: 'page.after' },
+    });
+  }
+  return { of: kind, limit, bytesMax, ...(after === undefined ? {} : { after }) };
+}
+
+/** The argument of `session.recall`, checked. Throws `ConfigError`. */
+export function checkPendingId(pendingId: unknown): number {
+  return parseOption(wholeNumber, 'recall.pendingId', pendingId);
+}
+
+/** The arguments of `session.approve`, checked. Throws `ConfigError`, `ContentError`. */
+export function checkDecision(
+  callId: unknown,
+  decision: ApprovalDecision,
+): Omit<ShardMethods['session.approve']['request'], 'session' | 'agent'> {
+  const { allow, reason, input } = parseOption(approvalSchema, 'approve', decision);
+  return {
+    callId: parseOption(z.string(), 'approve.callId', callId),
+    allow,
+    ...(reason === undefined ? {} : { reason }),
+    ...(input === undefined ? {} : { input: plainInput(input) }),
+  };
+}
+
+/** The options of `session.spawn` as an item of `session.spawnAll`. Throws `ConfigError`. */
+export function keyedSpawn(options: SpawnOptions, extra: { readonly key?: string }): unknown {
+  const { key } = parseOption(spawnKeySchema, 'spawn', extra);
+  return key === undefined ? options : { ...parseOption(spawnSchema, 'spawn.0', options), key };
+}
+
+/** The items of `session.spawnAll`, checked. Throws `ConfigError`, naming the item by its index. */
+export function checkSpawnItems(list: unknown): readonly SpawnItem[] {
+  return parseOption(z.array(z.unknown()), 'spawnAll', list).map((item, index) => spawnItem(item, index));
+}
+
+/** The options of `session.fork`, checked. Throws `ConfigError`, `InvalidArgumentError`, `InvalidNameError`. */
+export function checkForkOptions(options: unknown): ForkOptions {
+  const { at, id } = parseOption(forkSchema, 'fork', options);
+  if (at !== undefined && !(Number.isSafeInteger(at) && at > 0)) {
+    throw new InvalidArgumentError('invalid_argument', `\`at\` must be the seq of a message, got ${at}`);
+  }
+  return { ...(at === undefined ? {} : { at }), ...(id === undefined ? {} : { id: checkSessionId(id) }) };
+}
+
+function spawnItem(options: unknown, index: number): SpawnItem {
+  const { agent, specialist, task, name, tools, replies, budget, key } = parseOption(
+    spawnSchema,
+    `spawn.${index}`,
+    options,
+  );
+  const item = {
+    task: wellFormed(task),
+    replies: replies ?? 'mailbox',
+    ...(specialist === undefined ? {} : { agent: specialist, specialist: true }),
+    ...(agent === undefined ? {} : { agent }),
+    ...(name === undefined ? {} : { name }),
+    ...(tools === undefined ? {} : { tools }),
+    ...(budget === undefined ? {} : { budget }),
+  } as const;
+  return key === undefined ? item : { ...item, key, fingerprint: fingerprintOf(JSON.stringify(item)) };
+}
+
+/** An input as it may be stored. Throws `ContentError`. */
+function plainInput(input: unknown): unknown {
+  try {
+    return toPlainJson(input);
+  } catch (error) {
+    if (error instanceof NotPlainError) throw new ContentError(`input is ${error.message}`, { cause: error });
+    throw error;
+  }
+}
