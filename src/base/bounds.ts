@@ -2,6 +2,7 @@
  * Every bound of the runtime, with unit and reason (rule A9). `LIMIT_DEFAULTS` can be changed with `limits` at `open`;
  * the constants below them cannot.
  */
+import type { RestartIntensity } from './restart-intensity.ts';
 
 /** What an embedder may bound; `open({ limits })`. */
 export interface Limits {
@@ -215,10 +216,10 @@ export const HOT_TOKENS_MAX = 16_000_000;
 export const SESSION_IDLE_MS = 10_000;
 /** Session threads a runtime may have. */
 export const SHARDS_MAX = 64;
-/** Restarts of one session thread within `SHARD_RESTART_PERIOD_MS` before its sessions are given up. */
-export const SHARD_RESTARTS_MAX = 5;
-/** Period of `SHARD_RESTARTS_MAX`, in ms. */
-export const SHARD_RESTART_PERIOD_MS = 60_000;
+/** Restarts of one session thread before its sessions are given up: OTP's default of one in five seconds, and patience for a burst. */
+export const SHARD_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000 };
+/** Restarts of one session whose turns throw, before it is blocked: as of its thread. */
+export const SESSION_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000 };
 /** Calls one endpoint may have waiting for an answer: ten times the most a shard has in flight. */
 export const ENDPOINT_CALLS_MAX = 1_000_000;
 /** Frames of one posted batch; a longer one keeps the receiver from its other ports for milliseconds. */

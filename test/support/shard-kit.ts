@@ -77,7 +77,7 @@ export function openShard(options: ShardOptions): TestShard {
     tools: new Map(agents.map((a) => [a.name, toolValues(a)])),
     systems: new Map(),
   };
-  const services = serveHost(near, values, { clock, isInPlace: true });
+  const services = serveHost(near, values, { clock });
   const counters = createCounterMemory();
   const events: SessionEvent[] = [];
   const introduced: TestShard['introduced'] = [];
@@ -106,7 +106,7 @@ export function openShard(options: ShardOptions): TestShard {
       introduced: (told) => void introduced.push(...told.map((each) => ({ ...each, behind: events.length }))),
       degraded: (error) => void degraded.push(error),
       log: () => undefined,
-      ...hostCalls(far),
+      ...hostCalls(services),
     },
     makeModelPool: (listener) => createInPlacePool(provider, listener, clock),
     makeToolPool:

@@ -1,21 +1,27 @@
-/** What a shard asks of its host, over the endpoint it is asked on. Runs on the shard's thread. */
+/** What a shard asks of its host. Runs on the shard's thread. */
 import { checkResponse } from '../../models/anthropic/response-check.ts';
 import type { GenerateContext, ModelDelta, ModelProvider, ModelResponse } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
-import type { HostMethods } from '../protocol/protocol.ts';
+import type { HostCaller } from '../protocol/protocol.ts';
 import type { ShardHost } from '../shard/shard-parts.ts';
 
+/** Asks the host over the endpoint the shard is asked on. */
+export function hostOver(endpoint: Endpoint): HostCaller {
+  return { ask: (method, request) => endpoint.call(method, request) as Promise<never> };
+}
+
 /** The functions an embedder gave, as the shard calls them. */
-export function hostCalls(endpoint: Endpoint): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp'> {
+export function hostCalls({ ask }: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp'> {
   return {
-    evaluateSystem: (agent, session) => ask(endpoint, 'host.evaluateSystem', { agent, session }),
-    consult: (question) => ask(endpoint, 'host.consult', question),
-    lookUp: (question) => ask(endpoint, 'host.lookUp', question),
+    evaluateSystem: (agent, session) => ask('host.evaluateSystem', { agent, session }),
+    consult: (question) => ask('host.consult', question),
+    lookUp: (question) => ask('host.lookUp', question),
   };
 }
 
 /** A provider that is a value on the host thread, called as if it were here. The endpoint delivers all deltas before the answer (T2). */
 export function hostProvider(endpoint: Endpoint, name: string): ModelProvider {
+  const { ask } = hostOver(endpoint);
   const calls = new Map<number, GenerateContext['onDelta']>();
   let lastId = 0;
   endpoint.handle('model.delta', (note) => {
@@ -31,19 +37,11 @@ export function hostProvider(endpoint: Endpoint, name: string): ModelProvider {
       calls.set(id, onDelta);
       signal.addEventListener('abort', onAbort, { once: true });
       try {
-        return checkResponse(await ask(endpoint, 'host.generate', { id, session, request }));
+        return checkResponse(await ask('host.generate', { id, session, request }));
       } finally {
         calls.delete(id);
         signal.removeEventListener('abort', onAbort);
       }
     },
   };
-}
-
-function ask<M extends keyof HostMethods>(
-  endpoint: Endpoint,
-  method: M,
-  request: HostMethods[M]['request'],
-): Promise<HostMethods[M]['answer']> {
-  return endpoint.call(method, request) as Promise<HostMethods[M]['answer']>;
 }

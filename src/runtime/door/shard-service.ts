@@ -2,18 +2,20 @@
 import { errorShape } from '../../base/errors.ts';
 import type { ModelProvider } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
-import type { ShardPlan, ShardStart } from '../protocol/protocol.ts';
+import type { HostCaller, ShardPlan, ShardStart } from '../protocol/protocol.ts';
 import { tellInPlace, tellPacked } from '../shard/event-gathering.ts';
 import { buildShard, type ShardSurroundings } from './build-shard.ts';
-import { hostCalls, hostProvider } from './host-calls.ts';
+import { hostCalls, hostOver, hostProvider } from './host-calls.ts';
 import { serveShard } from './shard-requests.ts';
 
 /** What surrounds a shard that answers on an endpoint. */
 export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'hostProvider' | 'isolated'> {
   /** The shard runs on the host thread; missing: it does not. */
   readonly inPlace?: {
-    /** The embedder's provider value, which needs no call over the endpoint here. */
+    /** The embedder's provider value, called as it is. */
     readonly provider: ModelProvider | undefined;
+    /** Asked by plain calls: over a local endpoint a turn with two guardrails and a system function takes a quarter more time. */
+    readonly host: HostCaller;
   };
 }
 
@@ -31,7 +33,7 @@ export function serveShardThread(endpoint: Endpoint, plan: ShardPlan, surroundin
       hostProvider: (name) => inPlace?.provider ?? hostProvider(endpoint, name),
       host: {
         ...(inPlace === undefined ? tellPacked(endpoint) : tellInPlace(endpoint)),
-        ...hostCalls(endpoint),
+        ...hostCalls(inPlace?.host ?? hostOver(endpoint)),
         settled: (follow, state) => endpoint.notify('receipt.settled', { follow, state }),
         said: (note) => endpoint.notify('history.said', note),
         degraded: (error) => endpoint.notify('degraded', error === undefined ? {} : { error: errorShape(error) }),

@@ -9,7 +9,7 @@ import { createHostRunner, type HostRunner, type HostWork } from '../../tools/ho
 import type { AnyTool } from '../../tools/tool.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { decideOnHost, type HostDecisions } from '../protocol/host-decisions.ts';
-import type { HostMethods, HostModelCall } from '../protocol/protocol.ts';
+import type { HostCaller, HostMethods, HostModelCall } from '../protocol/protocol.ts';
 import { lookUp, type MuseLibrary } from './muse-lookup.ts';
 
 /** The values an embedder gave. */
@@ -24,8 +24,8 @@ export interface HostValues {
   readonly museLibrary?: MuseLibrary;
 }
 
-/** The services of one shard, and their end. */
-export interface HostServer {
+/** The services of one shard, and their end. `ask` is for a shard on this thread. */
+export interface HostServer extends HostCaller {
   /** The tools given as values. */
   readonly runner: HostRunner;
   /** The shard is gone: aborts every call that runs for it. */
@@ -37,8 +37,6 @@ export interface HostServerOptions {
   readonly clock: Clock;
   /** Tools of the same shard that still run, handed over from services that were abandoned; missing: none. */
   readonly work?: HostWork;
-  /** The shard runs on this thread: questions arrive uncloned. */
-  readonly isInPlace?: boolean;
 }
 
 /**
@@ -46,7 +44,7 @@ export interface HostServerOptions {
  * rejection or an outcome.
  */
 export function serveHost(endpoint: Endpoint, values: HostValues, options: HostServerOptions): HostServer {
-  const { clock, work, isInPlace = false } = options;
+  const { clock, work } = options;
   const runner = createHostRunner({
     find: (agent, name) => values.tools.get(agent)?.get(name),
     progress: (id, data) => endpoint.notify('tool.progress', { id, data }),
@@ -73,9 +71,7 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
       }
     },
     'host.evaluateSystem': ({ agent, session }) => evaluateSystem(values, agent, session),
-    // An embedder's functions may change what they are given: it is always their own copy.
-    'host.consult': (question) =>
-      decideOnHost(values.decisions ?? {}, isInPlace ? structuredClone(question) : question),
+    'host.consult': (question) => decideOnHost(values.decisions ?? {}, question),
     'host.lookUp': (question) => lookUp(values.museLibrary, question),
   };
   for (const [method, handler] of Object.entries(methods))
@@ -86,6 +82,8 @@ export function serveHost(endpoint: Endpoint, values: HostValues, options: HostS
   });
   return {
     runner,
+    // As over a thread boundary, an embedder's functions get a copy of their own.
+    ask: (method, request) => methods[method](method === 'host.consult' ? structuredClone(request) : request),
     abandon() {
       runner.abortAll('The session thread is gone');
       for (const controller of calls.values()) controller.abort(new CancelledError('the session thread is gone'));

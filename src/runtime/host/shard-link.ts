@@ -5,17 +5,12 @@
  *  L1 a request that only reads, or carries a key, is asked again of a new thread: its asker does not notice;
  *  L2 any other request that was under way when the thread died rejects with a retryable error, since its outcome is
  *     unknown;
- *  L3 more than `SHARD_RESTARTS_MAX` deaths within the period and the link gives up: everything rejects. A session on which the
+ *  L3 more deaths than `SHARD_RESTARTS` allows and the link gives up: everything rejects. A session on which the
  *     thread ran out of memory twice is isolated: the next thread leaves it alone, and those deaths count no more;
  *  L4 a close ends: a thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as a crash would end it, and
  *     what it was at goes on at the next open.
  */
-import {
-  REQUEST_LARGE_BYTES_MIN,
-  SHARD_CLOSE_MS,
-  SHARD_RESTART_PERIOD_MS,
-  SHARD_RESTARTS_MAX,
-} from '../../base/bounds.ts';
+import { REQUEST_LARGE_BYTES_MIN, SHARD_CLOSE_MS } from '../../base/bounds.ts';
 import type { Clock, Random } from '../../base/clock.ts';
 import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../../base/errors.ts';
 import type { SessionEvent } from '../../events/event.ts';
@@ -40,6 +35,7 @@ import { WaitingListeners } from '../protocol/waiting-listeners.ts';
 import { FollowedReceipts } from './followed-receipts.ts';
 import { type HostValues, serveHost } from './host-services.ts';
 import { RequestLine, textBytes } from './request-line.ts';
+import { ShardDeaths } from './shard-deaths.ts';
 import { type ShardThread, startInPlace, startWorker } from './shard-threads.ts';
 
 /** What a link tells the runtime. */
@@ -74,13 +70,6 @@ export interface LinkParts {
   readonly shardPorts?: ShardPorts;
 }
 
-/** A death of the thread, and the session it ran out of memory on. */
-interface Death {
-  /** Monotonic ms. */
-  readonly at: number;
-  readonly culprit: SessionKey | undefined;
-}
-
 interface Incarnation {
   readonly endpoint: Endpoint;
   readonly thread: ShardThread;
@@ -110,12 +99,9 @@ export class ShardLink implements ShardCaller {
   #current: Promise<Incarnation> | undefined;
   /** The one of `#current`, once it serves. */
   #serving: Incarnation | undefined;
-  /** Those within the last period. */
-  #deaths: Death[] = [];
-  /** Sessions the thread ran out of memory on twice. */
-  readonly #isolated = new Set<SessionKey>();
-  /** The session the thread that died last ran out of memory on. */
-  #culprit: SessionKey | undefined;
+  readonly #deaths = new ShardDeaths();
+  /** The session the thread that died last ran out of memory on; 0: none. */
+  #culprit: SessionKey = 0;
   #restarts = 0;
   #failure: TroupeError | undefined;
   #isClosing = false;
@@ -322,12 +308,8 @@ export class ShardLink implements ShardCaller {
     const { clock } = this.#parts;
     const thread = this.#startShard();
     const { endpoint } = thread;
-    const services = serveHost(endpoint, this.#values(), {
-      clock,
-      work: this.#hostWork,
-      isInPlace: !this.#parts.isThread,
-    });
-    const stopServing = thread.serve(services.runner);
+    const services = serveHost(endpoint, this.#values(), { clock, work: this.#hostWork });
+    const stopServing = thread.serve(services);
     this.#listen(endpoint);
     const end = (): void => {
       stopServing();
@@ -336,13 +318,13 @@ export class ShardLink implements ShardCaller {
     const incarnation: Incarnation = { endpoint, thread, end, isGone: false, isServing: false };
     thread.onExit(({ outOfMemory }) => {
       incarnation.isGone = true;
-      this.#culprit = outOfMemory;
+      this.#culprit = outOfMemory ?? 0;
       end();
       this.receipts.abandon();
       if (incarnation.isServing) this.#died();
     });
     try {
-      const start: ShardStart = { gated: this.listeners.sessions, isolated: [...this.#isolated] };
+      const start: ShardStart = { gated: this.listeners.sessions, isolated: this.#deaths.isolated };
       await endpoint.call('shard.start', start);
     } catch (error) {
       await thread.exit();
@@ -434,22 +416,10 @@ export class ShardLink implements ShardCaller {
   /** Notes a death; returns why there will be no other thread, if so. */
   #noteDeath(): string | undefined {
     const { clock, plan } = this.#parts;
-    const now = clock.monotonic();
-    const recent = this.#deaths.filter(({ at }) => now - at < SHARD_RESTART_PERIOD_MS);
-    this.#deaths = this.#withoutIsolated([...recent, { at: now, culprit: this.#culprit }]);
-    this.#culprit = undefined;
+    const isReplaced = this.#deaths.note(clock.monotonic(), this.#culprit);
+    this.#culprit = 0;
     if (plan.directory === undefined) return `session thread ${plan.index} died, and a store in memory with it`;
-    if (this.#deaths.length <= SHARD_RESTARTS_MAX) return undefined;
-    return `session thread ${plan.index} died ${this.#deaths.length} times within a minute`;
-  }
-
-  /** Isolates the session of the last death, if it is the second one on it; returns the deaths that still count. */
-  #withoutIsolated(deaths: readonly Death[]): Death[] {
-    const culprit = deaths.at(-1)?.culprit ?? 0;
-    const isSecond = deaths.filter((death) => death.culprit === culprit).length > 1;
-    if (culprit === 0 || !isSecond) return [...deaths];
-    this.#isolated.add(culprit);
-    return deaths.filter((death) => death.culprit !== culprit);
+    return isReplaced ? undefined : `session thread ${plan.index} died ${this.#deaths.count} times within a minute`;
   }
 
   #fail(message: string, cause: unknown): TroupeError {

@@ -7,18 +7,18 @@ import { createBridgePorts, exposeObject } from '../../threads/comlink-bridge.ts
 import { EndGate } from '../../threads/end-gate.ts';
 import { startThread, type Thread, type ThreadLimits } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
-import type { HostRunner } from '../../tools/host-tools.ts';
 import type { ShardPorts } from '../door/build-shard.ts';
 import { type ServiceSurroundings, serveShardThread } from '../door/shard-service.ts';
 import type { ShardPlan } from '../protocol/protocol.ts';
 import { SessionInHand } from '../shard/session-in-hand.ts';
+import type { HostServer } from './host-services.ts';
 
 /** A thread on which a shard answers `shard.start` and then all methods of the protocol. */
 export interface ShardThread extends Pick<Thread, 'endpoint' | 'exit'> {
   /** Runs `listener` once when the thread has ended. */
   onExit(listener: (end: ShardThreadEnd) => void): void;
-  /** Lets the shard run the host's tools, before `shard.start`; returns what ends that. */
-  serve(runner: HostRunner): () => void;
+  /** Lets the shard reach its host, before `shard.start`; returns what ends that. */
+  serve(services: Pick<HostServer, 'runner' | 'ask'>): () => void;
 }
 
 /** How a shard's thread ended. */
@@ -43,7 +43,7 @@ export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardTh
     onExit(({ error }) =>
       listener(systemCodeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY' ? { outOfMemory: inHand.key } : {}),
     );
-  return { endpoint, onExit: onEnd, exit, serve: (runner) => exposeObject(runner, ports.exposed) };
+  return { endpoint, onExit: onEnd, exit, serve: ({ runner }) => exposeObject(runner, ports.exposed) };
 }
 
 /** What a shard on the host thread is started with. */
@@ -60,11 +60,11 @@ export function startInPlace(plan: ShardPlan, surroundings: InPlaceSurroundings)
     endpoint,
     onExit: () => undefined,
     exit: async () => far.close(),
-    serve(runner) {
+    serve({ runner, ask }) {
       const gate = new EndGate();
       serveShardThread(far, plan, {
         runner,
-        inPlace: { provider },
+        inPlace: { provider, host: { ask } },
         clock,
         random,
         gate,

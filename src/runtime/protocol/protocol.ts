@@ -352,7 +352,7 @@ export interface LogLine {
   readonly ms?: number;
 }
 
-/** What a shard asks of its host, over the endpoint it is asked on: the functions an embedder gave. Request and answer. */
+/** What a shard asks of its host: the functions an embedder gave. Request and answer. */
 export interface HostMethods {
   /** A call of a provider given by value. Answers with its response; its deltas come before the answer, as notes (`model.delta`). */
   'host.generate': { request: HostModelCall; answer: unknown };
@@ -362,6 +362,11 @@ export interface HostMethods {
   'host.consult': { request: HostQuestion; answer: HostWord };
   /** The answer to a question of an enricher. */
   'host.lookUp': { request: MuseQuestion; answer: MuseWord };
+}
+
+/** Asks the host: over the endpoint, or on the host thread by a plain call. */
+export interface HostCaller {
+  ask<M extends keyof HostMethods>(method: M, request: HostMethods[M]['request']): Promise<HostMethods[M]['answer']>;
 }
 
 /** One model call for the host. The note `host.abortModel` aborts it by its id; unknown ids are ignored. */

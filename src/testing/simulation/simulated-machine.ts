@@ -178,7 +178,7 @@ export class SimulatedMachine {
       endpoint: line.near,
       onExit: (listener) => void onExit.push(listener),
       exit: async () => thread.kill(),
-      serve: (runner) => {
+      serve: ({ runner }) => {
         serveRunner(bridge.near, runner);
         return () => bridge.near.close();
       },
