@@ -25,7 +25,7 @@ watchLoop((ms) => {
   endpoint.notify('log', line);
 });
 serveShardThread(endpoint, plan, {
-  // Tools are values whose calls may carry whatever can be cloned: a bridge of their own keeps them off the endpoint.
+  // Tools given as values are called through comlink; everything else goes over the endpoint.
   runner: wrapObject<HostRunner>(port).remote,
   clock: systemClock,
   random: randomNumber,
