@@ -5,7 +5,7 @@
  * A row is found by its id; `order` (rising, never reused) is the order of start, and is sorted out only when all
  * children are to be walked, which is when all are stopped or started.
  */
-import { hashText } from './restart-intensity.ts';
+import { hashText } from './backoff.ts';
 
 /** What every row has. */
 export interface TableRow {

@@ -16,10 +16,11 @@
  * Source of the rules: Erlang/OTP, stdlib, supervisor (decision by reason and restart type, strategies, intensity).
  */
 import { ConfigError } from '../../src/base/errors.ts';
+import { countRestart } from '../../src/base/restart-intensity.ts';
+import { backoffMs } from './backoff.ts';
 import { type ChildSpecInput, childSpec, supervisorOptions } from './child-spec.ts';
 import { EMPTY_TABLE, rowOf, withoutRow, withRow } from './child-table.ts';
 import { downChild, handleRequest } from './requests.ts';
-import { backoffMs, countRestart } from './restart-intensity.ts';
 import type { Child, ExitReason, StopCause, SupervisorAction, SupervisorInput, SupervisorState } from './state.ts';
 import {
   advance,

@@ -1,8 +1,8 @@
 /**
  * An object of one thread, called from another as if it were there: comlink over a dedicated message port.
  *
- * For control calls and for tools and providers given by value. Arguments and results are cloned, so pass no functions:
- * each would open a channel of its own. Progress and deltas go as notes on an endpoint.
+ * For tools given by value. Arguments and results are cloned, so pass no functions: each would open a channel of its own. Everything
+ * else that two threads ask of each other goes over an endpoint, the progress of tools too.
  *
  * B1 every call settles: with the result, with the far side's error (class, code and cause kept), or when the port closes.
  * B2 only own or class methods of the object itself can be reached, none of `Object.prototype`, no path into it.

@@ -44,8 +44,8 @@ export const eventAndPoolBugs: readonly PlantedBug[] = [
     name: 'answer-to-every-receipt',
     what: "an answer is told to all who wait for one of the session's receipts",
     file: 'src/runtime/shard/shard-waiters.ts',
-    find: 'const isDone = waiter.pendingId === fate.pendingId && isMet(waiter);',
-    replace: 'const isDone = waiter.pendingId <= fate.pendingId && isMet(waiter);',
+    find: '(each) => each.pendingId === pendingId);',
+    replace: '(each) => each.pendingId <= pendingId);',
   },
   {
     name: 'refused-key-ends-all-calls',

@@ -6,7 +6,7 @@ import { open, type Runtime } from '../../src/index.ts';
 import { openManifest } from '../../src/journal/store/birth.ts';
 import { acquireStoreLock } from '../../src/journal/store/lock.ts';
 import { assembleRuntime } from '../../src/runtime/handles/assemble.ts';
-import { startWorker } from '../../src/runtime/host/shard-link.ts';
+import { startWorker } from '../../src/runtime/host/shard-threads.ts';
 import { checkOptions } from '../../src/runtime/protocol/options.ts';
 import { scripted } from '../../src/testing/scripted.ts';
 import { failure, gatedModel, log, runtimeKit } from '../support/runtime-kit.ts';

@@ -1,7 +1,7 @@
 import { threadId } from 'node:worker_threads';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { SHARD_RESTARTS_MAX } from '../../src/base/bounds.ts';
+import { SHARD_RESTARTS } from '../../src/base/bounds.ts';
 import { agent, type ModelProvider, type Receipt, tool } from '../../src/index.ts';
 import { killSessionThread } from '../../src/runtime/handles/runtime.ts';
 import { postMessage } from '../../src/runtime/handles/session.ts';
@@ -107,7 +107,7 @@ describe('a session thread that dies', () => {
   test('L3: that dies again and again is given up, and everything says so', async () => {
     const runtime = await kit.open({ directory: await kit.directory(), threads, provider: echo });
     const reader = failure(collect(runtime.session('s').events()));
-    for (let death = 0; death <= SHARD_RESTARTS_MAX; death += 1) {
+    for (let death = 0; death <= SHARD_RESTARTS.intensity; death += 1) {
       await runtime.session('s').state();
       await killSessionThread(runtime, 0);
     }

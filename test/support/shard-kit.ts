@@ -11,8 +11,9 @@ import type { SessionEvent } from '../../src/events/event.ts';
 import { type MemoryJournalOptions, MemoryStore, openMemoryJournal } from '../../src/journal/memory-journal.ts';
 import { createInPlacePool } from '../../src/models/pools/in-place-pool.ts';
 import type { ModelProvider } from '../../src/models/provider.ts';
+import { hostCalls } from '../../src/runtime/door/host-calls.ts';
 import { serveShard } from '../../src/runtime/door/shard-requests.ts';
-import { createHostServices } from '../../src/runtime/host/host-services.ts';
+import { serveHost } from '../../src/runtime/host/host-services.ts';
 import { type Agent, agentSource, toolValues } from '../../src/runtime/protocol/agent.ts';
 import { Counters, createCounterMemory, readCounters } from '../../src/runtime/protocol/metrics.ts';
 import type { SessionIntroduction, ShardMethods } from '../../src/runtime/protocol/protocol.ts';
@@ -76,7 +77,7 @@ export function openShard(options: ShardOptions): TestShard {
     tools: new Map(agents.map((a) => [a.name, toolValues(a)])),
     systems: new Map(),
   };
-  const services = createHostServices(values, { toolProgress: () => undefined, modelDelta: () => undefined }, clock);
+  const services = serveHost(near, values, { clock });
   const counters = createCounterMemory();
   const events: SessionEvent[] = [];
   const introduced: TestShard['introduced'] = [];
@@ -105,13 +106,12 @@ export function openShard(options: ShardOptions): TestShard {
       introduced: (told) => void introduced.push(...told.map((each) => ({ ...each, behind: events.length }))),
       degraded: (error) => void degraded.push(error),
       log: () => undefined,
-      evaluateSystem: (name, session) => services.evaluateSystem(name, session),
-      consult: (question) => services.consult(question),
-      lookUp: (question) => services.lookUp(question),
+      ...hostCalls(services),
     },
     makeModelPool: (listener) => createInPlacePool(provider, listener, clock),
     makeToolPool:
-      options.makeToolPool ?? ((listener) => createToolPool({ threads: 1, clock, hostRunner: services, listener })),
+      options.makeToolPool ??
+      ((listener) => createToolPool({ threads: 1, clock, hostRunner: services.runner, listener })),
   });
   serveShard(shard, far);
   shard.watch(undefined, true);

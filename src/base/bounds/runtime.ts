@@ -2,6 +2,7 @@
  * Bounds of session threads, their host and the readers of events (`src/runtime`, `src/threads`, `src/events`), and of errors and plain
  * values (`src/base`).
  */
+import type { RestartIntensity } from '../restart-intensity.ts';
 
 // ---- sessions in memory, and their turns --------------------------------------------------------------------------
 
@@ -65,10 +66,10 @@ export const CLOSE_DEADLINE_MS = 10_000;
 export const SHARD_CLOSE_MS = 30_000;
 /** Session threads a runtime may have. */
 export const SHARDS_MAX = 64;
-/** Restarts of one session thread within `SHARD_RESTART_PERIOD_MS` before its sessions are given up. */
-export const SHARD_RESTARTS_MAX = 5;
-/** Period of `SHARD_RESTARTS_MAX`, in ms. */
-export const SHARD_RESTART_PERIOD_MS = 60_000;
+/** Restarts of one session thread before its sessions are given up: OTP's default of one in five seconds, and room for a burst. */
+export const SHARD_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000 };
+/** Restarts of one session whose transitions throw, before it is blocked: as for its thread. */
+export const SESSION_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000 };
 /**
  * Megabytes of young heap of a session thread. What a turn makes lives until its flush and its answer: in a small young heap a
  * thousand turns at once are taken for lasting, and collecting them is a quarter of the thread's time.

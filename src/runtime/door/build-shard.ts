@@ -7,25 +7,18 @@ import type { StoreLostError } from '../../base/errors.ts';
 import type { Journal, JournalOptions, ThreadGate } from '../../journal/journal.ts';
 import { openJournal } from '../../journal/open-journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
-import { checkResponse } from '../../models/anthropic/response-check.ts';
 import { createGovernedPool } from '../../models/governor/governed-pool.ts';
 import type { ModelPool, ModelPoolListener } from '../../models/pool.ts';
 import { createInPlacePool } from '../../models/pools/in-place-pool.ts';
 import { createThreadedPool, type ModelThread } from '../../models/pools/threaded-pool.ts';
-import type {
-  GenerateContext,
-  ModelDelta,
-  ModelProvider,
-  ModelRequest,
-  ModelResponse,
-  ProviderData,
-} from '../../models/provider.ts';
+import type { ModelProvider, ProviderData } from '../../models/provider.ts';
 import { resolveProvider } from '../../models/resolve.ts';
+import type { HostRunner } from '../../tools/host-tools.ts';
 import type { ToolPool, ToolPoolListener } from '../../tools/pool.ts';
 import { createToolPool, type ToolPoolOptions } from '../../tools/threads/threaded-pool.ts';
 import type { RegisteredTool } from '../../tools/tool-registry.ts';
 import { Counters } from '../protocol/metrics.ts';
-import type { AgentSource, LogLine, RemoteServices, ShardPlan } from '../protocol/protocol.ts';
+import type { AgentSource, LogLine, ShardPlan } from '../protocol/protocol.ts';
 import { IsolatedSessions } from '../shard/isolated-sessions.ts';
 import { SessionInHand } from '../shard/session-in-hand.ts';
 import { Shard } from '../shard/shard.ts';
@@ -34,10 +27,11 @@ import { troubleLine } from '../shard/trouble-line.ts';
 
 /** What surrounds a shard on its thread. */
 export interface ShardSurroundings {
-  readonly services: RemoteServices;
-  /** The embedder's provider value, where the shard is on the host thread itself: called without a detour. */
-  readonly provider?: ModelProvider;
-  readonly host: Omit<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp'>;
+  /** Runs the tools given as values. */
+  readonly runner: HostRunner;
+  /** What calls a provider given by value. */
+  readonly hostProvider: (name: string) => ModelProvider;
+  readonly host: ShardHost;
   readonly clock: Clock;
   readonly random: Random;
   /** Of the shard's thread; missing: nobody ends it while its script runs. */
@@ -64,8 +58,6 @@ export interface BuiltShard {
   readonly shard: Shard;
   /** Progress of a host tool. */
   readonly toolProgress: (id: number, data: unknown) => void;
-  /** A delta of a host provider. */
-  readonly modelDelta: (id: number, delta: ModelDelta) => void;
 }
 
 /**
@@ -73,7 +65,7 @@ export interface BuiltShard {
  * that cannot be used, and with the store's errors; nothing is left open then.
  */
 export async function buildShard(plan: ShardPlan, surroundings: ShardSurroundings): Promise<BuiltShard> {
-  const { services, clock, ports = {} } = surroundings;
+  const { runner, host, clock, ports = {} } = surroundings;
   let journal: Journal | undefined;
   let listener: ToolPoolListener | undefined;
   let shard: Shard | undefined;
@@ -82,16 +74,16 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     threads: plan.threads.tools,
     clock,
     secretEnv: plan.settings.tools.secretEnv,
-    hostRunner: { run: (run) => services.run(run), abort: (id, reason) => services.abort(id, reason) },
+    hostRunner: runner,
     listener: {
       finished: (id, outcome) => listener?.finished(id, outcome),
       progress: (id, data) => listener?.progress(id, data),
     },
     onNoise: ({ toolName, message }) =>
-      surroundings.host.log({ level: 'warn', message: `late error of tool ${JSON.stringify(toolName)}: ${message}` }),
+      host.log({ level: 'warn', message: `late error of tool ${JSON.stringify(toolName)}: ${message}` }),
   });
   try {
-    const definitions = await describeAgents(plan.agents, toolPool, (line) => surroundings.host.log(line));
+    const definitions = await describeAgents(plan.agents, toolPool, (line) => host.log(line));
     const catalog = new AgentCatalog(definitions, plan.settings, plan.limits, plan.enrichers);
     journal = await (ports.openJournal ?? openJournal)({
       durability: plan.durability,
@@ -103,7 +95,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       ...(plan.directory === undefined ? {} : { directory: plan.directory }),
     });
     // Last: the model threads are the only ones that could not be ended here again.
-    const models = await modelPools(plan, surroundings);
+    const makePool = await modelPoolOf(plan, surroundings);
     const counters = new Counters(plan.counters);
     shard = new Shard({
       journal,
@@ -119,17 +111,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       inHand: surroundings.inHand ?? new SessionInHand(),
       isolated: new IsolatedSessions(surroundings.isolated),
       counters,
-      host: {
-        events: (events) => surroundings.host.events(events),
-        introduced: (sessions) => surroundings.host.introduced?.(sessions),
-        settled: (follow, state) => surroundings.host.settled(follow, state),
-        said: (note) => surroundings.host.said?.(note),
-        degraded: (error) => surroundings.host.degraded(error),
-        log: (line) => surroundings.host.log(line),
-        evaluateSystem: (agent, session) => services.evaluateSystem(agent, session),
-        consult: (question) => services.consult(question),
-        lookUp: (question) => services.lookUp(question),
-      },
+      host,
       makeModelPool: (modelListener) =>
         createGovernedPool({
           limits: plan.governor,
@@ -137,9 +119,9 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
           random: surroundings.random,
           soon: ports.soon,
           listener: modelListener,
-          makePool: (governed) => models.attach(governed),
+          makePool,
           onWaiting: (count) => counters.set('modelCallsWaiting', count),
-          onTrouble: (trouble) => surroundings.host.log(troubleLine(trouble)),
+          onTrouble: (trouble) => host.log(troubleLine(trouble)),
         }),
       makeToolPool: (toolListener) => {
         listener = toolListener;
@@ -148,11 +130,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
     });
     // Models and tools take their time to start.
     if (lost !== undefined) shard.storeLost(lost);
-    return {
-      shard,
-      toolProgress: (id, data) => listener?.progress(id, data),
-      modelDelta: (id, delta) => models.delta(id, delta),
-    };
+    return { shard, toolProgress: (id, data) => listener?.progress(id, data) };
   } catch (error) {
     await Promise.allSettled([toolPool.close(), journal?.close()]);
     throw error;
@@ -200,35 +178,21 @@ async function describeAgents(
   }));
 }
 
-interface ModelPools {
-  attach(listener: ModelPoolListener): ModelPool;
-  delta(id: number, delta: ModelDelta): void;
-}
-
-/** The pool of model calls: threads for plain data, in place when there are none, a proxy for a value on the host. */
-async function modelPools(plan: ShardPlan, surroundings: ShardSurroundings): Promise<ModelPools> {
-  const { clock, services, provider: here } = surroundings;
-  const { soon, startModelThread } = surroundings.ports ?? {};
-  if (here !== undefined) {
-    return { attach: (listener) => createInPlacePool(here, listener, clock, soon), delta: () => undefined };
-  }
-  if (plan.provider.kind === 'host') {
-    const proxy = new HostProvider(plan.provider.name, services);
-    return {
-      attach: (listener) => createInPlacePool(proxy, listener, clock, soon),
-      delta: (id, delta) => proxy.delta(id, delta),
-    };
-  }
-  const { data } = plan.provider;
-  const delta = (): void => undefined;
-  if (plan.threads.models === 0) {
-    const provider = await resolveProvider(data);
-    return { attach: (listener) => createInPlacePool(provider, listener, clock, soon), delta };
+/** The pool of model calls: threads for plain data, in place when there are none, and in place for a value on the host. */
+async function modelPoolOf(
+  plan: ShardPlan,
+  { clock, hostProvider, ports }: ShardSurroundings,
+): Promise<(listener: ModelPoolListener) => ModelPool> {
+  const { soon, startModelThread } = ports ?? {};
+  if (plan.provider.kind === 'host' || plan.threads.models === 0) {
+    const provider =
+      plan.provider.kind === 'host' ? hostProvider(plan.provider.name) : await resolveProvider(plan.provider.data);
+    return (listener) => createInPlacePool(provider, listener, clock, soon);
   }
   let listener: ModelPoolListener | undefined;
   const pool = await createThreadedPool({
     threads: plan.threads.models,
-    provider: data,
+    provider: plan.provider.data,
     clock,
     ...(startModelThread === undefined ? {} : { startThread: startModelThread }),
     listener: {
@@ -236,64 +200,8 @@ async function modelPools(plan: ShardPlan, surroundings: ShardSurroundings): Pro
       delta: (id, session, piece) => listener?.delta(id, session, piece),
     },
   });
-  return {
-    attach: (attached) => {
-      listener = attached;
-      return pool;
-    },
-    delta,
+  return (attached) => {
+    listener = attached;
+    return pool;
   };
-}
-
-/** A provider that is a value on the host thread, called as if it were here. */
-class HostProvider implements ModelProvider {
-  readonly name: string;
-  readonly #services: RemoteServices;
-  readonly #calls = new Map<number, HostCall>();
-  #nextId = 1;
-
-  constructor(name: string, services: RemoteServices) {
-    this.name = name;
-    this.#services = services;
-  }
-
-  async generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse> {
-    const id = this.#nextId;
-    this.#nextId += 1;
-    const onAbort = (): void => void this.#services.abortModel(id).catch(() => undefined);
-    const call: HostCall = { onDelta: context.onDelta, heard: 0, told: undefined, onHeard: undefined };
-    this.#calls.set(id, call);
-    context.signal.addEventListener('abort', onAbort, { once: true });
-    try {
-      const { response, deltas } = await this.#services.generate({ id, session: context.session, request });
-      if (call.heard < deltas) {
-        await new Promise<void>((resolve) => {
-          call.told = deltas;
-          call.onHeard = resolve;
-        });
-      }
-      return checkResponse(response);
-    } finally {
-      this.#calls.delete(id);
-      context.signal.removeEventListener('abort', onAbort);
-    }
-  }
-
-  delta(id: number, delta: ModelDelta): void {
-    const call = this.#calls.get(id);
-    if (call === undefined) return;
-    call.heard += 1;
-    call.onDelta(delta);
-    if (call.heard === call.told) call.onHeard?.();
-  }
-}
-
-interface HostCall {
-  readonly onDelta: (delta: ModelDelta) => void;
-  /** Deltas heard so far. */
-  heard: number;
-  /** Deltas told in all, once the answer has come. */
-  told: number | undefined;
-  /** Called when all were heard. */
-  onHeard: (() => void) | undefined;
 }

@@ -1,28 +1,39 @@
 /** A shard's own side of the line to its host: started by `shard.start`, then answering the whole protocol. */
 import { errorShape } from '../../base/errors.ts';
-import type { ModelDelta } from '../../models/provider.ts';
+import type { ModelProvider } from '../../models/provider.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
-import type { ShardPlan, ShardStart } from '../protocol/protocol.ts';
-import { tellPacked } from '../shard/event-gathering.ts';
+import type { HostCaller, ShardPlan, ShardStart } from '../protocol/protocol.ts';
+import { tellInPlace, tellPacked } from '../shard/event-gathering.ts';
 import { buildShard, type ShardSurroundings } from './build-shard.ts';
+import { hostCalls, hostOver, hostProvider } from './host-calls.ts';
 import { serveShard } from './shard-requests.ts';
 
+/** What surrounds a shard that answers on an endpoint. */
+export interface ServiceSurroundings extends Omit<ShardSurroundings, 'host' | 'hostProvider' | 'isolated'> {
+  /** The shard runs on the host thread; missing: it does not. */
+  readonly inPlace?: {
+    /** The embedder's provider value, called as it is. */
+    readonly provider: ModelProvider | undefined;
+    /** Asked by plain calls: over a local endpoint a turn with two guardrails and a system function takes a quarter more time. */
+    readonly host: HostCaller;
+  };
+}
+
 /**
- * Answers `shard.start` on `endpoint` by building the shard of `plan`, which then goes on with what was interrupted. Runs on
- * the shard's thread.
+ * Answers `shard.start` on `endpoint` by building the shard of `plan`, which then continues the interrupted sessions. Runs on the
+ * shard's thread, which may be the host thread.
  */
-export function serveShardThread(
-  endpoint: Endpoint,
-  plan: ShardPlan,
-  surroundings: Omit<ShardSurroundings, 'host' | 'provider' | 'isolated'>,
-): void {
+export function serveShardThread(endpoint: Endpoint, plan: ShardPlan, surroundings: ServiceSurroundings): void {
+  const { inPlace } = surroundings;
   endpoint.handle('shard.start', async (start) => {
     const { gated, isolated } = start as ShardStart;
     const built = await buildShard(plan, {
       ...surroundings,
       isolated,
+      hostProvider: (name) => inPlace?.provider ?? hostProvider(endpoint, name),
       host: {
-        ...tellPacked(endpoint),
+        ...(inPlace === undefined ? tellPacked(endpoint) : tellInPlace(endpoint)),
+        ...hostCalls(inPlace?.host ?? hostOver(endpoint)),
         settled: (follow, state) => endpoint.notify('receipt.settled', { follow, state }),
         said: (note) => endpoint.notify('history.said', note),
         degraded: (error) => endpoint.notify('degraded', error === undefined ? {} : { error: errorShape(error) }),
@@ -33,12 +44,8 @@ export function serveShardThread(
       const { id, data } = note as { readonly id: number; readonly data: unknown };
       built.toolProgress(id, data);
     });
-    endpoint.handle('model.delta', (note) => {
-      const { id, delta } = note as { readonly id: number; readonly delta: ModelDelta };
-      built.modelDelta(id, delta);
-    });
     serveShard(built.shard, endpoint);
-    // Before anything goes on: what is held must not pass listeners that are still there.
+    // Before any session continues: what is held must not pass listeners that are still there.
     for (const session of gated) built.shard.gate(session, true);
     built.shard.resumeInterrupted();
   });

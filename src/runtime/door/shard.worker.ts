@@ -4,8 +4,9 @@ import { type BridgePort, wrapObject } from '../../threads/comlink-bridge.ts';
 import { EndGate } from '../../threads/end-gate.ts';
 import { watchLoop } from '../../threads/loop-watch.ts';
 import { serveThread } from '../../threads/thread.ts';
+import type { HostRunner } from '../../tools/host-tools.ts';
 import { Counters } from '../protocol/metrics.ts';
-import type { HostServices, LogLine, RemoteServices, ShardPlan } from '../protocol/protocol.ts';
+import type { LogLine, ShardPlan } from '../protocol/protocol.ts';
 import { SessionInHand } from '../shard/session-in-hand.ts';
 import { serveShardThread } from './shard-service.ts';
 
@@ -16,7 +17,6 @@ const { plan, port, gate, inHand } = data as {
   readonly gate: SharedArrayBuffer;
   readonly inHand: SharedArrayBuffer;
 };
-const services = wrapObject<HostServices>(port).remote as unknown as RemoteServices;
 const counters = new Counters(plan.counters);
 // A session thread that does not turn holds up every session on it, and no other thread (F58).
 watchLoop((ms) => {
@@ -25,7 +25,8 @@ watchLoop((ms) => {
   endpoint.notify('log', line);
 });
 serveShardThread(endpoint, plan, {
-  services,
+  // Tools given as values are called through comlink; everything else goes over the endpoint.
+  runner: wrapObject<HostRunner>(port).remote,
   clock: systemClock,
   random: randomNumber,
   gate: new EndGate(gate),

@@ -3,12 +3,13 @@
 import type { Clock } from '../../base/clock.ts';
 import { asError, CancelledError, ConfigError, describeValue } from '../../base/errors.ts';
 import { checkResponse } from '../../models/anthropic/response-check.ts';
-import type { ModelDelta, ModelProvider } from '../../models/provider.ts';
-import { createHostRunner, type HostWork } from '../../tools/host-tools.ts';
+import type { ModelProvider } from '../../models/provider.ts';
+import type { Endpoint } from '../../threads/endpoint.ts';
+import { createHostRunner, type HostRunner, type HostWork } from '../../tools/host-tools.ts';
 import type { AnyTool } from '../../tools/tool.ts';
 import type { SystemFunction } from '../protocol/agent.ts';
 import { decideOnHost, type HostDecisions } from '../protocol/host-decisions.ts';
-import type { HostServices } from '../protocol/protocol.ts';
+import type { HostCaller, HostMethods, HostModelCall } from '../protocol/protocol.ts';
 import { lookUp, type MuseLibrary } from './muse-lookup.ts';
 
 /** The values an embedder gave. */
@@ -23,81 +24,91 @@ export interface HostValues {
   readonly museLibrary?: MuseLibrary;
 }
 
-/** Takes what a running value tells before its end. */
-export interface HostNotes {
-  toolProgress(id: number, data: unknown): void;
-  modelDelta(id: number, delta: ModelDelta): void;
-}
-
-/** The services of one shard, and their end. */
-export interface HostServer extends HostServices {
-  /** The shard is gone: whatever runs for it is aborted, as nobody waits for it any more. */
+/** The services of one shard, and their end. `ask` is for a shard on this thread. */
+export interface HostServer extends HostCaller {
+  /** The tools given as values. */
+  readonly runner: HostRunner;
+  /** The shard is gone: aborts every call that runs for it. */
   abandon(): void;
 }
 
+/** What the values of an embedder are called with. */
+export interface HostServerOptions {
+  readonly clock: Clock;
+  /** Tools of the same shard that still run, handed over from services that were abandoned; missing: none. */
+  readonly work?: HostWork;
+}
+
 /**
- * The services of one shard. Runs on the host thread; every failure is a rejection or an outcome. `work`: what tools of the
- * same shard are still at, given over from services that were abandoned.
+ * Answers what one shard asks on `endpoint` (`HostMethods`), and runs its tools. Runs on the host thread; every failure is a
+ * rejection or an outcome.
  */
-export function createHostServices(values: HostValues, notes: HostNotes, clock: Clock, work?: HostWork): HostServer {
+export function serveHost(endpoint: Endpoint, values: HostValues, options: HostServerOptions): HostServer {
+  const { clock, work } = options;
   const runner = createHostRunner({
     find: (agent, name) => values.tools.get(agent)?.get(name),
-    progress: (id, data) => notes.toolProgress(id, data),
+    progress: (id, data) => endpoint.notify('tool.progress', { id, data }),
     clock,
     ...(work === undefined ? {} : { work }),
   });
   const calls = new Map<number, AbortController>();
-  return {
-    run: (run) => runner.run(run),
-    abort: (id, reason) => runner.abort(id, reason),
-    async generate({ id, session, request }) {
+  const methods: HostHandlers = {
+    'host.generate': async ({ id, session, request }) => {
       const { provider } = values;
       if (provider === undefined) throw new ConfigError('no provider was given by value');
       const controller = new AbortController();
       calls.set(id, controller);
-      let deltas = 0;
       try {
         const response = await provider.generate(request, {
           signal: controller.signal,
           session,
-          onDelta: (delta) => {
-            deltas += 1;
-            notes.modelDelta(id, delta);
-          },
+          onDelta: (delta) => endpoint.notify('model.delta', { id, delta }),
         });
-        // Here, where it is whole: what a clone would drop or refuse is a broken answer, and is asked for again (F56).
-        return { response: checkResponse(response), deltas };
+        // Checked before it is cloned: what a clone would drop or refuse is a broken answer, and is asked for again (F56).
+        return checkResponse(response);
       } finally {
         calls.delete(id);
       }
     },
-    consult: (question) => decideOnHost(values.decisions ?? {}, question),
-    lookUp: (question) => lookUp(values.museLibrary, question),
+    'host.evaluateSystem': ({ agent, session }) => evaluateSystem(values, agent, session),
+    'host.consult': (question) => decideOnHost(values.decisions ?? {}, question),
+    'host.lookUp': (question) => lookUp(values.museLibrary, question),
+  };
+  for (const [method, handler] of Object.entries(methods))
+    endpoint.handle(method, handler as (payload: unknown) => unknown);
+  endpoint.handle('host.abortModel', (note) => {
+    const { id } = note as Pick<HostModelCall, 'id'>;
+    calls.get(id)?.abort(new CancelledError('the model call was cancelled'));
+  });
+  return {
+    runner,
+    // As over a thread boundary, an embedder's functions get a copy of their own.
+    ask: (method, request) => methods[method](method === 'host.consult' ? structuredClone(request) : request),
     abandon() {
       runner.abortAll('The session thread is gone');
       for (const controller of calls.values()) controller.abort(new CancelledError('the session thread is gone'));
     },
-    abortModel(id) {
-      calls.get(id)?.abort(new CancelledError('the model call was cancelled'));
-    },
-    async evaluateSystem(agent, session) {
-      const system = values.systems.get(agent);
-      if (system === undefined) throw new ConfigError(`agent ${JSON.stringify(agent)} has no system function`);
-      let text: unknown;
-      try {
-        text = await system({ session });
-      } catch (error) {
-        const { message } = asError(error);
-        throw new ConfigError(`the system function of agent ${JSON.stringify(agent)} threw: ${message}`, {
-          cause: error,
-        });
-      }
-      if (typeof text !== 'string') {
-        throw new ConfigError(
-          `the system function of agent ${JSON.stringify(agent)} must return a string, got ${describeValue(text)}`,
-        );
-      }
-      return text;
-    },
   };
+}
+
+type HostHandlers = {
+  readonly [M in keyof HostMethods]: (request: HostMethods[M]['request']) => Promise<HostMethods[M]['answer']>;
+};
+
+async function evaluateSystem({ systems }: HostValues, agent: string, session: string): Promise<string> {
+  const system = systems.get(agent);
+  if (system === undefined) throw new ConfigError(`agent ${JSON.stringify(agent)} has no system function`);
+  let text: unknown;
+  try {
+    text = await system({ session });
+  } catch (error) {
+    const { message } = asError(error);
+    throw new ConfigError(`the system function of agent ${JSON.stringify(agent)} threw: ${message}`, { cause: error });
+  }
+  if (typeof text !== 'string') {
+    throw new ConfigError(
+      `the system function of agent ${JSON.stringify(agent)} must return a string, got ${describeValue(text)}`,
+    );
+  }
+  return text;
 }

@@ -5,39 +5,25 @@
  *  L1 a request that only reads, or carries a key, is asked again of a new thread: its asker does not notice;
  *  L2 any other request that was under way when the thread died rejects with a retryable error, since its outcome is
  *     unknown;
- *  L3 more than `SHARD_RESTARTS_MAX` deaths within the period and the link gives up: everything rejects. A session on which the
+ *  L3 more deaths than `SHARD_RESTARTS` allows and the link gives up: everything rejects. A session on which the
  *     thread ran out of memory twice is isolated: the next thread leaves it alone, and those deaths count no more;
  *  L4 a close ends: a thread that does not answer within its deadline and `SHARD_CLOSE_MS` is ended as a crash would end it, and
  *     what it was at goes on at the next open.
  */
-import {
-  REQUEST_LARGE_BYTES_MIN,
-  SESSION_THREAD_YOUNG_HEAP_MB,
-  SHARD_CLOSE_MS,
-  SHARD_RESTART_PERIOD_MS,
-  SHARD_RESTARTS_MAX,
-} from '../../base/bounds.ts';
+import { REQUEST_LARGE_BYTES_MIN, SHARD_CLOSE_MS } from '../../base/bounds.ts';
 import type { Clock, Random } from '../../base/clock.ts';
-import { CancelledError, type ErrorShape, errorFromShape, systemCodeOf, TroupeError } from '../../base/errors.ts';
+import { CancelledError, type ErrorShape, errorFromShape, TroupeError } from '../../base/errors.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { PackedEvents } from '../../events/packing/packed-form.ts';
 import { unpackEvents } from '../../events/packing/unpacking.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
-import { createLocalEndpoints } from '../../threads/batched-endpoint.ts';
-import { createBridgePorts, exposeObject } from '../../threads/comlink-bridge.ts';
-import { EndGate } from '../../threads/end-gate.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
-import { startThread, type Thread, type ThreadLimits } from '../../threads/thread.ts';
-import { workerUrl } from '../../threads/worker-url.ts';
 import type { HostWork } from '../../tools/host-tools.ts';
-import { buildShard, type ShardPorts } from '../door/build-shard.ts';
-import { serveShard } from '../door/shard-requests.ts';
+import type { ShardPorts } from '../door/build-shard.ts';
 import type {
   EventsNote,
-  HostServices,
   LogLine,
-  RemoteServices,
   SaidNote,
   SessionIntroduction,
   ShardCaller,
@@ -46,11 +32,11 @@ import type {
   ShardStart,
 } from '../protocol/protocol.ts';
 import { WaitingListeners } from '../protocol/waiting-listeners.ts';
-import { tellInPlace } from '../shard/event-gathering.ts';
-import { SessionInHand } from '../shard/session-in-hand.ts';
 import { FollowedReceipts } from './followed-receipts.ts';
-import { createHostServices, type HostValues } from './host-services.ts';
+import { type HostValues, serveHost } from './host-services.ts';
 import { RequestLine, textBytes } from './request-line.ts';
+import { ShardDeaths } from './shard-deaths.ts';
+import { type ShardThread, startInPlace, startWorker } from './shard-threads.ts';
 
 /** What a link tells the runtime. */
 export interface LinkListener {
@@ -84,30 +70,9 @@ export interface LinkParts {
   readonly shardPorts?: ShardPorts;
 }
 
-/** A death of the thread, and the session it ran out of memory on. */
-interface Death {
-  /** Monotonic ms. */
-  readonly at: number;
-  readonly culprit: SessionKey | undefined;
-}
-
-/** A thread on which a shard answers `shard.start` and then all methods of the protocol. */
-export interface ShardThread extends Pick<Thread, 'endpoint' | 'exit'> {
-  /** Runs `listener` once when the thread has ended. */
-  onExit(listener: (end: ShardThreadEnd) => void): void;
-  /** Lets the thread call the host's values; returns what ends that. */
-  serve(services: HostServices): () => void;
-}
-
-/** How a shard's thread ended. */
-export interface ShardThreadEnd {
-  /** It ran out of memory while it worked on this session; 0: on none. Missing: it ended otherwise. */
-  readonly outOfMemory?: SessionKey;
-}
-
 interface Incarnation {
   readonly endpoint: Endpoint;
-  readonly thread: ShardThread | undefined;
+  readonly thread: ShardThread;
   readonly end: () => void;
   /** The far side ended: what it had not answered, it never will. */
   isGone: boolean;
@@ -134,12 +99,9 @@ export class ShardLink implements ShardCaller {
   #current: Promise<Incarnation> | undefined;
   /** The one of `#current`, once it serves. */
   #serving: Incarnation | undefined;
-  /** Those within the last period. */
-  #deaths: Death[] = [];
-  /** Sessions the thread ran out of memory on twice. */
-  readonly #isolated = new Set<SessionKey>();
-  /** The session the thread that died last ran out of memory on. */
-  #culprit: SessionKey | undefined;
+  readonly #deaths = new ShardDeaths();
+  /** The session the thread that died last ran out of memory on; 0: none. */
+  #culprit: SessionKey = 0;
   #restarts = 0;
   #failure: TroupeError | undefined;
   #isClosing = false;
@@ -296,7 +258,7 @@ export class ShardLink implements ShardCaller {
   /** Kills the thread as a crash would; it is replaced. For tests of that. */
   async kill(): Promise<void> {
     const incarnation = await this.#running();
-    await incarnation.thread?.exit();
+    if (this.#parts.isThread) await incarnation.thread.exit();
   }
 
   async close(deadlineMs: number): Promise<void> {
@@ -311,7 +273,7 @@ export class ShardLink implements ShardCaller {
     } finally {
       this.#current = undefined;
       this.#serving = undefined;
-      await incarnation.thread?.exit();
+      await incarnation.thread.exit();
       incarnation.endpoint.close();
       incarnation.end();
       this.receipts.abandon();
@@ -319,13 +281,13 @@ export class ShardLink implements ShardCaller {
   }
 
   /** Resolves when the shard has closed, or its thread has had its time (L4). A shard on this thread has no other end. */
-  async #closed({ endpoint, thread }: Incarnation, deadlineMs: number): Promise<void> {
+  async #closed({ endpoint }: Incarnation, deadlineMs: number): Promise<void> {
+    const { clock, listener, plan, isThread } = this.#parts;
     const closed = endpoint.call('runtime.close', { deadlineMs }).then(() => true);
-    if (thread === undefined) {
+    if (!isThread) {
       await closed;
       return;
     }
-    const { clock, listener, plan } = this.#parts;
     const waitMs = deadlineMs + SHARD_CLOSE_MS;
     let timer: unknown;
     const late = new Promise<boolean>((resolve) => {
@@ -342,16 +304,11 @@ export class ShardLink implements ShardCaller {
     }
   }
 
-  #incarnate(): Promise<Incarnation> {
-    return this.#parts.isThread ? this.#startThread() : this.#startHere();
-  }
-
-  async #startThread(): Promise<Incarnation> {
-    const { plan, clock, startShard = startWorker } = this.#parts;
-    const values = this.#values();
-    const thread = startShard(plan);
+  async #incarnate(): Promise<Incarnation> {
+    const { clock } = this.#parts;
+    const thread = this.#startShard();
     const { endpoint } = thread;
-    const services = createHostServices(values, this.#notes(endpoint), clock, this.#hostWork);
+    const services = serveHost(endpoint, this.#values(), { clock, work: this.#hostWork });
     const stopServing = thread.serve(services);
     this.#listen(endpoint);
     const end = (): void => {
@@ -361,13 +318,13 @@ export class ShardLink implements ShardCaller {
     const incarnation: Incarnation = { endpoint, thread, end, isGone: false, isServing: false };
     thread.onExit(({ outOfMemory }) => {
       incarnation.isGone = true;
-      this.#culprit = outOfMemory;
+      this.#culprit = outOfMemory ?? 0;
       end();
       this.receipts.abandon();
       if (incarnation.isServing) this.#died();
     });
     try {
-      const start: ShardStart = { gated: this.listeners.sessions, isolated: [...this.#isolated] };
+      const start: ShardStart = { gated: this.listeners.sessions, isolated: this.#deaths.isolated };
       await endpoint.call('shard.start', start);
     } catch (error) {
       await thread.exit();
@@ -376,54 +333,15 @@ export class ShardLink implements ShardCaller {
     return incarnation;
   }
 
-  async #startHere(): Promise<Incarnation> {
-    const { plan, clock, random, shardPorts } = this.#parts;
-    const values = this.#values();
-    const [near, far] = createLocalEndpoints(shardPorts?.soon);
-    const services = createHostServices(values, this.#notes(near), clock, this.#hostWork);
-    this.#listen(near);
-    const built = await buildShard(plan, {
-      services: inPlace(services),
-      ...(values.provider === undefined ? {} : { provider: values.provider }),
-      clock,
-      random,
-      gate: new EndGate(),
-      ...(shardPorts === undefined ? {} : { ports: shardPorts }),
-      host: {
-        ...tellInPlace(far),
-        settled: (follow, state) => far.notify('receipt.settled', { follow, state }),
-        said: (note) => far.notify('history.said', note),
-        degraded: (error) => this.#degraded(error),
-        log: (line) => this.#parts.listener.log(line),
-      },
-    });
-    far.handle('tool.progress', (note) => {
-      const { id, data } = note as { readonly id: number; readonly data: unknown };
-      built.toolProgress(id, data);
-    });
-    far.handle('model.delta', (note) => {
-      const { id, delta } = note as { readonly id: number; readonly delta: Parameters<typeof built.modelDelta>[1] };
-      built.modelDelta(id, delta);
-    });
-    serveShard(built.shard, far);
-    built.shard.resumeInterrupted();
-    const end = (): void => {
-      far.close();
-      services.abandon();
-    };
-    return { endpoint: near, thread: undefined, end, isGone: false, isServing: false };
+  #startShard(): ShardThread {
+    const { plan, isThread, startShard = startWorker, values, clock, random, shardPorts } = this.#parts;
+    if (isThread) return startShard(plan);
+    return startInPlace(plan, { provider: values.provider, clock, random, ports: shardPorts });
   }
 
   #values(): HostValues {
     const { values } = this.#parts;
     return { ...values, decisions: { ...values.decisions, listeners: this.listeners } };
-  }
-
-  #notes(endpoint: Endpoint): Parameters<typeof createHostServices>[1] {
-    return {
-      toolProgress: (id, data) => endpoint.notify('tool.progress', { id, data }),
-      modelDelta: (id, delta) => endpoint.notify('model.delta', { id, delta }),
-    };
   }
 
   #listen(endpoint: Endpoint): void {
@@ -498,22 +416,10 @@ export class ShardLink implements ShardCaller {
   /** Notes a death; returns why there will be no other thread, if so. */
   #noteDeath(): string | undefined {
     const { clock, plan } = this.#parts;
-    const now = clock.monotonic();
-    const recent = this.#deaths.filter(({ at }) => now - at < SHARD_RESTART_PERIOD_MS);
-    this.#deaths = this.#withoutIsolated([...recent, { at: now, culprit: this.#culprit }]);
-    this.#culprit = undefined;
+    const isReplaced = this.#deaths.note(clock.monotonic(), this.#culprit);
+    this.#culprit = 0;
     if (plan.directory === undefined) return `session thread ${plan.index} died, and a store in memory with it`;
-    if (this.#deaths.length <= SHARD_RESTARTS_MAX) return undefined;
-    return `session thread ${plan.index} died ${this.#deaths.length} times within a minute`;
-  }
-
-  /** Isolates the session of the last death, if it is the second one on it; returns the deaths that still count. */
-  #withoutIsolated(deaths: readonly Death[]): Death[] {
-    const culprit = deaths.at(-1)?.culprit ?? 0;
-    const isSecond = deaths.filter((death) => death.culprit === culprit).length > 1;
-    if (culprit === 0 || !isSecond) return [...deaths];
-    this.#isolated.add(culprit);
-    return deaths.filter((death) => death.culprit !== culprit);
+    return isReplaced ? undefined : `session thread ${plan.index} died ${this.#deaths.count} times within a minute`;
   }
 
   #fail(message: string, cause: unknown): TroupeError {
@@ -551,25 +457,6 @@ export class ShardLink implements ShardCaller {
   }
 }
 
-/** Starts a shard on a worker thread. `limits`: of its memory. */
-export function startWorker(plan: ShardPlan, limits: ThreadLimits = {}): ShardThread {
-  const ports = createBridgePorts();
-  const gate = new EndGate();
-  const inHand = new SessionInHand();
-  const { endpoint, onExit, exit } = startThread(workerUrl('../door/shard.worker', import.meta.url), {
-    name: `troupe sessions ${plan.index}`,
-    workerData: { plan, port: ports.wrapped, gate: gate.memory, inHand: inHand.memory },
-    gate,
-    transfer: [ports.wrapped],
-    resourceLimits: { youngHeapMb: SESSION_THREAD_YOUNG_HEAP_MB, ...limits },
-  });
-  const onEnd = (listener: (end: ShardThreadEnd) => void): void =>
-    onExit(({ error }) =>
-      listener(systemCodeOf(error) === 'ERR_WORKER_OUT_OF_MEMORY' ? { outOfMemory: inHand.key } : {}),
-    );
-  return { endpoint, onExit: onEnd, exit, serve: (services) => exposeObject(services, ports.exposed) };
-}
-
 /** Methods whose requests carry what an embedder wrote. */
 const GROWING: ReadonlySet<keyof ShardMethods> = new Set([
   'session.send',
@@ -592,17 +479,4 @@ function unknownOutcome(cause: unknown): TroupeError {
     'the session thread died while this was under way; whether it took effect is unknown. Ask again with a key.',
     { cause, retryable: true },
   );
-}
-
-function inPlace(services: ReturnType<typeof createHostServices>): RemoteServices {
-  return {
-    run: async (run) => services.run(run),
-    abort: async (id, reason) => services.abort(id, reason),
-    generate: (call) => services.generate(call),
-    abortModel: async (id) => services.abortModel(id),
-    evaluateSystem: (name, session) => services.evaluateSystem(name, session),
-    // As over a bridge: what the embedder's functions are shown is theirs.
-    consult: (question) => services.consult(structuredClone(question)),
-    lookUp: (question) => services.lookUp(question),
-  };
 }

@@ -23,7 +23,6 @@ import type { EditRequest } from '../../session/state/edit-request.ts';
 import type { EnricherFacts, SpawnRequest } from '../../session/state/inputs.ts';
 import type { SessionRecord } from '../../session/state/records.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
-import type { HostRunner } from '../../tools/host-tools.ts';
 import type { ToolDescription } from '../../tools/tool.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
 import type { PageBounds, PageKind, PageOf } from './pages.ts';
@@ -364,37 +363,26 @@ export interface LogLine {
   readonly ms?: number;
 }
 
-/** What a shard asks of the host thread: the closures an embedder gave. Called in place, or through a bridge. */
-export interface HostServices extends HostRunner {
-  /** One call of a provider given by value; its deltas come as notes (`model.delta`). */
-  generate(call: HostModelCall): Promise<HostModelAnswer>;
-  /** Aborts a running `generate`; unknown ids are ignored. */
-  abortModel(id: number): void;
+/** What a shard asks of its host: the functions an embedder gave. Request and answer. */
+export interface HostMethods {
+  /** A call of a provider given by value. Answers with its response; its deltas come before the answer, as notes (`model.delta`). */
+  'host.generate': { request: HostModelCall; answer: unknown };
   /** The text of an agent's system function. */
-  evaluateSystem(agent: string, session: string): Promise<string>;
-  /** What listeners, guardrails and approval predicates say. */
-  consult(question: HostQuestion): Promise<HostWord>;
-  /** What an enricher asks. */
-  lookUp(question: MuseQuestion): Promise<MuseWord>;
+  'host.evaluateSystem': { request: { readonly agent: string; readonly session: string }; answer: string };
+  /** The verdict of listeners, guardrails and approval predicates. */
+  'host.consult': { request: HostQuestion; answer: HostWord };
+  /** The answer to a question of an enricher. */
+  'host.lookUp': { request: MuseQuestion; answer: MuseWord };
 }
 
-/** One model call for the host. */
+/** Asks the host: over the endpoint, or on the host thread by a plain call. */
+export interface HostCaller {
+  ask<M extends keyof HostMethods>(method: M, request: HostMethods[M]['request']): Promise<HostMethods[M]['answer']>;
+}
+
+/** One model call for the host. The note `host.abortModel` aborts it by its id; unknown ids are ignored. */
 export interface HostModelCall {
   readonly id: number;
   readonly session: string;
   readonly request: ModelRequest;
 }
-
-/** How it was answered. */
-export interface HostModelAnswer {
-  readonly response: unknown;
-  /** Deltas told: they come another way, and none may be outrun by the answer. */
-  readonly deltas: number;
-}
-
-/** A host service as the shard sees it: every answer a promise. */
-export type RemoteServices = {
-  readonly [Key in keyof HostServices]: (
-    ...args: Parameters<HostServices[Key]>
-  ) => Promise<Awaited<ReturnType<HostServices[Key]>>>;
-};

@@ -1,6 +1,6 @@
 /**
- * Who waits on this shard for something to become durable: receipts, children's ends, the drain. Plain callbacks, one each;
- * a session nobody waits for has none.
+ * Requests that wait on this shard for something to become durable: receipts, ends of children, compressions, the drain. A
+ * session that no request waits for has no entry.
  */
 import { CancelledError, errorShape } from '../../base/errors.ts';
 import type { SessionState } from '../../session/state/state.ts';
@@ -8,126 +8,124 @@ import type { ChildEnd } from '../protocol/protocol.ts';
 import type { Reply } from './shard-parts.ts';
 import type { Fate } from './turn-gathering.ts';
 
-interface ReceiptWaiter {
+/** A request that waits. */
+interface Waiter {
+  readonly reply: Reply;
+  /** Looks again, and answers or waits on. */
+  readonly again: () => void;
+}
+
+interface ReceiptWaiter extends Waiter {
   readonly pendingId: number;
   readonly until: 'promoted' | 'settled';
-  readonly reply: Reply;
-  readonly again: () => void;
 }
 
-/** Somebody who waits for a compression to be over: `again` looks anew. */
-interface CompressionWaiter {
-  readonly reply: Reply;
-  readonly again: () => void;
-}
+/** Requests that wait for one kind of thing, by session. */
+class WaitersOf<Kind extends Waiter> {
+  readonly #bySession = new Map<string, Kind[]>();
 
-interface ExitWaiter {
-  readonly reply: Reply;
-  readonly again: () => void;
+  has(session: string): boolean {
+    return this.#bySession.has(session);
+  }
+
+  add(session: string, waiter: Kind): void {
+    const waiting = this.#bySession.get(session);
+    if (waiting === undefined) this.#bySession.set(session, [waiter]);
+    else waiting.push(waiter);
+  }
+
+  /** Resolves the waiters of a session that `isMet` names; the others wait on. */
+  resolve(session: string, value: unknown, isMet: (waiter: Kind) => boolean): void {
+    const waiting = this.#bySession.get(session);
+    if (waiting === undefined) return;
+    const rest = waiting.filter((waiter) => !isMet(waiter));
+    if (rest.length === waiting.length) return;
+    if (rest.length === 0) this.#bySession.delete(session);
+    else this.#bySession.set(session, rest);
+    for (const waiter of waiting) if (isMet(waiter)) waiter.reply.resolve(value);
+  }
+
+  /** Takes out the waiters of one session. */
+  take(session: string): readonly Kind[] {
+    const waiting = this.#bySession.get(session) ?? [];
+    this.#bySession.delete(session);
+    return waiting;
+  }
+
+  /** Takes out all of them. */
+  takeAll(): readonly Kind[] {
+    const waiting = [...this.#bySession.values()].flat();
+    this.#bySession.clear();
+    return waiting;
+  }
 }
 
 /** See the head of the file. */
 export class ShardWaiters {
-  readonly #receipts = new Map<string, ReceiptWaiter[]>();
-  readonly #exits = new Map<string, ExitWaiter[]>();
-  readonly #compressions = new Map<string, CompressionWaiter[]>();
+  readonly #receipts = new WaitersOf<ReceiptWaiter>();
+  readonly #exits = new WaitersOf<Waiter>();
+  readonly #compressions = new WaitersOf<Waiter>();
   #drains: (() => void)[] = [];
 
-  /** Somebody waits for a receipt of this session. */
+  /** A request waits for a receipt of this session. */
   has(session: string): boolean {
     return this.#receipts.has(session);
   }
 
-  /** `again`: asks anew, for `askAgain`. */
   onReceipt(
     session: string,
-    wanted: { readonly pendingId: number; readonly until: 'promoted' | 'settled' },
+    { pendingId, until }: { readonly pendingId: number; readonly until: 'promoted' | 'settled' },
     reply: Reply,
     again: () => void,
   ): void {
-    const waiting = this.#receipts.get(session);
-    const waiter = { pendingId: wanted.pendingId, until: wanted.until, reply, again };
-    if (waiting === undefined) this.#receipts.set(session, [waiter]);
-    else waiting.push(waiter);
+    this.#receipts.add(session, { pendingId, until, reply, again });
   }
 
   promoted(fates: readonly Fate[]): void {
-    for (const fate of fates) this.#answer(fate, (waiter) => waiter.until === 'promoted');
+    for (const { session, pendingId, receipt } of fates)
+      this.#receipts.resolve(session, receipt, (each) => each.pendingId === pendingId && each.until === 'promoted');
   }
 
   settled(fates: readonly Fate[]): void {
-    for (const fate of fates) this.#answer(fate, () => true);
+    for (const { session, pendingId, receipt } of fates)
+      this.#receipts.resolve(session, receipt, (each) => each.pendingId === pendingId);
   }
 
-  #answer(fate: Fate, isMet: (waiter: ReceiptWaiter) => boolean): void {
-    const waiting = this.#receipts.get(fate.session);
-    if (waiting === undefined) return;
-    const [only] = waiting;
-    if (waiting.length === 1 && only !== undefined) {
-      if (only.pendingId !== fate.pendingId || !isMet(only)) return;
-      this.#receipts.delete(fate.session);
-      only.reply.resolve(fate.receipt);
-      return;
-    }
-    const rest = waiting.filter((waiter) => {
-      const isDone = waiter.pendingId === fate.pendingId && isMet(waiter);
-      if (isDone) waiter.reply.resolve(fate.receipt);
-      return !isDone;
-    });
-    if (rest.length === 0) this.#receipts.delete(fate.session);
-    else this.#receipts.set(fate.session, rest);
-  }
-
-  /** Somebody waits for this child's end. */
+  /** A request waits for this child's end. */
   hasExit(session: string): boolean {
     return this.#exits.has(session);
   }
 
-  /** `again`: asks anew, for `askAgain`. */
   onExit(session: string, reply: Reply, again: () => void): void {
-    const waiting = this.#exits.get(session);
-    if (waiting === undefined) this.#exits.set(session, [{ reply, again }]);
-    else waiting.push({ reply, again });
-  }
-
-  /** Somebody waits for a compression of this session. */
-  hasCompression(session: string): boolean {
-    return this.#compressions.has(session);
-  }
-
-  /** `again`: looks anew, when one is over or may be. */
-  onCompression(session: string, reply: Reply, again: () => void): void {
-    const waiting = this.#compressions.get(session);
-    if (waiting === undefined) this.#compressions.set(session, [{ reply, again }]);
-    else waiting.push({ reply, again });
-  }
-
-  /** A compression of this session is over, and that is durable. */
-  compressed(session: string): void {
-    const waiting = this.#compressions.get(session);
-    if (waiting === undefined) return;
-    this.#compressions.delete(session);
-    for (const { again } of waiting) again();
-  }
-
-  /** The log was read again, and may say what nobody was told: all who wait ask anew, and wait on or are answered. */
-  askAgain(): void {
-    const waiting = [...this.#receipts.values(), ...this.#exits.values(), ...this.#compressions.values()].flat();
-    this.#receipts.clear();
-    this.#exits.clear();
-    this.#compressions.clear();
-    for (const { again } of waiting) again();
+    this.#exits.add(session, { reply, again });
   }
 
   /** A child's end is durable. */
   exited(session: string, end: ChildEnd): void {
-    const waiting = this.#exits.get(session);
-    if (waiting === undefined) return;
-    this.#exits.delete(session);
-    for (const { reply } of waiting) reply.resolve(end);
+    for (const { reply } of this.#exits.take(session)) reply.resolve(end);
   }
 
-  /** Somebody waits for the drain. */
+  /** A request waits for a compression of this session. */
+  hasCompression(session: string): boolean {
+    return this.#compressions.has(session);
+  }
+
+  /** `again`: looks again when a compression is over, or may be. */
+  onCompression(session: string, reply: Reply, again: () => void): void {
+    this.#compressions.add(session, { reply, again });
+  }
+
+  /** A compression of this session is over, and that is durable. */
+  compressed(session: string): void {
+    for (const { again } of this.#compressions.take(session)) again();
+  }
+
+  /** The log was read again, and may hold what was never published: each request looks again. */
+  askAgain(): void {
+    for (const { again } of this.#takeAll()) again();
+  }
+
+  /** A request waits for the drain. */
   get areDraining(): boolean {
     return this.#drains.length > 0;
   }
@@ -137,40 +135,24 @@ export class ShardWaiters {
   }
 
   drained(): void {
-    if (this.#drains.length === 0) return;
-    const waiting = this.#drains;
-    this.#drains = [];
-    for (const done of waiting) done();
+    for (const done of this.#drains.splice(0)) done();
   }
 
-  /** A session is gone: who waited for it is told. */
+  /** A session was deleted: no request waits for it any more. */
   deleted(session: string): void {
-    for (const waiter of this.#receipts.get(session) ?? []) {
-      waiter.reply.reject(new CancelledError(`session ${JSON.stringify(session)} was deleted`));
-    }
-    this.#receipts.delete(session);
-    for (const { reply } of this.#compressions.get(session) ?? []) {
+    for (const { reply } of [...this.#receipts.take(session), ...this.#compressions.take(session)])
       reply.reject(new CancelledError(`session ${JSON.stringify(session)} was deleted`));
-    }
-    this.#compressions.delete(session);
     this.exited(session, DELETED);
   }
 
-  /** The runtime closes: nothing will be told any more. */
+  /** The runtime closes: nothing is published any more. */
   closed(): void {
-    for (const waiting of this.#receipts.values()) {
-      for (const waiter of waiting) waiter.reply.reject(new CancelledError('the runtime was closed'));
-    }
-    this.#receipts.clear();
-    for (const waiting of this.#exits.values()) {
-      for (const { reply } of waiting) reply.reject(new CancelledError('the runtime was closed'));
-    }
-    this.#exits.clear();
-    for (const waiting of this.#compressions.values()) {
-      for (const { reply } of waiting) reply.reject(new CancelledError('the runtime was closed'));
-    }
-    this.#compressions.clear();
+    for (const { reply } of this.#takeAll()) reply.reject(new CancelledError('the runtime was closed'));
     this.drained();
+  }
+
+  #takeAll(): readonly Waiter[] {
+    return [...this.#receipts.takeAll(), ...this.#exits.takeAll(), ...this.#compressions.takeAll()];
   }
 }
 

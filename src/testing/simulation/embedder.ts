@@ -2,14 +2,15 @@
  * The service that embeds the runtime: conversations that send, spawn, interrupt, withdraw, pause, delete and read, by
  * chance, and tell the ledger what they were told. It lives and dies with its process; what it knows is in the ledger.
  */
-import { CancelledError, TroupeError, TurnFailedError } from '../../base/errors.ts';
+import { TroupeError } from '../../base/errors.ts';
 import type { Deliver } from '../../base/messages.ts';
 import type { Child } from '../../runtime/handles/child.ts';
 import type { Receipt } from '../../runtime/handles/receipt.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
+import { Attempts } from './attempts.ts';
 import type { Faults } from './faults.ts';
 import { HistoryActions, orMissing } from './history-actions.ts';
-import { digestOf, type Ledger, type MessageStory, type Outcome, type SpawnStory } from './ledger.ts';
+import { digestOf, type Ledger, type MessageStory, type SpawnStory } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { agentOfSession, type Swarm } from './swarm.ts';
 import type { SimulatedProcess, World } from './world.ts';
@@ -30,15 +31,6 @@ const DELIVERIES: readonly (Deliver | undefined)[] = [
   ...[undefined, undefined, undefined, undefined, undefined],
   ...(['steer', 'steer', 'turn', 'merge', 'merge', 'latest', 'reject', 'interrupt'] as const),
 ];
-/** Refusals and losses that are part of the bargain. */
-const EXPECTED_CODES: ReadonlySet<string> = new Set([
-  'session_busy',
-  'mailbox_full',
-  'cancelled',
-  'store_full',
-  'limit',
-  'unknown_session',
-]);
 /** Receipts whose answers are asked for once more at the end. */
 const ANSWERS_ASKED = 12;
 /** Virtual milliseconds within which everything a conversation began is begun to its end. */
@@ -51,22 +43,22 @@ export class Embedder {
   readonly #parts: EmbedderParts;
   readonly #random: SeededRandom;
   readonly #histories: HistoryActions;
-  /** What was asked and not answered yet. */
-  readonly #open = new Set<string>();
+  readonly #attempts: Attempts;
   #count = 0;
-  #isLeaving = false;
   #isFinishing = false;
 
   constructor(parts: EmbedderParts) {
     this.#parts = parts;
     this.#random = parts.world.random.fork();
+    const uid = (prefix: string): string => this.#uid(prefix);
+    this.#attempts = new Attempts({ ...parts, uid });
     this.#histories = new HistoryActions({
       ...parts,
       random: parts.world.random.fork(),
       callsExpire: (parts.swarm.settings.approvals?.expiresMs ?? null) !== null,
-      uid: (prefix) => this.#uid(prefix),
+      uid,
       send: (session) => this.#send(session),
-      attempt: (what, act) => this.#attempt(what, act),
+      attempt: (what, act) => this.#attempts.attempt(what, act),
     });
   }
 
@@ -81,7 +73,7 @@ export class Embedder {
 
   /** Nothing more is begun. */
   leave(): void {
-    this.#isLeaving = true;
+    this.#attempts.leave();
   }
 
   /** Begins nothing more and lets what was begun come to its end: a pause is lifted again, a deletion is asked for. */
@@ -98,7 +90,7 @@ export class Embedder {
     const attended = this.#histories.attend(() => isOver);
     await runtime.resume();
     for (const { id } of await runtime.sessions.list({ limit: 10_000 }))
-      await this.#attempt('resume', () => runtime.session(id).resume());
+      await this.#attempts.attempt('resume', () => runtime.session(id).resume());
     for (const story of ledger.messages.values()) {
       if (story.key !== undefined && story.pendingId === undefined && story.isRefused === undefined)
         await this.#sendUntilAccepted(story);
@@ -123,7 +115,7 @@ export class Embedder {
     await this.#histories.noteHistories();
     // What was told last is still on its way to the readers.
     await world.sleep(process, 10_000);
-    for (const what of this.#open) ledger.violate('stuck', `${what} was never answered`);
+    for (const what of this.#attempts.open) ledger.violate('stuck', `${what} was never answered`);
   }
 
   /** Without faults a session answers whatever it is sent, whatever it went through. */
@@ -166,7 +158,7 @@ export class Embedder {
     for (const story of [...ledger.spawns.values()].filter(({ key }) => key !== undefined).slice(-3))
       void this.#spawnAs(story);
     for (const { session, pendingId } of [...ledger.answers.values()].slice(-4)) {
-      await this.#attempt('ask', async () => {
+      await this.#attempts.attempt('ask', async () => {
         const receipt = await runtime.session(session).receipt(`${session}/${pendingId}`);
         await this.#hearAnswer(receipt);
       });
@@ -177,7 +169,7 @@ export class Embedder {
     const { world, process, swarm } = this.#parts;
     for (let action = 0; action < swarm.actions; action += 1) {
       await world.sleep(process, this.#random.number() * swarm.thinkMs);
-      if (this.#isLeaving || this.#isFinishing) return;
+      if (this.#attempts.isLeaving || this.#isFinishing) return;
       const act = this.#act();
       // Some wait for what they asked for, some go on.
       if (this.#random.chance(0.4)) await act;
@@ -191,7 +183,7 @@ export class Embedder {
     const session = this.#pickSession();
     const handle = runtime.session(session, agentOfSession(session));
     if (faults.strikes('flood', 0.03)) return this.#flood(session);
-    if (faults.strikes('interrupt', 0.08)) return this.#attempt('interrupt', () => handle.interrupt('chance'));
+    if (faults.strikes('interrupt', 0.08)) return this.#attempts.attempt('interrupt', () => handle.interrupt('chance'));
     if (faults.strikes('pause', 0.12)) return this.#pause(session);
     if (faults.strikes('delete', 0.05)) return this.#delete();
     const chance = random.number();
@@ -240,7 +232,7 @@ export class Embedder {
     const { runtime, ledger, process, trace } = this.#parts;
     const { uid, session, content, key, deliver } = story;
     trace(`send ${uid} to ${session}${deliver === undefined ? '' : ` (${deliver})`}`);
-    this.#open.add(`send ${uid}`);
+    const end = this.#attempts.begin(`send ${uid}`);
     try {
       const receipt = await runtime.session(session, agentOfSession(session)).send(content, {
         ...(key === undefined ? {} : { key }),
@@ -255,15 +247,15 @@ export class Embedder {
       if (!process.isAlive) return;
       if (error instanceof TroupeError && FINAL_CODES.has(error.code) && key === undefined) story.isRefused = true;
       story.hasNoRoom = error instanceof TroupeError && error.code === 'mailbox_full';
-      this.#expected('send', error);
+      this.#attempts.failed('send', error);
     } finally {
-      this.#open.delete(`send ${uid}`);
+      end();
     }
   }
 
   async #hearAnswer(receipt: Receipt): Promise<void> {
     const { ledger, process, trace } = this.#parts;
-    const outcome = await this.#outcomeOf(receipt.answer());
+    const outcome = await this.#attempts.outcomeOf(receipt.answer());
     if (outcome === undefined || !process.isAlive) return;
     trace(`${receipt.id} ended: ${outcome.kind} ${outcome.text}`);
     if (ledger.isDeleted(receipt.session)) return;
@@ -277,7 +269,7 @@ export class Embedder {
 
   #recall(session: string): Promise<void> {
     const { runtime, trace } = this.#parts;
-    return this.#attempt('recall', async () => {
+    return this.#attempts.attempt('recall', async () => {
       const handle = runtime.session(session, agentOfSession(session));
       const entry = (await handle.pending()).at(-1);
       if (entry === undefined) return;
@@ -299,7 +291,7 @@ export class Embedder {
   async #spawnAs(story: SpawnStory): Promise<void> {
     const { runtime, ledger, process, trace } = this.#parts;
     const { uid, session, key, replies } = story;
-    this.#open.add(`spawn ${uid}`);
+    const end = this.#attempts.begin(`spawn ${uid}`);
     try {
       const child = await runtime
         .session(session, agentOfSession(session))
@@ -311,15 +303,15 @@ export class Embedder {
       story.child = child.id;
       void this.#hearReply(child);
     } catch (error) {
-      if (process.isAlive) this.#expected('spawn', error);
+      if (process.isAlive) this.#attempts.failed('spawn', error);
     } finally {
-      this.#open.delete(`spawn ${uid}`);
+      end();
     }
   }
 
   #spawnMany(session: string): Promise<void> {
     const { runtime, process } = this.#parts;
-    return this.#attempt('spawnAll', async () => {
+    return this.#attempts.attempt('spawnAll', async () => {
       const tasks = Array.from({ length: this.#random.between(2, 4) }, () => ({
         task: this.#uid('t'),
         replies: 'handle' as const,
@@ -331,7 +323,7 @@ export class Embedder {
 
   async #hearReply(child: Child): Promise<void> {
     const { ledger, process } = this.#parts;
-    const outcome = await this.#outcomeOf(child.reply());
+    const outcome = await this.#attempts.outcomeOf(child.reply());
     if (outcome === undefined || !process.isAlive || ledger.isDeleted(child.id)) return;
     ledger.replied(child.id, outcome);
   }
@@ -346,7 +338,7 @@ export class Embedder {
     if (story?.key === undefined) return;
     const { session, key, uid } = story;
     const handle = runtime.session(session, agentOfSession(session));
-    await this.#attempt('reuse', async () => {
+    await this.#attempts.attempt('reuse', async () => {
       try {
         if ('content' in story) await handle.send('something else', { key });
         else await handle.spawn({ task: 'something else', replies: story.replies }, { key });
@@ -362,7 +354,7 @@ export class Embedder {
 
   #pause(session: string): Promise<void> {
     const { runtime, world, process } = this.#parts;
-    return this.#attempt('pause', async () => {
+    return this.#attempts.attempt('pause', async () => {
       const handle = runtime.session(session, agentOfSession(session));
       await handle.pause();
       await world.sleep(process, this.#random.between(0, 20_000));
@@ -382,7 +374,7 @@ export class Embedder {
     const victim = this.#random.chance(0.3) ? `${session}:1` : session;
     ledger.deleted.set(victim, false);
     ledger.forget(victim);
-    await this.#attempt('delete', async () => {
+    await this.#attempts.attempt('delete', async () => {
       const wasThere = await runtime.session(victim).delete();
       if (!process.isAlive) return;
       trace(`deleted ${victim}: ${wasThere}`);
@@ -397,7 +389,7 @@ export class Embedder {
     const { runtime, ledger, process, trace } = this.#parts;
     const { history } = runtime.session(session, agentOfSession(session));
     const uid = this.#uid('note');
-    return this.#attempt('edit', async () => {
+    return this.#attempts.attempt('edit', async () => {
       if (this.#random.chance(0.2)) await history.discardPendingToolCalls();
       if (this.#random.chance(0.2)) await history.replaceSystemPrompt(`You are ${uid}.`);
       const role = this.#random.chance(0.7) ? 'user' : 'assistant';
@@ -429,7 +421,7 @@ export class Embedder {
       () => runtime.sessions.list({}),
       () => runtime.sessions.get(session),
     ];
-    return this.#attempt('look', this.#random.pick(looks));
+    return this.#attempts.attempt('look', this.#random.pick(looks));
   }
 
   async #read(session: string, from?: number): Promise<void> {
@@ -439,7 +431,7 @@ export class Embedder {
     const last = told === undefined ? 0 : Math.max(0, ...told.keys());
     const after = from ?? Math.max(0, last - 3);
     let previous = after;
-    await this.#attempt('read', async () => {
+    await this.#attempts.attempt('read', async () => {
       for await (const event of runtime.session(session, agentOfSession(session)).events({ after, deltas: false })) {
         if (!process.isAlive || ledger.isDeleted(session)) return;
         if (event.seq !== undefined) {
@@ -453,56 +445,4 @@ export class Embedder {
       }
     });
   }
-
-  // ---- endings ------------------------------------------------------------------------------------------------------
-
-  /** How it ended; undefined when that is not known, since the runtime went away. */
-  async #outcomeOf(words: Promise<string>): Promise<Outcome | undefined> {
-    try {
-      return { kind: 'text', text: await words };
-    } catch (error) {
-      if (!this.#parts.process.isAlive || this.#isLeaving) return undefined;
-      const { message } = error as Error;
-      if (error instanceof CancelledError) {
-        if (/the turn was interrupted|was cancelled|interrupted/.test(message)) return { kind: 'cancelled', text: '' };
-        return /was (?:recalled|replaced)/.test(message) ? { kind: 'dropped', text: '' } : undefined;
-      }
-      if (error instanceof TurnFailedError) {
-        return { kind: message.startsWith('the message was dropped') ? 'dropped' : 'failed', text: '' };
-      }
-      this.#expected('answer', error);
-      return undefined;
-    }
-  }
-
-  async #attempt(what: string, act: () => Promise<unknown>): Promise<void> {
-    const name = this.#uid(`${what} `);
-    // A reader reads for as long as there is a runtime.
-    if (what !== 'read') this.#open.add(name);
-    try {
-      await act();
-    } catch (error) {
-      if (this.#parts.process.isAlive) this.#expected(what, error);
-    } finally {
-      this.#open.delete(name);
-    }
-  }
-
-  /** Whatever fails with an error that is not part of the bargain is a violation. */
-  #expected(what: string, error: unknown): void {
-    const { ledger, trace } = this.#parts;
-    trace(`${what} failed: ${String(error)}`);
-    const isExpected =
-      error instanceof TroupeError &&
-      (EXPECTED_CODES.has(error.code) ||
-        (error.code === 'internal' && error.retryable) ||
-        isGivenUp(error) ||
-        this.#isLeaving);
-    if (!isExpected) ledger.violate('failed', `${what}: ${error instanceof Error ? error.stack : String(error)}`);
-  }
-}
-
-/** A session thread that dies again and again is given up, and says so (L3 of the link). */
-export function isGivenUp(error: unknown): boolean {
-  return error instanceof TroupeError && /died \d+ times within a minute/.test(error.message);
 }

@@ -2,7 +2,8 @@
  * One simulated run: a runtime lives, crashes, lives again, and is checked after each life. Everything follows from the seed:
  * what fails, what is sent, what a model answers, in which order things happen.
  */
-import { Embedder, isGivenUp } from './embedder.ts';
+import { isGivenUp } from './attempts.ts';
+import { Embedder } from './embedder.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import { Invariants } from './invariants.ts';
 import { Ledger, type Violation } from './ledger.ts';

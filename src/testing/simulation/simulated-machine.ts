@@ -15,10 +15,12 @@ import type { ShardPorts } from '../../runtime/door/build-shard.ts';
 import { serveShardThread } from '../../runtime/door/shard-service.ts';
 import { assembleRuntime } from '../../runtime/handles/assemble.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
-import type { ShardThread, ShardThreadEnd } from '../../runtime/host/shard-link.ts';
+import type { ShardThread, ShardThreadEnd } from '../../runtime/host/shard-threads.ts';
 import { checkOptions, type OpenOptions } from '../../runtime/protocol/options.ts';
-import type { HostServices, RemoteServices, ShardPlan } from '../../runtime/protocol/protocol.ts';
+import type { ShardPlan } from '../../runtime/protocol/protocol.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
+import type { HostRunner } from '../../tools/host-tools.ts';
+import type { ToolOutcome } from '../../tools/tool.ts';
 import type { Faults } from './faults.ts';
 import { SIMULATED_DEFINITIONS } from './simulated-definitions.ts';
 import { createSimulatedDevice, type DeviceSurroundings, type SimulatedDevice } from './simulated-device.ts';
@@ -160,7 +162,7 @@ export class SimulatedMachine {
     const line = createSimulatedLine(world, host, thread);
     const bridge = createSimulatedLine(world, host, thread);
     serveShardThread(line.far, plan, {
-      services: remoteServices(bridge.far),
+      runner: remoteRunner(bridge.far),
       clock: world.clockOf(thread),
       random: () => world.random.number(),
       ports: this.#portsOf(host, thread),
@@ -176,8 +178,8 @@ export class SimulatedMachine {
       endpoint: line.near,
       onExit: (listener) => void onExit.push(listener),
       exit: async () => thread.kill(),
-      serve: (services) => {
-        serveServices(bridge.near, services);
+      serve: ({ runner }) => {
+        serveRunner(bridge.near, runner);
         return () => bridge.near.close();
       },
     };
@@ -202,24 +204,15 @@ export class SimulatedMachine {
   }
 }
 
-/** The host's values, called over a line in place of a bridge. */
-function remoteServices(endpoint: Endpoint): RemoteServices {
-  const call = async <Answer>(method: string, ...values: readonly unknown[]): Promise<Answer> =>
-    (await endpoint.call(method, values)) as Answer;
+/** The host's tools, called over a line in place of a bridge. */
+function remoteRunner(endpoint: Endpoint): HostRunner {
   return {
-    run: (run) => call('run', run),
-    abort: (id, reason) => call('abort', id, reason),
-    generate: (request) => call('generate', request),
-    abortModel: (id) => call('abortModel', id),
-    evaluateSystem: (agent, session) => call('evaluateSystem', agent, session),
-    consult: (question) => call('consult', question),
-    lookUp: (question) => call('lookUp', question),
+    run: async (run) => (await endpoint.call('run', [run])) as ToolOutcome,
+    abort: async (id, reason) => void (await endpoint.call('abort', [id, reason])),
   };
 }
 
-function serveServices(endpoint: Endpoint, services: HostServices): void {
-  for (const method of ['run', 'abort', 'generate', 'abortModel', 'evaluateSystem', 'consult', 'lookUp'] as const) {
-    const act = services[method] as (...values: readonly unknown[]) => unknown;
-    endpoint.handle(method, (values) => act.apply(services, values as unknown[]));
-  }
+function serveRunner(endpoint: Endpoint, runner: HostRunner): void {
+  endpoint.handle('run', (values) => runner.run(...(values as Parameters<HostRunner['run']>)));
+  endpoint.handle('abort', (values) => runner.abort(...(values as Parameters<HostRunner['abort']>)));
 }

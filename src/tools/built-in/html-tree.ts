@@ -2,6 +2,10 @@
  * HTML as a tree, as much of it as its text needs. In time and memory linear in the page, whatever stands in it (F76): no look at the
  * open elements goes further than `HTML_DEPTH_MAX`.
  *
+ * The tree is built from htmlparser2's tokens, not by its parser and domhandler. The parser searches all open elements at each end
+ * tag, and its tree is as deep as the page: 80,000 `<b>` and as many `</i>` take it 4.3 s, and take this 0.07 s. What else is here
+ * (T1, T2, which tag ends which) would be needed on top of it.
+ *
  * T1 no element lies deeper than `HTML_DEPTH_MAX`; what was written deeper belongs to the last element above.
  * T2 nothing of an element of `DROPPED` is in the tree.
  * T3 `hasBlocks` is true exactly for elements that hold a block element.

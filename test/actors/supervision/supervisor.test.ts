@@ -3,9 +3,9 @@
  * Method: the pure decisions, fed by hand; time is a number.
  */
 import { describe, expect, test } from 'vitest';
+import { backoffMs } from '../../../actors/supervision/backoff.ts';
 import type { ChildSpecInput } from '../../../actors/supervision/child-spec.ts';
 import { childSpec, subAgentSpec, supervisorOptions } from '../../../actors/supervision/child-spec.ts';
-import { backoffMs } from '../../../actors/supervision/restart-intensity.ts';
 import type { ExitReason } from '../../../actors/supervision/state.ts';
 import { supervisorState } from '../../../actors/supervision/supervisor.ts';
 import { SUPERVISOR_REQUESTS_MAX } from '../../../src/base/bounds.ts';

@@ -1,27 +1,5 @@
-/**
- * How often is too often, and how long to wait: the window of restart intensity, and the back-off of transient faults.
- * Pure. Times are monotonic ms. Source of the window: Erlang/OTP, supervisor, `intensity` and `period`.
- */
-import type { Backoff, SupervisorOptions } from './child-spec.ts';
-
-/** What counting one more restart says. `restarts`: times within the period, ascending, at most `intensity + 1`. */
-export interface IntensityVerdict {
-  readonly restarts: readonly number[];
-  readonly allowed: boolean;
-}
-
-/**
- * Counts a restart at `now`. Allowed when, this one included, no more than `intensity` lie within the period; one that
- * is exactly `periodMs` old still counts, as in OTP.
- */
-export function countRestart(
-  restarts: readonly number[],
-  now: number,
-  options: Pick<SupervisorOptions, 'intensity' | 'periodMs'>,
-): IntensityVerdict {
-  const recent = [...restarts.filter((at) => at >= now - options.periodMs), now];
-  return { restarts: recent, allowed: recent.length <= options.intensity };
-}
+/** How long a supervisor waits before it restarts a child after a transient fault. Pure. */
+import type { Backoff } from './child-spec.ts';
 
 /**
  * Milliseconds to wait before the restart after the `attempt`-th transient fault in a row (from 1). The jitter is taken

@@ -1,0 +1,47 @@
+/** What a shard asks of its host. Runs on the shard's thread. */
+import { checkResponse } from '../../models/anthropic/response-check.ts';
+import type { GenerateContext, ModelDelta, ModelProvider, ModelResponse } from '../../models/provider.ts';
+import type { Endpoint } from '../../threads/endpoint.ts';
+import type { HostCaller } from '../protocol/protocol.ts';
+import type { ShardHost } from '../shard/shard-parts.ts';
+
+/** Asks the host over the endpoint the shard is asked on. */
+export function hostOver(endpoint: Endpoint): HostCaller {
+  return { ask: (method, request) => endpoint.call(method, request) as Promise<never> };
+}
+
+/** The functions an embedder gave, as the shard calls them. */
+export function hostCalls({ ask }: HostCaller): Pick<ShardHost, 'evaluateSystem' | 'consult' | 'lookUp'> {
+  return {
+    evaluateSystem: (agent, session) => ask('host.evaluateSystem', { agent, session }),
+    consult: (question) => ask('host.consult', question),
+    lookUp: (question) => ask('host.lookUp', question),
+  };
+}
+
+/** A provider that is a value on the host thread, called as if it were here. The endpoint delivers all deltas before the answer (T2). */
+export function hostProvider(endpoint: Endpoint, name: string): ModelProvider {
+  const { ask } = hostOver(endpoint);
+  const calls = new Map<number, GenerateContext['onDelta']>();
+  let lastId = 0;
+  endpoint.handle('model.delta', (note) => {
+    const { id, delta } = note as { readonly id: number; readonly delta: ModelDelta };
+    calls.get(id)?.(delta);
+  });
+  return {
+    name,
+    async generate(request, { session, signal, onDelta }): Promise<ModelResponse> {
+      lastId += 1;
+      const id = lastId;
+      const onAbort = (): void => endpoint.notify('host.abortModel', { id });
+      calls.set(id, onDelta);
+      signal.addEventListener('abort', onAbort, { once: true });
+      try {
+        return checkResponse(await ask('host.generate', { id, session, request }));
+      } finally {
+        calls.delete(id);
+        signal.removeEventListener('abort', onAbort);
+      }
+    },
+  };
+}

@@ -1,0 +1,107 @@
+/** Goal: a shard reaches the embedder's functions over the endpoint it is asked on, in order, and each failure is an answer. */
+import { MessageChannel } from 'node:worker_threads';
+import { afterEach, expect, test } from 'vitest';
+import { ENDPOINT_BATCH_MAX } from '../../../src/base/bounds.ts';
+import { systemClock } from '../../../src/base/clock.ts';
+import { ConfigError } from '../../../src/base/errors.ts';
+import type { ModelProvider, ModelRequest, ModelResponse } from '../../../src/models/provider.ts';
+import { hostCalls, hostOver, hostProvider } from '../../../src/runtime/door/host-calls.ts';
+import { type HostServer, type HostValues, serveHost } from '../../../src/runtime/host/host-services.ts';
+import { createEndpoint } from '../../../src/threads/batched-endpoint.ts';
+import type { Endpoint } from '../../../src/threads/endpoint.ts';
+
+const REQUEST: ModelRequest = { model: 'm', max_tokens: 1, messages: [] };
+const RESPONSE: ModelResponse = {
+  model: 'm',
+  content: [{ type: 'text', text: 'ok' }],
+  stop_reason: 'end_turn',
+  usage: { input_tokens: 1, output_tokens: 1 },
+};
+
+const closers: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+});
+
+function served(values: Partial<HostValues>): { readonly services: HostServer; readonly far: Endpoint } {
+  const { port1, port2 } = new MessageChannel();
+  const near = createEndpoint(port1);
+  const far = createEndpoint(port2);
+  closers.push(() => near.close());
+  const whole = { provider: undefined, tools: new Map(), systems: new Map(), ...values };
+  return { services: serveHost(near, whole, { clock: systemClock }), far };
+}
+
+test('a provider given by value: every delta arrives before the answer, also where they fill several batches', async () => {
+  const count = ENDPOINT_BATCH_MAX + 10;
+  const provider: ModelProvider = {
+    name: 'talkative',
+    async generate(_request, { onDelta }) {
+      for (let index = 0; index < count; index += 1) onDelta({ type: 'text', text: String(index) });
+      return RESPONSE;
+    },
+  };
+  const { far } = served({ provider });
+  const heard: string[] = [];
+  const answer = await hostProvider(far, 'talkative').generate(REQUEST, {
+    session: 's',
+    signal: new AbortController().signal,
+    onDelta: ({ text }) => heard.push(text),
+  });
+  expect(answer).toEqual(RESPONSE);
+  expect(heard).toEqual(Array.from({ length: count }, (_none, index) => String(index)));
+});
+
+test('a call that is cancelled, and all calls of a shard that is gone, are aborted', async () => {
+  const reasons: unknown[] = [];
+  let started = (): void => undefined;
+  const provider: ModelProvider = {
+    name: 'slow',
+    generate: (_request, { signal }) =>
+      new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => {
+          reasons.push((signal.reason as Error).message);
+          reject(signal.reason as Error);
+        });
+        started();
+      }),
+  };
+  const { services, far } = served({ provider });
+  const slow = hostProvider(far, 'slow');
+  const begin = async (signal: AbortSignal): Promise<Promise<unknown>[]> => {
+    const begun = new Promise<void>((resolve) => {
+      started = resolve;
+    });
+    const call = slow.generate(REQUEST, { session: 's', signal, onDelta: () => undefined }).catch((error) => error);
+    await begun;
+    return [call];
+  };
+  const controller = new AbortController();
+  const [first] = await begin(controller.signal);
+  controller.abort();
+  expect(await first).toMatchObject({ code: 'cancelled' });
+  const [second] = await begin(new AbortController().signal);
+  services.abandon();
+  expect(await second).toMatchObject({ code: 'cancelled' });
+  expect(reasons).toEqual(['the model call was cancelled', 'the session thread is gone']);
+});
+
+test('a system function that throws, and a question nothing answers, reject with an error that names them', async () => {
+  const systems = new Map([
+    ['main', () => 'be brief'],
+    [
+      'broken',
+      () => {
+        throw new Error('no such file');
+      },
+    ],
+  ]);
+  const { services, far } = served({ systems });
+  for (const caller of [hostOver(far), services]) {
+    const { evaluateSystem, lookUp } = hostCalls(caller);
+    expect(await evaluateSystem('main', 's')).toBe('be brief');
+    await expect(evaluateSystem('broken', 's')).rejects.toThrow(/the system function of agent "broken" threw: no such/);
+    await expect(evaluateSystem('other', 's')).rejects.toThrow(ConfigError);
+    await expect(lookUp({ about: 'skill', name: 'x' } as never)).rejects.toThrow('this runtime has no enrichers');
+  }
+});
