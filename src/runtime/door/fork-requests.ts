@@ -9,7 +9,7 @@ import { type Handle, type SessionReads, settle } from './shard-door.ts';
 export function serveForks(shard: Shard, reads: SessionReads, handle: Handle): void {
   handle('session.fork', ({ session, id, at }) =>
     settle<{ readonly id: string }>((reply) =>
-      shard.submit(
+      shard.transitions.submit(
         session,
         [{ type: 'fork', ...(id === undefined ? {} : { id }), ...(at === undefined ? {} : { at }) }],
         reply,
@@ -26,6 +26,6 @@ export function serveForks(shard: Shard, reads: SessionReads, handle: Handle): v
     ),
   );
   handle('session.plant', ({ session, record }) =>
-    settle<{ readonly id: string }>((reply) => shard.beget(session, [{ type: 'forked', record }], reply)),
+    settle<{ readonly id: string }>((reply) => shard.transitions.beget(session, [{ type: 'forked', record }], reply)),
   );
 }

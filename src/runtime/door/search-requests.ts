@@ -46,7 +46,7 @@ export function serveSearch(shard: Shard, handle: Handle): void {
           reply.reject(asError(error));
         }
       };
-      shard.afterCommit(answer, answer);
+      shard.transitions.afterCommit(answer, answer);
     });
   const answers = searchAnswers(shard.parts.journal);
   const serve = <M extends SearchMethod>(method: M): void =>
@@ -57,5 +57,5 @@ export function serveSearch(shard: Shard, handle: Handle): void {
   serve('search.blob');
   serve('search.names');
   serve('search.session');
-  handle('search.floor', ({ session }) => told(() => shard.inMemory(session)?.state.floor));
+  handle('search.floor', ({ session }) => told(() => shard.residency.inMemory(session)?.state.floor));
 }

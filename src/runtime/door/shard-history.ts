@@ -24,7 +24,7 @@ export function editHistory(shard: Shard, request: ShardMethods['history.edit'][
   let edited: SessionActor | undefined;
   return new Promise((resolve, reject) => {
     const reply: Reply = { resolve, reject };
-    const actor = shard.find(session);
+    const actor = shard.residency.find(session);
     if (incarnation !== undefined && incarnation !== actor?.key)
       throw otherIncarnation(session, incarnation, actor?.key);
     if (actor === undefined && changesNothing(shard, session, edit)) {
@@ -32,12 +32,12 @@ export function editHistory(shard: Shard, request: ShardMethods['history.edit'][
       return;
     }
     // What a crash interrupted goes on first: that may bring it to a model call.
-    if (actor !== undefined && isRunnable(actor.state)) shard.submit(session, []);
+    if (actor !== undefined && isRunnable(actor.state)) shard.transitions.submit(session, []);
     const isFirst = actor?.transients === undefined || actor.transients.length === 0;
     if (isFirst && 'message' in edit && edit.message['transient'] === true) checkTransients(shard);
     if (actor?.state.state === 'awaiting') shard.edits.add(actor, { input, reply });
-    else shard.submit(session, [input], reply, agent);
-    edited = actor ?? shard.find(session);
+    else shard.transitions.submit(session, [input], reply, agent);
+    edited = actor ?? shard.residency.find(session);
   }).then((value) =>
     edit.operation !== 'append' || edited === undefined || typeof value !== 'object'
       ? value
@@ -55,9 +55,9 @@ function otherIncarnation(session: string, wanted: number, found: number | undef
 }
 
 function checkTransients(shard: Shard): void {
-  if (shard.transientSessions < TRANSIENT_SESSIONS_MAX) return;
+  if (shard.residency.transientSessions < TRANSIENT_SESSIONS_MAX) return;
   throw new LimitError(`at most ${TRANSIENT_SESSIONS_MAX} sessions of a thread have transient messages`, {
-    data: { limit: 'transientSessions', value: shard.transientSessions },
+    data: { limit: 'transientSessions', value: shard.residency.transientSessions },
   });
 }
 

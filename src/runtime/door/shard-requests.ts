@@ -68,7 +68,7 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.interrupt', (request) => requests.interrupt(request));
   handle('session.approve', (request) => requests.approve(request));
   handle('history.gate', (request) => {
-    shard.gate(request.session, request.on);
+    shard.audience.gate(request.session, request.on);
     return undefined;
   });
   handle('session.viewport', (request) => requests.viewport(request.session));
@@ -92,11 +92,11 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
   handle('session.chunk', (request) => requests.chunk(request));
   handle('session.events', (request) => requests.events(request));
   handle('session.watch', (request) => {
-    shard.watch(request.session, request.on);
+    shard.audience.watch(request.session, request.on);
     return undefined;
   });
   handle('sessions.introduce', ({ on }) => {
-    shard.introduce(on);
+    shard.audience.introduce(on);
     return undefined;
   });
   handle('history.edit', (request) => requests.edit(request));
@@ -108,7 +108,7 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
     ),
   );
   handle('history.watch', ({ session, on }) => {
-    shard.listen(session, on);
+    shard.audience.listen(session, on);
     return undefined;
   });
   handle('receipt.status', (request) => requests.receiptStatus(request));
@@ -131,17 +131,19 @@ export function serveShard(shard: Shard, endpoint: Endpoint): void {
       () => undefined,
     ),
   );
-  handle('sessions.delete', (request) => settle<readonly string[]>((reply) => shard.delete(request.session, reply)));
+  handle('sessions.delete', (request) =>
+    settle<readonly string[]>((reply) => shard.life.delete(request.session, reply)),
+  );
   serveHistoryTasks(shard, requests, handle);
   serveForks(shard, requests, handle);
   serveSearch(shard, handle);
   handle('runtime.drain', () => requests.drain());
   handle('runtime.resume', async () => {
-    await shard.resumeBlocked();
+    await shard.life.resumeBlocked();
     return undefined;
   });
   handle('runtime.close', async (request) => {
-    await shard.close(request.deadlineMs);
+    await shard.life.close(request.deadlineMs);
     return undefined;
   });
 }
@@ -172,7 +174,7 @@ class ShardRequests {
         reply.isPatient = true;
         reply.onAccepted = (pendingId) => this.#follow(request.session, pendingId, follow);
       }
-      this.#shard.submit(request.session, [{ type: 'send', entry, bytes }], reply, request.agent);
+      this.#shard.transitions.submit(request.session, [{ type: 'send', entry, bytes }], reply, request.agent);
     });
   }
 
@@ -185,7 +187,7 @@ class ShardRequests {
   #follow(session: string, pendingId: number, follow: number): void {
     const { host } = this.#shard.parts;
     const ask = (): void => host.settled(follow, undefined);
-    const actor = this.#shard.find(session);
+    const actor = this.#shard.residency.find(session);
     // A session whose budget is used up ends the turn in the step that took the message: there is nothing to wait for.
     if (actor?.state.budget !== undefined && this.#receiptOf(actor, pendingId)?.status === 'failed') return ask();
     const reply: Reply = { resolve: (state) => host.settled(follow, state as ReceiptState), reject: ask };
@@ -193,7 +195,7 @@ class ShardRequests {
   }
 
   #checkIntake(): void {
-    if (this.#shard.isClosing) throw new CancelledError('the runtime is closing: it takes nothing new');
+    if (this.#shard.life.isClosing) throw new CancelledError('the runtime is closing: it takes nothing new');
   }
 
   async spawn(request: Request<'session.spawn'>): Promise<Answer<'session.spawn'>> {
@@ -201,7 +203,7 @@ class ShardRequests {
     // All items are given to the actor in one go: they share a flush.
     const answers = request.items.map((item) =>
       settle<SpawnAnswer>((reply) =>
-        this.#shard.submit(request.session, [{ type: 'spawn', request: item }], reply, request.agent),
+        this.#shard.transitions.submit(request.session, [{ type: 'spawn', request: item }], reply, request.agent),
       ).catch((error: unknown): SpawnAnswer => ({ error: errorShape(error) })),
     );
     return Promise.all(answers);
@@ -215,10 +217,10 @@ class ShardRequests {
   /** What a reader makes of the session as it stands now, told once that is durable. */
   read<T>(session: string, look: (actor: SessionActor) => T, absent: () => T): Promise<T> {
     return this.#told(() => {
-      const actor = this.#shard.find(session);
+      const actor = this.#shard.residency.find(session);
       const value = actor === undefined ? absent() : look(actor);
       // Reading brought an idle session into memory; another may leave for it.
-      this.#shard.passivateSome();
+      this.#shard.residency.passivateSome();
       return value;
     });
   }
@@ -237,20 +239,20 @@ class ShardRequests {
           reply.reject(asError(error));
         }
       };
-      this.#shard.afterCommit(() => reply.resolve(value), lookAgain);
+      this.#shard.transitions.afterCommit(() => reply.resolve(value), lookAgain);
     });
   }
 
   async state(session: string): Promise<SessionSnapshot> {
     const { clock } = this.#shard.parts;
-    const isolation = this.#shard.isolationOf(session);
+    const isolation = this.#shard.life.isolationOf(session);
     if (isolation !== undefined)
       return { ...snapshotOf(emptyState(session), clock.now()), blocked: errorShape(isolation) };
     return this.read(
       session,
       (actor) => {
         const snapshot = snapshotOf(actor.state, clock.now());
-        const refusal = this.#shard.callWaitOf(session)?.refusal;
+        const refusal = this.#shard.life.callWaitOf(session)?.refusal;
         return refusal === undefined ? snapshot : { ...snapshot, blocked: refusal };
       },
       () => snapshotOf(emptyState(session), clock.now()),
@@ -259,14 +261,14 @@ class ShardRequests {
 
   async explain(session: string): Promise<Explanation> {
     const { clock, catalog } = this.#shard.parts;
-    const isolation = this.#shard.isolationOf(session);
+    const isolation = this.#shard.life.isolationOf(session);
     if (isolation !== undefined) return { reason: 'blocked', detail: isolation.message };
     const facts = (state: SessionState): Explanation =>
       explain(state, {
         now: clock.now(),
         isAgentDefined: state.agent === undefined || catalog.has(state.agent),
-        isQueued: this.#shard.isQueued(session),
-        governorWait: this.#shard.callWaitOf(session)?.detail,
+        isQueued: this.#shard.life.isQueued(session),
+        governorWait: this.#shard.life.callWaitOf(session)?.detail,
         approvalsMs: this.#shard.parts.settings.approvals.expiresMs,
       });
     return this.read(
@@ -321,11 +323,11 @@ class ShardRequests {
   async compress({ session, agent, force }: Request<'session.compress'>): Promise<Answer<'session.compress'>> {
     this.#checkIntake();
     const begun = await settle<CompressAnswer>((reply) =>
-      this.#shard.submit(session, [{ type: 'compress', force }], reply, agent),
+      this.#shard.transitions.submit(session, [{ type: 'compress', force }], reply, agent),
     );
     if (!('started' in begun)) return begun;
     return this.#awaited(
-      () => compressionEnd(this.#shard.find(session), begun.started),
+      () => compressionEnd(this.#shard.residency.find(session), begun.started),
       (reply, again) => this.#shard.waiters.onCompression(session, reply, again),
     );
   }
@@ -348,21 +350,25 @@ class ShardRequests {
 
   recall(request: Request<'session.recall'>): Promise<boolean> {
     const { session, pendingId } = request;
-    if (this.#shard.find(session) === undefined) return Promise.resolve(false);
-    return settle((reply) => this.#shard.submit(session, [{ type: 'recall', pendingId }], reply));
+    if (this.#shard.residency.find(session) === undefined) return Promise.resolve(false);
+    return settle((reply) => this.#shard.transitions.submit(session, [{ type: 'recall', pendingId }], reply));
   }
 
   interrupt(request: Request<'session.interrupt'>): Promise<boolean> {
     const { session, reason } = request;
-    if (this.#shard.find(session) === undefined) return Promise.resolve(false);
+    if (this.#shard.residency.find(session) === undefined) return Promise.resolve(false);
     return settle((reply) =>
-      this.#shard.submit(session, [{ type: 'interrupt', ...(reason === undefined ? {} : { reason }) }], reply),
+      this.#shard.transitions.submit(
+        session,
+        [{ type: 'interrupt', ...(reason === undefined ? {} : { reason }) }],
+        reply,
+      ),
     );
   }
 
   approve(request: Request<'session.approve'>): Promise<boolean> {
     const { session, callId, allow, reason, input } = request;
-    if (this.#shard.find(session) === undefined) return Promise.resolve(false);
+    if (this.#shard.residency.find(session) === undefined) return Promise.resolve(false);
     const decision: Input = {
       type: 'approve',
       callId,
@@ -370,23 +376,27 @@ class ShardRequests {
       ...(reason === undefined ? {} : { reason }),
       ...(input === undefined ? {} : { input }),
     };
-    return settle((reply) => this.#shard.submit(session, [decision], reply));
+    return settle((reply) => this.#shard.transitions.submit(session, [decision], reply));
   }
 
   /** One input of a session, which is made if need be; what it answers with. */
   change<T>(request: { readonly session: string; readonly agent?: string }, input: Input): Promise<T> {
     this.#checkIntake();
-    return settle((reply) => this.#shard.submit(request.session, [input], reply, request.agent));
+    return settle((reply) => this.#shard.transitions.submit(request.session, [input], reply, request.agent));
   }
 
   pause(request: Request<'session.pause'>): Promise<undefined> {
-    return settle((reply) => this.#shard.submit(request.session, [{ type: 'pause' }], reply, request.agent));
+    return settle((reply) =>
+      this.#shard.transitions.submit(request.session, [{ type: 'pause' }], reply, request.agent),
+    );
   }
 
   async resume(request: Request<'session.resume'>): Promise<undefined> {
-    this.#shard.liftIsolation(request.session);
-    await this.#shard.resumeModels(request.session);
-    return settle((reply) => this.#shard.submit(request.session, [{ type: 'resume' }], reply, request.agent));
+    this.#shard.life.liftIsolation(request.session);
+    await this.#shard.life.resumeModels(request.session);
+    return settle((reply) =>
+      this.#shard.transitions.submit(request.session, [{ type: 'resume' }], reply, request.agent),
+    );
   }
 
   viewport(session: string): Promise<readonly Message[]> {
@@ -398,7 +408,8 @@ class ShardRequests {
   }
 
   #viewportOf(actor: SessionActor): readonly LoggedMessage[] {
-    const budget = this.#shard.agentOf(actor)?.facts.tokenBudget ?? this.#shard.parts.settings.llm.tokenBudget;
+    const budget =
+      this.#shard.residency.agentOf(actor)?.facts.tokenBudget ?? this.#shard.parts.settings.llm.tokenBudget;
     return viewport(actor.state.messages, budget);
   }
 
@@ -483,7 +494,7 @@ class ShardRequests {
     const { session, incarnation, pendingId, until } = request;
     return this.#awaited(
       () => {
-        const actor = this.#shard.find(session);
+        const actor = this.#shard.residency.find(session);
         const receipt = actor?.key === incarnation ? this.#receiptOf(actor, pendingId) : undefined;
         if (receipt === undefined) {
           throw new TroupeError('unknown_session', `session ${JSON.stringify(session)} has no receipt ${pendingId}`);
@@ -504,11 +515,11 @@ class ShardRequests {
           if (value === undefined) wait(reply, () => tell(false));
           else if (isDurable) reply.resolve(value);
           else
-            this.#shard.afterCommit(
+            this.#shard.transitions.afterCommit(
               () => reply.resolve(value),
               () => tell(true),
             );
-          this.#shard.passivateSome();
+          this.#shard.residency.passivateSome();
         } catch (error) {
           reply.reject(asError(error));
         }
@@ -534,7 +545,7 @@ class ShardRequests {
     const { session } = request;
     return this.#awaited(
       () => {
-        const actor = this.#shard.find(session);
+        const actor = this.#shard.residency.find(session);
         return actor === undefined ? DELETED : endOf(actor.state);
       },
       (reply, again) => this.#shard.waiters.onExit(session, reply, again),
@@ -543,7 +554,7 @@ class ShardRequests {
 
   async list(request: Request<'sessions.list'>): Promise<readonly SessionSummary[]> {
     // The heads of sessions that a crash interrupted are as old as the last checkpoint until those have been read.
-    await this.#shard.resumed();
+    await this.#shard.life.resumed();
     return this.#told(() => this.#listed(request));
   }
 
@@ -570,27 +581,29 @@ class ShardRequests {
 
   /** From memory, from the head, or, for a session without one, its log. */
   #summary(name: string, key: number): SessionSummary | undefined {
-    const hot = this.#shard.inMemory(name);
+    const hot = this.#shard.residency.inMemory(name);
     if (hot !== undefined) return hot.state.agent === undefined ? undefined : summaryOf(hot.state);
-    const head = this.#shard.headOf(key);
+    const head = this.#shard.residency.headOf(key);
     if (head !== undefined) return decodeHead(head.data).summary;
-    const actor = this.#shard.find(name);
-    this.#shard.passivateSome();
+    const actor = this.#shard.residency.find(name);
+    this.#shard.residency.passivateSome();
     return actor === undefined ? undefined : summaryOf(actor.state);
   }
 
   drain(): Promise<undefined> {
     return new Promise((resolve) => {
       const done = (): void =>
-        this.#shard.afterCommit(
+        this.#shard.transitions.afterCommit(
           () =>
-            this.#shard.isDrained || this.#shard.isOver ? resolve(undefined) : this.#shard.waiters.onDrained(done),
+            this.#shard.life.isDrained || this.#shard.life.isOver
+              ? resolve(undefined)
+              : this.#shard.waiters.onDrained(done),
           () => this.#shard.waiters.onDrained(done),
         );
-      if (this.#shard.isDrained) done();
+      if (this.#shard.life.isDrained) done();
       else {
         this.#shard.waiters.onDrained(done);
-        this.#shard.hurry();
+        this.#shard.transitions.hurry();
       }
     });
   }

@@ -39,7 +39,7 @@ export function serveShardThread(
     });
     serveShard(built.shard, endpoint);
     // Before anything goes on: what is held must not pass listeners that are still there.
-    for (const session of gated) built.shard.gate(session, true);
-    built.shard.resumeInterrupted();
+    for (const session of gated) built.shard.audience.gate(session, true);
+    built.shard.life.resumeInterrupted();
   });
 }

@@ -12,12 +12,17 @@ import { type Handle, type SessionReads, settle } from './shard-door.ts';
 export function serveHistoryTasks(shard: Shard, reads: SessionReads, handle: Handle): void {
   /** A session that was never made has its root alone: asking to leave it must not make the session. */
   const move = (session: string, input: Input, message: string): Promise<TaskMove> =>
-    shard.find(session) === undefined
+    shard.residency.find(session) === undefined
       ? Promise.resolve({ success: false, message })
-      : settle<TaskMove>((reply) => shard.submit(session, [input], reply));
+      : settle<TaskMove>((reply) => shard.transitions.submit(session, [input], reply));
   handle('tasks.start', ({ session, agent, title }) =>
     settle<number>((reply) =>
-      shard.submit(session, [{ type: 'startTask', ...(title === undefined ? {} : { title }) }], reply, agent),
+      shard.transitions.submit(
+        session,
+        [{ type: 'startTask', ...(title === undefined ? {} : { title }) }],
+        reply,
+        agent,
+      ),
     ),
   );
   handle('tasks.undo', ({ session }) => move(session, { type: 'undo' }, 'Already at root task'));
@@ -47,7 +52,7 @@ export function serveHistoryTasks(shard: Shard, reads: SessionReads, handle: Han
     reads.read(
       session,
       (actor) => {
-        const agent = shard.agentOf(actor);
+        const agent = shard.residency.agentOf(actor);
         if (agent === undefined) {
           throw new TroupeError('unknown_agent', `agent ${JSON.stringify(actor.state.agent)} is not defined`);
         }

@@ -406,7 +406,7 @@ export class ShardLink implements ShardCaller {
       built.modelDelta(id, delta);
     });
     serveShard(built.shard, far);
-    built.shard.resumeInterrupted();
+    built.shard.life.resumeInterrupted();
     const end = (): void => {
       far.close();
       services.abandon();
