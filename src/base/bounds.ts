@@ -179,7 +179,7 @@ export const SNAPSHOT_TURNS = 500;
 /** Turns journalled before a checkpoint is due whatever the time: bounds the tail a recovery replays. */
 export const CHECKPOINT_TURNS = 10_000;
 /** Milliseconds beyond a tool's timeout within which its call is over, thread killed if need be. */
-export const TOOL_GRACE_MS = 1_000;
+const TOOL_GRACE_MS = 1_000;
 /**
  * Milliseconds beyond the timeout of a session's calls after which it asks whether their results are still to come: the pool
  * has answered within `TOOL_GRACE_MS`, and a busy thread has taken its answer in.
@@ -238,8 +238,8 @@ export const ERROR_MESSAGE_BYTES_MAX = 3_000;
 export const BODY_ISSUES_MAX = 3;
 /** Characters of a message or a stack encoded with an error that crosses a thread. */
 export const ERROR_TEXT_CHARACTERS_MAX = 16_384;
-/** Milliseconds a tool has to obey its abort signal before its thread is killed; leaves half of `TOOL_GRACE_MS` to the kill. */
-export const TOOL_KILL_MS = 500;
+/** Milliseconds a tool has to obey its abort signal before its thread is killed; the other half is left to the kill. */
+export const TOOL_KILL_MS: number = TOOL_GRACE_MS / 2;
 /** Milliseconds a tool thread may take to start and load a module, before any tool of it runs. */
 export const TOOL_LOAD_MS = 30_000;
 /** Milliseconds an idle tool thread is kept: a thread costs 8 MB and is started again in a tenth of a second. */
@@ -390,6 +390,14 @@ export const GATE_CLOSE_MS = 2_000;
 export const EDIT_MATCHES_COUNTED_MAX = 1_000;
 /** Lines of such matches that are told to the model. */
 export const EDIT_LINES_TOLD_MAX = 20;
+/** Bytes of the largest file the file tools read or write, unless they are made with another bound: it is held in memory whole. */
+export const FILE_BYTES_MAX = 10_485_760;
+/** Lines of one answer of `read_file`, unless it is made with another bound. */
+export const FILE_LINES_SHOWN_MAX = 2_000;
+/** Bytes of one answer of `read_file`, unless it is made with another bound: about 12,500 tokens. */
+export const FILE_BYTES_SHOWN_MAX = 50_000;
+/** Characters of one thought, unless `think` is made with another bound: about 2,500 tokens. */
+export const THOUGHT_CHARACTERS_MAX = 10_000;
 /** Times one edit is made anew because others changed the file meanwhile; each time at least one of them came through. */
 export const EDIT_ATTEMPTS_MAX = 100;
 /** Milliseconds between looks at the lock of a file that is written: it is held for two quick steps. */
