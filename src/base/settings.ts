@@ -99,7 +99,8 @@ const positive = z.number().int().positive();
 const seconds = z.number().positive();
 const fraction = z.number().gt(0).lt(1);
 
-const schema = z.strictObject({
+/** What `settings` may hold: every option is a key of it. */
+export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   llm: z
     .strictObject({
       model: z.string().min(1).default('claude-opus-4-6'),
@@ -193,7 +194,7 @@ type PartOf<Value> = Value extends object ? { readonly [Key in keyof Value]?: Va
 
 /** All settings with defaults filled in. Throws `ConfigError` naming the key. Runs on the host thread, once at `open`. */
 export function parseSettings(input: unknown): Settings {
-  return parseOption(schema, 'settings', input ?? {});
+  return parseOption(settingsSchema, 'settings', input ?? {});
 }
 
 /**

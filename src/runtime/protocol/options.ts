@@ -110,7 +110,20 @@ const enricher = z.strictObject({ model: z.string().trim().min(1) }).optional();
 const path = z.string().min(1);
 const paths = z.union([path.transform((only) => [only]), z.array(path).max(DEFINITION_DIRECTORIES_MAX)]).optional();
 
-const schema = z.strictObject({
+type Given<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
+type PathOption = 'skills' | 'workflows' | 'specialists';
+type NestedOption = 'threads' | 'limits' | 'governor' | 'enrichers' | 'search';
+
+/** Options whose form was checked: a key may be given as `undefined`, directories are lists. */
+type GivenOptions = Given<Omit<OpenOptions, PathOption | NestedOption | 'agents' | 'settings'>> & {
+  readonly [Key in NestedOption]?: Given<NonNullable<OpenOptions[Key]>> | undefined;
+} & { readonly [Key in PathOption]?: readonly string[] | undefined } & {
+  readonly agents?: readonly unknown[] | undefined;
+  readonly settings?: unknown;
+};
+
+/** What `open` takes: every option is a key of it. */
+export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
   provider: z
     .custom<OpenOptions['provider']>(
       (value) => value instanceof URL || isModelProvider(value) || isProviderData(value),
@@ -171,7 +184,7 @@ const schema = z.strictObject({
 
 /** Throws `ConfigError` naming the key, the value's type and what was expected. */
 export function checkOptions(options: unknown): CheckedOptions {
-  const given = parseOption(schema, '', options ?? {});
+  const given = parseOption(openSchema, '', options ?? {});
   const isTest = given.clock !== undefined || given.random !== undefined;
   const threads = given.threads ?? {};
   return {
