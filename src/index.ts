@@ -1,6 +1,6 @@
 /** The public API of troupe. */
 export type { Limits } from './base/bounds.ts';
-export type { Clock, Ids, Random } from './base/clock.ts';
+export type { Clock, Random } from './base/clock.ts';
 export {
   CancelledError,
   ConfigError,

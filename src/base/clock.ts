@@ -21,9 +21,6 @@ export type Random = () => number;
  */
 export type Soon = (run: () => void) => void;
 
-/** A new unique id, used where the embedder gives none. */
-export type Ids = () => string;
-
 /** Longest delay Node's timers take (24.8 days): a longer one fires at this bound. */
 const TIMER_DELAY_MS_MAX = 2 ** 31 - 1;
 

@@ -133,7 +133,7 @@ export interface Message {
   readonly type: MessageType;
   readonly content: string | readonly ContentBlock[];
   readonly at: number;
-  /** An estimate until refined. */
+  /** An estimate: four bytes are a token. */
   readonly tokens: number;
   readonly toolUseId?: string;
   readonly toolName?: string;

@@ -11,14 +11,11 @@ import { secretNamesSchema } from './secret-environment.ts';
 export interface Settings {
   readonly llm: {
     readonly model: string;
-    readonly fastModel: string;
     readonly maxTokens: number;
     readonly tokenBudget: number;
     /** Missing: a child uses its agent's model. */
     readonly subagentModel?: string | undefined;
     readonly subagentTokenBudget: number;
-    /** Characters of one `think` call. */
-    readonly thinkingBudget: number;
     /** Rounds of tools one run of an enricher may take. */
     readonly maxToolRounds: number;
     /** Attempts of a model call that fails for a reason that may pass, and the waits between them. */
@@ -27,9 +24,6 @@ export interface Settings {
   /** Seconds. */
   readonly timeouts: { readonly api: number; readonly tool: number };
   readonly tools: {
-    readonly maxFileSize: number;
-    readonly maxReadLines: number;
-    readonly maxReadBytes: number;
     readonly maxToolResponseChars: number;
     readonly maxSubagentResponseChars: number;
     /** Environment variables the tool threads have though their names look like secrets' (`'GITHUB_TOKEN'`). */
@@ -105,16 +99,15 @@ const positive = z.number().int().positive();
 const seconds = z.number().positive();
 const fraction = z.number().gt(0).lt(1);
 
-const schema = z.strictObject({
+/** What `settings` may hold: every option is a key of it. */
+export const settingsSchema: z.ZodType<Settings> = z.strictObject({
   llm: z
     .strictObject({
       model: z.string().min(1).default('claude-opus-4-6'),
-      fastModel: z.string().min(1).default('claude-haiku-4-5'),
       maxTokens: positive.default(8_192),
       tokenBudget: positive.default(120_000),
       subagentModel: z.string().min(1).optional(),
       subagentTokenBudget: positive.default(90_000),
-      thinkingBudget: positive.default(10_000),
       maxToolRounds: positive.default(500),
       retry: z
         .strictObject({
@@ -129,9 +122,6 @@ const schema = z.strictObject({
   timeouts: z.strictObject({ api: seconds.default(300), tool: seconds.default(180) }).prefault({}),
   tools: z
     .strictObject({
-      maxFileSize: positive.default(10_485_760),
-      maxReadLines: positive.default(2_000),
-      maxReadBytes: positive.default(50_000),
       maxToolResponseChars: positive.default(6_000),
       maxSubagentResponseChars: positive.default(24_000),
       secretEnv: secretNamesSchema.default([]),
@@ -204,7 +194,7 @@ type PartOf<Value> = Value extends object ? { readonly [Key in keyof Value]?: Va
 
 /** All settings with defaults filled in. Throws `ConfigError` naming the key. Runs on the host thread, once at `open`. */
 export function parseSettings(input: unknown): Settings {
-  return parseOption(schema, 'settings', input ?? {});
+  return parseOption(settingsSchema, 'settings', input ?? {});
 }
 
 /**

@@ -6,12 +6,7 @@ import type { ModelProvider, ProviderData } from './provider.ts';
 export function isModelProvider(value: unknown): value is ModelProvider {
   if (typeof value !== 'object' || value === null) return false;
   const fields = value as Readonly<Record<string, unknown>>;
-  const counts = fields['countTokens'];
-  return (
-    typeof fields['name'] === 'string' &&
-    typeof fields['generate'] === 'function' &&
-    (counts === undefined || typeof counts === 'function')
-  );
+  return typeof fields['name'] === 'string' && typeof fields['generate'] === 'function';
 }
 
 /** True for provider data, as far as its kind says; what it holds is checked when the provider is built. */

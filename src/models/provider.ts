@@ -76,8 +76,6 @@ export interface GenerateContext {
 export interface ModelProvider {
   readonly name: string;
   generate(request: ModelRequest, context: GenerateContext): Promise<ModelResponse>;
-  /** Tokens of one user message holding `text`, for the refinement of estimates. */
-  countTokens?(text: string, options: { readonly model: string; readonly signal: AbortSignal }): Promise<number>;
 }
 
 /** A provider as plain data: it crosses to a model thread and is built there by `src/models/resolve.ts`. */
@@ -111,6 +109,4 @@ export interface AnthropicData {
   readonly firstByteTimeoutMs?: number;
   /** Milliseconds of silence inside an answer, pings not counted as silence. */
   readonly idleTimeoutMs?: number;
-  /** Lets the runtime refine its estimates with the token-counting endpoint: one more HTTP call a message. */
-  readonly countTokens?: boolean;
 }

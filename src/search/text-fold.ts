@@ -139,7 +139,6 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
     case 'paused':
     case 'resumed':
     case 'recovered':
-    case 'refined':
     case 'proceeded':
     case 'suspended':
     case 'continued':

@@ -80,9 +80,6 @@ const TABLE: Readonly<Record<ProblemCode, readonly [status: number, title: strin
   request_timeout: [408, 'The request came too late'],
 };
 
-/** All codes there are, in the order of the table. */
-export const PROBLEM_CODES: readonly ProblemCode[] = Object.freeze(Object.keys(TABLE) as ProblemCode[]);
-
 /** A request that cannot be answered; thrown on the way to its answer. */
 export class HttpProblem extends Error {
   override readonly name: string = 'HttpProblem';

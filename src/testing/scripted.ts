@@ -6,16 +6,9 @@ import { checkScript, isPlainScript, type PlainScript, type Script } from '../mo
 export type {
   PlainScript,
   Reply,
-  ReplyCondition,
   ReplyContext,
-  ReplyError,
   ReplyFunction,
-  ReplyMessage,
-  ReplyParts,
   Script,
-  ScriptedToolUse,
-  ScriptModule,
-  ScriptRules,
 } from '../models/script/script.ts';
 
 /**

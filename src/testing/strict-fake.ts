@@ -31,7 +31,7 @@ import { RequestLog, toModelRequest, type WireRequest } from './fake-request.ts'
 import { messageText } from './fake-stream.ts';
 import { ThinkingLedger } from './thinking-ledger.ts';
 
-export type { FaultKind, Faults } from './fake-faults.ts';
+export type { Faults } from './fake-faults.ts';
 export type { WireRequest } from './fake-request.ts';
 
 /** Options of `strictFake`. */

@@ -84,24 +84,3 @@ export class ToolRegistry {
     return this.list().map(({ description }) => advertiseTool(description, timeoutMs));
   }
 }
-
-/** Grants in normal form, or the text that tells a model what is wrong with them. `null` and missing mean all. */
-export type NormalisedGrants = { readonly grants: readonly string[] | null } | { readonly error: string };
-
-/**
- * Grants as a model or a caller wrote them: names without regard to case, duplicates dropped, each as `known` spells it.
- */
-export function normaliseGrants(value: unknown, known: Iterable<string>): NormalisedGrants {
-  if (value === null || value === undefined) return { grants: null };
-  if (!Array.isArray(value)) return { error: 'tools must be an array' };
-  const exact = new Set(known);
-  const spelled = new Map([...exact].map((name) => [name.toLowerCase(), name]));
-  const grants = new Set<string>();
-  for (const item of value as readonly unknown[]) {
-    const name = String(item).trim();
-    const found = exact.has(name) ? name : spelled.get(name.toLowerCase());
-    if (found === undefined) return { error: `Unknown tool: ${name}` };
-    grants.add(found);
-  }
-  return { grants: [...grants] };
-}

@@ -1,10 +1,5 @@
 /** A tool described as plain data, checked against every rule that the Messages API has for tools (R29 to R33). */
-import {
-  TOOL_DESCRIPTION_CHARACTERS_MAX,
-  TOOL_GUIDELINES_MAX,
-  TOOL_SNIPPET_CHARACTERS_MAX,
-  TOOL_TIMEOUT_MS_MAX,
-} from '../base/bounds.ts';
+import { TOOL_DESCRIPTION_CHARACTERS_MAX, TOOL_GUIDELINES_MAX, TOOL_SNIPPET_CHARACTERS_MAX } from '../base/bounds.ts';
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { isToolName } from '../base/ids.ts';
 import { cutText, isRecord, type Json } from '../base/json.ts';
@@ -158,15 +153,4 @@ export function takesTimeout(tool: Pick<ToolDescription, 'adjustableTimeout' | '
   if (!tool.adjustableTimeout) return false;
   const properties = tool.inputSchema['properties'];
   return !(isRecord(properties) && Object.hasOwn(properties, 'timeout'));
-}
-
-/**
- * Milliseconds one call may take: what the model asked for with `timeout`, where the tool lets it and the number makes
- * sense, at most `TOOL_TIMEOUT_MS_MAX`; else the tool's own; else `timeoutMs`, the setting.
- */
-export function effectiveTimeoutMs(description: ToolDescription, input: unknown, timeoutMs: number): number {
-  const standard = description.timeoutMs ?? timeoutMs;
-  if (!takesTimeout(description) || !isRecord(input)) return standard;
-  const asked = input['timeout'];
-  return isPositive(asked) ? Math.min(asked * 1_000, TOOL_TIMEOUT_MS_MAX) : standard;
 }

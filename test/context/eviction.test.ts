@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { historyMessages } from '../../src/session/history/history-form.ts';
 import { planEviction, viewport, windowBudget } from '../../src/session/rules/eviction.ts';
 import type { LoggedMessage } from '../../src/session/state/messages.ts';
 import type { SessionState } from '../../src/session/state/state.ts';
@@ -79,13 +80,19 @@ describe('token estimates', () => {
     expect(estimateContent([text('hello')])).toBe(Math.ceil('[{"type":"text","text":"hello"}]'.length / 4));
   });
 
-  it('F081: a refined count replaces the estimate and is told; the same count or a message that left is nothing', () => {
+  it('F081: an edited message is counted again and published as updated', () => {
     const machine = startedSession({ sent: 'hello' });
-    machine.input({ type: 'refine', messageSeq: 1, tokens: 9 });
+    machine.answer('ok');
+    const [message] = historyMessages(machine.state);
+    if (message === undefined) throw new Error('no message');
+    const before = machine.state.tokens;
+    machine.input({
+      type: 'edit',
+      request: { operation: 'update', id: message.id, attributes: { content: 'h'.repeat(36) } },
+    });
     expect(machine.state.messages[0]?.tokens).toBe(9);
+    expect(machine.state.tokens).toBe(before + 9 - estimateTokens('hello'));
     expect(machine.events('message.updated')[0]?.message).toMatchObject({ seq: 1, tokens: 9 });
-    expect(machine.input({ type: 'refine', messageSeq: 1, tokens: 9 })).toEqual({ records: [], effects: [] });
-    expect(machine.input({ type: 'refine', messageSeq: 7, tokens: 9 })).toEqual({ records: [], effects: [] });
   });
 });
 

@@ -34,7 +34,7 @@ export const historyBugs: readonly PlantedBug[] = [
   {
     name: 'delete-uproots-the-forks',
     what: 'a deletion removes the log that forks begin with',
-    file: 'src/runtime/shard/shard.ts',
+    file: 'src/runtime/shard/life.ts',
     find: 'if (state.forks.length === 0) continue;',
     replace: 'if (state.forks.length >= 0) continue;',
   },

@@ -183,9 +183,9 @@ export const sessionBugs: readonly PlantedBug[] = [
   {
     name: 'resting-parent-not-told',
     what: 'a parent that left memory is not told of its child',
-    file: 'src/runtime/shard/shard.ts',
-    find: '    find: (sessionId) => this.find(sessionId),',
-    replace: '    find: (sessionId) => this.#hot.get(sessionId),',
+    file: 'src/runtime/shard/transitions.ts',
+    find: '    find: (sessionId) => this.#residency.find(sessionId),',
+    replace: '    find: (sessionId) => this.#residency.inMemory(sessionId),',
   },
   {
     name: 'eviction-splits-a-round',

@@ -1,7 +1,8 @@
 /** Planted bugs of the journal and of what waits for it: when something is durable, and who may be told. */
 import type { PlantedBug } from './planted-bug.ts';
 
-const SHARD = 'src/runtime/shard/shard.ts';
+const TRANSITIONS = 'src/runtime/shard/transitions.ts';
+const LIFE = 'src/runtime/shard/life.ts';
 const JOURNAL = 'src/journal/engine-journal.ts';
 const GATE = 'src/journal/lmdb/commit-gate.ts';
 const CHECKPOINTER = 'src/runtime/shard/checkpointer.ts';
@@ -25,7 +26,7 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'acknowledge-before-flush',
     what: 'a message is acknowledged when it is appended, not when it is flushed',
-    file: SHARD,
+    file: TRANSITIONS,
     find: 'const item: CommitItem = {',
     replace: `if (late.some(({ effect }) => effect.type === 'accepted')) this.#answer(late, reply);
     const item: CommitItem = {`,
@@ -33,17 +34,17 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'answer-before-flush',
     what: 'whoever waits for an answer is told before the answer is flushed',
-    file: SHARD,
+    file: TRANSITIONS,
     find: 'const hasNothing = late.length === 0',
-    replace: `this.waiters.settled(gathered.settled ?? []);
+    replace: `this.#waiters.settled(gathered.settled ?? []);
     const hasNothing = late.length === 0`,
   },
   {
     name: 'events-before-flush',
     what: 'readers are told events before what they tell of is flushed',
-    file: SHARD,
+    file: TRANSITIONS,
     find: 'const hasNothing = late.length === 0',
-    replace: `this.parts.host.events((gathered.events ?? []).splice(0));
+    replace: `this.#parts.host.events((gathered.events ?? []).splice(0));
     const hasNothing = late.length === 0`,
   },
   {
@@ -56,14 +57,14 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'read-before-flush',
     what: 'a read answers with what is appended and not yet flushed',
-    file: SHARD,
+    file: TRANSITIONS,
     find: 'if (this.#commits.isEmpty) work();',
-    replace: 'if (this.#commits.isEmpty || this.#outage.error === undefined) work();',
+    replace: 'if (this.#commits.isEmpty || this.#life.refusal() === undefined) work();',
   },
   {
     name: 'delete-before-flush',
     what: 'a deletion is acknowledged before it is flushed',
-    file: SHARD,
+    file: LIFE,
     find: 'this.#commits.add({ release, refuse: (error) => reply.reject(storeError(error)) });',
     replace: 'release();',
   },
@@ -121,10 +122,10 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'store-recovery-resumes-nobody',
     what: 'when the store takes writes again, the sessions it interrupted are not resumed',
-    file: SHARD,
-    find: `        this.resumeInterrupted();
-        this.waiters.askAgain();`,
-    replace: '        this.waiters.askAgain();',
+    file: LIFE,
+    find: `    this.resumeInterrupted();
+    this.#waiters.askAgain();`,
+    replace: '    this.#waiters.askAgain();',
   },
   {
     name: 'read-misses-the-tail',
@@ -186,9 +187,9 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'delete-leaves-the-children',
     what: 'a deletion removes the session and leaves its descendants',
-    file: SHARD,
-    find: 'this.parts.journal.remove(subtree.map((each) => each.key));',
-    replace: 'this.parts.journal.remove([actor.key]);',
+    file: LIFE,
+    find: 'this.#parts.journal.remove(subtree.map((each) => each.key));',
+    replace: 'this.#parts.journal.remove([actor.key]);',
   },
   {
     name: 'delete-leaves-the-name',
@@ -200,10 +201,10 @@ export const storeBugs: readonly PlantedBug[] = [
   {
     name: 'family-in-two-appends',
     what: "a child's part of a turn and its parent's are appended one after the other",
-    file: SHARD,
-    find: 'const position = this.parts.journal.append(entries);',
-    replace: `const position = this.parts.journal.append(entries.slice(0, 1));
-    if (entries.length > 1) this.parts.soon(() => this.parts.journal.append(entries.slice(1)));`,
+    file: TRANSITIONS,
+    find: 'const position = this.#parts.journal.append(entries);',
+    replace: `const position = this.#parts.journal.append(entries.slice(0, 1));
+    if (entries.length > 1) this.#parts.soon(() => this.#parts.journal.append(entries.slice(1)));`,
   },
   {
     name: 'fence-ignored',

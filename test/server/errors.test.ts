@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { SERVER_BODY_BYTES_MAX } from '../../src/base/bounds.ts';
 import { type ErrorCode, LimitError, MailboxFullError, ModelError, TroupeError } from '../../src/index.ts';
 import * as answers from '../../src/server/answers.ts';
-import { type HttpCode, HttpProblem, PROBLEM_CODES, problemOf, problemResponse } from '../../src/server/problem.ts';
+import { type HttpCode, HttpProblem, type ProblemCode, problemOf, problemResponse } from '../../src/server/problem.ts';
 import { gatedModel } from '../support/runtime-kit.ts';
 import { type Answer, posted, serverKit } from './support.ts';
 
@@ -245,8 +245,56 @@ describe('the table', () => {
     'unsupported_media_type',
   ];
 
+  /** Every code there is: the type asks for each, and for no other. */
+  const codes: Readonly<Record<ProblemCode, true>> = {
+    config: true,
+    unknown_agent: true,
+    unknown_session: true,
+    invalid_name: true,
+    content: true,
+    session_busy: true,
+    key_reused: true,
+    out_of_memory: true,
+    mailbox_full: true,
+    limit: true,
+    store_locked: true,
+    store_corrupt: true,
+    store_full: true,
+    store_lost: true,
+    store_version: true,
+    turn_failed: true,
+    cancelled: true,
+    timeout: true,
+    model_authentication: true,
+    model_rate_limited: true,
+    model_overloaded: true,
+    model_invalid_request: true,
+    model_protocol: true,
+    model_timeout: true,
+    model_connection: true,
+    callback_required: true,
+    lookup_key_required: true,
+    lookup_key_ambiguous: true,
+    message_not_found: true,
+    tool_message_not_removable: true,
+    files_require_prompt: true,
+    invalid_index: true,
+    invalid_task: true,
+    invalid_argument: true,
+    internal: true,
+    bad_request: true,
+    unauthorized: true,
+    forbidden: true,
+    not_found: true,
+    method_not_allowed: true,
+    body_too_large: true,
+    unsupported_media_type: true,
+    headers_too_large: true,
+    request_timeout: true,
+  };
+
   test('each code has a status that is a failure, and a title', () => {
-    for (const code of PROBLEM_CODES) {
+    for (const code of Object.keys(codes) as readonly ProblemCode[]) {
       const isOfHttp = ofHttp.some((known) => known === code);
       const thrown = isOfHttp ? new HttpProblem(code as HttpCode, 'why') : new TroupeError(code as ErrorCode, 'why');
       const problem = problemOf(thrown);
@@ -254,7 +302,6 @@ describe('the table', () => {
       expect([code, problem.status >= 400 && problem.status < 600]).toEqual([code, true]);
       expect(problem.title).not.toBe('');
     }
-    expect(PROBLEM_CODES).toEqual(expect.arrayContaining([...ofHttp]));
     const newer = new TroupeError('from_tomorrow' as ErrorCode, 'why', { retryable: true });
     expect(problemOf(newer)).toMatchObject({ status: 500, code: 'internal', detail: 'why', retryable: true });
     expect(problemOf(new TroupeError('store_full', 'full', { retryable: true }))).toEqual({

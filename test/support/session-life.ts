@@ -123,8 +123,6 @@ export class Life {
       }
       case 'recall':
         return this.#input({ type: 'recall', pendingId: this.state.mailbox[step.which]?.id ?? step.which });
-      case 'refine':
-        return this.#input({ type: 'refine', messageSeq: step.which, tokens: 3 });
       case 'spawn':
         return this.#spawn(step);
       case 'mark':

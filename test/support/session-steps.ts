@@ -39,7 +39,7 @@ export type Step =
         | 'escalated';
     }
   | { readonly do: 'finish'; readonly which: number; readonly content: string; readonly success: boolean }
-  | { readonly do: 'recall' | 'refine'; readonly which: number }
+  | { readonly do: 'recall'; readonly which: number }
   | { readonly do: 'spawn'; readonly name: string; readonly byModel: boolean }
   | { readonly do: 'childSays'; readonly which: number }
   | { readonly do: 'system'; readonly isText: boolean }
@@ -183,7 +183,7 @@ export function steps(): fc.Arbitrary<readonly Step[]> {
         how: fc.constantFrom('transient', 'transient', 'fatal', 'unauthorized'),
       }),
     ),
-    weighed(4, fc.record({ do: fc.constantFrom('recall' as const, 'refine' as const), which: fc.nat(9) })),
+    weighed(2, fc.record({ do: fc.constant('recall' as const), which: fc.nat(9) })),
     weighed(
       2,
       fc.record({

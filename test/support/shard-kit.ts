@@ -114,8 +114,8 @@ export function openShard(options: ShardOptions): TestShard {
       ((listener) => createToolPool({ threads: 1, clock, hostRunner: services.runner, listener })),
   });
   serveShard(shard, far);
-  shard.watch(undefined, true);
-  shard.resumeInterrupted();
+  shard.audience.watch(undefined, true);
+  shard.life.resumeInterrupted();
   return {
     call: (method, request) => near.call(method, request) as Promise<never>,
     events,
@@ -123,7 +123,7 @@ export function openShard(options: ShardOptions): TestShard {
     degraded,
     counters: () => readCounters([counters]),
     async close() {
-      await shard.close(0);
+      await shard.life.close(0);
       services.abandon();
     },
   };

@@ -14,7 +14,7 @@ import { RunWatch } from '../../src/testing/simulation/run-watch.ts';
 import { SeededRandom } from '../../src/testing/simulation/seeded-random.ts';
 import { SimulatedMachine } from '../../src/testing/simulation/simulated-machine.ts';
 import { SimulatedTools } from '../../src/testing/simulation/simulated-tools.ts';
-import { type Reading, readStores, type Stories } from '../../src/testing/simulation/store-reading.ts';
+import { type Reading, StoreReader, type Stories } from '../../src/testing/simulation/store-reading.ts';
 import { SimulatedProcess, World } from '../../src/testing/simulation/world.ts';
 import { type OperationKind, type PlannedFault, SweepDisk } from './faults.ts';
 import { compareLines, isLine, type Part, type Scenario } from './scenario.ts';
@@ -270,7 +270,7 @@ class StoryRun {
   // ---- checks -------------------------------------------------------------------------------------------------------
 
   async #check(): Promise<Reading> {
-    const reading = await readStores(this.#machine.stores);
+    const reading = await new StoreReader(this.#machine.stores).read();
     this.#invariants.check(reading);
     return reading;
   }

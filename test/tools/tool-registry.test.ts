@@ -1,7 +1,7 @@
 // Goal: the tools of an agent: unique, in order, narrowed by grants and never widened.
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
-import { normaliseGrants, type RegisteredTool, ToolRegistry } from '../../src/tools/tool-registry.ts';
+import { type RegisteredTool, ToolRegistry } from '../../src/tools/tool-registry.ts';
 import { describeTool } from '../../src/tools/tool-schema.ts';
 
 function entry(name: string): RegisteredTool {
@@ -34,20 +34,6 @@ describe('G2: grants', () => {
     expect(new ToolRegistry('x', [entry('bash')]).narrow(['think', 'bash']).names()).toEqual(['bash']);
     expect(registry.narrow(['bash']).get('read_file')).toBeUndefined();
   });
-});
-
-describe('normaliseGrants', () => {
-  const known = registry.names();
-  test.each([
-    [undefined, { grants: null }],
-    [null, { grants: null }],
-    [[], { grants: [] }],
-    [['BASH', 'bash', ' Read_File '], { grants: ['bash', 'read_file'] }],
-    [['mixedcase', 'MixedCase'], { grants: ['MixedCase'] }],
-    ['bash', { error: 'tools must be an array' }],
-    [{ 0: 'bash' }, { error: 'tools must be an array' }],
-    [['bash', 'nope'], { error: 'Unknown tool: nope' }],
-  ])('%j gives %j', (value, result) => expect(normaliseGrants(value, known)).toEqual(result));
 });
 
 test('schemas are those of the tools, in order', () => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { ConfigError, type TroupeError } from '../../src/base/errors.ts';
 import { tool } from '../../src/tools/tool.ts';
-import { advertiseTool, describeTool, effectiveTimeoutMs } from '../../src/tools/tool-schema.ts';
+import { advertiseTool, describeTool } from '../../src/tools/tool-schema.ts';
 
 const given = { name: 'probe_it', description: 'Probes.', input: { type: 'object' }, run: (): string => 'x' };
 function refusal(change: Readonly<Record<string, unknown>>): TroupeError {
@@ -138,16 +138,5 @@ describe('F145: the timeout property', () => {
     expect(advertiseTool(describeTool(given), 180_000).input_schema).toEqual({ type: 'object' });
     const own = { type: 'object', properties: { timeout: { type: 'string' } } };
     expect(advertiseTool(describeTool({ ...patient, input: own }), 1).input_schema).toEqual(own);
-  });
-
-  test('decides the timeout of the call, within bounds', () => {
-    const described = describeTool(patient);
-    expect(effectiveTimeoutMs(described, { timeout: 5 }, 1)).toBe(5_000);
-    expect(effectiveTimeoutMs(described, { timeout: 1e12 }, 1)).toBe(3_600_000);
-    for (const timeout of [0, -1, Number.NaN, '5', null, undefined]) {
-      expect(effectiveTimeoutMs(described, { timeout }, 1)).toBe(30_000);
-    }
-    expect(effectiveTimeoutMs(describeTool(given), { timeout: 5 }, 180_000)).toBe(180_000);
-    expect(effectiveTimeoutMs(describeTool(given), null, 180_000)).toBe(180_000);
   });
 });

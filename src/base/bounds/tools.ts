@@ -5,13 +5,13 @@
 /** Lines kept at each end of a truncated tool result (contract §5.4). */
 export const TRUNCATION_EDGE_LINES = 10;
 /** Milliseconds beyond a tool's timeout within which its call is over, thread killed if need be. */
-export const TOOL_GRACE_MS = 1_000;
+const TOOL_GRACE_MS = 1_000;
 /** Tasks waiting for a tool thread, per shard. */
 export const TOOL_QUEUE_MAX = 100_000;
 /** Milliseconds a tool's events of progress are held back at most, newest kept. */
 export const PROGRESS_COALESCE_MS = 100;
-/** Milliseconds a tool has to obey its abort signal before its thread is killed; leaves half of `TOOL_GRACE_MS` to the kill. */
-export const TOOL_KILL_MS = 500;
+/** Milliseconds a tool has to obey its abort signal before its thread is killed; the other half is left to the kill. */
+export const TOOL_KILL_MS: number = TOOL_GRACE_MS / 2;
 /** Milliseconds a tool thread may take to start and load a module, before any tool of it runs. */
 export const TOOL_LOAD_MS = 30_000;
 /** Milliseconds an idle tool thread is kept: a thread costs 8 MB and is started again in a tenth of a second. */
@@ -58,6 +58,14 @@ export const DEFINITIONS_SETTLE_MS = 200;
 export const EDIT_MATCHES_COUNTED_MAX = 1_000;
 /** Lines of such matches that are told to the model. */
 export const EDIT_LINES_TOLD_MAX = 20;
+/** Bytes of the largest file that the file tools read or write, by default: it is held in memory whole. */
+export const FILE_BYTES_MAX = 10_485_760;
+/** Lines of one answer of `read_file`, by default. */
+export const FILE_LINES_SHOWN_MAX = 2_000;
+/** Bytes of one answer of `read_file`, by default: about 12,500 tokens. */
+export const FILE_BYTES_SHOWN_MAX = 50_000;
+/** Characters of one thought of `think`, by default: about 2,500 tokens. */
+export const THOUGHT_CHARACTERS_MAX = 10_000;
 /** Times one edit is made anew because others changed the file meanwhile; each time at least one of them came through. */
 export const EDIT_ATTEMPTS_MAX = 100;
 /** Milliseconds between looks at the lock of a file that is written: it is held for two quick steps. */

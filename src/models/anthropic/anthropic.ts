@@ -43,7 +43,6 @@ import {
   holdsCredentials,
 } from './credentials.ts';
 import { anthropicError } from './error.ts';
-import { tokenCount } from './response-check.ts';
 
 /** Options of `anthropic()`. */
 export interface AnthropicOptions extends AnthropicData {
@@ -59,7 +58,6 @@ const dataSchema = z.strictObject({
   timeoutMs: z.number().int().positive().optional(),
   firstByteTimeoutMs: z.number().int().positive().optional(),
   idleTimeoutMs: z.number().int().positive().optional(),
-  countTokens: z.boolean().optional(),
 });
 
 /**
@@ -116,7 +114,6 @@ export function createAnthropicProvider(
   return {
     name: 'anthropic',
     generate: (request, context) => caller.generate(request, context),
-    ...(data.countTokens === true ? { countTokens: (text, options) => caller.countTokens(text, options) } : {}),
   };
 }
 
@@ -154,19 +151,6 @@ class AnthropicCaller {
         .asResponse();
       out.deadline.heard();
       return readAnswer(response, context, out);
-    });
-  }
-
-  countTokens(text: string, options: { readonly model: string; readonly signal: AbortSignal }): Promise<number> {
-    const body = { model: options.model, messages: [{ role: 'user', content: text }] };
-    return this.#withDeadline(options.signal, async (out) => {
-      const answer = await out.client.post<{ readonly input_tokens: unknown }>('/v1/messages/count_tokens', {
-        body,
-        ...this.#transport(out),
-      });
-      const tokens = tokenCount(answer.input_tokens);
-      if (tokens !== undefined) return tokens;
-      throw modelErrorOf({ code: 'model_protocol', message: 'the token count is not a number' });
     });
   }
 

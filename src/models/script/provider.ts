@@ -12,7 +12,7 @@ import { type BlockView, checkRequest, fatalOf } from '../../context/legality.ts
 import { PausedTurns } from '../governor/paused-turns.ts';
 import { modelErrorOf } from '../model-error.ts';
 import type { GenerateContext, ModelProvider, ModelRequest, ModelResponse } from '../provider.ts';
-import { createScriptPlayer, estimateTokens, isReplyError, responseOf, type ScriptPlayer } from './player.ts';
+import { createScriptPlayer, isReplyError, responseOf, type ScriptPlayer } from './player.ts';
 import { checkScript, type ReplyError, type Script } from './script.ts';
 
 /** Options of a scripted model. */
@@ -34,7 +34,6 @@ export function createScriptedProvider(script: Script, options: ScriptedOptions 
   return {
     name: 'scripted',
     generate: (request, context) => generate(stage, request, context),
-    countTokens: (text) => Promise.resolve(estimateTokens(text)),
   };
 }
 

@@ -89,7 +89,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       durability: plan.durability,
       onLost: (error) => {
         lost = error;
-        shard?.storeLost(error);
+        shard?.life.storeLost(error);
       },
       ...(surroundings.gate === undefined ? {} : { gate: surroundings.gate }),
       ...(plan.directory === undefined ? {} : { directory: plan.directory }),
@@ -129,7 +129,7 @@ export async function buildShard(plan: ShardPlan, surroundings: ShardSurrounding
       },
     });
     // Models and tools take their time to start.
-    if (lost !== undefined) shard.storeLost(lost);
+    if (lost !== undefined) shard.life.storeLost(lost);
     return { shard, toolProgress: (id, data) => listener?.progress(id, data) };
   } catch (error) {
     await Promise.allSettled([toolPool.close(), journal?.close()]);

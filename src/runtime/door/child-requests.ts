@@ -12,7 +12,7 @@ export function childRequests(door: ShardDoor): HandlersOf<'child' | 'children'>
     'child.wait': ({ session }) =>
       door.awaitDurable(
         () => {
-          const actor = shard.find(session);
+          const actor = shard.residency.find(session);
           return actor === undefined ? DELETED : endOf(actor.state);
         },
         (reply, again) => shard.waiters.onExit(session, reply, again),

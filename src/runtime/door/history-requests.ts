@@ -26,11 +26,11 @@ export function historyRequests(door: ShardDoor): HandlersOf<'history'> {
         () => answerQuery(emptyState(session), undefined, query),
       ),
     'history.watch': ({ session, on }) => {
-      shard.listen(session, on);
+      shard.audience.listen(session, on);
       return undefined;
     },
     'history.gate': ({ session, on }) => {
-      shard.gate(session, on);
+      shard.audience.gate(session, on);
       return undefined;
     },
   };
@@ -51,7 +51,7 @@ function editHistory(shard: Shard, request: ShardMethods['history.edit']['reques
   let edited: SessionActor | undefined;
   return new Promise((resolve, reject) => {
     const reply: Reply = { resolve, reject };
-    const actor = shard.find(session);
+    const actor = shard.residency.find(session);
     if (incarnation !== undefined && incarnation !== actor?.key)
       throw otherIncarnation(session, incarnation, actor?.key);
     if (actor === undefined && changesNothing(shard, session, edit)) {
@@ -59,12 +59,12 @@ function editHistory(shard: Shard, request: ShardMethods['history.edit']['reques
       return;
     }
     // An interrupted session continues first: that may bring it to a model call.
-    if (actor !== undefined && isRunnable(actor.state)) shard.submit(session, []);
+    if (actor !== undefined && isRunnable(actor.state)) shard.transitions.submit(session, []);
     const isFirst = actor?.transients === undefined || actor.transients.length === 0;
     if (isFirst && 'message' in edit && edit.message['transient'] === true) checkTransients(shard);
     if (actor?.state.state === 'awaiting') shard.edits.add(actor, { input, reply });
-    else shard.submit(session, [input], reply, agent);
-    edited = actor ?? shard.find(session);
+    else shard.transitions.submit(session, [input], reply, agent);
+    edited = actor ?? shard.residency.find(session);
   }).then((value) =>
     edit.operation !== 'append' || edited === undefined || typeof value !== 'object'
       ? value
@@ -82,9 +82,9 @@ function otherIncarnation(session: string, wanted: number, found: number | undef
 }
 
 function checkTransients(shard: Shard): void {
-  if (shard.transientSessions < TRANSIENT_SESSIONS_MAX) return;
+  if (shard.residency.transientSessions < TRANSIENT_SESSIONS_MAX) return;
   throw new LimitError(`at most ${TRANSIENT_SESSIONS_MAX} sessions of a thread have transient messages`, {
-    data: { limit: 'transientSessions', value: shard.transientSessions },
+    data: { limit: 'transientSessions', value: shard.residency.transientSessions },
   });
 }
 

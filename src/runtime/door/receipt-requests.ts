@@ -37,7 +37,7 @@ export function receiptRequests(door: ShardDoor): HandlersOf<'receipt'> {
     'receipt.wait': ({ session, incarnation, pendingId, until }) =>
       door.awaitDurable(
         () => {
-          const actor = shard.find(session);
+          const actor = shard.residency.find(session);
           const receipt = actor?.key === incarnation ? receiptOf(shard, actor, pendingId) : undefined;
           if (receipt === undefined) {
             throw new TroupeError('unknown_session', `session ${JSON.stringify(session)} has no receipt ${pendingId}`);

@@ -16,7 +16,7 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
   return {
     'sessions.list': async (request) => {
       // The heads of interrupted sessions are as old as the last checkpoint until those sessions have been read.
-      await shard.resumed();
+      await shard.life.resumed();
       return door.readDurable(() => list(shard, request));
     },
     'sessions.get': ({ session }) =>
@@ -25,18 +25,18 @@ export function runtimeRequests(door: ShardDoor): HandlersOf<'runtime' | 'sessio
         (actor) => summaryOf(actor.state),
         () => undefined,
       ),
-    'sessions.delete': ({ session }) => settle((reply) => shard.delete(session, reply)),
+    'sessions.delete': ({ session }) => settle((reply) => shard.life.delete(session, reply)),
     'sessions.introduce': ({ on }) => {
-      shard.introduce(on);
+      shard.audience.introduce(on);
       return undefined;
     },
     'runtime.drain': () => drain(shard),
     'runtime.resume': async () => {
-      await shard.resumeBlocked();
+      await shard.life.resumeBlocked();
       return undefined;
     },
     'runtime.close': async ({ deadlineMs }) => {
-      await shard.close(deadlineMs);
+      await shard.life.close(deadlineMs);
       return undefined;
     },
   };
@@ -65,12 +65,12 @@ function list(shard: Shard, request: ListRequest): readonly SessionSummary[] {
 
 /** From memory, from the head, or, for a session without a head, from its log. */
 function summaryNamed(shard: Shard, name: string, key: number): SessionSummary | undefined {
-  const resident = shard.inMemory(name);
+  const resident = shard.residency.inMemory(name);
   if (resident !== undefined) return resident.state.agent === undefined ? undefined : summaryOf(resident.state);
-  const head = shard.headOf(key);
+  const head = shard.residency.headOf(key);
   if (head !== undefined) return decodeHead(head.data).summary;
-  const actor = shard.find(name);
-  shard.passivateSome();
+  const actor = shard.residency.find(name);
+  shard.residency.passivateSome();
   return actor === undefined ? undefined : summaryOf(actor.state);
 }
 
@@ -83,14 +83,14 @@ function matches(summary: SessionSummary, request: ListRequest): boolean {
 function drain(shard: Shard): Promise<undefined> {
   return new Promise((resolve) => {
     const done = (): void =>
-      shard.afterCommit(
-        () => (shard.isDrained || shard.isOver ? resolve(undefined) : shard.waiters.onDrained(done)),
+      shard.transitions.afterCommit(
+        () => (shard.life.isDrained || shard.life.isOver ? resolve(undefined) : shard.waiters.onDrained(done)),
         () => shard.waiters.onDrained(done),
       );
-    if (shard.isDrained) done();
+    if (shard.life.isDrained) done();
     else {
       shard.waiters.onDrained(done);
-      shard.hurry();
+      shard.transitions.hurry();
     }
   });
 }

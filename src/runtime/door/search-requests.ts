@@ -37,7 +37,7 @@ export function searchAnswers(journal: Pick<Journal, 'stored' | 'keyOf' | 'nameO
 export function searchRequests({ shard }: ShardDoor): HandlersOf<'search'> {
   const durable = <T>(look: () => T): Promise<T> =>
     settle<T>((reply) =>
-      shard.afterCommit(
+      shard.transitions.afterCommit(
         () => answer(reply, look),
         () => answer(reply, look),
       ),
@@ -54,6 +54,6 @@ export function searchRequests({ shard }: ShardDoor): HandlersOf<'search'> {
     'search.blob': fromLog('search.blob'),
     'search.names': fromLog('search.names'),
     'search.session': fromLog('search.session'),
-    'search.floor': ({ session }) => durable(() => shard.inMemory(session)?.state.floor),
+    'search.floor': ({ session }) => durable(() => shard.residency.inMemory(session)?.state.floor),
   };
 }

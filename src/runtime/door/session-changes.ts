@@ -51,8 +51,8 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
     },
     'session.pause': (request) => door.submit(request, { type: 'pause' }),
     'session.resume': async (request) => {
-      shard.liftIsolation(request.session);
-      await shard.resumeModels(request.session);
+      shard.life.liftIsolation(request.session);
+      await shard.life.resumeModels(request.session);
       return door.submit(request, { type: 'resume' });
     },
     'session.spawn': async (request) => {
@@ -77,7 +77,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
       const begun = await door.submitWhileOpen<CompressAnswer>(request, { type: 'compress', force });
       if (!('started' in begun)) return begun;
       return door.awaitDurable(
-        () => compressionEnd(shard.find(session), begun.started),
+        () => compressionEnd(shard.residency.find(session), begun.started),
         (reply, again) => shard.waiters.onCompression(session, reply, again),
       );
     },
@@ -89,7 +89,7 @@ export function sessionChanges(door: ShardDoor): SessionChanges {
       ),
     /** Makes a fork of a session on another shard, from what `session.copy` answered there. */
     'session.plant': ({ session, record }) =>
-      settle((reply) => shard.beget(session, [{ type: 'forked', record }], reply)),
+      settle((reply) => shard.transitions.beget(session, [{ type: 'forked', record }], reply)),
   };
 }
 
@@ -112,7 +112,7 @@ function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']
       reply.isPatient = true;
       reply.onAccepted = (pendingId) => followReceipt(door, session, pendingId, follow);
     }
-    door.shard.submit(session, [{ type: 'send', entry, bytes }], reply, agent);
+    door.shard.transitions.submit(session, [{ type: 'send', entry, bytes }], reply, agent);
   });
 }
 
@@ -120,7 +120,7 @@ function send(door: ShardDoor, request: Send['request']): Promise<Send['answer']
 function followReceipt({ shard }: ShardDoor, session: string, pendingId: number, follow: number): void {
   const { host } = shard.parts;
   const letPoll = (): void => host.settled(follow, undefined);
-  const actor = shard.find(session);
+  const actor = shard.residency.find(session);
   // A session whose budget is used up ends the turn in the transition that accepted the message: there is nothing to wait for.
   if (actor?.state.budget !== undefined && receiptOf(shard, actor, pendingId)?.status === 'failed') return letPoll();
   const reply: Reply = { resolve: (state) => host.settled(follow, state as ReceiptState), reject: letPoll };

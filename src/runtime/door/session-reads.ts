@@ -52,21 +52,21 @@ export function sessionReads(door: ShardDoor): SessionReads {
   const { journal, clock } = shard.parts;
   return {
     'session.state': async ({ session }) => {
-      const isolation = shard.isolationOf(session);
+      const isolation = shard.life.isolationOf(session);
       if (isolation !== undefined)
         return { ...snapshotOf(emptyState(session), clock.now()), blocked: errorShape(isolation) };
       return door.read(
         session,
         (actor) => {
           const snapshot = snapshotOf(actor.state, clock.now());
-          const refusal = shard.callWaitOf(session)?.refusal;
+          const refusal = shard.life.callWaitOf(session)?.refusal;
           return refusal === undefined ? snapshot : { ...snapshot, blocked: refusal };
         },
         () => snapshotOf(emptyState(session), clock.now()),
       );
     },
     'session.explain': async ({ session }) => {
-      const isolation = shard.isolationOf(session);
+      const isolation = shard.life.isolationOf(session);
       if (isolation !== undefined) return { reason: 'blocked', detail: isolation.message };
       return door.read<Explanation>(
         session,
@@ -157,7 +157,7 @@ export function sessionReads(door: ShardDoor): SessionReads {
       return door.readDurable(() => shard.replays.page(request.session, key, request.after, request));
     },
     'session.watch': ({ session, on }) => {
-      shard.watch(session, on);
+      shard.audience.watch(session, on);
       return undefined;
     },
   };
@@ -168,8 +168,8 @@ function explanationOf(shard: Shard, state: SessionState): Explanation {
   return explain(state, {
     now: clock.now(),
     isAgentDefined: state.agent === undefined || catalog.has(state.agent),
-    isQueued: shard.isQueued(state.id),
-    governorWait: shard.callWaitOf(state.id)?.detail,
+    isQueued: shard.life.isQueued(state.id),
+    governorWait: shard.life.callWaitOf(state.id)?.detail,
     approvalsMs: settings.approvals.expiresMs,
   });
 }
@@ -211,7 +211,7 @@ function allMessages(shard: Shard, actor: SessionActor): SessionState['messages'
 }
 
 function viewportOf(shard: Shard, actor: SessionActor): readonly LoggedMessage[] {
-  const budget = shard.agentOf(actor)?.facts.tokenBudget ?? shard.parts.settings.llm.tokenBudget;
+  const budget = shard.residency.agentOf(actor)?.facts.tokenBudget ?? shard.parts.settings.llm.tokenBudget;
   return viewport(actor.state.messages, budget);
 }
 

@@ -21,12 +21,12 @@ export class ShardDoor {
 
   /** Throws `CancelledError` while the runtime closes. */
   checkOpen(): void {
-    if (this.shard.isClosing) throw new CancelledError('the runtime is closing: it takes nothing new');
+    if (this.shard.life.isClosing) throw new CancelledError('the runtime is closing: it takes nothing new');
   }
 
   /** Gives a session one input, creating the session if necessary. Resolves with the input's answer. */
   submit<T>({ session, agent }: Addressed, input: Input): Promise<T> {
-    return settle<T>((reply) => this.shard.submit(session, [input], reply, agent));
+    return settle<T>((reply) => this.shard.transitions.submit(session, [input], reply, agent));
   }
 
   /** Does the same, and refuses new work while the runtime closes. */
@@ -37,16 +37,16 @@ export class ShardDoor {
 
   /** Gives an input to a session that exists. Resolves with `absent` where there is none, and creates none. */
   submitIfPresent<T>({ session }: Addressed, input: Input, absent: T): Promise<T> {
-    return this.shard.find(session) === undefined ? Promise.resolve(absent) : this.submit({ session }, input);
+    return this.shard.residency.find(session) === undefined ? Promise.resolve(absent) : this.submit({ session }, input);
   }
 
   /** Reads a session as it stands now, and answers once that state is durable. */
   read<T>(session: string, look: (actor: SessionActor) => T, absent: () => T): Promise<T> {
     return this.readDurable(() => {
-      const actor = this.shard.find(session);
+      const actor = this.shard.residency.find(session);
       const value = actor === undefined ? absent() : look(actor);
       // The read may have loaded an idle session; another one may leave memory for it.
-      this.shard.passivateSome();
+      this.shard.residency.passivateSome();
       return value;
     });
   }
@@ -58,7 +58,7 @@ export class ShardDoor {
   readDurable<T>(look: () => T): Promise<T> {
     return settle<T>((reply) => {
       const value = look();
-      this.shard.afterCommit(
+      this.shard.transitions.afterCommit(
         () => reply.resolve(value),
         () => answer(reply, look),
       );
@@ -77,11 +77,11 @@ export class ShardDoor {
           if (value === undefined) wait(reply, () => lookNow(false));
           else if (isDurable) reply.resolve(value);
           else
-            this.shard.afterCommit(
+            this.shard.transitions.afterCommit(
               () => reply.resolve(value),
               () => lookNow(true),
             );
-          this.shard.passivateSome();
+          this.shard.residency.passivateSome();
         } catch (error) {
           reply.reject(asError(error));
         }

@@ -46,7 +46,7 @@ export function serveShardThread(endpoint: Endpoint, plan: ShardPlan, surroundin
     });
     serveShard(built.shard, endpoint);
     // Before any session continues: what is held must not pass listeners that are still there.
-    for (const session of gated) built.shard.gate(session, true);
-    built.shard.resumeInterrupted();
+    for (const session of gated) built.shard.audience.gate(session, true);
+    built.shard.life.resumeInterrupted();
   });
 }

@@ -47,7 +47,7 @@ export function taskRequests(door: ShardDoor): HandlersOf<'tasks'> {
       door.read(
         session,
         (actor) => {
-          const agent = shard.agentOf(actor);
+          const agent = shard.residency.agentOf(actor);
           if (agent === undefined) {
             throw new TroupeError('unknown_agent', `agent ${JSON.stringify(actor.state.agent)} is not defined`);
           }

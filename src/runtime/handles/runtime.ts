@@ -255,7 +255,10 @@ export const killSessionThread: (runtime: Runtime, index: number) => Promise<voi
   await link.kill();
 };
 
-/** The search of a runtime; `undefined` where no agent may use it. For measurements and tests of it. */
+/**
+ * The search of a runtime; `undefined` where no agent may use it.
+ * @measured The benchmark of the search reads the statistics of the index, which no user needs.
+ */
 export const searchOf: (runtime: Runtime) => MessageSearch | undefined = (runtime) => searches.get(runtime);
 
 const searches = new WeakMap<Runtime, MessageSearch>();

@@ -81,7 +81,8 @@ const functions = z
   .array(z.custom<never>((value) => typeof value === 'function', 'must be a function'))
   .max(GUARDRAILS_MAX)
   .optional();
-const schema: z.ZodType<AgentOptions> = z.strictObject({
+/** What `agent` takes: every option is a key of it. */
+export const agentSchema: z.ZodType<AgentOptions> = z.strictObject({
   name: z.string().refine(isAgentName, 'must be letters, digits, dots, hyphens or underscores, at most 64'),
   model: z.string().min(1).optional(),
   system: z
@@ -137,7 +138,7 @@ const schema: z.ZodType<AgentOptions> = z.strictObject({
  */
 export function agent(options: AgentOptions): Agent {
   const name = typeof options === 'object' && options !== null && typeof options.name === 'string' ? options.name : '';
-  return { ...parseOption(schema, name === '' ? 'agent' : `agent ${name}`, options), [CHECKED]: true };
+  return { ...parseOption(agentSchema, name === '' ? 'agent' : `agent ${name}`, options), [CHECKED]: true };
 }
 
 /** True for what `agent()` made. */

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { DEFINITION_DIRECTORIES_MAX, LIMIT_DEFAULTS, type Limits, SHARDS_MAX } from '../../base/bounds.ts';
-import { type Clock, type Ids, type Random, randomNumber, systemClock } from '../../base/clock.ts';
+import { type Clock, type Random, randomNumber, systemClock } from '../../base/clock.ts';
 import { parseOption, parseSettings, type Settings, type SettingsInput } from '../../base/settings.ts';
 import type { Durability } from '../../journal/journal.ts';
 import { anthropic } from '../../models/anthropic/anthropic.ts';
@@ -59,9 +59,8 @@ export interface OpenOptions {
   /** How far `search_messages`, `view_messages` and Mneme's recall reach. */
   readonly search?: SearchOptions;
   readonly logger?: Logger;
-  /** For tests: with a clock, ids or random of your own, sessions and models run on the host thread unless told otherwise. */
+  /** For tests: with a clock or random numbers of your own, sessions and models run on the host thread unless told otherwise. */
   readonly clock?: Clock;
-  readonly ids?: Ids;
   readonly random?: Random;
 }
 
@@ -111,7 +110,20 @@ const enricher = z.strictObject({ model: z.string().trim().min(1) }).optional();
 const path = z.string().min(1);
 const paths = z.union([path.transform((only) => [only]), z.array(path).max(DEFINITION_DIRECTORIES_MAX)]).optional();
 
-const schema = z.strictObject({
+type Given<T> = { readonly [Key in keyof T]?: T[Key] | undefined };
+type PathOption = 'skills' | 'workflows' | 'specialists';
+type NestedOption = 'threads' | 'limits' | 'governor' | 'enrichers' | 'search';
+
+/** Options whose form was checked: a key may be given as `undefined`, directories are lists. */
+type GivenOptions = Given<Omit<OpenOptions, PathOption | NestedOption | 'agents' | 'settings'>> & {
+  readonly [Key in NestedOption]?: Given<NonNullable<OpenOptions[Key]>> | undefined;
+} & { readonly [Key in PathOption]?: readonly string[] | undefined } & {
+  readonly agents?: readonly unknown[] | undefined;
+  readonly settings?: unknown;
+};
+
+/** What `open` takes: every option is a key of it. */
+export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
   provider: z
     .custom<OpenOptions['provider']>(
       (value) => value instanceof URL || isModelProvider(value) || isProviderData(value),
@@ -167,14 +179,13 @@ const schema = z.strictObject({
       'must have now, monotonic, setTimer, clearTimer',
     )
     .optional(),
-  ids: z.custom<Ids>(isFunction, 'must be a function').optional(),
   random: z.custom<Random>(isFunction, 'must be a function').optional(),
 });
 
 /** Throws `ConfigError` naming the key, the value's type and what was expected. */
 export function checkOptions(options: unknown): CheckedOptions {
-  const given = parseOption(schema, '', options ?? {});
-  const isTest = given.clock !== undefined || given.random !== undefined || given.ids !== undefined;
+  const given = parseOption(openSchema, '', options ?? {});
+  const isTest = given.clock !== undefined || given.random !== undefined;
   const threads = given.threads ?? {};
   return {
     provider: providerOf(given.provider),

@@ -9,7 +9,6 @@ import type { HistoryMessage } from '../../base/history-message.ts';
 import type { ContentBlock, Deliver, Message, Pending, Usage } from '../../base/messages.ts';
 import type { Settings } from '../../base/settings.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../../events/event.ts';
-import type { PackedEvents } from '../../events/packing/packed-form.ts';
 import type { Durability } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { BlobPiece, RowChain, RowPiece } from '../../journal/stored-log.ts';
@@ -320,15 +319,6 @@ export interface ShardCaller {
     request: ShardMethods[M]['request'],
     repeatable: boolean,
   ): Promise<ShardMethods[M]['answer']>;
-}
-
-/** Notes a shard sends to the host. */
-export interface ShardNotes {
-  events: EventsNote<readonly SessionEvent[]>;
-  'events.packed': EventsNote<PackedEvents>;
-  degraded: { readonly error: ErrorShape } | { readonly error?: undefined };
-  log: LogLine;
-  'history.said': SaidNote;
 }
 
 /** Who a session is. Neither ever changes; another session may bear its name once it is deleted. */

@@ -7,7 +7,7 @@ export const VERSION: string = readVersion();
 
 function readVersion(): string {
   // From source the file is two folders up, from dist three: the nearest package.json that is ours wins.
-  for (const up of ['../../../package.json', '../../../package.json']) {
+  for (const up of ['../../../package.json', '../../../../package.json']) {
     try {
       const text = readFileSync(new URL(up, import.meta.url), 'utf8');
       const found = z.object({ name: z.literal('troupe'), version: z.string() }).safeParse(JSON.parse(text));

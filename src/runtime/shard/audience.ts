@@ -24,6 +24,7 @@ type Said = Parameters<NonNullable<Observer['said']>>[0];
 export class Audience {
   readonly #waiters: ShardWaiters;
   readonly #inMemory: (sessionId: string) => SessionActor | undefined;
+  readonly #onWatched: (sessionId: string | undefined) => void;
   /** What is being read; `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
   /** Sessions whose messages somebody listens to (`history.said`). */
@@ -34,15 +35,22 @@ export class Audience {
   #introduction = 0;
   #lastIntroduction = 0;
 
-  constructor(waiters: ShardWaiters, inMemory: (sessionId: string) => SessionActor | undefined) {
+  /** `watched`: events of this session, or of all, are published from now on, or no longer. */
+  constructor(
+    waiters: ShardWaiters,
+    inMemory: (sessionId: string) => SessionActor | undefined,
+    watched: (sessionId: string | undefined) => void,
+  ) {
     this.#waiters = waiters;
     this.#inMemory = inMemory;
+    this.#onWatched = watched;
   }
 
   /** Starts or stops telling of a session, or of all (`undefined`). */
   watch(sessionId: string | undefined, on: boolean): void {
     if (on) this.#watched.add(sessionId);
     else this.#watched.delete(sessionId);
+    this.#onWatched(sessionId);
   }
 
   /** Starts or stops telling what is said in a session. */

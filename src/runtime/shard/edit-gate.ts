@@ -8,7 +8,7 @@
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { EDITS_WAITING_MAX } from '../../base/bounds.ts';
-import { LimitError } from '../../base/errors.ts';
+import { LimitError, TroupeError } from '../../base/errors.ts';
 import type { Input } from '../../session/state/inputs.ts';
 import type { Reply } from './shard-parts.ts';
 
@@ -60,8 +60,8 @@ export class EditGate {
     return this.#waiting.delete(actor);
   }
 
-  /** The session is gone, or left memory: its operations were not done. */
-  refuse(actor: SessionActor, error: Error): void {
+  /** The session is gone, or left memory: its operations were not done. Without `error` the session may take them again. */
+  refuse(actor: SessionActor, error: Error = editLost()): void {
     const waiting = this.#waiting.get(actor);
     if (waiting === undefined) return;
     this.#waiting.delete(actor);
@@ -72,4 +72,9 @@ export class EditGate {
   refuseAll(error: Error): void {
     for (const actor of [...this.#waiting.keys()]) this.refuse(actor, error);
   }
+}
+
+/** The session was read again from its log, or is gone, before the operation was done. */
+function editLost(): TroupeError {
+  return new TroupeError('cancelled', 'the session left memory: the operation was not done', { retryable: true });
 }

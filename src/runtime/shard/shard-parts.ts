@@ -4,7 +4,7 @@ import type { MuseQuestion, MuseWord } from '../../../actors/enrichers/muse-sour
 import type { Shelf } from '../../../actors/result-shelf.ts';
 import type { Limits, ShardBounds } from '../../base/bounds.ts';
 import type { Clock, Random, Soon } from '../../base/clock.ts';
-import type { TroupeError } from '../../base/errors.ts';
+import { errorShape, type TroupeError } from '../../base/errors.ts';
 import type { Settings } from '../../base/settings.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { Durability, Journal } from '../../journal/journal.ts';
@@ -41,6 +41,12 @@ export interface ShardHost {
   evaluateSystem(agent: string, sessionId: string): Promise<string>;
   consult(question: HostQuestion): Promise<HostWord>;
   lookUp(question: MuseQuestion): Promise<MuseWord>;
+}
+
+/** Reports what was thrown to the logger on the host. */
+export function logThrown(host: ShardHost, message: string, thrown: unknown, session?: string, agent?: string): void {
+  const of = { ...(session === undefined ? {} : { session }), ...(agent === undefined ? {} : { agent }) };
+  host.log({ level: 'error', message, error: errorShape(thrown), ...of });
 }
 
 /** What a shard is made of. */

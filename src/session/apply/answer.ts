@@ -5,7 +5,7 @@ import type { Draft } from '../../base/draft.ts';
 import { addUsage, isThought, type ToolUseBlock } from '../../base/messages.ts';
 import { answerText } from '../rules/answer.ts';
 import type { MessageDraft } from '../rules/promotion.ts';
-import { type LoggedMessage, type OpenCall, publicMessage } from '../state/messages.ts';
+import type { LoggedMessage, OpenCall } from '../state/messages.ts';
 import type { RecordOf } from '../state/records.ts';
 import { callLabel, estimateCall, estimateContent, estimateTokens } from '../state/tokens.ts';
 import type { Fold } from './fold.ts';
@@ -103,16 +103,4 @@ function appendPart(
     draft.inAnswer = true;
   }
   return fold.append(draft);
-}
-
-/** A message's tokens are known better. One that has left the window is left alone. */
-export function applyRefined(fold: Fold, record: RecordOf<'refined'>): void {
-  const { state } = fold;
-  const index = state.messages.findIndex((message) => message.seq === record.messageSeq);
-  const message = state.messages[index];
-  if (message === undefined) return;
-  const refined: LoggedMessage = { ...message, tokens: record.tokens };
-  state.tokens += record.tokens - message.tokens;
-  state.messages[index] = refined;
-  if (fold.counts()) fold.tell({ type: 'message.updated', message: publicMessage(refined) });
 }

@@ -14,7 +14,7 @@ import type { ReadContent } from '../state/messages.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { estimateTokens } from '../state/tokens.ts';
-import { applyRefined, applyResponded } from './answer.ts';
+import { applyResponded } from './answer.ts';
 import { applyBudgetUsed, applyChildExited, applyChildNamed, applySpawned } from './children.ts';
 import { applyCompacted, applyCompacting, applyCompactionFailed } from './compression.ts';
 import { applyEnrichment, applyNamed } from './enrichment.ts';
@@ -131,8 +131,6 @@ export function applyRecord(fold: Fold, record: SessionRecord): void {
       return applyResumed(fold);
     case 'recovered':
       return applyRecovered(fold, record);
-    case 'refined':
-      return applyRefined(fold, record);
     case 'edited':
       return applyEdited(fold, record);
     case 'taskStarted':

@@ -151,10 +151,5 @@ export function decide(state: SessionState, input: Input, environment: Environme
       return decideSummarised(state, input);
     case 'edit':
       return decideEdit(state, input, environment);
-    case 'refine': {
-      const known = state.messages.find((message) => message.seq === input.messageSeq);
-      if (known === undefined || known.tokens === input.tokens) return NOTHING;
-      return { records: [{ type: 'refined', messageSeq: input.messageSeq, tokens: input.tokens }], effects: [] };
-    }
   }
 }

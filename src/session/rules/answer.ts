@@ -18,17 +18,6 @@ const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_contex
 /** A prefix reserved for deliveries: a model's own call of such a name is a hallucination (§5.2). */
 const DELIVERY_PREFIX = 'from_';
 
-/**
- * The response without tool calls whose name starts with `from_`. Returns the same object when nothing matches; tolerates
- * missing or foreign content; never changes its input.
- */
-export function filterPhantomCalls<T>(response: T): T {
-  if (!isRecord(response) || !Array.isArray(response['content'])) return response;
-  const content: readonly unknown[] = response['content'];
-  const kept = content.filter((block) => !isPhantomCall(block));
-  return kept.length === content.length ? response : { ...response, content: kept };
-}
-
 function isPhantomCall(block: unknown): boolean {
   return (
     isRecord(block) &&

@@ -83,31 +83,6 @@ export function hasActive(state: SessionState): boolean {
   return false;
 }
 
-/** Where an entry goes on arrival or on waking (§3.2). */
-export type Route = 'start_melete' | 'start_processing';
-
-/**
- * The route of an entry, or `undefined` when it waits: background entries always; any entry while no half-step may start;
- * in `executing` only tool responses route, since a user's message rides the closing half-step (R26).
- */
-export function routeOf(state: SessionState, entry: MailboxEntry): Route | undefined {
-  if (entry.kind === 'background' || !mayStart(state)) return undefined;
-  if (entry.type === 'tool_response') return 'start_processing';
-  if (state.state === 'executing') return undefined;
-  return entry.type === 'user_message' ? 'start_melete' : 'start_processing';
-}
-
-/** The entry that wakes an idle session: active only, tool responses first, then the oldest (§3.3). */
-export function wakingEntry(state: SessionState): MailboxEntry | undefined {
-  let oldest: MailboxEntry | undefined;
-  for (const entry of state.mailbox) {
-    if (entry.kind === 'background') continue;
-    if (entry.type === 'tool_response') return entry;
-    oldest ??= entry;
-  }
-  return oldest;
-}
-
 /** What one half-step promotes, in this order: responses, background, steers, the rider. */
 export interface Selection {
   readonly responses: readonly MailboxEntry[];

@@ -106,21 +106,3 @@ export function joinContents(
     typeof content === 'string' ? [{ type: 'text', text: content } as const] : content,
   );
 }
-
-/** What a model is shown of an entry that still waits: the preview form of §3.5. */
-export function toLlm(
-  entry: FilledEntry,
-):
-  | string
-  | readonly ContentBlock[]
-  | readonly [
-      { readonly role: 'assistant'; readonly content: readonly ContentBlock[] },
-      { readonly role: 'user'; readonly content: readonly ContentBlock[] },
-    ] {
-  const call = phantomCallOf(entry);
-  if (call === undefined) return entry.content;
-  return [
-    { role: 'assistant', content: [{ type: 'tool_use', id: call.id, name: call.name, input: call.input }] },
-    { role: 'user', content: [{ type: 'tool_result', tool_use_id: call.id, content: textOf(entry.content) }] },
-  ];
-}

@@ -224,7 +224,6 @@ export type Input =
       readonly error?: ErrorShape;
       readonly usage?: Usage;
     }
-  | { readonly type: 'refine'; readonly messageSeq: number; readonly tokens: number }
   /** One operation on the history; never while a model call is out: see `edit-gate.ts`. */
   | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
 

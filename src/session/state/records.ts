@@ -146,7 +146,6 @@ export type SessionRecord =
   | { readonly type: 'paused' }
   | { readonly type: 'resumed' }
   | { readonly type: 'recovered'; readonly redone: readonly string[]; readonly synthesized: readonly string[] }
-  | { readonly type: 'refined'; readonly messageSeq: number; readonly tokens: number }
   /** A round's results become messages; the session is held before the model is called with them. */
   | { readonly type: 'gathered'; readonly entries: readonly number[] }
   /** What was held goes on. `approve`: calls that wait for a person first, in call order. */

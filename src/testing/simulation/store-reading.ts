@@ -29,11 +29,6 @@ export interface Reading {
   readonly names: readonly string[];
 }
 
-/** Reads stores that were not read before. */
-export function readStores(stores: readonly MemoryStore[]): Promise<Reading> {
-  return new StoreReader(stores).read();
-}
-
 /** See the head of the file. */
 export class StoreReader {
   readonly #stores: readonly MemoryStore[];

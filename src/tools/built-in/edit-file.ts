@@ -1,7 +1,7 @@
 /** `edit_file`: one place of a text file changed, and what changed as a diff (contract §11.2). */
 import { z } from 'zod';
-import { EDIT_ATTEMPTS_MAX } from '../../base/bounds.ts';
-import { parseOption, parseSettings } from '../../base/settings.ts';
+import { EDIT_ATTEMPTS_MAX, FILE_BYTES_MAX } from '../../base/bounds.ts';
+import { parseOption } from '../../base/settings.ts';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
 import { FileToolError, failureText, type Location, locateNew, readRegular } from './file-access.ts';
 import { regionDiff } from './region-diff.ts';
@@ -12,7 +12,7 @@ import { type Planned, planEdit, unplanEdit, type Wanted } from './text-edit.ts'
 export interface EditFileOptions {
   /** Nothing outside this directory is changed, by link or by `..`; relative paths start here. Missing: no containment. */
   readonly root?: string;
-  /** Bytes of the largest file, before and after; default `settings.tools.maxFileSize`. */
+  /** Bytes of the largest file, before and after; default 10 MiB. */
   readonly maxFileSize?: number;
 }
 
@@ -57,7 +57,7 @@ export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
   const given = parseOption(optionsSchema, 'editFile', options);
   const bounds: Bounds = {
     root: given.root,
-    maxFileSize: given.maxFileSize ?? parseSettings({}).tools.maxFileSize,
+    maxFileSize: given.maxFileSize ?? FILE_BYTES_MAX,
     remedy: 'use bash with sed to change a larger one',
   };
   return tool({

@@ -1,18 +1,19 @@
 /** `read_file`: a text file, or a window of its lines (contract §11.2). */
 import { z } from 'zod';
-import { parseOption, parseSettings } from '../../base/settings.ts';
+import { FILE_BYTES_MAX, FILE_BYTES_SHOWN_MAX, FILE_LINES_SHOWN_MAX } from '../../base/bounds.ts';
+import { parseOption } from '../../base/settings.ts';
 import { type Tool, tool } from '../tool.ts';
 import { FileToolError, failureText, locate, readRegular } from './file-access.ts';
 
-/** Options of `readFile`; sizes default to the settings' defaults. */
+/** Options of `readFile`. */
 export interface ReadFileOptions {
   /** Files outside this directory cannot be read, by link or by `..`; relative paths start here. Missing: no containment. */
   readonly root?: string;
-  /** Bytes of the largest file. */
+  /** Bytes of the largest file; default 10 MiB. */
   readonly maxFileSize?: number;
-  /** Lines of one answer. */
+  /** Lines of one answer; default 2,000. */
   readonly maxReadLines?: number;
-  /** Bytes of one answer. */
+  /** Bytes of one answer; default 50,000. */
   readonly maxReadBytes?: number;
 }
 
@@ -52,12 +53,11 @@ const REMEDY = 'use bash with head or tail for parts of it';
  */
 export function readFile(options: ReadFileOptions = {}): Tool<ReadFileInput> {
   const given = parseOption(optionsSchema, 'readFile', options);
-  const { tools } = parseSettings({});
   const bounds: Bounds = {
     root: given.root,
-    maxFileSize: given.maxFileSize ?? tools.maxFileSize,
-    maxReadLines: given.maxReadLines ?? tools.maxReadLines,
-    maxReadBytes: given.maxReadBytes ?? tools.maxReadBytes,
+    maxFileSize: given.maxFileSize ?? FILE_BYTES_MAX,
+    maxReadLines: given.maxReadLines ?? FILE_LINES_SHOWN_MAX,
+    maxReadBytes: given.maxReadBytes ?? FILE_BYTES_SHOWN_MAX,
   };
   return tool({
     name: 'read_file',
@@ -115,5 +115,5 @@ function windowOf(lines: readonly string[], call: ReadFileInput, bounds: Bounds)
   return `${text}\n\n[Showing lines ${offset}-${last} of ${lines.length}. Use offset=${last + 1} to continue.]`;
 }
 
-/** Reads any file the process can, with the settings' default bounds. */
+/** Reads any file the process can, with the default bounds. */
 export const read_file: Tool<ReadFileInput> = readFile();

@@ -1,11 +1,12 @@
 /** `think`: a place for a model to reason in the log, without an effect (contract §11.2). */
 import { z } from 'zod';
-import { parseOption, parseSettings } from '../../base/settings.ts';
+import { THOUGHT_CHARACTERS_MAX } from '../../base/bounds.ts';
+import { parseOption } from '../../base/settings.ts';
 import { type Tool, tool } from '../tool.ts';
 
 /** Options of `thinking`. */
 export interface ThinkingOptions {
-  /** Characters of one thought; default `settings.llm.thinkingBudget`. */
+  /** Characters of one thought; default 10,000. */
   readonly thinkingBudget?: number;
 }
 
@@ -20,7 +21,7 @@ const optionsSchema = z.strictObject({ thinkingBudget: z.number().int().positive
 /** A `think` tool with a budget of its own. Throws `ConfigError` for bad options. */
 export function thinking(options: ThinkingOptions = {}): Tool<ThinkInput> {
   const { thinkingBudget } = parseOption(optionsSchema, 'thinking', options);
-  const charactersMax = thinkingBudget ?? parseSettings({}).llm.thinkingBudget;
+  const charactersMax = thinkingBudget ?? THOUGHT_CHARACTERS_MAX;
   return tool({
     name: 'think',
     description:

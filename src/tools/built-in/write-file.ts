@@ -3,8 +3,9 @@ import type { Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { z } from 'zod';
+import { FILE_BYTES_MAX } from '../../base/bounds.ts';
 import { systemCodeOf } from '../../base/errors.ts';
-import { parseOption, parseSettings } from '../../base/settings.ts';
+import { parseOption } from '../../base/settings.ts';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
 import { FileToolError, failureText, type Location, locateNew, readRegular } from './file-access.ts';
 import { inTurn, replaceFile, syncName } from './replace-file.ts';
@@ -13,7 +14,7 @@ import { inTurn, replaceFile, syncName } from './replace-file.ts';
 export interface WriteFileOptions {
   /** Nothing outside this directory is written, by link or by `..`; relative paths start here. Missing: no containment. */
   readonly root?: string;
-  /** UTF-8 bytes of the largest content; default `settings.tools.maxFileSize`. */
+  /** UTF-8 bytes of the largest content; default 10 MiB. */
   readonly maxFileSize?: number;
 }
 
@@ -53,7 +54,7 @@ export function writeFile(options: WriteFileOptions = {}): Tool<WriteFileInput> 
   const given = parseOption(optionsSchema, 'writeFile', options);
   const bounds: Bounds = {
     root: given.root,
-    maxFileSize: given.maxFileSize ?? parseSettings({}).tools.maxFileSize,
+    maxFileSize: given.maxFileSize ?? FILE_BYTES_MAX,
   };
   return tool({
     name: 'write_file',

@@ -5,8 +5,8 @@ import { CancelledError, ConfigError, errorShape, type ModelError } from '../../
 import { anthropic, createAnthropicProvider } from '../../../src/models/anthropic/anthropic.ts';
 import type { ModelProvider, ModelRequest } from '../../../src/models/provider.ts';
 import type { Script } from '../../../src/models/script/script.ts';
+import type { FaultKind } from '../../../src/testing/fake-faults.ts';
 import { manualClock } from '../../../src/testing/manual-clock.ts';
-import type { FaultKind } from '../../../src/testing/strict-fake.ts';
 import { ask, context, failure, textOf, withFake } from '../calls.ts';
 
 const SECRET = 'sk-canary-0123456789';
@@ -274,19 +274,6 @@ describe('anthropic over the SDK', () => {
     const error = await failure(model, ask('x'.repeat(32 * 1024 * 1024)));
     expect(error).toMatchObject({ code: 'model_invalid_request', status: 413 });
     expect(calls).not.toHaveBeenCalled();
-  });
-
-  it('countTokens exists by option only', async () => {
-    await withFake({ script: [] }, async (fake) => {
-      expect(provider(fake.url).countTokens).toBeUndefined();
-      const counting = provider(fake.url, { countTokens: true });
-      const tokens = await counting.countTokens?.('Hello there', {
-        model: 'claude-opus-4-6',
-        signal: context().signal,
-      });
-      expect(tokens).toBeGreaterThan(0);
-      expect(fake.requests).toEqual([]);
-    });
   });
 });
 

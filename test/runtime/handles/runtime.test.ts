@@ -117,7 +117,7 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
     expect(await answer).toBeInstanceOf(CancelledError);
   });
 
-  test('close waits for a running tool, and what it did is in the log', async () => {
+  test('H6 of the shard: close waits for a running tool, and what it did is in the log', async () => {
     const directory = await kit.directory();
     const running = deferred();
     const finish = deferred<string>();
@@ -158,7 +158,7 @@ describe.each(MATRIX)('the sessions of a runtime, sessions: $sessions, models: $
     expect(await (await again.session('s').receipt(receipt.id)).answer()).toBe('Late.');
   });
 
-  test('a closed runtime rejects with CancelledError, and closing again is the same', async () => {
+  test('H6 of the shard: a closed runtime rejects with CancelledError, and closing again is the same', async () => {
     const runtime = await kit.open({ threads, provider: scripted(['ok']) });
     await runtime.session('s').ask('Hi');
     await Promise.all([runtime.close(), runtime.close()]);

@@ -234,7 +234,7 @@ describe.each(MATRIX)('children by program, sessions: $sessions, models: $models
     await runtime.drain();
   });
 
-  test('delete of a child tells its parent that it was cancelled', async () => {
+  test('H7 of the shard: delete of a child tells its parent that it was cancelled', async () => {
     const model = gatedModel();
     const runtime = await kit.open({ threads, provider: model.provider });
     const child = await runtime.session('p').spawn({ task: 'slow', name: 'scout' });

@@ -12,7 +12,7 @@ const many = Array.from({ length: 300 }, (_, n) => `s${n}`);
 /** Longer than any session stays in memory after its last use. */
 const LONG_MS = 2 * SESSION_IDLE_MS;
 
-test('A11: after many sessions were used, memory holds none of them for long, and no timers', async () => {
+test('H4 of the shard, A11: after many sessions were used, memory holds none of them for long, and no timers', async () => {
   const clock = manualClock();
   const runtime = await kit.open({ provider: echo, clock });
   await Promise.all(many.map((id) => runtime.session(id).send('Hi')));
@@ -25,7 +25,7 @@ test('A11: after many sessions were used, memory holds none of them for long, an
   expect(clock.pending).toBe(0);
 });
 
-test('A11: reading many sessions holds none of them for long either', async () => {
+test('H4 of the shard, A11: reading many sessions holds none of them for long either', async () => {
   const clock = manualClock();
   const runtime = await kit.open({ provider: echo, clock });
   await Promise.all(many.map((id) => runtime.session(id).send('Hi')));

@@ -96,16 +96,21 @@ describe('a history on its way to a model', () => {
     const refusal = Object.assign(new Error('The reasoning_content in the thinking mode must be passed back'), {
       status: 400,
     });
-    const tried: boolean[] = [];
-    const attempt = (fails: number) => async (isForced: boolean) => {
-      tried.push(isForced);
-      if (tried.length <= fails) throw refusal;
+    const sent: (readonly (string | null | undefined)[])[] = [];
+    /** A provider that takes a request only with reasoning in every answer; `strict`: not even then. */
+    const call = (strict: boolean) => async (forceReasoningPad: boolean) => {
+      const messages = toApi([user('u'), said('a')], { forceReasoningPad });
+      sent.push(messages.map((message) => message.reasoningContent));
+      if (strict || messages[1]?.reasoningContent === undefined) throw refusal;
       return 'fine';
     };
-    expect(await withReasoningPad(attempt(1))).toBe('fine');
-    expect(tried.splice(0)).toEqual([false, true]);
-    await expect(withReasoningPad(attempt(5))).rejects.toBe(refusal);
-    expect(tried.splice(0)).toEqual([false, true]);
+    expect(await withReasoningPad(call(false))).toBe('fine');
+    expect(sent.splice(0)).toEqual([
+      [undefined, undefined],
+      [undefined, ''],
+    ]);
+    await expect(withReasoningPad(call(true))).rejects.toBe(refusal);
+    expect(sent).toHaveLength(2);
     const other = Object.assign(new Error('reasoning_content'), { status: 400 });
     await expect(withReasoningPad(() => Promise.reject(other))).rejects.toBe(other);
   });

@@ -2,18 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { ContentError } from '../../../src/base/errors.ts';
 import type { PendingType, Source } from '../../../src/base/messages.ts';
 import { apply } from '../../../src/session/apply/apply.ts';
-import {
-  checkEntry,
-  KIND_OF,
-  promotionOrder,
-  routeOf,
-  selectEntries,
-  wakingEntry,
-} from '../../../src/session/rules/mailbox.ts';
-import { phantomCallOf, toLlm } from '../../../src/session/rules/promotion.ts';
-import type { MailboxEntry } from '../../../src/session/state/messages.ts';
+import { checkEntry, KIND_OF, promotionOrder, selectEntries } from '../../../src/session/rules/mailbox.ts';
+import { phantomCallOf } from '../../../src/session/rules/promotion.ts';
 import type { Entry } from '../../../src/session/state/records.ts';
-import type { SessionState } from '../../../src/session/state/state.ts';
 import { executingSession, type Machine, startedSession } from '../../support/session-kit.ts';
 
 /** A paused idle session, so that what is sent stays in the mailbox to be looked at. */
@@ -121,52 +112,49 @@ describe('mailbox: kinds and validation', () => {
 });
 
 describe('mailbox: routing', () => {
-  function entryOf(state: SessionState, id: number): MailboxEntry {
-    const entry = state.mailbox.find((waiting) => waiting.id === id);
-    if (entry === undefined) throw new Error(`entry ${id} is not waiting`);
-    return entry;
-  }
-  function routeOnResume(send: (machine: Machine) => unknown): string | undefined {
-    const machine = pausedSession();
-    send(machine);
-    machine.state.paused = false;
-    return routeOf(machine.state, entryOf(machine.state, 1));
-  }
+  /** What the agent of the session has a model for: preparation. */
+  const PREPARED = { agent: { enrichers: { melete: { model: 'muse' } } } };
 
   it('F015: a user message to an idle session is routed through preparation', () => {
-    expect(routeOnResume((machine) => machine.send('hello'))).toBe('start_melete');
+    const machine = startedSession(PREPARED);
+    machine.send('hello');
+    expect(machine.effect('startMuse')).toMatchObject({ muse: 'melete' });
+    expect(machine.effect('callModel')).toBeUndefined();
+    expect(machine.state).toMatchObject({ state: 'idle', enrichment: { entry: 1 } });
   });
 
   it('F016: a reply of a sub-agent to an idle session is routed to the half-step', () => {
-    expect(routeOnResume((machine) => machine.send('found', REPLY))).toBe('start_processing');
+    const machine = startedSession(PREPARED);
+    machine.send('found', REPLY);
+    expect(machine.effect('startMuse')).toBeUndefined();
+    expect(machine.effect('callModel')).toMatchObject({ halfStep: 1 });
+    expect(machine.log).toEqual(['tool_call [sub-agent sleuth]: found', 'tool_response found']);
   });
 
   it('F017: a background entry is routed nowhere and wakes nothing', () => {
-    expect(routeOnResume((machine) => machine.send('memory', RECALL))).toBeUndefined();
-    const machine = startedSession();
+    const machine = startedSession(PREPARED);
     machine.send('memory', RECALL);
-    expect(machine.state.state).toBe('idle');
-    expect(machine.effect('callModel')).toBeUndefined();
+    expect(machine.last.map((effect) => effect.type)).toEqual(['accepted']);
+    expect(machine.state).toMatchObject({ state: 'idle', enrichment: undefined });
+    expect(machine.waiting).toEqual(['memory']);
   });
 
   it('F018: a message to an awaiting session waits silently', () => {
     const machine = startedSession({ sent: 'first' });
     machine.send('second');
     expect(machine.last.map((effect) => effect.type)).toEqual(['accepted']);
-    expect(routeOf(machine.state, entryOf(machine.state, 2))).toBeUndefined();
+    expect(machine.waiting).toEqual(['second']);
   });
 
   it('F018: a message to an executing session waits even when the round is complete (R26)', () => {
     const machine = executingSession({ a: 'bash' });
     machine.input({ type: 'pause' });
-    machine.finish('a');
-    machine.send('second');
-    machine.state.paused = false;
-    const [response, user] = machine.state.mailbox;
-    expect(response === undefined || user === undefined).toBe(false);
-    if (response === undefined || user === undefined) return;
-    expect(routeOf(machine.state, response)).toBe('start_processing');
-    expect(routeOf(machine.state, user)).toBeUndefined();
+    machine.finish('a', 'result');
+    machine.send('second', { deliver: 'turn' });
+    machine.input({ type: 'resume' });
+    // The response claims the half-step; the message waits until the session is idle again.
+    expect(machine.log.at(-1)).toBe('tool_response result');
+    expect(machine.waiting).toEqual(['second']);
   });
 
   it('F019: of the responses of a round the last one claims the next half-step', () => {
@@ -322,19 +310,6 @@ describe('mailbox: promotion', () => {
     const claim = { type: 'claimed', halfStep: 1, entries: [1], turn: 1 } as const;
     expect(() => apply(machine.state, claim, machine.world.now)).toThrow('S2: entry 1 is not waiting');
   });
-
-  it('F030: what waits is shown to a model as its content, a delivery as the pair it will be', () => {
-    const base = { id: 4, kind: 'active', at: 0, bytes: 5 } as const;
-    expect(toLlm({ ...base, type: 'user_message', content: 'hello', source: { type: 'user' } })).toBe('hello');
-    const pair = toLlm({ ...base, ...REPLY, content: 'found' });
-    expect(pair).toEqual([
-      {
-        role: 'assistant',
-        content: [{ type: 'tool_use', id: 'from_sleuth_4', name: 'from_sleuth', input: { from: 'sleuth' } }],
-      },
-      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'from_sleuth_4', content: 'found' }] },
-    ]);
-  });
 });
 
 describe('mailbox: orders', () => {
@@ -344,17 +319,23 @@ describe('mailbox: orders', () => {
     machine.world.now -= 60_000;
     machine.send('two');
     expect(machine.waiting).toEqual(['one', 'two']);
-    expect(wakingEntry(machine.state)?.content).toBe('one');
+    machine.input({ type: 'resume' });
+    expect(machine.log).toEqual(['user_message one']);
   });
 
   it('F020: tool responses wake first, then the oldest; background never', () => {
     const machine = executingSession({ a: 'bash' });
     machine.input({ type: 'pause' });
     machine.send('memory', RECALL);
-    expect(wakingEntry(machine.state)).toBeUndefined();
+    machine.input({ type: 'wake' });
+    expect(machine.effect('callModel')).toBeUndefined();
     machine.send('user');
     machine.finish('a', 'result');
-    expect(wakingEntry(machine.state)?.content).toBe('result');
+    machine.input({ type: 'resume' });
+    expect(machine.log.slice(-4)).toEqual([
+      ...['tool_response result', 'tool_call memory', 'tool_response memory'],
+      'user_message user',
+    ]);
   });
 
   it('F032: a half-step promotes responses, then deliveries, then steers, then the rider', () => {

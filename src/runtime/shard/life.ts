@@ -1,0 +1,298 @@
+/**
+ * The life of a shard: start, resume, isolation, a store that refuses or is lost, close, drain, delete.
+ *
+ * Owns: whether the shard takes inputs, is closing or closed; when it is drained; the resumption of interrupted and blocked
+ * sessions; deletions. Does not own: the transitions that do the work (`transitions.ts`), the actors (`residency.ts`), the
+ * attempts to write again (`store-outage.ts`), the order of resumption (`interrupted-sessions.ts`).
+ * Invariants:
+ *  H3 an actor whose flush failed is dropped and read again from the log: the outage drops all (O2), and each session resumes
+ *     when the store takes writes again;
+ *  H6 a closed shard takes no transition; a closing one finishes the half-steps that run and begins none;
+ *  H7 a deletion is one with what the parent is told of it: both are in one append (A6).
+ */
+import type { SessionActor } from '../../../actors/session-actor.ts';
+import { type StoreLostError, TroupeError } from '../../base/errors.ts';
+import type { CallWait } from '../../models/pool.ts';
+import { storeRoots } from '../reading/fork-roots.ts';
+import { isHeadBlocked } from '../reading/head.ts';
+import type { CommitQueue } from './commit-queue.ts';
+import type { EditGate } from './edit-gate.ts';
+import type { InterruptedSessions } from './interrupted-sessions.ts';
+import type { LiveSessions } from './live-sessions.ts';
+import type { Residency } from './residency.ts';
+import type { SessionTimers } from './session-timers.ts';
+import type { SessionWork } from './session-work.ts';
+import type { Reply, ShardParts } from './shard-parts.ts';
+import type { ShardWaiters } from './shard-waiters.ts';
+import { type StoreOutage, storeError } from './store-outage.ts';
+import type { Transitions } from './transitions.ts';
+
+/** What the life of a shard works with. */
+export interface LifeParts {
+  readonly parts: ShardParts;
+  readonly residency: Residency;
+  readonly transitions: Transitions;
+  readonly commits: CommitQueue;
+  readonly work: SessionWork;
+  readonly timers: SessionTimers;
+  readonly live: LiveSessions;
+  readonly interrupted: InterruptedSessions;
+  readonly outage: StoreOutage;
+  readonly waiters: ShardWaiters;
+  readonly edits: EditGate;
+}
+
+/** See the head of the file. */
+export class Life {
+  readonly #parts: ShardParts;
+  readonly #residency: Residency;
+  readonly #transitions: Transitions;
+  readonly #commits: CommitQueue;
+  readonly #work: SessionWork;
+  readonly #timers: SessionTimers;
+  readonly #live: LiveSessions;
+  readonly #interrupted: InterruptedSessions;
+  readonly #outage: StoreOutage;
+  readonly #waiters: ShardWaiters;
+  readonly #edits: EditGate;
+  /** Checks whether anything is still in flight; set while closing. */
+  #onStill: (() => void) | undefined;
+  #isClosing = false;
+  #isClosed = false;
+
+  constructor(given: LifeParts) {
+    this.#parts = given.parts;
+    this.#residency = given.residency;
+    this.#transitions = given.transitions;
+    this.#commits = given.commits;
+    this.#work = given.work;
+    this.#timers = given.timers;
+    this.#live = given.live;
+    this.#interrupted = given.interrupted;
+    this.#outage = given.outage;
+    this.#waiters = given.waiters;
+    this.#edits = given.edits;
+  }
+
+  /** Why no transition may run: the store refuses writes, or the shard is closed. */
+  get refusal(): TroupeError | undefined {
+    if (this.#outage.error !== undefined) return this.#outage.error;
+    return this.#isClosed ? new TroupeError('cancelled', 'the runtime is closed') : undefined;
+  }
+
+  /** Takes no messages any more. */
+  get isClosing(): boolean {
+    return this.#isClosing;
+  }
+
+  /** Closed: nothing will happen any more. */
+  get isOver(): boolean {
+    return this.#isClosed;
+  }
+
+  /** A call came back, or the commit queue is empty: a closing shard may be done. */
+  still(): void {
+    this.#onStill?.();
+  }
+
+  // ---- resume -------------------------------------------------------------------------------------------------------
+
+  /** Resumes everything that was interrupted (A10), a slice a tick. */
+  resumeInterrupted(): void {
+    this.#interrupted.resumeAll();
+  }
+
+  /** Resolves when every session that was interrupted when the store was opened has been read. */
+  resumed(): Promise<void> {
+    return this.#interrupted.resumed();
+  }
+
+  /** True when nothing runs and nothing waits to run. A session whose call waits for `resume` does neither. */
+  get isDrained(): boolean {
+    if (this.#outage.error !== undefined) return false;
+    const { stoppedCalls } = this.#work;
+    // While stopped sessions take all of admission, the sessions that wait for it cannot start either.
+    if (stoppedCalls > 0 && !this.#live.hasPlace && stoppedCalls === this.#live.size) return true;
+    return this.#live.size === stoppedCalls && this.#live.waiting === 0 && !this.#interrupted.hasWork;
+  }
+
+  checkDrained(): void {
+    if (this.isDrained) this.#waiters.drained();
+  }
+
+  /** The error that answers every request about an isolated session; undefined: it is not isolated. */
+  isolationOf(sessionId: string): TroupeError | undefined {
+    const key = this.#parts.journal.keyOf(sessionId);
+    return key === undefined ? undefined : this.#parts.isolated.errorOf(key, sessionId);
+  }
+
+  /** Tries an isolated session again, including its interrupted work. */
+  liftIsolation(sessionId: string): void {
+    const key = this.#parts.journal.keyOf(sessionId);
+    if (key === undefined || !this.#parts.isolated.lift(key)) return;
+    this.#interrupted.add(key);
+  }
+
+  /**
+   * A session is about to resume. If the key or its model was refused, all may try again (F36, F37), and the sessions that the
+   * key blocked resume with it. Resolves when that is durable.
+   */
+  async resumeModels(sessionId: string): Promise<void> {
+    if (this.#isClosed) return;
+    const error = this.callWaitOf(sessionId)?.refusal ?? this.#residency.find(sessionId)?.state.blocked;
+    if (error === undefined) return;
+    this.#work.resumeModels();
+    if (error.code === 'model_authentication') await this.#resumeAll((name) => this.#isKeyRefused(name));
+  }
+
+  /** Its own call was refused with the key. */
+  #isKeyRefused(sessionId: string): boolean {
+    return this.#residency.find(sessionId)?.state.blocked?.code === 'model_authentication';
+  }
+
+  /** The session waits for a place among those at work. */
+  isQueued(sessionId: string): boolean {
+    return this.#live.isQueued(sessionId);
+  }
+
+  /** Why the governor holds the session's model call back; undefined: it does not. */
+  callWaitOf(sessionId: string): CallWait | undefined {
+    return this.#work.callWaitOf(sessionId);
+  }
+
+  /** Resumes every session that a failed authentication blocked. Resolves when that is durable. */
+  async resumeBlocked(): Promise<void> {
+    await this.resumed();
+    this.#work.resumeModels();
+    await this.#resumeAll(() => true);
+  }
+
+  /** Resumes the blocked sessions of which this holds. */
+  async #resumeAll(isMeant: (sessionId: string) => boolean): Promise<void> {
+    const resumed: Promise<unknown>[] = [];
+    for (const [name, key] of this.#parts.journal.names({})) {
+      const head = this.#residency.inMemory(name) !== undefined ? undefined : this.#residency.headOf(key);
+      const isBlocked =
+        head === undefined ? this.#residency.find(name)?.state.blocked !== undefined : isHeadBlocked(head.data);
+      if (!isBlocked || !isMeant(name)) continue;
+      resumed.push(
+        new Promise((resolve, reject) => this.#transitions.submit(name, [{ type: 'resume' }], { resolve, reject })),
+      );
+    }
+    await Promise.all(resumed);
+  }
+
+  /** Deletes a session and its descendants; replies with their ids, none when there is no such session, once it is durable. */
+  delete(sessionId: string, reply: Reply): void {
+    const { refusal } = this;
+    if (refusal !== undefined) {
+      reply.reject(refusal);
+      return;
+    }
+    const actor = this.#residency.find(sessionId);
+    if (actor === undefined) {
+      reply.resolve([]);
+      return;
+    }
+    const parent = actor.state.parent;
+    const subtree = this.#subtree(actor);
+    this.#rootForks(subtree);
+    // First: a transition may close its batch, and the removal must be in one append with the report to the parent (H7).
+    this.#parts.journal.remove(subtree.map((each) => each.key));
+    for (const each of subtree) {
+      this.#residency.drop(each);
+      this.#interrupted.delete(each.key);
+      this.#waiters.deleted(each.id);
+    }
+    if (parent !== undefined && actor.state.exit === undefined && this.#residency.find(parent) !== undefined) {
+      this.#transitions.submit(parent, [{ type: 'childExited', child: sessionId, reason: 'cancelled' }]);
+    }
+    const release = (): void => {
+      reply.resolve(subtree.map((each) => each.id));
+      this.checkDrained();
+    };
+    this.#commits.add({ release, refuse: (error) => reply.reject(storeError(error)) });
+    this.#transitions.admit();
+    this.#transitions.gauge();
+  }
+
+  /** Forks that share these logs get a copy of their beginning: the logs are about to be removed. */
+  #rootForks(leaving: readonly SessionActor[]): void {
+    for (const { key, state } of leaving) {
+      if (state.forks.length === 0) continue;
+      for (const root of storeRoots(this.#parts.journal, state, key)) {
+        const isKnown =
+          this.#residency.inMemory(root.name) !== undefined || this.#residency.headOf(root.key) !== undefined;
+        this.#residency.checkpointer.rooted(
+          root.key,
+          root.base,
+          isKnown ? this.#residency.inMemory(root.name) : this.#residency.find(root.name),
+        );
+      }
+    }
+  }
+
+  #subtree(root: SessionActor): readonly SessionActor[] {
+    const found: SessionActor[] = [root];
+    for (let index = 0; index < found.length; index += 1) {
+      for (const id of found[index]?.state.children.keys() ?? []) {
+        const child = this.#residency.find(id);
+        if (child !== undefined) found.push(child);
+      }
+    }
+    return found;
+  }
+
+  /** The store takes writes again. */
+  storeRecovered(): void {
+    this.resumeInterrupted();
+    this.#waiters.askAgain();
+    // Where nothing was interrupted, nothing else answers those who wait for the shard to be drained.
+    this.checkDrained();
+  }
+
+  /** The files of the store are gone, replaced or cut short: the shard takes no inputs any more. */
+  storeLost(error: StoreLostError): void {
+    this.#outage.lost(error);
+  }
+
+  /**
+   * Stops intake, waits up to `deadlineMs` for running half-steps, gives up the rest (they resume at the next open), writes
+   * heads and closes.
+   */
+  async close(deadlineMs: number): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosing = true;
+    this.#commits.hurry();
+    this.#work.closeMuses(this.#residency.actors());
+    await this.#halfStepsDone(deadlineMs);
+    this.#isClosed = true;
+    this.#outage.close();
+    this.#residency.endSweeps();
+    this.#interrupted.close();
+    for (const actor of this.#residency.actors()) this.#timers.clear(actor);
+    await this.#work.close();
+    this.#residency.close();
+    this.#edits.refuseAll(new TroupeError('cancelled', 'the runtime was closed: the operation was not done'));
+    this.#waiters.closed();
+    await this.#parts.journal.close();
+  }
+
+  /** Resolves at the deadline, or when no call is in flight but those that wait for `resume`. No session is admitted meanwhile. */
+  #halfStepsDone(deadlineMs: number): Promise<void> {
+    const { clock } = this.#parts;
+    return new Promise((resolve) => {
+      const done = (): void => {
+        this.#onStill = undefined;
+        clock.clearTimer(timer);
+        resolve();
+      };
+      const timer = clock.setTimer(done, deadlineMs);
+      this.#onStill = () => {
+        if (this.#work.modelCalls === this.#work.stoppedCalls && this.#work.toolCalls === 0 && this.#commits.isEmpty)
+          done();
+      };
+      this.#onStill();
+    });
+  }
+}

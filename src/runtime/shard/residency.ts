@@ -1,0 +1,186 @@
+/**
+ * The actors of a shard that are in memory.
+ *
+ * Owns: the resident actors, the order in which idle ones leave, which of them transient messages keep resident, the bytes in
+ * their mailboxes, and the checkpointer that writes the heads of those that leave. Does not own: when a transition runs
+ * (`transitions.ts`), what runs for an actor beside its transitions (`session-work.ts`), whether the store takes writes (`life.ts`).
+ * Invariants:
+ *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log: `drop` forgets all that
+ *     memory holds of it, `find` reads it. `transitions.ts` and `life.ts` decide when;
+ *  H4 an idle session holds no timer and, beyond `ShardBounds.hotSessions`, no memory (A11);
+ *  H5 a session has at most one actor: no idle session leaves during a transition, since it may hold the actor.
+ */
+import type { SessionAgent } from '../../../actors/agent-catalog.ts';
+import { SessionActor } from '../../../actors/session-actor.ts';
+import type { Head, SessionKey } from '../../journal/position.ts';
+import type { TransientMessage } from '../../session/state/edit-request.ts';
+import { emptyState } from '../../session/state/state.ts';
+import { readActor } from '../reading/session-reader.ts';
+import { Checkpointer } from './checkpointer.ts';
+import { QuietSessions } from './quiet-sessions.ts';
+import type { ShardParts } from './shard-parts.ts';
+import { WaitingBytes } from './waiting-bytes.ts';
+
+/** What the residency needs of the shard. */
+export interface ResidencyPlace {
+  /** The stored head of this session is older than its log. */
+  isStale(key: SessionKey): boolean;
+  /** An idle actor left memory. Its session continues with its next input. */
+  passivated(actor: SessionActor): void;
+  /** An actor was dropped: whatever runs or waits for it is given up. */
+  dropped(actor: SessionActor): void;
+}
+
+/** See the head of the file. */
+export class Residency {
+  readonly checkpointer: Checkpointer;
+  readonly #parts: ShardParts;
+  readonly #place: ResidencyPlace;
+  readonly #resident = new Map<string, SessionActor>();
+  readonly #quiet: QuietSessions;
+  readonly #waiting = new WaitingBytes();
+  /** Kept in memory by transient messages. */
+  readonly #transient = new Set<SessionActor>();
+
+  constructor(parts: ShardParts, place: ResidencyPlace) {
+    this.#parts = parts;
+    this.#place = place;
+    this.checkpointer = new Checkpointer(parts.journal, parts.clock, parts.bounds);
+    this.#quiet = new QuietSessions(parts.clock, parts.bounds.hotSessions, (actor) => this.#passivate(actor));
+  }
+
+  /** The actor of a session, read from the log if need be; undefined when there is no such session. */
+  find(sessionId: string): SessionActor | undefined {
+    const resident = this.#resident.get(sessionId);
+    if (resident !== undefined) {
+      // It was used just now, so it is the last to leave.
+      if (this.#quiet.delete(resident)) this.#quiet.add(resident);
+      return resident;
+    }
+    const { journal, isolated, inHand } = this.#parts;
+    const key = journal.keyOf(sessionId);
+    if (key === undefined) return undefined;
+    const refusal = isolated.errorOf(key, sessionId);
+    if (refusal !== undefined) throw refusal;
+    const actor = inHand.during(key, () => readActor(journal, sessionId, key));
+    // A name without a log: the transition that was to create the session was lost.
+    if (actor.state.agent === undefined) return undefined;
+    this.#resident.set(sessionId, actor);
+    this.checkpointer.returned(actor);
+    this.#waiting.note(actor);
+    this.gauge();
+    this.noteQuiet(actor);
+    return actor;
+  }
+
+  /** The actor of a session, if it is in memory. Does not count as a use. */
+  inMemory(sessionId: string): SessionActor | undefined {
+    return this.#resident.get(sessionId);
+  }
+
+  /** This very actor is in memory: it neither left nor was dropped. */
+  holds(actor: SessionActor): boolean {
+    return this.#resident.get(actor.id) === actor;
+  }
+
+  /** Makes the actor of a session that has no log yet. */
+  create(sessionId: string): SessionActor {
+    const key = this.#parts.journal.intern(sessionId);
+    const actor = new SessionActor(sessionId, key, emptyState(sessionId), { turns: 0, position: 0 });
+    this.#resident.set(sessionId, actor);
+    return actor;
+  }
+
+  /** All resident actors. */
+  actors(): IterableIterator<SessionActor> {
+    return this.#resident.values();
+  }
+
+  /** The head of a session that is not in memory; undefined where its log must be read. */
+  headOf(key: SessionKey): Head | undefined {
+    if (this.#place.isStale(key)) return undefined;
+    return this.checkpointer.pending(key) ?? this.#parts.journal.head(key);
+  }
+
+  agentOf(actor: SessionActor): SessionAgent | undefined {
+    // Agent and grants of a session never change, so neither does this.
+    actor.agent ??= this.#parts.catalog.of(actor.state);
+    return actor.agent;
+  }
+
+  /** UTF-8 bytes that wait in the mailboxes of resident sessions. */
+  get waitingBytes(): number {
+    return this.#waiting.bytes;
+  }
+
+  /** Sessions kept in memory by transient messages. */
+  get transientSessions(): number {
+    return this.#transient.size;
+  }
+
+  /** The actor took a transition: its mailbox may have changed. */
+  noteWaiting(actor: SessionActor): void {
+    this.#waiting.note(actor);
+  }
+
+  /** The actor became idle, or no longer is. */
+  noteQuiet(actor: SessionActor): void {
+    if (actor.isQuiet) this.#quiet.add(actor);
+    else this.#quiet.delete(actor);
+  }
+
+  /** Transient messages live in the actor and nowhere else, so they keep it in memory. */
+  holdTransients(actor: SessionActor, list: readonly TransientMessage[]): void {
+    actor.transients = list;
+    if (list.length > 0) this.#transient.add(actor);
+    else this.#transient.delete(actor);
+  }
+
+  /** Keeps memory within its bound (H4). Never called within a transition (H5). */
+  passivateSome(): void {
+    this.#quiet.leaveSome();
+  }
+
+  /** Takes one idle actor out of memory now. */
+  setAside(actor: SessionActor): void {
+    this.#quiet.delete(actor);
+    this.#passivate(actor);
+  }
+
+  /** Its head is written with the next checkpoint. */
+  #passivate(actor: SessionActor): void {
+    this.#resident.delete(actor.id);
+    this.#waiting.delete(actor);
+    this.checkpointer.passivated(actor);
+    this.#place.passivated(actor);
+    this.gauge();
+  }
+
+  /** Forgets an actor whose state is not that of the log (H3). What runs for it is given up. */
+  drop(actor: SessionActor): void {
+    this.#resident.delete(actor.id);
+    this.#waiting.delete(actor);
+    this.#transient.delete(actor);
+    this.#quiet.delete(actor);
+    this.#place.dropped(actor);
+    this.checkpointer.forget(actor);
+  }
+
+  dropAll(): void {
+    for (const actor of [...this.#resident.values()]) this.drop(actor);
+  }
+
+  gauge(): void {
+    this.#parts.counters.set('sessionsHot', this.#resident.size);
+  }
+
+  /** No idle session leaves by time any more. */
+  endSweeps(): void {
+    this.#quiet.close();
+  }
+
+  /** Writes the last heads. */
+  close(): void {
+    this.checkpointer.close(this.#resident.values());
+  }
+}

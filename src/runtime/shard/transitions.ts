@@ -1,0 +1,495 @@
+/**
+ * Runs the transitions of a shard: submit, transition, journal, release.
+ *
+ * Owns: the order of transitions, the surroundings each decides in, what each publishes and starts behind its flush, admission as
+ * transitions see it. Does not own: what a transition decides (`src/session`), which actors are in memory (`residency.ts`), whether
+ * the shard takes inputs (`life.ts`), what runs beside the transitions (`session-work.ts`), who on the host hears of what
+ * (`audience.ts`).
+ * Invariants:
+ *  H1 a transition is one synchronous function; its records are one append (A3, A6);
+ *  H2 nothing that a transition publishes or starts leaves before its records are flushed, except a model call, a call of a tool
+ *     that is declared `pure`, and a cancellation, which publish nothing (architecture §4); in `strict` the calls wait too (A2);
+ *  H3 an actor whose transition threw is dropped, and read again from the log when its session resumes (`residency.ts`).
+ */
+import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
+import { FamilySupervisor } from '../../../actors/supervision/family-supervisor.ts';
+import {
+  type ActorEffect,
+  type ActorWrite,
+  runTreeTurn,
+  type TreeAccess,
+  type TreeTurnOutcome,
+} from '../../../actors/supervision/tree-turn.ts';
+import { errorFromShape, TroupeError } from '../../base/errors.ts';
+import type { EventBody, SessionEvent } from '../../events/event.ts';
+import type { TurnEntry } from '../../journal/position.ts';
+import { storeContents } from '../../session/rules/waiting-content.ts';
+import { NO_RECORDS } from '../../session/state/decision.ts';
+import type { Environment, Input } from '../../session/state/inputs.ts';
+import { encodeTurn } from '../../session/state/records.ts';
+import { SUBAGENT_TRUNCATION_REASON } from '../../tools/truncation.ts';
+import { contentReader } from '../reading/content-reader.ts';
+import type { Audience } from './audience.ts';
+import type { CommitItem, CommitQueue } from './commit-queue.ts';
+import { CrashCounter } from './crash-counter.ts';
+import type { EditGate } from './edit-gate.ts';
+import type { InterruptedSessions } from './interrupted-sessions.ts';
+import type { LiveSessions } from './live-sessions.ts';
+import type { Residency } from './residency.ts';
+import type { SessionTimers } from './session-timers.ts';
+import type { SessionWork } from './session-work.ts';
+import { logThrown, type Reply, type ShardParts } from './shard-parts.ts';
+import { endOf, type ShardWaiters } from './shard-waiters.ts';
+import { storeError } from './store-outage.ts';
+import { TurnEnvironment } from './turn-environment.ts';
+import { TurnGathering } from './turn-gathering.ts';
+
+/** What transitions ask of the shard's life. */
+export interface TransitionsLife {
+  /** Why no transition may run: the store refuses writes, or the shard is closed. */
+  refusal(): TroupeError | undefined;
+  /** No session begins to work any more. */
+  isClosing(): boolean;
+  /** Something ended: answers who waits for the shard to have nothing to do. */
+  checkDrained(): void;
+}
+
+/** What transitions work with. */
+export interface TransitionsParts {
+  readonly parts: ShardParts;
+  readonly residency: Residency;
+  readonly life: TransitionsLife;
+  readonly commits: CommitQueue;
+  readonly work: SessionWork;
+  readonly timers: SessionTimers;
+  readonly live: LiveSessions;
+  readonly interrupted: InterruptedSessions;
+  readonly audience: Audience;
+  readonly waiters: ShardWaiters;
+  readonly edits: EditGate;
+}
+
+/** See the head of the file. */
+export class Transitions {
+  readonly #parts: ShardParts;
+  readonly #residency: Residency;
+  readonly #life: TransitionsLife;
+  readonly #commits: CommitQueue;
+  readonly #work: SessionWork;
+  readonly #timers: SessionTimers;
+  readonly #live: LiveSessions;
+  readonly #interrupted: InterruptedSessions;
+  readonly #audience: Audience;
+  readonly #waiters: ShardWaiters;
+  readonly #edits: EditGate;
+  readonly #crashes: CrashCounter;
+  readonly #families: FamilySupervisor;
+  readonly #environmentOfStep: TurnEnvironment;
+  #gathered = new TurnGathering();
+  /** Numbers the transitions. */
+  #lastTransition = 0;
+  /** Wall-clock ms of the transition under way. */
+  #now = 0;
+  /** The session of the step under way. */
+  #stepping: SessionActor | undefined;
+
+  constructor(given: TransitionsParts) {
+    const { parts } = given;
+    this.#parts = parts;
+    this.#residency = given.residency;
+    this.#life = given.life;
+    this.#commits = given.commits;
+    this.#work = given.work;
+    this.#timers = given.timers;
+    this.#live = given.live;
+    this.#interrupted = given.interrupted;
+    this.#audience = given.audience;
+    this.#waiters = given.waiters;
+    this.#edits = given.edits;
+    this.#crashes = new CrashCounter(() => parts.clock.monotonic());
+    this.#families = new FamilySupervisor(() => parts.clock.monotonic());
+    const { limits, settings, catalog, journal, clock } = parts;
+    this.#environmentOfStep = new TurnEnvironment(
+      {
+        limits,
+        settings,
+        toolNamesOf: (name) => catalog.toolNamesOf(name),
+        exists: (id) => journal.keyOf(id) !== undefined,
+        openedAt: clock.now(),
+        isSupervised: () => this.#stepping !== undefined && this.#isSupervised(this.#stepping),
+        stateOf: (id) => this.#residency.find(id)?.state,
+        readContent: (entry) => contentReader(journal, this.#stepping?.key ?? 0)(entry),
+      },
+      catalog.missing(''),
+    );
+  }
+
+  // ---- submit -------------------------------------------------------------------------------------------------------
+
+  /**
+   * Gives inputs to a session, in one transition. Without `agent` an unknown session is refused; with it, the session is created.
+   * The reply is settled after the flush.
+   */
+  submit(sessionId: string, inputs: readonly Input[], reply?: Reply, agent?: string): void {
+    const refusal = this.#life.refusal();
+    if (refusal !== undefined) {
+      reply?.reject(refusal);
+      return;
+    }
+    // The transition itself counts as a use: only a read must be noted as one.
+    let actor = this.#residency.inMemory(sessionId) ?? this.#residency.find(sessionId);
+    if (actor === undefined && agent === undefined) {
+      // A completion for a session that was deleted, or a question about one that never was.
+      this.#parts.counters.add('staleCompletions');
+      reply?.reject(new TroupeError('unknown_session', `there is no session ${JSON.stringify(sessionId)}`));
+      return;
+    }
+    if (actor !== undefined) {
+      this.#transition(actor, this.#takeInterrupted(actor) ? [{ type: 'recover' }, ...inputs] : inputs, reply);
+      return;
+    }
+    actor = this.#residency.create(sessionId);
+    this.#transition(actor, agent === undefined ? inputs : [{ type: 'create', agent }, ...inputs], reply);
+  }
+
+  /** Creates a session whose log begins with the records of these inputs. An existing session takes them as any other. */
+  beget(sessionId: string, inputs: readonly Input[], reply: Reply): void {
+    const refusal = this.#life.refusal();
+    if (refusal !== undefined) {
+      reply.reject(refusal);
+      return;
+    }
+    this.#transition(this.#residency.find(sessionId) ?? this.#residency.create(sessionId), inputs, reply);
+  }
+
+  /** True once for a session that a crash interrupted: its next transition begins with its recovery. */
+  #takeInterrupted(actor: SessionActor): boolean {
+    if (!this.#interrupted.has(actor.key)) return false;
+    // Without its agent the session stays as it is. It continues when the store is opened with the agent.
+    if (this.#residency.agentOf(actor) === undefined) return false;
+    this.#interrupted.delete(actor.key);
+    return isRunnable(actor.state) && !this.#work.isOut(actor.id);
+  }
+
+  readonly #access: TreeAccess = {
+    find: (sessionId) => this.#residency.find(sessionId),
+    create: (sessionId) => this.#residency.create(sessionId),
+    environment: (actor) => this.#environment(actor),
+    observer: (actor) => this.#audience.observer(actor, this.#gathered, this.#now),
+    supervise: (parent, child, error) => {
+      const options = this.#residency.agentOf(parent)?.supervision ?? { onChildFailure: 'report' };
+      if (error === undefined) return this.#families.due(parent, child.id, options);
+      return this.#families.failed(parent, child.id, error, options);
+    },
+    shorten: (text) =>
+      this.#parts.shelf.shortenNow(text, {
+        charactersMax: this.#parts.settings.tools.maxSubagentResponseChars,
+        bytesMax: this.#parts.limits.toolResultBytes,
+        reason: SUBAGENT_TRUNCATION_REASON,
+      }),
+  };
+
+  #transition(actor: SessionActor, inputs: readonly Input[], reply: Reply | undefined): void {
+    this.#parts.inHand.during(actor.key, () => this.#run(actor, inputs, reply));
+  }
+
+  #run(actor: SessionActor, inputs: readonly Input[], reply: Reply | undefined): void {
+    const touched: SessionActor[] = [];
+    const gathered = new TurnGathering();
+    this.#gathered = gathered;
+    this.#lastTransition += 1;
+    // One time for the whole transition: it is journalled, and a replay must not differ.
+    this.#now = this.#parts.clock.now();
+    let outcome: TreeTurnOutcome;
+    try {
+      outcome = runTreeTurn(this.#access, actor, inputs, touched, this.#lastTransition);
+    } catch (error) {
+      this.#threw(touched, error, reply);
+      return;
+    }
+    const { writes, effects } = outcome;
+    this.#parts.counters.add('turns');
+    this.#journal(writes);
+    this.#audience.watchChildren(touched, gathered, this.#now);
+    const late: ActorEffect[] = [];
+    let stopsChildren = false;
+    for (const each of effects) {
+      if (!this.#runEarly(each)) late.push(each);
+      if (each.effect.type === 'interruptChildren') stopsChildren = true;
+      else if (each.effect.type === 'accepted' && !each.effect.duplicate) reply?.onAccepted?.(each.effect.pendingId);
+    }
+    for (const each of touched) this.#settle(each);
+    this.#commit(writes, gathered, late, reply);
+    // Only now: these run transitions, whose events must come after those of this one.
+    if (stopsChildren) this.#interruptChildrenOf(effects);
+    for (const each of touched) this.#releaseEdits(each);
+    if (this.#interrupted.size > 0) {
+      for (const each of touched) if (this.#interrupted.has(each.key)) this.submit(each.id, []);
+    }
+    this.admit();
+    this.#residency.passivateSome();
+    this.gauge();
+  }
+
+  /** At a message boundary the waiting operations run, each in its own transition, before the session claims again. */
+  #releaseEdits(actor: SessionActor): void {
+    if (!this.#edits.holds(actor)) return;
+    const isDone = this.#edits.release(actor, ({ input, reply }) => this.#transition(actor, [input], reply));
+    if (isDone && this.#residency.holds(actor)) this.#transition(actor, [{ type: 'wake' }], undefined);
+  }
+
+  #journal(writes: readonly ActorWrite[]): void {
+    if (writes.length === 0) return;
+    const at = this.#now;
+    const entries: TurnEntry[] = [];
+    for (const { actor, records } of writes) entries.push({ key: actor.key, data: encodeTurn({ at, records }) });
+    const position = this.#parts.journal.append(entries);
+    for (const { actor } of writes) {
+      actor.position = position;
+      actor.unflushed += 1;
+      actor.turnsSinceSnapshot += 1;
+    }
+    // From here on the log can be read for them.
+    for (const write of writes) {
+      storeContents(write.actor.state, write.records, position, this.#parts.bounds.storedContentBytes);
+      // The log has them: an item that waits for the flush must not hold their contents in memory.
+      write.records = NO_RECORDS;
+    }
+    this.#residency.checkpointer.changed(writes);
+    this.#parts.counters.add('journalTurns');
+  }
+
+  /** Publishes and starts behind the flush, or at once when there is nothing to flush. */
+  #commit(
+    writes: readonly ActorWrite[],
+    gathered: TurnGathering,
+    late: readonly ActorEffect[],
+    reply: Reply | undefined,
+  ): void {
+    const hasNothing = late.length === 0 && reply === undefined && gathered.events === undefined;
+    if (writes.length === 0 && (hasNothing || this.#commits.isEmpty)) {
+      this.#committed(writes, gathered, late, reply);
+      return;
+    }
+    const item: CommitItem = {
+      release: () => this.#committed(writes, gathered, late, reply),
+      refuse: (error) => reply?.reject(storeError(error)),
+    };
+    this.#commits.add(item, !this.#waiters.areDraining && isPatient(gathered, late, reply));
+  }
+
+  /** The transition is durable. */
+  #committed(
+    writes: readonly ActorWrite[],
+    gathered: TurnGathering,
+    late: readonly ActorEffect[],
+    reply: Reply | undefined,
+  ): void {
+    for (const { actor } of writes) {
+      actor.unflushed -= 1;
+      if (actor.unflushed === 0 && this.#residency.holds(actor)) this.#residency.noteQuiet(actor);
+    }
+    this.#release(gathered, late, reply);
+    this.#residency.passivateSome();
+    this.gauge();
+  }
+
+  /** Publishes before starting effects: an effect may run another transition, whose events must come later. */
+  #release(gathered: TurnGathering, late: readonly ActorEffect[], reply: Reply | undefined): void {
+    // First: a caller that added a message finds it published once it is acknowledged.
+    if (gathered.said !== undefined) for (const note of gathered.said) this.#parts.host.said?.(note);
+    this.#answer(late, reply);
+    const { promoted, settled, exits, events, compressions, introduced } = gathered;
+    if (promoted !== undefined) this.#waiters.promoted(promoted);
+    if (settled !== undefined) this.#waiters.settled(settled);
+    for (const { id, state } of exits ?? []) {
+      const end = endOf(state);
+      if (end !== undefined) this.#waiters.exited(id, end);
+    }
+    if (compressions !== undefined) for (const session of compressions) this.#waiters.compressed(session);
+    if (introduced !== undefined) this.#parts.host.introduced?.(this.#audience.introductionsOf(introduced));
+    if (events !== undefined) this.#parts.host.events(events);
+    for (const each of late) this.#parts.inHand.during(each.actor.key, () => this.#work.start(each));
+    this.#life.checkDrained();
+  }
+
+  #answer(late: readonly ActorEffect[], reply: Reply | undefined): void {
+    let answered = false;
+    for (const { actor, effect } of late) {
+      switch (effect.type) {
+        case 'accepted':
+          if (!effect.duplicate) this.#parts.counters.add('accepted');
+          reply?.resolve({
+            pendingId: effect.pendingId,
+            incarnation: actor.key,
+            seq: effect.seq,
+            duplicate: effect.duplicate,
+          });
+          answered = true;
+          break;
+        case 'spawned':
+          reply?.resolve({ child: effect.child, name: effect.name, duplicate: effect.duplicate });
+          answered = true;
+          break;
+        case 'result':
+          reply?.resolve(effect.value);
+          answered = true;
+          break;
+        case 'refused':
+          reply?.reject(errorFromShape(effect.error));
+          answered = true;
+          break;
+        default:
+          break;
+      }
+    }
+    if (!answered) reply?.resolve(undefined);
+  }
+
+  /** Transient messages are held by the actor alone, so they need no flush. For other effects see H2. */
+  #runEarly(each: ActorEffect): boolean {
+    const { actor, effect } = each;
+    if (effect.type !== 'transients') return this.#work.runEarly(each);
+    this.#residency.holdTransients(actor, effect.list);
+    return true;
+  }
+
+  #interruptChildrenOf(effects: readonly ActorEffect[]): void {
+    for (const { actor, effect } of effects) {
+      if (effect.type === 'interruptChildren') this.#interruptChildren(actor, effect.reason);
+    }
+  }
+
+  /** Interrupts every working descendant; an idle one keeps no flag (F070). */
+  #interruptChildren(actor: SessionActor, reason: string | undefined): void {
+    const working = this.#live.filter((other) => other !== actor && this.#isDescendant(other, actor.id));
+    for (const child of working) {
+      if (child.state.state === 'idle' && child.state.enrichment === undefined) continue;
+      this.submit(child.id, [{ type: 'interrupt', ...(reason === undefined ? {} : { reason }) }]);
+    }
+  }
+
+  #isDescendant(actor: SessionActor, ancestor: string): boolean {
+    let parent = actor.state.parent;
+    while (parent !== undefined) {
+      if (parent === ancestor) return true;
+      parent = this.#residency.find(parent)?.state.parent;
+    }
+    return false;
+  }
+
+  // ---- what surrounds a transition -------------------------------------------------------------------------------------
+
+  #environment(actor: SessionActor): Environment {
+    const agent = this.#residency.agentOf(actor);
+    const environment = this.#environmentOfStep;
+    this.#stepping = actor;
+    environment.now = this.#now;
+    environment.random = this.#parts.random();
+    environment.transients = actor.transients;
+    environment.agent = agent?.facts ?? this.#parts.catalog.missing(actor.state.agent ?? '');
+    environment.isGated = this.#audience.isGated(actor.id);
+    environment.waitingBytes = this.#residency.waitingBytes;
+    environment.admits =
+      agent !== undefined && !this.#life.isClosing() && !this.#edits.holds(actor) && this.#live.admits(actor);
+    return environment;
+  }
+
+  #isSupervised(actor: SessionActor): boolean {
+    const parent = actor.state.parent === undefined ? undefined : this.#residency.find(actor.state.parent);
+    const supervision = parent === undefined ? undefined : this.#residency.agentOf(parent)?.supervision;
+    return supervision !== undefined && supervision.onChildFailure !== 'report';
+  }
+
+  #settle(actor: SessionActor): void {
+    const { state } = actor;
+    // Operations on its history come first, and wake the session themselves.
+    this.#live.note(actor, this.#residency.agentOf(actor) !== undefined, this.#edits.holds(actor));
+    this.#timers.settle(actor);
+    this.#residency.noteWaiting(actor);
+    if (state.exit !== undefined && this.#waiters.hasExit(actor.id)) this.#gathered.end(actor);
+    if (this.#waiters.hasCompression(actor.id) && state.current?.compaction === undefined)
+      this.#gathered.compress(actor.id);
+    this.#residency.noteQuiet(actor);
+  }
+
+  /** Sets the gauges of the metrics. */
+  gauge(): void {
+    this.#residency.gauge();
+    this.#parts.counters.set('sessionsLive', this.#live.size);
+    this.#parts.counters.set('sessionsQueued', this.#live.waiting);
+    this.#parts.counters.set('modelCallsRunning', this.#work.modelCalls);
+    this.#parts.counters.set('toolCallsRunning', this.#work.toolCalls);
+  }
+
+  /** Starts sessions that waited for admission, oldest first. */
+  admit(): void {
+    if (this.#life.isClosing()) return;
+    // First: they were at work before the others began to wait.
+    this.#interrupted.proceed();
+    this.#live.admit();
+  }
+
+  // ---- beside transitions ----------------------------------------------------------------------------------------------
+
+  /** Publishes an ephemeral event after all that was journalled before it: a delta must not precede its claim (A2). */
+  publish(session: string, body: EventBody): void {
+    const events: readonly SessionEvent[] = [{ session, at: this.#parts.clock.now(), ...body }];
+    this.afterCommit(
+      () => this.#parts.host.events(events),
+      () => undefined,
+    );
+  }
+
+  /** A caller began to wait: the next flush must not wait for company. */
+  hurry(): void {
+    this.#commits.hurry();
+  }
+
+  /** Runs `work` once everything journalled so far is durable: a read is answered only then (A2). */
+  afterCommit(work: () => void, refuse: (error: Error) => void): void {
+    if (this.#commits.isEmpty) work();
+    else this.#commits.add({ release: work, refuse: (error) => refuse(storeError(error)) });
+  }
+
+  // ---- failure ---------------------------------------------------------------------------------------------------------
+
+  /** An invariant broke (R22): nothing of the transition was journalled. The actors are read again and their sessions continue. */
+  #threw(touched: readonly SessionActor[], thrown: unknown, reply: Reply | undefined): void {
+    const fault = new TroupeError('internal', 'a session turn failed', { cause: thrown });
+    reply?.reject(fault);
+    for (const actor of touched) {
+      this.#residency.drop(actor);
+      this.#residency.checkpointer.dropped(actor);
+      logThrown(
+        this.#parts.host,
+        'a session turn failed; the session is read again from its log',
+        thrown,
+        actor.id,
+        actor.state.agent,
+      );
+      const key = this.#parts.journal.keyOf(actor.id);
+      if (key === undefined) continue;
+      this.#interrupted.add(key);
+      // A session that fails repeatedly is not resumed until the store is opened again or it gets an input.
+      if (!this.#crashes.count(actor.id)) continue;
+      this.#interrupted.resumeSoon(key);
+    }
+    this.#life.checkDrained();
+  }
+
+  /** Gives up what runs or waits for an actor that is dropped. */
+  forget(actor: SessionActor): void {
+    this.#edits.refuse(actor, this.#life.refusal());
+    this.#live.delete(actor);
+    this.#timers.clear(actor);
+    this.#families.forget(actor.id);
+    this.#work.forget(actor.id);
+  }
+}
+
+/** The flush of such a transition may wait for company: nothing is published and nothing starts behind it. */
+function isPatient(gathered: TurnGathering, late: readonly ActorEffect[], reply: Reply | undefined): boolean {
+  if (reply !== undefined && reply.isPatient !== true) return false;
+  return !gathered.hasSomething && late.every(({ effect }) => effect.type === 'accepted');
+}

@@ -1,0 +1,388 @@
+/**
+ * Goal: no option is accepted and ignored. Method: the keys of the schemas that check `open` and `agent` are walked. Each key has
+ * a row with an effect that is seen here, or a row that names the test which shows it. A key without a row fails, a row without a
+ * key fails, and so does a row whose test is not there. Spans layers: the pure core, the catalogue of agents, the runtime.
+ */
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import type { z } from 'zod';
+import { AgentCatalog, type SessionAgent } from '../../actors/agent-catalog.ts';
+import { LIMIT_DEFAULTS } from '../../src/base/bounds.ts';
+import { parseSettings, type SettingsInput, settingsSchema } from '../../src/base/settings.ts';
+import { type AgentOptions, agent, agentSchema, agentSource } from '../../src/runtime/protocol/agent.ts';
+import { openSchema } from '../../src/runtime/protocol/options.ts';
+import { emptyState } from '../../src/session/state/state.ts';
+import { search_messages } from '../../src/tools/built-in/index.ts';
+import { tool } from '../../src/tools/tool.ts';
+import { gatedModel, log, runtimeKit } from '../support/runtime-kit.ts';
+import { type Machine, startedSession, USAGE } from '../support/session-kit.ts';
+
+const kit = runtimeKit();
+
+/** A test elsewhere that shows the effect, or the effect itself. */
+type Row = { readonly file: string; readonly title: string } | (() => void | Promise<void>);
+
+const shown = (file: string, title: string): Row => ({ file: `test/${file}`, title });
+
+/** The agent of a session, or of a child, under these settings. */
+function agentUnder(settings: SettingsInput, options: Partial<AgentOptions> = {}, parent?: string): SessionAgent {
+  const { plan } = agentSource(agent({ name: 'a', ...options }));
+  const catalog = new AgentCatalog([{ plan, tools: [] }], parseSettings(settings), LIMIT_DEFAULTS);
+  const state = { ...emptyState('s'), agent: 'a', ...(parent === undefined ? {} : { parent, depth: 1 }) };
+  const found = catalog.of(state);
+  if (found === undefined) throw new Error('no agent');
+  return found;
+}
+
+const MNEME = { enrichers: { mneme: { model: 'muse' } } };
+const words = (tokens: number, letter = 'x'): string => letter.repeat(tokens * 4);
+
+/** Turns of 200 tokens each. */
+function talk(machine: Machine, turns: number): Machine {
+  for (let turn = 0; turn < turns; turn += 1) {
+    machine.send(words(100));
+    machine.answer(words(100, 'y'));
+  }
+  return machine;
+}
+
+/** What a session remembers after its first summary: the tokens each level of memory may have. */
+function memoryBudgets(mneme: NonNullable<SettingsInput['mneme']>): unknown {
+  const machine = startedSession({ tokenBudget: 900, settings: { mneme }, agent: MNEME });
+  while (machine.state.memory?.summarising === undefined) talk(machine, 1);
+  machine.input({ type: 'summarised', run: machine.state.memory.summarising.run, text: 'what was said', usage: USAGE });
+  return machine.state.memory?.budgets;
+}
+
+/** The first request of an enricher, under these settings, for a session with four messages. */
+async function enricherRequest(
+  settings: SettingsInput,
+  enrichers: { readonly melete?: { readonly model: string }; readonly mneme?: { readonly model: string } },
+): Promise<{ readonly max_tokens: number; readonly text: string }> {
+  const model = gatedModel();
+  const runtime = await kit.open({ provider: model.provider, settings, enrichers });
+  const session = runtime.session('s');
+  await session.history.add({ role: 'user', content: 'the first word' });
+  await session.history.add({ role: 'assistant', content: words(100) });
+  await session.history.add({ role: 'user', content: words(100) });
+  await session.history.add({ role: 'assistant', content: 'the last word' });
+  await session.send('go');
+  const { request } = await model.next();
+  expect(request.model).toBe('claude-haiku-4-5');
+  return { max_tokens: request.max_tokens, text: JSON.stringify(request.messages) };
+}
+
+/** What the model is told of a tool that answers with 400 characters, and of a child that does. */
+async function toolResult(settings: SettingsInput): Promise<string> {
+  const model = gatedModel();
+  const long = tool({ name: 'long', description: 'Long.', input: { type: 'object' }, run: () => 'z'.repeat(400) });
+  const runtime = await kit.open({ provider: model.provider, settings, agents: [agent({ name: 'a', tools: [long] })] });
+  await runtime.session('s').send('go');
+  (await model.next()).answer({ toolUse: { name: 'long', input: {} } });
+  return JSON.stringify((await model.next()).request.messages);
+}
+
+async function childReply(settings: SettingsInput): Promise<readonly string[]> {
+  const model = gatedModel();
+  const runtime = await kit.open({ provider: model.provider, settings });
+  await runtime.session('s').spawn({ task: 'x' });
+  (await model.next()).answer('z'.repeat(400));
+  await model.next();
+  return log(runtime.session('s'));
+}
+
+const MELETE = { melete: { model: 'claude-haiku-4-5' } };
+const COMPRESSION = 'session/history/compression.test.ts';
+const FAMILY = 'actors/supervision/family.test.ts';
+
+const settingRows: Readonly<Record<string, Row>> = {
+  'llm.model': () => {
+    expect(agentUnder({ llm: { model: 'm-1' } }).header(emptyState('s')).model).toBe('m-1');
+  },
+  'llm.maxTokens': () => {
+    expect(agentUnder({ llm: { maxTokens: 77 } }).header(emptyState('s')).max_tokens).toBe(77);
+  },
+  'llm.tokenBudget': () => {
+    expect(agentUnder({ llm: { tokenBudget: 777 } }).facts.tokenBudget).toBe(777);
+    expect(agentUnder({ llm: { tokenBudget: 777 } }, {}, 'p').facts.tokenBudget).toBe(90_000);
+  },
+  'llm.subagentModel': shown('runtime/handles/sub-agents.test.ts', 'F048: a child uses the model for sub-agents'),
+  'llm.subagentTokenBudget': () => {
+    expect(agentUnder({ llm: { subagentTokenBudget: 555 } }, {}, 'p').facts.tokenBudget).toBe(555);
+  },
+  'llm.maxToolRounds': shown('actors/enrichers/muse-loop.test.ts', 'ends with `limit` after llm.maxToolRounds rounds'),
+  'llm.retry.attempts': shown('runtime/governor.test.ts', 'F20: settings.llm.retry says how often and after how long'),
+  'llm.retry.base': shown('session/decide/retry-wait.test.ts', 'with a factor each wait is so many times the one'),
+  'llm.retry.factor': shown('session/decide/retry-wait.test.ts', 'with a factor each wait is so many times the one'),
+  'llm.retry.maximum': shown('session/decide/retry-wait.test.ts', 'with a factor each wait is so many times the one'),
+  'timeouts.api': shown(
+    'runtime/model-faults.test.ts',
+    'F23: a model that never answers is given up after timeouts.api',
+  ),
+  'timeouts.tool': () => {
+    const { plan } = agentSource(agent({ name: 'a', subagents: { spawn: true } }));
+    const catalog = new AgentCatalog([{ plan, tools: [] }], parseSettings({ timeouts: { tool: 7 } }), LIMIT_DEFAULTS);
+    const found = catalog.of({ ...emptyState('s'), agent: 'a' });
+    expect(found?.facts.tool('spawn_subagent')?.timeoutMs).toBe(7_000);
+  },
+  'tools.maxToolResponseChars': async () => {
+    expect(await toolResult({ tools: { maxToolResponseChars: 1_000 } })).toContain('z'.repeat(400));
+    expect(await toolResult({ tools: { maxToolResponseChars: 100 } })).not.toContain('z'.repeat(101));
+  },
+  'tools.maxSubagentResponseChars': async () => {
+    expect((await childReply({ tools: { maxSubagentResponseChars: 1_000 } })).join()).toContain('z'.repeat(400));
+    expect((await childReply({ tools: { maxSubagentResponseChars: 100 } })).join()).not.toContain('z'.repeat(101));
+  },
+  'tools.secretEnv': shown('runtime/security.test.ts', 'but for those in settings.tools.secretEnv'),
+  'session.defaultViewMode': shown('server/routes.test.ts', 'says what it is and how it does'),
+  'session.timestamps': () => {
+    expect(agentUnder({ session: { timestamps: true } }).renderOptions.timestamps).toBe(true);
+  },
+  'melete.maxTokens': async () => {
+    expect((await enricherRequest({ melete: { maxTokens: 123 } }, MELETE)).max_tokens).toBe(123);
+  },
+  'melete.messageWindow': async () => {
+    expect((await enricherRequest({ melete: { messageWindow: 20 } }, MELETE)).text).toContain('the first word');
+    const { text } = await enricherRequest({ melete: { messageWindow: 1 } }, MELETE);
+    expect(text).toContain('the last word');
+    expect(text).not.toContain('the first word');
+  },
+  'melete.timeout': shown('runtime/recall.test.ts', 'F125: a run that hangs is over at melete.timeout'),
+  'mneme.evictionFraction': () => {
+    const left = (evictionFraction: number): number | undefined => {
+      const machine = talk(startedSession({ tokenBudget: 1_000, settings: { mneme: { evictionFraction } } }), 6);
+      return machine.events('eviction')[0]?.below;
+    };
+    expect(left(0.2)).toBeLessThan(left(0.8) ?? 0);
+  },
+  'mneme.pinnedBudgetFraction': shown('session/rules/memory.test.ts', 'Δ23: the part kept for pins counts as taken'),
+  'mneme.maxTokens': async () => {
+    const settings = { llm: { tokenBudget: 100 }, mneme: { maxTokens: 321 } };
+    expect((await enricherRequest(settings, { mneme: { model: 'claude-haiku-4-5' } })).max_tokens).toBe(321);
+  },
+  'mneme.l1BudgetFraction': () => {
+    expect(memoryBudgets({ l1BudgetFraction: 0.5 })).toMatchObject({ 1: 450 });
+  },
+  'mneme.l2BudgetFraction': () => {
+    expect(memoryBudgets({ l2BudgetFraction: 0.1 })).toMatchObject({ 2: 90 });
+  },
+  'mneme.l2SnapshotThreshold': shown('session/rules/memory.test.ts', 'F099: below the threshold there is none'),
+  'recall.maxResults': shown('runtime/search/search.test.ts', 'results are bounded and the number is a setting'),
+  'recall.recencyDecay': async () => {
+    expect(await order(0)).toEqual(['old', 'new']);
+    expect(await order(5)).toEqual(['new', 'old']);
+  },
+  'recall.maxSnippetTokens': shown('runtime/recall.test.ts', 'a long memory is cut to recall.maxSnippetTokens'),
+  'subagents.maxActive': () => {
+    expect(agentUnder({ subagents: { maxActive: 3 } }).facts.maxActiveChildren).toBe(3);
+  },
+  'recovery.resumeAwaiting': shown(
+    'runtime/recovery.test.ts',
+    'settings.recovery.resumeAwaiting: false fails the lost',
+  ),
+  'recovery.rollbackFailed': shown('runtime/model-faults.test.ts', 'F35: with settings.recovery.rollbackFailed'),
+  'approvals.expiresMs': shown('runtime/handles/history-run-loop.test.ts', 'an approval that nobody gives expires'),
+  'approvals.onInput': shown('runtime/handles/history-run-loop.test.ts', 'is read next where onInput denies'),
+  'compression.enabled': () => {
+    expect(agentUnder({ compression: { enabled: true } }).facts.compression).toBeDefined();
+    expect(agentUnder({ compression: { enabled: false } }).facts.compression).toBeUndefined();
+  },
+  'compression.tokens': shown(COMPRESSION, 'H53: at the bound of tokens, as the API counted them'),
+  'compression.messages': shown(COMPRESSION, 'H53: at the bound of messages, at the next claim and not before'),
+  'compression.keepRecent': shown(COMPRESSION, 'H54: a summary in the place of what is old, the newest as they were'),
+  'compression.targetTokens': shown(COMPRESSION, 'H53: at the bound of tokens, as the API counted them'),
+  'compression.idleMinTokens': shown(COMPRESSION, 'H53: forced, only beyond the lower bounds'),
+  'compression.idleMinMessages': shown(COMPRESSION, 'H53: forced, only beyond the lower bounds'),
+  'repair.onSeed': shown(
+    'runtime/handles/history.test.ts',
+    'a seeded history is pruned unless the setting says otherwise',
+  ),
+  'repair.onInterrupt': shown('session/history/run-loop.test.ts', 'its calls are answered with placeholders'),
+};
+
+/** Sessions found for a word, best first: an old one that says it twice, a new one that says it once. */
+async function order(recencyDecay: number): Promise<readonly string[]> {
+  const year = 365 * 24 * 3_600_000;
+  let nowMs = Date.now() - 3 * year;
+  const timers = { setTimer: setTimeout, clearTimer: (timer: unknown) => clearTimeout(timer as NodeJS.Timeout) };
+  const clock = { now: () => nowMs, monotonic: () => performance.now(), ...timers };
+  const model = gatedModel();
+  const agents = [agent({ name: 'a', tools: [search_messages] })];
+  const settings = { recall: { recencyDecay } };
+  const search = { scope: 'all' } as const;
+  const runtime = await kit.open({ provider: model.provider, agents, settings, search, clock });
+  await runtime.session('old').history.add({ role: 'user', content: 'heron heron' });
+  nowMs += 3 * year;
+  await runtime.session('new').history.add({ role: 'user', content: 'a heron was somewhere' });
+  await runtime.session('s').send('look');
+  (await model.next()).answer({ toolUse: { name: 'search_messages', input: { query: 'heron' } } });
+  const text = JSON.stringify((await model.next()).request.messages);
+  return [...text.matchAll(/\[message (\w+)#\d+,/gu)].map((match) => match[1] ?? '');
+}
+
+/** The tool threads in which two calls of one round ran. */
+async function threadsOfTwoCalls(tools: number): Promise<ReadonlySet<string>> {
+  const model = gatedModel();
+  const agents = [agent({ name: 'a', tools: [new URL('./fixtures/tools.ts', import.meta.url)] })];
+  const threads = { sessions: 0, models: 0, tools };
+  const runtime = await kit.open({ provider: model.provider, agents, threads });
+  await runtime.session('s').send('go');
+  const where = { name: 'where', input: {} };
+  (await model.next()).answer({ toolUse: [where, where] });
+  const text = JSON.stringify((await model.next()).request.messages);
+  return new Set([...text.matchAll(/thread \d+/gu)].map(([found]) => found));
+}
+
+const OPEN = 'runtime/handles/open.test.ts';
+const AGENTS = 'runtime/handles/agents.test.ts';
+const MEMORY = 'runtime/memory-bounds.test.ts';
+
+const openRows: Readonly<Record<string, Row>> = {
+  provider: shown('runtime/session-threads.test.ts', 'a URL runs in the model threads'),
+  agents: shown(OPEN, 'without agents there is one, named default'),
+  'threads.sessions': shown('runtime/thread-faults.test.ts', 'F50: of two session threads one dies'),
+  'threads.models': shown('runtime/session-threads.test.ts', 'a URL runs in the model threads'),
+  'threads.tools': async () => {
+    expect((await threadsOfTwoCalls(1)).size).toBe(1);
+    expect((await threadsOfTwoCalls(2)).size).toBe(2);
+  },
+  durability: shown('journal/store-faults.test.ts', 'a runtime says its mode: %s'),
+  settings: () => expect(Object.keys(settingRows)).toEqual(expect.arrayContaining([...keysOf(settingsSchema)])),
+  'limits.mailbox': shown('session/rules/mailbox.test.ts', 'A9: a full mailbox refuses, retryable'),
+  'limits.mailboxBytes': shown(MEMORY, 'limits.mailboxBytes refuses what does not fit'),
+  'limits.waitingBytes': shown(MEMORY, 'limits.waitingBytes is of all sessions together'),
+  'limits.messageBytes': shown('runtime/handles/send.test.ts', 'a message over limits.messageBytes rejects'),
+  'limits.toolResultBytes': shown('runtime/thread-faults.test.ts', 'F55: 105 MB reach the log cut at both ends'),
+  'limits.children': shown('session/decide/children.test.ts', 'A9: limits.children bounds the children'),
+  'limits.liveSessions': shown('runtime/handles/session.test.ts', 'queued: as many sessions run as may'),
+  'limits.liveBytes': shown(MEMORY, 'limits.liveBytes: beyond it sessions wait for a place'),
+  'limits.depth': shown(
+    'runtime/handles/sub-agents.test.ts',
+    'depth: children do not spawn unless limits.depth says so',
+  ),
+  'limits.toolRounds': () => {
+    const { plan } = agentSource(agent({ name: 'a' }));
+    const catalog = new AgentCatalog([{ plan, tools: [] }], parseSettings({}), { ...LIMIT_DEFAULTS, toolRounds: 9 });
+    expect(catalog.of({ ...emptyState('s'), agent: 'a' })?.facts.toolRounds).toBe(9);
+  },
+  'governor.concurrency': shown('runtime/governor.test.ts', 'F20: never more calls out than the concurrency'),
+  'governor.requestsPerMinute': shown(
+    'runtime/governor.test.ts',
+    'F20: in any minute at most the requests of a minute',
+  ),
+  'governor.inputTokensPerMinute': shown('models/governor/governor.test.ts', 'N1: what an answer says of its input'),
+  'governor.outputTokensPerMinute': shown(
+    'models/governor/governor.test.ts',
+    'N1: output is expected while a call is out',
+  ),
+  skills: shown('runtime/handles/definitions.test.ts', 'activated, a skill is active at once'),
+  workflows: shown('runtime/handles/definitions.test.ts', 'a workflow is not for sub-agents, a skill is'),
+  specialists: shown(
+    'runtime/handles/definitions.test.ts',
+    'a specialist is an agent with its prompt, tools and turns',
+  ),
+  'enrichers.melete.model': shown('runtime/melete.test.ts', 'F122, F012: a user message, Melete, then the half-step'),
+  'enrichers.mneme.model': shown('runtime/mneme.test.ts', 'a long conversation: within the budget, summed up'),
+  'search.scope': shown('runtime/search/search.test.ts', 'a message out of reach reads like one that is not there'),
+  logger: shown('runtime/host/session-logs.test.ts', 'Q1: a line of a session names the session and its agent'),
+  clock: shown('runtime/handles/runtime.test.ts', 'close does not wait for a retry that is due later'),
+  random: shown('runtime/anthropic.test.ts', 'F037, F038: five attempts, 1, 16, 81 and 256 seconds apart'),
+};
+
+const MODEL_OPTIONS = shown(
+  AGENTS,
+  'what an agent says of its model goes into the request: model, maxTokens, thinking',
+);
+const compressionOf = (compression: AgentOptions['compression']): unknown =>
+  agentUnder({}, compression === undefined ? {} : { compression }).facts.compression;
+
+const agentRows: Readonly<Record<string, Row>> = {
+  name: shown('runtime/handles/sub-agents.test.ts', 'F109: spawn_specialist offers the other agents by name'),
+  model: MODEL_OPTIONS,
+  system: shown(AGENTS, 'is evaluated once an epoch, and after a restart only if it was not stored'),
+  tools: shown(
+    'runtime/handles/sub-agents.test.ts',
+    'F060: a call of a tool that was not granted is answered, not run',
+  ),
+  maxTokens: MODEL_OPTIONS,
+  toolRounds: shown('runtime/handles/session.test.ts', 'a turn over toolRounds fails with LimitError'),
+  maxSteps: shown('session/history/run-loop.test.ts', 'H29: a limit of one with calls is max_steps'),
+  approve: shown(
+    'session/history/approval.test.ts',
+    'where a predicate says so, it is asked with the calls that could run',
+  ),
+  'guardrails.before': shown('runtime/handles/history-run-loop.test.ts', 'guardrails run in order'),
+  'guardrails.after': shown('runtime/handles/history-run-loop.test.ts', 'H31: a guardrail blocks the reply'),
+  'subagents.spawn': shown(
+    'runtime/handles/sub-agents.test.ts',
+    'depth: children do not spawn unless limits.depth says so',
+  ),
+  'subagents.maxActive': shown('runtime/handles/sub-agents.test.ts', 'Δ27: no more than maxActive at once'),
+  'supervision.strategy': shown(FAMILY, 'takes its siblings along under oneForAll'),
+  'supervision.intensity': shown(FAMILY, 'escalates beyond the intensity'),
+  'supervision.periodMs': shown('actors/supervision/supervisor.test.ts', 'S14: the period slides'),
+  'supervision.onChildFailure': shown(FAMILY, 'is left alone under ignore'),
+  'thinking.type': MODEL_OPTIONS,
+  'thinking.budget_tokens': () => {
+    const thinking = { type: 'enabled', budget_tokens: 2_048 } as const;
+    expect(agentUnder({}, { thinking }).header(emptyState('s')).thinking).toEqual(thinking);
+  },
+  tokenBudget: () => {
+    expect(agentUnder({}, { tokenBudget: 444 }).facts.tokenBudget).toBe(444);
+  },
+  description: shown('runtime/handles/sub-agents.test.ts', 'F109: spawn_specialist offers the other agents by name'),
+  compression: () => {
+    expect(compressionOf(true)).toBeDefined();
+    expect(compressionOf(undefined)).toBeUndefined();
+  },
+  'compression.enabled': () => {
+    expect(compressionOf({ enabled: false, tokens: 5 })).toBeUndefined();
+  },
+  ...Object.fromEntries(
+    (['tokens', 'messages', 'keepRecent', 'targetTokens', 'idleMinTokens', 'idleMinMessages'] as const).map((key) => [
+      `compression.${key}`,
+      () => expect(compressionOf({ [key]: 5 })).toMatchObject({ [key]: 5 }),
+    ]),
+  ),
+};
+
+interface AnySchema {
+  readonly def: {
+    readonly type: string;
+    readonly innerType?: AnySchema;
+    readonly options?: readonly AnySchema[];
+    readonly shape?: Readonly<Record<string, AnySchema>>;
+  };
+}
+
+/** The keys a schema takes, nested ones with dots; a key that may be a value or an object counts as both. */
+function keysOf(schema: z.ZodType): readonly string[] {
+  const keys = new Set<string>();
+  const visit = ({ def }: AnySchema, path: string): void => {
+    if (def.innerType !== undefined) return visit(def.innerType, path);
+    const branches = def.options?.filter((each) => each.def.type === 'object') ?? [];
+    for (const each of branches) visit(each, path);
+    if (def.shape !== undefined) {
+      for (const [key, member] of Object.entries(def.shape)) visit(member, path === '' ? key : `${path}.${key}`);
+    } else if (branches.length === 0 || branches.length < (def.options?.length ?? 0)) keys.add(path);
+  };
+  visit(schema as unknown as AnySchema, '');
+  return [...keys].sort();
+}
+
+describe.each([
+  ['settings', settingsSchema, settingRows],
+  ['open', openSchema, openRows],
+  ['agent', agentSchema, agentRows],
+] as const)('%s', (_name, schema, rows) => {
+  test('every option has a row, and every row an option', () => {
+    expect(Object.keys(rows).sort()).toEqual(keysOf(schema));
+  });
+
+  test.each(Object.entries(rows))('%s has an effect', async (_key, row) => {
+    if (typeof row === 'function') return row();
+    const text = readFileSync(new URL(`../../${row.file}`, import.meta.url), 'utf8');
+    const title = row.title.replace(/[.*+?^${}()|[\]\\]/gu, '\\$&');
+    expect(text).toMatch(new RegExp(`\\b(?:it|test)(?:\\.each\\([^\\n]*\\))?\\(\\s*['"\`][^\\n]*${title}`, 'u'));
+  });
+});
