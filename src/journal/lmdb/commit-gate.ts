@@ -10,7 +10,7 @@
  *     in which a caller began to wait or the previous write ended. So the callers of one tick share it, and the event
  *     loop is never starved;
  *  G3 one promise for each batch, shared by all its waiters, and none for a batch without a waiter;
- *  G4 a waiter resumes after `written` ran, so it finds the journal as of its own write;
+ *  G4 a waiter resumes after `written` ran, so it finds the journal as its write left it;
  *  G5 after a refused write the whole queue is dropped, all its waiters reject, and so does every later `flushed()`
  *     until `reset()`.
  */
