@@ -39,7 +39,6 @@ const pending = [
   'src/models/',
   'src/tools/',
   'src/definitions/',
-  'src/search/',
   'actors/',
   'src/runtime/',
   'src/index.ts',
