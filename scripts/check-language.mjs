@@ -33,12 +33,10 @@ const held = ['src', 'actors', 'scripts', 'README.md', 'ARCHITECTURE.md', 'GUARA
 const pending = [
   'src/base/bounds.ts',
   'src/session/',
-  'src/threads/',
   'src/events/',
   'src/context/',
   'src/models/',
   'src/tools/',
-  'src/definitions/',
   'actors/',
   'src/runtime/',
   'src/index.ts',

@@ -7,8 +7,8 @@
  *
  * Invariants:
  *  X1 a document is one message of one session; removing a session removes all its documents at once;
- *  X2 a removed document is never a candidate. Its postings leave when segments are merged, at the latest when more
- *     than half of all documents are removed;
+ *  X2 a removed document is never a candidate. Its postings leave when segments are merged. At the latest this happens
+ *     when more than half of all documents are removed, and more than the documents of one new segment;
  *  X3 beyond `SEARCH_DOCUMENTS_MAX` the oldest documents leave, a segment at a time;
  *  X4 the segments of the last saved state stay whole: those it names are removed only after the next state is saved.
  */
