@@ -245,7 +245,9 @@ export class ModelAuthenticationError extends ModelError {
   }
 }
 
-/** 400, 404, 413, 422: the same bytes fail again. A 404 (no such model) stops the queue of the session until `resume()`. */
+/**
+ * 400, 404, 413, 422: the same bytes fail again. A 404 (no such model) stops the queue of the session until `resume()`.
+ */
 export class ModelInvalidRequestError extends ModelError {
   constructor(message: string, details: ErrorDetails & { readonly status?: number } = {}) {
     super('model_invalid_request', message, details);
@@ -350,7 +352,9 @@ export function errorFromShape(shape: ErrorShape, cause?: unknown): TroupeError 
   return new TroupeError(shape.code, shape.message, details);
 }
 
-/** The code of an error of Node or the system (`ENOENT`, `ERR_…`); undefined for anything without one. Never throws. */
+/**
+ * The code of an error of Node or the system (`ENOENT`, `ERR_…`); undefined for anything without one. Never throws.
+ */
 export function systemCodeOf(error: unknown): string | undefined {
   const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
   return typeof code === 'string' ? code : undefined;

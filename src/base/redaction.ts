@@ -13,7 +13,9 @@ const SECRET_FIELDS: ReadonlySet<string> = new Set([
   ...['apikey', 'xapikey', 'authtoken', 'authorization', 'proxyauthorization', 'password', 'secret', 'cookie'],
   ...['setcookie', 'accesstoken', 'refreshtoken', 'clientsecret', 'privatekey'],
 ]);
-/** Values that look like keys: vendors' prefixed keys, bearer and basic credentials, signed tokens, a key in an address. */
+/**
+ * Values that look like keys: vendors' prefixed keys, bearer and basic credentials, signed tokens, a key in an address.
+ */
 const SECRET_LOOKS: readonly RegExp[] = [
   /\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}/g,
   /\b(?:gh[pousr]_|github_pat_|xox[abprs]-|AKIA|AIza)[A-Za-z0-9_-]{12,}/g,

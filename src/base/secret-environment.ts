@@ -1,7 +1,9 @@
 /** Decides which variables of an environment are secrets, and returns an environment without them. Pure. */
 import { z } from 'zod';
 
-/** Names that look like a secret's: `GITHUB_TOKEN`, `OPENAI_API_KEY`, `client_secret`, `PGPASSWORD`, `DB_PASSWORD_FILE`. */
+/**
+ * Names that look like a secret's: `GITHUB_TOKEN`, `OPENAI_API_KEY`, `client_secret`, `PGPASSWORD`, `DB_PASSWORD_FILE`.
+ */
 const SECRET_NAME = /(?:^|_)(?:TOKEN|KEY|SECRET)S?$|PASSWORD/i;
 /** Secrets with other names: headers that the Anthropic provider reads from the environment. */
 const SECRET_NAMES: ReadonlySet<string> = new Set(['ANTHROPIC_CUSTOM_HEADERS']);

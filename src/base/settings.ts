@@ -217,7 +217,9 @@ export type SettingsInput = {
 
 type PartOf<Value> = Value extends object ? { readonly [Key in keyof Value]?: Value[Key] | undefined } : Value;
 
-/** All settings with defaults filled in. Throws `ConfigError` naming the key. Runs on the host thread, once at `open`. */
+/**
+ * All settings with defaults filled in. Throws `ConfigError` naming the key. Runs on the host thread, once at `open`.
+ */
 export function parseSettings(input: unknown): Settings {
   return parseOption(schema, 'settings', input ?? {});
 }

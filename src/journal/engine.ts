@@ -100,8 +100,8 @@ export interface Engine {
   /** A blob's bytes as they are stored, see `stored-text.ts`; valid until the next call of any method. */
   storedBlob(address: string): Buffer | undefined;
   /**
-   * Writes all of a batch durably, or nothing. Never called while a write is under way. Rejects with `StoreFullError` when
-   * the device refuses, `StoreLockedError` when the store has a newer owner, `StoreCorruptError` when it is damaged.
+   * Writes all of a batch durably, or nothing. Never called while a write is in flight. Rejects with `StoreFullError`
+   * when the device refuses, `StoreLockedError` when the store has a newer owner, `StoreCorruptError` when it is damaged.
    */
   write(batch: WriteBatch): Promise<void>;
   /**

@@ -98,7 +98,9 @@ export interface Journal {
   /** Removes sessions: names, heads and readable entries. Atomic, durable with the next flush. */
   remove(keys: readonly SessionKey[]): void;
 
-  /** Stores a text under its content address (SHA-256, hex); the same text is stored once. Durable with the next flush. */
+  /**
+   * Stores a text under its content address (SHA-256, hex); the same text is stored once. Durable with the next flush.
+   */
   putBlob(text: string): string;
   blob(address: string): string | undefined;
 

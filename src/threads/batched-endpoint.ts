@@ -11,7 +11,7 @@
  * T3 a payload that cannot be cloned fails its own call, answer or note, and no other of its batch.
  * T4 nothing is delivered synchronously: not even in place.
  * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick. So a thousand simultaneous calls do not delay the
- *    work that the first of them started, and each slice is finished while it is still in the caches.
+ *    work that the first of them started. Each slice is finished while it is still in the caches.
  */
 import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX, ENDPOINT_SLICE_MAX } from '../base/bounds.ts';
 import { soon as nextTurn, type Soon } from '../base/clock.ts';

@@ -13,9 +13,9 @@
  *     row;
  *  L5 after a rejected write the environment is not written again: `reopen` opens a new one and reads the state from
  *     disk;
- *  L6 a transaction on this thread runs inside the thread's gate. If the thread ended between its begin and its end,
- *     lmdb's clean-up would wait on this thread for a lock that this thread holds, and neither it nor the process would
- *     end;
+ *  L6 a transaction on this thread runs inside the thread's gate. If the thread ended between begin and end,
+ *     lmdb's clean-up would wait on this thread for a lock that this thread holds. Then neither the thread nor the
+ *     process would end;
  *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`): a page that LMDB cannot write
  *     for want of room may end the process;
  *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens

@@ -9,7 +9,7 @@
  *     claimant. If two race, the one that puts its file later sees the other's file, so two never own it at once;
  *  K2 a refused claimant has removed its file. If two see each other, the one with the older claim waits for the
  *     younger to leave, so a race has a winner;
- *  K3 a file is stale when its process is gone, when that process started at another time than the file says, or when
+ *  K3 a file is stale when its process is gone, or started at another time than the file says. It is also stale when
  *     the machine restarted since. A file of another host is never judged stale from here. Stale files are removed.
  *     Their names are never used twice, so no other claimant races with that.
  */
