@@ -1,4 +1,4 @@
-/** Time, chance and ids as ports, so that the simulator and tests control them. */
+/** Time, randomness and ids as ports, so that the simulator and tests control them. */
 
 /** Wall time and timers. Times are epoch ms; a timer fires at most once. */
 export interface Clock {
@@ -6,9 +6,9 @@ export interface Clock {
   now(): number;
   /** Monotonic ms, for durations and deadlines: it never jumps. */
   monotonic(): number;
-  /** Calls `run` once after `delayMs`; returns what `clearTimer` takes. A pending timer keeps the process alive. */
+  /** Calls `run` once after `delayMs`; returns the handle for `clearTimer`. A pending timer keeps the process alive. */
   setTimer(run: () => void, delayMs: number): unknown;
-  /** Forgets a timer. Unknown and fired timers are ignored. */
+  /** Cancels a timer. Unknown and fired timers are ignored. */
   clearTimer(timer: unknown): void;
 }
 
@@ -16,15 +16,15 @@ export interface Clock {
 export type Random = () => number;
 
 /**
- * Calls `run` once in a later turn of the loop, in the order given, never synchronously. A port like the clock: a simulator
- * decides when that is.
+ * Calls `run` once in a later tick, in the order given, never synchronously. A port like the clock: a simulator decides
+ * when that is.
  */
 export type Soon = (run: () => void) => void;
 
 /** Longest delay Node's timers take (24.8 days): a longer one fires at this bound. */
 const TIMER_DELAY_MS_MAX = 2 ** 31 - 1;
 
-/** The machine's own clock. */
+/** The machine's clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
@@ -32,8 +32,11 @@ export const systemClock: Clock = {
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
 };
 
-/** The loop's own next turn: behind what is ready now, and not a microtask, which would starve everything else. */
+/**
+ * The next tick of the event loop: it comes after everything that is ready now. A microtask would starve everything
+ * else.
+ */
 export const soon: Soon = (run) => void setImmediate(run);
 
-/** The machine's own chance. */
+/** The machine's randomness. */
 export const randomNumber: Random = () => Math.random();

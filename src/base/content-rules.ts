@@ -1,6 +1,7 @@
 /**
- * What a block that comes from outside must be so that a request holding it is taken: the Messages API's rules of blocks (R07 to
- * R09, R16 to R18, R29, R37, R39, R42, R50, R51), for every door at which content enters. Pure.
+ * Checks blocks from outside, so that the Messages API accepts a request with them. The rules are the API's rules of
+ * blocks (R07 to R09, R16 to R18, R29, R37, R39, R42, R50, R51). They apply at every door at which content enters.
+ * Pure.
  */
 import { ContentError, describeValue } from './errors.ts';
 import { isCallId, isToolName } from './ids.ts';
@@ -8,12 +9,15 @@ import { isRecord } from './json.ts';
 
 /** Media types of an image in base64 (R42). */
 export const IMAGE_TYPES: ReadonlySet<unknown> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp']);
-/** Images of one request (R42). */
+/** At most this many images in one request (R42). */
 export const IMAGES_MAX = 100;
 /** Base64 characters of an image of 5 MB (R42). */
 export const IMAGE_CHARACTERS_MAX: number = Math.ceil((5 * 1024 * 1024 * 4) / 3);
 
-/** Where blocks stand. `message`: of a user; `history`: of a user, with results, and images whose data was taken out. */
+/**
+ * The place of the blocks. `message`: a user's message; `history`: a user's message with results, and with images whose
+ * data was removed.
+ */
 export type ContentPlace = 'message' | 'history' | 'result' | 'answer';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -27,7 +31,7 @@ const TYPES: Readonly<Record<ContentPlace, readonly string[]>> = {
     ...['web_search_tool_result', 'code_execution_tool_result'],
   ],
 };
-/** Fields of a block, beside its type (R39); of types that are not here any are taken. */
+/** Fields of a block beside its type (R39). For types without a row any field is accepted. */
 const FIELDS: Readonly<Record<string, readonly string[]>> = {
   text: ['text', 'cache_control', 'citations'],
   image: ['source', 'cache_control'],
@@ -42,7 +46,7 @@ const SOURCE_TYPES: Readonly<Record<string, readonly string[]>> = {
 };
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
-/** Throws `ContentError` naming the block, its value and what is wanted, unless `content` may stand in this place. */
+/** Throws `ContentError` with the block, its value and the expected form, unless `content` may stand in this place. */
 export function checkBlocks(content: unknown, path: string, place: ContentPlace): void {
   if (!Array.isArray(content)) throw unfit(path, 'a string or a list of blocks', content);
   const asked = new Set<unknown>();
@@ -137,7 +141,7 @@ function checkMedia(block: Fields, type: 'image' | 'document', at: string, place
     const { content } = source;
     if (typeof content === 'string') return checkName(content, `${path}.content`);
     checkBlocks(content, `${path}.content`, 'result');
-    // A document of documents is none.
+    // A document that contains documents is refused.
     const nested = (content as readonly Fields[]).find((part) => part['type'] === 'document');
     if (nested !== undefined) throw unfit(`${path}.content`, 'a list of text and image blocks', nested);
     if ((content as readonly unknown[]).length === 0) throw unfit(`${path}.content`, 'not empty', content);
@@ -146,7 +150,7 @@ function checkMedia(block: Fields, type: 'image' | 'document', at: string, place
   const wanted: ReadonlySet<unknown> =
     type === 'image' ? IMAGE_TYPES : new Set([kind === 'text' ? 'text/plain' : 'application/pdf']);
   const { media_type: mediaType, data } = source;
-  // An image whose data was taken out is kept in a history, and left out of what is sent.
+  // A history keeps an image whose data was removed; requests leave it out.
   const isHole = place !== 'message' && type === 'image' && (data === undefined || data === null || data === '');
   if (isHole && mediaType === undefined) return;
   if (!wanted.has(mediaType)) throw unfit(`${path}.media_type`, `one of ${[...wanted].join(', ')}`, mediaType);
@@ -180,7 +184,7 @@ function checkText(value: unknown, path: string): void {
   if (typeof value !== 'string') throw unfit(path, 'a string', value);
 }
 
-/** A text that says something. */
+/** Requires a text that is not blank. */
 function checkName(value: unknown, path: string): void {
   if (typeof value !== 'string' || value.trim() === '') throw unfit(path, 'a text that is not blank', value);
 }

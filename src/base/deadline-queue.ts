@@ -1,24 +1,25 @@
 /**
- * Many deadlines on one timer: most things that have a deadline are done long before it, and a timer for each would cost more
- * than they do.
+ * Many deadlines on one timer. Most work with a deadline ends long before it, and a timer for each would cost more than
+ * the work.
  *
- * Owns: the deadlines that wait, in a heap, and the one timer. Does not own: what happens at a deadline.
+ * Owns: the waiting deadlines, in a heap, and the one timer. Does not own: the action at a deadline.
  *
- * - D1 An item is told at most once, never before its time, and never after it was removed.
- * - D2 What is due together is told in the order of the deadlines, equal ones in the order they were added.
- * - D3 No timer runs while no deadline waits. While some do, the timer may be set for one that is gone: it fires in vain, and is
- *   set again. So adding and removing touch it only for an earliest and for a last one.
+ * Invariants:
+ * - D1 `onDue` receives an item at most once, never before its time, and never after it was removed.
+ * - D2 Items due together come in the order of their deadlines, equal ones in the order they were added.
+ * - D3 No timer runs while no deadline waits. While some do, the timer may be set for one that is gone: it fires in
+ *   vain, and is set again. So adding and removing touch it only for an earliest and for a last one.
  */
 import type { Clock } from './clock.ts';
 
-/** One that waits, for `remove`. */
+/** A waiting deadline, for `remove`. */
 export interface Deadline<T> {
   readonly item: T;
   /** Monotonic ms. */
   readonly at: number;
-  /** Which it was of all that were added. */
+  /** Its number among all that were added. */
   readonly order: number;
-  /** Its place in the heap; -1 once it is out of it. Written by the queue alone. */
+  /** Its index in the heap; -1 once it has left. Written by the queue alone. */
   place: number;
 }
 
@@ -26,19 +27,19 @@ export interface Deadline<T> {
 export class DeadlineQueue<T> {
   readonly #clock: Clock;
   readonly #onDue: (item: T) => void;
-  /** A binary heap: no deadline is earlier than the one at half its place. */
+  /** A binary heap: no deadline is earlier than the one at half its index. */
   readonly #heap: Deadline<T>[] = [];
   #added = 0;
   #timer: unknown;
   #timerAt: number = Number.POSITIVE_INFINITY;
 
-  /** `onDue` is told of each item at its time, from a timer of `clock`; it may add and remove, and must not throw. */
+  /** `onDue` receives each item at its time, from a timer of `clock`. It may add and remove, and must not throw. */
   constructor(clock: Clock, onDue: (item: T) => void) {
     this.#clock = clock;
     this.#onDue = onDue;
   }
 
-  /** Deadlines waiting. */
+  /** The number of waiting deadlines. */
   get size(): number {
     return this.#heap.length;
   }
@@ -54,7 +55,7 @@ export class DeadlineQueue<T> {
     return deadline;
   }
 
-  /** Takes a deadline out; one that was told or taken out before is ignored. */
+  /** Removes a deadline; one that came due or was removed before is ignored. */
   remove(deadline: Deadline<T>): void {
     if (deadline.place < 0) return;
     this.#takeOut(deadline);
@@ -77,7 +78,7 @@ export class DeadlineQueue<T> {
   #setTimer(at: number, delayMs: number): void {
     this.#clearTimer();
     this.#timerAt = at;
-    // Whole milliseconds, and one at least: timers cut fractions off, and would fire before the time again and again.
+    // Whole milliseconds, and at least one: timers cut fractions off, and would fire too early again and again.
     this.#timer = this.#clock.setTimer(this.#onTimer, Math.max(1, Math.ceil(delayMs)));
   }
 
@@ -88,7 +89,7 @@ export class DeadlineQueue<T> {
     this.#timerAt = Number.POSITIVE_INFINITY;
   }
 
-  /** The last one takes the place, and goes where it belongs from there. */
+  /** The last one takes the free index, and rises or sinks from there. */
   #takeOut(deadline: Deadline<T>): void {
     const last = this.#heap.pop();
     if (last !== undefined && last !== deadline) {

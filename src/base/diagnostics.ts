@@ -1,9 +1,10 @@
 /**
- * What the runtime publishes through `node:diagnostics_channel`, on the host thread: the names of the channels and the shape of
- * each message. Without a subscriber nothing is watched and nothing is built.
+ * The messages that the runtime publishes through `node:diagnostics_channel`, on the host thread: the names of the
+ * channels and the shape of each message. Without a subscriber nothing is watched and nothing is built.
  *
- * An operation has two messages, `start` and `end`, that name the same thing; an operation whose start was not seen has none. A
- * message is plain data but for `runtime`, and must not be changed: its parts belong to the runtime's own events.
+ * An operation has two messages, `start` and `end`, that name the same thing. An operation whose start was not seen has
+ * none. A message is plain data except for `runtime`. It must not be changed: its parts belong to the runtime's own
+ * events.
  */
 import { type Channel, channel } from 'node:diagnostics_channel';
 import type { ErrorShape } from './errors.ts';
@@ -19,22 +20,22 @@ export const DIAGNOSTICS_CHANNELS = {
   commit: 'troupe:commit',
 } as const;
 
-/** What every message holds. */
+/** The members of every message. */
 interface OfRuntime {
-  /** The `Runtime` it is about, for a process that has more than one. */
+  /** The `Runtime` of the message, for a process that has more than one. */
   readonly runtime: object;
-  /** Epoch ms at which it happened, by the clock of the runtime. */
+  /** Time of the event, epoch ms, by the clock of the runtime. */
   readonly at: number;
 }
 
-/** What is known of a session; the optional parts are missing where it was deleted before it could be asked. */
+/** Facts about a session; the optional parts are missing when it was deleted before they could be read. */
 export interface SessionFacts {
   readonly session: string;
   readonly agent?: string;
   readonly parent?: string;
-  /** What the agent's requests name. */
+  /** The model that the agent's requests name. */
   readonly model?: string;
-  /** Name of the model provider: `anthropic`, `scripted`, `module`, or what a provider value calls itself. */
+  /** Name of the model provider: `anthropic`, `scripted`, `module`, or the name that a provider value gives itself. */
   readonly provider: string;
 }
 
@@ -68,16 +69,16 @@ export type ModelCallDiagnostics = OfSession &
         readonly phase: 'end';
         readonly attempt: number;
         readonly ms: number;
-        /** Milliseconds until the first text or thought; missing when the answer was not streamed. */
+        /** Milliseconds until the first text or reasoning; missing when the answer was not streamed. */
         readonly firstChunkMs?: number;
         readonly usage?: Usage;
-        /** Why the model stopped, or `cancelled`; missing when the attempt failed. */
+        /** The model's stop reason, or `cancelled`; missing when the attempt failed. */
         readonly stop?: string;
         /** HTTP status of a failed attempt. */
         readonly status?: number;
-        /** It failed and is not tried again. */
+        /** Set when the attempt failed and is not retried. */
         readonly error?: ErrorShape;
-        /** It failed and is tried again after so many milliseconds. */
+        /** Set when the attempt failed and is retried after so many milliseconds. */
         readonly retryAfterMs?: number;
         /** The messages of the answer. */
         readonly answer: readonly Message[];
@@ -89,7 +90,7 @@ export type ToolDiagnostics = OfSession & { readonly toolUseId: string; readonly
     | { readonly phase: 'start'; readonly input?: unknown }
     | {
         readonly phase: 'end';
-        /** What the tool took, where it was measured; else from its start to its result. */
+        /** The tool's own time where it was measured; otherwise the time from its start to its result. */
         readonly ms: number;
         readonly success: boolean;
         readonly result?: string | readonly ContentBlock[];
@@ -112,10 +113,12 @@ export type MailboxDiagnostics = OfSession & { readonly pendingId: number; reado
       }
   );
 
-/** Flushes since the last message of this channel; told where a turn ends, one message for many flushes. */
+/**
+ * Flushes since the last message of this channel. It is published at the end of a turn, one message for many flushes.
+ */
 export interface CommitDiagnostics extends OfRuntime {
   readonly flushes: number;
-  /** Turns of actors those flushes made durable. */
+  /** Transitions that those flushes made durable. */
   readonly turns: number;
 }
 
@@ -141,12 +144,12 @@ const CHANNELS: Readonly<Record<DiagnosticsName, Channel>> = Object.freeze({
   commit: channel(DIAGNOSTICS_CHANNELS.commit),
 });
 
-/** True when somebody subscribed to this channel in this thread. */
+/** True when this channel has a subscriber in this thread. */
 export function isSubscribed(name: DiagnosticsName): boolean {
   return CHANNELS[name].hasSubscribers;
 }
 
-/** True when somebody subscribed to any channel in this thread. Costs six property reads. */
+/** True when any channel has a subscriber in this thread. Costs six property reads. */
 export function isDiagnosed(): boolean {
   return (
     CHANNELS.turn.hasSubscribers ||
@@ -158,7 +161,10 @@ export function isDiagnosed(): boolean {
   );
 }
 
-/** Publishes a message. What a subscriber throws becomes an uncaught exception of its own, as Node has it: nothing here fails. */
+/**
+ * Publishes a message. An error that a subscriber throws becomes a separate uncaught exception, as Node defines it:
+ * nothing here fails.
+ */
 export function publishDiagnostics<N extends DiagnosticsName>(name: N, message: DiagnosticsMessages[N]): void {
   CHANNELS[name].publish(message);
 }

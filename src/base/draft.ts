@@ -1,2 +1,5 @@
-/** An object being put together: where it is made a thousand times at once, members are set one by one instead of spread. */
+/**
+ * An object under construction: code that makes a thousand objects at once sets members one by one instead of
+ * spreading.
+ */
 export type Draft<T> = { -readonly [Key in keyof T]: T[Key] };

@@ -1,8 +1,8 @@
 /**
- * Every error a caller can meet. One base class with a stable `code`; a subclass only where the caller acts differently. A message
- * is bounded when the error is made: what it quotes may come from outside.
+ * All errors a caller can receive. There is one base class with a stable `code`; a subclass exists only where the
+ * caller acts differently. A message is bounded when the error is made: it may quote text from outside.
  *
- * Three rules of the house: a broken invariant is an assertion and crashes the actor; past the model and the tool
+ * Three rules of this library: a broken invariant is an assertion and crashes the actor; beyond the model and the tool
  * boundary a failure is data, never a throw; an error that crosses a thread is encoded by `src/threads/error-codec.ts`,
  * because structured clone drops class, name and code.
  */
@@ -39,7 +39,7 @@ export type ErrorCode =
   | 'internal'
   | InvalidArgumentCode;
 
-/** Codes of `InvalidArgumentError`: what is wrong with the arguments of a history operation. */
+/** Codes of `InvalidArgumentError`: the fault in the arguments of a history operation. */
 export type InvalidArgumentCode =
   | 'callback_required'
   | 'lookup_key_required'
@@ -51,7 +51,7 @@ export type InvalidArgumentCode =
   | 'invalid_task'
   | 'invalid_argument';
 
-/** What an error looks like inside an event, a record or a state: plain data, safe to store. */
+/** An error inside an event, a record or a state: plain data, safe to store. */
 export interface ErrorShape {
   readonly name: string;
   readonly code: ErrorCode;
@@ -60,7 +60,7 @@ export interface ErrorShape {
   readonly data?: Readonly<Record<string, unknown>>;
 }
 
-/** Options shared by every error of the house. */
+/** Options shared by every error of this library. */
 export interface ErrorDetails {
   readonly cause?: unknown;
   readonly data?: Readonly<Record<string, unknown>>;
@@ -82,7 +82,10 @@ export class TroupeError extends Error {
   }
 }
 
-/** An option is unknown or has a bad value: fix the program. The message names the key, the value's type and the form. */
+/**
+ * An option is unknown or has a bad value: fix the program. The message names the key, the value's type and the
+ * expected form.
+ */
 export class ConfigError extends TroupeError {
   constructor(message: string, details: ErrorDetails & { readonly code?: 'config' | 'unknown_agent' } = {}) {
     super(details.code ?? 'config', message, details);
@@ -96,28 +99,31 @@ export class InvalidNameError extends TroupeError {
   }
 }
 
-/** Content of a message is blank, not of the user block types, or cannot be stored as plain JSON. */
+/** The content of a message is blank, has blocks that a user may not send, or cannot be stored as plain JSON. */
 export class ContentError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('content', message, details);
   }
 }
 
-/** An argument of a history operation cannot be used; nothing was changed. `code` says how, the message names the value. */
+/**
+ * An argument of a history operation cannot be used; nothing was changed. `code` names the fault, the message names the
+ * value.
+ */
 export class InvalidArgumentError extends TroupeError {
   constructor(code: InvalidArgumentCode, message: string, details: ErrorDetails = {}) {
     super(code, message, details);
   }
 }
 
-/** `deliver: 'reject'` met a session that is not idle. */
+/** `deliver: 'reject'` was used on a session that is not idle. */
 export class SessionBusyError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('session_busy', message, { retryable: true, ...details });
   }
 }
 
-/** An idempotency key came back with other content. */
+/** An idempotency key was used again with other content. */
 export class KeyReusedError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('key_reused', message, details);
@@ -148,14 +154,16 @@ export class StoreLockedError extends TroupeError {
   }
 }
 
-/** The store cannot be read as one of ours. The files were left as they are. */
+/** The store cannot be read as one of this library. The files were left as they are. */
 export class StoreCorruptError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('store_corrupt', message, details);
   }
 }
 
-/** The disk or the map is full, or the device refuses writes. What was acknowledged is safe; `cause` has the reason. */
+/**
+ * The disk or the map is full, or the device refuses writes. Everything acknowledged is safe; `cause` has the reason.
+ */
 export class StoreFullError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
     super('store_full', message, { retryable: true, ...details });
@@ -163,8 +171,8 @@ export class StoreFullError extends TroupeError {
 }
 
 /**
- * The files of an open store were removed, replaced or cut short under the runtime. What was acknowledged is in the files that were
- * there; nothing is written any more until the store is opened again. `data.reason` says what was found.
+ * The files of an open store were removed, replaced or cut short under the runtime. Everything acknowledged is in the
+ * original files. Nothing is written any more until the store is opened again. `data.reason` describes the fault.
  */
 export class StoreLostError extends TroupeError {
   constructor(message: string, details: ErrorDetails = {}) {
@@ -179,7 +187,10 @@ export class StoreVersionError extends TroupeError {
   }
 }
 
-/** The turn that consumed a message failed, or the message bounced. `cause` and `data.error` say why. Code `limit`: `maxSteps`. */
+/**
+ * The turn that consumed a message failed, or the message bounced. `cause` and `data.error` have the reason. Code
+ * `limit`: `maxSteps`.
+ */
 export class TurnFailedError extends TroupeError {
   constructor(message: string, details: ErrorDetails & { readonly code?: 'turn_failed' | 'limit' } = {}) {
     super(details.code ?? 'turn_failed', message, details);
@@ -207,8 +218,8 @@ export const CONTEXT_OVERFLOW = 'context_overflow';
 export type ModelErrorCode = Extract<ErrorCode, `model_${string}`>;
 
 /**
- * A model call failed. `data.status` is the HTTP status where there was one, `retryAfterMs` what the server asked for.
- * `retryable` is true for network faults, 429 and 5xx (contract of the half-step, transient errors).
+ * A model call failed. `data.status` is the HTTP status where there was one, `retryAfterMs` the wait that the server
+ * asked for. `retryable` is true for network faults, 429 and 5xx (contract of the half-step, transient errors).
  */
 export class ModelError extends TroupeError {
   readonly status: number | undefined;
@@ -234,21 +245,23 @@ export class ModelAuthenticationError extends ModelError {
   }
 }
 
-/** 400, 404, 413, 422: the same bytes fail again. A 404 (no such model) stops the queue of the session until `resume()`. */
+/**
+ * 400, 404, 413, 422: the same bytes fail again. A 404 (no such model) stops the queue of the session until `resume()`.
+ */
 export class ModelInvalidRequestError extends ModelError {
   constructor(message: string, details: ErrorDetails & { readonly status?: number } = {}) {
     super('model_invalid_request', message, details);
   }
 }
 
-/** What was thrown, as an Error: strings and foreign objects are wrapped, errors are returned as they are. */
+/** The thrown value as an Error: strings and foreign objects are wrapped, errors are returned as they are. */
 export function asError(thrown: unknown): Error {
   if (thrown instanceof Error) return thrown;
   if (typeof thrown === 'string') return new Error(thrown);
   return new Error(`non-error thrown: ${describeValue(thrown)}`, { cause: thrown });
 }
 
-/** Plain data for a record or an event. A foreign error becomes `internal` with its own name kept. */
+/** Plain data for a record or an event. A foreign error becomes `internal` and keeps its name. */
 export function errorShape(thrown: unknown): ErrorShape {
   const error = asError(thrown);
   if (error instanceof TroupeError) {
@@ -263,7 +276,7 @@ export function errorShape(thrown: unknown): ErrorShape {
   return { name: boundedText(error.name), code: 'internal', message: boundedText(error.message) };
 }
 
-/** A text for an error, cut where its JSON would be beyond the bound. Never throws. */
+/** A text for an error, cut when its JSON would exceed the bound. Never throws. */
 export function boundedText(text: string): string {
   // The longest escape has six characters.
   if (text.length * 6 <= ERROR_MESSAGE_BYTES_MAX) return text;
@@ -271,12 +284,12 @@ export function boundedText(text: string): string {
   if (end === text.length && jsonBytes(text) <= ERROR_MESSAGE_BYTES_MAX) return text;
   const note = ` … (cut, of ${text.length} characters)`;
   while (jsonBytes(text.slice(0, end) + note) > ERROR_MESSAGE_BYTES_MAX) end = Math.floor(end * 0.9);
-  // Half of a pair is no character.
+  // Half of a surrogate pair is not a character.
   const last = text.charCodeAt(end - 1);
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? end - 1 : end) + note;
 }
 
-/** The texts of an error's data bounded as its message is. */
+/** Bounds the texts of an error's data like its message. */
 function boundedMembers(data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const isLong = Object.values(data).some((value) => typeof value === 'string' && boundedText(value) !== value);
   if (!isLong) return data;
@@ -320,7 +333,7 @@ const REBUILD: Readonly<Record<string, (message: string, details: ErrorDetails) 
   model_invalid_request: (m, d) => new ModelInvalidRequestError(m, { ...d, ...numberField(d, 'status') }),
 };
 
-/** The error a shape describes, of its own class again. Unknown codes give the base class. */
+/** The error that a shape describes, in its original class. Unknown codes give the base class. */
 export function errorFromShape(shape: ErrorShape, cause?: unknown): TroupeError {
   const details: ErrorDetails = {
     ...(cause === undefined ? {} : { cause }),
@@ -339,13 +352,15 @@ export function errorFromShape(shape: ErrorShape, cause?: unknown): TroupeError 
   return new TroupeError(shape.code, shape.message, details);
 }
 
-/** The code of an error of Node or the system (`ENOENT`, `ERR_…`); undefined for anything without one. Never throws. */
+/**
+ * The code of an error of Node or the system (`ENOENT`, `ERR_…`); undefined for anything without one. Never throws.
+ */
 export function systemCodeOf(error: unknown): string | undefined {
   const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
   return typeof code === 'string' ? code : undefined;
 }
 
-/** A value named for an error message: its type, and a short form of it. Never throws. */
+/** Describes a value for an error message: its type, and a short form of it. Never throws. */
 export function describeValue(value: unknown): string {
   if (value === null) return 'null';
   if (typeof value === 'string')

@@ -1,4 +1,4 @@
-/** Goals as they are told and asked for. Types only. */
+/** Goals as they are reported and requested. Types only. */
 
 /** A goal is open until it is completed, once. */
 export type GoalStatus = 'active' | 'completed';
@@ -10,16 +10,18 @@ export interface SubGoal {
   readonly status: GoalStatus;
 }
 
-/** A goal with its parts, oldest first. A part asked for by itself has none, and names its goal. */
+/** A goal with its parts, oldest first. A part that is returned alone has no parts, and names its goal. */
 export interface Goal extends SubGoal {
   readonly parentId?: number;
   readonly subGoals: readonly SubGoal[];
 }
 
-/** What may be done to the goals of a session. */
+/** The possible changes to a session's goals. */
 export type GoalChange =
   | { readonly action: 'create'; readonly description: string; readonly parentId?: number }
   | { readonly action: 'update'; readonly id: number; readonly description: string }
   | { readonly action: 'complete'; readonly id: number }
-  /** Pins messages to goals: shown again once they have left the window, while one of the goals is open. */
+  /**
+   * Pins messages to goals. A pinned message that has left the window is shown again while one of its goals is open.
+   */
   | { readonly action: 'attach'; readonly messages: readonly number[]; readonly goals: readonly number[] };

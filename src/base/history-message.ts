@@ -1,12 +1,12 @@
 /**
- * A message as the conversation handle and the history operations speak of it: one assistant message with its calls, one
- * `tool` message a result. The log keeps the finer shape of `messages.ts`; `src/session/history` translates both ways.
- * Types only.
+ * A message in the form of the conversation handle and the history operations: one assistant message with its calls,
+ * one `tool` message for each result. The log keeps the finer shape of `messages.ts`; `src/session/history` translates
+ * both ways. Types only.
  */
 import type { Json } from './json.ts';
 import type { ContentBlock, Usage } from './messages.ts';
 
-/** One call of an assistant message. `arguments` is a JSON text, as the model's input was. */
+/** One call of an assistant message. `arguments` is a JSON text, like the model's input. */
 export interface HistoryCall {
   readonly callId: string;
   readonly name: string;
@@ -14,8 +14,8 @@ export interface HistoryCall {
 }
 
 /**
- * One part of a model's reasoning; opaque: never reordered, merged or edited. Parts of `format` `anthropic` are replayed to the
- * model byte for byte, those of other formats are kept and not sent.
+ * One part of a model's reasoning; opaque: never reordered, merged or edited. Parts of `format` `anthropic` are
+ * replayed to the model byte for byte; those of other formats are kept and not sent.
  */
 export interface ReasoningPart {
   readonly type: 'text' | 'summary' | 'encrypted';
@@ -23,15 +23,15 @@ export interface ReasoningPart {
   readonly [field: string]: Json | undefined;
 }
 
-/** What every message of a history has. Fields beyond the named are kept as given and never sent. */
+/** The fields of every message of a history. Other fields are kept as given and never sent. */
 export interface HistoryFields {
-  /** Unique in the session; `m<n>` where nobody gave one. */
+  /** Unique in the session; `m<n>` when none was given. */
   readonly id: string;
-  /** Epoch ms, or what an imported message had. */
+  /** Epoch ms, or the value of an imported message. */
   readonly createdAt: number | string;
-  /** The task (see `startTask`) it belongs to; missing: to none, it is shown on every branch. */
+  /** The task (see `startTask`) that the message belongs to; missing: none, and every branch shows it. */
   readonly taskId?: number;
-  /** Sent to the model, hidden from people, no user's own message. */
+  /** Sent to the model and hidden from people; not a message that a user wrote. */
   readonly systemInjected?: boolean;
   readonly sessionContext?: boolean;
   readonly sessionDate?: string;
@@ -54,7 +54,7 @@ export type HistoryMessage =
   | AssistantMessage
   | ToolMessage;
 
-/** What a model said, with the calls it asked for. */
+/** An answer of a model, with the calls it requested. */
 export type AssistantMessage = HistoryFields & {
   readonly role: 'assistant';
   readonly content: string;
@@ -65,11 +65,14 @@ export type AssistantMessage = HistoryFields & {
   readonly reasoningContent?: string | null;
   readonly finishReason?: string;
   readonly finishReasonRaw?: string;
-  /** All blocks of the answer, where content, calls and reasoning do not say everything (server tools, interleaved thought). */
+  /**
+   * All blocks of the answer, when content, calls and reasoning do not express everything (server tools, interleaved
+   * reasoning).
+   */
   readonly blocks?: readonly ContentBlock[];
 };
 
-/** The result of a call. An error exactly when `error` is neither missing nor null. */
+/** The result of a call. It is an error exactly when `error` is neither missing nor null. */
 export type ToolMessage = HistoryFields & {
   readonly role: 'tool';
   readonly content: string | readonly ContentBlock[];
@@ -79,7 +82,7 @@ export type ToolMessage = HistoryFields & {
   readonly errorType?: string | null;
 };
 
-/** A message as it is given: what it lacks of id and time is given to it. */
+/** A message from the embedder. A missing id or time is filled in. */
 export interface HistoryDraft {
   readonly role: HistoryMessage['role'];
   readonly id?: string;
@@ -88,7 +91,7 @@ export interface HistoryDraft {
 }
 
 /**
- * Names one message of one session: by its id, and by the number of the first logged message of it (0: it is transient).
+ * Names one message of one session: by its id, and by the number of its first logged message (0: it is transient).
  * `incarnation` differs between a deleted session and a new one of the same id.
  */
 export interface MessageHandle {

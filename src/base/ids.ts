@@ -2,22 +2,22 @@
 import { createHash } from 'node:crypto';
 import { describeValue, InvalidNameError } from './errors.ts';
 
-/** A session's id: chosen by the embedder, or given to a child as `<parent>:<n>`. */
+/** A session's id: chosen by the embedder, or assigned to a child as `<parent>:<n>`. */
 export type SessionId = string;
 
-/** Characters a session id may have. */
+/** The most characters a session id may have. */
 export const SESSION_ID_CHARACTERS_MAX = 128;
 const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 const AGENT_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
 const CALL_ID = /^[a-zA-Z0-9_-]+$/;
 const NICKNAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*$/;
-/** Characters of a sub-agent's nickname. */
+/** The most characters of a sub-agent's nickname. */
 export const NICKNAME_CHARACTERS_MAX = 30;
 /** Nicknames whose delivery name `from_<nickname>` would collide with a reserved one. */
 const RESERVED_NICKNAMES: ReadonlySet<string> = new Set(['mneme', 'melete']);
 
-/** Returns `id`; throws `InvalidNameError` when it is not of the session id form. */
+/** Returns `id`; throws `InvalidNameError` when it does not have the form of a session id. */
 export function checkSessionId(id: unknown): SessionId {
   if (typeof id !== 'string' || !SESSION_ID.test(id)) {
     throw new InvalidNameError(`session id must match ${SESSION_ID.source}, got ${describeValue(id)}`);
@@ -25,7 +25,10 @@ export function checkSessionId(id: unknown): SessionId {
   return id;
 }
 
-/** True for a session and its descendants: ids go on behind a colon, so that `user-4` is no ancestor of `user-42`. */
+/**
+ * True for a session and its descendants. A descendant's id continues after a colon, so `user-4` is not an ancestor of
+ * `user-42`.
+ */
 export function isInTree(id: SessionId, root: SessionId): boolean {
   return id === root || id.startsWith(`${root}:`);
 }
@@ -46,7 +49,7 @@ export function isCallId(id: string): boolean {
 }
 
 /**
- * The normal form of a nickname, or the reason it cannot be one (contract §7.5).
+ * The normal form of a nickname, or the reason why it cannot be one (contract §7.5).
  * `taken`: nicknames of the siblings.
  */
 export function checkNickname(
@@ -70,7 +73,7 @@ export function checkNickname(
 
 /**
  * The part of an id that decides where its tree lives: everything before the first colon. All ids with one root share a
- * shard, whoever chose them, so a child's generated id can be checked against the embedder's own (rule A6).
+ * shard, whether generated or chosen. So a child's generated id can be checked against the embedder's own (rule A6).
  */
 export function rootOf(id: SessionId): string {
   const colon = id.indexOf(':');

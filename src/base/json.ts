@@ -1,6 +1,6 @@
 /**
- * The boundary of plain data. Whatever comes from a caller, a tool or a model passes here before structured clone and
- * before the store, because both edit payloads silently: a lone surrogate, a function, `__proto__`, a cycle.
+ * The boundary of plain data. Values from a caller, a tool or a model pass here before structured clone and before the
+ * store. Both of these change payloads silently: a lone surrogate, a function, `__proto__`, a cycle.
  */
 
 import { PLAIN_VALUES_MAX } from './bounds.ts';
@@ -20,7 +20,7 @@ export class NotPlainError extends Error {
 
 const DEPTH_MAX = 100;
 
-/** Where a walk is: the object it is inside of, the member it looks at, and where that object was found. */
+/** The position of a walk: the object it is in, the member it reads, and the place of that object. */
 interface Place {
   readonly holder: object;
   member: string | number;
@@ -35,9 +35,11 @@ interface Walk {
 
 /**
  * A plain copy of `value`: own enumerable keys only, well-formed strings, no prototype tricks. `undefined` members are
- * left out as JSON does; dates become ISO strings. Throws `NotPlainError` for functions, symbols, big integers,
- * non-finite numbers, cycles, class instances, whatever throws while it is read (getters, proxies), nesting deeper than 100
- * and more than `PLAIN_VALUES_MAX` values, each place of a shared or sparse one counted.
+ * left out, as in JSON; dates become ISO strings.
+ *
+ * Throws `NotPlainError` for functions, symbols, big integers, non-finite numbers, cycles, class instances, and values
+ * that throw while they are read (getters, proxies). Throws it also for nesting deeper than 100 and for more than
+ * `PLAIN_VALUES_MAX` values; each place of a shared or sparse value counts.
  */
 export function toPlainJson(value: unknown): Json {
   return plain(value, undefined, { left: PLAIN_VALUES_MAX });
@@ -61,13 +63,13 @@ function plain(value: unknown, above: Place | undefined, walk: Walk): Json {
   try {
     return plainObject(value, { holder: value, member: '', above, depth }, walk);
   } catch (error) {
-    // Read by a getter or a proxy's trap: the value's own code, so its path is what there is to say.
+    // A getter or a proxy's trap threw this: it is the value's own code, so the path is all that can be reported.
     if (error instanceof NotPlainError) throw error;
     throw unread(pathOf(above), error);
   }
 }
 
-/** Written only when something is wrong: a path a value would cost more than the value. */
+/** Built only for an error: building a path for each value would cost more than the value. */
 function pathOf(place: Place | undefined): string {
   let path = '';
   for (let at = place; at !== undefined; at = at.above) {
@@ -96,13 +98,15 @@ function plainObject(value: object, here: Place, walk: Walk): Json {
   return result;
 }
 
-/** Sets an own member. What a prototype has a name for stays data too: `__proto__` never becomes a prototype. */
+/**
+ * Sets an own member. A member with the name of a prototype's member stays data: `__proto__` never becomes a prototype.
+ */
 function define(result: Record<string, Json>, key: string, value: Json): void {
   if (!(key in result)) result[key] = value;
   else Object.defineProperty(result, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** By index and not by `map`: an array may bring methods and a species of its own, and holes are places too. */
+/** By index, not by `map`: an array may bring its own methods and species, and holes are places too. */
 function plainArray(value: readonly unknown[], here: Place, walk: Walk): Json {
   const { length } = value;
   if (length > walk.left) throw new NotPlainError(pathOf(here.above), `an array of ${length} places`);
@@ -127,7 +131,7 @@ function unread(path: string, error: unknown): NotPlainError {
   return new NotPlainError(path, `reading it threw ${readable(error)}`, { cause: error });
 }
 
-/** What was thrown, in few words; an error may itself be unreadable. */
+/** The thrown value in few words; an error may itself be unreadable. */
 function readable(thrown: unknown): string {
   try {
     return thrown instanceof Error ? cutText(`${thrown.name}: ${thrown.message}`, 200) : typeof thrown;
@@ -163,10 +167,10 @@ const LONE_SURROGATE: RegExp = /\p{Surrogate}/u;
 const LONE_SURROGATES: RegExp = /\p{Surrogate}/gu;
 
 /**
- * `value` with every lone surrogate in it replaced by U+FFFD, in strings and in the keys of plain objects; of keys that become
- * the same the last wins. What needs no change is returned as it is, the same reference, and what does is copied along the way
- * to it: the value given is never changed. Numbers, dates, bytes and instances of classes are left alone. Throws
- * `NotPlainError` for nesting deeper than 100, cycles among it.
+ * `value` with every lone surrogate in it replaced by U+FFFD, in strings and in the keys of plain objects. If keys
+ * become equal, the last one wins. A part that needs no change is returned by reference; the path to a changed part is
+ * copied, so the given value is never changed. Numbers, dates, bytes and instances of classes are left alone. Throws
+ * `NotPlainError` for nesting deeper than 100, which includes cycles.
  */
 export function sanitise<T>(value: T): T {
   return cleaned(value, 0) as T;
@@ -192,7 +196,7 @@ function cleaned(value: unknown, depth: number): unknown {
   const members = Object.entries(value);
   const clean = members.map(([key, member]): [string, unknown] => [wellFormed(key), cleaned(member, depth + 1)]);
   const isClean = clean.every(([key, member], index) => key === members[index]?.[0] && member === members[index]?.[1]);
-  // Never by assignment: a member may be named `__proto__`.
+  // Must not use assignment: a member may be named `__proto__`.
   return isClean ? value : Object.fromEntries(clean);
 }
 

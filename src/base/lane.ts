@@ -1,4 +1,4 @@
-/** Work of which a bounded number is under way; the rest waits in the order it came. */
+/** Runs a bounded number of jobs at once; the others wait in the order they arrived. */
 export class Lane {
   readonly #most: number;
   readonly #waiting: (() => void)[] = [];
@@ -8,14 +8,14 @@ export class Lane {
     this.#most = most;
   }
 
-  /** Does the work in its turn; what it resolves or rejects with. */
+  /** Runs the work when a place is free; resolves or rejects like the work. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#underWay >= this.#most) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     else this.#underWay += 1;
     try {
       return await work();
     } finally {
-      // The place is handed on, so that nobody who comes meanwhile takes it.
+      // The place is passed on directly, so that a later caller cannot take it.
       const next = this.#waiting.shift();
       if (next === undefined) this.#underWay -= 1;
       else next();

@@ -1,6 +1,6 @@
 /**
- * An abort controller that is made when somebody looks at its signal: most model calls and tools never do, and a signal costs
- * more than the rest of a call in place.
+ * An abort controller that is made when its signal is first read. Most model calls and tools never read it, and a
+ * signal costs more than the rest of a call in place.
  */
 export class LazyAbort {
   #controller: AbortController | undefined;
@@ -12,7 +12,7 @@ export class LazyAbort {
     return this.#cause !== undefined;
   }
 
-  /** What `abort` was called with. */
+  /** The reason passed to `abort`. */
   get reason(): unknown {
     return this.#cause?.reason;
   }
@@ -34,7 +34,7 @@ export class LazyAbort {
     this.#listener?.(reason);
   }
 
-  /** Calls `listener` once at the abort, at once when it was before. One listener; the signal is for all others. */
+  /** Calls `listener` once at the abort, or at once after it. One listener; all others use the signal. */
   listen(listener: (reason: unknown) => void): void {
     this.#listener = listener;
     if (this.#cause !== undefined) listener(this.#cause.reason);
@@ -42,7 +42,7 @@ export class LazyAbort {
 }
 
 const ABORT: unique symbol = Symbol('abort');
-/** One getter for all: an object literal with a getter of its own costs more to make than the rest of a call. */
+/** One shared getter: an object literal with its own getter costs more to make than the rest of a call. */
 const SIGNAL: PropertyDescriptor & ThisType<{ readonly [ABORT]: LazyAbort }> = {
   enumerable: true,
   configurable: true,
@@ -52,12 +52,12 @@ const SIGNAL: PropertyDescriptor & ThisType<{ readonly [ABORT]: LazyAbort }> = {
 };
 
 /**
- * `context` itself, with a `signal` of its own that is made when it is first read. An own and enumerable one, so that it
- * survives a spread of the context.
+ * Returns `context` itself, with a `signal` that is made when it is first read. The property is own and enumerable, so
+ * that it survives a spread of the context.
  */
 export function withSignal<T extends object>(context: T, abort: LazyAbort): T & { readonly signal: AbortSignal } {
   const holder = context as T & { [ABORT]: LazyAbort; readonly signal: AbortSignal };
-  // As data, and not in a closure: whatever stands before the context, a proxy or a heir, finds it.
+  // Held as data, not in a closure: a proxy of the context, or an object that inherits from it, finds it.
   holder[ABORT] = abort;
   return Object.defineProperty(holder, 'signal', SIGNAL);
 }

@@ -1,6 +1,8 @@
 /**
- * The words of a conversation: content blocks in the shape of the Anthropic Messages API, the messages of a session's log,
- * the entries of its mailbox. Types, the lists some are made of, and the smallest pure readings of them.
+ * The vocabulary of a conversation: content blocks in the shape of the Anthropic Messages API, the messages of a
+ * session's log, the entries of its mailbox. It has types, the lists that some are made of, and the smallest pure
+ * functions over them.
+ *
  * Source of the block shapes: Anthropic Messages API reference.
  */
 import type { Json } from './json.ts';
@@ -31,7 +33,7 @@ export interface DocumentBlock {
   readonly citations?: Readonly<Record<string, Json>>;
   readonly cache_control?: CacheControl;
 }
-/** A call the model asks for. */
+/** A call that the model requests. */
 export interface ToolUseBlock {
   readonly type: 'tool_use';
   readonly id: string;
@@ -58,7 +60,7 @@ export interface RedactedThinkingBlock {
   readonly type: 'redacted_thinking';
   readonly data: string;
 }
-/** A block type this library does not read: kept and replayed as it came. */
+/** A block type that this library does not read: kept and replayed unchanged. */
 export interface OpaqueBlock {
   readonly type: 'server_tool_use' | 'web_search_tool_result' | 'code_execution_tool_result' | 'container_upload';
   readonly [key: string]: unknown;
@@ -74,10 +76,10 @@ export type ContentBlock =
   | RedactedThinkingBlock
   | OpaqueBlock;
 
-/** What a user may send: text, or text, image and document blocks. */
+/** Content that a user may send: text, or text, image and document blocks. */
 export type UserContent = string | readonly ContentBlock[];
 
-/** Tokens as the provider counted them; sums are over all calls of what they describe. */
+/** Tokens as the provider counted them; a sum covers all calls of its subject. */
 export interface Usage {
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -85,10 +87,10 @@ export interface Usage {
   readonly cache_read_input_tokens?: number;
 }
 
-/** Usage of nothing. */
+/** Usage without any tokens. */
 export const NO_USAGE: Usage = Object.freeze({ input_tokens: 0, output_tokens: 0 });
 
-/** The sum of two usages; optional counters appear once either side has them. */
+/** The sum of two usages; an optional counter appears once either side has it. */
 export function addUsage(a: Usage, b: Usage): Usage {
   const created = (a.cache_creation_input_tokens ?? 0) + (b.cache_creation_input_tokens ?? 0);
   const read = (a.cache_read_input_tokens ?? 0) + (b.cache_read_input_tokens ?? 0);
@@ -118,10 +120,10 @@ export const MESSAGE_TYPES = ['user_message', 'agent_message', 'tool_call', 'too
 /** One of `MESSAGE_TYPES`. */
 export type MessageType = (typeof MESSAGE_TYPES)[number];
 
-/** Who a message or a mailbox entry comes from. */
+/** The kinds of senders of a message or a mailbox entry. */
 export const SOURCE_TYPES = ['user', 'tool', 'subagent', 'skill', 'workflow', 'recall', 'goal'] as const;
 
-/** Where a message or a mailbox entry comes from. */
+/** The sender of a message or a mailbox entry. */
 export interface Source {
   readonly type: (typeof SOURCE_TYPES)[number];
   readonly name?: string;
@@ -175,7 +177,7 @@ export interface Pending {
   readonly deliver?: Deliver;
 }
 
-/** The text of a content: a string as it is, else its text blocks joined by newlines. */
+/** The text of a content: a string as it is, otherwise its text blocks joined by newlines. */
 export function textOf(content: string | readonly ContentBlock[]): string {
   if (typeof content === 'string') return content;
   const parts: string[] = [];
@@ -183,12 +185,12 @@ export function textOf(content: string | readonly ContentBlock[]): string {
   return parts.join('\n');
 }
 
-/** Reasoning of a model: signed by it, or encrypted. */
+/** True for a model's reasoning: signed by the model, or encrypted. */
 export function isThought(block: { readonly type?: unknown }): boolean {
   return block.type === 'thinking' || block.type === 'redacted_thinking';
 }
 
-/** True when a content has nothing a model could read: no text but blanks, and no other block. */
+/** True when a content has nothing a model could read: only blank text, and no other block. */
 export function isBlank(content: string | readonly ContentBlock[]): boolean {
   if (typeof content === 'string') return content.trim() === '';
   return content.every((block) => block.type === 'text' && block.text.trim() === '');

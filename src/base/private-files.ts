@@ -1,6 +1,6 @@
-/** Rights of everything the store is made of: it holds what users said, so its owner alone reads it. */
+/** Rights of everything in the store: it holds users' messages, so only its owner may read it. */
 
-/** Of a file. */
+/** Rights of a file. */
 export const PRIVATE_FILE_MODE = 0o600;
-/** Of a directory. */
+/** Rights of a directory. */
 export const PRIVATE_DIRECTORY_MODE = 0o700;

@@ -1,16 +1,21 @@
-/** Secrets cut out of what is logged: by the name of a field, by the look of a value, and by what is known to be one. Pure. */
+/**
+ * Cuts secrets out of logged data: by the name of a field, by the look of a value, and by a list of known secrets.
+ * Pure.
+ */
 import { LOGGED_DEPTH_MAX } from './bounds.ts';
 import { isRecord } from './json.ts';
 
-/** What stands in the place of a secret. */
+/** The text that replaces a secret. */
 export const REDACTED = '[redacted]';
 
-/** Fields whose value is a secret whatever it looks like; compared without case, hyphens and underscores. */
+/** Fields whose value is always a secret; compared without case, hyphens and underscores. */
 const SECRET_FIELDS: ReadonlySet<string> = new Set([
   ...['apikey', 'xapikey', 'authtoken', 'authorization', 'proxyauthorization', 'password', 'secret', 'cookie'],
   ...['setcookie', 'accesstoken', 'refreshtoken', 'clientsecret', 'privatekey'],
 ]);
-/** Values that look like keys: vendors' prefixed keys, bearer and basic credentials, signed tokens, a key in an address. */
+/**
+ * Values that look like keys: vendors' prefixed keys, bearer and basic credentials, signed tokens, a key in an address.
+ */
 const SECRET_LOOKS: readonly RegExp[] = [
   /\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}/g,
   /\b(?:gh[pousr]_|github_pat_|xox[abprs]-|AKIA|AIza)[A-Za-z0-9_-]{12,}/g,
@@ -19,7 +24,7 @@ const SECRET_LOOKS: readonly RegExp[] = [
   /(?<=[?&](?:api[_-]?key|access[_-]?token|token|key)=)[^&\s"']+/gi,
 ];
 
-/** A text without secrets. `secrets`: texts known to be some, the longest first. */
+/** A text without secrets. `secrets`: known secrets, the longest first. */
 export function redactText(text: string, secrets: readonly string[]): string {
   let redacted = text;
   for (const secret of secrets) if (secret !== '') redacted = redacted.replaceAll(secret, REDACTED);
@@ -27,7 +32,7 @@ export function redactText(text: string, secrets: readonly string[]): string {
   return redacted;
 }
 
-/** A copy of plain data without secrets, keys of objects included. What is nested too deep is left out. */
+/** A copy of plain data without secrets, in keys of objects too. Values nested too deep are left out. */
 export function redactData(value: unknown, secrets: readonly string[], depth = 0): unknown {
   if (typeof value === 'string') return redactText(value, secrets);
   if (typeof value !== 'object' || value === null) return value;

@@ -1,17 +1,19 @@
-/** Which variables of an environment are secrets, and an environment without them. Pure. */
+/** Decides which variables of an environment are secrets, and returns an environment without them. Pure. */
 import { z } from 'zod';
 
-/** Names that look like a secret's: `GITHUB_TOKEN`, `OPENAI_API_KEY`, `client_secret`, `PGPASSWORD`, `DB_PASSWORD_FILE`. */
+/**
+ * Names that look like a secret's: `GITHUB_TOKEN`, `OPENAI_API_KEY`, `client_secret`, `PGPASSWORD`, `DB_PASSWORD_FILE`.
+ */
 const SECRET_NAME = /(?:^|_)(?:TOKEN|KEY|SECRET)S?$|PASSWORD/i;
-/** Secrets by another name: headers the Anthropic provider takes from the environment. */
+/** Secrets with other names: headers that the Anthropic provider reads from the environment. */
 const SECRET_NAMES: ReadonlySet<string> = new Set(['ANTHROPIC_CUSTOM_HEADERS']);
 
-/** Names of variables that are handed on though they look like secrets. */
+/** Names of variables that are handed on although they look like secrets. */
 export const secretNamesSchema: z.ZodType<readonly string[]> = z.array(
   z.string().regex(/^[^=\0]+$/, 'must be the name of an environment variable'),
 );
 
-/** The variables that are no secrets, and those whose exact name is in `allowed`. */
+/** The variables that are not secrets, and those whose exact name is in `allowed`. */
 export function withoutSecrets(
   environment: Readonly<Record<string, string | undefined>>,
   allowed: readonly string[],

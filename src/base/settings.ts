@@ -1,6 +1,7 @@
 /**
- * The numbers and names of the behaviour contract that an embedder may change: `open({ settings })`, nested by the first
- * part of the contract's key, camelCase, in the contract's units (seconds for `timeouts`, characters, bytes, tokens).
+ * The numbers and names of the behaviour contract that an embedder may change: `open({ settings })`. They are nested by
+ * the first part of the contract's key, in camelCase, in the contract's units (seconds for `timeouts`, characters,
+ * bytes, tokens).
  */
 import { z } from 'zod';
 import { BODY_ISSUES_MAX, MODEL_ATTEMPTS_MAX, RETRY_AFTER_MS_MAX, SNAPSHOTS_KEPT_MAX } from './bounds.ts';
@@ -18,7 +19,7 @@ export interface Settings {
     readonly subagentTokenBudget: number;
     /** Rounds of tools one run of an enricher may take. */
     readonly maxToolRounds: number;
-    /** Attempts of a model call that fails for a reason that may pass, and the waits between them. */
+    /** Attempts of a model call that fails for a transient reason, and the waits between them. */
     readonly retry: RetrySettings;
   };
   /** Seconds. */
@@ -26,17 +27,20 @@ export interface Settings {
   readonly tools: {
     readonly maxToolResponseChars: number;
     readonly maxSubagentResponseChars: number;
-    /** Environment variables the tool threads have though their names look like secrets' (`'GITHUB_TOKEN'`). */
+    /** Environment variables passed to the tool threads although their names look like secrets (`'GITHUB_TOKEN'`). */
     readonly secretEnv: readonly string[];
   };
   readonly session: {
     readonly defaultViewMode: 'basic' | 'verbose' | 'debug';
-    /** The UTC time line before user text. */
+    /** Adds the UTC time line before user text. */
     readonly timestamps: boolean;
   };
-  /** Preparing a turn: tokens of one answer; newest messages it reads; seconds it may take. */
+  /** Preparing a turn: tokens of one answer; the number of newest messages it reads; the seconds it may take. */
   readonly melete: { readonly maxTokens: number; readonly messageWindow: number; readonly timeout: number };
-  /** Parts of the token budget; tokens of one answer of the model that remembers; snapshots that are summed up in turn. */
+  /**
+   * Shares of the token budget; tokens of one answer of the model that remembers; the number of snapshots that are
+   * summarised again.
+   */
   readonly mneme: {
     readonly evictionFraction: number;
     readonly pinnedBudgetFraction: number;
@@ -45,53 +49,64 @@ export interface Settings {
     readonly l2BudgetFraction: number;
     readonly l2SnapshotThreshold: number;
   };
-  /** Results of one search; how much a year of age holds a message back; tokens of one message that is recalled. */
+  /** Results of one search; the weight that a year of age takes from a message; tokens of one recalled message. */
   readonly recall: { readonly maxResults: number; readonly recencyDecay: number; readonly maxSnippetTokens: number };
   readonly subagents: { readonly maxActive: number };
   readonly recovery: {
     readonly resumeAwaiting: boolean;
-    /** A turn that failed for good is taken out of the history when the next one starts. */
+    /** A turn that failed for good is removed from the history when the next one starts. */
     readonly rollbackFailed: boolean;
   };
-  /** Calls that wait for a person. */
+  /** Calls that wait for a person's decision. */
   readonly approvals: {
-    /** Waiting calls are denied after that long; `null`: they wait for ever, as nobody asked for an answer that is no person's. */
+    /** Waiting calls are denied after this time. `null`: they wait forever, since only a person may answer them. */
     readonly expiresMs: number | null;
-    /** What a user's message does that arrives meanwhile: `wait` behind the decision, or `deny` what waits and be read next. */
+    /**
+     * The effect of a user's message that arrives meanwhile. `wait`: it waits behind the decision. `deny`: it denies
+     * the waiting calls and is read next.
+     */
     readonly onInput: 'wait' | 'deny';
   };
-  /** What becomes of calls without a result: pruned when a history is seeded; kept or filled when a run is interrupted. */
+  /**
+   * The treatment of calls without a result: pruned when a history is seeded; kept or filled when a run is interrupted.
+   */
   readonly repair: { readonly onSeed: boolean; readonly onInterrupt: 'keep' | 'fill' };
-  /** Old messages become a summary; an agent may say otherwise (`agent({ compression })`). */
+  /** Old messages become a summary; an agent may override this (`agent({ compression })`). */
   readonly compression: CompressionSettings;
 }
 
-/** How often a model call is made that fails for a reason that may pass, and how long it waits in between. Times in seconds. */
+/** The attempts of a model call that fails for a transient reason, and the waits in between. Times in seconds. */
 export interface RetrySettings {
-  /** Attempts in all; 1: a failed call is not made again. */
+  /** All attempts; 1: a failed call is not retried. */
   readonly attempts: number;
   /** The wait after the first attempt. */
   readonly base: number;
-  /** Each wait is this many times the one before. Missing: the wait after attempt k is k⁴ times the base, as the contract has it. */
+  /**
+   * Each wait is this many times the previous one. Missing: the wait after attempt k is k⁴ times the base, as in the
+   * contract.
+   */
   readonly factor?: number | undefined;
-  /** The longest wait, before up to 15 % by chance are added. The provider's `retry-after` may ask for more. */
+  /** The longest wait, before up to 15 % random jitter is added. The provider's `retry-after` may ask for more. */
   readonly maximum: number;
 }
 
-/** When a conversation is compressed, and what is kept of it as it is. */
+/** The thresholds for compressing a conversation, and the part that is kept as it is. */
 export interface CompressionSettings {
   readonly enabled: boolean;
-  /** Tokens of the conversation from which it is compressed. */
+  /** A conversation with this many tokens is compressed. */
   readonly tokens: number;
-  /** Messages from which it is compressed. */
+  /** A conversation with this many messages is compressed. */
   readonly messages: number;
-  /** Newest messages that stay as they are; whole tool rounds, so that they may be more. */
+  /** Newest messages that stay as they are; tool rounds stay whole, so there may be more. */
   readonly keepRecent: number;
-  /** Tokens a compressed conversation is expected to have: where less than a tenth would be saved, none is made for tokens alone. */
+  /**
+   * Expected tokens of a compressed conversation. If less than a tenth would be saved, tokens alone do not cause a
+   * compression.
+   */
   readonly targetTokens: number;
-  /** Tokens a conversation has at least for a forced compression. */
+  /** A forced compression needs at least this many tokens. */
   readonly idleMinTokens: number;
-  /** Messages of which it has more than this for a forced compression. */
+  /** A forced compression needs more than this many messages. */
   readonly idleMinMessages: number;
 }
 
@@ -183,7 +198,7 @@ export const settingsSchema: z.ZodType<Settings> = z.strictObject({
     .prefault({}),
 });
 
-/** What an embedder writes: any part of `Settings`. */
+/** The form that an embedder writes: any part of `Settings`. */
 export type SettingsInput = {
   readonly [Part in keyof Settings]?: {
     readonly [Key in keyof Settings[Part]]?: PartOf<Settings[Part][Key]> | undefined;
@@ -192,14 +207,16 @@ export type SettingsInput = {
 
 type PartOf<Value> = Value extends object ? { readonly [Key in keyof Value]?: Value[Key] | undefined } : Value;
 
-/** All settings with defaults filled in. Throws `ConfigError` naming the key. Runs on the host thread, once at `open`. */
+/**
+ * All settings with defaults filled in. Throws `ConfigError` naming the key. Runs on the host thread, once at `open`.
+ */
 export function parseSettings(input: unknown): Settings {
   return parseOption(settingsSchema, 'settings', input ?? {});
 }
 
 /**
- * `value` as `schema` has it. Throws `ConfigError` that names the key (`name.path`), the value's type and what was
- * expected; the door every option passes.
+ * Validates `value` with `schema`. Throws `ConfigError` that names the key (`name.path`), the value's type and the
+ * expected form. Every option passes through it.
  */
 export function parseOption<T>(schema: z.ZodType<T>, name: string, value: unknown): T {
   const result = schema.safeParse(value);

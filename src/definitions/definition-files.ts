@@ -1,6 +1,6 @@
 /**
- * Reads directories of definition files. What is wrong with a file is told, and the file left out: it never keeps the others,
- * or `open`, from going on.
+ * Reads directories of definition files. A fault in a file is reported, and the file is skipped: it never stops the
+ * others, or `open`.
  */
 import type { Dirent } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
@@ -9,25 +9,25 @@ import { DEFINITION_BYTES_MAX, DEFINITION_FILES_MAX } from '../base/bounds.ts';
 import { asError } from '../base/errors.ts';
 import { wellFormed } from '../base/json.ts';
 
-/** Told of a file that is left out, and why. Must not throw. */
+/** Receives each skipped file and the reason. Must not throw. */
 export type Warn = (message: string, path: string) => void;
 
-/** Where the definitions of one kind are. */
+/** The places of one kind of definitions. */
 export interface DefinitionPlace {
-  /** In order: what a later one names as well is taken from there. */
+  /** In order: a later directory overrides the names of an earlier one. */
   readonly directories: readonly string[];
-  /** A folder with a file of this name is a definition too. */
+  /** A folder that contains a file of this name is a definition too. */
   readonly folderFile?: string;
 }
 
-/** What was read. */
+/** The result of reading. */
 export interface DefinitionsRead<T> {
   readonly byName: ReadonlyMap<string, T>;
 }
 
 /**
- * Reads all definitions of a kind. A directory that cannot be read is told as a file is. `entering` is called for each directory
- * before it is looked into: those given, and the folders in them that may hold a definition.
+ * Reads all definitions of a kind. A directory that cannot be read is reported like a file. `entering` is called for
+ * each directory before it is read: those given, and the folders in them that may hold a definition.
  */
 export async function readDefinitions<T extends { readonly name: string }>(
   place: DefinitionPlace,
@@ -54,7 +54,7 @@ export async function readDefinitions<T extends { readonly name: string }>(
   return { byName };
 }
 
-/** Paths of what may be definitions, by name, bounded. */
+/** Paths of possible definitions, by name, bounded. */
 async function pathsOf(
   directory: string,
   folderFile: string | undefined,
@@ -92,7 +92,7 @@ async function isFile(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isFile();
   } catch {
-    // Nothing is there: the folder is not a definition.
+    // The file does not exist: the folder is not a definition.
     return false;
   }
 }

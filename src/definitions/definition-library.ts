@@ -1,10 +1,12 @@
 /**
  * The definitions of a runtime: read when it opens, and again when their files change.
  *
- * Owns: what was read last, the watches on the directories. Does not own: the files; who has a skill active, which is the
- * session's business and keeps the text it was given. Belongs to the host thread.
- *  D1 a reader sees one whole reading, never half of one;
- *  D2 changes are gathered for `DEFINITIONS_SETTLE_MS`, and one reading is under way at a time;
+ * Owns: the last reading, the watches on the directories. Does not own: the files; the active skills of a session. The
+ * session owns these and keeps the text it received. Belongs to the host thread.
+ *
+ * Invariants:
+ *  D1 a caller sees one whole reading, never half of one;
+ *  D2 changes are collected for `DEFINITIONS_SETTLE_MS`, and one reading runs at a time;
  *  D3 after `close` nothing is read and nothing is watched.
  */
 import { type FSWatcher, watch } from 'node:fs';
@@ -17,13 +19,13 @@ import { type DefinitionPlace, type DefinitionsRead, readDefinitions, type Warn 
 /** The file that makes a folder a skill. */
 const SKILL_FILE = 'SKILL.md';
 
-/** What a library reads, and on what it stands. */
+/** The directories that a library reads, and its ports. */
 export interface LibraryOptions {
   readonly skills: readonly string[];
   readonly workflows: readonly string[];
   readonly clock: Clock;
   readonly warn: Warn;
-  /** Told after each reading that followed a change. Must not throw. */
+  /** Called after each reading that followed a change. Must not throw. */
   readonly onChange?: () => void;
 }
 
@@ -46,7 +48,7 @@ export class DefinitionLibrary implements DefinitionSource {
     };
   }
 
-  /** Reads everything once and watches from then on. */
+  /** Reads everything once and starts the watches. */
   static async open(options: LibraryOptions): Promise<DefinitionLibrary> {
     const library = new DefinitionLibrary(options);
     await library.#read();
@@ -78,7 +80,7 @@ export class DefinitionLibrary implements DefinitionSource {
     return sorted(this.#workflows);
   }
 
-  /** Ends the watches. Safe to call again. */
+  /** Ends the watches. A second call has no effect. */
   close(): void {
     this.#isClosed = true;
     this.#options.clock.clearTimer(this.#timer);
@@ -89,7 +91,7 @@ export class DefinitionLibrary implements DefinitionSource {
   async #read(): Promise<void> {
     const { warn } = this.#options;
     const entered = new Set<string>();
-    // Watched before it is looked into: what changes while this reads is read again.
+    // A directory is watched before it is read: a change during the reading causes another reading.
     const entering = (path: string): void => {
       entered.add(path);
       this.#watch(path);

@@ -1,30 +1,30 @@
-/** What a definition file says: skills, workflows, specialists (contract §1.7). Plain data, checked. */
+/** The contents of a definition file: skills, workflows, specialists (contract §1.7). Plain data, checked. */
 import { z } from 'zod';
 import { DEFINITION_DESCRIPTION_CHARACTERS_MAX, DEFINITION_TOOLS_MAX } from '../base/bounds.ts';
 import { isAgentName } from '../base/ids.ts';
 import { parseFrontMatter } from './front-matter.ts';
 
-/** A skill or a workflow: what it is called, what it is for, and its text. */
+/** A skill or a workflow: its name, its purpose, and its text. */
 export interface Definition {
   readonly name: string;
   readonly description: string;
   readonly content: string;
 }
 
-/** An agent by a file: what others may spawn by its name. */
+/** An agent defined by a file; other agents may spawn it by its name. */
 export interface SpecialistDefinition {
   readonly name: string;
   readonly description: string;
-  /** Lower case, each once; none: no tools. */
+  /** Lower case, each once; an empty list: no tools. */
   readonly tools: readonly string[];
   readonly prompt: string;
   readonly model?: string;
   readonly color?: string;
-  /** Model calls of one turn. */
+  /** At most this many model calls in one turn. */
   readonly maxTurns?: number;
 }
 
-/** Finds definitions by name, as the files stand now. */
+/** Finds definitions by name, as of the last reading of the files. */
 export interface DefinitionSource {
   skill(name: string): Definition | undefined;
   workflow(name: string): Definition | undefined;
@@ -54,7 +54,7 @@ const specialistSchema = z.looseObject({
   maxTurns: z.number().int().positive().nullish(),
 });
 
-/** A skill or workflow by its text. Throws an Error that says what is wrong with it. */
+/** Parses a skill or workflow. Throws an Error that describes the fault. */
 export function parseDefinition(text: string): Definition {
   const { data, body } = parseFrontMatter(text);
   const { name, description: about } = checked(definitionSchema, data);
@@ -62,7 +62,7 @@ export function parseDefinition(text: string): Definition {
   return { name, description: about, content: body };
 }
 
-/** A specialist by its text. Throws an Error that says what is wrong with it. */
+/** Parses a specialist. Throws an Error that describes the fault. */
 export function parseSpecialist(text: string): SpecialistDefinition {
   const { data, body } = parseFrontMatter(text);
   const { name, description: about, tools, model, color, maxTurns } = checked(specialistSchema, data);

@@ -1,15 +1,16 @@
 /**
- * The journal over an engine: everything the port promises that is not a matter of bytes.
+ * The journal over an engine. It keeps every promise of the port that does not depend on how bytes are stored.
  *
- * Owns: numbers of rows and sessions, the row being filled, the last row of each session touched since the last durable
- * checkpoint, and through its gate all that is not yet durable. Owns not: what is durable; the engine has that.
+ * Owns: the numbers of rows and sessions, the row being filled, and the last row of each session touched since the last
+ * durable checkpoint. Through its gate it owns everything that is not yet durable. Does not own: what is durable; the
+ * engine has that.
  *
  * Invariants, beside J1 to J5 of the port and G1 to G5 of the gate:
- *  E1 a read sees the engine with the batches not yet durable laid over it, newest first, and nothing else: what a refused
- *     write dropped from the gate is gone from every read at once (J3);
- *  E2 the numbers of rows, and so positions, rise for as long as the journal is open, over refused writes too;
- *  E3 a session's key has a name from its `intern` to its `remove`, and only then can it be written and read; no key is
- *     ever given twice, so the rows of a removed session need no mark to stay unread;
+ *  E1 a read sees the engine with the batches not yet durable laid over it, newest first, and nothing else. What a
+ *     refused write dropped from the gate is gone from every read at once (J3);
+ *  E2 the numbers of rows, and so positions, rise for as long as the journal is open, also across refused writes;
+ *  E3 a session's key has a name from its `intern` to its `remove`, and can be written and read only then. No key is
+ *     given out twice, so the rows of a removed session need no mark to stay unread;
  *  E4 a checkpoint ends the row that is being filled, so that it covers whole rows.
  */
 import {
@@ -38,14 +39,14 @@ import { heldData, positionOf, type Row, rowOf, rowTurns } from './rows/row-code
 import { blobAddress, storedJson } from './rows/stored-text.ts';
 import { createStoredLog, type StoredLog } from './stored-log.ts';
 
-/** Printable ASCII: every order of names is then the same order. Session ids are a part of it. */
+/** Printable ASCII, so that every way of sorting names gives the same order. Session ids are a subset of it. */
 const NAME = /^[\x21-\x7e]+$/;
 /** Keys are stored in 32 bits. */
 const SESSION_KEY_MAX = 0xffff_ffff;
 
-/** How a journal is built over an engine. */
+/** The options of a journal over an engine. */
 export interface EngineJournalOptions {
-  /** Calls `run` once, soon, never synchronously: when the callers of one turn of the loop have all been heard. */
+  /** Calls `run` once, soon, never synchronously: after all callers of the current tick have run. */
   readonly schedule: (run: () => void) => void;
 }
 
@@ -58,11 +59,11 @@ export class EngineJournal implements Journal {
   #nextRow = 1;
   #nextKey: SessionKey = 1;
   #checkpointed: Position = 0;
-  /** The row that takes the next turn; it is the last of the open batch. */
+  /** The row that takes the next transition. It is the last row of the open batch. */
   #row: Row | undefined;
   /** Rows in the gate, by number, ascending. */
   #unwritten: Map<number, Row> = new Map();
-  /** `undefined` after a refusal: read again when next needed. */
+  /** `undefined` after a refusal: it is read again when next needed. */
   #touched: Map<SessionKey, LastRow> | undefined;
   #recovering: Promise<Position> | undefined;
   #closing: Promise<void> | undefined;
@@ -140,7 +141,7 @@ export class EngineJournal implements Journal {
   append(entries: readonly TurnEntry[]): Position {
     this.#checkOpen();
     if (this.#gate.isRefused) {
-      // The turn is part of what `recover` forgets; its place is used up all the same (E2).
+      // `recover` forgets this transition, but its position stays used (E2).
       const lost = positionOf(this.#nextRow, 0);
       this.#nextRow += 1;
       return lost;
@@ -201,7 +202,9 @@ export class EngineJournal implements Journal {
     yield* readSession(this.#source, key, last, after);
   }
 
-  /** Ends at what was appended before the first entry was asked for. Throws `StoreCorruptError` from the iteration. */
+  /**
+   * Ends at the last entry appended before the first one was requested. Throws `StoreCorruptError` from the iteration.
+   */
   *tail(after: Position): Iterable<StoredEntry> {
     this.#checkOpen();
     const open = this.#row;
@@ -274,7 +277,7 @@ export class EngineJournal implements Journal {
   remove(keys: readonly SessionKey[]): void {
     this.#checkOpen();
     if (this.#gate.isRefused) return;
-    // One batch for all of them, fetched once: removal is atomic.
+    // All of them go into one batch, which is fetched once: removal is atomic.
     const batch = this.#gate.open;
     for (const key of keys) {
       const name = this.nameOf(key);
@@ -309,7 +312,10 @@ export class EngineJournal implements Journal {
     return { turns: this.#turns, rows: this.#rows, flushes: this.#flushes, flushMs: this.#flushMs };
   }
 
-  /** Rejects with the refusal when the last flush is refused; the journal is closed all the same. Twice is as once. */
+  /**
+   * Rejects with the refusal when the last flush is refused; the journal is closed even then. A second call has no
+   * further effect.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#close(this.#gate.isRefused ? Promise.resolve() : this.#gate.flushed());
     return this.#closing;
@@ -331,10 +337,10 @@ export class EngineJournal implements Journal {
     if (this.#closing !== undefined) throw new TroupeError('internal', 'the journal is closed');
   }
 
-  /** Takes over what the engine says: at open, and after a refusal. Numbers given out in this life stay used (E2, E3). */
+  /** Takes over the engine's state, at open and after a refusal. Numbers already given out stay used (E2, E3). */
   #load(): void {
     const state = this.#engine.state();
-    // A checkpoint may have named rows that were refused: a row written at their numbers would count as seen by it.
+    // A checkpoint may name rows that were refused. A new row with one of their numbers would count as covered by it.
     const marked = Math.max(state.lastRow, state.indexedRow, rowOf(state.checkpointed));
     this.#nextRow = Math.max(this.#nextRow, marked + 1);
     this.#nextKey = Math.max(this.#nextKey, state.nextKey);
@@ -351,7 +357,7 @@ export class EngineJournal implements Journal {
     return row;
   }
 
-  /** Counts what the open batch took, and closes it at its bound. */
+  /** Counts the bytes added to the open batch, and closes the batch at its bound. */
   #grow(batch: WriteBatch, bytes: number): void {
     batch.bytes += bytes;
     const full = batch.rows.length >= FLUSH_ROWS_MAX && this.#row === undefined;
@@ -373,7 +379,7 @@ export class EngineJournal implements Journal {
   #written(batch: WriteBatch): void {
     for (const row of batch.rows) this.#unwritten.delete(row.number);
     if (batch.checkpoint === undefined || this.#touched === undefined) return;
-    // The engine knows these now: a session that rests costs nothing here.
+    // The engine knows these now, so an idle session costs no memory here.
     for (const [key, row] of batch.lastRows) {
       if (this.#touched.get(key)?.row === row) this.#touched.delete(key);
     }
@@ -401,7 +407,7 @@ export class EngineJournal implements Journal {
     return this.#touched;
   }
 
-  /** The place of a session that is about to be written. */
+  /** The last row of a session that is about to be written. */
   #touch(key: SessionKey): LastRow {
     const touched = this.#lastRows();
     const known = touched.get(key);

@@ -1,16 +1,17 @@
 /**
- * The Journal port: what a shard needs of a store, and nothing of what the records mean.
+ * The Journal port: what a shard needs of a store. It knows nothing of what the records mean.
  *
- * One log per shard, in commit order. A **turn** is what one actor turn wrote, for one session or for several of one tree;
- * it is atomic (A3, A6). A session is found again through back pointers kept by the journal, a **head** is the folded state
- * of a session up to some turn, written lazily; the **runnable set** names the sessions that have work, so that opening a
- * store costs those and not all. Recovery is heads plus the turns after them.
+ * One log per shard, in commit order. A **transition** (`turn` in names here) is what one transition of an actor
+ * appended, for one session or for several of one tree. It is atomic (A3, A6). A session's entries are found through
+ * back pointers kept by the journal. A **head** is the folded state of a session up to some transition, written lazily.
+ * The **runnable set** names the sessions that have work, so that opening a store reads those and not all. Recovery
+ * reads heads and the transitions after them.
  *
- * Invariants every implementation keeps (checked by `runJournalConformance`):
- *  J1 turns are read back in the order they were appended, each whole or not at all;
- *  J2 `flushed()` resolves only when every turn appended before the call is durable in the journal's mode;
+ * Invariants of every implementation (checked by `runJournalConformance`):
+ *  J1 transitions are read back in the order they were appended, each whole or not at all;
+ *  J2 `flushed()` resolves only when every transition appended before the call is durable in the journal's mode;
  *  J3 what a failed write refused is not readable afterwards, and nothing acknowledged is lost by it;
- *  J4 a reader never sees a turn of a later position without those before it;
+ *  J4 a reader never sees a transition of a later position without those before it;
  *  J5 one owner: a journal opened with a lower fence than the store has seen refuses to write.
  */
 
@@ -18,7 +19,7 @@ import type { StoreLostError } from '../base/errors.ts';
 import type { Head, Position, SessionKey, StoredEntry, TurnEntry } from './position.ts';
 import type { StoredLog } from './stored-log.ts';
 
-/** How durable an acknowledgement is. */
+/** The meaning of an acknowledgement: how durable it is. */
 export type Durability = 'flush' | 'strict' | 'os';
 
 /** Counters of a journal, for metrics. */
@@ -26,61 +27,64 @@ export interface JournalStatistics {
   readonly turns: number;
   readonly rows: number;
   readonly flushes: number;
-  /** Milliseconds of the last flush. */
+  /** Duration of the last flush, ms. */
   readonly flushMs: number;
 }
 
-/** Everything of one shard that outlives the process. All methods belong to the thread that opened it. */
+/** All state of one shard that outlives the process. All methods belong to the thread that opened it. */
 export interface Journal {
-  /** Fencing token of this owner: higher than that of any owner before. */
+  /** Fencing token of this owner: higher than that of any earlier owner. */
   readonly fence: number;
 
   /**
-   * The number of a session's name; `undefined` when the name has none. `intern` gives one: the name becomes durable with
-   * the next turn appended, and is forgotten if the process dies before.
+   * The number of a session's name; `undefined` when the name has none. `intern` gives one. The name becomes durable
+   * with the next transition appended, and is forgotten if the process dies before.
    */
   keyOf(name: string): SessionKey | undefined;
   nameOf(key: SessionKey): string | undefined;
   intern(name: string): SessionKey;
 
   /**
-   * Puts one turn at the end of the log, atomically for all its entries, and returns its place at once. It is visible to
-   * reads of this journal at once, and durable when a later `flushed()` resolves. Never waits, never throws for the disk:
-   * a failed write rejects `flushed()`.
+   * Puts one transition at the end of the log, atomically for all its entries, and returns its position at once. It is
+   * visible to reads of this journal at once, and durable when a later `flushed()` resolves. Never waits and never
+   * throws because of the disk: a failed write rejects `flushed()`.
    */
   append(entries: readonly TurnEntry[]): Position;
 
   /**
-   * Resolves when every turn appended before this call is durable: after fsync in `flush` and `strict`, after the write in
-   * `os`. Calls share flushes (group commit, no timer). Rejects with `StoreFullError` when the device refuses; the turns
-   * of that flush and of all later ones are then not in the log (J3), and every further `flushed()` rejects until
-   * `recover()`.
+   * Resolves when every transition appended before this call is durable: after fsync in `flush` and `strict`, after the
+   * write in `os`. Calls share flushes (group commit, no timer). Rejects with `StoreFullError` when the device refuses.
+   * The transitions of that flush and of all later ones are then not in the log (J3), and every further `flushed()`
+   * rejects until `recover()`.
    */
   flushed(): Promise<void>;
   /**
-   * After a rejected `flushed()`: forgets what could not be written and tries the device. Resolves with the position of
-   * the last durable turn; states folded beyond it are stale and must be read again. Rejects when the device still refuses.
+   * Called after a rejected `flushed()`: forgets what could not be written and tries the device. Resolves with the
+   * position of the last durable transition; states folded beyond it are stale and must be read again. Rejects when the
+   * device still refuses.
    */
   recover(): Promise<Position>;
 
-  /** What one turn wrote for a session; undefined when the turn of this position wrote nothing for it. */
+  /** The entry that the transition at this position wrote for a session; undefined when it wrote nothing for it. */
   entry(key: SessionKey, position: Position): StoredEntry | undefined;
   /** The entries of one session after `after` (0: all), oldest first. */
   read(key: SessionKey, after: Position): Iterable<StoredEntry>;
-  /** The entries of all sessions after `after`, oldest first; sessions deleted since are left out. */
+  /** The entries of all sessions after `after`, oldest first, without sessions deleted since. */
   tail(after: Position): Iterable<StoredEntry>;
-  /** The sessions of those entries, each once, and perhaps some deleted since. What they wrote is neither read nor checked. */
+  /**
+   * The sessions of those entries, each once, and perhaps some deleted since. Their data is neither read nor checked.
+   */
   tailKeys(after: Position): ReadonlySet<SessionKey>;
 
   /** The newest head written for a session. */
   head(key: SessionKey): Head | undefined;
   /**
-   * Writes heads, and notes that everything up to `upTo` is contained in heads or belongs to sessions whose heads need
-   * nothing more. Durable with the next flush; lost, recovery replays more. `outdated` are addresses of blobs that no head names any
-   * more once these are written: they are removed with the same write.
+   * Writes heads, and notes that heads contain everything up to `upTo`, except for sessions whose heads need no update.
+   * Durable with the next flush; if it is lost, recovery replays more. `outdated` lists addresses of blobs that no head
+   * names once these are written; the same write removes them.
    */
   checkpoint(heads: readonly Head[], upTo: Position, outdated?: readonly string[]): void;
-  /** What `tail` must replay from: the `upTo` of the last checkpoint, 0 before the first. */
+  /** The position that `tail` must replay from: the `upTo` of the last checkpoint, 0 before the first. */
   checkpointed(): Position;
   /** The runnable set as of the last checkpoint; the tail after it may add or remove. Ascending. */
   runnable(): Iterable<SessionKey>;
@@ -91,14 +95,16 @@ export interface Journal {
     readonly prefix?: string;
     readonly limit?: number;
   }): readonly (readonly [string, SessionKey])[];
-  /** Forgets sessions: names, heads and readable entries. Atomic, durable with the next flush. */
+  /** Removes sessions: names, heads and readable entries. Atomic, durable with the next flush. */
   remove(keys: readonly SessionKey[]): void;
 
-  /** Stores a text under its content address (SHA-256, hex); the same text is stored once. Durable with the next flush. */
+  /**
+   * Stores a text under its content address (SHA-256, hex); the same text is stored once. Durable with the next flush.
+   */
   putBlob(text: string): string;
   blob(address: string): string | undefined;
 
-  /** What is durable of it, in pieces for another thread. */
+  /** The durable part of the log, in pieces for another thread. */
   readonly stored: StoredLog;
 
   statistics(): JournalStatistics;
@@ -106,23 +112,29 @@ export interface Journal {
   close(): Promise<void>;
 }
 
-/** How a journal is opened. */
+/** The options for opening a journal. */
 export interface JournalOptions {
   /** Directory of this shard, or undefined for memory. */
   readonly directory?: string;
   readonly durability: Durability;
-  /** Missing: nobody ends this thread while its script runs. */
+  /** Missing: this thread is never ended while its script runs. */
   readonly gate?: ThreadGate;
-  /** Called once, when the files of the store are found removed, replaced or cut short; every later write is refused so. */
+  /**
+   * Called once, when the files of the store are found removed, replaced or cut short. Every later write is refused
+   * with this error.
+   */
   readonly onLost?: (error: StoreLostError) => void;
 }
 
-/** What stands between this thread's script and whoever ends the thread: a transaction begun by the script must not be torn. */
+/**
+ * Guards a transaction of this thread's script against the end of the thread: a transaction that began must not be
+ * torn.
+ */
 export interface ThreadGate {
-  /** Whoever ends the thread closes the gate first. False: it may also be ended unasked. */
+  /** True: the thread is ended only after the gate is closed. False: it may also end without that. */
   readonly isTold: boolean;
-  /** Goes inside. False: the thread is about to end. */
+  /** Enters the gate. False: the thread is about to end. */
   enter(): boolean;
-  /** Leaves; only after an `enter` that was let in. */
+  /** Leaves the gate. Call it only after `enter` returned true. */
   leave(): void;
 }

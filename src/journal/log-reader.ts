@@ -1,6 +1,7 @@
 /**
- * Reading the log: by back pointers for one session, in order for all. Rows come from the engine or, not yet durable, from
- * memory; a reader may stop between two entries for as long as it likes, as rows do not change and no cursor is held.
+ * Reading the log: by back pointers for one session, in order for all. Rows come from the engine or, while they are not
+ * durable, from memory. A reader may pause between two entries for any time, since rows do not change and no cursor is
+ * held.
  */
 import { READ_HELD_CHARACTERS_MAX, SCAN_ROWS } from '../base/bounds.ts';
 import { StoreCorruptError } from '../base/errors.ts';
@@ -22,18 +23,18 @@ import {
 /** Rows fetched singly at the beginning of a scan of the log. */
 const SINGLE_SCANS = 4;
 
-/** Where rows come from. */
+/** The source of rows. */
 export interface LogSource {
   readonly engine: Engine;
   /** A row that is not durable yet. It may still grow at its end. */
   unwrittenRow(number: number): Row | undefined;
-  /** All of them from a number on, ascending. What is durable comes before. */
+  /** All such rows starting at a number, ascending. They follow the durable ones. */
   unwrittenRows(from: number): readonly Row[];
   /** False for a session that was removed. */
   isVisible(key: SessionKey): boolean;
 }
 
-/** Where a session was last written: the row, and its row before that one (0: none). */
+/** The newest row of a session, and the session's row before that one (0: none). */
 export interface LastRow {
   row: number;
   previousRow: number;
@@ -51,7 +52,7 @@ export function* readSession(
 ): Iterable<StoredEntry> {
   const found: { readonly row: number; readonly slice: RowSlice | undefined }[] = [];
   let held = 0;
-  // The chain runs from new to old; what fits is held, the rest is fetched again on the way forward.
+  // The chain runs from new to old. Slices that fit are held; the rest is fetched again on the way forward.
   for (let row = lastRow; row > 0 && row >= rowOf(after); ) {
     const slice = sliceOf(source, row, key);
     for (const entry of slice.entries) held += entry.data.length;
@@ -67,18 +68,21 @@ export function* readSession(
   }
 }
 
-/** What one turn wrote for a session; undefined for nothing. Throws `StoreCorruptError` when its row is missing or damaged. */
+/**
+ * The entry that one transition wrote for a session; undefined when there is none. Throws `StoreCorruptError` when its
+ * row is missing or damaged.
+ */
 export function readEntry(source: LogSource, key: SessionKey, position: Position): StoredEntry | undefined {
   const row = rowOf(position);
   const found = sliceOf(source, row, key).entries.find(({ turn }) => positionOf(row, turn) === position);
   return found === undefined ? undefined : { key, position, data: found.data };
 }
 
-/** The entries of all visible sessions after `after` and before `end`, oldest first. Throws as `readSession`. */
+/** The entries of all visible sessions after `after` and before `end`, oldest first. Throws like `readSession`. */
 export function* readTail(source: LogSource, after: Position, end: Position): Iterable<StoredEntry> {
   let next = rowOf(after);
   for (let scans = 1; ; scans += 1) {
-    // Who reads on wants many; one who stops soon, to go on in another turn of the loop, is not to pay for them.
+    // A reader that continues needs many rows. A reader that soon pauses until another tick must not pay for them.
     const stored = source.engine.rows(next, scans <= SINGLE_SCANS ? 1 : SCAN_ROWS);
     if (stored.length === 0) break;
     for (const { number, bytes } of stored) {
@@ -92,15 +96,15 @@ export function* readTail(source: LogSource, after: Position, end: Position): It
       next = number + 1;
     }
   }
-  // Nothing can become durable between the empty scan and this line, so none is left out or met twice.
+  // Nothing can become durable between the empty scan and this line, so no row is skipped or read twice.
   for (const row of source.unwrittenRows(next)) {
     yield* visible(source, row.number, row.entries.map(entryOf), after, end);
   }
 }
 
 /**
- * The sessions with entries after `after`, removed ones too, in the order in which they were first written there. Looks at the
- * tables of the rows only: what was written is read when its session is. Throws `StoreCorruptError`.
+ * The sessions with entries after `after`, including removed ones, in the order of their first entry there. Reads only
+ * the tables of the rows; an entry's data is read with its session. Throws `StoreCorruptError`.
  */
 export function tailSessions(source: LogSource, after: Position): ReadonlySet<SessionKey> {
   const found = new Set<SessionKey>();
@@ -122,8 +126,8 @@ export function tailSessions(source: LogSource, after: Position): ReadonlySet<Se
 }
 
 /**
- * The last rows of the sessions written after row `indexedRow`, from what is durable. Throws `StoreCorruptError`. Bounded by
- * what lies between two checkpoints.
+ * The last rows of the sessions written after row `indexedRow`, from what is durable. Throws `StoreCorruptError`. The
+ * work is bounded by what lies between two checkpoints.
  */
 export function scanLastRows(engine: Engine, indexedRow: number): Map<SessionKey, LastRow> {
   const found = new Map<SessionKey, LastRow>();
@@ -167,7 +171,7 @@ function sliceOf(source: LogSource, row: number, key: SessionKey): RowSlice {
   });
 }
 
-/** What `read` throws for damage, with the place of the store and what to do. */
+/** Runs `read`, and adds the path of the store and the remedy to an error for damage. */
 export function located<T>(engine: Engine, read: () => T): T {
   try {
     return read();

@@ -1,6 +1,6 @@
 /**
- * A journal in memory: for `':memory:'`, tests and the simulator. Not a stub: the same turns, rows, gate and checks as on disk,
- * over maps instead of a file.
+ * A journal in memory: for `':memory:'`, tests and the simulator. It is not a stub: it has the same transitions, rows,
+ * gate and checks as on disk, over maps instead of a file.
  */
 import { StoreFullError, StoreLockedError } from '../base/errors.ts';
 import type { Engine, EngineState, WriteBatch } from './engine.ts';
@@ -11,11 +11,11 @@ import { encodeRows } from './rows/row-codec.ts';
 import { encodeBlob } from './rows/stored-text.ts';
 
 /**
- * What outlives a memory journal, as a disk outlives a process: open a second journal over it and it finds what was flushed,
- * while the first is fenced off (J5). Opaque; made by `createMemoryStore`.
+ * The part of a memory journal that outlives it, as a disk outlives a process. A second journal opened over it finds
+ * what was flushed, and the first is fenced off (J5). Opaque; made by `createMemoryStore`.
  */
 export class MemoryStore {
-  /** Highest fence given; for journals only. */
+  /** Highest fence given out; for journals only. */
   fence = 0;
   readonly rows: Map<number, Buffer> = new Map();
   readonly keys: Map<string, SessionKey> = new Map();
@@ -26,48 +26,53 @@ export class MemoryStore {
   state: EngineState = { lastRow: 0, nextKey: 1, checkpointed: 0, indexedRow: 0 };
   /** Row numbers, ascending. */
   readonly rowNumbers: number[] = [];
-  /** Names, ascending; `undefined` when they must be sorted anew. */
+  /** Names, ascending; `undefined` when they must be sorted again. */
   sortedNames: readonly string[] | undefined;
 }
 
-/** One operation of a memory journal's device. It is done when the device resolves, refused when it rejects. */
+/**
+ * One operation of a memory journal's device. It is done when the device's promise resolves, refused when it rejects.
+ */
 export interface DeviceOperation {
   readonly kind: 'write' | 'reopen';
-  /** Puts rows where a later open looks for them, yet not to be believed: what a crash in mid-write leaves behind. */
+  /**
+   * Stores rows where a later open looks for them, without making them valid. A crash in the middle of a write leaves
+   * this behind.
+   */
   readonly tear: () => void;
-  /** Makes the operation take effect, all of it at once. To be called before the device resolves, or not at all. */
+  /** Makes the operation take effect, all of it at once. Call it before the device resolves, or not at all. */
   readonly commit: () => void;
 }
 
-/** How a memory journal is opened. */
+/** The options of a memory journal. */
 export interface MemoryJournalOptions {
-  /** What to open; a new, empty store when missing. */
+  /** The store to open; a new, empty one when missing. */
   readonly store?: MemoryStore;
   /**
-   * Asked before every write and by `recover()`; an error refuses it as a full disk would, and is the `cause` of the
-   * `StoreFullError`. Must not throw.
+   * Called before every write and by `recover()`. A returned error refuses the operation as a full disk would, and
+   * becomes the `cause` of the `StoreFullError`. Must not throw.
    */
   readonly refuse?: () => Error | undefined;
   /**
-   * The device: told of every write and of every `recover()`, it decides what becomes of it. Missing: everything is done at
-   * once. A simulator gives one that is slow, full, torn by a crash, or never answers.
+   * The device. It receives every write and every `recover()` and decides their outcome. Missing: every operation is
+   * done at once. A simulator gives one that is slow, full, torn by a crash, or never answers.
    */
   readonly device?: (operation: DeviceOperation) => Promise<void>;
   /**
-   * Calls `run` once, soon, never synchronously; starts each write. `setImmediate` when missing. A simulator may give its own
-   * step; `queueMicrotask` would let sessions that never wait for anything else starve the loop.
+   * Calls `run` once, soon, never synchronously; starts each write. `setImmediate` when missing. A simulator may give
+   * its own step. `queueMicrotask` would let sessions that wait for nothing else starve the event loop.
    */
   readonly schedule?: (run: () => void) => void;
 }
 
-/** An empty store. */
+/** Creates an empty store. */
 export function createMemoryStore(): MemoryStore {
   return new MemoryStore();
 }
 
 /**
- * Opens a journal in memory. `flushed()` resolves in a later turn of the loop, never in the call. What was appended but not flushed is
- * lost with the journal, as in a crash, when another is opened over the same store.
+ * Opens a journal in memory. `flushed()` resolves in a later tick, never in the call. What was appended but not flushed
+ * is lost with the journal when another is opened over the same store, as in a crash.
  */
 export function openMemoryJournal(options: MemoryJournalOptions = {}): Journal {
   const engine = new MemoryEngine(options.store ?? createMemoryStore(), options);
@@ -91,7 +96,7 @@ class MemoryEngine implements Engine {
     this.#cutTail();
   }
 
-  /** A torn write left rows behind the last believed one: they are as if never written. */
+  /** A torn write left rows behind the last valid one. They count as never written. */
   #cutTail(): void {
     const { rowNumbers, rows, state } = this.#store;
     for (let last = rowNumbers.at(-1); last !== undefined && last > state.lastRow; last = rowNumbers.at(-1)) {
@@ -238,7 +243,7 @@ class MemoryEngine implements Engine {
   }
 
   async close(): Promise<void> {
-    // What the store holds is held by whoever holds the store.
+    // Nothing to close: the memory belongs to the holder of the store.
   }
 }
 

@@ -1,9 +1,12 @@
-/** The journal a shard asks for by its options. */
+/** Opens the journal that a shard's options ask for. */
 import type { Journal, JournalOptions } from './journal.ts';
 import { openLmdbJournal } from './lmdb/journal.ts';
 import { openMemoryJournal } from './memory-journal.ts';
 
-/** In memory when there is no directory, else on LMDB in it; rejects as `openLmdbJournal`. On the thread that will own it. */
+/**
+ * In memory without a directory, otherwise on LMDB in that directory. Rejects like `openLmdbJournal`. Call it on the
+ * thread that will own the journal.
+ */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { directory, ...how } = options;
   return directory === undefined ? openMemoryJournal() : openLmdbJournal({ directory, ...how });

@@ -1,12 +1,14 @@
-/** Where things lie in a journal, and under which key. Plain data. */
+/** Positions in a journal and keys of sessions. Plain data. */
 
-/** The number a journal gave to a session's name: small, stable, never reused. */
+/** The number that a journal gave to a session's name: small, stable, never reused. */
 export type SessionKey = number;
 
-/** A place in the log: rising, not dense. */
+/** A position in the log: rising, not dense. */
 export type Position = number;
 
-/** A session's folded state as of `position`: every entry of the session up to and including it is contained. */
+/**
+ * A session's folded state as of `position`. It contains every entry of the session up to and including that position.
+ */
 export interface Head {
   readonly key: SessionKey;
   readonly position: Position;
@@ -15,7 +17,7 @@ export interface Head {
   readonly runnable: boolean;
 }
 
-/** What one turn wrote for one session: `data` is the caller's text (JSON), opaque to the journal. */
+/** The entry that one transition wrote for one session: `data` is the caller's text (JSON), opaque to the journal. */
 export interface TurnEntry {
   readonly key: SessionKey;
   readonly data: string;

@@ -1,11 +1,13 @@
 /**
- * The log as it lies in the store, in pieces, for who follows it on another thread: rows and blobs are handed over as they are
- * stored and unpacked there (`shipped-rows.ts`). So a piece costs this thread a copy of its bytes, whatever stands in them.
+ * The log in pieces, as it lies in the store, for a follower on another thread. Rows and blobs are handed over as
+ * stored, and unpacked there (`shipped-rows.ts`). So a piece costs this thread a copy of its bytes, whatever they
+ * contain.
  *
  * Owns: one large value that is being handed over. Does not own: the store.
+ *
  * Invariants:
  *  D1 only what is durable is handed over, and a durable row never changes;
- *  D2 a piece has at most its bounds: rows that fit whole, or a part of one that does not fit into any.
+ *  D2 a piece stays within its bounds: rows that fit whole, or a part of one row that does not fit into any piece.
  */
 import { SEARCH_CHAIN_ROWS, SEARCH_PAGE_BYTES, SEARCH_PAGE_ROWS } from '../base/bounds.ts';
 import { asError } from '../base/errors.ts';
@@ -17,19 +19,19 @@ import { unpackTable } from './rows/row-packing.ts';
 
 /** Rows as they are stored: several whole ones, or a part of one. Plain data, cheap to send to a thread. */
 export interface RowPiece {
-  /** Their numbers, in the order they were asked for. */
+  /** Their numbers, in the order they were requested. */
   readonly rows: readonly number[];
-  /** Bytes of each in this piece. */
+  /** The bytes of each in this piece. */
   readonly lengths: readonly number[];
-  /** One after the other, in a buffer of its own. */
+  /** The rows one after the other, in a separate buffer. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Bytes of the last row in whole. */
+  /** Bytes of the whole last row. */
   readonly total: number;
-  /** There is nothing behind the last of them that was asked for. */
+  /** True when nothing follows the last requested row of this piece. */
   readonly isLast: boolean;
 }
 
-/** Where a session was written: rows from new to old, and the one to go on with, 0 for none. */
+/** The rows of a session from new to old, and the row to continue with, 0 for none. */
 export interface RowChain {
   readonly rows: readonly number[];
   readonly next: number;
@@ -38,32 +40,34 @@ export interface RowChain {
 /** A part of a stored blob. */
 export interface BlobPiece {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Bytes of the blob in whole. */
+  /** Bytes of the whole blob. */
   readonly total: number;
 }
 
 /** The part of a journal that is handed over in pieces. Methods throw `StoreCorruptError` for what cannot be read. */
 export interface StoredLog {
-  /** Rows from a number on; of the first of them what stands behind `offset`. */
+  /** Rows starting at a number; of the first of them, the bytes after `offset`. */
   rowsFrom(row: number, offset: number): RowPiece;
-  /** Rows by their numbers, as many as fit; of the first what stands behind `offset`. Throws for a row that is not there. */
+  /** Rows by their numbers, as many as fit; of the first, the bytes after `offset`. Throws for a missing row. */
   rowsAt(rows: readonly number[], offset: number): RowPiece;
-  /** Rows above `until` with turns of a session; `from`: where the last answer said to go on, missing: the newest. */
+  /**
+   * Rows above `until` with transitions of a session. `from` is the `next` of the previous answer; missing: the newest.
+   */
   chain(key: SessionKey, until: number, from?: number): RowChain;
-  /** What stands of a stored blob behind `offset`; `undefined`: there is none. */
+  /** The bytes of a stored blob after `offset`; `undefined`: there is no such blob. */
   blob(address: string, offset: number): BlobPiece | undefined;
 }
 
-/** What a stored log reads of its journal. */
+/** The parts of its journal that a stored log reads. */
 export interface StoredLogParts {
   readonly engine: Engine;
-  /** Newest row with turns of a session, durable or not; 0: none. */
+  /** Newest row with transitions of a session, durable or not; 0: none. */
   readonly newestRow: (key: SessionKey) => number;
-  /** The row before that, of a session that stands in a row which is not durable yet. */
+  /** The previous row of a session whose given row is not durable yet. */
   readonly unwrittenBefore: (row: number, key: SessionKey) => number;
 }
 
-/** See the head of the file. */
+/** Creates a stored log; see the head of the file. */
 export function createStoredLog(parts: StoredLogParts): StoredLog {
   return new EngineStoredLog(parts);
 }
@@ -71,7 +75,7 @@ export function createStoredLog(parts: StoredLogParts): StoredLog {
 class EngineStoredLog implements StoredLog {
   readonly #engine: Engine;
   readonly #parts: StoredLogParts;
-  /** A value larger than a piece: fetched once, not once a piece. */
+  /** A value larger than a piece. It is fetched once, not once for each piece. */
   #large: { readonly place: string; readonly bytes: Uint8Array } | undefined;
 
   constructor(parts: StoredLogParts) {
@@ -80,7 +84,7 @@ class EngineStoredLog implements StoredLog {
   }
 
   rowsFrom(row: number, offset: number): RowPiece {
-    // What is being written may be readable before it is on the device (D1).
+    // A row being written may be readable before it is on the device (D1).
     const { lastRow } = this.#engine.state();
     const found = row > lastRow ? [] : this.#engine.rowNumbers(row, SEARCH_PAGE_ROWS + 1);
     const numbers = found.filter((number) => number <= lastRow);
@@ -140,14 +144,14 @@ class EngineStoredLog implements StoredLog {
       numbers.push(row);
       lengths.push(part.length);
       this.#hold(place, stored, (isFirst ? offset : 0) + part.length);
-      // The rest of a large row goes by itself.
+      // The rest of a large row is sent by itself.
       if (part.length < rest.length || (isFirst && offset > 0)) break;
     }
     const isWhole = numbers.length !== 1 || offset + used >= total;
     return {
       rows: numbers,
       lengths,
-      // A copy: what is sent to a thread takes the whole of its buffer along.
+      // A copy, because sending a view to a thread sends its whole buffer.
       bytes: new Uint8Array(bytes.subarray(0, used)),
       total,
       isLast: numbers.length === rows.length && isWhole,
@@ -168,7 +172,7 @@ class EngineStoredLog implements StoredLog {
     return this.#large?.place === place ? this.#large.bytes : undefined;
   }
 
-  /** Keeps a large value until its last piece was handed over. What the engine lends is copied once. */
+  /** Keeps a large value until its last piece is handed over. Bytes that the engine lends are copied once. */
   #hold(place: string, bytes: Uint8Array, handed: number): void {
     if (handed >= bytes.length) {
       if (this.#large?.place === place) this.#large = undefined;

@@ -1,4 +1,4 @@
-/** The best of many, best first; of equals, the ones that came first. */
+/** Keeps the candidates with the highest scores, best first; equal ones in the order they came. */
 
 interface Scored {
   readonly score: number;
@@ -13,7 +13,7 @@ export class Best<T extends Scored> {
     this.#max = max;
   }
 
-  /** Whether something of this score would be taken: asked before it is made. */
+  /** Whether a candidate with this score would be kept: callers ask before they build it. */
   takes(score: number): boolean {
     return this.list.length < this.#max || score > (this.list.at(-1)?.score ?? 0);
   }

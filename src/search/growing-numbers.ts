@@ -1,4 +1,4 @@
-/** A list of integers of 32 bits that grows: four bytes each, where an array of numbers takes eight. */
+/** A growing list of 32-bit integers: four bytes each, where an array of numbers takes eight. */
 
 const LENGTH_AT_FIRST = 256;
 
@@ -7,7 +7,7 @@ export class GrowingNumbers {
   #numbers = new Uint32Array(LENGTH_AT_FIRST);
   length = 0;
 
-  /** Puts a number at the end; returns its index. */
+  /** Appends a number; returns its index. */
   push(value: number): number {
     if (this.length === this.#numbers.length) {
       const larger = new Uint32Array(Math.ceil(this.length * 1.5));
@@ -19,7 +19,7 @@ export class GrowingNumbers {
     return this.length - 1;
   }
 
-  /** 0 where there is none. */
+  /** The number at `index`; 0 when there is none. */
   at(index: number): number {
     return this.#numbers[index] ?? 0;
   }

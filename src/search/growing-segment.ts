@@ -1,9 +1,9 @@
-/** The newest documents of an index, in memory until there are enough of them for a stored segment. */
+/** The newest documents of an index, held in memory until there are enough of them for a stored segment. */
 import { GrowingNumbers } from './growing-numbers.ts';
 import { PostingList } from './posting-list.ts';
 import type { Segment, SegmentText } from './segment.ts';
 
-/** A document that comes. `length`: its terms; `counts`: how often it has each. */
+/** A new document. `length`: the number of its terms; `counts`: how often it has each. */
 export interface NewDocument extends SegmentText {
   readonly session: number;
   readonly seq: number;
@@ -20,14 +20,14 @@ export class GrowingSegment implements Segment {
   readonly #seconds = new GrowingNumbers();
   readonly #lengths = new GrowingNumbers();
   readonly #texts: SegmentText[] = [];
-  /** Characters of the texts held. */
+  /** Characters of all held texts. */
   characters = 0;
 
   get count(): number {
     return this.#texts.length;
   }
 
-  /** Puts a document behind the others. */
+  /** Appends a document. */
   add({ session, seq, seconds, length, counts, kind, text }: NewDocument): void {
     const document = this.count;
     this.#sessions.push(session);

@@ -1,10 +1,10 @@
 /**
- * In which documents a term stands, and how often: numbers of seven bits a byte, each document as its distance from the one
- * before. About two bytes a document.
+ * The documents that contain a term, and how often each contains it. Numbers take seven bits for each byte, and a
+ * document is stored as its distance from the previous one. That is about two bytes for each document.
  */
 
 const BYTES_AT_FIRST = 8;
-/** Bits of a byte that are the number's; the eighth says that more follows. */
+/** The eighth bit of a byte says that more bytes follow; the other seven belong to the number. */
 const MORE = 0x80;
 
 /** Documents ascending. See the head of the file. */
@@ -15,19 +15,19 @@ export class PostingList {
   /** Documents in the list. */
   count: number;
 
-  /** An empty list; or one as `bytes` and `count` gave it, which is read and not added to. */
+  /** An empty list, or a list read from `bytes` and `count` of another. Nothing may be added to the latter. */
   constructor(bytes?: Uint8Array, count = 0) {
     this.#bytes = bytes ?? new Uint8Array(BYTES_AT_FIRST);
     this.#length = bytes?.length ?? 0;
     this.count = count;
   }
 
-  /** The list as bytes: a view, valid until something is added. */
+  /** The list as bytes: a view, valid until the next `add`. */
   get bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** Puts a document behind all others. */
+  /** Appends a document; its number must be above all others. */
   add(document: number, times: number): void {
     this.#put(document - this.#last);
     this.#put(times);
@@ -46,7 +46,7 @@ export class PostingList {
       for (;;) {
         const byte = bytes[at] ?? 0;
         at += 1;
-        // Not shifted: a document's number may take all of 32 bits.
+        // Multiplied, not shifted: a document's number may take all of 32 bits.
         value += (byte & (MORE - 1)) * factor;
         if (byte < MORE) return value;
         factor *= MORE;

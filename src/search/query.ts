@@ -1,23 +1,23 @@
 /**
- * What is searched for. Whatever somebody types is a query: a word is itself, with what joins it (`sub-agents`, `agents:foo`) a
- * phrase; only AND, OR, NOT and NEAR in upper case are more than words. Nothing throws. Pure.
+ * Search queries. Any typed text is a query: a word stands for itself, and joined words (`sub-agents`, `agents:foo`)
+ * are a phrase. Only AND, OR, NOT and NEAR in upper case are operators. Nothing throws. Pure.
  */
 import { SEARCH_NEAR_TERMS, SEARCH_QUERY_CHARACTERS_MAX, SEARCH_UNITS_MAX } from '../base/bounds.ts';
 import { termsOf } from './terms.ts';
 
-/** Terms in a row; or two of such that stand near each other. */
+/** Terms in a row; or two such rows that stand near each other. */
 export type Unit =
   | { readonly type: 'phrase'; readonly terms: readonly string[] }
   | { readonly type: 'near'; readonly first: readonly string[]; readonly second: readonly string[] };
 
-/** What one text must have, and must not. */
+/** The units that one text must have, and those it must not have. */
 export interface Alternative {
   /** At least one. */
   readonly all: readonly Unit[];
   readonly none: readonly Unit[];
 }
 
-/** A text matches that matches one alternative; at least one. */
+/** A text matches when it matches one of the alternatives. There is at least one. */
 export type Query = readonly Alternative[];
 
 type Token = { readonly operator: string } | { readonly terms: readonly string[] };
@@ -25,7 +25,10 @@ type Token = { readonly operator: string } | { readonly terms: readonly string[]
 const OPERATORS: ReadonlySet<string> = new Set(['AND', 'OR', 'NOT', 'NEAR']);
 const PIECE = /"([^"]*)"|[^\s"]+/gu;
 
-/** The query a text is; `undefined` for one that asks for nothing: blank, operators alone, exclusions alone. */
+/**
+ * The query for a text; `undefined` when there is nothing to search for: the text is blank, or has only operators, or
+ * only exclusions.
+ */
 export function parseQuery(text: string): Query | undefined {
   const found: { all: Unit[]; none: Unit[] }[] = [{ all: [], none: [] }];
   let joins: string | undefined;
@@ -73,7 +76,7 @@ function tokensOf(text: string): readonly Token[] {
   return tokens;
 }
 
-/** A quote that nothing closes is a blank. */
+/** An unclosed quote becomes a blank. */
 function balanced(text: string): string {
   const quotes = text.split('"').length - 1;
   if (quotes % 2 === 0) return text;
@@ -81,13 +84,13 @@ function balanced(text: string): string {
   return `${text.slice(0, last)} ${text.slice(last + 1)}`;
 }
 
-/** The terms a matching text certainly has. */
+/** The terms that every matching text has. */
 export function termsNeeded({ all }: Alternative): readonly string[] {
   const terms = all.flatMap((unit) => (unit.type === 'phrase' ? unit.terms : [...unit.first, ...unit.second]));
   return [...new Set(terms)];
 }
 
-/** True when a text, given as its terms, is what is searched for. */
+/** True when a text, given as its terms, matches the query. */
 export function matches(query: Query, text: readonly string[]): boolean {
   return query.some(({ all, none }) => all.every((unit) => has(text, unit)) && !none.some((unit) => has(text, unit)));
 }
@@ -99,7 +102,7 @@ function has(text: readonly string[], unit: Unit): boolean {
   return first.some((a) => second.some((b) => Math.abs(a - b) <= SEARCH_NEAR_TERMS));
 }
 
-/** Where terms stand in a row, at most `limit` places. */
+/** The places where terms stand in a row, at most `limit`. */
 function placesOf(text: readonly string[], terms: readonly string[], limit = SEARCH_UNITS_MAX): readonly number[] {
   const places: number[] = [];
   for (let start = 0; start + terms.length <= text.length && places.length < limit; start += 1) {

@@ -1,13 +1,16 @@
 /**
- * A full-text index of messages: which stand where, which fit a query best, and what they say. What is new is in memory; from
- * some ten thousand documents on it is a segment on a shelf, of which columns and a part of the terms are in memory.
+ * A full-text index of messages: it finds the messages that fit a query best, and returns their place and text. New
+ * documents are in memory. From some ten thousand documents on they become a segment on a `SegmentShelf`, which has
+ * only columns and a part of the terms in memory.
  *
- * Owns: the segments, the numbers of sessions. Does not own: where the messages come from, when all is saved.
+ * Owns: the segments, the numbers of sessions. Does not own: the source of the messages, the time of a save.
+ *
  * Invariants:
- *  X1 a document is one message of one session; a session that is removed takes all its documents along, at once;
- *  X2 a document that is gone is no candidate; its postings leave when segments are merged, at the latest when every other is gone;
+ *  X1 a document is one message of one session; removing a session removes all its documents at once;
+ *  X2 a removed document is never a candidate. Its postings leave when segments are merged. At the latest this happens
+ *     when more than half of all documents are removed, and more than the documents of one new segment;
  *  X3 beyond `SEARCH_DOCUMENTS_MAX` the oldest documents leave, a segment at a time;
- *  X4 what `saveState` of the shelf was given last stays whole: segments it names are removed behind the next one only.
+ *  X4 the segments of the last saved state stay whole: those it names are removed only after the next state is saved.
  */
 import { z } from 'zod';
 import {
@@ -27,14 +30,17 @@ import { MemoryShelf, type SegmentShelf } from './segment-shelf.ts';
 import { type SavedNumbers, SessionNumbers, savedNumbersSchema } from './session-numbers.ts';
 import { termsOf } from './terms.ts';
 
-/** Saturation of repeated terms, and how much long texts are held back: the usual values of BM25. */
+/** The usual values of BM25: the saturation of repeated terms, and the penalty for long texts. */
 const SATURATION = 1.2;
 const LENGTH_SHARE = 0.75;
 const YEAR_MS = 365.25 * 24 * 3_600_000;
 const SECOND_MS = 1_000;
-/** Segments are made one of where the older has less than so many times the documents of the newer: few remain, of rising age and size. */
+/**
+ * An older segment is merged with the newer one when it has fewer than this many times its documents. So few segments
+ * remain, of rising age and size.
+ */
 const MERGE_RATIO = 2;
-/** Documents of one segment at most, times the bound of a new one. */
+/** At most this many times the documents of a new segment in a merged one. */
 const MERGED_SEGMENTS_MAX = 1.5;
 
 /** A message that may match. */
@@ -42,21 +48,21 @@ export interface Candidate {
   readonly session: string;
   readonly seq: number;
   readonly score: number;
-  /** What it said when it was taken in. */
+  /** Returns the message's text as it was indexed. */
   readonly read: () => SegmentText;
 }
 
-/** How to look. */
+/** The options of a search. */
 export interface LookOptions {
   /** Epoch ms. */
   readonly now: number;
   /** Weight of a year of age: a score is divided by 1 plus it times the age in years. */
   readonly decay: number;
-  /** True for messages that are not to be found. */
+  /** True for messages that the search must skip. */
   readonly excludes?: (session: string, seq: number) => boolean;
 }
 
-/** A message that comes. `at`: epoch ms. */
+/** A message to index. `at`: epoch ms. */
 export interface IndexedMessage {
   readonly seq: number;
   readonly at: number;
@@ -65,7 +71,7 @@ export interface IndexedMessage {
   readonly kind?: SearchableText['kind'];
 }
 
-/** What is saved of an index beside its segments. */
+/** The saved form of an index, beside its segments. */
 export interface SavedIndex {
   readonly segments: readonly string[];
   readonly numbers: SavedNumbers;
@@ -91,11 +97,11 @@ export class SearchIndex {
   /** Oldest first. */
   #stored: readonly Shelved[];
   #growing = new GrowingSegment();
-  /** Segments that may still be named by the state saved last (X4). */
+  /** Segments that the last saved state may still name (X4). */
   readonly #outdated: string[] = [];
   readonly #scores = new PartScores();
 
-  /** `saved`: what the shelf's state says. Throws for segments that are damaged or not there. */
+  /** `saved`: the saved state. Throws for segments that are damaged or missing. */
   constructor(
     documentsMax: number = SEARCH_DOCUMENTS_MAX,
     shelf: SegmentShelf = new MemoryShelf(),
@@ -119,12 +125,12 @@ export class SearchIndex {
     return this.#growing.count;
   }
 
-  /** The names of its segments in one text: another text, other segments. */
+  /** The names of its segments in one text. The text changes exactly when the segments change. */
   segmentNames(): string {
     return this.#stored.map(({ name }) => name).join(' ');
   }
 
-  /** Segments, the bytes they take on their shelf, and of memory. */
+  /** The number of segments, their stored bytes, and the memory they take. */
   statistics(): { readonly segments: number; readonly storedBytes: number; readonly heldBytes: number } {
     let storedBytes = 0;
     let heldBytes = 0;
@@ -135,13 +141,16 @@ export class SearchIndex {
     return { segments: this.#stored.length, storedBytes, heldBytes };
   }
 
-  /** As `put` and `makeRoom`. */
+  /** Runs `put`, then `makeRoom`. */
   add(session: string, message: IndexedMessage): void {
     this.put(session, message);
     this.makeRoom();
   }
 
-  /** Takes a message into memory; one without a term cannot be found and is left out. Does not touch the shelf, never throws. */
+  /**
+   * Takes a message into memory. A message without a term cannot be found and is skipped. Does not touch the stored
+   * segments, never throws.
+   */
   put(session: string, message: IndexedMessage): void {
     const terms = termsOf(message.text);
     if (terms.length === 0) return;
@@ -154,14 +163,14 @@ export class SearchIndex {
     this.#numbers.count(number, 1, terms.length);
   }
 
-  /** Forgets all messages of these sessions. Does not touch the shelf, never throws. */
+  /** Removes all messages of these sessions. Does not touch the stored segments, never throws. */
   removeSessions(sessions: Iterable<string>): void {
     for (const name of sessions) this.#numbers.remove(name);
   }
 
   /**
-   * Moves what is enough for a segment to the shelf, and takes from it what is gone, where that is worth it. Throws what the device
-   * throws: all is as before then, and the next call tries again.
+   * Stores a segment once there are enough documents for it, and compacts stored segments when that is worth it. Throws
+   * the device's error: all is as before then, and the next call tries again.
    */
   makeRoom(): void {
     const { count, characters } = this.#growing;
@@ -169,18 +178,18 @@ export class SearchIndex {
     this.#packWhenWorthIt();
   }
 
-  /** Puts what is in memory on the shelf and gives what its state has to say. */
+  /** Stores the documents in memory as a segment, and returns the state to save. */
   save(): SavedIndex {
     if (this.#growing.count > 0) this.#seal();
     return { segments: this.#stored.map(({ name }) => name), numbers: this.#numbers.save() };
   }
 
-  /** The state given by `save` is saved: what only states before it named goes. */
+  /** Called once the state from `save` is saved: removes the segments that only earlier states named. */
   saved(): void {
     for (const name of this.#outdated.splice(0)) this.#shelf.remove(name);
   }
 
-  /** The messages that may match, best first. Throws `DamagedSegmentError`. */
+  /** Finds the messages that may match, best first. Throws `DamagedSegmentError`. */
   look(query: Query, options: LookOptions): readonly Candidate[] {
     const parts: readonly Segment[] = [...this.#stored.map(({ segment }) => segment), this.#growing];
     const looks = query.flatMap((alternative) => this.#prepare(parts, alternative) ?? []);
@@ -207,7 +216,10 @@ export class SearchIndex {
     best.add({ session, seq, score: damped, read: () => part.textOf(document) });
   }
 
-  /** The lists of an alternative's terms by part, rarest first, where the part has all; `undefined` where no part has. */
+  /**
+   * The lists of an alternative's terms for each part, rarest first, when the part has all terms; `undefined` when some
+   * term is in no part.
+   */
   #prepare(
     parts: readonly Segment[],
     alternative: Alternative,
@@ -230,7 +242,7 @@ export class SearchIndex {
     };
   }
 
-  /** Adds what documents with every term of an alternative are worth. */
+  /** Adds the scores of documents that have every term of an alternative. */
   #score(part: Segment, lists: readonly PostingList[], weights: readonly number[], scores: PartScores): void {
     const average = Math.max(1, this.#numbers.length / Math.max(1, this.#numbers.documents));
     const fixed = SATURATION * (1 - LENGTH_SHARE);
@@ -245,7 +257,7 @@ export class SearchIndex {
     scores.end(lists.length);
   }
 
-  /** Makes a stored segment of what is in memory, and one of it and of small ones before it. */
+  /** Stores the documents in memory as a segment, merged with small segments before it. */
   #seal(): void {
     const parts: Segment[] = [this.#growing];
     let { count } = this.#growing;
@@ -262,7 +274,7 @@ export class SearchIndex {
     while (this.#numbers.documents > this.#documentsMax && this.#stored.length > 0) this.#dropOldest();
   }
 
-  /** Puts what is left of some parts in the place of stored segments that begin at an index. */
+  /** Replaces stored segments, starting at an index, by the remaining documents of some parts. */
   #replace(replaced: readonly Shelved[], parts: readonly Segment[], index: number): void {
     const merged = new MergedSegment(
       parts,
@@ -291,7 +303,7 @@ export class SearchIndex {
     this.#outdated.push(name);
   }
 
-  /** More than every other document is gone: those segments of which that is true are written anew (X2). */
+  /** Once more than half of all documents are removed, every segment of which that is true is written again (X2). */
   #packWhenWorthIt(): void {
     const total = this.#stored.reduce((sum, { segment }) => sum + segment.count, this.#growing.count);
     if (total - this.#numbers.documents <= Math.max(this.#segmentDocuments, this.#numbers.documents)) return;
@@ -307,19 +319,19 @@ export class SearchIndex {
   }
 }
 
-/** What the documents of one segment are worth. Used again and again: its memory is that of the largest segment. */
+/** The scores of one segment's documents. It is used again and again: its memory is that of the largest segment. */
 class PartScores {
   #totals = new Float64Array();
   #own = new Float64Array();
   #hits = new Uint16Array();
-  /** Documents with a hit of the alternative at hand, each once. */
+  /** Documents with a hit of the current alternative, each once. */
   #touched = new Uint32Array();
   #touchedCount = 0;
   /** Documents with a total, each once. */
   #scored = new Uint32Array();
   #scoredCount = 0;
 
-  /** Makes room for the documents of a segment. */
+  /** Makes room for this many documents. */
   reserve(documents: number): void {
     if (this.#hits.length >= documents) return;
     this.#totals = new Float64Array(documents);
@@ -329,7 +341,7 @@ class PartScores {
     this.#scored = new Uint32Array(documents);
   }
 
-  /** Whether a document had every one of so many lists before. */
+  /** Whether a document was in every one of the first `lists` lists. */
   has(document: number, lists: number): boolean {
     return this.#hits[document] === lists;
   }
@@ -344,7 +356,7 @@ class PartScores {
     this.#own[document] = (this.#own[document] ?? 0) + score;
   }
 
-  /** Takes over the documents that had all lists of an alternative. */
+  /** Adds the scores of the documents that were in all lists of an alternative to their totals. */
   end(lists: number): void {
     for (let index = 0; index < this.#touchedCount; index += 1) {
       const document = this.#touched[index] ?? 0;
@@ -361,7 +373,7 @@ class PartScores {
     this.#touchedCount = 0;
   }
 
-  /** Hands out what the documents of the segment are worth, and is empty again. */
+  /** Passes the totals of the segment's documents to `visit`, and empties itself. */
   take(visit: (document: number, score: number) => void): void {
     for (let index = 0; index < this.#scoredCount; index += 1) {
       const document = this.#scored[index] ?? 0;

@@ -1,9 +1,12 @@
-/** What of a message can be found: conversation and thoughts, not what tools were asked and answered (contract §6.9). Pure. */
+/**
+ * The searchable part of a message: conversation and reasoning, not the inputs and results of tools (contract §6.9).
+ * Pure.
+ */
 import { SEARCH_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { type Message, textOf } from '../base/messages.ts';
 import { thoughtOf } from '../events/view-modes.ts';
 
-/** A message as a search sees it. `kind` is what a reader is told it is. */
+/** A message in the form that is indexed. `kind` is the label that a reader sees. */
 export interface SearchableText {
   readonly seq: number;
   readonly at: number;
@@ -11,7 +14,7 @@ export interface SearchableText {
   readonly text: string;
 }
 
-/** The text of a message that can be found, or `undefined`. */
+/** The searchable text of a message, or `undefined`. */
 export function searchableText(message: Message): SearchableText | undefined {
   const kind = kindOf(message);
   if (kind === undefined) return undefined;
@@ -19,7 +22,7 @@ export function searchableText(message: Message): SearchableText | undefined {
   return foundText({ seq: message.seq, at: message.at, kind, text });
 }
 
-/** A text as it can be found: its beginning; `undefined` for a blank one. */
+/** The searchable part of a text: its beginning; `undefined` for a blank one. */
 export function foundText(said: SearchableText): SearchableText | undefined {
   if (said.text.trim() === '') return undefined;
   return said.text.length <= SEARCH_TEXT_CHARACTERS_MAX

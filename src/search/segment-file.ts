@@ -1,17 +1,22 @@
 /**
- * A segment as bytes, and a segment read from them: columns of the documents and a sparse list of terms are in memory, texts,
- * terms and posting lists are read when they are asked for.
+ * A segment as bytes, and a segment read from them. The columns of the documents and a sparse list of terms are in
+ * memory. Texts, terms and posting lists are read on demand.
  *
  * ```
  * columns   5 × u32 a document: session, seq, epoch seconds, length, end of its text; then u8: kind
  * texts     a document each: u32 CRC-32, UTF-8
  * postings  a term each: u32 CRC-32, the list's bytes
- * blocks    of 32 terms ascending: u32 CRC-32, then a term each: u16 bytes, UTF-8, u32 place and u32 bytes of its postings, u32 count
+ * blocks    of 32 terms ascending: u32 CRC-32, then a term each: u16 bytes, UTF-8,
+ *           u32 place and u32 bytes of its postings, u32 count
  * index     u32 place of each block and of their end; the first term of each, a line each
- * footer    JSON: where all that is; then u32 its bytes, u32 its CRC-32, u32 mark
+ * footer    JSON: the places of all of these; then u32 its bytes, u32 its CRC-32, u32 mark
  * ```
+ *
  * All little-endian; places of texts, postings and blocks count from the beginning of their part.
- * Invariants: D1 every byte that is used was checked against its checksum; D2 a segment does not change once it is written.
+ *
+ * Invariants:
+ *  D1 every byte that is used was checked against its checksum;
+ *  D2 a segment does not change once it is written.
  */
 import { crc32 } from 'node:zlib';
 import { isRecord } from '../base/json.ts';
@@ -19,14 +24,14 @@ import { PostingList } from './posting-list.ts';
 import type { SearchableText } from './searchable.ts';
 import type { Segment, SegmentText } from './segment.ts';
 
-/** Where the bytes of a segment are. */
+/** The source of a segment's bytes. */
 export interface SegmentBytes {
   readonly length: number;
-  /** Throws for what cannot be read. */
+  /** Throws for bytes that cannot be read. */
   read(at: number, length: number): Buffer;
 }
 
-/** The bytes of a segment are not those that were written. */
+/** The bytes of a segment differ from those that were written. */
 export class DamagedSegmentError extends Error {
   override readonly name = 'DamagedSegmentError';
 }
@@ -38,7 +43,7 @@ interface Footer {
   readonly blocks: number;
   readonly index: number;
   readonly indexBytes: number;
-  /** Of columns and index. */
+  /** Checksum of columns and index. */
   readonly checksum: number;
 }
 
@@ -151,7 +156,7 @@ function encodeTerms(segment: Segment): {
   };
 }
 
-/** Bytes behind their checksum. */
+/** Puts a checksum before bytes. */
 function sealed(bytes: Uint8Array): Buffer {
   const found = Buffer.allocUnsafe(4 + bytes.length);
   found.writeUInt32LE(crc32(bytes), 0);
@@ -175,18 +180,18 @@ interface TermEntry {
 /** See the head of the file. */
 export class StoredSegment implements Segment {
   readonly count: number;
-  /** Bytes of memory it holds. */
+  /** Bytes of memory that it takes. */
   readonly heldBytes: number;
   readonly #source: SegmentBytes;
   readonly #footer: Footer;
   readonly #columns: Uint32Array;
   readonly #kinds: Uint8Array;
-  /** By block: its place; then the end of the last. */
+  /** The place of each block; then the end of the last. */
   readonly #places: Uint32Array;
-  /** By block: its first term. */
+  /** The first term of each block. */
   readonly #firsts: readonly string[];
 
-  /** Throws `DamagedSegmentError` for bytes that are no segment. */
+  /** Throws `DamagedSegmentError` for bytes that are not a segment. */
   constructor(source: SegmentBytes) {
     this.#source = source;
     this.#footer = readFooter(source);
@@ -205,7 +210,7 @@ export class StoredSegment implements Segment {
     this.heldBytes = columns.length + listed.length * 2;
   }
 
-  /** Bytes of it on its medium. */
+  /** Its bytes on the storage medium. */
   get storedBytes(): number {
     return this.#source.length;
   }
@@ -293,7 +298,7 @@ function readFooter(source: SegmentBytes): Footer {
   if (crc32(text) !== tail.readUInt32LE(4)) throw new DamagedSegmentError('the footer differs from its checksum');
   const footer: unknown = JSON.parse(text.toString());
   if (!isRecord(footer) || footer['v'] !== FORMAT) throw new DamagedSegmentError('a format of another version');
-  // Checked by its checksum: who wrote it wrote all of it.
+  // The checksum proves that the whole footer was written.
   return footer as unknown as Footer;
 }
 
@@ -301,7 +306,7 @@ function readIndex(
   bytes: Buffer,
   blocksEnd: number,
 ): { readonly places: Uint32Array; readonly firsts: readonly string[] } {
-  // The last place is the end of the blocks, and none before it is as high.
+  // The last place is the end of the blocks, and all places before it are lower.
   let count = 0;
   while (bytes.readUInt32LE(4 * count) !== blocksEnd) count += 1;
   const places = numbersOf(bytes, count + 1);
@@ -309,7 +314,7 @@ function readIndex(
   return { places, firsts: count === 0 ? [] : text.split('\n') };
 }
 
-/** Numbers of their own, aligned, whatever the machine's order of bytes. */
+/** Copies the numbers into a separate, aligned array, whatever the machine's byte order. */
 function numbersOf(bytes: Buffer, count: number): Uint32Array {
   const numbers = new Uint32Array(count);
   for (let index = 0; index < count; index += 1) numbers[index] = bytes.readUInt32LE(4 * index);

@@ -1,9 +1,14 @@
 /**
- * Where an index keeps its segments and its state: a directory, or memory.
+ * The storage of an index's segments and state: a directory, or memory.
  *
- * Owns: the files of its directory. Does not own: what they say.
- * Invariants: H1 a state names only segments that are wholly on the device; H2 what no saved state names is removed at the next
- * opening, so that a crash leaves nothing behind for good. Synchronous: it is used on a thread that has nothing else to do.
+ * Owns: the files of its directory. Does not own: their contents.
+ *
+ * Invariants:
+ *  H1 a state names only segments that are wholly on the device;
+ *  H2 segments that no saved state names are removed at the next opening, so that a crash leaves nothing behind for
+ *     good.
+ *
+ * Synchronous: it is used on a thread that has nothing else to do.
  */
 import {
   closeSync,
@@ -22,31 +27,31 @@ import { join } from 'node:path';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../base/private-files.ts';
 import { DamagedSegmentError, type SegmentBytes } from './segment-file.ts';
 
-/** Bytes of a segment, by their name on the shelf. */
+/** A stored segment: its name and its bytes. */
 export interface ShelvedBytes {
   readonly name: string;
   readonly bytes: SegmentBytes;
 }
 
-/** See the head of the file. Methods throw what the device throws. */
+/** See the head of the file. Methods throw the device's errors. */
 export interface SegmentShelf {
-  /** Takes the bytes of a segment in; durable when it returns. */
+  /** Stores the bytes of a segment; durable when it returns. */
   put(chunks: readonly Buffer[]): ShelvedBytes;
-  /** Throws when there is none of this name. */
+  /** Throws when no segment has this name. */
   open(name: string): SegmentBytes;
-  /** Lets go of a segment that no saved state names. */
+  /** Removes a segment that no saved state names. */
   remove(name: string): void;
   /** Replaces the state, whole or not at all. */
   saveState(text: string): void;
-  /** The state saved last. */
+  /** The last saved state. */
   loadState(): string | undefined;
-  /** Removes the segments that are not named. */
+  /** Removes all segments except the named ones. */
   keepOnly(names: ReadonlySet<string>): void;
-  /** Closes what is open; the shelf is not used any more. */
+  /** Closes the open files; nothing may be called after it. */
   close(): void;
 }
 
-/** A shelf that ends with its index. */
+/** Storage in memory, which ends with its index. */
 export class MemoryShelf implements SegmentShelf {
   readonly #segments = new Map<string, Buffer>();
   #state: string | undefined;
@@ -86,10 +91,10 @@ export class MemoryShelf implements SegmentShelf {
 
 const STATE = 'index.json';
 const SEGMENT = /^segment-(\d+)$/u;
-/** Buffers handed to the system in one write. */
+/** Buffers passed to the system in one write. */
 const CHUNKS_MAX = 512;
 
-/** A shelf in a directory, which is made if need be and is the shelf's alone. */
+/** Storage in a directory. The directory is made when missing, and nothing else may use it. */
 export class DirectoryShelf implements SegmentShelf {
   readonly #directory: string;
   /** Open files by name. */
@@ -167,7 +172,7 @@ export class DirectoryShelf implements SegmentShelf {
     this.#sync();
   }
 
-  /** Makes the names durable. Windows cannot sync a directory and needs no such thing. */
+  /** Makes the names durable. Windows cannot sync a directory and does not need it. */
   #sync(): void {
     if (process.platform === 'win32') return;
     const directory = openSync(this.#directory, 'r');

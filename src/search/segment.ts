@@ -1,8 +1,8 @@
-/** A part of an index: some documents, numbered from 0, and the terms they have. Types, and the merging of parts. Pure. */
+/** A part of an index: some documents, numbered from 0, and their terms. Types, and the merging of parts. Pure. */
 import type { PostingList } from './posting-list.ts';
 import type { SearchableText } from './searchable.ts';
 
-/** What a document says, and what a reader is told it is. */
+/** The text of a document, and the label that a reader sees. */
 export interface SegmentText {
   readonly kind: SearchableText['kind'];
   readonly text: string;
@@ -10,7 +10,7 @@ export interface SegmentText {
 
 /** See the head of the file. */
 export interface Segment {
-  /** Documents, those that were removed since included. */
+  /** The number of documents, including those removed since. */
   readonly count: number;
   /** Number of the document's session. */
   sessionOf(document: number): number;
@@ -20,24 +20,26 @@ export interface Segment {
   /** Terms of the document, repetitions included. */
   lengthOf(document: number): number;
   textOf(document: number): SegmentText;
-  /** The documents with a term, or `undefined` where there are none. */
+  /** The documents with a term; `undefined` when there are none. */
   list(term: string): PostingList | undefined;
   /** All terms with their documents, ascending by UTF-16 code units. */
   terms(): Iterable<readonly [term: string, list: PostingList]>;
 }
 
-/** The same as one segment, without the documents of sessions that are gone; terms that only those had are left out. */
+/**
+ * Several segments as one, without the documents of removed sessions. Terms that only those documents had are left out.
+ */
 export class MergedSegment implements Segment {
   readonly count: number;
   readonly #parts: readonly Segment[];
-  /** By document: its part, and its number there. */
+  /** For each document: its part, and its number there. */
   readonly #partOf: Uint32Array;
   readonly #numberOf: Uint32Array;
-  /** By part and number there: the document, or `GONE`. */
+  /** For each part and number there: the document, or `GONE`. */
   readonly #documents: readonly Uint32Array[];
   readonly #newList: () => PostingList;
 
-  /** `newList` makes an empty list. */
+  /** `newList` creates an empty list. */
   constructor(parts: readonly Segment[], isAlive: (session: number) => boolean, newList: () => PostingList) {
     this.#parts = parts;
     this.#newList = newList;

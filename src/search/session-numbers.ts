@@ -1,13 +1,14 @@
 /**
- * The sessions of an index: a number each, how many documents it has and how long they are.
+ * The sessions of an index: a number for each, the count of its documents and their total length.
  *
- * Invariant: N1 a number is never given to another session, and not to the same one again after it was removed: documents
- * of a number without a session are gone.
+ * Invariants:
+ *  N1 a number is never given to another session, nor to the same one again after it was removed. So documents whose
+ *     number has no session are removed.
  */
 import { z } from 'zod';
 import { GrowingNumbers } from './growing-numbers.ts';
 
-/** What is saved: the next number, and number, name, documents and their length of each session. */
+/** The saved form: the next number, and for each session its number, name, documents and their length. */
 export const savedNumbersSchema: z.ZodType<SavedNumbers> = z.object({
   next: z.number().int().positive(),
   sessions: z.array(z.tuple([z.number().int(), z.string(), z.number().int(), z.number().int()])).readonly(),
@@ -44,7 +45,7 @@ export class SessionNumbers {
     }
   }
 
-  /** The number of a session, a new one if need be. */
+  /** The number of a session; a new one when it has none. */
   numberOf(name: string): number {
     const known = this.#numbers.get(name);
     if (known !== undefined) return known;
@@ -61,7 +62,7 @@ export class SessionNumbers {
     return this.#alive.at(number) === 1;
   }
 
-  /** A document came (1), or left otherwise than with its session (-1). */
+  /** Counts a document that was added (1), or that left while its session stays (-1). */
   count(number: number, by: 1 | -1, length: number): void {
     this.#documents.set(number, this.#documents.at(number) + by);
     this.#lengths.set(number, this.#lengths.at(number) + by * length);

@@ -1,11 +1,14 @@
 /**
- * English words to their stems, so that "running" finds "runs". Pure.
+ * Reduces English words to their stems, so that "running" finds "runs". Pure.
  * Source of the rules: M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980.
  */
 
 type Rules = readonly (readonly [suffix: string, put: string])[];
 
-/** Suffixes of step 2: taken off a stem with at least one vowel-consonant pair. Longer ones stand before those they end in. */
+/**
+ * Suffixes of step 2: removed from a stem with at least one vowel-consonant pair. A longer suffix stands before a
+ * shorter one that it ends in.
+ */
 const STEP_2: Rules = [
   ['ational', 'ate'],
   ['ization', 'ize'],
@@ -37,7 +40,7 @@ const STEP_3: Rules = [
   ['ness', ''],
   ['ful', ''],
 ];
-/** Suffixes of step 4: taken off a stem with at least two such pairs; `ion` only behind `s` or `t`. */
+/** Suffixes of step 4: removed from a stem with at least two such pairs; `ion` only after `s` or `t`. */
 const STEP_4: readonly string[] = [
   'ement',
   'ance',
@@ -61,7 +64,7 @@ const STEP_4: readonly string[] = [
 ];
 const PLAIN_WORD = /^[a-z]{3,}$/u;
 
-/** The stem of a folded word. Words of other letters than a to z, and those of one or two letters, are their own. */
+/** The stem of a folded word. Words with letters other than a to z, and words of one or two letters, stay unchanged. */
 export function stem(word: string): string {
   if (!PLAIN_WORD.test(word)) return word;
   const verb = withoutVerbEnding(withoutPlural(word));
@@ -109,7 +112,7 @@ function withoutFinalE(word: string): string {
   return short.endsWith('ll') && measure(short) > 1 ? short.slice(0, -1) : short;
 }
 
-/** `y` is a vowel behind a consonant. */
+/** `y` is a vowel after a consonant. */
 function isVowel(word: string, index: number): boolean {
   const letter = word[index] ?? '';
   if (letter === 'y') return index > 0 && !isVowel(word, index - 1);
@@ -121,7 +124,7 @@ function hasVowel(word: string): boolean {
   return false;
 }
 
-/** How many times a vowel is followed by a consonant. */
+/** The number of times a vowel is followed by a consonant. */
 function measure(word: string): number {
   let pairs = 0;
   let before = false;
@@ -138,7 +141,7 @@ function endsDouble(word: string): boolean {
   return last > 0 && word[last] === word[last - 1] && !isVowel(word, last);
 }
 
-/** Consonant, vowel, consonant at the end, the last none of w, x, y. */
+/** True when the word ends in consonant, vowel, consonant, and the last letter is not w, x or y. */
 function endsShort(word: string): boolean {
   const last = word.length - 1;
   if (last < 2 || /[wxy]$/u.test(word)) return false;

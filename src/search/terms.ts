@@ -1,4 +1,4 @@
-/** Texts as terms: folded, without marks, stemmed. Pure but for a bounded memory of stems. */
+/** Splits texts into terms: folded, without marks, stemmed. Pure except for a bounded cache of stems. */
 import { SEARCH_STEMS_MAX, SEARCH_TERM_CHARACTERS_MAX, SEARCH_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { stem } from './stem.ts';
 
@@ -6,13 +6,13 @@ const WORD = /[\p{L}\p{N}]+/gu;
 const MARK = /\p{M}+/gu;
 const ASCII = /^\p{ASCII}*$/u;
 
-/** Characters from which the engine keeps a part of a text as a view of it. */
+/** From this length on the engine keeps a substring as a view of the whole text. */
 const SLICED_CHARACTERS_MIN = 13;
 
-/** The same words come again and again: their stems are kept until there are many. */
+/** The same words come again and again: their stems are cached up to a bound. */
 const stems = new Map<string, string>();
 
-/** The terms of a text in order, of its beginning where it is long. */
+/** The terms of a text in order; of a long text, those of its beginning. */
 export function termsOf(text: string): readonly string[] {
   const terms: string[] = [];
   for (const [word] of folded(text.slice(0, SEARCH_TEXT_CHARACTERS_MAX)).matchAll(WORD)) {
@@ -21,7 +21,7 @@ export function termsOf(text: string): readonly string[] {
   return terms;
 }
 
-/** Lower case, letters without their marks. */
+/** Lower case, and letters without their marks. */
 function folded(text: string): string {
   return ASCII.test(text) ? text.toLowerCase() : text.normalize('NFKD').replace(MARK, '').toLowerCase();
 }
@@ -36,7 +36,7 @@ function termOf(word: string): string {
   return term;
 }
 
-/** A longer part of a text holds all of it in memory: what is kept must be a text of its own. */
+/** A long substring keeps the whole text in memory, so a cached word must be a copy. */
 function copied(word: string): string {
   return word.length < SLICED_CHARACTERS_MIN ? word : Buffer.from(word).toString();
 }

@@ -1,10 +1,12 @@
 /**
- * Which searchable messages a session's records make, without its state: of a session that was never edited, the number of
- * its next message and what waits in its mailbox are enough. So a log can be followed in the order it was written, whatever
- * the number and the length of its sessions. Pure.
+ * Computes which searchable messages a session's records create, without the session's state. For a session that was
+ * never edited, the number of its next message and its waiting entries are enough. So a log can be followed in the
+ * order it was written, whatever the number and the length of its sessions. Pure.
  *
- * It follows `apply` of the session's core: F1 a message has the seq it has there. Records after which messages have left or read
- * otherwise than they were written are not followed: the session is to be read as a whole then, and followed from there.
+ * Invariants:
+ *  F1 a message has the same seq as in `apply` of the session's core, which this fold follows. Some records remove or
+ *     change written messages. They are not followed: the session must then be read as a whole, and followed from
+ *     there.
  */
 import { z } from 'zod';
 import type { HistoryMessage } from '../base/history-message.ts';
@@ -18,24 +20,24 @@ import type { Entry, RecordTurn, SessionRecord } from '../session/state/records.
 import type { SessionState } from '../session/state/state.ts';
 import { foundText, type SearchableText, searchableText } from './searchable.ts';
 
-/** Seqs a phantom pair takes: the call and its answer. */
+/** Seqs of a phantom pair: the call and its answer. */
 const PHANTOM_MESSAGES = 2;
 
-/** What is known of a session between two turns. Owned by whoever folds it. */
+/** The known facts of a session between two transitions. The caller of the fold owns it. */
 export interface TextFold {
   nextSeq: number;
-  /** What waits, by id. Of what cannot be found by search only that it takes seqs. */
+  /** Waiting entries, by id. For entries that a search cannot find, only the count of their seqs is kept. */
   mailbox: Record<number, WaitingText>;
-  /** The session's own name, where it has one. */
+  /** The session's own name, when it has one. */
   name?: string | undefined;
 }
 
-/** An entry that waits. `merges`: it becomes one message with such entries next to it. */
+/** A waiting entry. `merges`: it becomes one message with adjacent entries that also merge. */
 export type WaitingText =
   | { readonly takes: 0 | 1 | 2 }
   | { readonly takes: 'text'; readonly content: Entry['content']; readonly merges: boolean };
 
-/** A fold as it is saved. */
+/** The saved form of a fold. */
 export const textFoldSchema: z.ZodType<TextFold> = z.object({
   nextSeq: z.number().int().positive(),
   mailbox: z.record(
@@ -53,12 +55,15 @@ function isContent(value: unknown): boolean {
   return typeof value === 'string' || Array.isArray(value);
 }
 
-/** Before the first record. */
+/** The fold before the first record. */
 export function newTextFold(): TextFold {
   return { nextSeq: 1, mailbox: {} };
 }
 
-/** The fold of a session whose state is known, to go on from there. It was folded here, so that all contents are at hand. */
+/**
+ * The fold of a session whose state is known, to continue from there. The state was folded in this thread, so all
+ * contents are in memory.
+ */
 export function textFoldOf(state: SessionState): TextFold {
   const mailbox = Object.fromEntries(
     state.mailbox.map((entry) => [entry.id, waitingOf(withContent(entry, undefined))]),
@@ -66,7 +71,10 @@ export function textFoldOf(state: SessionState): TextFold {
   return { nextSeq: state.nextMessageSeq, mailbox, name: state.name };
 }
 
-/** Folds a turn; the messages it makes that can be found, or `undefined` where the session is to be read as a whole. */
+/**
+ * Folds the records of a transition. Returns the searchable messages it creates, or `undefined` when the session must
+ * be read as a whole.
+ */
 export function foldTexts(fold: TextFold, { at, records }: RecordTurn): readonly SearchableText[] | undefined {
   const found: SearchableText[] = [];
   for (const record of records) {
@@ -75,7 +83,7 @@ export function foldTexts(fold: TextFold, { at, records }: RecordTurn): readonly
   return found;
 }
 
-/** False for a record that is not followed. */
+/** Returns false for a record that is not followed. */
 function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: SearchableText[]): boolean {
   const said = (kind: SearchableText['kind'], text: string): void => {
     const message = foundText({ seq: fold.nextSeq, at, kind, text });
@@ -115,7 +123,7 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
       return true;
     case 'compacted':
       said('anima', record.summary);
-      // Each result in its short form, which stands for the whole one.
+      // Each result gets a message with its short form, which replaces the whole one.
       fold.nextSeq += record.cut?.length ?? 0;
       return true;
     case 'restarted':
@@ -167,13 +175,13 @@ function foldRecord(fold: TextFold, record: SessionRecord, at: number, found: Se
   }
 }
 
-/** True for a record after which a message may be gone, or say something else than it did. */
+/** True for a record after which a message may be gone or changed. */
 export function takesBack(record: SessionRecord): boolean {
   if (record.type === 'failed') return record.bounced !== undefined;
   return record.type === 'edited' && (record.removed ?? []).length + (record.updated ?? []).length > 0;
 }
 
-/** A message of the history comes, wherever it stands: its parts take the next seqs. */
+/** Adds a message of the history, at whatever index: its parts take the next seqs. */
 function addMessage(fold: TextFold, message: HistoryMessage, at: number, found: SearchableText[]): void {
   for (const part of loggedForm(message)) {
     const text = searchableText({ ...part, seq: fold.nextSeq, at });

@@ -1,15 +1,17 @@
 /**
- * The endpoint over a port: requests, answers and notes of one turn of the loop travel as one array.
+ * The endpoint over a port: requests, answers and notes of one tick travel as one array.
  *
- * Owns: the frames waiting for the turn's end, those received and not delivered yet, the calls waiting for an answer. Does not own:
- * the thread behind the port.
+ * Owns: the frames waiting for the end of the tick, those received and not yet delivered, the calls waiting for an
+ * answer. Does not own: the thread behind the port.
  *
+ * Invariants:
  * T1 every call settles exactly once: with its answer, with the far side's error, or when either side is gone.
- * T2 frames of one side arrive in the order they were sent; a late note arrives where it was sent, with what was gathered since.
+ * T2 frames of one side arrive in the order they were sent. A late note keeps the place at which it was sent, with
+ *    everything added to its payload since.
  * T3 a payload that cannot be cloned fails its own call, answer or note, and no other of its batch.
  * T4 nothing is delivered synchronously: not even in place.
- * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one turn of the loop: what a thousand callers ask at once does not hold
- *    up what the first of them started, and is done with while it is still in the caches.
+ * T5 at most `ENDPOINT_SLICE_MAX` frames are delivered in one tick. So a thousand simultaneous calls do not delay the
+ *    work that the first of them started. Each slice is finished while it is still in the caches.
  */
 import { ENDPOINT_BATCH_MAX, ENDPOINT_CALLS_MAX, ENDPOINT_SLICE_MAX } from '../base/bounds.ts';
 import { soon as nextTurn, type Soon } from '../base/clock.ts';
@@ -17,7 +19,9 @@ import { asError, CancelledError, LimitError, TroupeError } from '../base/errors
 import type { Endpoint } from './endpoint.ts';
 import { decodeError, type EncodedError, encodeError } from './error-codec.ts';
 
-/** What an endpoint needs of a port: a `MessagePort`, a `Worker`, a thread's `parentPort`, or one side of a local pair. */
+/**
+ * The port that an endpoint needs: a `MessagePort`, a `Worker`, a thread's `parentPort`, or one side of a local pair.
+ */
 export interface MessagePortLike {
   postMessage(message: unknown): void;
   on(event: string, listener: (value: unknown) => void): unknown;
@@ -29,7 +33,10 @@ const CALL = 0;
 const ANSWER = 1;
 const FAILURE = 2;
 const NOTE = 3;
-/** A batch is one flat array, four places a frame: kind, id, method, payload. Flat clones faster than nested. */
+/**
+ * A batch is one flat array with four places for each frame: kind, id, method, payload. Flat arrays clone faster than
+ * nested ones.
+ */
 const PLACES = 4;
 const PAYLOAD_PLACE = 3;
 
@@ -38,21 +45,21 @@ interface OpenCall {
   readonly reject: (error: Error) => void;
 }
 type Handler = (payload: unknown) => unknown;
-/** A note of the outbox, by the place of its payload. */
+/** A late note in the queue of unsent frames, by the place of its payload. */
 interface LateNote {
   readonly at: number;
   readonly payload: () => unknown;
 }
 
 /**
- * An endpoint over `port`, which it takes over: it listens at once, so set the handlers in the same turn. A handler of a
- * note that throws is a programmer's error: it is thrown again outside, after the batch.
+ * An endpoint over `port`, which it takes over. It listens at once, so set the handlers in the same tick. A handler of
+ * a note that throws is a programmer's error: the error is thrown again outside, after the batch.
  */
 export function createEndpoint(port: MessagePortLike, soon: Soon = nextTurn): Endpoint {
   return new BatchedEndpoint(port, soon);
 }
 
-/** Two endpoints joined in place: the same contract on one thread, payloads handed over uncloned. */
+/** Two endpoints joined in place: the same contract on one thread, with payloads passed uncloned. */
 export function createLocalEndpoints(soon: Soon = nextTurn): [Endpoint, Endpoint] {
   const left = new LocalPort(soon);
   const right = new LocalPort(soon);
@@ -68,10 +75,10 @@ class BatchedEndpoint implements Endpoint {
   readonly #handlers = new Map<string, Handler>();
   readonly #closeListeners: (() => void)[] = [];
   #outbox: unknown[] = [];
-  /** Notes in the outbox whose payload is still gathered. */
+  /** Notes in the queue whose payload is still being collected. */
   #late: LateNote[] = [];
   #flushing = false;
-  /** Batches received and not delivered to the end; the first of them is delivered up to `#inboxAt`. */
+  /** Batches received and not fully delivered; the first of them is delivered up to `#inboxAt`. */
   #inbox: (readonly unknown[])[] = [];
   #inboxAt = 0;
   #lastId = 0;
@@ -81,7 +88,7 @@ class BatchedEndpoint implements Endpoint {
     this.#port = port;
     this.#soon = soon;
     port.on('message', this.#receive);
-    // A batch that cannot be read leaves calls without their answers: the only safe reading is that the line is cut.
+    // A batch that cannot be read leaves calls without their answers, so it is treated like a cut line.
     port.on('messageerror', this.#gone);
     // A port ends with `close`, a worker with `exit`.
     port.on('close', this.#gone);
@@ -141,7 +148,7 @@ class BatchedEndpoint implements Endpoint {
 
   #gone = (): void => {
     if (this.#state !== 'open') return;
-    // What the far side said before its end is heard.
+    // Frames that the far side sent before its end are still delivered.
     while (this.#deliverNext());
     if (this.#state !== 'open') return;
     this.#state = 'gone';
@@ -164,8 +171,8 @@ class BatchedEndpoint implements Endpoint {
     this.#outbox.push(kind, id, method, payload);
     if (this.#flushing) return;
     this.#flushing = true;
-    // A turn of the loop, not a microtask: it waits for the continuations of the whole turn, so a batch of calls is answered
-    // by a batch.
+    // A tick, not a microtask: it waits for all continuations of the tick, so that a batch of calls is answered by a
+    // batch.
     this.#soon(this.#flush);
   }
 
@@ -197,7 +204,7 @@ class BatchedEndpoint implements Endpoint {
       const id = frame[1] as number;
       if (frame[0] === CALL) this.#settle(id)?.reject(asError(error));
       if (frame[0] === ANSWER) this.#port.postMessage([FAILURE, id, '', encodeError(error)]);
-      // A note has no one to be told; its loss is allowed by its contract.
+      // A note has no sender to notify; its contract allows its loss.
     }
   }
 
@@ -206,7 +213,7 @@ class BatchedEndpoint implements Endpoint {
     if (this.#inbox.length === 1) this.#deliverSlice();
   };
 
-  /** Delivers a slice, in order, and leaves the rest to later turns of the loop (T2, T5). */
+  /** Delivers a slice, in order, and leaves the rest to later ticks (T2, T5). */
   #deliverSlice = (): void => {
     for (let left = ENDPOINT_SLICE_MAX; left > 0; left -= 1) {
       if (!this.#deliverNext()) return;
@@ -279,7 +286,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && typeof Reflect.get(value, 'then') === 'function';
 }
 
-/** One side of a pair without a thread between. The endpoint's own batching is the asynchronous hop (T4). */
+/** One side of a pair without a thread between. The endpoint's batching is the asynchronous hop (T4). */
 class LocalPort implements MessagePortLike {
   peer: LocalPort | undefined;
   readonly #soon: Soon;

@@ -1,11 +1,13 @@
 /**
- * An object of one thread, called from another as if it were there: comlink over a dedicated message port.
+ * Calls an object on another thread as if it were local: comlink over a dedicated message port.
  *
  * For tools given by value. Arguments and results are cloned, so pass no functions: each would open a channel of its own. Everything
  * else that two threads ask of each other goes over an endpoint, the progress of tools too.
  *
- * B1 every call settles: with the result, with the far side's error (class, code and cause kept), or when the port closes.
- * B2 only own or class methods of the object itself can be reached, none of `Object.prototype`, no path into it.
+ * Invariants:
+ * B1 every call settles: with the result, with the far side's error (class, code and cause kept), or when the port
+ *    closes.
+ * B2 only own or class methods of the object itself can be reached, none of `Object.prototype`, and no path into it.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import * as comlink from 'comlink';
@@ -15,7 +17,7 @@ import { decodeError, type EncodedError, encodeError } from './error-codec.ts';
 /** A port that can be moved to another thread in `workerData` or a message. */
 export type BridgePort = MessagePort;
 
-/** `T` seen from the other side: every method answers with a promise. */
+/** `T` seen from the other side: every method returns a promise. */
 export type Remote<T> = {
   readonly [Key in keyof T as T[Key] extends (...args: never[]) => unknown ? Key : never]: T[Key] extends (
     ...args: infer Args
@@ -27,7 +29,7 @@ export type Remote<T> = {
 /** The calling side of a bridge. */
 export interface Bridge<T> {
   readonly remote: Remote<T>;
-  /** Rejects what is open and closes the port. */
+  /** Rejects open calls and closes the port. */
   close(): void;
 }
 
@@ -38,10 +40,13 @@ export function createBridgePorts(): { readonly exposed: BridgePort; readonly wr
 }
 
 type Reply = { readonly value: unknown } | { readonly error: EncodedError };
-/** The one thing comlink exposes: a call by name that answers with data, never with a throw. */
+/** The only function that comlink exposes: a call by name that answers with data and never throws. */
 type Invoke = (method: string, args: readonly unknown[]) => Promise<Reply>;
 
-/** Lets the other side of `port` call `object`'s methods. Returns what ends it. The port does not keep the process alive. */
+/**
+ * Lets the other side of `port` call `object`'s methods. Returns a function that ends this. The port does not keep the
+ * process alive.
+ */
 export function exposeObject(object: object, port: BridgePort): () => void {
   const invoke: Invoke = async (method, args) => {
     try {
@@ -79,7 +84,7 @@ export function wrapObject<T extends object>(port: BridgePort): Bridge<T> {
   const call = (method: string, args: readonly unknown[]): Promise<unknown> =>
     new Promise((resolve, reject) => {
       if (closed) return reject(closedError());
-      // comlink knows nothing of a port that closes: the call would wait for ever (B1).
+      // comlink does not notice a closed port: the call would wait forever (B1).
       open.add(reject);
       if (open.size === 1) port.ref();
       const settle = (): void => {

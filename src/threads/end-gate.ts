@@ -1,18 +1,20 @@
 /**
- * A gate between a thread that now and then does what must not be torn, and whoever ends the thread. A thread that is ended loses
- * its script wherever it stands, no `finally` runs; what an addon holds open for that script stays held, and the addon's own
- * clean-up on that thread may then wait for it for ever: neither the thread nor the process ends.
+ * A gate between a thread whose work sometimes must not be torn, and the thread that ends it. A thread that is ended
+ * loses its script at any point, and no `finally` runs. An addon keeps the resources it holds open for that script. The
+ * addon's own clean-up on that thread may then wait for them forever: neither the thread nor the process ends.
  *
- * Owns: a word of shared memory. Does not own: the thread, what is done inside.
+ * Owns: a word of shared memory. Does not own: the thread, the work inside the gate.
  *
- *  N1 inside and closed exclude each other: `close` waits for whoever is inside, for a bounded time, and lets nobody in again;
- *  N2 the gates of living threads are closed when the process exits by `process.exit`, an error that nobody catches, or because
- *     nothing is left to do: the process ends all its threads then, and asks nobody.
+ * Invariants:
+ *  N1 inside and closed exclude each other: `close` waits for a bounded time until the thread has left, and every later
+ *     `enter` fails;
+ *  N2 the gates of living threads are closed when the process exits: by `process.exit`, by an uncaught error, or
+ *     because nothing is left to do. The process then ends all its threads without notice.
  */
 import { isMainThread } from 'node:worker_threads';
 import { GATE_CLOSE_MS } from '../base/bounds.ts';
 
-/** Places of the memory. */
+/** Indexes into the memory. */
 const STATE = 0;
 const TOLD = 1;
 const PLACES = 2;
@@ -20,48 +22,52 @@ const PLACES = 2;
 /** States of a gate. */
 const OPEN = 0;
 const INSIDE = 1;
-/** Somebody is inside, and somebody waits for his leaving. */
+/** The thread is inside, and the closer waits until it leaves. */
 const CLOSING = 2;
 const CLOSED = 3;
 
-/** See the head of the file. Made by the thread that starts the other one, which makes its own side over the same memory. */
+/**
+ * See the head of the file. The thread that starts the other one makes the gate; the other makes its own side over the
+ * same memory.
+ */
 export class EndGate {
-  /** For the other thread. */
+  /** The shared memory, for the other thread. */
   readonly memory: SharedArrayBuffer;
   readonly #places: Int32Array;
 
-  /** `memory`: that of a gate which was made on another thread. */
+  /** `memory`: that of a gate made on another thread. */
   constructor(memory?: SharedArrayBuffer) {
     this.memory = memory ?? new SharedArrayBuffer(PLACES * Int32Array.BYTES_PER_ELEMENT);
     this.#places = new Int32Array(this.memory);
-    // A thread that is not the main one may be ended by whoever started it, and the threads below it with it, all unasked.
+    // A thread other than the main one may be ended by the thread that started it, together with the threads below it,
+    // without notice.
     if (memory === undefined && isMainThread) this.#places[TOLD] = 1;
   }
 
-  /** Whoever ends the thread closes the gate first. False: it may also be ended unasked. */
+  /** True: the thread is ended only after the gate is closed. False: it may also end without that. */
   get isTold(): boolean {
     return this.#places[TOLD] === 1;
   }
 
-  /** Goes inside. False: the thread is about to end. */
+  /** Enters the gate. False: the thread is about to end. */
   enter(): boolean {
     return Atomics.compareExchange(this.#places, STATE, OPEN, INSIDE) === OPEN;
   }
 
-  /** Leaves; only after an `enter` that was let in. */
+  /** Leaves the gate. Call it only after `enter` returned true. */
   leave(): void {
     if (Atomics.compareExchange(this.#places, STATE, INSIDE, OPEN) === INSIDE) return;
     Atomics.store(this.#places, STATE, CLOSED);
     Atomics.notify(this.#places, STATE);
   }
 
-  /** Lets nobody in from now on; blocks until nobody is inside, or for `waitMs`. Safe to call again. */
+  /** Makes every later `enter` fail; blocks until the thread has left, or for `waitMs`. A second call is harmless. */
   close(waitMs: number = GATE_CLOSE_MS): void {
     const until = performance.now() + waitMs;
     for (;;) {
       const state = Atomics.compareExchange(this.#places, STATE, OPEN, CLOSED);
       if (state === OPEN || state === CLOSED) return;
-      // He may have left in between.
+      // The thread may have left in between.
       if (state === INSIDE && Atomics.compareExchange(this.#places, STATE, INSIDE, CLOSING) !== INSIDE) continue;
       const leftMs = until - performance.now();
       if (leftMs <= 0 || Atomics.wait(this.#places, STATE, CLOSING, leftMs) === 'timed-out') return;
@@ -71,7 +77,7 @@ export class EndGate {
 
 const living = new Set<EndGate>();
 
-/** Closes a gate when the process exits (N2). Returns what is called once its thread is gone. */
+/** Closes a gate when the process exits (N2). Returns a function to call once its thread is gone. */
 export function closeAtExit(gate: EndGate): () => void {
   if (living.size === 0) process.on('exit', closeAll);
   living.add(gate);

@@ -1,6 +1,6 @@
 /**
- * Errors as plain data. Structured clone drops class, name and code, so every error that crosses a thread is encoded here
- * and comes back as its own class, with code, data and causes.
+ * Errors as plain data. Structured clone drops class, name and code. So every error that crosses a thread is encoded
+ * here, and decoded to its own class, with code, data and causes.
  */
 import { ERROR_CAUSES_MAX, ERROR_TEXT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { asError, describeValue, type ErrorCode, errorFromShape, TroupeError } from '../base/errors.ts';
@@ -8,20 +8,20 @@ import { cutText, isRecord, toPlainJson } from '../base/json.ts';
 
 /** An error as plain data: safe to clone and to store. */
 export interface EncodedError {
-  /** The class for errors of the house, else the error's `name`. */
+  /** The class for errors of this library, otherwise the error's `name`. */
   readonly name: string;
   readonly message: string;
   readonly stack?: string;
-  /** A code of the house, or a foreign one (`ENOENT`). */
+  /** A code of this library, or a foreign one (`ENOENT`). */
   readonly code?: string;
-  /** True for errors of the house: they come back as their own class. */
+  /** True for errors of this library: they are decoded to their own class. */
   readonly house: boolean;
   readonly retryable?: boolean;
   readonly data?: Readonly<Record<string, unknown>>;
   readonly cause?: EncodedError;
 }
 
-/** What was thrown, as plain data. Takes anything and never throws; causes are kept to a depth of 5. */
+/** The thrown value as plain data. Accepts anything and never throws; causes are kept to a depth of 5. */
 export function encodeError(thrown: unknown): EncodedError {
   return encode(thrown, 0);
 }
@@ -30,7 +30,7 @@ function encode(thrown: unknown, depth: number): EncodedError {
   try {
     return encodeReadable(asError(thrown), depth);
   } catch {
-    // A getter or a proxy that throws while it is read.
+    // A getter or a proxy threw while it was read.
     return { name: 'Error', message: `unreadable error: ${typeof thrown}`, house: false };
   }
 }
@@ -60,7 +60,7 @@ function plainData(data: unknown): Readonly<Record<string, unknown>> | undefined
   }
 }
 
-/** Classes of the language that come back as themselves; others become `Error` with their name kept. */
+/** Classes of the language that are decoded to themselves; others become `Error` and keep their name. */
 const LANGUAGE_ERRORS: Readonly<Record<string, new (message: string, options?: ErrorOptions) => Error>> = {
   TypeError,
   RangeError,
@@ -70,7 +70,7 @@ const LANGUAGE_ERRORS: Readonly<Record<string, new (message: string, options?: E
   URIError,
 };
 
-/** The error that was encoded: its own class again for errors of the house, name and code kept for others. */
+/** The decoded error: in its own class for errors of this library; for others, name and code are kept. */
 export function decodeError(encoded: EncodedError): Error {
   const cause = encoded.cause === undefined ? undefined : decodeError(encoded.cause);
   const error = encoded.house ? decodeHouse(encoded, cause) : decodeForeign(encoded, cause);
@@ -98,12 +98,12 @@ function decodeForeign(encoded: EncodedError, cause: Error | undefined): Error {
   return error;
 }
 
-/** Not enumerable, as the language's own error properties are. */
+/** Not enumerable, like the language's own error properties. */
 function define(error: Error, key: string, value: string): void {
   Object.defineProperty(error, key, { value, configurable: true, writable: true, enumerable: false });
 }
 
-/** The name a reader knows an error by: its `name`, or its class where that was left at `Error`. Never throws. */
+/** The name that readers know an error by: its `name`, or its class when the name is just `Error`. Never throws. */
 export function classNameOf(error: Error): string {
   try {
     if (typeof error.name === 'string' && error.name !== '' && error.name !== 'Error') return error.name;

@@ -1,15 +1,17 @@
 /**
- * A watch over a thread's own event loop: it says so when the loop did not turn for a while (a turn that computes too long, a
- * provider that spins, a long collection). It can only say so afterwards, as the loop is what it speaks with; a loop that
- * never turns again is for the other side of the thread to notice.
+ * Watches a thread's event loop, and reports when it did not turn for a while: a tick that computes too long, a
+ * provider that spins, a long garbage collection. It can report only afterwards, because the report needs the same
+ * loop. The other side of the thread must notice a loop that never turns again.
  *
- * O1 each stall is told once, with the time the loop stood still at least. O2 the watch keeps no thread and no process alive.
+ * Invariants:
+ * O1 each stall is reported once, with the least time that the loop stood still.
+ * O2 the watch keeps no thread and no process alive.
  */
 import { LOOP_STALL_MS, LOOP_WATCH_INTERVAL_MS } from '../base/bounds.ts';
 
 /**
- * Watches the loop of the thread it is called on. `onStall` is given milliseconds, on the same thread, and must not throw.
- * Returns what ends the watch.
+ * Watches the event loop of the calling thread. `onStall` receives milliseconds, on the same thread, and must not
+ * throw. Returns a function that ends the watch.
  */
 export function watchLoop(onStall: (ms: number) => void): () => void {
   let dueAt = performance.now() + LOOP_WATCH_INTERVAL_MS;

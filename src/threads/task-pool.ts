@@ -1,13 +1,15 @@
 /**
- * Tasks on a bounded set of threads, one task a thread: Piscina with a queue of our own in front.
+ * Runs tasks on a bounded set of threads, one task for each thread: Piscina behind this pool's own queue.
  *
- * Owns: the threads, the tasks that wait for one. Does not own: what a task is, its deadline, whether it is tried again.
+ * Owns: the threads, the tasks that wait for one. Does not own: the meaning of a task, its deadline, the decision to
+ * retry it.
  *
+ * Invariants:
  * P1 `run` settles exactly once: with the result, the task's own error, `CancelledError` on abort, or a thread's death.
  * P2 no thread is started before the first task; idle threads end by themselves.
- * P3 a thread that dies or is aborted takes only its own task along; the next task gets a new thread.
+ * P3 a thread that dies or is aborted fails only its own task; the next task gets a new thread.
  *
- * The queue is ours because Piscina's own is left waiting when the last thread dies, and refuses with a plain `Error`.
+ * The queue is ours because Piscina's queue keeps waiting when the last thread dies, and refuses with a plain `Error`.
  */
 
 import { EventEmitter } from 'node:events';
@@ -22,49 +24,56 @@ import { decodeError } from './error-codec.ts';
 import { LINE_KEY, type TaskReply } from './task-thread.ts';
 import { settledInTime, type ThreadLimits, workerLimits } from './thread.ts';
 
-/** The pool's side of the line to one thread; posting to a dead thread does nothing. */
+/** The pool's side of the line to one thread; posting to a dead thread has no effect. */
 export interface ThreadLine {
   post(message: unknown): void;
 }
 
-/** How to make a pool. */
+/** The options of a pool. */
 export interface TaskPoolOptions {
   /** A worker entry whose default export is made by `serveTasks`. */
   readonly entry: URL;
-  /** Threads at most. */
+  /** The most threads. */
   readonly threads: number;
-  /** Tasks waiting at most. */
+  /** The most waiting tasks. */
   readonly queueMax: number;
   readonly resourceLimits?: ThreadLimits;
   /** `process.env` of the threads; default: that of the thread that starts them. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** Milliseconds an idle thread is kept; default `TOOL_THREAD_IDLE_MS`. */
+  /** Milliseconds that an idle thread is kept; default `TOOL_THREAD_IDLE_MS`. */
   readonly idleMs?: number;
   /**
-   * Takes what a thread posts on its line, in order; what it posted before its task's end comes before `run` settles. May come
-   * after the task's end. Must not throw.
+   * Receives the notes that a thread posts on its line, in order. Notes posted before the end of the thread's task
+   * arrive before `run` settles. A note may also arrive after the task's end. Must not throw.
    */
   readonly onNote?: (note: unknown, line: ThreadLine) => void;
 }
 
 /** Options of one task. */
 export interface TaskOptions {
-  /** Aborting a task that waits removes it; aborting one that runs kills its thread, even a spinning one. Heard by nobody else. */
+  /**
+   * Aborting a waiting task removes it. Aborting a running one kills its thread, even a spinning one. The pool is its
+   * only listener.
+   */
   readonly abort?: LazyAbort;
   /** Ports and buffers inside the task that move instead of being copied. */
   readonly transfer?: readonly object[];
 }
 
-/** A pool of threads. */
+/** A pool of threads that run tasks. */
 export interface TaskPool {
   /**
-   * Runs a task. Rejects with the task's own error (class and code kept), `CancelledError` on abort or close, `LimitError`
-   * when the queue is full, and with an error for which `threadDeathOf` is defined when the thread died.
+   * Runs a task. Rejects with the task's own error (class and code kept), `CancelledError` on abort or close, or
+   * `LimitError` when the queue is full. When the thread died, it rejects with an error for which `threadDeathOf` is
+   * defined.
    */
   run(task: unknown, options?: TaskOptions): Promise<unknown>;
-  /** Tasks that have a thread, and that wait for one. */
+  /** The number of running tasks, of tasks that wait for a thread, and of threads. */
   counts(): { readonly running: number; readonly waiting: number; readonly threads: number };
-  /** Rejects what is open with `CancelledError` and ends the threads, waiting `THREAD_END_MS` at most. Safe to call again. */
+  /**
+   * Rejects open tasks with `CancelledError` and ends the threads, waiting `THREAD_END_MS` at most. A second call is
+   * harmless.
+   */
   close(): Promise<void>;
 }
 
@@ -73,28 +82,28 @@ interface Waiting {
   readonly options: TaskOptions;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
-  /** Takes a running task off its thread, and the thread with it. */
+  /** Stops a running task by killing its thread. */
   readonly kill: KillSignal;
-  /** Why it was killed. */
+  /** The reason why it was killed. */
   fate: Error | undefined;
 }
 
-/** Makes a pool; starts nothing yet. */
+/** Creates a pool; starts no thread yet. */
 export function createTaskPool(options: TaskPoolOptions): TaskPool {
   return new PiscinaPool(options);
 }
 
-/** What a thread died of (`exit code 1`, `out of memory`), when that is why a task failed. */
+/** The cause of a thread's death (`exit code 1`, `out of memory`), when the task failed because of it. */
 export function threadDeathOf(error: unknown): string | undefined {
   if (!(error instanceof TroupeError)) return undefined;
   const death = error.data['threadDeath'];
   return typeof death === 'string' ? death : undefined;
 }
 
-/** Notes of one thread heard in one go: a thread that posts for ever must not hold up the loop. */
+/** The most notes of one thread read at once: a thread that posts forever must not hold up the event loop. */
 const NOTES_MAX = 1_000;
 
-/** What Piscina listens to in place of an `AbortSignal`, which costs more than the rest of a small task. */
+/** Replaces the `AbortSignal` that Piscina would listen to, which costs more than the rest of a small task. */
 class KillSignal extends EventEmitter {
   aborted = false;
 
@@ -107,10 +116,10 @@ class KillSignal extends EventEmitter {
 class PiscinaPool implements TaskPool {
   readonly #options: TaskPoolOptions;
   #piscina: Piscina | undefined;
-  /** Insertion order is the queue's order; a set, so that an aborted task leaves at once. */
+  /** Insertion order is the queue's order. It is a set, so that an aborted task leaves at once. */
   readonly #waiting = new Set<Waiting>();
   readonly #running = new Set<Waiting>();
-  /** The lines of the threads alive. */
+  /** The lines of the living threads. */
   readonly #lines = new Map<MessagePort, ThreadLine>();
   #closing: Promise<void> | undefined;
 
@@ -207,30 +216,30 @@ class PiscinaPool implements TaskPool {
       maxThreads: threads,
       idleTimeout: idleMs ?? TOOL_THREAD_IDLE_MS,
       concurrentTasksPerWorker: 1,
-      // Waiting in `Atomics` would stop what a tool left running, and its late errors would hit the next task.
+      // Waiting in `Atomics` would stop work that a tool left running, and its late errors would hit the next task.
       atomics: 'disabled',
       recordTiming: false,
       ...(environment === undefined ? {} : { env: environment }),
       ...(resourceLimits === undefined ? {} : { resourceLimits: workerLimits(resourceLimits) }),
     });
-    // Always a listener: a reply that was under way when its task was aborted is told as an `error` of the pool.
+    // There must always be a listener: a reply in flight when its task is aborted becomes an `error` of the pool.
     piscina.on('error', (error: unknown) => this.#poolError(error));
     piscina.on('message', (message: unknown) => this.#greet(message));
     this.#piscina = piscina;
     return piscina;
   }
 
-  /** A thread that dies before it is ready takes no task along, and Piscina would leave the task waiting (P1). */
+  /** A thread that dies before it is ready fails no task, so Piscina would leave the task waiting (P1). */
   #poolError(error: unknown): void {
     if ((this.#piscina?.threads.length ?? 0) > 0) return;
     for (const entry of [...this.#running]) this.#abort(entry, threadDeath(error));
   }
 
-  /** The first word of a thread: its end of the line. */
+  /** The first message of a thread carries the pool's end of the line. */
   #greet(message: unknown): void {
     if (!isRecord(message) || !(LINE_KEY in message)) return;
     const port = message[LINE_KEY];
-    // A tool may post what it likes from its thread.
+    // A tool may post any message from its thread.
     if (!(port instanceof MessagePort)) return;
     const line: ThreadLine = { post: (note) => port.postMessage(note) };
     this.#lines.set(port, line);
@@ -248,7 +257,7 @@ class PiscinaPool implements TaskPool {
     for (const [port, line] of this.#lines) this.#hearLine(port, line);
   }
 
-  /** Hears what has come already: an event for each note costs more than the note. */
+  /** Reads the notes that have already arrived: an event for each note costs more than the note. */
   #hearLine(port: MessagePort, line: ThreadLine): void {
     for (let left = NOTES_MAX; left > 0; left -= 1) {
       const received = receiveMessageOnPort(port);

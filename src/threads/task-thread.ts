@@ -1,6 +1,6 @@
 /**
- * A pool thread's own side: its handler, and the line to the pool. Loaded by worker entries and, for the words of the
- * protocol, by the pool.
+ * A pool thread's own side: its handler, and the line to the pool. Worker entries load it, and the pool loads it for
+ * the protocol's names.
  */
 import { MessageChannel, parentPort } from 'node:worker_threads';
 import { TroupeError } from '../base/errors.ts';
@@ -9,19 +9,19 @@ import { type EncodedError, encodeError } from './error-codec.ts';
 /** The key of a thread's first message, which carries the pool's end of the line. */
 export const LINE_KEY = 'troupe:line';
 
-/** What crosses back: never a throw, as Piscina's errors lose class and code. */
+/** The reply to the pool: never a throw, since Piscina's errors lose class and code. */
 export type TaskReply = { readonly value: unknown } | { readonly error: EncodedError };
 
 /** The thread's side of the line to its pool. */
 export interface TaskLine {
-  /** Leaves the thread at once, also when the code after it spins. Throws for what cannot be cloned. */
+  /** Leaves the thread at once, even when the code after it spins. Throws for a value that cannot be cloned. */
   post(note: unknown): void;
   onMessage(listener: (message: unknown) => void): void;
 }
 
 /**
- * The default export of a pool's worker entry. `makeHandler` runs once a thread and is given the line; its handler takes a
- * task and returns what can be cloned. What it throws comes out of `TaskPool.run`.
+ * The default export of a pool's worker entry. `makeHandler` runs once for each thread and receives the line. Its
+ * handler takes a task and returns a value that can be cloned. `TaskPool.run` rejects with the handler's error.
  */
 export function serveTasks(
   makeHandler: (line: TaskLine) => (task: unknown) => unknown,

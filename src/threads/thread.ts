@@ -1,10 +1,12 @@
 /**
- * Threads with an endpoint: started from an entry file, told of their end exactly once.
+ * Threads with an endpoint: started from an entry file, with their end reported exactly once.
  *
- * Owns: the worker and its endpoint. Does not own: what is said over it, and whether a thread that died is replaced.
+ * Owns: the worker and its endpoint. Does not own: the messages on it, and the replacement of a thread that died.
  *
- * W1 `onExit` listeners run exactly once, whatever ends the thread: its own exit, an uncaught error, `exit`, `terminate`;
- * W2 a thread with a gate is not torn out of what it does inside (`end-gate.ts`).
+ * Invariants:
+ * W1 `onExit` listeners run exactly once, however the thread ends: its own exit, an uncaught error, `exit`,
+ *    `terminate`;
+ * W2 a thread with a gate is never ended in the middle of work inside the gate (`end-gate.ts`).
  */
 import {
   isMainThread,
@@ -27,48 +29,55 @@ export interface ThreadLimits {
   readonly stackMb?: number;
 }
 
-/** How to start a thread. */
+/** The options of a new thread. */
 export interface ThreadOptions {
   /** Shown by debuggers and process listings. */
   readonly name: string;
-  /** What the entry reads as `data`; structured clone. */
+  /** The value that the entry reads as `data`; structured clone. */
   readonly workerData?: unknown;
   /** Ports and buffers inside `workerData` that move instead of being copied. */
   readonly transfer?: readonly object[];
   readonly resourceLimits?: ThreadLimits;
-  /** Node's own options; by default the starting thread's. */
+  /** Node's own options; by default those of the starting thread. */
   readonly execArgv?: readonly string[];
-  /** Closed before the thread is ended by force, and before the process exits. The thread is given its memory as data. */
+  /**
+   * Closed before the thread is ended by force, and before the process exits. Pass its memory to the thread in
+   * `workerData`.
+   */
   readonly gate?: EndGate;
 }
 
-/** How a thread ended. `error`: what it did not catch, as `ERR_WORKER_OUT_OF_MEMORY` in `code`. */
+/** The way a thread ended. `error`: the error it did not catch, such as `ERR_WORKER_OUT_OF_MEMORY` in `code`. */
 export interface ThreadExit {
   readonly exitCode: number;
   readonly error?: Error;
 }
 
-/** A running thread, as the thread that started it sees it. */
+/** A running thread, seen by the thread that started it. */
 export interface Thread {
   readonly name: string;
   readonly endpoint: Endpoint;
-  /** Runs `listener` once when the thread has ended; soon, when it already has. */
+  /** Runs `listener` once when the thread has ended; if it already has, soon. */
   onExit(listener: (exit: ThreadExit) => void): void;
-  /** Ends the thread, a spinning one too; resolves when it is gone, after `THREAD_END_MS` at the latest. Safe to call again. */
+  /**
+   * Ends the thread, even a spinning one; resolves when it is gone, after `THREAD_END_MS` at the latest. A second call
+   * is harmless.
+   */
   terminate(): Promise<void>;
   /**
-   * Asks the thread to end of itself, at the next turn of its loop, and ends it as `terminate` does when it has not after
-   * `THREAD_EXIT_MS`. For a thread that works in an addon: one that is torn out of a native call can take the process with it.
+   * Asks the thread to end by itself, in the next tick of its event loop. If it still runs after `THREAD_EXIT_MS`, ends
+   * it as `terminate` does. For a thread that works in an addon: one that is ended within a native call can crash the
+   * process.
    */
   exit(): Promise<void>;
-  /** Lets the process end though the thread runs. */
+  /** Lets the process end while the thread still runs. */
   unref(): void;
 }
 
-/** The note that asks a thread to end of itself. */
+/** The note that asks a thread to end by itself. */
 const EXIT = 'thread.exit';
 
-/** Starts a thread. Never throws for what happens inside it: that is an exit. */
+/** Starts a thread. Never throws for a failure inside the thread: that is an exit. */
 export function startThread(entry: URL, options: ThreadOptions): Thread {
   const worker = new Worker(entry, {
     name: options.name,
@@ -129,7 +138,7 @@ export async function settledInTime(ending: Promise<unknown>, waitMs: number = T
   clearTimeout(timer);
 }
 
-/** Bounds in Node's words. */
+/** The limits in Node's names. */
 export function workerLimits(limits: ThreadLimits): ResourceLimits {
   return {
     ...(limits.heapMb === undefined ? {} : { maxOldGenerationSizeMb: limits.heapMb }),
@@ -138,16 +147,15 @@ export function workerLimits(limits: ThreadLimits): ResourceLimits {
   };
 }
 
-/** A thread's own side. */
+/** A thread's own view of itself. */
 export interface ServedThread {
   readonly endpoint: Endpoint;
-  /** The `workerData` it was started with. */
+  /** The `workerData` that the thread was started with. */
   readonly data: unknown;
 }
 
 /**
- * Called by a worker entry, first thing: answers the starting thread with `handlers`. Throws `internal` on the main
- * thread.
+ * Called first in a worker entry: answers the starting thread with `handlers`. Throws `internal` on the main thread.
  */
 export function serveThread(handlers: Readonly<Record<string, (payload: unknown) => unknown>>): ServedThread {
   if (isMainThread || parentPort === null) {

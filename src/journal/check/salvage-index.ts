@@ -1,6 +1,7 @@
 /**
- * What can still be read of one environment: its tables as far as they can be walked, and, where a part of them cannot be reached,
- * whatever of them lies in the file's pages. Nothing is written, LMDB is not asked.
+ * Collects everything that can still be read of one environment. That is its tables as far as they can be walked. Where
+ * a part of them cannot be reached, it is also every entry of them in the file's pages. It writes nothing and does not
+ * call LMDB.
  */
 
 import { walkPages } from '../lmdb/page-walk.ts';
@@ -10,20 +11,20 @@ import { rowTurns } from '../rows/row-codec.ts';
 import { unpackTable } from '../rows/row-packing.ts';
 import { StoreIndex, wrongTables } from './store-index.ts';
 
-/** What was gathered. */
+/** The collected contents of a file. */
 export interface SalvageIndex {
   readonly index: StoreIndex;
   readonly damage: readonly { readonly reason: string; readonly page?: number }[];
   readonly pages: number;
   readonly freePages: number;
-  /** Pages were searched one by one, as a part could not be reached: what had been deleted may be found again. */
+  /** A part could not be reached, so pages were searched one by one: deleted entries may reappear. */
   readonly isSearched: boolean;
 }
 
-/** Tables worth searching for, in the order in which an entry is tried to be one of theirs. */
+/** Tables worth searching for, in the order in which they are tried for an entry. */
 const SEARCHED: readonly TableName[] = ['log', 'keys', 'names', 'heads', 'lastRows', 'runnable', 'blobs'];
 
-/** Gathers what a file holds. Throws only what the system says. */
+/** Collects the contents of a file. Throws only the system's errors. */
 export function gatherIndex(file: PageFile): SalvageIndex {
   const index = new StoreIndex();
   const damage: { reason: string; page?: number }[] = [];
@@ -54,7 +55,7 @@ export function gatherIndex(file: PageFile): SalvageIndex {
   return { index, damage, pages: result.pagesSeen, freePages: result.freePages, isSearched: !isReached };
 }
 
-/** Adds what lies in leaf pages, live or not, and is not known yet. */
+/** Adds entries from leaf pages, live or not, that are not known yet. */
 function search(file: PageFile, index: StoreIndex): void {
   for (let number = 2; number < file.pages; number += 1) {
     const found = leafPage(file, number);
@@ -84,7 +85,7 @@ function leafPage(
   }
 }
 
-/** A key that looks like a row's number is one only if a row is there. */
+/** A key that looks like a row's number counts as one only if its value is a row. */
 function isWhole(file: PageFile, piece: StoreIndex): boolean {
   for (const [row, { offset, length }] of piece.rows) {
     try {
@@ -97,7 +98,7 @@ function isWhole(file: PageFile, piece: StoreIndex): boolean {
 }
 
 function treeNamed(name: TableName): PageTree {
-  // Keys are of any form until they are known to be of a table.
+  // Keys may have any form until their table is known.
   const empty = { depth: 1, branchPages: 0, leafPages: 0, overflowPages: 0, entries: 0, root: undefined };
   return { name, flags: name === 'log' ? 0 : TABLE_FLAGS[name], ...empty };
 }

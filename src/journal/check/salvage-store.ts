@@ -1,9 +1,13 @@
 /**
- * A store read for `troupe doctor`: every shard with all its rows looked at, whatever is damaged. It does not take the store's
- * lock and writes nothing into its directory; it refuses while a living process has it, and notices when one comes meanwhile.
+ * Reads a store for `troupe doctor`: every shard with all its rows, however damaged. It does not take the store's lock
+ * and writes nothing into its directory. It refuses while a living process has the store, and notices when one opens it
+ * meanwhile.
  *
  * Owns: the open data files. Reads block the thread.
- *  V1 an entry is given only if its checksum, and every checksum and back pointer before it in its session, is right.
+ *
+ * Invariants:
+ *  V1 an entry is returned only if its checksum, and every checksum and back pointer before it in its session, is
+ *     right.
  */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,7 +22,7 @@ import { refuseIfOwned } from '../store/lock.ts';
 import { readManifest, type StoreManifest, shardDirectory } from '../store/manifest.ts';
 import { gatherIndex, type SalvageIndex } from './salvage-index.ts';
 
-/** Something that is wrong, with the place where it is known. */
+/** A fault in the store, with its place where it is known. */
 export interface Finding {
   readonly path: string;
   readonly reason: string;
@@ -27,18 +31,18 @@ export interface Finding {
   readonly session?: string;
 }
 
-/** A row of a session, and its row before it as the row says (0: none). */
+/** A row of a session, and the session's previous row as recorded in it (0: none). */
 interface Link {
   readonly row: number;
   readonly previousRow: number;
 }
 
-/** One shard. */
+/** One shard of a store that is being read. */
 export class SalvageShard {
   readonly path: string;
   readonly contents: SalvageIndex;
   readonly findings: Finding[] = [];
-  /** Turns in all rows that can be read. */
+  /** Transitions in all rows that can be read. */
   turns = 0;
   readonly #file: PageFile;
   readonly #links = new Map<SessionKey, Link[]>();
@@ -62,13 +66,15 @@ export class SalvageShard {
   /** Names with their keys, ascending. */
   sessions(): readonly (readonly [string, SessionKey])[] {
     const { names, keys } = this.contents.index;
-    // Either table names a session.
+    // A session is known if either table names it.
     const all = new Map<string, SessionKey>([...keys].map(([key, name]) => [name, key]));
     for (const [name, key] of names) if (!all.has(name)) all.set(name, key);
     return [...all].sort(([a], [b]) => (a < b ? -1 : 1));
   }
 
-  /** The entries of a session, oldest first, up to the first damage, which is thrown as `StoreCorruptError` (V1). */
+  /**
+   * The entries of a session, oldest first, up to the first damage. The damage is thrown as `StoreCorruptError` (V1).
+   */
   *entries(key: SessionKey): Iterable<StoredEntry> {
     let before = 0;
     for (const { row, previousRow } of this.#links.get(key) ?? []) {
@@ -84,7 +90,7 @@ export class SalvageShard {
     if (last > before) throw this.#corrupt(last, `row ${last}, its last, is lost`);
   }
 
-  /** A blob's text; undefined when it is not there, or is not what its address says. */
+  /** A blob's text; undefined when it is missing, or does not match its address. */
   blob(address: string): string | undefined {
     return this.contents.index.blob(this.#file, address);
   }
@@ -128,10 +134,10 @@ export class SalvageShard {
   }
 }
 
-/** A store, open for reading. */
+/** A store opened for reading. */
 export interface SalvageStore {
   readonly shards: readonly SalvageShard[];
-  /** What is wrong outside the shards' own files. */
+  /** Faults outside the shards' own files. */
   readonly findings: readonly Finding[];
   /** Rejects with `StoreLockedError` when the store was opened or changed since. */
   checkUnchanged(): Promise<void>;
@@ -139,8 +145,8 @@ export interface SalvageStore {
 }
 
 /**
- * Opens a store to be looked at. Rejects with `StoreLockedError` while somebody has it open, with `StoreVersionError` for a
- * newer format, and with what the system says. A damaged one is opened: see `findings`.
+ * Opens a store for inspection. Rejects with `StoreLockedError` while a process has it open, with `StoreVersionError`
+ * for a newer format, and with the system's error. A damaged store is opened: see `findings`.
  */
 export async function openSalvage(directory: string): Promise<SalvageStore> {
   await refuseIfOwned(directory);

@@ -1,6 +1,6 @@
 /**
- * What an environment's tables hold, gathered by a walk over its pages, and whether the tables agree with each other. Rows and
- * blobs are known by their place in the file only.
+ * The contents of an environment's tables, collected by a walk over its pages, and whether the tables agree with each
+ * other. For rows and blobs only the place in the file is kept.
  */
 
 import { integerOf, type LeafNode, PageDamage, type PageFile, type PageTree } from '../lmdb/pages.ts';
@@ -14,7 +14,7 @@ const VERSION_BYTES = 8;
 const HEAD_LINE = /^1 (\d+) ([01])$/;
 const ADDRESS = /^[0-9a-f]{64}$/;
 
-/** Bytes of a file. */
+/** A range of bytes in a file. */
 export interface FilePlace {
   readonly offset: number;
   readonly length: number;
@@ -38,13 +38,13 @@ export class StoreIndex {
   readonly blobs: Map<string, FilePlace> = new Map();
   /** Entries whose seal or form is wrong. */
   readonly damaged: PageDamage[] = [];
-  /** The format record, sealed or not; undefined when none was met. */
+  /** The format record, sealed or not; undefined when there was none. */
   format: number | undefined;
   nextKey = 1;
   checkpoint: { readonly upTo: number; readonly indexedRow: number } = { upTo: 0, indexedRow: 0 };
   #hasFence = false;
 
-  /** Takes an entry in. Never throws for damage: it is in `damaged`. */
+  /** Adds an entry. Never throws for damage: it goes into `damaged`. */
   add(file: PageFile, tree: PageTree, node: LeafNode): void {
     try {
       this.#add(file, tree, node);
@@ -54,7 +54,7 @@ export class StoreIndex {
     }
   }
 
-  /** Takes over what another index has and this one has not. */
+  /** Takes over the entries that another index has and this one lacks. */
   addMissing(other: StoreIndex): void {
     addMissing(this.names, other.names);
     addMissing(this.keys, other.keys);
@@ -64,7 +64,7 @@ export class StoreIndex {
     addMissing(this.blobs, other.blobs);
   }
 
-  /** A blob's text; undefined when there is none of this address, or it is not what its address says. */
+  /** A blob's text; undefined when the address has none, or the text does not match the address. */
   blob(file: PageFile, address: string): string | undefined {
     const place = this.blobs.get(address);
     if (place === undefined) return undefined;
@@ -72,12 +72,12 @@ export class StoreIndex {
     return text !== undefined && blobAddress(text) === address ? text : undefined;
   }
 
-  /** Addresses of blobs that are not what their addresses say. */
+  /** Addresses of blobs that do not match their addresses. */
   *wrongBlobs(file: PageFile): Iterable<string> {
     for (const address of this.blobs.keys()) if (this.blob(file, address) === undefined) yield address;
   }
 
-  /** What is wrong with the tables taken together, once all entries are in; nothing in a whole store. */
+  /** Faults of the tables taken together, once all entries are in; none in a whole store. */
   *disagreements(): Iterable<string> {
     if (!this.#hasFence) yield 'the record "fence" is missing';
     for (const [name, key] of this.names) {
@@ -135,7 +135,7 @@ export class StoreIndex {
     if (node.length < VERSION_BYTES) throw new PageDamage(`the record ${JSON.stringify(key)} is damaged`);
     const bytes = file.bytes(node.offset, node.length);
     const stored = bytes.toString('utf8', VERSION_BYTES);
-    // The format of a newer version may be sealed in another way, or not at all.
+    // A newer version may seal its format in another way, or not at all.
     const text = unsealText('meta', key, stored);
     if (key === 'format') this.format = text === undefined ? newerFormat(stored) : wholeNumber(text);
     if (text === undefined) throw new PageDamage(`the record ${JSON.stringify(key)} is damaged`);
@@ -154,7 +154,7 @@ function addMissing<Key, Value>(to: Map<Key, Value>, from: ReadonlyMap<Key, Valu
   for (const [key, value] of from) if (!to.has(key)) to.set(key, value);
 }
 
-/** The checkpoint record's text; undefined when it is none. */
+/** Parses the checkpoint record; undefined when the text is not one. */
 export function parseCheckpoint(text: string): { readonly upTo: number; readonly indexedRow: number } | undefined {
   const [, upTo, indexedRow] = /^(\d{1,16}) (\d{1,16})$/.exec(text) ?? [];
   return upTo === undefined ? undefined : { upTo: Number(upTo), indexedRow: Number(indexedRow) };
@@ -165,7 +165,7 @@ export function headText(head: StoredHead): string {
   return `1 ${head.position} ${head.runnable ? 1 : 0}\n${head.data}`;
 }
 
-/** The head a text describes. Throws `PageDamage`. */
+/** Parses a head. Throws `PageDamage`. */
 export function parseHead(text: string): StoredHead {
   const end = text.indexOf('\n');
   const [, position, runnable] = HEAD_LINE.exec(text.slice(0, end)) ?? [];
@@ -173,7 +173,7 @@ export function parseHead(text: string): StoredHead {
   return { position: Number(position), runnable: runnable === '1', data: text.slice(end + 1) };
 }
 
-/** Tables that are missing or made in another way than ours; nothing in a whole store. */
+/** Tables that are missing, or made in another way than ours; none in a whole store. */
 export function* wrongTables(tables: readonly PageTree[]): Iterable<string> {
   const names = new Set(tables.map(({ name }) => name));
   for (const name of Object.keys(TABLE_FLAGS))

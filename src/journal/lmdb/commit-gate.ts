@@ -1,21 +1,21 @@
 /**
  * Group commit without a timer.
  *
- * Owns: the queue of batches between the callers and one writer, and the promise of each. Owns not: what a batch is.
- * The last batch is open and takes what comes; the first may be under way; those between are full.
+ * Owns: the queue of batches between the callers and one writer, and the promise of each. Does not own: the contents of
+ * a batch. The last batch is open and takes new data; the first may be in flight; those between are full.
  *
  * Invariants:
  *  G1 one write at a time, in the order the batches were opened;
- *  G2 who arrives during a write rides the next one; there is no timer: a write starts at the end of the turn of the loop in
- *     which somebody began to wait or the write before it ended, so the callers of one turn share it and the loop is never
- *     starved;
- *  G3 one promise a batch, shared by all its waiters, none for a batch that nobody waits for;
- *  G4 a waiter resumes after `written` ran, so it finds the journal as of its own write;
- *  G5 after a refused write the whole queue is dropped, all its waiters reject, and so does every later `flushed()` until
- *     `reset()`.
+ *  G2 a caller that arrives during a write rides the next one. There is no timer: a write starts at the end of the tick
+ *     in which a caller began to wait or the previous write ended. So the callers of one tick share it, and the event
+ *     loop is never starved;
+ *  G3 one promise for each batch, shared by all its waiters, and none for a batch without a waiter;
+ *  G4 a waiter resumes after `written` ran, so it finds the journal as its write left it;
+ *  G5 after a refused write the whole queue is dropped, all its waiters reject, and so does every later `flushed()`
+ *     until `reset()`.
  */
 
-/** What the gate asks of its owner. */
+/** The owner's side of the gate. */
 export interface GatePort<Batch> {
   create(): Batch;
   isEmpty(batch: Batch): boolean;
@@ -40,7 +40,7 @@ interface Waiter {
   readonly reject: (error: Error) => void;
 }
 
-/** See the head of this file. All methods belong to one thread. */
+/** The gate; see the head of this file. All methods belong to one thread. */
 export class CommitGate<Batch> {
   readonly #port: GatePort<Batch>;
   /** Oldest first; never empty; the last is open. */
@@ -53,7 +53,7 @@ export class CommitGate<Batch> {
     this.#queue = [{ batch: port.create(), waiter: undefined }];
   }
 
-  /** The batch that takes what comes. It must be fetched anew for each change. */
+  /** The batch that takes new data. It must be fetched again for each change. */
   get open(): Batch {
     return this.#lastSlot().batch;
   }
@@ -63,7 +63,7 @@ export class CommitGate<Batch> {
     return this.#state === 'refused';
   }
 
-  /** The first thing found in the batches not yet durable, newest first. */
+  /** The first match in the batches not yet durable, newest first. */
   find<T>(look: (batch: Batch) => T | undefined): T | undefined {
     for (let index = this.#queue.length - 1; index >= 0; index -= 1) {
       const slot = this.#queue[index];
@@ -78,7 +78,7 @@ export class CommitGate<Batch> {
     for (const slot of this.#queue) visit(slot.batch);
   }
 
-  /** Closes the open batch because it is full, and writes it though nobody may wait for it: memory stays bounded. */
+  /** Closes the open batch because it is full, and writes it even without a waiter: memory stays bounded. */
   seal(): void {
     this.#queue.push({ batch: this.#port.create(), waiter: undefined });
     this.#start();
@@ -108,7 +108,7 @@ export class CommitGate<Batch> {
 
   #lastFilledSlot(): Slot<Batch> | undefined {
     const open = this.#lastSlot();
-    // An empty open batch has nothing to wait for but the one before it, which may be under way.
+    // An empty open batch can only wait for the batch before it, which may be in flight.
     return this.#port.isEmpty(open.batch) ? this.#queue.at(-2) : open;
   }
 
@@ -132,7 +132,8 @@ export class CommitGate<Batch> {
     this.#queue.shift();
     this.#port.written(slot.batch);
     this.#state = 'idle';
-    // Before the waiters resume, so that the next write cannot be started twice; it runs after them, and takes what they put.
+    // Must precede the waiters, so that the next write cannot start twice. The write runs after them and takes what
+    // they put.
     if (this.#queue.length > 1 || this.#queue[0]?.waiter !== undefined) this.#start();
     slot.waiter?.resolve();
   }
@@ -153,7 +154,8 @@ function createWaiter(): Waiter {
     settle = { resolve, reject };
   });
   if (settle === undefined) throw new Error('a promise runs its executor at once');
-  // A caller may look at a later `flushed()` only; the refusal is told there again (G5), so this one may go unheard.
+  // A caller may await a later `flushed()` only. That one rejects with the same refusal (G5), so this rejection may
+  // stay unhandled.
   promise.catch(() => undefined);
   return { promise, ...settle };
 }

@@ -1,12 +1,15 @@
 /**
- * Where a commit runs. On lmdb's writer thread it leaves this one free, and costs two wake-ups of a thread; that is right for many
- * turns, or a slow device. For the few turns of a lone session on a device that answers faster than that, the wake-ups are most of
- * the wait: there the commit runs here.
+ * Decides where a commit runs. A commit on lmdb's writer thread leaves this thread free and costs two thread wake-ups.
+ * That is right for many transitions, or for a slow device. For the few transitions of a lone session on a faster
+ * device, the wake-ups are most of the wait, so the commit runs here.
  *
- * Owns: what commits took lately. Does not own: the commits.
+ * Owns: the durations of recent commits. Does not own: the commits.
+ *
+ * Invariants:
  *  P1 a commit of more than `COMMIT_HERE_BYTES_MAX` never runs here;
- *  P2 none runs here before some on the writer thread took less than `COMMIT_HERE_MS_MAX`; once more than one here in
- *     `QUICK_FOR_SLOW` took longer, the next `COMMITS_AWAY` run there, so that a slow device holds this thread up now and then.
+ *  P2 none runs here before some on the writer thread took less than `COMMIT_HERE_MS_MAX`. Once more than one here in
+ *     `QUICK_FOR_SLOW` took longer, the next `COMMITS_AWAY` run there. So a slow device holds this thread up only now
+ *     and then.
  */
 import { COMMIT_HERE_BYTES_MAX, COMMIT_HERE_MS_MAX } from '../../base/bounds.ts';
 
@@ -14,16 +17,16 @@ import { COMMIT_HERE_BYTES_MAX, COMMIT_HERE_MS_MAX } from '../../base/bounds.ts'
 const COMMITS_MEASURED = 4;
 /** Commits on the writer thread after too many here were slow. */
 const COMMITS_AWAY = 256;
-/** Quick commits that make up for a slow one: any device has its moments. */
+/** Quick commits that make up for a slow one: every device is slow now and then. */
 const QUICK_FOR_SLOW = 16;
-/** Slow commits in a row that are made up for beforehand. */
+/** Slow commits in a row that the initial credit covers. */
 const SLOW_SPARED = 2;
 
 /** See the head of the file. */
 export class CommitPace {
   /** Commits that must run on the writer thread before the next may run here. */
   #away = COMMITS_MEASURED;
-  /** Quick commits here that no slow one has used up. */
+  /** Quick commits here that no slow commit has used up. */
   #credit = QUICK_FOR_SLOW * SLOW_SPARED;
 
   /** True when a commit of so many bytes should run on this thread. */
@@ -31,7 +34,7 @@ export class CommitPace {
     return this.#away === 0 && bytes <= COMMIT_HERE_BYTES_MAX;
   }
 
-  /** Notes what a commit took here, ms. */
+  /** Records the duration of a commit here, ms. */
   tookHere(ms: number): void {
     if (ms <= COMMIT_HERE_MS_MAX) {
       this.#credit = Math.min(this.#credit + 1, QUICK_FOR_SLOW * SLOW_SPARED);
@@ -43,10 +46,10 @@ export class CommitPace {
     this.#away = COMMITS_AWAY;
   }
 
-  /** Notes what a commit of so many bytes took on the writer thread, ms. */
+  /** Records the duration of a commit of so many bytes on the writer thread, ms. */
   tookThere(bytes: number, ms: number): void {
     if (this.#away === 0 || bytes > COMMIT_HERE_BYTES_MAX) return;
-    // The measure of a device is its quick answers: a slow one may be the scheduler's.
+    // Quick answers measure a device: a slow one may be the scheduler's fault.
     if (ms <= COMMIT_HERE_MS_MAX || this.#away > COMMITS_MEASURED) this.#away -= 1;
   }
 }

@@ -1,8 +1,10 @@
 /**
- * Room for the commits of one environment: measures each before it begins, and lets its file grow (D1 of `data-file.ts`).
+ * Room for the commits of one environment: computes the size of each commit before it begins, and lets its file grow
+ * (D1 of `data-file.ts`).
  *
- * Owns: what is known of the tables' shapes and of the last page. Both are read from LMDB now and then, and what commits may have
- * added since is reckoned on top, so that most commits cost a few sums here. Does not own: the file.
+ * Owns: the known shapes of the tables, and the last page. Both are read from LMDB from time to time. In between, the
+ * pages that commits may have added are counted on top, so that most commits cost a few sums here. Does not own: the
+ * file.
  */
 import { z } from 'zod';
 import { headText } from '../check/store-index.ts';
@@ -11,10 +13,10 @@ import { ChangeTally, pagesOfCommit, type TableShape } from './commit-size.ts';
 import type { LmdbEnvironment } from './environment.ts';
 import type { TableName } from './tables.ts';
 
-/** Bytes of a short key, and of a number, a name or a mark as they are sealed; generous. */
+/** Bytes of a short key, and of a sealed number, name or mark; generous. */
 const KEY_BYTES = 24;
 const SEALED_BYTES = 96;
-/** Pages that may have come to a table before its shape is read again: at most two levels of a tree. */
+/** Pages that a table may gain before its shape is read again: at most two levels of a tree. */
 const SHAPE_PAGES_MAX = 256;
 /** UTF-8 bytes of a UTF-16 unit, at most. */
 const UNIT_BYTES = 3;
@@ -29,7 +31,7 @@ const stateSchema = z.object({ pageSize: z.number(), lastPageNumber: z.number(),
 
 type Changes = ReadonlyMap<TableName, ChangeTally>;
 
-/** See the head of the file. One an environment. */
+/** See the head of the file. One for each environment. */
 export class CommitRoom {
   readonly #environment: LmdbEnvironment;
   readonly #pageBytes: number;
@@ -48,7 +50,10 @@ export class CommitRoom {
     this.#usedBytes = (lastPageNumber + 1) * pageSize;
   }
 
-  /** Makes room for a batch whose rows are stored as `rows`; undefined: it is there. Rejects as `DataFile.grow`, and throws `StoreLostError`. */
+  /**
+   * Makes room for a batch whose rows are stored as `rows`; undefined: there is room already. Rejects like
+   * `DataFile.grow`, and throws `StoreLostError`.
+   */
   forBatch(batch: WriteBatch, rows: readonly Buffer[]): Promise<void> | undefined {
     return this.#make(this.#changesOf(batch, rows));
   }
@@ -120,7 +125,7 @@ export class CommitRoom {
       changes.set(name, known);
       return known;
     };
-    // Rows take the place of none.
+    // Rows replace no entries.
     for (const row of rows) tally('log').put(KEY_BYTES, row.length, true);
     for (const [name, key] of batch.names) {
       if (key === undefined) tally('names').remove();

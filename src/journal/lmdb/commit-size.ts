@@ -1,36 +1,39 @@
 /**
- * How many pages a commit may write at worst. Pure.
+ * Computes how many pages a commit may write at worst. Pure.
  *
- * LMDB copies each page it changes, up to the root; splits pages that are full; keeps large values in pages of their own; and writes
- * the list of free pages. The sum is never less than what a commit writes; it is often several times more.
+ * LMDB copies each page it changes, up to the root. It splits pages that are full, keeps large values in separate
+ * pages, and writes the list of free pages. The sum is never less than what a commit writes; it is often several times
+ * more.
  */
 
-/** Bytes of an entry, key and value and head, from which LMDB may give the value pages of its own, in parts of a page. */
+/**
+ * The share of a page beyond which LMDB may put an entry's value into separate pages. Counted are key, value and head.
+ */
 const INLINE_SHARE = 0.45;
 /** Bytes of the head of a page. */
 const PAGE_HEAD_BYTES = 24;
-/** Bytes beside an entry's key and value in a page. */
+/** Bytes of an entry in a page beside its key and value. */
 const ENTRY_HEAD_BYTES = 24;
 /** Bytes of one page number in the list of free pages. */
 const FREE_ENTRY_BYTES = 8;
-/** Pages of the record of tables and of the roots: a path each, split at worst. */
+/** Pages of the record of tables and of the roots: one path each, with every page split at worst. */
 const ROOT_PAGES = 8;
 /** Levels that a table may have grown by since its shape was read. */
 const LEVELS_GROWN = 2;
 
-/** What one table is given. */
+/** The changes that a commit makes to one table. */
 export interface TableChange {
   /** Entries put or removed. */
   readonly entries: number;
-  /** Bytes of keys and values that lie among others in a page. */
+  /** Bytes of keys and values that share a page with others. */
   readonly inlineBytes: number;
-  /** Pages of the values that lie in pages of their own. */
+  /** Pages of the values that lie in separate pages. */
   readonly overflowPages: number;
-  /** Entries may take the place of others, or leave: their pages become free. */
+  /** Entries may be replaced or removed: their pages become free. */
   readonly frees: boolean;
 }
 
-/** What a table holds already. */
+/** The present size of a table. */
 export interface TableShape {
   readonly depth: number;
   readonly branchPages: number;
@@ -38,7 +41,7 @@ export interface TableShape {
   readonly overflowPages: number;
 }
 
-/** Gathers what a commit gives one table. */
+/** Counts the changes that a commit makes to one table. */
 export class ChangeTally implements TableChange {
   entries = 0;
   inlineBytes = 0;
@@ -50,7 +53,7 @@ export class ChangeTally implements TableChange {
     this.#pageBytes = pageBytes;
   }
 
-  /** An entry is put. `isNew`: it takes the place of none. */
+  /** Counts an entry that is put. `isNew`: it replaces none. */
   put(keyBytes: number, valueBytes: number, isNew = false): void {
     this.entries += 1;
     if (!isNew) this.frees = true;
@@ -60,11 +63,11 @@ export class ChangeTally implements TableChange {
       return;
     }
     this.inlineBytes += keyBytes + ENTRY_HEAD_BYTES;
-    // One more than it fills: a value that just fits may be put either way.
+    // One page more than it fills: LMDB may put a value that just fits either way.
     this.overflowPages += Math.ceil((valueBytes + 2 * PAGE_HEAD_BYTES) / this.#pageBytes) + 1;
   }
 
-  /** An entry is removed. */
+  /** Counts an entry that is removed. */
   remove(): void {
     this.entries += 1;
     this.frees = true;
@@ -72,8 +75,8 @@ export class ChangeTally implements TableChange {
 }
 
 /**
- * Pages that a commit may write. `free` is the list of free pages as it stands. `grownPages`: the shapes of the tables are as of some
- * commits ago, and that many pages may have come to each since.
+ * Pages that a commit may write. `free` is the present list of free pages. `grownPages`: the shapes of the tables may
+ * be some commits old, and each table may have grown by that many pages since.
  */
 export function pagesOfCommit(
   changes: readonly { readonly change: TableChange; readonly shape: TableShape }[],
@@ -89,7 +92,7 @@ export function pagesOfCommit(
       change.entries * (shape.depth + LEVELS_GROWN),
       shape.branchPages + shape.leafPages + grownPages,
     );
-    // A page that is met full splits at once; a half splits again when it took a quarter of a page more, at the least.
+    // A full page splits at its first new entry. A half splits again once it took at least a quarter of a page more.
     const splits = Math.min(
       change.entries,
       2 * (shape.leafPages + grownPages + 1) + Math.ceil((8 * change.inlineBytes) / pageBytes),
@@ -99,6 +102,6 @@ export function pagesOfCommit(
     freed += copied + (change.frees ? shape.overflowPages + grownPages : 0);
   }
   const freeTree = free.branchPages + free.leafPages + free.overflowPages;
-  // Read, shortened and written back, beside the record of what this commit frees.
+  // The list is read, shortened and written back, beside the record of the pages that this commit frees.
   return pages + 2 * freeTree + Math.ceil((freed * FREE_ENTRY_BYTES) / pageBytes) + 2;
 }

@@ -1,49 +1,53 @@
 /**
- * The data file of an environment, as the file system has it: room for the next commits, and whether the file is still the one
- * that was opened.
+ * The data file of an environment, as the file system sees it: it keeps room for the next commits, and checks that the
+ * file is still the one that was opened.
  *
- * LMDB maps its file and trusts it. A page that cannot be written for want of room may end the process (`docs/upstream`), a page
- * that is read where the file was cut does end it, and a removed file takes commits that nobody can read again. So room is made
- * before a commit needs it, and the file is looked at now and then.
+ * LMDB maps its file and trusts it. A page that cannot be written for want of room may end the process
+ * (`docs/upstream`). A page that is read where the file was cut does end it. A removed file accepts commits that can
+ * never be read again. So room is made before a commit needs it, and the file is checked regularly.
  *
- * Owns: one descriptor of the file, opened to append; how far blocks of the device stand behind the file. Does not own: the pages.
+ * Owns: one descriptor of the file, opened to append; the number of bytes that have blocks of the device behind them.
+ * Does not own: the pages.
  *
  * Invariants:
- *  D1 a commit begins only when blocks stand behind every page that it may write (`commit-size.ts`), or is refused before it begins.
- *     On a file system that writes to new blocks (`isOverwriting`) the free space is looked at instead;
- *  D2 the file grows by zeros appended at its end, wherever that is: no byte of it is ever overwritten from here, whoever else
- *     writes, a fenced owner included. LMDB ignores what lies beyond its last page;
- *  D3 the file is looked at every `STORE_LOOK_MS`, and before a commit when the last look is older. A file that is gone, is another
- *     one, or is shorter than it was, is lost for good: it is neither read beyond its end nor written again.
+ *  D1 a commit begins only when blocks stand behind every page that it may write (`commit-size.ts`); otherwise it is
+ *     refused before it begins. On a file system that writes to new blocks (`isOverwriting` is false) the free space is
+ *     checked instead;
+ *  D2 the file grows by zeros appended at its current end: this class never overwrites a byte of it, whichever other
+ *     process writes, a fenced owner included. LMDB ignores the bytes beyond its last page;
+ *  D3 the file is checked every `STORE_LOOK_MS`, and before a commit when the last check is older. A file that is gone,
+ *     replaced or shorter than before is lost for good: it is neither read beyond its end nor written again.
  */
 import { closeSync, constants, fdatasync, fstatSync, openSync, statfsSync, statSync, write, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { STORE_LOOK_MS, STORE_ROOM_BYTES_MAX, STORE_ROOM_BYTES_MIN, STORE_SPARE_BYTES_MIN } from '../../base/bounds.ts';
 import { StoreLostError } from '../../base/errors.ts';
 
-/** File systems that write a block of a file where it is: ext2 to ext4, XFS, tmpfs. Others may need a new block for an old page. */
+/**
+ * File systems that overwrite a block in place: ext2 to ext4, XFS, tmpfs. Others may need a new block for an old page.
+ */
 const OVERWRITING: ReadonlySet<number> = new Set([0xef53, 0x58465342, 0x01021994]);
 /** Bytes appended by one write. */
 const PIECE_BYTES = 256 * 1024;
 const BLOCK_BYTES = 512;
-/** The share of the file that is kept ready behind it. */
+/** The room kept ready behind the file, as a share of its size. */
 const ROOM_SHARE = 1 / 8;
 
 const ZEROS: Buffer = Buffer.alloc(PIECE_BYTES);
 const writeLater = promisify(write);
 const syncLater = promisify(fdatasync);
 
-/** What a data file is opened with. */
+/** The options of a data file. */
 export interface DataFileOptions {
   readonly directory: string;
   readonly path: string;
   /** Appended zeros are synced, so that the next commit need not wait for them. */
   readonly isSynced: boolean;
-  /** Called once, when a look finds the file lost (D3). */
+  /** Called once, when a check finds the file lost (D3). */
   readonly onLost?: (error: StoreLostError) => void;
 }
 
-/** See the head of the file. Belongs to one thread. */
+/** The data file; see the head of the file. Belongs to one thread. */
 export class DataFile {
   readonly #options: DataFileOptions;
   readonly #descriptor: number;
@@ -72,7 +76,7 @@ export class DataFile {
     this.#watch.unref();
   }
 
-  /** Why the store must not be written any more; undefined: it may. */
+  /** The reason why the store must not be written any more; undefined: it may be written. */
   get lost(): StoreLostError | undefined {
     return this.#lost;
   }
@@ -87,34 +91,41 @@ export class DataFile {
     return this.#end;
   }
 
-  /** Throws `StoreLostError` when the file is lost; looks when the last look is older than `STORE_LOOK_MS` (D3). */
+  /**
+   * Throws `StoreLostError` when the file is lost. Checks again when the last check is older than `STORE_LOOK_MS` (D3).
+   */
   checkPresence(): void {
     if (performance.now() - this.#lookedAt >= STORE_LOOK_MS) this.#look();
     if (this.#lost !== undefined) throw this.#lost;
   }
 
   /**
-   * True when there is room for a commit of so many bytes behind the `usedBytes` that LMDB uses (D1). False: `grow` must make it.
+   * True when there is room for a commit of so many bytes behind the `usedBytes` that LMDB uses (D1). False: call
+   * `grow` first.
    */
   hasRoom(usedBytes: number, commitBytes: number): boolean {
     return usedBytes + commitBytes <= this.#end && this.#hasSpare(commitBytes);
   }
 
-  /** Makes room for a commit. Rejects with what the device says, ENOSPC or EDQUOT in most cases; nothing was written then. */
+  /**
+   * Makes room for a commit. Rejects with the device's error, ENOSPC or EDQUOT in most cases; nothing was written then.
+   */
   async grow(usedBytes: number, commitBytes: number): Promise<void> {
     await this.#growing;
     if (usedBytes + commitBytes > this.#end) {
       try {
         await this.#append(this.#target(usedBytes, commitBytes));
       } catch (error) {
-        // What was to be kept ready may not fit where this commit does.
+        // The spare room may not fit, though the commit itself does.
         if (usedBytes + commitBytes > this.#end) throw error;
       }
     }
     if (!this.#hasSpare(commitBytes)) throw noSpace();
   }
 
-  /** Lets the file end at `bytes`, at once and on this thread: for the few commits that make the tables of a new store. */
+  /**
+   * Extends the file to `bytes`, at once and on this thread: for the few commits that create the tables of a new store.
+   */
   growNow(bytes: number): void {
     while (this.#end < bytes) {
       writeSync(this.#descriptor, ZEROS, 0, Math.min(PIECE_BYTES, bytes - this.#end));
@@ -123,7 +134,10 @@ export class DataFile {
     if (!this.#hasSpare(bytes)) throw noSpace();
   }
 
-  /** Begins to make room for later commits where little is left; a refusal is met by the commit that needs the room. */
+  /**
+   * Starts making room for later commits when little is left. A refusal is ignored here: the commit that needs the room
+   * meets it again.
+   */
   growAhead(usedBytes: number): void {
     if (this.#isClosed || this.#growing !== undefined || this.#lost !== undefined) return;
     const target = this.#target(usedBytes, 0);
@@ -135,7 +149,7 @@ export class DataFile {
       });
   }
 
-  /** Lets the file go. */
+  /** Closes the file. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -144,7 +158,7 @@ export class DataFile {
     closeSync(this.#descriptor);
   }
 
-  /** Where the file should end. */
+  /** The end that the file should have. */
   #target(usedBytes: number, commitBytes: number): number {
     const ready = Math.min(Math.max(usedBytes * ROOM_SHARE, STORE_ROOM_BYTES_MIN), STORE_ROOM_BYTES_MAX);
     return Math.ceil((usedBytes + commitBytes + ready) / PIECE_BYTES) * PIECE_BYTES;
@@ -180,7 +194,7 @@ export class DataFile {
     onLost?.(this.#lost);
   }
 
-  /** How the file is not what was opened; undefined: it is. */
+  /** The way in which the file differs from the one that was opened; undefined: it does not. */
   #absence(): string | undefined {
     const { path } = this.#options;
     if (fstatSync(this.#descriptor).size < this.#end) {

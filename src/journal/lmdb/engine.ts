@@ -1,20 +1,25 @@
 /**
  * The engine over LMDB.
  *
- * Owns: one environment, opened by the thread it lives on. Owns not: its data directory; see `store/lock.ts`.
+ * Owns: one environment, opened by the thread it lives on. Does not own: its data directory; see `store/lock.ts`.
  *
  * Invariants:
- *  L1 every write is one transaction; it runs on lmdb's writer thread, or here where that is the shorter wait (`commit-pace.ts`);
- *  L2 every write holds only if the fence on disk is still the one this engine took, checked inside the transaction (J5);
+ *  L1 every write is one transaction. It runs on lmdb's writer thread, or here when that is the shorter wait
+ *     (`commit-pace.ts`);
+ *  L2 every write takes effect only if the fence on disk is still the one this engine took, checked inside the
+ *     transaction (J5);
  *  L3 no cursor and no borrowed buffer outlives the call that made it, so old pages can be used again;
- *  L4 rows are put behind all others (E2), checked before the write: LMDB would leave out another without a word;
- *  L5 after a rejected write the environment is not written again: `reopen` takes a new one and reads the state from disk;
- *  L6 a transaction on this thread runs inside the thread's gate: were the thread ended between its begin and its end, lmdb's
- *     clean-up would wait on this thread for a lock that this thread holds, and neither it nor the process would end;
- *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`): a page that LMDB cannot write for want of
- *     room may end the process;
- *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens nothing; a file that
- *     was cut short is not read either, as the read would end the process.
+ *  L4 rows are put behind all others (E2), and this is checked before the write: LMDB would silently skip any other
+ *     row;
+ *  L5 after a rejected write the environment is not written again: `reopen` opens a new one and reads the state from
+ *     disk;
+ *  L6 a transaction on this thread runs inside the thread's gate. If the thread ended between begin and end,
+ *     lmdb's clean-up would wait on this thread for a lock that this thread holds. Then neither the thread nor the
+ *     process would end;
+ *  L7 a write begins only when there is room for the most it may need (`commit-room.ts`): a page that LMDB cannot write
+ *     for want of room may end the process;
+ *  L8 once the file is found removed, replaced or cut short (`data-file.ts`), no write begins and `reopen` opens
+ *     nothing. A file that was cut short is not read either, since the read would end the process.
  */
 import { ABORT } from 'lmdb';
 import { asError, StoreLockedError, TroupeError } from '../../base/errors.ts';
@@ -32,10 +37,10 @@ import { closeEnvironment, type LmdbEnvironment, type LmdbOptions, openEnvironme
 import { commitCause, corruptError, isMapFull, writeError } from './errors.ts';
 import { STORE_FORMAT } from './tables.ts';
 
-/** How a row is put behind all others. */
+/** The option that puts a row behind all others. */
 const APPEND = { append: true } as const;
 
-/** Opens, or makes, a store and takes the next fence, durably. Rejects as `openEnvironment` and `Engine.write` do. */
+/** Opens or creates a store and takes the next fence, durably. Rejects like `openEnvironment` and `Engine.write`. */
 export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
   const environment = await openEnvironment(options);
   try {
@@ -48,7 +53,7 @@ export async function openLmdbEngine(options: LmdbOptions): Promise<Engine> {
   }
 }
 
-/** Raises the fence by one, and the format to ours; again if another opener was faster. */
+/** Raises the fence by one, and the format to ours; repeats this if another opener was faster. */
 async function takeFence(environment: LmdbEnvironment, room: CommitRoom, directory: string): Promise<number> {
   for (;;) {
     const format = readNumber(environment, 'format', directory);
@@ -64,7 +69,7 @@ async function takeFence(environment: LmdbEnvironment, room: CommitRoom, directo
   }
 }
 
-/** One durable transaction that does nothing unless the fence is `fence` (L1, L2). False: it was not. */
+/** One durable transaction that does nothing unless the fence is `fence` (L1, L2). False: the fence was another. */
 async function guardedWrite(
   { meta }: LmdbEnvironment,
   directory: string,
@@ -73,7 +78,8 @@ async function guardedWrite(
 ): Promise<boolean> {
   try {
     const written = meta.ifVersion('fence', fence, put);
-    // The write's own promise rejects when it is refused; `flushed` says that what was not is on the device.
+    // The write's own promise rejects when the write is refused. `flushed` resolves when a write that was not refused
+    // is on the device.
     const [held] = await Promise.all([written, meta.flushed]);
     meta.resetReadTxn();
     return held;
@@ -82,11 +88,11 @@ async function guardedWrite(
   }
 }
 
-/** Room for a commit, before it begins (L7). Rejects as a write that was refused. */
+/** Makes room for a commit before it begins (L7). Rejects like a refused write. */
 async function madeRoom(directory: string, make: () => Promise<void> | undefined): Promise<void> {
   try {
     const growing = make();
-    // Most commits find it there, and need not wait a turn of the loop's queue for it.
+    // Most commits find the room ready, and need not wait for a microtask.
     if (growing !== undefined) await growing;
   } catch (error) {
     throw await writeError(directory, asError(error));
@@ -97,7 +103,7 @@ function readNumber({ meta }: LmdbEnvironment, name: string, path: string): numb
   const entry = meta.getEntry(name);
   const text = entry === undefined ? undefined : unsealText('meta', name, entry.value);
   const value = Number(text);
-  // The version is what a write is guarded by (L2): one that is not the fence would refuse every write for ever.
+  // Writes are guarded by the version (L2): a version that is not the fence would refuse every write forever.
   const isRight = name !== 'fence' || entry?.version === value;
   if (text === undefined || !isRight || !Number.isSafeInteger(value) || value < 0) {
     throw corruptError(path, new Error(`its record ${JSON.stringify(name)} is damaged`));
@@ -240,7 +246,7 @@ class LmdbEngine implements Engine {
   }
 
   async reopen(): Promise<void> {
-    // Another file of its name would be taken for this one (L8).
+    // A reopen would take another file of the same name for this one (L8).
     const { lost } = this.#environment.file;
     if (lost !== undefined) throw lost;
     if (this.#isOpen) await closeEnvironment(this.#environment);
@@ -263,13 +269,14 @@ class LmdbEngine implements Engine {
   }
 
   #isHere(bytes: number): boolean {
-    // A thread that may be ended unasked leaves its transactions to the writer thread, which is always waited for (L6).
+    // A thread that may end without closing the gate leaves its transactions to the writer thread, which is always
+    // waited for (L6).
     return this.#options.gate?.isTold !== false && this.#pace.isHere(bytes);
   }
 
   /**
-   * One durable transaction on this thread (L1, L2, L6). False: not here, as the thread is about to end, or as the map is used up,
-   * and the writer thread enlarges it.
+   * One durable transaction on this thread (L1, L2, L6). False: it must not run here. Either the thread is about to
+   * end, or the map is used up and the writer thread enlarges it.
    */
   async #writeHere(batch: WriteBatch, rows: readonly Buffer[]): Promise<boolean> {
     const { root, meta } = this.#environment;
@@ -306,13 +313,17 @@ class LmdbEngine implements Engine {
     });
   }
 
-  /** Runs inside `ifVersion` or `transactionSync`: all of it is one transaction. The promises of single puts say nothing of their own. */
+  /**
+   * Runs inside `ifVersion` or `transactionSync`: all of it is one transaction. The promises of single puts add
+   * nothing.
+   */
   #put(batch: WriteBatch, rows: readonly Buffer[]): void {
     const { log, names, keys, heads, lastRows, runnable, blobs, meta } = this.#environment;
     rows.forEach((bytes, index) => {
       const row = batch.rows[index];
-      // Numbers rise (E2): told so, LMDB fills its pages instead of leaving half of each free.
-      // Such a put has a promise of its own, which rejects with the commit's: that one is heard.
+      // Numbers rise (E2). With `append` LMDB fills its pages instead of leaving half of each free.
+      // Such a put has a separate promise, which rejects together with the commit's. The commit's rejection is the one
+      // that is handled.
       if (row !== undefined) log.put(row.number, bytes, APPEND).catch(() => undefined);
     });
     for (const [name, key] of batch.names) {
@@ -366,7 +377,9 @@ class LmdbEngine implements Engine {
     return { checkpointed: checkpoint.upTo, indexedRow: checkpoint.indexedRow };
   }
 
-  /** Whatever LMDB cannot read is damage; an error of ours passes. A closed environment must never be read: it is unmapped. */
+  /**
+   * Whatever LMDB cannot read is damage; our own errors pass. A closed environment must never be read: it is unmapped.
+   */
   #reading<T>(read: () => T): T {
     if (!this.#isOpen) throw new TroupeError('internal', `the store ${this.#options.directory} is closed`);
     const { file } = this.#environment;
@@ -380,12 +393,12 @@ class LmdbEngine implements Engine {
   }
 }
 
-/** lmdb lends one large buffer with its length overwritten; a view of the true length is what native code sees. */
+/** lmdb lends one large buffer with its length overwritten. Native code needs a view of the true length. */
 function lent(bytes: Buffer | undefined): Buffer | undefined {
   return bytes === undefined ? undefined : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }
 
-/** What is under the seal. Throws for an entry that is not what was put there; `undefined` is no entry. */
+/** The text under the seal. Throws for an entry whose seal does not match; returns `undefined` for no entry. */
 function unsealed(table: string, key: string | number, stored: string | undefined): string | undefined {
   if (stored === undefined) return undefined;
   const text = unsealText(table, key, stored);

@@ -1,16 +1,19 @@
 /**
- * Opening the LMDB environment of one shard: looked at first, made whole or not at all, never written when it is not ours.
+ * Opening the LMDB environment of one shard. It is checked first, created whole or not at all, and never written when
+ * it is not ours.
  *
  * Options, and why:
- *  - `overlappingSync: false`. lmdb's default shows a commit to readers before it is on disk; when the fsync then fails, what
- *    was refused has been seen (J3), and a waiter for `flushed` waits for ever. Without it a write resolves after fdatasync
- *    and the synchronous write of the meta page, and rejects otherwise. It costs nothing measurable.
- *  - `eventTurnBatching: false` and `batchStartThreshold` beyond any batch: the writer thread is only started on a batch that is
- *    complete. Started earlier it would wait for its end, holding the write lock, for a thread that may be terminated meanwhile.
- *  - `mapSize` of `STORE_MAP_BYTES`: the map is address space, not memory and (but on Windows) not disk, and a fixed map is never
- *    remapped under its readers. 64 shards of 64 GiB are 4 TiB of the 128 TiB a process has. lmdb enlarges it when it is used up.
- *  - `noSync` for `'os'`: pages are handed to the system, nothing waits for the device. A killed process loses nothing. A power
- *    loss may lose the last moments, and, as pages may reach the device out of order, may in the worst case damage the file.
+ *  - `overlappingSync: false`. lmdb's default shows a commit to readers before it is on disk. When the fsync then
+ *    fails, refused data has been seen (J3), and a waiter for `flushed` waits forever. With `false` a write resolves
+ *    after fdatasync and the synchronous write of the meta page, and rejects otherwise. The cost is not measurable.
+ *  - `eventTurnBatching: false` and `batchStartThreshold` beyond any batch: the writer thread starts only on a complete
+ *    batch. If it started earlier, it would hold the write lock and wait for a thread that may be terminated meanwhile.
+ *  - `mapSize` of `STORE_MAP_BYTES`: the map is address space, not memory and (except on Windows) not disk. A fixed map
+ *    is never remapped under its readers. 64 shards of 64 GiB are 4 TiB of the 128 TiB a process has. lmdb enlarges it
+ *    when it is used up.
+ *  - `noSync` for `'os'`: pages are handed to the system, and nothing waits for the device. A killed process loses
+ *    nothing. A power loss may lose the last moments. Pages may reach the device out of order, so in the worst case it
+ *    damages the file.
  */
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
@@ -27,31 +30,34 @@ import { commitCause, corruptError, openError, writeError } from './errors.ts';
 import { checkLmdbFile } from './file.ts';
 import { DATA_FILE, LOCK_FILE, STORE_FORMAT } from './tables.ts';
 
-/** Where a new environment is made before it is moved into place. */
+/** A new environment is created here and then moved into place. */
 const BIRTH_DIRECTORY = 'creating';
 const DATABASES_MAX = 12;
 
-/** How an LMDB journal is opened. */
+/** The options for opening an LMDB journal. */
 export interface LmdbOptions {
   readonly directory: string;
   readonly durability: Durability;
   /** Bytes of address space for the file; `STORE_MAP_BYTES` when missing. It is enlarged when it is used up. */
   readonly mapSizeBytes?: number;
-  /** As of `JournalOptions`. */
+  /** See `JournalOptions`. */
   readonly gate?: ThreadGate;
-  /** As of `JournalOptions`. */
+  /** See `JournalOptions`. */
   readonly onLost?: (error: StoreLostError) => void;
 }
 
-/** A table whose entries are put behind all others: LMDB then fills its pages. `append` is missing from lmdb's types of `put`. */
+/**
+ * A table whose new entries all go behind the others, so that LMDB fills its pages. lmdb's types of `put` lack
+ * `append`.
+ */
 export interface AppendedTable {
-  /** The key must be above all in the table; what is not is not written. */
+  /** The key must be above all keys in the table; otherwise the entry is not written. */
   put(key: number, value: Buffer, options: { readonly append: true }): Promise<boolean>;
 }
 
 /** An open environment and its tables. */
 export interface LmdbEnvironment {
-  /** Room behind the pages, and whether the file is still there. */
+  /** The data file: keeps room behind the pages, and checks that the file is still there. */
   readonly file: DataFile;
   readonly root: RootDatabase<unknown, Key>;
   /** Row number -> row. */
@@ -63,13 +69,14 @@ export interface LmdbEnvironment {
   readonly runnable: Database<string, number>;
   /** Hex address -> form byte and text. */
   readonly blobs: Database<Buffer, string>;
-  /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`; sealed, as all text is. */
+  /** `format`, `fence` (its version is the fence), `nextKey`, `checkpoint`; sealed, like all text. */
   readonly meta: Database<string, string>;
 }
 
 /**
- * Opens the environment of `options.directory`, or makes it. Throws `StoreCorruptError` (damaged, foreign, or its data file is
- * gone), `StoreVersionError` (newer format), `StoreFullError` (the system refuses); in the first two nothing was written.
+ * Opens the environment of `options.directory`, or creates it. Throws `StoreCorruptError` (damaged, foreign, or its
+ * data file is gone), `StoreVersionError` (newer format), `StoreFullError` (the system refuses). In the first two cases
+ * nothing was written.
  */
 export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnvironment> {
   const { directory } = options;
@@ -86,7 +93,7 @@ export async function openEnvironment(options: LmdbOptions): Promise<LmdbEnviron
   }
 }
 
-/** Makes the environment of `options.directory` unless it is there. Rejects as `openEnvironment`. */
+/** Creates the environment of `options.directory` unless it exists. Rejects like `openEnvironment`. */
 export async function createLmdbStore(options: LmdbOptions): Promise<void> {
   const path = join(options.directory, DATA_FILE);
   try {
@@ -96,7 +103,7 @@ export async function createLmdbStore(options: LmdbOptions): Promise<void> {
   }
 }
 
-/** Makes the environment under another name and moves its file into place, so that a half-made one is never met. */
+/** Creates the environment under another name and moves its file into place, so that no open meets a half-made one. */
 async function createEnvironment(options: LmdbOptions): Promise<void> {
   const { directory } = options;
   const birth = join(directory, BIRTH_DIRECTORY);
@@ -129,7 +136,10 @@ async function writeBirthRecords({ meta }: LmdbEnvironment): Promise<void> {
 const TEXT_TABLE = { encoding: 'string', cache: false } as const;
 const NUMBERED_TEXT_TABLE = { encoding: 'string', keyEncoding: 'uint32', cache: false } as const;
 
-/** Inside the gate: lmdb opens each table in a transaction of the script. Throws `CancelledError` where the thread is about to end. */
+/**
+ * Runs inside the gate: lmdb opens each table in a transaction of the script. Throws `CancelledError` when the thread
+ * is about to end.
+ */
 function openTables(options: LmdbOptions): LmdbEnvironment {
   const { gate } = options;
   if (gate?.enter() === false) throw new CancelledError('the thread that opens the store is about to end');
@@ -140,7 +150,7 @@ function openTables(options: LmdbOptions): LmdbEnvironment {
   }
 }
 
-/** Closes it and lets its file go. */
+/** Closes the environment and releases its file. */
 export async function closeEnvironment({ root, file }: LmdbEnvironment): Promise<void> {
   await root.close();
   await file.close();
@@ -158,11 +168,11 @@ function openAllTables(options: LmdbOptions): LmdbEnvironment {
       isSynced: durability !== 'os',
       ...(onLost === undefined ? {} : { onLost }),
     });
-    // Each table that is made is a commit; where all are there, none is.
+    // Each new table is a commit. When all tables exist, there is no commit.
     if (file.end < STORE_OPEN_BYTES) file.growNow(STORE_OPEN_BYTES);
     return openOver(root, file);
   } catch (error) {
-    // Both wait for what is under way, of which there is nothing yet; the first error is the one to be told.
+    // Both closes wait for running work, and there is none yet. The caller receives the first error.
     void root.close();
     void file?.close();
     throw error;
@@ -170,8 +180,8 @@ function openAllTables(options: LmdbOptions): LmdbEnvironment {
 }
 
 /**
- * LMDB maps its table of readers and writes to it: blocks must stand behind it, or the process ends with SIGBUS. A file that is
- * there is only made longer, as another owner, about to be fenced off, may use it.
+ * LMDB maps its table of readers and writes to it. The file needs disk blocks, or the process ends with SIGBUS. An
+ * existing file is only made longer, since another owner, about to be fenced off, may use it.
  */
 function makeLockFile(path: string): void {
   const descriptor = openSync(path, 'a', PRIVATE_FILE_MODE);
@@ -198,7 +208,7 @@ function openOver(root: RootDatabase<unknown, Key>, file: DataFile): LmdbEnviron
   };
 }
 
-/** See the head of this file. `batchStartThreshold` and `permissionsMode` are missing from lmdb's types. */
+/** See the head of this file. lmdb's types lack `batchStartThreshold` and `permissionsMode`. */
 function environmentOptions(
   options: LmdbOptions,
 ): RootDatabaseOptionsWithPath & { readonly batchStartThreshold: number; readonly permissionsMode: number } {

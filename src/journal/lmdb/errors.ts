@@ -1,19 +1,19 @@
-/** What LMDB and the file system throw, as the errors of the house. */
+/** Maps errors of LMDB and the file system to this library's errors. */
 import { statfs } from 'node:fs/promises';
 import { getSystemErrorName } from 'node:util';
 import { asError, StoreCorruptError, StoreFullError, TroupeError } from '../../base/errors.ts';
 import type { PageDamage } from './pages.ts';
 
-/** LMDB's own codes that say the file is damaged: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_INVALID. */
+/** LMDB's own codes for a damaged file: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_INVALID. */
 const CORRUPT_CODES: ReadonlySet<number> = new Set([-30_797, -30_796, -30_793]);
 const MAP_FULL_CODE = -30_792;
 const EIO = 5;
-/** Bytes of free space below which a short write is put down to the full device. */
+/** Bytes of free space below which a short write is blamed on a full device. */
 const FREE_BYTES_MIN = 16 * 1024 * 1024;
 
 /**
- * The reason of a rejected write. lmdb rejects with a general error; the reason is what its `commitError` promise rejects
- * with. Must be called at once, as that promise has no other handler.
+ * The reason of a rejected write. lmdb rejects with a general error; the error's `commitError` promise rejects with the
+ * reason. Call this at once, since that promise has no other handler.
  */
 export async function commitCause(error: unknown): Promise<Error> {
   const pending = error instanceof Error && 'commitError' in error ? error.commitError : undefined;
@@ -27,8 +27,8 @@ export async function commitCause(error: unknown): Promise<Error> {
 }
 
 /**
- * An error met while opening `path` in `directory`: what the system refuses (rights, descriptors, memory) is
- * `StoreFullError` with its code, as it may pass; what LMDB cannot make sense of is `StoreCorruptError`.
+ * Maps an error met while opening `path` in `directory`. A refusal of the system (rights, descriptors, memory) becomes
+ * `StoreFullError` with its code, as it may pass. A file that LMDB cannot read becomes `StoreCorruptError`.
  */
 export async function openError(directory: string, path: string, thrown: unknown): Promise<TroupeError> {
   const cause = asError(thrown);
@@ -37,7 +37,9 @@ export async function openError(directory: string, path: string, thrown: unknown
   return isSystem ? writeError(directory, cause) : corruptError(path, cause);
 }
 
-/** A refused write of the store in `directory`: `StoreCorruptError` for a damaged file, else `StoreFullError`. */
+/**
+ * Maps a refused write of the store in `directory`: `StoreCorruptError` for a damaged file, otherwise `StoreFullError`.
+ */
 export async function writeError(directory: string, thrown: unknown): Promise<TroupeError> {
   const cause = asError(thrown);
   if (cause instanceof TroupeError) return cause;
@@ -50,11 +52,11 @@ export async function writeError(directory: string, thrown: unknown): Promise<Tr
   });
 }
 
-/** What to do about a damaged store: `data.hint` of every `StoreCorruptError` of a store. */
+/** The remedy for a damaged store: `data.hint` of every `StoreCorruptError` of a store. */
 export const CORRUPT_HINT =
   '`troupe doctor DIR` tells what is damaged, `troupe doctor salvage DIR --to NEW` saves what can be read';
 
-/** An error met while reading or opening: `StoreCorruptError` with the path, the reason and what to do. */
+/** An error met while reading or opening: `StoreCorruptError` with the path, the reason and the remedy. */
 export function corruptError(path: string, cause: Error): StoreCorruptError {
   return storeCorrupt(path, cause.message, cause, {});
 }
@@ -76,7 +78,7 @@ function storeCorrupt(
   );
 }
 
-/** The address space of the map is used up: lmdb's writer thread enlarges it when it meets that. */
+/** The address space of the map is used up; lmdb's writer thread then enlarges it. */
 export function isMapFull(thrown: unknown): boolean {
   return numericCode(asError(thrown)) === MAP_FULL_CODE;
 }
@@ -86,7 +88,7 @@ async function deviceCode(directory: string, cause: Error): Promise<string> {
   const code = numericCode(cause);
   if (code === undefined) return 'UNKNOWN';
   if (code === MAP_FULL_CODE) return 'MDB_MAP_FULL';
-  // LMDB calls a write that the device took in part an input/output error; a full device does just that.
+  // LMDB reports a partial write as an input/output error. A full device causes exactly that.
   if (code === EIO && (await freeBytes(directory)) < FREE_BYTES_MIN) return 'ENOSPC';
   return code > 0 ? getSystemErrorName(-code) : `MDB_${code}`;
 }
@@ -96,7 +98,7 @@ async function freeBytes(directory: string): Promise<number> {
     const { bavail, bsize } = await statfs(directory);
     return bavail * bsize;
   } catch {
-    // Not knowing is no reason to hide the error that is being told.
+    // If the free space is unknown, the original error is still the one to report.
     return Number.POSITIVE_INFINITY;
   }
 }

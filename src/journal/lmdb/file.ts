@@ -1,13 +1,16 @@
 /**
- * A look at an LMDB file before LMDB maps it. LMDB trusts its file: a foreign, cut or damaged one ends the process with a signal,
- * which no one can catch, or is met as a smaller store. Reads only.
+ * Checks an LMDB file before LMDB maps it. LMDB trusts its file: a foreign, cut or damaged one ends the process with a
+ * signal that cannot be caught, or appears as a smaller store. Reads only.
  *
- * Of a file up to `STORE_CHECK_ENTRIES_BYTES_MAX`, with up to `STORE_CHECK_ENTRIES_MAX` entries beside its rows, everything that is
- * not guarded elsewhere is looked at: all pages and their order, the free list, all entries of the small tables and blobs, and
- * whether the tables agree. Rows, blobs and entries have checksums of their own, which the read that meets them checks; what a
- * larger store does not notice at once is an entry that cannot be found any more, as its key was damaged. Up to
- * `STORE_CHECK_BYTES_MAX` all pages are looked at; of a larger file `STORE_CHECK_PAGES_MAX`, those nearest to the roots: damage
- * further down may end the process when LMDB meets it. `troupe doctor` looks at all of it.
+ * For a file up to `STORE_CHECK_ENTRIES_BYTES_MAX`, with up to `STORE_CHECK_ENTRIES_MAX` entries beside its rows, the
+ * check covers everything that is not guarded elsewhere. That is all pages and their order, the free list, all entries
+ * of the small tables and blobs, and whether the tables agree.
+ *
+ * Rows, blobs and entries have their own checksums, checked by the read that meets them. In a larger store one fault is
+ * not noticed at once: an entry that cannot be found any more because its key was damaged.
+ *
+ * Up to `STORE_CHECK_BYTES_MAX` all pages are checked; of a larger file `STORE_CHECK_PAGES_MAX`, those nearest to the
+ * roots. Damage further down may end the process when LMDB meets it. `troupe doctor` checks all of it.
  */
 import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -24,15 +27,15 @@ import { walkPages } from './page-walk.ts';
 import { type LeafNode, PageDamage, PageFile, type PageMeta, type PageTree } from './pages.ts';
 import { STORE_FORMAT } from './tables.ts';
 
-/** Looks at a file that changes meanwhile, at most. */
+/** At most this many checks of a file that changes meanwhile. */
 const LOOKS_MAX = 6;
-/** Above the step of a file's times, so that a change between two looks is seen. */
+/** Longer than the resolution of a file's times, so that a change between two checks shows. */
 const LOOK_AGAIN_MS = 20;
 
 /**
- * Rejects with `StoreCorruptError` naming `path`, the page where it is known, and the reason, when the file cannot be one that
- * this library wrote and kept whole; with `StoreVersionError` for a newer format; with what the system says when it cannot be
- * read.
+ * Rejects with `StoreCorruptError` when the file cannot be one that this library wrote and kept whole. The error names
+ * `path`, the reason, and the page where it is known. Rejects with `StoreVersionError` for a newer format, and with the
+ * system's error when the file cannot be read.
  */
 export async function checkLmdbFile(path: string): Promise<void> {
   let before = await stat(path);
@@ -43,7 +46,8 @@ export async function checkLmdbFile(path: string): Promise<void> {
     } catch (error) {
       if (!(error instanceof PageDamage)) throw error;
       const after = await stat(path);
-      // An owner that is about to be fenced off may still write: what looks damaged was read between two of its pages.
+      // An owner that is about to be fenced off may still write. Apparent damage may come from a read between two of
+      // its pages.
       const isWritten = after.size !== before.size || after.mtimeMs !== before.mtimeMs;
       if (look > 1 && (!isWritten || look === LOOKS_MAX)) throw damageError(path, error);
       before = after;
@@ -78,7 +82,7 @@ function checkOnce(path: string): void {
   }
 }
 
-/** What the tables' records say they hold; they stand in one page. */
+/** Sum of the entries that the tables' records count; the records stand in one page. */
 function entriesBesideRows(file: PageFile, { main }: PageMeta): number {
   const page = main.root === undefined ? undefined : file.treePage(main.root, main);
   if (page?.kind !== 'leaf') return 0;

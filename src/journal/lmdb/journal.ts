@@ -4,20 +4,20 @@ import type { Journal } from '../journal.ts';
 import { openLmdbEngine } from './engine.ts';
 import type { LmdbOptions } from './environment.ts';
 
-/** How an LMDB journal is opened: the directory, made when missing, and how durable an acknowledgement is. */
+/** The options of an LMDB journal: the directory, created when missing, and the durability of an acknowledgement. */
 export type LmdbJournalOptions = LmdbOptions;
 
 /**
- * Opens a store, or makes it, and fences off whoever had it open (J5). Belongs to the calling thread, main or worker. Nothing
- * keeps a second process from doing the same: take `acquireStoreLock` on the data directory first.
+ * Opens or creates a store, and fences off an earlier owner (J5). Belongs to the calling thread, main or worker. A
+ * second process can do the same, so take `acquireStoreLock` on the data directory first.
  *
- * Rejects with `StoreCorruptError` (damaged or foreign files, left as they are), `StoreVersionError` (newer format, nothing
- * written), `StoreFullError` (the device refuses).
+ * Rejects with `StoreCorruptError` (damaged or foreign files, left as they are), `StoreVersionError` (newer format,
+ * nothing written), `StoreFullError` (the device refuses).
  */
 export async function openLmdbJournal(options: LmdbJournalOptions): Promise<Journal> {
   const engine = await openLmdbEngine(options);
   try {
-    // `setImmediate` comes after all callbacks of the turn: its callers share one write.
+    // `setImmediate` runs after all callbacks of the tick, so its callers share one write.
     return new EngineJournal(engine, { schedule: (run) => void setImmediate(run) });
   } catch (error) {
     await engine.close();

@@ -1,7 +1,7 @@
 /**
- * A walk over everything an LMDB file's newest state leads to, with all that can be known of it checked: each page is used once,
- * lies where its parent says, holds keys in order and within its parent's bounds; each table has the pages, entries and depth
- * its record says; no free page is in use.
+ * A walk over everything that an LMDB file's newest state leads to. It checks all that can be checked. Each page is
+ * used once, lies where its parent says, and holds keys in order and within its parent's bounds. Each table has the
+ * pages, entries and depth of its record. No free page is in use.
  */
 import {
   compareKeys,
@@ -15,17 +15,20 @@ import {
   type PageTree,
 } from './pages.ts';
 
-/** What a walk meets. */
+/** Callbacks for the findings of a walk. */
 export interface WalkVisitor {
-  /** An entry of a table, in key order. Thrown `PageDamage` is told as any other. */
+  /** Receives an entry of a table, in key order. `PageDamage` thrown here is reported like any other. */
   entry?(tree: PageTree, node: LeafNode): void;
-  /** False: of this table's entries only those are told whose values lie in pages of their own. Missing: all are told. */
+  /**
+   * False: `entry` receives only the entries of this table whose values lie in separate pages. Missing: it receives
+   * all.
+   */
   wants?(tree: PageTree): boolean;
-  /** Damage; what lies below it is left out. Without this the first one is thrown. */
+  /** Receives damage; the walk skips the pages below it. Without this callback the first damage is thrown. */
   damage?(damage: PageDamage, tree: PageTree): void;
 }
 
-/** What was walked. */
+/** The result of a walk. */
 export interface WalkResult {
   readonly tables: readonly PageTree[];
   readonly pagesSeen: number;
@@ -51,8 +54,8 @@ interface Tally {
 }
 
 /**
- * Walks a file. With `pagesMax` the pages nearest to the roots are looked at, level by level; else all of them, each table in the
- * order of its keys. Throws `PageDamage` unless the visitor takes it.
+ * Walks a file. With `pagesMax` it visits the pages nearest to the roots, level by level; otherwise all pages, each
+ * table in the order of its keys. Throws `PageDamage` unless the visitor takes it.
  */
 export function walkPages(file: PageFile, meta: PageMeta, visitor: WalkVisitor, pagesMax?: number): WalkResult {
   const walk = new Walk(file, meta, visitor);
@@ -69,14 +72,14 @@ class Walk {
   #freePages = 0;
   #seen = 0;
   #stepsMax = Number.POSITIVE_INFINITY;
-  /** Pages are left out that would never have been come to. */
+  /** Pages beyond the bound were left out before they were queued. */
   #isCut = false;
 
   constructor(file: PageFile, meta: PageMeta, visitor: WalkVisitor) {
     this.#file = file;
     this.#meta = meta;
     this.#visitor = visitor;
-    // As many as the file can hold, whatever it says of itself; free pages may lie beyond its end.
+    // One bit for each page the file can hold, whatever its records say. Free pages may lie beyond its end.
     this.#used = new Uint8Array(Math.ceil(file.size / meta.pageBytes / 8) + 1);
   }
 
@@ -98,7 +101,7 @@ class Walk {
       }
     };
     run();
-    // Last: what is free must not be in use.
+    // The free list comes last: its pages must not be in use.
     push(this.#meta.free);
     run();
     const isWhole = at >= steps.length && !this.#isCut;
@@ -132,7 +135,7 @@ class Walk {
       const nodes = this.#file.branchNodes(found);
       this.#checkFrame(found, tree, depth, low, high);
       tally.branchPages += 1;
-      // Level by level none is ever taken out: what comes after as many as are looked at is not come to.
+      // Breadth-first without removal: pages after the first `pagesMax` are never visited.
       const room = isDeep ? nodes.length : Math.min(nodes.length, this.#stepsMax - steps.length);
       if (room < nodes.length) this.#isCut = true;
       const below = nodes.slice(0, Math.max(0, room)).map((node, index): Step => {
@@ -175,7 +178,7 @@ class Walk {
     push(node.tree);
   }
 
-  /** Its level is right; keys rise, and lie between those of the parent. */
+  /** Checks that the page's level is right, and that its keys rise and lie within the bounds of the parent. */
   #checkFrame(
     found: PageFrame,
     tree: PageTree,
@@ -196,7 +199,10 @@ class Walk {
     }
   }
 
-  /** A record of the free list: a count, then pages, or blocks as minus their length and their first page; 0 is a gap. */
+  /**
+   * Reads a record of the free list: a count, then pages, or blocks as minus their length and their first page; 0 is a
+   * gap.
+   */
   #markFree(node: LeafNode): void {
     const bytes = this.#file.bytes(node.offset, node.length);
     const words = Math.floor(bytes.length / 8);
@@ -219,7 +225,7 @@ class Walk {
     }
   }
 
-  /** Each page once. */
+  /** Marks pages as used. Throws `PageDamage` for a page that is used twice. */
   #use(page: number, pages: number): void {
     for (let each = page; each < page + pages; each += 1) {
       const at = each >> 3;

@@ -1,11 +1,12 @@
 /**
- * Pages of an LMDB file, read without LMDB: LMDB trusts its file, and a damaged one ends the process with a signal that no one
- * can catch. Every length and place is checked before it is followed, so a file of any bytes gives pages or `PageDamage`.
+ * Reads pages of an LMDB file without LMDB. LMDB trusts its file, and a damaged one ends the process with a signal that
+ * cannot be caught. Here every length and place is checked before it is followed, so a file of any bytes gives pages or
+ * `PageDamage`.
  *
  * Owns: one file opened for reading, and the pieces of it read last. Writes nothing. Reads block the thread.
  *
- * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it, little-endian, with the
- * 24-byte page header that names its page and transaction.
+ * Layout: struct MDB_meta, MDB_db, MDB_page, MDB_node and MDB_ovpage of LMDB's mdb.c as lmdb builds it, little-endian,
+ * with the 24-byte page header that names its page and transaction.
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { DOCTOR_PIECES_MAX, STORE_CHECK_BYTES_MAX } from '../../base/bounds.ts';
@@ -31,13 +32,13 @@ const PAGE_BYTES_USUAL = 4_096;
 /** Levels of a tree: LMDB's own bound. */
 const DEPTH_MAX = 32;
 const PIECE_BYTES = 256 * 1024;
-/** Read ahead where pages are met in no order. */
+/** Bytes read ahead when pages are visited in random order. */
 const SCATTERED_PIECE_BYTES = 16 * 1024;
 const UINT32 = 2 ** 32;
 /** Address space that a 64-bit process can have. */
 const MAP_BYTES_MAX = 2 ** 47;
 
-/** A page, or what leads to it, is not what LMDB wrote. `page` is missing where the whole file is meant. */
+/** A page, or the reference to it, is not what LMDB wrote. `page` is missing for damage of the whole file. */
 export class PageDamage extends Error {
   override readonly name: string = 'PageDamage';
   readonly page: number | undefined;
@@ -48,7 +49,7 @@ export class PageDamage extends Error {
   }
 }
 
-/** What a tree's record says. `root` undefined: it is empty. */
+/** The contents of a tree's record. `root` undefined: the tree is empty. */
 export interface PageTree {
   readonly name: string;
   readonly flags: number;
@@ -60,7 +61,7 @@ export interface PageTree {
   readonly root: number | undefined;
 }
 
-/** The newest state a file holds. */
+/** The newest state in a file. */
 export interface PageMeta {
   readonly pageBytes: number;
   readonly lastPage: number;
@@ -75,14 +76,17 @@ export interface BranchNode {
   readonly page: number;
 }
 
-/** Where a large value lies, and the commit that wrote it. */
+/** The place of a large value, and the commit that wrote it. */
 export interface OverflowPlace {
   readonly page: number;
   readonly pages: number;
   readonly transaction: number;
 }
 
-/** An entry of a leaf page. The value is `length` bytes at `offset` of the file; in overflow pages where `overflow` says so. */
+/**
+ * An entry of a leaf page. The value is `length` bytes at `offset` of the file; with `overflow` it lies in overflow
+ * pages.
+ */
 export interface LeafNode {
   readonly key: Buffer;
   readonly offset: number;
@@ -97,33 +101,33 @@ export type TreePage =
   | { readonly kind: 'branch'; readonly nodes: readonly BranchNode[] }
   | { readonly kind: 'leaf'; readonly nodes: readonly LeafNode[] };
 
-/** A page of a tree whose head and table of entries are right. */
+/** A page of a tree whose header and table of entries are right. */
 export interface PageFrame {
   readonly number: number;
   readonly kind: TreePage['kind'];
   readonly bytes: Buffer;
-  /** Where its entries begin, in the order of their keys. */
+  /** Offsets of its entries, in the order of their keys. */
   readonly places: readonly number[];
 }
 
-/** See the head of the file. */
+/** An LMDB file opened for reading; see the head of the file. */
 export class PageFile {
   readonly path: string;
   /** Bytes of the file when it was opened. */
   readonly size: number;
   readonly #descriptor: number;
-  /** Pieces of the file, the one used longest ago first. */
+  /** Pieces of the file, least recently used first. */
   readonly #pieces = new Map<number, Buffer>();
   readonly #pieceBytes: number;
   #pageBytes = 0;
   #transaction = 0;
 
-  /** Throws what the system says. `order`: how the pages of a large file will be met. */
+  /** Throws the system's error. `order`: the order in which the pages of a large file will be visited. */
   constructor(path: string, order: 'scattered' | 'in order' = 'in order') {
     this.path = path;
     this.#descriptor = openSync(path, 'r');
     this.size = fstatSync(this.#descriptor).size;
-    // A small file is one piece.
+    // A small file is read as one piece.
     if (this.size <= STORE_CHECK_BYTES_MAX) this.#pieceBytes = STORE_CHECK_BYTES_MAX;
     else this.#pieceBytes = order === 'scattered' ? SCATTERED_PIECE_BYTES : PIECE_BYTES;
   }
@@ -132,12 +136,15 @@ export class PageFile {
     closeSync(this.#descriptor);
   }
 
-  /** Pages that are wholly in the file. */
+  /** Pages that lie wholly in the file. */
   get pages(): number {
     return this.#pageBytes === 0 ? 0 : Math.floor(this.size / this.#pageBytes);
   }
 
-  /** `length` bytes at `offset`; throws `PageDamage` when the file has fewer. The bytes are the file's, not the caller's. */
+  /**
+   * `length` bytes at `offset`; throws `PageDamage` when the file has fewer. The bytes belong to this object, not to
+   * the caller.
+   */
   bytes(offset: number, length: number): Buffer {
     if (!(offset >= 0 && length >= 0 && offset + length <= this.size)) throw new PageDamage('the file is cut short');
     const pieceBytes = this.#pieceBytes;
@@ -150,8 +157,8 @@ export class PageFile {
   }
 
   /**
-   * Both meta pages, checked against each other; the newer one's trees. Throws `PageDamage`. A commit writes the meta page of its
-   * number's parity, so the two are one commit apart.
+   * Checks both meta pages against each other and returns the newer one's trees. Throws `PageDamage`. A commit writes
+   * the meta page of its number's parity, so the two are one commit apart.
    */
   meta(): PageMeta {
     if (this.size === 0) throw new PageDamage('the file is empty');
@@ -170,8 +177,9 @@ export class PageFile {
   }
 
   /**
-   * The newer of the meta pages that can be read, where `meta` finds them damaged: its state may be one commit older than the
-   * last. Undefined when there is none; the page size is then taken to be the usual one, so that pages can be looked at all the same.
+   * For files whose meta pages `meta` finds damaged: the newer of those that can be read. Its state may be one commit
+   * older than the last. Undefined when there is none; the usual page size is then assumed, so that pages can still be
+   * read.
    */
   anyMeta(): PageMeta | undefined {
     const found: PageMeta[] = [];
@@ -197,20 +205,20 @@ export class PageFile {
     return newest;
   }
 
-  /** A page of `tree`; throws `PageDamage` unless it is one. Call `meta` first. */
+  /** Reads a page of `tree`; throws `PageDamage` unless it is one. Call `meta` first. */
   treePage(number: number, tree: PageTree): TreePage {
     const frame = this.frame(number);
     const nodes = frame.kind === 'leaf' ? this.leafNodes(frame, tree) : this.branchNodes(frame);
     return { kind: frame.kind, nodes } as TreePage;
   }
 
-  /** The frame of a page of a tree, without looking into its entries. Throws as `treePage`. */
+  /** The frame of a page of a tree, without reading its entries. Throws like `treePage`. */
   frame(number: number): PageFrame {
     this.#checkPlace(number);
     const size = this.#pageBytes;
     const page = this.bytes(number * size, size);
     if (readNumber(page, 0) !== number) throw new PageDamage('it says it is another page', number);
-    // LMDB would take a page of a later commit for one it may write in place.
+    // LMDB would treat a page of a later commit as one it may write in place.
     if (!(readNumber(page, 8) <= this.#transaction)) throw new PageDamage('it says it is of a later commit', number);
     const flags = page.readUInt16LE(18);
     const lower = page.readUInt16LE(20);
@@ -245,8 +253,8 @@ export class PageFile {
   }
 
   /**
-   * Checks the entries of a leaf page as `leafNodes` does, and gives those alone whose values lie elsewhere or are tables: a
-   * page of a small table has two hundred that nobody asks for.
+   * Checks the entries of a leaf page as `leafNodes` does, and returns only those whose values lie elsewhere or are
+   * tables. A page of a small table has two hundred entries that the caller does not need.
    */
   distantNodes({ bytes, number, places }: PageFrame, tree: PageTree): readonly LeafNode[] {
     const distant: LeafNode[] = [];
@@ -255,7 +263,7 @@ export class PageFile {
       const keyBytes = word(bytes, at + 6);
       const end = at + NODE_HEADER_BYTES + keyBytes + bytes.readUInt32LE(at);
       const isPlain = word(bytes, at + 4) === 0 && keyBytes > 0 && end <= this.#pageBytes;
-      // What is not plainly right is looked at whole, and told as it always is.
+      // An entry that is not plainly right gets the full check, which reports its damage in the usual way.
       if (!isPlain || (isInteger && keyBytes !== 4 && keyBytes !== 8)) {
         distant.push(this.#leafNode(bytes, number, at, tree));
       }
@@ -263,7 +271,7 @@ export class PageFile {
     return distant;
   }
 
-  /** The header of a value's overflow pages is what its entry says. Throws `PageDamage`. */
+  /** Checks that the header of a value's overflow pages matches its entry. Throws `PageDamage`. */
   checkOverflow({ page, pages, transaction }: OverflowPlace): void {
     const header = this.bytes(page * this.#pageBytes, PAGE_HEADER_BYTES);
     const isRight =
@@ -289,7 +297,7 @@ export class PageFile {
       const pages = readNumber(page, data + 16);
       this.#checkPlace(first);
       const end = first * size + PAGE_HEADER_BYTES + length;
-      // The last of them may end with the file.
+      // The last page may end with the file.
       const isRight = pages > 0 && end <= this.size && PAGE_HEADER_BYTES + length <= pages * size;
       if (!isRight) throw new PageDamage('the file is cut short', first);
       return {
@@ -308,8 +316,8 @@ export class PageFile {
   }
 
   /**
-   * Every commit writes the root of the tables anew, and the pages of the last two are never written over: a root of another
-   * commit means that a meta page's number is damaged, so that the older one may pose as the newer.
+   * Every commit writes the root of the tables again, and the pages of the last two commits are never overwritten. A
+   * root of another commit means that a meta page's number is damaged, so the older one may pass for the newer.
    */
   #checkCommit({ main: { root }, transaction }: PageMeta): void {
     if (root === undefined) return;
@@ -349,7 +357,7 @@ export class PageFile {
   }
 }
 
-/** How two keys of a table stand to each other: below zero, zero, above. */
+/** Compares two keys of a table: below zero, zero, above. */
 export function compareKeys(a: Buffer, b: Buffer, tree: PageTree): number {
   if ((tree.flags & INTEGER_KEY_FLAG) === 0) return a.compare(b);
   return integerOf(a) - integerOf(b);
@@ -366,8 +374,8 @@ export function entryKey({ bytes, number, places }: PageFrame, index: number): B
 }
 
 /**
- * True when the keys of a page's entries rise, from the one at `first` on. Without a buffer for each: a look at a store compares
- * hundreds of thousands. Throws `PageDamage` for a key that lies outside.
+ * True when the keys of a page's entries rise, starting with the entry at `first`. It makes no buffer for each key,
+ * since a check of a store compares hundreds of thousands. Throws `PageDamage` for a key that lies outside.
  */
 export function doKeysRise({ bytes, number, places }: PageFrame, first: number, tree: PageTree): boolean {
   const isInteger = (tree.flags & INTEGER_KEY_FLAG) !== 0;
@@ -389,7 +397,7 @@ export function doKeysRise({ bytes, number, places }: PageFrame, first: number, 
   return true;
 }
 
-/** The bytes of one key stand behind those of another. */
+/** True when the bytes of one key sort after those of another. */
 function isTextAbove(bytes: Buffer, start: number, end: number, startBefore: number, endBefore: number): boolean {
   const length = Math.min(end - start, endBefore - startBefore);
   for (let index = 0; index < length; index += 1) {
@@ -410,7 +418,7 @@ function keyAt(page: Buffer, number: number, at: number): Buffer {
   return page.subarray(start, end);
 }
 
-/** 16 bits. */
+/** Reads 16 bits. */
 function word(bytes: Buffer, at: number): number {
   return (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
 }
@@ -455,7 +463,7 @@ function parseTree(bytes: Buffer, at: number, name: string): PageTree {
   return tree;
 }
 
-/** 64 bits; what is above 2^53 is Infinity, and fails every check of a place or count. */
+/** Reads 64 bits; a number above 2^53 becomes Infinity, and fails every check of a place or count. */
 function readNumber(bytes: Buffer, at: number): number {
   const high = bytes.readUInt32LE(at + 4);
   return high >= 2 ** 21 ? Number.POSITIVE_INFINITY : bytes.readUInt32LE(at) + high * UINT32;

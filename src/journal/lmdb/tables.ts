@@ -1,8 +1,8 @@
-/** The tables of a journal's environment, and how LMDB keeps their keys. */
+/** The tables of a journal's environment, and the formats of their keys. */
 
 /**
- * Version of everything in the environment; a store of a higher one is not opened, one of a lower one is raised to it when it is
- * opened to be written. 2: rows and blobs may be packed.
+ * Version of the whole environment. A store with a higher version is not opened; one with a lower version is raised
+ * when it is opened for writing. 2: rows and blobs may be packed.
  */
 export const STORE_FORMAT = 2;
 
@@ -11,7 +11,7 @@ export const DATA_FILE = 'data.mdb';
 /** LMDB's own lock file beside it: the table of readers. */
 export const LOCK_FILE = 'lock.mdb';
 
-/** Flags of each table: 8 where keys are native integers, 256 (lmdb's own) where values have versions. */
+/** Flags of each table: 8 for native integer keys, 256 (lmdb's own flag) for values with versions. */
 export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   log: 0,
   names: 0,
@@ -23,7 +23,7 @@ export const TABLE_FLAGS: Readonly<Record<TableName, number>> = Object.freeze({
   meta: 0x100,
 });
 
-/** A table of a journal. */
+/** Name of a table of a journal. */
 export type TableName = 'log' | 'names' | 'keys' | 'heads' | 'lastRows' | 'runnable' | 'blobs' | 'meta';
 
 /** True for the name of one of our tables. */

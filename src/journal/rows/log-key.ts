@@ -1,10 +1,10 @@
-/** Keys of the table `log` as lmdb writes them: a double's bits behind the nibble 1, zeros at the end left out. */
+/** Keys of the table `log` as lmdb writes them: a double's bits behind the nibble 1, without the zeros at the end. */
 
 const PREFIX = 0x10;
 const KEY_BYTES_MIN = 4;
 const KEY_BYTES_MAX = 9;
 
-/** The row number in a key; undefined when it is none. */
+/** The row number in a key; undefined when the key has none. */
 export function readRowNumber(key: Buffer): number | undefined {
   if (key.length < KEY_BYTES_MIN || key.length > KEY_BYTES_MAX || ((key[0] ?? 0) & 0xf0) !== PREFIX) return undefined;
   const bytes = Buffer.alloc(KEY_BYTES_MAX);

@@ -1,20 +1,20 @@
-/** Listing of names: what is stored, with what is not yet durable laid over it. */
+/** Lists names: the stored ones, with those that are not yet durable laid over them. */
 import { SCAN_NAMES } from '../../base/bounds.ts';
 import type { SessionKey } from '../position.ts';
 
-/** What `Journal.names` takes. */
+/** The options of `Journal.names`. */
 export interface NameQuery {
   readonly after?: string;
   readonly prefix?: string;
   readonly limit?: number;
 }
 
-/** Stored names from `from` on (`exclusive`: after it), ascending, up to `limit`. */
+/** Stored names starting at `from` (`exclusive`: after it), ascending, up to `limit`. */
 export type NameScan = (from: string, exclusive: boolean, limit: number) => readonly (readonly [string, SessionKey])[];
 
 /**
- * Names that match `query`, ascending, with their keys. `changes`: names given (a key) or taken away (`undefined`) that `scan`
- * does not know of yet.
+ * Names that match `query`, ascending, with their keys. `changes`: names added (a key) or removed (`undefined`) that
+ * `scan` does not see yet.
  */
 export function listNames(
   query: NameQuery,

@@ -1,14 +1,17 @@
 /**
- * Rows that were unpacked lately: the sessions that share a row are often read one after the other, as at an open.
+ * Rows that were unpacked lately: sessions that share a row are often read one after the other, as at an open.
  *
- * Owns: up to `ROW_CACHE_BYTES_MAX` of plain rows. Does not own: when they are read.
- *  C1 rows never change, and no number is given twice (E2), so what is here is right for as long as the environment is the same.
+ * Owns: up to `ROW_CACHE_BYTES_MAX` of plain rows. Does not own: the decision when they are read.
+ *
+ * Invariants:
+ *  C1 rows never change, and no number is given twice (E2). So a cached row is right for as long as the environment is
+ *     the same.
  */
 import { ROW_CACHE_BYTES_MAX } from '../../base/bounds.ts';
 
 /** See the head of the file. */
 export class RowCache {
-  /** By number, the one used longest ago first. */
+  /** By number, least recently used first. */
   readonly #rows = new Map<number, Buffer>();
   #bytes = 0;
 
@@ -20,7 +23,7 @@ export class RowCache {
     return row;
   }
 
-  /** Keeps a row that is not in it; one as large as all of it is not kept. */
+  /** Adds a row that is not cached yet. A row larger than the whole cache is not kept. */
   add(number: number, row: Buffer): void {
     if (row.length > ROW_CACHE_BYTES_MAX) return;
     this.#rows.set(number, row);

@@ -1,5 +1,7 @@
 /**
- * Rows of the log, plain; see `row-packing.ts` for how they lie on disk. One row holds the turns appended between two flushes, up to `ROW_TURNS_MAX` and `ROW_BYTES_MAX`, in order.
+ * Rows of the log, plain; `row-packing.ts` has their form on disk. One row holds the transitions appended between two
+ * flushes, up to `ROW_TURNS_MAX` and `ROW_BYTES_MAX`, in order. `turn` in names and in the table below is the number of
+ * such a transition in its row.
  *
  * Bytes, little-endian:
  *
@@ -10,17 +12,21 @@
  *     8  f64  row number           8  f64  previous row of this session, 0 for none
  *     then the data of all entries, UTF-8, in the order of the table
  *
- * A reader of one session looks at the table and decodes its own slices only; a turned bit is found before it is believed.
+ * A reader of one session reads the table and decodes only its own slices. A flipped bit is found before the data is
+ * used.
  *
- * A **position** is `row number * POSITION_STRIDE + turn`, the turn counted from 0 within its row, so `read` and `tail` can cut
- * at any turn, and a head can stand at any. Positions start at 1024.
+ * A **position** is `row number * POSITION_STRIDE + turn`, the transition counted from 0 within its row. So `read` and
+ * `tail` can cut at any transition, and a head can stand at any. Positions start at 1024.
  */
 import { crc32 } from 'node:zlib';
 import { ROW_TURN_HELD_BYTES_MIN } from '../../base/bounds.ts';
 import { StoreCorruptError } from '../../base/errors.ts';
 import type { Position, SessionKey } from '../position.ts';
 
-/** Positions of one row. Above `ROW_TURNS_MAX` and part of the format: it must not follow that bound when it is tuned. */
+/**
+ * Positions of one row. It is above `ROW_TURNS_MAX` and part of the format: it must not change when that bound is
+ * tuned.
+ */
 export const POSITION_STRIDE = 1024;
 /** Version of the row format. */
 export const ROW_FORMAT = 1;
@@ -30,7 +36,10 @@ const HEADER_BYTES = 20;
 const CHECKED_HEADER_BYTES = 16;
 const ENTRY_BYTES = 24;
 
-/** What one turn wrote for one session, with its place in the row and the session's row before this one (0: none). */
+/**
+ * The entry that one transition wrote for one session, with its place in the row and the session's row before this one
+ * (0: none).
+ */
 export interface RowEntry {
   readonly key: SessionKey;
   readonly turn: number;
@@ -40,12 +49,15 @@ export interface RowEntry {
   readonly dataBytes: number;
 }
 
-/** A turn of a row in memory. A large one is held as bytes: as a text it would wait on the heap for the flush, and stay there behind it. */
+/**
+ * An entry of a row in memory. A large one is held as bytes: as a string it would wait on the heap for the flush, and
+ * stay there after it.
+ */
 export interface HeldEntry extends Omit<RowEntry, 'data'> {
   readonly data: string | Buffer;
 }
 
-/** The data of a turn as a row holds it until it is written. `bytes`: in UTF-8. */
+/** The data of an entry as a row holds it until it is written. `bytes`: its length in UTF-8. */
 export function heldData(data: string, bytes: number): string | Buffer {
   return bytes < ROW_TURN_HELD_BYTES_MIN ? data : Buffer.from(data, bytes === data.length ? 'latin1' : 'utf8');
 }
@@ -56,7 +68,7 @@ export function entryOf(held: HeldEntry): RowEntry {
   return typeof data === 'string' ? (held as RowEntry) : { ...held, data: data.toString('utf8') };
 }
 
-/** A row in memory. It grows until it is sealed; its entries stand in turn order. */
+/** A row in memory. It grows until it is sealed; its entries are in transition order. */
 export interface Row {
   readonly number: number;
   turns: number;
@@ -64,23 +76,23 @@ export interface Row {
   readonly entries: HeldEntry[];
 }
 
-/** What one row holds of one session. */
+/** The entries of one session in one row. */
 export interface RowSlice {
   readonly previousRow: number;
   readonly entries: readonly { readonly turn: number; readonly data: string }[];
 }
 
-/** The place of a turn. */
+/** The position of a transition. */
 export function positionOf(row: number, turn: number): Position {
   return row * POSITION_STRIDE + turn;
 }
 
-/** The row a position lies in. */
+/** The row that contains a position. */
 export function rowOf(position: Position): number {
   return Math.floor(position / POSITION_STRIDE);
 }
 
-/** The bytes of `rows`, one value each, over one allocation: a flush pins one buffer, not hundreds. */
+/** The bytes of `rows`, one value for each, over one allocation: a flush pins one buffer instead of hundreds. */
 export function encodeRows(rows: readonly Row[]): readonly Buffer[] {
   const sizes = rows.map((row) => HEADER_BYTES + row.entries.length * ENTRY_BYTES + row.bytes);
   const all = Buffer.allocUnsafeSlow(sizes.reduce((sum, size) => sum + size, 0));
@@ -127,7 +139,7 @@ export function decodeRow(bytes: Buffer, row: number): readonly RowEntry[] {
   return entries;
 }
 
-/** The part of one session; `undefined` when the row holds nothing of it. Throws `StoreCorruptError`. */
+/** The part of one session; `undefined` when the row has no entry of it. Throws `StoreCorruptError`. */
 export function sliceRow(bytes: Buffer, row: number, key: SessionKey): RowSlice | undefined {
   const entries: { readonly turn: number; readonly data: string }[] = [];
   let previous = 0;
@@ -139,7 +151,10 @@ export function sliceRow(bytes: Buffer, row: number, key: SessionKey): RowSlice 
   return entries.length === 0 ? undefined : { previousRow: previous, entries };
 }
 
-/** The sessions of a row, each with its row before; a key may come twice, with the same row. Throws `StoreCorruptError`. */
+/**
+ * The sessions of a row, each with its previous row; a key may come twice, with the same row. Throws
+ * `StoreCorruptError`.
+ */
 export function rowSessions(bytes: Buffer, row: number): readonly (readonly [SessionKey, number])[] {
   const sessions: (readonly [SessionKey, number])[] = [];
   walk(bytes, row, (key, _turn, previousRow) => {
@@ -148,7 +163,10 @@ export function rowSessions(bytes: Buffer, row: number): readonly (readonly [Ses
   return sessions;
 }
 
-/** The row of a session before this one, 0 for none; `undefined` when the row holds nothing of it. Throws `StoreCorruptError`. */
+/**
+ * The row of a session before this one, 0 for none; `undefined` when the row has no entry of it. Throws
+ * `StoreCorruptError`.
+ */
 export function previousRowOf(bytes: Buffer, row: number, key: SessionKey): number | undefined {
   const count = checkHeader(bytes, row);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -158,12 +176,15 @@ export function previousRowOf(bytes: Buffer, row: number, key: SessionKey): numb
   return undefined;
 }
 
-/** A checksum of a row, packed or plain, by its first bytes: it covers those of all its entries. */
+/** A checksum of a row, packed or plain, read from its first bytes: it covers the checksums of all its entries. */
 export function rowChecksum(bytes: Buffer): number {
   return bytes.length < HEADER_BYTES ? 0 : bytes.readUInt32LE(CHECKED_HEADER_BYTES);
 }
 
-/** The sessions of the turns of a row from `turn` on, in their order; a key may come twice. Throws `StoreCorruptError`. */
+/**
+ * The sessions of a row's transitions starting at `turn`, in their order; a key may come twice. Throws
+ * `StoreCorruptError`.
+ */
 export function sessionsFrom(bytes: Buffer, row: number, turn: number): readonly SessionKey[] {
   const sessions: SessionKey[] = [];
   walk(bytes, row, (key, entryTurn) => {
@@ -172,12 +193,15 @@ export function sessionsFrom(bytes: Buffer, row: number, turn: number): readonly
   return sessions;
 }
 
-/** Where a row's data begins by its header, which is not checked. */
+/** The offset of a row's data according to its header, which is not checked. */
 export function dataStart(bytes: Buffer): number {
   return HEADER_BYTES + (bytes.length < HEADER_BYTES ? 0 : bytes.readUInt32LE(4)) * ENTRY_BYTES;
 }
 
-/** Bytes of a row's data by its header and table, which are checked; the data need not be there. Throws `StoreCorruptError`. */
+/**
+ * Bytes of a row's data according to its header and table, which are checked; the data may be missing. Throws
+ * `StoreCorruptError`.
+ */
 export function rowDataBytes(bytes: Buffer, row: number): number {
   let all = 0;
   walk(bytes, row, (_key, _turn, _previousRow, _dataAt, dataBytes) => {
@@ -186,7 +210,7 @@ export function rowDataBytes(bytes: Buffer, row: number): number {
   return all;
 }
 
-/** The number of turns in a row. Throws `StoreCorruptError`. */
+/** The number of transitions in a row. Throws `StoreCorruptError`. */
 export function rowTurns(bytes: Buffer, row: number): number {
   checkHeader(bytes, row);
   return bytes.readUInt16LE(2);
@@ -243,7 +267,7 @@ function decodeData(bytes: Buffer, row: number, at: number, length: number, chec
   return data.toString('utf8');
 }
 
-/** What is thrown for a row that is not what was written. */
+/** The error for a row that is not what was written. */
 export function corruptRow(row: number, reason: string, cause?: Error): StoreCorruptError {
   return new StoreCorruptError(`row ${row} of the journal cannot be read: ${reason}`, { cause, data: { row, reason } });
 }

@@ -1,15 +1,16 @@
 /**
- * Rows as they lie on disk. What sessions say is mostly words that were said before: a row's data is compressed where that saves
- * something, and a store takes about a third of the room. A packed row is the row of `row-codec.ts` with another format byte and the data of
- * all its entries as one Brotli stream; header and table stay as they were, checksums included, so back pointers are read without
- * unpacking, and what comes out of the stream is believed only after the row's own checks.
+ * Rows as they lie on disk. Most words of a session were said before, so a row's data is compressed where that saves
+ * something. A store then takes about a third of the room. A packed row is the row of `row-codec.ts` with another
+ * format byte, and with the data of all its entries as one Brotli stream. Header and table stay as they were, checksums
+ * included, so back pointers are read without unpacking. Unpacked data is used only after the row's own checks.
  *
  *     0  u8   0x54
  *     1  u8   2, in place of 1
  *     2  the rest of header and table, as in the plain row, with the checksum of the plain row
  *     then the data, Brotli
  *
- * Quality 1 costs about a microsecond a turn in a busy shard; rows too small to pay for the call are kept as they are.
+ * Quality 1 costs about a microsecond for each transition in a busy shard. Rows too small to pay for the call stay
+ * plain.
  */
 import { brotliCompress, brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import { ROW_PACKED_BYTES_MIN, ROWS_PACKED_HERE_BYTES_MAX } from '../../base/bounds.ts';
@@ -18,14 +19,15 @@ import { corruptRow, dataStart, ROW_FORMAT, rowDataBytes } from './row-codec.ts'
 
 const FORMAT_AT = 1;
 const PACKED_FORMAT = 2;
-/** The least zlib takes for the pieces it allocates its output in, and the most that is worth allocating at once. */
+/** The smallest chunk that zlib accepts for its output, and the largest worth allocating at once. */
 const CHUNK_BYTES_MIN = 64;
 const CHUNK_BYTES_MAX = 64 * 1024;
 const PARAMETERS = { [constants.BROTLI_PARAM_QUALITY]: 1, [constants.BROTLI_PARAM_LGWIN]: 18 };
 
 /**
- * The rows of one flush as they are stored, in their order. `ROWS_PACKED_HERE_BYTES_MAX` of them are packed on this thread, as a
- * thread of the pool would cost it as much in messages; the rest there, so that a flush of large messages does not hold this one up.
+ * The rows of one flush as they are stored, in their order. Up to `ROWS_PACKED_HERE_BYTES_MAX` of them are packed on
+ * this thread, since a pool thread would cost as much in messages. The pool packs the rest, so that a flush of large
+ * messages does not hold this thread up.
  */
 export async function packRows(rows: readonly Buffer[]): Promise<readonly Buffer[]> {
   let hereBytes = 0;
@@ -40,7 +42,7 @@ export async function packRows(rows: readonly Buffer[]): Promise<readonly Buffer
   return Promise.all(packed);
 }
 
-/** One row as it is stored: the same bytes where packing saves nothing. */
+/** One row as it is stored: the same bytes when packing saves nothing. */
 export function packRow(plain: Buffer): Buffer {
   const data = plain.subarray(dataStart(plain));
   return data.length === 0 ? plain : withData(plain, brotliCompressSync(data, optionsFor(data)));
@@ -63,7 +65,7 @@ function optionsFor({ length }: Buffer): { readonly chunkSize: number; readonly 
 function withData(plain: Buffer, packedData: Buffer): Buffer {
   const start = dataStart(plain);
   if (start + packedData.length >= plain.length) return plain;
-  // Not of the pool of small buffers: the writer thread reads it until the commit is done.
+  // Not from the pool of small buffers: the writer thread reads it until the commit is done.
   const packed = Buffer.allocUnsafeSlow(start + packedData.length);
   plain.copy(packed, 0, 0, start);
   packed[FORMAT_AT] = PACKED_FORMAT;
@@ -71,7 +73,10 @@ function withData(plain: Buffer, packedData: Buffer): Buffer {
   return packed;
 }
 
-/** The plain bytes of a stored row, checked but for its entries' own checksums where it was packed. Throws `StoreCorruptError`. */
+/**
+ * The plain bytes of a stored row. All checks are done, except for the entries' own checksums of a packed row. Throws
+ * `StoreCorruptError`.
+ */
 export function unpackRow(stored: Buffer, row: number): Buffer {
   if (!isPacked(stored)) return stored;
   const table = unpackTable(stored, row);
@@ -81,8 +86,8 @@ export function unpackRow(stored: Buffer, row: number): Buffer {
 }
 
 /**
- * The bytes of a stored row for those who read its header and table only: they can be read though its data is damaged. Throws
- * `StoreCorruptError`.
+ * The bytes of a stored row for callers that read its header and table only: these are readable even when its data is
+ * damaged. Throws `StoreCorruptError`.
  */
 export function unpackTable(stored: Buffer, row: number): Buffer {
   if (!isPacked(stored)) return stored;

@@ -1,12 +1,13 @@
 /**
- * Values of the small tables, sealed: a CRC-32 of the table, the key and the text stands before the text, so that a turned bit in
- * either, or an entry that stands in another's place, is found before it is believed. Rows of the log have checksums of their own.
+ * Sealed values of the small tables: a CRC-32 of the table, the key and the text stands before the text. So a flipped
+ * bit in either, or an entry in another's place, is found before the value is used. Rows of the log have their own
+ * checksums.
  */
 import { crc32 } from 'node:zlib';
 
 const SEAL_CHARACTERS = 8;
 
-/** `text` as it is stored under `key` of `table`. */
+/** `text` in the form stored under `key` of `table`. */
 export function sealText(table: string, key: string | number, text: string): string {
   return sealOf(table, key, text) + text;
 }

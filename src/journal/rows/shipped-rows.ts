@@ -1,4 +1,4 @@
-/** Rows and blobs that were handed over as they are stored, on the thread that unpacks them. */
+/** Rows and blobs that were handed over as stored, on the thread that unpacks them. */
 import { StoreCorruptError } from '../../base/errors.ts';
 import type { SessionKey } from '../position.ts';
 import type { BlobPiece, RowPiece } from '../stored-log.ts';
@@ -6,19 +6,22 @@ import { decodeRow, type RowEntry, sliceRow } from './row-codec.ts';
 import { unpackRow } from './row-packing.ts';
 import { blobAddress, decodeBlob } from './stored-text.ts';
 
-/** A stored row, whole. */
+/** A whole stored row. */
 export interface ShippedRow {
   readonly row: number;
   readonly bytes: Buffer;
 }
 
-/** Rows that came in one step, and whether there are more to ask for. */
+/** Rows from one step, and whether there are more to fetch. */
 export interface ShippedRows {
   readonly rows: readonly ShippedRow[];
   readonly isLast: boolean;
 }
 
-/** Asks for rows until they are whole: one that is larger than a piece comes in several. `ask` is given where to go on. */
+/**
+ * Fetches rows until they are whole: a row larger than a piece comes in several. `ask` receives the offset to continue
+ * from.
+ */
 export async function shippedRows(ask: (offset: number) => Promise<RowPiece>): Promise<ShippedRows> {
   const piece = await ask(0);
   const [row] = piece.rows;
@@ -47,17 +50,17 @@ function rowsOf({ rows, lengths, bytes }: RowPiece): readonly ShippedRow[] {
   });
 }
 
-/** What stands in a row. Throws `StoreCorruptError` for one that is not what was written. */
+/** The entries of a row. Throws `StoreCorruptError` when the row is not what was written. */
 export function entriesOf({ row, bytes }: ShippedRow): readonly RowEntry[] {
   return decodeRow(unpackRow(bytes, row), row);
 }
 
-/** The turns of one session in a row, in order. Throws as `entriesOf`. */
+/** The transitions of one session in a row, in order. Throws like `entriesOf`. */
 export function turnsOf({ row, bytes }: ShippedRow, key: SessionKey): readonly string[] {
   return (sliceRow(unpackRow(bytes, row), row, key)?.entries ?? []).map(({ data }) => data);
 }
 
-/** Asks for a blob until it is whole; `undefined`: there is none. Rejects with `StoreCorruptError` for a damaged one. */
+/** Fetches a blob until it is whole; `undefined`: there is none. Rejects with `StoreCorruptError` for a damaged one. */
 export async function shippedBlob(
   address: string,
   ask: (offset: number) => Promise<BlobPiece | undefined>,

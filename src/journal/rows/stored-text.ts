@@ -1,4 +1,4 @@
-/** Texts on their way to the disk: what UTF-8 cannot carry is kept in another form instead of being edited silently. */
+/** The stored forms of texts. A text that UTF-8 cannot carry gets another form, instead of being changed silently. */
 import { createHash } from 'node:crypto';
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import { BLOB_PACKED_BYTES_MAX, BLOB_PACKED_BYTES_MIN } from '../../base/bounds.ts';
@@ -18,18 +18,21 @@ export interface StoredText {
 }
 
 /**
- * `json` as it is stored. Lone surrogates, which a JSON text can only have inside its strings, become `\uXXXX` escapes: the
- * value parsed from it is the same. `JSON.stringify` writes them so by itself; texts put together by hand may not.
+ * `json` as it is stored. Lone surrogates, which a JSON text can only have inside its strings, become `\uXXXX` escapes:
+ * the value parsed from it is the same. `JSON.stringify` escapes them itself; texts joined from parts may not.
  */
 export function storedJson(json: string): StoredText {
   const bytes = Buffer.byteLength(json);
-  // A text as long in bytes as in units is ASCII: nearly all are, and the search is spared.
+  // A text with as many bytes as UTF-16 units is ASCII. Nearly all are, and they skip the search.
   if (bytes === json.length || !LONE_SURROGATE.test(json)) return { text: json, bytes };
   const text = json.replace(LONE_SURROGATES, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
   return { text, bytes: Buffer.byteLength(text) };
 }
 
-/** The bytes of a blob: one byte of form, then UTF-8, compressed where that pays, or UTF-16LE for a text that UTF-8 cannot carry. */
+/**
+ * The bytes of a blob: one byte of form, then the text. It is UTF-8, compressed where that pays, or UTF-16LE for a text
+ * that UTF-8 cannot carry.
+ */
 export function encodeBlob(text: string): Buffer {
   const utf16 = LONE_SURROGATE.test(text);
   const body = Buffer.from(text, utf16 ? 'utf16le' : 'utf8');
@@ -39,7 +42,7 @@ export function encodeBlob(text: string): Buffer {
   return packed.length < body.length ? blobOf(FORM_PACKED_UTF8, packed) : blobOf(FORM_UTF8, body);
 }
 
-/** The text `encodeBlob` was given; `undefined` when the bytes are none of its forms. */
+/** The text that `encodeBlob` received; `undefined` when the bytes have none of its forms. */
 export function decodeBlob(bytes: Buffer): string | undefined {
   if (bytes[0] === FORM_UTF8) return bytes.toString('utf8', 1);
   if (bytes[0] === FORM_UTF16) return bytes.toString('utf16le', 1);
@@ -57,7 +60,7 @@ function unpackedText(packed: Buffer): string | undefined {
   try {
     return brotliDecompressSync(packed, { maxOutputLength: BLOB_PACKED_BYTES_MAX }).toString('utf8');
   } catch {
-    // A damaged stream is no text, as a wrong form is none; who asked says so.
+    // A damaged stream gives no text, like a wrong form; the caller reports it.
     return undefined;
   }
 }

@@ -1,9 +1,9 @@
 /**
- * A data directory from nothing to a store: its shards are made first, then its manifest, so that a shard missing beside a
- * manifest is one that was taken away, and is never taken for a new one.
+ * Makes a data directory into a store. Its shards are made first, then its manifest. So a shard missing beside a
+ * manifest was taken away, and is never mistaken for a new one.
  *
- * Owns: `creating.json`, which is there from before the first shard until after the manifest, and says with how many shards the
- * store is made. A process killed in between leaves shards that hold nothing and no manifest; the next opener goes on.
+ * Owns: `creating.json`. It exists from before the first shard until after the manifest, and names the number of shards
+ * the store is made with. A process killed in between leaves empty shards and no manifest; the next opener continues.
  */
 import { mkdir } from 'node:fs/promises';
 import { asError } from '../../base/errors.ts';
@@ -20,8 +20,8 @@ import {
 } from './manifest.ts';
 
 /**
- * The manifest of a data directory, which is made with `shards` shards where there is none yet. The caller holds its lock. Rejects
- * as `readManifest` does, and with `StoreFullError` when a store cannot be made.
+ * The manifest of a data directory. A directory without one becomes a store with `shards` shards. The caller holds its
+ * lock. Rejects like `readManifest`, and with `StoreFullError` when a store cannot be made.
  */
 export async function openManifest(directory: string, shards: number): Promise<StoreManifest> {
   const known = await readManifest(directory);
@@ -34,7 +34,7 @@ export async function openManifest(directory: string, shards: number): Promise<S
   }
 }
 
-/** Resolves to their number, which is that of an opener before who was killed at it. */
+/** Resolves to the number of shards. An earlier opener that was killed during creation has fixed that number. */
 async function createShards(directory: string, wanted: number): Promise<number> {
   await mkdir(directory, { recursive: true, mode: PRIVATE_DIRECTORY_MODE });
   const { shards } = await beginManifest(directory, wanted);

@@ -1,9 +1,11 @@
-/** Small files that are there whole or not at all, whatever happens to the machine. */
+/** Small files that are written whole or not at all, even across a crash of the machine. */
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { PRIVATE_FILE_MODE } from '../../base/private-files.ts';
 
-/** Puts `text` at `path`: written to `path + suffix` first, synced, moved into place, and the move synced. */
+/**
+ * Puts `text` at `path`. It is written to `path + suffix` first, synced, and moved into place; then the move is synced.
+ */
 export async function putFile(path: string, text: string, suffix: string): Promise<void> {
   const unfinished = path + suffix;
   try {
@@ -22,7 +24,7 @@ export async function putFile(path: string, text: string, suffix: string): Promi
   await syncDirectory(dirname(path));
 }
 
-/** Makes the names in a directory durable. Windows cannot sync a directory and needs no such thing. */
+/** Makes the names in a directory durable. Windows cannot sync a directory and does not need it. */
 export async function syncDirectory(directory: string): Promise<void> {
   if (process.platform === 'win32') return;
   const handle = await open(directory, 'r');

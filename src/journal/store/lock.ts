@@ -1,17 +1,17 @@
 /**
- * One owner of a data directory.
+ * Ensures that a data directory has one owner.
  *
- * Owns: one file a claimant in the data directory, `owner-<pid>-<random>.lock`. A file is put there whole and synced, and is
- * written by nobody else. Owns not: the store; a journal's fence (J5) guards that as well.
+ * Owns: one file for each claimant in the data directory, `owner-<pid>-<random>.lock`. The file appears whole and
+ * synced, and no other process writes it. Does not own: the store; a journal's fence (J5) guards that as well.
  *
  * Invariants:
- *  K1 a claimant owns the directory only if, after its own file was in place, it saw no file of another living claimant. Of two
- *     that race the later one to put its file sees the earlier one's, so two never own it at once;
- *  K2 a claimant that is told no has removed its file; of two that see each other the one with the older claim waits for the
- *     younger to go, so a race has a winner;
- *  K3 a file is stale when its process is gone, was started at another time than it says, or the machine was started anew since;
- *     a file of another host is never judged stale from here. Stale files are removed; as their names are never used twice, that
- *     races with nobody.
+ *  K1 a claimant owns the directory only if, after its own file was in place, it saw no file of another living
+ *     claimant. If two race, the one that puts its file later sees the other's file, so two never own it at once;
+ *  K2 a refused claimant has removed its file. If two see each other, the one with the older claim waits for the
+ *     younger to leave, so a race has a winner;
+ *  K3 a file is stale when its process is gone, or started at another time than the file says. It is also stale when
+ *     the machine restarted since. A file of another host is never judged stale from here. Stale files are removed.
+ *     Their names are never used twice, so no other claimant races with that.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
@@ -31,7 +31,7 @@ const POLL_MS = 10;
 
 const claimSchema = z.object({
   pid: z.number().int().positive(),
-  /** As `processStart` gives it. */
+  /** The result of `processStart`. */
   startedAt: z.string().nullable(),
   boot: z.string().nullable(),
   host: z.string(),
@@ -48,14 +48,14 @@ interface Claimant {
 
 /** Held while a data directory is in use. */
 export interface StoreLock {
-  /** Gives the directory back. More than once is as once. */
+  /** Releases the directory. A second call has no further effect. */
   release(): Promise<void>;
 }
 
 /**
- * Takes the data directory, made when missing. Rejects with `StoreLockedError`, `data: { pid, host, since, path }`, when another
- * process or this one has it; at once, unless the other is itself about to be told no. Rejects with `StoreFullError` when the system
- * refuses (read-only, no space, no rights, no descriptors), its code in `cause`.
+ * Takes the data directory, made when missing. Rejects with `StoreLockedError`, `data: { pid, host, since, path }`,
+ * when another process or this one has it. It rejects at once, unless the other is itself about to be refused. Rejects
+ * with `StoreFullError` when the system refuses (read-only, no space, no rights, no descriptors), its code in `cause`.
  */
 export async function acquireStoreLock(directory: string): Promise<StoreLock> {
   let mine: Claimant;
@@ -98,7 +98,7 @@ async function putClaim(directory: string): Promise<Claimant> {
   return { file, claim };
 }
 
-/** K1, K2: returns when no other claimant lives, throws when one stays. */
+/** K1, K2: returns when no other claimant lives, throws when one remains. */
 async function waitUntilAlone(directory: string, mine: Claimant): Promise<void> {
   const deadline = performance.now() + STORE_LOCK_WAIT_MS;
   for (;;) {
@@ -130,7 +130,10 @@ async function claimants(directory: string): Promise<readonly Claimant[]> {
   return found;
 }
 
-/** `undefined`: it went away meanwhile. A file that says nothing readable is taken for a living claim of an unknown process. */
+/**
+ * `undefined`: the file was removed meanwhile. A file without a readable claim counts as a living claim of an unknown
+ * process.
+ */
 async function readClaim(path: string): Promise<Claim | undefined> {
   let text: string;
   try {

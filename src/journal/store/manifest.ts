@@ -1,6 +1,6 @@
 /**
- * `manifest.json` of a data directory: what must be known before anything in it is opened. Written once, when the
- * directory is made; the shard of a tree depends on the count of shards, so it never changes.
+ * `manifest.json` of a data directory: the facts needed before anything in it is opened. It is written once, when the
+ * directory is made. The shard of a tree depends on the count of shards, so it never changes.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -18,12 +18,12 @@ import { putFile, syncDirectory } from './durable-file.ts';
 export const MANIFEST_FORMAT = 1;
 
 const MANIFEST_FILE = 'manifest.json';
-/** Stands for the manifest while the store is being made; see `store/birth.ts`. */
+/** Replaces the manifest while the store is being made; see `store/birth.ts`. */
 const BEGUN_FILE = 'creating.json';
 const MANIFEST_BYTES_MAX = 4_096;
 const SHARD_PREFIX = 'shard-';
 
-/** What the manifest says. */
+/** The contents of the manifest. */
 export interface StoreManifest {
   readonly format: number;
   /** Number of shards the directory was made with. */
@@ -41,9 +41,9 @@ export function shardDirectory(directory: string, shard: number): string {
 }
 
 /**
- * The manifest of a data directory; `undefined` when there is none and no shard either, or only begun ones: a new directory.
- * Rejects with `StoreCorruptError` (unreadable, gone while shards are there, or shards are gone) and `StoreVersionError` (newer).
- * Writes nothing.
+ * The manifest of a data directory. `undefined` for a new directory: there is neither a manifest nor a shard, or its
+ * creation only began. Rejects with `StoreCorruptError` (unreadable, gone while shards exist, or shards are gone) and
+ * `StoreVersionError` (newer). Writes nothing.
  */
 export async function readManifest(directory: string): Promise<StoreManifest | undefined> {
   const path = join(directory, MANIFEST_FILE);
@@ -66,12 +66,14 @@ export async function readManifest(directory: string): Promise<StoreManifest | u
   return manifest;
 }
 
-/** What the manifest of a store that is being made will say; `undefined` when none is being made. Rejects as `readManifest`. */
+/**
+ * The coming manifest of a store that is being made; `undefined` when none is being made. Rejects like `readManifest`.
+ */
 export function readBegunManifest(directory: string): Promise<StoreManifest | undefined> {
   return readFileOf(join(directory, BEGUN_FILE));
 }
 
-/** Notes that a store of so many shards is being made; one that was begun before goes on as it was. */
+/** Records that a store of so many shards is being made. A creation that began earlier keeps its number. */
 export async function beginManifest(directory: string, shards: number): Promise<StoreManifest> {
   const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards });
   const begun = await readBegunManifest(directory);
@@ -79,7 +81,10 @@ export async function beginManifest(directory: string, shards: number): Promise<
   return begun ?? manifest;
 }
 
-/** Writes the manifest of a directory, made when missing, whose shards are there: after it a missing shard is damage. */
+/**
+ * Writes the manifest of a directory whose shards exist; the directory is made when missing. From then on a missing
+ * shard is damage.
+ */
 export async function writeManifest(directory: string, shards: number): Promise<StoreManifest> {
   const manifest = manifestSchema.parse({ format: MANIFEST_FORMAT, shards });
   const path = join(directory, MANIFEST_FILE);
@@ -97,7 +102,7 @@ function put(path: string, manifest: StoreManifest): Promise<void> {
 async function readFileOf(path: string): Promise<StoreManifest | undefined> {
   let text: string;
   try {
-    // Longer than any manifest is none; a malicious one must not fill the memory.
+    // A file longer than any manifest is not one; a malicious one must not fill the memory.
     if ((await stat(path)).size > MANIFEST_BYTES_MAX) throw new Error('it is too long');
     text = await readFile(path, 'utf8');
   } catch (error) {
@@ -125,7 +130,7 @@ function parseJson(path: string, text: string): unknown {
   }
 }
 
-/** The shards whose directories are there. */
+/** The numbers of the shards whose directories exist. */
 async function shardNumbers(directory: string): Promise<readonly number[]> {
   let names: readonly string[];
   try {

@@ -1,15 +1,15 @@
-/** Who a process is: a pid alone is not, as pids are given again. */
+/** The identity of a process. A pid alone is not enough, because pids are reused. */
 import { readFile } from 'node:fs/promises';
 
 /** Fields 3 (state) and 22 (start time) of `/proc/<pid>/stat`, counted after the command name (proc(5)). */
 const STATE_FIELD = 0;
 const START_FIELD = 19;
-/** States of a process that is gone but for its entry. */
+/** States of a process that has ended, though its entry remains. */
 const DEAD_STATES: ReadonlySet<string> = new Set(['Z', 'X', 'x']);
 
 /**
- * When a process began, as the system counts it (text, for comparison only). `undefined`: no such process, or it is a zombie.
- * `null`: the system does not say.
+ * The start time of a process as the system counts it (text, for comparison only). `undefined`: no such process, or it
+ * is a zombie. `null`: the system does not say.
  */
 export async function processStart(pid: number): Promise<string | null | undefined> {
   let text: string;
@@ -18,13 +18,13 @@ export async function processStart(pid: number): Promise<string | null | undefin
   } catch {
     return signalReaches(pid) ? null : undefined;
   }
-  // The command name stands in parentheses and may itself have spaces and parentheses.
+  // The command name stands in parentheses and may itself contain spaces and parentheses.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   if (DEAD_STATES.has(fields[STATE_FIELD] ?? '')) return undefined;
   return fields[START_FIELD] ?? null;
 }
 
-/** Changes when the machine starts anew; `null` where the system does not say. */
+/** Changes when the machine restarts; `null` when the system does not say. */
 export async function bootIdentity(): Promise<string | null> {
   try {
     return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
@@ -38,7 +38,7 @@ function signalReaches(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // Not being allowed to signal it means that it is there.
+    // A process that may not be signalled exists.
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
 }

@@ -1,4 +1,4 @@
-/** Who may read the files of a store. Reads only. */
+/** Checks who may read the files of a store. Reads only. */
 import type { Stats } from 'node:fs';
 import { lstat, opendir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,17 +7,17 @@ import { STORE_RIGHTS_ENTRIES_MAX } from '../../base/bounds.ts';
 /** Rights of the group and of others. */
 const OTHERS = 0o077;
 
-/** What was found with rights for others than the owner. */
+/** A file or directory that others than the owner may use. */
 export interface WideRights {
-  /** The first one found, the directory of the store before all others. */
+  /** The first one found; the directory of the store comes before all others. */
   readonly path: string;
-  /** Rights as `ls` and `chmod` count them, in octal. */
+  /** Rights in octal, as `ls` and `chmod` count them. */
   readonly mode: string;
 }
 
 /**
- * The first file or directory of a store that others than its owner may read or write; undefined: none, of the first
- * `STORE_RIGHTS_ENTRIES_MAX`, or there is no store yet, or the system knows no such rights.
+ * The first file or directory of a store that others than its owner may read or write. Undefined: there is none among
+ * the first `STORE_RIGHTS_ENTRIES_MAX`, or there is no store yet, or the system has no such rights.
  */
 export async function findWideRights(directory: string): Promise<WideRights | undefined> {
   if (process.platform === 'win32') return undefined;
@@ -40,7 +40,7 @@ export async function findWideRights(directory: string): Promise<WideRights | un
   return undefined;
 }
 
-/** Undefined: it went away meanwhile. */
+/** Undefined: the file was removed meanwhile. */
 async function look(path: string): Promise<Stats | undefined> {
   return lstat(path).catch((error: unknown) => {
     if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR'))
