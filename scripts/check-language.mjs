@@ -33,7 +33,12 @@ const held = ['src', 'actors', 'scripts', 'README.md', 'ARCHITECTURE.md', 'GUARA
 const pending = [
   'src/base/',
   'src/journal/',
-  'src/session/',
+  'src/session/decide/',
+  'src/session/apply/',
+  'src/session/rules/',
+  'src/session/history/',
+  'src/session/turn.ts',
+  'src/session/explain.ts',
   'src/threads/',
   'src/events/',
   'src/context/',
