@@ -33,8 +33,6 @@ const held = ['src', 'actors', 'scripts', 'README.md', 'ARCHITECTURE.md', 'GUARA
 const pending = [
   'src/base/',
   'src/journal/',
-  'src/session/decide/',
-  'src/session/apply/',
   'src/session/rules/',
   'src/session/history/',
   'src/session/turn.ts',
