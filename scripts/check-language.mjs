@@ -33,10 +33,7 @@ const held = ['src', 'actors', 'scripts', 'README.md', 'ARCHITECTURE.md', 'GUARA
 const pending = [
   'src/base/',
   'src/journal/',
-  'src/session/rules/',
   'src/session/history/',
-  'src/session/turn.ts',
-  'src/session/explain.ts',
   'src/threads/',
   'src/events/',
   'src/context/',

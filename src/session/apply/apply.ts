@@ -1,6 +1,6 @@
 /**
- * `apply`: what is remembered. Folds one record into a state and publishes its durable events to an observer, so that a
- * live session and a replay of its log cannot differ.
+ * `apply`: what is remembered. Folds one record into a state and publishes its durable events to an observer. So a live
+ * session and a replay of its log cannot differ.
  *
  * Pure but linear: the given state is consumed and returned changed, since copying the messages at each record would
  * make a half-step cost its history. A caller that needs the earlier state folds again. Keeps S1 to S8 of `state.ts`.
