@@ -33,7 +33,6 @@ const held = ['src', 'actors', 'scripts', 'README.md', 'ARCHITECTURE.md', 'GUARA
 const pending = [
   'src/base/',
   'src/journal/',
-  'src/session/history/',
   'src/threads/',
   'src/events/',
   'src/context/',
