@@ -35,7 +35,6 @@ const pending = [
   'src/journal/',
   'src/threads/',
   'src/events/',
-  'src/context/',
   'src/models/',
   'src/tools/',
   'src/definitions/',
