@@ -1,7 +1,7 @@
 /**
- * Sections of the system prompt for a session with enrichers, besides the embedder's own text (contract §9): how
- * deliveries work, the available tools, and their use. They are the same for every session of an agent, so they are
- * byte-stable. Pure.
+ * Sections of the system prompt for a session with enrichers, besides the embedder's own text (contract §9). They
+ * describe how deliveries work, the available tools, and their use. They are the same for every session of an agent, so
+ * they are byte-stable. Pure.
  */
 
 /** A tool as these sections list it. */

@@ -1,7 +1,7 @@
 /**
  * The first step of the legality check (R14, R39): turns an unknown body into the view the other rules read, and
- * reports wrong shapes. A missing required field or a value of the wrong type is fatal, although R14 and R39 in general
- * only warn: no typed API accepts one. Unknown fields warn. Pure.
+ * reports wrong shapes. R14 and R39 in general only warn. A missing required field or a value of the wrong type is
+ * fatal nevertheless: no typed API accepts one. Unknown fields warn. Pure.
  */
 import { isRecord } from '../base/json.ts';
 import { modelTraits } from './legality-models.ts';

@@ -30,7 +30,7 @@ export interface RenderOptions {
   /** A UTC time line precedes user text (§6.6). */
   readonly timestamps: boolean;
   /**
-   * Deliveries are sent as user text and not as phantom pairs: under manual thinking an assistant turn with a call must
+   * Deliveries are sent as user text and not as phantom pairs. Under manual thinking an assistant turn with a call must
    * start with thinking (R22), and calls in a history need tools (R41).
    */
   readonly deliveriesAsText: boolean;

@@ -2,12 +2,12 @@
  * `apply`: what is remembered. Folds one record into a state and publishes its durable events to an observer. So a live
  * session and a replay of its log cannot differ.
  *
- * Pure but linear: the given state is consumed and returned changed, since copying the messages at each record would
- * make a half-step cost its history. A caller that needs the earlier state folds again. Keeps S1 to S8 of `state.ts`.
+ * Pure but linear: the given state is consumed and returned changed. Copying the messages at each record would make a
+ * half-step cost its history. A caller that needs the earlier state folds again. Keeps S1 to S8 of `state.ts`.
  *
- * This file only dispatches. `apply/<area>.ts` defines the meaning of a record, and `decide/<area>.ts` writes it:
- * mailbox, turn, answer, run-loop, children, lifecycle, eviction, goals, enrichment, memory, compression, history,
- * tasks. They share the `Fold`.
+ * This file only dispatches. The meaning of a record is in the file of its area in this folder; `decide/` writes the
+ * records. The areas are mailbox, turn, answer, run-loop, children, lifecycle, eviction, goals, enrichment, memory,
+ * compression, history, tasks. They share the `Fold`.
  */
 
 import type { ReadContent } from '../state/messages.ts';

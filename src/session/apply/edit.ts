@@ -167,7 +167,7 @@ function replace(
 }
 
 /**
- * Parts whose call ids are used by no other call, hidden or not, nor twice within the message: an import may repeat an
+ * Gives calls ids that no other call has, hidden or not, nor another call of the same message. An import may repeat an
  * id, a request may not (R05).
  */
 function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): readonly MessageDraft[] {

@@ -104,7 +104,7 @@ export class Fold {
 
   /**
    * From here on the request need not begin with the previous one (A8). Thoughts so far belong to a request that is no
-   * longer sent. They stay behind, even in a round that is still open: a model that binds its thoughts refuses them
+   * longer sent. They stay behind, even in a round that is still open. A model that binds its thoughts refuses them
    * (R21) and does not require them (R20). The same holds for thoughts of a coming answer whose call left before this
    * epoch.
    */

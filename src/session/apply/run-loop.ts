@@ -1,5 +1,5 @@
 /**
- * The effects of the run loop's records on a session: it is held at a message boundary and continues, its run is
+ * The effects of the run loop's records on a session. It is held at a message boundary and continues, its run is
  * suspended and continued, a person decides a call. Pure but linear, as `apply`. Keeps S4 of `state.ts`: held calls
  * have not started.
  */

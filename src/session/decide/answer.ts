@@ -189,9 +189,9 @@ function showsThoughts({ messages, thoughtFloor }: SessionState): boolean {
 }
 
 /**
- * The wait after attempt k, as `settings.llm.retry` defines it: k⁴ times the base, or the factor to the power of k − 1,
- * up to the maximum, plus up to 15 % by chance. It is at least the server's `retry-after`, of which at most a day
- * counts (§4.4, Δ9).
+ * The wait after attempt k, as `settings.llm.retry` defines it. It is k⁴ times the base, or the factor to the power of
+ * k − 1, up to the maximum, plus up to 15 % by chance. It is at least the server's `retry-after`, of which at most a
+ * day counts (§4.4, Δ9).
  */
 export function retryWaitMs(retry: RetrySettings, attempt: number, error: ErrorShape, random: number): number {
   const growth = retry.factor === undefined ? attempt ** 4 : retry.factor ** (attempt - 1);

@@ -1,5 +1,5 @@
 /**
- * Compression of a conversation as half-steps: when one begins, the consequences of its answer or failure, and the
+ * Compression of a conversation as half-steps: when one begins, and the consequences of its answer or failure. Also the
  * recovery of a call whose prompt was too long. A compression is a model call that differs only in its request; its
  * answer is one record. Pure.
  *
@@ -216,7 +216,7 @@ export function claimCutShort(state: SessionState): readonly SessionRecord[] {
 }
 
 /**
- * The consequence of a prompt that was too long (`data.reason`), once for each call: the end of the conversation is
+ * The consequence of a prompt that was too long (`data.reason`), once for each call. The end of the conversation is
  * taken back, the rest is summed up, and the call is repeated. `undefined`: the failure is a different one, or nothing
  * can be done about it.
  */

@@ -227,7 +227,7 @@ export function decideSystemFailure(
 
 /**
  * A half-step waits for the system text of this epoch. A second evaluation, requested by a claim that was interrupted
- * since, is late once the text is there: it would change the epoch's text and call the model twice.
+ * since, is late once the text is there. It would change the epoch's text and call the model twice.
  */
 function awaitsSystem(state: SessionState, epoch: number): boolean {
   return state.current !== undefined && state.epoch === epoch && state.system?.epoch !== epoch;

@@ -39,8 +39,8 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
 }
 
 /**
- * The records and effects that end a running turn as cancelled, without another model call: a call in flight is given
- * up, an open round is closed with a failed response for each call still running (I5).
+ * The records and effects that end a running turn as cancelled, without another model call. A call in flight is given
+ * up. An open round is closed with a failed response for each call still running (I5).
  * `firstId`: the next free pending id.
  */
 export function interruptRecords(state: SessionState, reason: string | undefined, firstId: number): Decision {

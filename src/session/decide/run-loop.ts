@@ -1,6 +1,6 @@
 /**
- * Message boundaries: who is asked for a verdict before an answer's calls start, and what follows from it; a suspended
- * run, and how it continues (contract of the conversation handle, run loop). Pure.
+ * Message boundaries: which verdicts an answer needs before its calls start, and what follows from them. Also a
+ * suspended run, and how it continues (contract of the conversation handle, run loop). Pure.
  *
  * An answer is held if a verdict may be needed: of listeners, of a step limit, or of a person about calls. A boundary
  * that needs no verdict from outside is passed in the same batch; any other verdict is requested after the flush.

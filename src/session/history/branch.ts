@@ -1,7 +1,7 @@
 /**
- * The messages the active branch shows: those of the tasks on its chain, and those without a task, unless a compaction
- * of that chain archived them. All others are hidden: they stay in memory and return with their branch. Pure but
- * linear.
+ * The messages the active branch shows: those of the tasks on its chain, and those without a task. Messages that a
+ * compaction of that chain archived are not shown. All others are hidden: they stay in memory and return with their
+ * branch. Pure but linear.
  *
  * Invariants:
  *  V1 `messages` and `hidden` have no message in common, and each is in the order of the conversation;

@@ -1,12 +1,12 @@
 /**
- * Calls that have not started when an edit of the history removes or changes them: calls held at a message boundary,
- * calls that wait for a person, calls of a suspended run. Pure but linear, as `apply`.
+ * Edits of the history that remove or change calls which have not started. Such calls are held at a message boundary,
+ * wait for a person, or belong to a suspended run. Pure but linear, as `apply`.
  *
  * Invariants:
  *  E1 a call whose message leaves is gone with everything that waited for it: its approval ends, and `approve` answers
  *     false;
- *  E2 a call runs only in the form a person was asked about: a call that waits for a person is gone when its name or
- *     input changes; a held call whose form changes needs a person if a predicate judged the earlier form;
+ *  E2 a call runs only in the form a person was asked about. A call that waits for a person is gone when its name or
+ *     input changes. A held call whose form changes needs a person if a predicate judged the earlier form;
  *  E3 any other call that has not started runs in the form the history now has;
  *  E4 a suspended run without remaining calls, or without any message, is no longer suspended.
  */

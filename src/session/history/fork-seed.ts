@@ -3,7 +3,7 @@
  *
  * Copied are the messages, shown and hidden, with tasks, compactions, epoch and system text, and the agent with its
  * grants. So are the counters whose numbers appear in messages, so that a number means the same on both sides. Not
- * copied are the mailbox, receipts, keys, children and running calls: a call that is open at the cut is answered as one
+ * copied are the mailbox, receipts, keys, children and running calls. A call that is open at the cut is answered as one
  * without a result.
  */
 
@@ -18,7 +18,7 @@ import { tasksOfAll, tasksOfBeginning } from './tasks.ts';
 
 /**
  * The beginning of a fork of this state. `at`: seq of its last message. A cut inside a round (an answer with the
- * results of its calls) moves to the round's end: half of a round is not a conversation. Throws `InvalidArgumentError`
+ * results of its calls) moves to the round's end. Half of a round is not a conversation. Throws `InvalidArgumentError`
  * (`message_not_found`) if the conversation has no such message now.
  */
 export function forkSeed(state: SessionState, at?: number): ForkSeed {

@@ -26,8 +26,8 @@ export class MessageGroups {
   }
 
   /**
-   * Indexes of the kept messages: everything from index `end` on, the groups that reach into it, and before it the
-   * newest groups until they contain `count` messages of the history. System messages are not counted.
+   * Indexes of the kept messages: everything from index `end` on, and the groups that reach into it. Before it, the
+   * newest groups are kept until they contain `count` messages of the history. System messages are not counted.
    */
   recent(count: number, end: number): ReadonlySet<number> {
     const kept = new Set<number>();

@@ -7,8 +7,8 @@
  * Invariants:
  *  B1 ids count from 1 and are never given twice; 0 is the root, before any task;
  *  B2 a task's parent is fixed when it begins: the preceding task, unless `parents` says otherwise;
- *  B3 a message's task is that of the last start at or below its seq, unless the message itself says otherwise: nothing
- *     is stored with a message, and a turn adds three numbers;
+ *  B3 a message's task is that of the last start at or below its seq, unless the message itself says otherwise. So no
+ *     message stores its task, and a turn adds three numbers;
  *  B4 during a turn nothing becomes active: a request during a turn is kept in `wished`, and carried out when the turn
  *     has ended.
  */

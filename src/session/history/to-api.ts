@@ -58,8 +58,8 @@ function paired(messages: readonly HistoryMessage[]): readonly ApiMessage[] {
 }
 
 /**
- * Results of the calls of the message at `index`: first those that directly follow it, in their order, then for each
- * remaining call a later result or a notice.
+ * Results of the calls of the message at `index`. The results that directly follow it come first, in their order. Each
+ * remaining call gets a later result or a notice.
  */
 function resultsOf(
   messages: readonly HistoryMessage[],

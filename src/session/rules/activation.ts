@@ -1,5 +1,5 @@
 /**
- * Skills and workflows of a session (contract §6.3, §8). There is no switch: a definition is active while it is in the
+ * Skills and workflows of a session (contract §6.3, §8). There is no switch. A definition is active while it is in the
  * window or waits to enter it, and inactive once it has left the window. Pure.
  */
 

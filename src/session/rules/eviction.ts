@@ -72,8 +72,8 @@ export function planEviction(
 }
 
 /**
- * The seq of the best place to cut near index `cut`, in this order: the next user message within another batch, the
- * next safe place, everything if that is allowed (`seqWhenAll`), the last safe place before.
+ * The seq of the best place to cut near index `cut`. In this order: the next user message within another batch, the
+ * next safe place, everything if `seqWhenAll` allows it, the last safe place before.
  */
 function cutAt(
   messages: readonly LoggedMessage[],

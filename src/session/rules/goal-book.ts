@@ -129,8 +129,9 @@ export function isActive(goal: GoalNode): boolean {
 }
 
 /**
- * The text before a window that begins at message `firstSeq` (§6.7, Δ26): the open goals, and under each its pinned
- * messages that have left the window. The newest of those within the budget are shown. Undefined if no goal is open.
+ * The text before a window that begins at message `firstSeq` (§6.7, Δ26). It has the open goals, and under each its
+ * pinned messages that have left the window. The newest of those within the budget are shown. Undefined if no goal is
+ * open.
  */
 export function goalsText(book: GoalBook, firstSeq: number): string | undefined {
   const roots = book.goals.filter((goal) => goal.parentId === undefined && isActive(goal));

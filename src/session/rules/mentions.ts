@@ -14,7 +14,7 @@ export function mentionedNames(text: string): ReadonlySet<string> {
 
 /**
  * The text without the parts between two runs of equally many backticks. One pass from the end finds the partner of
- * each run: a separate search from each run would be quadratic in a text that consists of runs (F76).
+ * each run. A separate search from each run would be quadratic in a text that consists of runs (F76).
  */
 function withoutCodeSpans(text: string): string {
   const runs = [...text.matchAll(/`+/g)].map((match) => ({ at: match.index, length: match[0].length }));

@@ -1,6 +1,6 @@
 /**
- * The run loop's view of a session: an answer held at a message boundary, a suspended run, calls that wait for a
- * person, a failed turn. Types, and readings of a state. Pure.
+ * The run loop's view of a session: an answer held at a boundary, a suspended run, calls that wait for a person, a
+ * failed turn. Types, and readings of a state. Pure.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';

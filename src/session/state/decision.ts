@@ -9,9 +9,9 @@ export interface Decision {
 }
 
 /**
- * No records. Shared, since every transition that writes nothing has it. Only its type makes it immutable: iterating a
- * frozen
- * array allocates an iterator and one object per element, and sharing is meant to avoid exactly such allocations.
+ * No records. Shared, since every transition that writes nothing has it. Only its type makes it immutable. Iterating a
+ * frozen array allocates an iterator and one object per element, and sharing is meant to avoid exactly such
+ * allocations.
  */
 export const NO_RECORDS: readonly never[] = [];
 

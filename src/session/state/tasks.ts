@@ -9,10 +9,9 @@ export interface Tasks {
   current: number;
   active: number;
   /**
-   * The messages from which on a task was active: triples of message seq, task, and epoch ms at which the task began, 0
-   * where
-   * the session only returned to the task. Flat, since every turn adds one. Ascending by seq; of equal seqs the last
-   * counts.
+   * The messages from which on a task was active, as triples: message seq, task, and epoch ms at which the task began.
+   * The time is 0 where the session only returned to the task. Flat, since every turn adds one. Ascending by seq; of
+   * equal seqs the last counts.
    */
   starts: number[];
   /** Parents that are not the preceding task. */
