@@ -26,8 +26,8 @@ export function deniedText(reason: string | undefined): string {
 }
 
 /**
- * The reason for denying a call that waited for a person when a user's message came (`settings.approvals.onInput:
- * 'deny'`).
+ * The reason for denying a call that waited for a person when a user's message came
+ * (`settings.approvals.onInput: 'deny'`).
  */
 export const DENIED_FOR_INPUT = 'they sent a message instead of deciding.';
 
