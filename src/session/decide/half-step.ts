@@ -161,8 +161,8 @@ export function decideGuardedCall(state: SessionState, halfStep: number, environ
 }
 
 /**
- * The records before the claim of a half-step, for a changed agent, an eviction or an index card. All but a first index
- * card open an epoch.
+ * The records before the claim of a half-step, for a changed agent, an eviction or an index card. All but an index card
+ * that replaces none open an epoch.
  */
 function openingRecords(state: SessionState, selection: Selection, environment: Environment): readonly SessionRecord[] {
   const { fingerprint, compression } = environment.agent;
