@@ -34,7 +34,6 @@ const pending = [
   'src/base/bounds.ts',
   'src/session/',
   'src/events/',
-  'src/context/',
   'src/models/',
   'src/tools/',
   'actors/',

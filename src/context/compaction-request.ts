@@ -1,13 +1,12 @@
 /**
- * What the model is sent for a summary: the conversation as it stands, with an instruction behind it. The instruction is rendered
- * and never stored; what stands before it is what the conversation's own requests begin with, byte for byte. Pure.
+ * The request for a summary: the conversation as it stands, followed by an instruction. The instruction is rendered and
+ * never stored. The part before it is byte for byte the beginning of the conversation's own requests. Pure.
  */
 
 import type { LoggedMessage } from '../session/state/messages.ts';
 import type { CompactionCall, SessionState } from '../session/state/state.ts';
 import { type RenderedMessage, type RenderOptions, renderSession } from './render.ts';
 
-/** Asks for the summary. */
 export const COMPACTION_INSTRUCTION: string = [
   '[system] This conversation has grown long. Its older part is about to be replaced by a summary that you write now.',
   'Write down everything that is needed to go on without that part: what the user wants and has decided, what was done and found out,',
@@ -16,7 +15,7 @@ export const COMPACTION_INSTRUCTION: string = [
   'Call no tools. Answer with text alone: first one line <topics>a few words, separated by commas</topics>, then the summary.',
 ].join(' ');
 
-/** The instruction as the message that stands last; `last`: the message before it. */
+/** The instruction as the last message; `last`: the message before it. */
 export function instructionMessage(
   state: SessionState,
   compaction: CompactionCall,

@@ -1,18 +1,19 @@
 /**
- * What the system prompt of a watched session says besides the embedder's own text (contract §9): how deliveries work, which tools
- * there are, how they are used. The same for every session of an agent, so byte-stable. Pure.
+ * Sections of the system prompt for a session with enrichers, besides the embedder's own text (contract §9). They
+ * describe how deliveries work, the available tools, and their use. They are the same for every session of an agent, so
+ * they are byte-stable. Pure.
  */
 
-/** A tool as these sections name it. */
+/** A tool as these sections list it. */
 interface ToolLine {
   readonly name: string;
-  /** One line that says what it is for; without one it is not listed. */
+  /** One line with its purpose; without one the tool is not listed. */
   readonly snippet?: string;
-  /** Rules of its use, a sentence each. */
+  /** Rules for its use, one sentence each. */
   readonly guidelines?: readonly string[];
 }
 
-/** The sections, or undefined where no enricher is on. */
+/** The sections, or undefined if no enricher is on. */
 export function enricherSections(options: {
   readonly melete: boolean;
   readonly mneme: boolean;

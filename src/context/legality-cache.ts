@@ -1,8 +1,8 @@
-/** Rules of cache marks: R16 to R19, R43. Pure. */
+/** Rules for cache marks: R16 to R19, R43. Pure. */
 import { isRecord } from '../base/json.ts';
 import { blockPath, type Report, type RequestView } from './legality-report.ts';
 
-/** Cache marks one request may carry (R16). */
+/** The number of cache marks one request may carry (R16). */
 const CACHE_MARKS_MAX = 4;
 
 interface Mark {
@@ -52,7 +52,7 @@ function checkPlace(holder: Readonly<Record<string, unknown>>, path: string, rep
   }
 }
 
-/** R18: a longer lifetime never after a shorter one. */
+/** R18: a longer lifetime never follows a shorter one. */
 function checkLifetimes(marks: readonly Mark[], report: Report): void {
   const firstShort = marks.findIndex((mark) => mark.ttl === '5m');
   if (firstShort === -1) return;

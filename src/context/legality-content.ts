@@ -1,4 +1,4 @@
-/** Rules of what a message holds and how messages follow: R08 to R13, R15, R38, R40, R42. Pure. */
+/** Rules for the content of messages and for their order: R08 to R13, R15, R38, R40, R42. Pure. */
 import { IMAGE_CHARACTERS_MAX, IMAGE_TYPES, IMAGES_MAX } from '../base/content-rules.ts';
 import { isRecord } from '../base/json.ts';
 import { type BlockView, blockPath, type MessageView, type Report, type RequestView } from './legality-report.ts';
@@ -6,7 +6,7 @@ import { type BlockView, blockPath, type MessageView, type Report, type RequestV
 const EMPTY_TEXT = 'text content blocks must be non-empty';
 const BLANK_TEXT = 'text content blocks must contain non-whitespace text';
 
-/** Decides whether an assistant message in the last place is a paused turn that is being resumed (R38). */
+/** Decides whether an assistant message in the last position is a paused turn that is being resumed (R38). */
 export type PausedTurnTest = (blocks: readonly BlockView[]) => boolean;
 
 /** Reports R08 to R13, R15, R38, R40 and R42. */
@@ -83,7 +83,7 @@ function checkOrder(view: RequestView, message: MessageView, previous: MessageVi
   }
 }
 
-/** R11, R12, R38: what may stand in the last place. */
+/** R11, R12, R38: the last message. */
 function checkEnd(view: RequestView, isPausedTurn: PausedTurnTest | undefined, report: Report): void {
   const last = view.messages.at(-1);
   if (last === undefined || last.role !== 'assistant') return;

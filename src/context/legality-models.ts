@@ -1,10 +1,10 @@
-/** What the rules need to know of a model, read from its name. Pure. */
+/** The model traits that the rules need, read from the model's name. Pure. */
 
-/** How a model treats a request. Fields of an unknown model are the lenient ones: nothing is refused on a guess. */
+/** How a model treats a request. An unknown model has the lenient values: nothing is refused on a guess. */
 export interface ModelTraits {
   /** An assistant message may come last (R12). */
   readonly prefill: boolean;
-  /** `role: "system"` may stand in `messages` (R13); undefined: not known. */
+  /** `role: "system"` may appear in `messages` (R13); undefined: not known. */
   readonly systemMessages: boolean | undefined;
   /** `thinking.type: "enabled"` is accepted (R25). */
   readonly manualThinking: boolean;
@@ -12,13 +12,13 @@ export interface ModelTraits {
   readonly sampling: boolean;
   /** Thinking may be disabled at the highest efforts (R27). */
   readonly effortWithoutThinking: boolean;
-  /** Leaving `thinking` out means off (R23). */
+  /** Leaving out `thinking` turns it off (R23). */
   readonly thinkingOffByDefault: boolean;
   /** Input and `max_tokens` together must fit the window (R34). */
   readonly windowHoldsOutput: boolean;
   /** Tokens of the context window; undefined: not known. */
   readonly contextTokensMax: number | undefined;
-  /** Tokens one answer may have, `max_tokens` (R39); undefined: not known. */
+  /** Limit of tokens in one answer, `max_tokens` (R39); undefined: not known. */
   readonly outputTokensMax: number | undefined;
   /** A thinking block is bound to everything before it (R21). */
   readonly bindsThinking: boolean;
@@ -40,7 +40,7 @@ const UNKNOWN: ModelTraits = Object.freeze({
   bindsThinking: false,
 });
 
-/** The traits of the model with this name; a name that is not a Claude model's has the lenient traits. */
+/** The traits of the model with this name. A name that is not a Claude model's has the lenient traits. */
 export function modelTraits(model: string): ModelTraits {
   const name = parseModelName(model);
   if (name === undefined) return UNKNOWN;
@@ -61,8 +61,8 @@ export function modelTraits(model: string): ModelTraits {
 }
 
 /**
- * Largest `max_tokens` by model, longest known beta included. Source: the vendor's table of models. What is not in it yet is
- * not known.
+ * Largest `max_tokens` by model, the longest known beta included. Source: the vendor's table of models. Models that are
+ * not in it yet are unknown.
  */
 function outputTokensMax(family: string, version: number): number | undefined {
   if (version < 305) return 4_096;
@@ -73,7 +73,7 @@ function outputTokensMax(family: string, version: number): number | undefined {
   return version < 500 ? 128_000 : undefined;
 }
 
-/** Family and version (4.6 is 406) of a Claude model's name, whatever stands before it; undefined for other names. */
+/** Family and version (4.6 is 406) of a Claude model's name, no matter what precedes it; undefined for other names. */
 function parseModelName(model: string): { readonly family: string; readonly version: number } | undefined {
   if (model.includes('claude-mythos-preview')) return { family: 'mythos', version: 406 };
   const current = CURRENT_NAME.exec(model);

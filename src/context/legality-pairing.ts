@@ -1,4 +1,4 @@
-/** Rules of calls and their results: R01 to R07, and R37 for the provider's own tools. Pure. */
+/** Rules for calls and their results: R01 to R07, and R37 for the provider's own tools. Pure. */
 import { isCallId } from '../base/ids.ts';
 import { blockPath, type MessageView, type Report, type RequestView } from './legality-report.ts';
 
@@ -12,7 +12,7 @@ export function checkPairing(view: RequestView, report: Report): void {
   view.messages.forEach((message, place) => {
     for (const id of resultIds(message)) lastResult.set(id, place);
   });
-  /** Ids whose result came too late: told as R03 at the call, not again as R04 at the result. */
+  /** Ids whose result came too late: reported as R03 at the call, not again as R04 at the result. */
   const late = new Set<string>();
   view.messages.forEach((message, place) => {
     if (message.role === 'assistant') checkAnswered(view, place, lastResult, late, report);
@@ -23,7 +23,7 @@ export function checkPairing(view: RequestView, report: Report): void {
   checkServerTools(view, report);
 }
 
-/** R05, R07: ids of the right form, each once in the request. */
+/** R05, R07: ids have the right form, and each occurs once in the request. */
 function checkCallIds(view: RequestView, report: Report): void {
   const seen = new Set<string>();
   for (const message of view.messages) {
@@ -76,7 +76,7 @@ function checkAnswered(
   if (split.length > 0) report('R03', path, text(split));
 }
 
-/** R04, R06: each result answers, once, a call of the message before. */
+/** R04, R06: each result answers a call of the preceding message, and only once. */
 function checkAsked(
   message: MessageView,
   previous: MessageView | undefined,

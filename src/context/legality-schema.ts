@@ -1,6 +1,6 @@
 /**
- * Is a value a JSON Schema of draft 2020-12? The keywords a tool's schema can hold are checked against the drafts'
- * meta-schema (json-schema.org/draft/2020-12/schema); unknown keywords are annotations and pass. Pure.
+ * Whether a value is a JSON Schema of draft 2020-12. The keywords a tool's schema can contain are checked against the
+ * draft's meta-schema (json-schema.org/draft/2020-12/schema); unknown keywords are annotations and pass. Pure.
  */
 import { isRecord } from '../base/json.ts';
 
@@ -21,7 +21,7 @@ const COUNT_KEYS = [
 ] as const;
 const STRING_KEYS = ['$ref', '$id', '$schema', 'title', 'description', 'pattern', 'format'] as const;
 
-/** What is wrong with a schema, as `$.path: reason`; undefined when nothing is. */
+/** The fault of a schema, as `$.path: reason`; undefined if there is none. */
 export function schemaFault(schema: unknown): string | undefined {
   return faultAt(schema, '$', 0);
 }

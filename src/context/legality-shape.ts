@@ -1,7 +1,7 @@
 /**
- * The door of the legality check (R14, R39): turns an unknown body into the view the other rules read, reporting what has
- * the wrong shape. A missing required field or a value of the wrong type is fatal although R14 and R39 as a whole only
- * warn: no typed API takes one. Unknown fields warn. Pure.
+ * The first step of the legality check (R14, R39): turns an unknown body into the view the other rules read, and
+ * reports wrong shapes. R14 and R39 in general only warn. A missing required field or a value of the wrong type is
+ * fatal nevertheless: no typed API accepts one. Unknown fields warn. Pure.
  */
 import { isRecord } from '../base/json.ts';
 import { modelTraits } from './legality-models.ts';
@@ -31,7 +31,7 @@ const REQUIRED_STRINGS: Readonly<Record<string, readonly string[]>> = {
   redacted_thinking: ['data'],
 };
 
-/** The view of a body, or undefined when there is nothing the other rules could read. */
+/** The view of a body, or undefined if there is nothing the other rules could read. */
 export function viewRequest(body: unknown, counting: boolean, report: Report): RequestView | undefined {
   if (!isRecord(body)) {
     report('R39', '', 'Input should be a valid dictionary', true);
@@ -120,7 +120,10 @@ function viewMessage(message: unknown, index: number, report: Report): MessageVi
   return { index, role, isText: false, blocks: viewBlocks(content, `${path}.content`, report) };
 }
 
-/** The blocks of a list. One of the wrong shape is reported and replaced by an opaque one, so that places stay true. */
+/**
+ * The blocks of a list. A block of the wrong shape is reported and replaced by an opaque one, so that positions stay
+ * correct.
+ */
 function viewBlocks(content: unknown, path: string, report: Report): readonly BlockView[] {
   if (!Array.isArray(content)) {
     const what = content === undefined ? 'Field required' : 'Input should be a valid list';

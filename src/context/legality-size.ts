@@ -1,14 +1,14 @@
-/** Rules of size and encoding: R34, and R36 as far as parsed strings show it. Pure. */
+/** Rules for size and encoding: R34, and R36 as far as parsed strings reveal it. Pure. */
 import { BYTES_PER_TOKEN } from '../base/bounds.ts';
 import { isRecord, wellFormed } from '../base/json.ts';
 import type { Report, RequestView } from './legality-report.ts';
 
-/** Levels of nesting that are walked. */
+/** Levels of nesting that are visited. */
 const DEPTH_MAX = 200;
 
 /**
- * Reports R34, by an estimate of a quarter token a character that errs on the lenient side, and R36 for strings with half
- * a surrogate pair. `contextTokensMax` overrides what is known of the model.
+ * Reports R34 and, for strings with half a surrogate pair, R36. R34 uses an estimate of a quarter token per character,
+ * which errs on the lenient side. `contextTokensMax` overrides the known window of the model.
  */
 export function checkSize(view: RequestView, contextTokensMax: number | undefined, report: Report): void {
   const found = { characters: 0, loneAt: undefined as string | undefined };
@@ -47,7 +47,7 @@ function walk(
       walk(value[index], joined(path, index), depth + 1, found);
     }
   } else if (isRecord(value)) {
-    // Pictures and files are not counted by the length of their encoding.
+    // Images and files are not counted by the length of their encoding.
     const isFile = value['type'] === 'base64';
     for (const key of Object.keys(value)) {
       if (found.loneAt === undefined && wellFormed(key) !== key) found.loneAt = path;

@@ -1,11 +1,11 @@
 /**
- * Rules of thinking that one body shows: R22 to R28. R20 and R21 compare with what the model answered before; whoever
- * answers keeps that (`src/testing/thinking-ledger.ts`). Pure.
+ * Rules for thinking that one body reveals: R22 to R28. R20 and R21 compare with the model's earlier answers, which the
+ * fake model that gave them keeps (`src/testing/thinking-ledger.ts`). Pure.
  */
 import { isRecord } from '../base/json.ts';
 import type { MessageView, Report, RequestView } from './legality-report.ts';
 
-/** Tokens a thinking budget holds at least (R24). */
+/** The smallest thinking budget, in tokens (R24). */
 const THINKING_TOKENS_MIN = 1_024;
 
 /** Reports R22 to R28. */
@@ -52,8 +52,8 @@ function checkBudget(view: RequestView, budget: unknown, report: Report): void {
 }
 
 /**
- * R22: under manual thinking the current turn, everything since the last user message that answers no call, starts with
- * thinking when it uses tools. Earlier turns may have lost theirs.
+ * R22: under manual thinking the current turn starts with thinking if it uses tools. The turn is everything since the
+ * last user message that answers no call. Earlier turns may have lost their thinking.
  */
 function checkTurnStart(messages: readonly MessageView[], report: Report): void {
   const opening = messages.findLastIndex(

@@ -1,4 +1,4 @@
-/** Rules of the tools a request offers: R29 to R33, R41. Pure. */
+/** Rules for the tools a request offers: R29 to R33, R41. Pure. */
 import { isToolName } from '../base/ids.ts';
 import { isRecord } from '../base/json.ts';
 import type { Report, RequestView } from './legality-report.ts';

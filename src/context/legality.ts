@@ -1,8 +1,8 @@
 /**
- * The rules of the Messages API as a pure check: what a request must be so that the API takes it. It judges the wire body
- * (`system` as text or blocks, cache marks, `stream`), by the rule table R01 to R44, model-dependent rules by the model's
- * name. Rules that are documented or were seen in the wild are fatal; those known from experience warn. R20 and R21 need the
- * model's earlier answers and are checked by whoever gave them.
+ * The rules of the Messages API as a pure check: the conditions under which the API accepts a request. It judges the
+ * wire body (`system` as text or blocks, cache marks, `stream`) by the rule table R01 to R44. Model-dependent rules go
+ * by the model's name. Rules that are documented or were seen in the wild are fatal; those known from experience warn.
+ * R20 and R21 need the model's earlier answers, so the code that gave those answers checks them.
  */
 import { REQUEST_BYTES_MAX } from '../base/bounds.ts';
 import { checkCacheMarks } from './legality-cache.ts';
@@ -17,20 +17,20 @@ import { checkTools } from './legality-tools.ts';
 export type { PausedTurnTest } from './legality-content.ts';
 export type { BlockView, RuleId, Violation } from './legality-report.ts';
 
-/** What a body alone does not say. */
+/** Facts that the body does not contain. */
 export interface LegalityOptions {
   /**
-   * Is this content of the last, assistant, message (all assistant messages at the end, joined) a turn that paused? Missing:
-   * one with calls of the provider's own tools is taken for paused (R12, R38).
+   * Decides whether the content of the last message, an assistant's, is a paused turn. All assistant messages at the
+   * end are joined. Missing: a content with calls of the provider's own tools counts as paused (R12, R38).
    */
   readonly isPausedTurn?: PausedTurnTest;
-  /** Tokens of the context window, where the model's name does not say (R34). */
+  /** Tokens of the context window, for a model whose name does not determine it (R34). */
   readonly contextTokensMax?: number;
   /** A body of the token-counting endpoint: `max_tokens` is not required. */
   readonly counting?: boolean;
 }
 
-/** Every rule a body breaks, in the order of the rules' subjects, at most 100; empty when it is legal. Never throws. */
+/** Every rule a body breaks, in the order of the rules' subjects, at most 100; empty if it is legal. Never throws. */
 export function checkRequest(body: unknown, options: LegalityOptions = {}): readonly Violation[] {
   const { list, report } = violationList();
   const view = viewRequest(body, options.counting ?? false, report);
@@ -44,13 +44,13 @@ export function checkRequest(body: unknown, options: LegalityOptions = {}): read
   return list;
 }
 
-/** A request read from its text, and what it breaks. `body` is undefined when the text is too long or not JSON. */
+/** A request parsed from its text, and its violations. `body` is undefined if the text is too long or not JSON. */
 export interface ReadRequest {
   readonly body: unknown;
   readonly violations: readonly Violation[];
 }
 
-/** Parses the text of a request and checks it: R35 and R36 on the text, the others on what it holds. Never throws. */
+/** Parses the text of a request and checks it: R35 and R36 on the text, the others on its content. Never throws. */
 export function readRequest(text: string, options: LegalityOptions = {}): ReadRequest {
   const { list, report } = violationList();
   const bytes = Buffer.byteLength(text);
@@ -78,9 +78,9 @@ export function checkRequestText(text: string, options: LegalityOptions = {}): r
 const BETA_FLAG = /^[a-z0-9]+(-[a-z0-9]+)*-\d{4}-?\d{2}-?\d{2}$/;
 
 /**
- * R44: the headers a request needs, names in lower case. What is missing is fatal: the documentation requires both. A beta flag
- * that can be none is a warning; which flags exist changes too often to be judged. Credentials are not a rule of legality
- * (401, not 400).
+ * R44: the headers a request needs, names in lower case. A missing header is fatal: the documentation requires both. An
+ * impossible beta flag is a warning; the set of existing flags changes too often to be checked. Credentials are not a
+ * rule of legality (401, not 400).
  */
 export function checkHeaders(
   headers: Readonly<Record<string, string | readonly string[] | undefined>>,
@@ -105,7 +105,7 @@ export function checkHeaders(
   return list;
 }
 
-/** The violations the API would refuse the request for. */
+/** The violations for which the API would refuse the request. */
 export function fatalOf(violations: readonly Violation[]): readonly Violation[] {
   return violations.filter((violation) => violation.fatal);
 }

@@ -1,11 +1,16 @@
 /**
- * `render`: what the model is told. Turns logged messages into request messages that are legal by construction, for every
- * prefix of every log (A8, `legality.ts`), and byte-stable: what was sent stays a prefix of what is sent next.
+ * `render`: the content a model receives. Turns logged messages into request messages that are legal by construction,
+ * for every prefix of every log (A8, `legality.ts`). They are also byte-stable: a sent request stays a prefix of the
+ * next one.
  *
- * How each rule is kept: a call is sent with its response right after it, wherever that stands in the log, or with a notice
- * that there is none, results first (R01 to R04); ids are unique since they were made so when stored (R05); blank text is
- * left out (R08, R09); neighbours of one role are merged
- * (R15), but never across the border of an answered request; the answer's own blocks are replayed as they came (R20).
+ * How each rule is kept:
+ * - A call is sent with its response right after it, wherever that is in the log, or with a notice that there is none.
+ *   Results come first (R01 to R04).
+ * - Ids are unique, since they were made so when stored (R05).
+ * - Blank text is left out (R08, R09).
+ * - Neighbours of one role are merged (R15), but never across the border of an answered request.
+ * - The answer's own blocks are replayed unchanged (R20).
+ *
  * Pure: messages in, messages out.
  */
 import type { ContentBlock, DocumentBlock, ImageBlock, TextBlock, ToolResultBlock } from '../base/messages.ts';
@@ -22,30 +27,30 @@ export interface RenderedMessage {
 
 /** How an epoch is rendered. */
 export interface RenderOptions {
-  /** A UTC time line stands before user text (§6.6). */
+  /** A UTC time line precedes user text (§6.6). */
   readonly timestamps: boolean;
   /**
-   * Deliveries are sent as user text and not as phantom pairs: under manual thinking an assistant turn with a call must
+   * Deliveries are sent as user text and not as phantom pairs. Under manual thinking an assistant turn with a call must
    * start with thinking (R22), and calls in a history need tools (R41).
    */
   readonly deliveriesAsText: boolean;
   /** The request has no tools: calls of an imported history are sent as text too (R41). */
   readonly callsAsText?: boolean;
-  /** An answer with a call must begin with thinking (R22): one that does not is sent as text. */
+  /** An answer with a call must begin with thinking (R22). An answer that does not is sent as text. */
   readonly callsNeedThought?: boolean;
-  /** The model refuses thoughts about another history than the one sent (R21). */
+  /** The model refuses thoughts that belong to a history other than the one sent (R21). */
   readonly bindsThinking?: boolean;
 }
 
-/** Stands first where the window begins with the model's own words: a request begins with a user message (R14). */
+/** The first message if the window begins with the model's text: a request begins with a user message (R14). */
 export const OPENING_TEXT = '[The conversation begins here.]';
 
-/** Stands between a summary, or what is left of a paused answer, and the model's next words: these are an answer of their own. */
+/** Separates a summary, or the rest of a paused answer, from the model's next text, which is a separate answer. */
 const RESUMING_TEXT = '[The conversation goes on here.]';
 
 /**
- * Messages of a window, in their order, as request messages. `isStart`: nothing comes before them in the request.
- * `thoughtFloor`: thoughts of messages below this seq were about another history.
+ * Messages of a window, in their order, as request messages. `isStart`: no message precedes them in the request.
+ * `thoughtFloor`: thoughts of messages below this seq belong to another history.
  */
 export function renderMessages(
   messages: readonly LoggedMessage[],
@@ -62,13 +67,13 @@ export function renderMessages(
   return request.finish(isStart);
 }
 
-/** The open goals and pinned messages, shown before a window from which something has left (§6.7). */
+/** The open goals and pinned messages, shown before a window that some messages have left (§6.7). */
 export interface ContextPrefix {
   readonly session: string;
   readonly text: string;
 }
 
-/** The prefix as a delivery: a call that nobody made, and what it answers. */
+/** The prefix as a delivery: a call that no model made, and its result. */
 function renderPrefix({ session, text }: ContextPrefix, options: RenderOptions, request: RequestDraft): void {
   if (options.deliveriesAsText) {
     request.add('user', `[from_melete_goal] ${text}`);
@@ -79,7 +84,7 @@ function renderPrefix({ session, text }: ContextPrefix, options: RenderOptions, 
   request.add('user', [{ type: 'tool_result', tool_use_id: id, content: text }]);
 }
 
-/** What stands before the window of a session now; `undefined` as long as everything is in the window. */
+/** The text before the window of a session now; `undefined` as long as all messages are in the window. */
 export function prefixOf(state: {
   readonly id: string;
   readonly prefix: string | undefined;
@@ -87,7 +92,7 @@ export function prefixOf(state: {
   return state.prefix === undefined ? undefined : { session: state.id, text: state.prefix };
 }
 
-/** A whole request of a session: its window, or other messages in that place. */
+/** A whole request of a session: of its window, or of other messages in its place. */
 export function renderSession(
   state: SessionState,
   options: RenderOptions,
@@ -96,12 +101,13 @@ export function renderSession(
   return renderMessages(messages, options, true, state.thoughtFloor, prefixOf(state));
 }
 
-/** Messages that are searched for a response one by one; of more an index is made. */
+/** Up to this many messages are searched for a response one by one. For more, an index is built. */
 const SEARCHED_MAX = 16;
 
 /**
- * The responses among some messages, by call: each the first behind its call, as what an embedder put before it answers nothing, and
- * was sent to nobody. A half-step renders few messages and asks for few responses, or for none.
+ * The responses among some messages, by call. Each is the first one behind its call: a response that an embedder put
+ * before the call answers nothing, and was never sent. A half-step renders few messages and looks up few responses, or
+ * none.
  */
 class Responses {
   readonly #messages: readonly LoggedMessage[];
@@ -135,7 +141,7 @@ function responsesByCall(messages: readonly LoggedMessage[]): Map<string, Logged
     const { toolUseId } = message;
     if (toolUseId === undefined) continue;
     if (message.type === 'tool_call') asked.add(toolUseId);
-    // Of several the first is the one that was sent.
+    // The first of several responses is the one that was sent.
     else if (message.type === 'tool_response' && asked.has(toolUseId) && !responses.has(toolUseId)) {
       responses.set(toolUseId, message);
     }
@@ -161,8 +167,8 @@ function renderMessage(
     if (sendsCallsAsText(blocks, options)) renderAsText(blocks, responses, request);
     else renderAnswer(blocks, responses, request);
     if (message.history?.compressedSummary === true) request.breakAfter();
-    // A paused answer that lacks a thought is none that is taken up again as it was (R38): somebody has to speak first (R12).
-    // Nor is what followed it then without a thought of its own.
+    // A paused answer that lacks a thought cannot be resumed (R38): a user message must come first (R12). The same
+    // holds for the answer that followed it then, if that has no thought itself.
     else if (isStale || (isOld && request.isResumed)) request.breakAfter(true);
   } else if (message.type === 'user_message') {
     request.add('user', withTime(message, options));
@@ -173,7 +179,10 @@ function renderMessage(
   }
 }
 
-/** The answer's blocks, then the results of its calls: those there are, in call order, and a notice for each that is not. */
+/**
+ * The answer's blocks, then the results of its calls: the existing ones in call order, and a notice for each missing
+ * one.
+ */
 function renderAnswer(blocks: readonly ContentBlock[], responses: Responses, request: RequestDraft): void {
   const results: ToolResultBlock[] = [];
   let missing: ToolResultBlock[] | undefined;
@@ -199,7 +208,7 @@ function sendsCallsAsText(blocks: readonly ContentBlock[], options: RenderOption
   return options.callsAsText === true || first === undefined || !isThought(first);
 }
 
-/** Where a request may hold no such call: what the model said, and as the user's words what became of what it asked for. */
+/** For requests that may not hold such a call: the model's text, and the outcome of its calls as user text. */
 function renderAsText(blocks: readonly ContentBlock[], responses: Responses, request: RequestDraft): void {
   const said = blocks.filter((block) => block.type !== 'tool_use');
   request.add('assistant', said.every(isThought) ? [] : said);
@@ -218,7 +227,9 @@ function resultBlock(toolUseId: string, response: LoggedMessage): ToolResultBloc
     : { type: 'tool_result', tool_use_id: toolUseId, content };
 }
 
-/** A result's text, or its blocks where an embedder gave some that a result may hold. Never blank for a failure (R40). */
+/**
+ * A result's text, or its blocks if an embedder gave blocks that a result may hold. Never blank for a failure (R40).
+ */
 function resultContent(content: LoggedMessage['content']): NonNullable<ToolResultBlock['content']> {
   if (typeof content === 'string') return content.trim() === '' ? BLANK_RESULT : content;
   const kept: (TextBlock | ImageBlock | DocumentBlock)[] = [];
@@ -274,24 +285,27 @@ class RequestDraft {
   #mustResume = false;
   #isResumed = false;
 
-  /** The model's last words follow words of its own that the request may not have ended with. */
+  /** The model's last text follows other model text with which the request may not have ended. */
   get isResumed(): boolean {
     return this.#isResumed;
   }
 
-  /** What the model says next does not go on with its words so far. `atEnd`: nor may the request end with these. */
+  /**
+   * The model's next text does not continue its text so far. `atEnd`: the request may not end with the text so far
+   * either.
+   */
   breakAfter(atEnd = false): void {
     this.#isBroken = this.#messages.at(-1)?.role === 'assistant';
     this.#mustResume = this.#isBroken && atEnd;
   }
 
-  /** What comes next starts a message of its own. */
+  /** The next content starts a separate message. */
   seal(): void {
     this.#sealed = this.#messages.length;
   }
 
   add(role: 'user' | 'assistant', content: string | readonly ContentBlock[]): void {
-    // Never the list of the log itself: what is sent leaves the session.
+    // Never the list of the log itself: sent content leaves the session.
     const kept = typeof content === 'string' ? content : sendable(content);
     if (kept.length === 0 || (typeof kept === 'string' && kept.trim() === '')) return;
     if (role === 'user') this.#isResumed = false;

@@ -1,13 +1,13 @@
 /**
- * A request without what was said: which blocks stand where, and how large they are. For `explain()` of a session whose request was
- * refused: it may be passed on, as no text, input or picture of a user is in it. Pure.
+ * A request without its texts: the order and sizes of its blocks. For `explain()` of a session whose request was
+ * refused. It may be passed on, since it contains no text, input or image of a user. Pure.
  */
 import { REQUEST_DUMP_MESSAGES_MAX } from '../base/bounds.ts';
 import type { ContentBlock } from '../base/messages.ts';
 import type { RequestShape } from '../session/explain.ts';
 import type { RenderedMessage } from './render.ts';
 
-/** What is looked at of a request. */
+/** The parts of a request that a dump reads. */
 export interface DumpedRequest {
   readonly model: string;
   readonly tools?: readonly { readonly name?: unknown }[] | undefined;

@@ -1,8 +1,8 @@
 /**
- * The request of a session, kept incrementally: a half-step costs what is new, not what is old.
+ * The request of a session, kept incrementally: the cost of a half-step depends on new messages only.
  *
- * Owns: the rendering of the sealed messages (those that were part of an answered request of this epoch). Does not own: the
- * messages, which belong to the session's state; the header, which belongs to the agent.
+ * Owns: the rendering of the sealed messages (those that were part of an answered request of this epoch). Does not own:
+ * the messages, which belong to the session's state; the header, which belongs to the agent.
  * Invariants:
  *  W1 `sealed` plus the rendering of the fresh messages equals `renderMessages` of all of them;
  *  W2 within an epoch `sealed` only grows, at its end (A8).
@@ -15,10 +15,10 @@ import type { CompactionCall, SessionState } from '../session/state/state.ts';
 import { compactionMessages, instructionMessage } from './compaction-request.ts';
 import { prefixOf, type RenderedMessage, type RenderOptions, renderMessages } from './render.ts';
 
-/** What a model call is made of. */
+/** The messages of a model call. */
 export interface RenderedWindow {
   readonly epoch: number;
-  /** Leading messages that are the same as when the window was asked for last in this epoch. */
+  /** The number of leading messages that have not changed since the window was last requested in this epoch. */
   readonly keep: number;
   /** The messages after those. */
   readonly append: readonly RenderedMessage[];
@@ -26,7 +26,10 @@ export interface RenderedWindow {
   readonly all: () => readonly RenderedMessage[];
 }
 
-/** See the head of the file. One per running session; dropped when it goes idle for long, and built anew from the state. */
+/**
+ * See the head of the file. One per running session; dropped when the session is idle for long, and rebuilt from the
+ * state.
+ */
 export class RequestWindow {
   readonly #options: RenderOptions;
   #epoch = -1;
@@ -39,7 +42,7 @@ export class RequestWindow {
     this.#options = options;
   }
 
-  /** The request's messages as the state stands now. */
+  /** The request's messages for the current state. */
   next(state: SessionState): RenderedWindow {
     if (this.#epoch !== state.epoch) this.#reset(state.epoch);
     const keep = this.#advance(state);
@@ -57,8 +60,8 @@ export class RequestWindow {
   }
 
   /**
-   * The request for a summary: what `next` would give, and the instruction behind it. With a part of the end taken back, the
-   * messages are those of no other request: they have an epoch of their own, which no later one takes for its prefix.
+   * The request for a summary: the result of `next`, followed by the instruction. If a part of the end is taken back,
+   * the messages belong to no other request. They get a separate epoch, which no later request takes for its prefix.
    */
   forSummary(state: SessionState, compaction: CompactionCall): RenderedWindow {
     if (compaction.tail !== undefined) {
@@ -84,8 +87,9 @@ export class RequestWindow {
   }
 
   /**
-   * Seals what was part of an answered request and returns how many leading messages were sent before, unchanged. What was
-   * fresh then is taken over as it was; it is rendered again only if the log has more since.
+   * Seals the messages of an answered request, and returns the number of leading messages that were sent before,
+   * unchanged. The fresh messages of that request are taken over; they are rendered again only if the log has grown
+   * since.
    */
   #advance(state: SessionState): number {
     const sentBefore = this.#sealed.length;
@@ -122,8 +126,8 @@ export class RequestWindow {
 }
 
 /**
- * The request of a session with transient messages: rendered whole, since they may stand anywhere. A model that binds its thoughts
- * is sent none, as what they were about is no longer all that stands before them (R21). Pure.
+ * The request of a session with transient messages: rendered completely, since they may be anywhere. A model that binds
+ * its thoughts receives none, since the messages before them are no longer the same (R21). Pure.
  */
 export function wholeWindow(
   state: SessionState,

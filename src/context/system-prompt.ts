@@ -4,14 +4,16 @@ import { taskSection } from '../session/rules/child-texts.ts';
 import type { SessionState } from '../session/state/state.ts';
 
 /**
- * The sections of the system prompt joined by blank lines, or `undefined` when there are none: the agent's own text (its
- * function's text of this epoch where it is one), what its enrichers add (`guide`), a child's identity, its task while that is
- * open, what is remembered of messages that left the window.
+ * The sections of the system prompt joined by blank lines, or `undefined` if there are none. They are, in this order:
+ * - the agent's own text, or its function's text of this epoch;
+ * - the sections for its enrichers (`guide`);
+ * - a child's identity, and its task while that is open;
+ * - the memory of messages that left the window.
  */
 export function systemPrompt(state: SessionState, agentSystem: string | undefined, guide?: string): string | undefined {
   const sections: string[] = [];
   if (state.promptCount > 0) {
-    // A system message of the history takes the place of the agent's own text; further ones follow it.
+    // A system message of the history replaces the agent's own text; further ones follow it.
     for (const message of state.messages) {
       const text = message.prompt === true ? textOf(message.content) : '';
       if (text.trim() !== '') sections.push(text);

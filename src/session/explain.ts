@@ -4,7 +4,7 @@ import { isPreparing } from './rules/memory.ts';
 import { approvalsExpireAt, isRefusedRequest, waitsForApprovalOnly } from './rules/run-loop.ts';
 import type { SessionState } from './state/state.ts';
 
-/** The one reason, and a sentence for people. */
+/** The reason, and a sentence for people. */
 export interface Explanation {
   readonly reason:
     | 'nothing_waits'
@@ -22,7 +22,10 @@ export interface Explanation {
     | 'preparing'
     | 'starting';
   readonly detail: string;
-  /** Of a session that is blocked by a refused request: that request, as it would be sent now, without what was said. */
+  /**
+   * Only for a session that a refused request blocks: the shape of that request as it would be sent now, without its
+   * texts.
+   */
   readonly request?: RequestShape;
 }
 
@@ -31,24 +34,24 @@ export interface RequestShape {
   readonly model: string;
   /** Names of the tools. */
   readonly tools: readonly string[];
-  /** Messages of the request; `messages` has the last of them. */
+  /** The number of messages in the request; `messages` holds the last of them. */
   readonly messageCount: number;
-  /** Each message as its role and its blocks with their sizes; `index`: its place in the request, from 0. */
+  /** Each message as its role and its blocks with their sizes; `index`: its position in the request, from 0. */
   readonly messages: readonly { readonly index: number; readonly shape: string }[];
 }
 
-/** What the reason also depends on. */
+/** Facts outside the state that determine the reason. */
 export interface Surroundings {
   readonly now: number;
   readonly isAgentDefined: boolean;
   readonly isQueued: boolean;
-  /** Why the governor holds the session's model call back; missing: it does not. */
+  /** Why the governor holds back the session's model call; missing: it does not. */
   readonly governorWait?: string | undefined;
-  /** Milliseconds a call waits for a person before it is denied (`settings.approvals`); null or missing: for ever. */
+  /** Milliseconds a call waits for a person before it is denied (`settings.approvals`); null or missing: forever. */
   readonly approvalsMs?: number | null;
 }
 
-/** The reason, from the state and the facts that are not in it. */
+/** The reason, from the state and the facts outside it. */
 export function explain(state: SessionState, outside: Surroundings): Explanation {
   if (!outside.isAgentDefined && state.agent !== undefined) {
     return { reason: 'agent_missing', detail: `its agent ${JSON.stringify(state.agent)} is not defined` };
@@ -107,13 +110,13 @@ function explainAwaiting(state: SessionState, { now, governorWait }: Surrounding
   return { reason: 'waiting_for_model', detail: 'a model call is in flight' };
 }
 
-/** What is told along, a goal say, begins no turn: it goes with the next message. */
+/** Background entries, such as a goal, begin no turn: they join the next message. */
 function atRest(toldAlong: number): string {
   if (toldAlong === 0) return 'the mailbox is empty';
   return `${toldAlong} ${toldAlong === 1 ? 'entry goes' : 'entries go'} along with the next message`;
 }
 
-/** When a decision that nobody makes is made, and what waits for it. */
+/** The time at which undecided calls are denied, and the messages that wait for it. */
 function approvalDetails(state: SessionState, expiresMs: number | null): string {
   const expiresAt = approvalsExpireAt(state, expiresMs);
   const expiry = expiresAt === undefined ? '' : `; denied at ${new Date(expiresAt).toISOString()} if nobody does`;

@@ -1,4 +1,4 @@
-/** One actor turn of one session: steps until none follows, all records folded as they come. Pure. */
+/** One transition of one session: inputs until no further one follows; all records are folded in order. Pure. */
 import { applyRecord } from './apply/apply.ts';
 import { Fold, type Observer } from './apply/fold.ts';
 import { decide } from './decide/decide.ts';
@@ -7,26 +7,26 @@ import type { Effect, Environment, Input } from './state/inputs.ts';
 import type { SessionRecord } from './state/records.ts';
 import type { SessionState } from './state/state.ts';
 
-/** What a turn did: its records are in the state already and must be journalled as one batch (A3). */
+/** The outcome of a transition. Its records are already in the state and must be journalled as one batch (A3). */
 export interface TurnOutcome {
   readonly records: readonly SessionRecord[];
-  /** Without `again`: those ran. */
+  /** Without `again`: those inputs have been run. */
   readonly effects: readonly Effect[];
 }
 
-/** A step may lead to another; a chain longer than this is a loop of our own making. */
+/** An input may lead to another. A chain longer than this is an endless loop in our own code. */
 const STEPS_MAX = 100_000;
 
 /**
- * Runs an input and every step that follows from it. The state is consumed (see `apply`); environment and observer are read
- * during the call only, so one object of each may serve every turn of a shard. Throws only for broken invariants: the actor
- * is then reloaded from its log.
+ * Runs an input and every input that follows from it. The state is consumed (see `apply`). Environment and observer are
+ * read during the call only, so one object of each may serve every transition of a shard. Throws only for broken
+ * invariants: the actor is then reloaded from its log.
  */
 export function runTurn(state: SessionState, input: Input, environment: Environment, observer?: Observer): TurnOutcome {
   const fold = new Fold(state, environment.now, observer, environment.readContent);
   let records: readonly SessionRecord[] = NO_RECORDS;
   let effects: Effect[] | undefined;
-  /** Steps that follow the next one, in order; most turns have none. */
+  /** Inputs after the next one, in order; most transitions have none. */
   const later: Input[] = [];
   let next: Input | undefined = input;
   for (let step = 0; next !== undefined; step += 1) {
@@ -50,24 +50,27 @@ export function runTurn(state: SessionState, input: Input, environment: Environm
   return { records, effects: effects ?? NO_EFFECTS };
 }
 
-/** Folds the records of a step; returns the event number of the first message it accepted, 0 where there is none. */
+/** Folds the records of a decision. Returns the seq of the event for the first message it accepted, or 0. */
 function foldStep(fold: Fold, state: SessionState, { records }: Decision): number {
   let acceptedSeq = 0;
   for (const record of records) {
     applyRecord(fold, record);
-    // A step that accepts a message accepts it before the answers of the calls it interrupts.
+    // A decision that accepts a message puts it before the answers of the calls it interrupts.
     if (acceptedSeq === 0 && record.type === 'accepted') acceptedSeq = state.eventSeq;
   }
   return acceptedSeq;
 }
 
-/** A receipt carries the number of its `pending.created` event, whatever else happened in the same step. */
+/** A receipt carries the number of its `pending.created` event, no matter what else the decision did. */
 function numbered(effect: Effect, acceptedSeq: number): Effect {
   if (effect.type !== 'accepted' || effect.duplicate) return effect;
   return { type: 'accepted', pendingId: effect.pendingId, seq: acceptedSeq, duplicate: false };
 }
 
-/** The records of two steps as one list; most turns write in one step only, and the list of that is taken as it is. */
+/**
+ * The records of two decisions as one list. In most transitions only one decision has records, and its list is used
+ * unchanged.
+ */
 function joined(before: readonly SessionRecord[], more: readonly SessionRecord[]): readonly SessionRecord[] {
   if (more.length === 0) return before;
   return before.length === 0 ? more : [...before, ...more];

@@ -1,8 +1,11 @@
-/** What the fold tells of skills and workflows: they change with the window and the mailbox, by no record of their own. */
+/**
+ * Events about active skills and workflows. They change with the window and the mailbox, and no record states the
+ * change.
+ */
 import { activeDefinitions, sameSkills } from '../rules/activation.ts';
 import type { Fold } from './fold.ts';
 
-/** Tells skills and workflow where they are others than those told last. */
+/** Publishes skills and workflow if they differ from those published last. */
 export function tellActive(fold: Fold): void {
   const { state } = fold;
   const before = state.active;

@@ -1,5 +1,6 @@
 /**
- * What the model said, as messages: an answer with its calls, a token count that became better known. Pure but linear, as `apply`. Keeps S4 and S6 of `state.ts`.
+ * The model's output as messages: an answer with its calls, and a more exact token count. Pure but linear, as `apply`.
+ * Keeps S4 and S6 of `state.ts`.
  */
 import type { Draft } from '../../base/draft.ts';
 import { addUsage, isThought, type ToolUseBlock } from '../../base/messages.ts';
@@ -12,7 +13,7 @@ import type { Fold } from './fold.ts';
 import { holdAnswer } from './run-loop.ts';
 import { continuePaused, finishTurn } from './turn.ts';
 
-/** The current half-step was answered: its calls are open, or the turn goes on or ends. */
+/** The current half-step was answered: its calls are open, or the turn continues or ends. */
 export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void {
   const { state } = fold;
   if (state.current?.halfStep !== record.halfStep) throw new Error('S3: an answer to no current half-step');
@@ -50,7 +51,7 @@ export function applyResponded(fold: Fold, record: RecordOf<'responded'>): void 
   }
 }
 
-/** The messages of an answer; its usage stands on the first of them, so that a turn without text keeps it (Δ17). */
+/** The messages of an answer. The first of them carries the usage, so that a turn without text keeps it (Δ17). */
 function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): void {
   const { state } = fold;
   const before = state.messages.length;
@@ -81,7 +82,7 @@ function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): 
     if (timeoutMs !== undefined) open.timeoutMs = timeoutMs;
     state.openCalls.set(use.id, open);
   }
-  // Blocks without text or call (a lone thinking block, a server tool's part) still belong to the conversation.
+  // Blocks without text or call (a lone thinking block, a part of a server tool) still belong to the conversation.
   if (isFirst && record.content.length > 0) {
     const content = record.content;
     appendPart(fold, { type: 'agent_message', content, tokens: estimateContent(content) }, record, isFirst);
@@ -89,7 +90,7 @@ function appendAnswer(fold: Fold, record: RecordOf<'responded'>, text: string): 
   fold.said(state.messages.length - before);
 }
 
-/** One message of an answer: the first carries the blocks and the usage of all of it. */
+/** One message of an answer. The first carries the blocks and the usage of the whole answer. */
 function appendPart(
   fold: Fold,
   draft: Draft<MessageDraft>,

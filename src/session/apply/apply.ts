@@ -1,13 +1,13 @@
 /**
- * `apply`: what is remembered. Folds one record into a state, and tells an observer the durable events it stands for, so
- * that a live session and a replay of its log cannot differ.
+ * `apply`: what is remembered. Folds one record into a state and publishes its durable events to an observer. So a live
+ * session and a replay of its log cannot differ.
  *
- * Pure but linear: the state given is consumed and returned changed, since copying the messages at each record would make
- * a half-step cost its history. Who needs the state before folds again. Keeps S1 to S7 of `state.ts`.
+ * Pure but linear: the given state is consumed and returned changed. Copying the messages at each record would make a
+ * half-step cost its history. A caller that needs the earlier state folds again. Keeps S1 to S8 of `state.ts`.
  *
- * This file only hands over. What a record means stands in `apply-<area>.ts`, beside the `decide-<area>.ts` that writes it:
- * mailbox, turn, answer, run-loop, children, lifecycle, eviction, goals, enrichment, memory, compression, history, tasks.
- * What they share is the `Fold`.
+ * This file only dispatches. The meaning of a record is in the file of its area in this folder; `decide/` writes the
+ * records. The areas are mailbox, turn, answer, run-loop, children, lifecycle, eviction, goals, enrichment, memory,
+ * compression, history, tasks. They share the `Fold`.
  */
 
 import type { ReadContent } from '../state/messages.ts';
@@ -40,7 +40,9 @@ import { applyContinued, applyDecided, applyGathered, applyProceeded, applySuspe
 import { applyTaskActivated, applyTaskStarted } from './tasks.ts';
 import { applyBlocked, applyClaimed, applyClosed, applyFailed, applyRetried, finishTurn } from './turn.ts';
 
-/** Folds one record; `at` is the time of its turn. Throws an Error for a record that no writer of ours can have made. */
+/**
+ * Folds one record; `at` is the time of its transition. Throws an Error for a record that `decide` cannot have written.
+ */
 export function apply(
   state: SessionState,
   record: SessionRecord,
@@ -52,7 +54,7 @@ export function apply(
   return state;
 }
 
-/** Folds all records of one turn. */
+/** Folds all records of one transition. */
 export function applyAll(
   state: SessionState,
   records: readonly SessionRecord[],
@@ -65,7 +67,7 @@ export function applyAll(
   return state;
 }
 
-/** Folds the next record of a turn. Throws an Error for one that no writer of ours can have made. */
+/** Folds the next record of a transition. Throws an Error for a record that `decide` cannot have written. */
 export function applyRecord(fold: Fold, record: SessionRecord): void {
   const { state } = fold;
   state.updatedAt = fold.at;

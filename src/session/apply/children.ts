@@ -1,12 +1,11 @@
 /**
- * What a session remembers of its children: that they were spawned, what they are called, what they used and how they ended,
- * and which of them are listed for it. Pure but linear, as `apply`.
+ * A session's memory of its children: their spawning, names, token use and end, and which of them are listed for it.
+ * Pure but linear, as `apply`.
  */
 import { CHILDREN_LISTED_MAX } from '../../base/bounds.ts';
 import type { RecordOf } from '../state/records.ts';
 import type { Fold } from './fold.ts';
 
-/** A child was spawned. */
 export function applySpawned(fold: Fold, record: RecordOf<'spawned'>): void {
   const { state } = fold;
   state.children.set(record.child, {
@@ -24,7 +23,7 @@ export function applySpawned(fold: Fold, record: RecordOf<'spawned'>): void {
   if (fold.counts()) fold.tell({ type: 'child.spawned', child: record.child, name: record.name });
 }
 
-/** Gives a child the name it chose. */
+/** Gives a child the name that was chosen for it. */
 export function applyChildNamed(fold: Fold, { child, name }: RecordOf<'childNamed'>): void {
   const { state } = fold;
   const link = state.children.get(child);
@@ -36,12 +35,11 @@ export function applyChildNamed(fold: Fold, { child, name }: RecordOf<'childName
   tellChildren(fold);
 }
 
-/** A child, or what is below it, used tokens of this session's budget. */
+/** A child, or a session below it, used tokens of this session's budget. */
 export function applyBudgetUsed({ state }: Fold, record: RecordOf<'budgetUsed'>): void {
   if (state.budget !== undefined) state.budget.below += record.tokens;
 }
 
-/** A child has ended. */
 export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): void {
   const child = fold.state.children.get(record.child);
   if (child === undefined) throw new Error(`unknown child ${record.child}`);
@@ -50,13 +48,13 @@ export function applyChildExited(fold: Fold, record: RecordOf<'childExited'>): v
   child.exitedSeq = fold.state.eventSeq;
 }
 
-/** A child whose spawn and words have all left the window is no longer listed for its parent (§7.7). */
+/** A child whose spawn and texts have all left the window is no longer listed for its parent (§7.7). */
 export function hideChildren(fold: Fold): void {
   const { state } = fold;
   if (state.children.size === 0) return;
   const heard = new Set<string | undefined>();
   for (const message of state.messages) if (message.phantom === true) heard.add(message.toolName);
-  // The ids of hidden calls are taken, and no model sees them.
+  // The ids of hidden calls are in `callIds`, but no model sees those calls.
   const unseen = new Set(state.hidden.map((message) => message.toolUseId));
   for (const child of state.children.values()) {
     const { spawnCallId } = child;

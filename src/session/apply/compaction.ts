@@ -1,10 +1,12 @@
 /**
- * What the records of a compression do to a session's state. Pure but linear, as `apply`: the state given is changed.
+ * The effects of a compression's records on a session's state. Pure but linear, as `apply`: the given state is changed.
  *
  * Invariants:
- *  C1 a compression is whole: summary, archived and shortened messages, numbers and tokens change together, or nothing does;
- *  C2 nothing leaves the log: what is archived is hidden, and stands where it stood once no compression hides it;
- *  C3 a chunk's number is the highest given before plus one, a level counts the compressions that succeeded.
+ *  C1 a compression is atomic: summary, archived and shortened messages, numbers and tokens change together, or nothing
+ *     does;
+ *  C2 nothing leaves the log: archived messages are hidden, and return to their position when no compression hides
+ *     them;
+ *  C3 a chunk's number is the highest number given before plus one; a level counts the compressions that succeeded.
  */
 
 import { CHUNKS_AT_HAND_MAX, COMPRESSION_RETRY_MESSAGES } from '../../base/bounds.ts';
@@ -24,14 +26,14 @@ import { estimateContent } from '../state/tokens.ts';
 
 type Compacted = Extract<SessionRecord, { type: 'compacted' }>;
 
-/** What a compression did, for those who are told. */
+/** The outcome of a compression, for events. */
 export interface CompactionOutcome {
   readonly archived: readonly number[];
-  /** The summary first. */
+  /** The summary comes first. */
   readonly created: readonly LoggedMessage[];
 }
 
-/** Puts a summary in the place of what it sums up. Throws an Error where the log has no such messages. */
+/** Replaces the summed-up messages by a summary. Throws an Error if the log has no such messages. */
 export function applyCompaction(state: SessionState, record: Compacted, at: number): CompactionOutcome {
   const isArchived = inRanges(record.archived);
   const { number } = record;
@@ -89,14 +91,14 @@ function summaryMessage(
   return placed(state, part, at, low + (high - low) / 2);
 }
 
-/** The chunks a summary refers to, those of the summaries it superseded first. */
+/** The chunks a summary refers to. Those of the summaries it superseded come first. */
 function chunksOf({ history }: LoggedMessage): readonly string[] {
   const earlier = history?.['earlierChunks'];
   const own = history?.['chunkPath'];
   return [...(Array.isArray(earlier) ? (earlier as readonly string[]) : []), ...(typeof own === 'string' ? [own] : [])];
 }
 
-/** A kept result in its short form; it has the id of the whole one, which is hidden. */
+/** A kept result in its short form. It has the id of the whole one, which is hidden. */
 function shortenedMessage(
   state: SessionState,
   whole: LoggedMessage,
@@ -156,13 +158,13 @@ function note(state: SessionState, record: Compacted): void {
   compression.notes = [...compression.notes, noted].slice(-CHUNKS_AT_HAND_MAX);
 }
 
-/** Remembers that a compression failed: none begins of itself before the log has grown. */
+/** Remembers that a compression failed: none begins by itself before the log has grown. */
 export function noteFailedCompaction(
   state: SessionState,
   record: Extract<SessionRecord, { type: 'compactionFailed' }>,
 ): void {
   const compression = compressionOf(state);
-  // Given up on request, it may well succeed the next time.
+  // A compression that was given up on request may well succeed the next time.
   if (record.reason !== INTERRUPTED) compression.hasFailed = true;
   compression.last = { halfStep: record.halfStep, compressed: false, reason: record.reason };
   compression.restsUntil = state.nextMessageSeq + COMPRESSION_RETRY_MESSAGES;

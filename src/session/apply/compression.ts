@@ -1,6 +1,6 @@
 /**
- * How a compression goes: it takes the session's place in line like a claim, and gives it back when it has ended, well or
- * not. What it does to the messages stands in `apply/compaction.ts`. Pure but linear, as `apply`.
+ * The course of a compression: it occupies the session like a claim, and releases it when it has ended, successful or
+ * not. `apply/compaction.ts` has its effects on the messages. Pure but linear, as `apply`.
  */
 import type { Draft } from '../../base/draft.ts';
 import { addUsage, type Usage } from '../../base/messages.ts';
@@ -11,7 +11,10 @@ import { applyCompaction, noteFailedCompaction } from './compaction.ts';
 import type { Fold } from './fold.ts';
 import { promoteAll } from './mailbox.ts';
 
-/** A compression begins: like a claim, but for a turn of its own; in a call's place that was too long, without a new state. */
+/**
+ * A compression begins. It is like a claim, but without a separate turn. If it replaces a call that was too long, the
+ * session's state stays the same.
+ */
 export function applyCompacting(fold: Fold, record: RecordOf<'compacting'>): void {
   const { state } = fold;
   const { halfStep, overflow, tail } = record;
@@ -28,7 +31,7 @@ export function applyCompacting(fold: Fold, record: RecordOf<'compacting'>): voi
   state.nextHalfStep = halfStep + 1;
 }
 
-/** The summary takes the place of what it sums up. */
+/** The summary replaces the summed-up messages. */
 export function applyCompacted(fold: Fold, record: RecordOf<'compacted'>): void {
   const { state } = fold;
   const compaction = endCompaction(state, record.halfStep, record.usage);
@@ -48,7 +51,7 @@ export function applyCompacted(fold: Fold, record: RecordOf<'compacted'>): void 
   goBack(fold, compaction);
 }
 
-/** All is as it was before, but for the results that were promoted. */
+/** Everything is as before, except that the results stay promoted. */
 export function applyCompactionFailed(fold: Fold, record: RecordOf<'compactionFailed'>): void {
   const compaction = endCompaction(fold.state, record.halfStep, record.usage);
   noteFailedCompaction(fold.state, record);
@@ -56,7 +59,7 @@ export function applyCompactionFailed(fold: Fold, record: RecordOf<'compactionFa
   goBack(fold, compaction);
 }
 
-/** What a compression cost is the session's, and no turn's. */
+/** The cost of a compression counts for the session, and for no turn. */
 function endCompaction(state: SessionState, halfStep: number, usage: Usage | undefined): CompactionCall {
   const compaction = state.current?.compaction;
   if (compaction === undefined || state.current?.halfStep !== halfStep) {
@@ -66,7 +69,7 @@ function endCompaction(state: SessionState, halfStep: number, usage: Usage | und
   return compaction;
 }
 
-/** Back to where the compression began. */
+/** Returns to the state in which the compression began. */
 function goBack(fold: Fold, { returnsTo, overflow }: CompactionCall): void {
   const { state } = fold;
   if (overflow === undefined) {

@@ -1,11 +1,13 @@
 /**
- * What an edit of the history does to a session's state: messages leave, change in place, or are put between others. The
- * record holds results, so a replay looks for nothing. Pure but linear, as `apply`: the state given is changed.
+ * The effects of a history edit on a session's state: messages leave, change in place, or are inserted between others.
+ * The record holds results, so a replay searches for nothing. Pure but linear, as `apply`: the given state is changed.
  *
  * Invariants:
- *  H1 an edit is whole: its messages, `tokens`, `callIds` and open calls change together (S4, S6);
- *  H2 a message keeps its seq for life; a seq is never given twice, an imported id of the form `m<n>` included;
- *  H3 an edit that changes or moves anything before the end opens an epoch (A8); one that only adds at the end does not.
+ *  H1 an edit is atomic: its messages, `tokens`, `callIds` and open calls change together (S4, S6);
+ *  H2 a message keeps its seq for life; a seq is never given twice, not even one from an imported id of the form
+ *     `m<n>`;
+ *  H3 an edit that changes or moves anything before the end opens an epoch (A8); one that only adds at the end does
+ *     not.
  */
 
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -18,18 +20,21 @@ import type { SessionState } from '../state/state.ts';
 
 type Edited = Extract<SessionRecord, { type: 'edited' }>;
 
-/** What an edit did, for those who are told. */
+/** The outcome of an edit, for events. */
 export interface EditOutcome {
   readonly removed: readonly LoggedMessage[];
   readonly added: readonly LoggedMessage[];
   readonly updated: readonly LoggedMessage[];
-  /** The added messages, those of one history message together. */
+  /** The added messages, grouped by history message. */
   readonly groups: readonly (readonly [LoggedMessage, ...LoggedMessage[]])[];
   /** Something before the end changed: a new epoch opens. */
   readonly opensEpoch: boolean;
 }
 
-/** Applies an edit. `append` puts one message at the end; it is the fold's own, so that an added message is as any other. */
+/**
+ * Applies an edit. `append` adds one message at the end. It is the fold's own method, so an added message is like any
+ * other.
+ */
 export function applyEdit(
   state: SessionState,
   record: Edited,
@@ -41,7 +46,7 @@ export function applyEdit(
   const annotated = (record.annotated ?? []).map(({ seq, message }) => annotate(state, seq, message));
   const added: LoggedMessage[] = [];
   const groups: (readonly [LoggedMessage, ...LoggedMessage[]])[] = [];
-  /** The last message this edit put behind another: the next goes behind that one. */
+  /** The last message this edit inserted behind another: the next one goes behind it. */
   const behind = new Map<number, number>();
   for (const { message, after } of record.added ?? []) {
     const parts = withFreeIds(state, loggedForm(message));
@@ -54,7 +59,7 @@ export function applyEdit(
     }
     for (const part of group) {
       added.push(part);
-      // A call that is answered by hand is open no more (S4).
+      // A call with an added result is no longer open (S4).
       if (part.type === 'tool_response' && part.toolUseId !== undefined) state.openCalls.delete(part.toolUseId);
     }
     const [first, ...others] = group;
@@ -77,7 +82,7 @@ export function applyEdit(
   };
 }
 
-/** A result that comes late changes what was sent in its place. */
+/** A late result replaces the placeholder that was sent. */
 function answersSealed(state: SessionState, message: LoggedMessage): boolean {
   if (message.type !== 'tool_response' || state.sealedSeq === 0) return false;
   const call = state.messages.find((each) => each.type === 'tool_call' && each.toolUseId === message.toolUseId);
@@ -93,7 +98,7 @@ function remove(state: SessionState, seqs: readonly number[]): readonly LoggedMe
   return removed;
 }
 
-/** A message is no longer in the window. */
+/** A message leaves the window. */
 function leave(state: SessionState, message: LoggedMessage): void {
   state.tokens -= message.tokens;
   if (message.type !== 'tool_call' || message.toolUseId === undefined) return;
@@ -106,7 +111,7 @@ function enter(state: SessionState, message: LoggedMessage): void {
   if (message.type === 'tool_call' && message.toolUseId !== undefined) state.callIds.add(message.toolUseId);
 }
 
-/** Other metadata for a message: what is sent of it stays as it is, byte for byte. */
+/** Replaces the metadata of a message. Its sent form stays the same, byte for byte. */
 function annotate(state: SessionState, seq: number, message: HistoryMessage): LoggedMessage {
   const index = state.messages.findIndex((each) => each.seq === seq);
   const known = state.messages[index];
@@ -117,8 +122,8 @@ function annotate(state: SessionState, seq: number, message: HistoryMessage): Lo
 }
 
 /**
- * Puts other parts where a message stood. The first keeps the seq of the first, by which the message is known; a call behind it
- * keeps the one it has, unless that is the message's; more get new ones.
+ * Replaces a message by other parts. The first part keeps the seq of the first message, which identifies it. A later
+ * call keeps its own seq, unless that is the message's. Additional parts get new seqs.
  */
 function replace(
   state: SessionState,
@@ -162,8 +167,8 @@ function replace(
 }
 
 /**
- * Parts whose calls have ids no other call has, hidden or not, nor of the same message: an import may repeat one, a request
- * may not (R05).
+ * Gives calls ids that no other call has, hidden or not, nor another call of the same message. An import may repeat an
+ * id, a request may not (R05).
  */
 function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): readonly MessageDraft[] {
   const own = new Set<string>();
@@ -189,7 +194,7 @@ function withFreeIds(state: SessionState, parts: readonly MessageDraft[]): reado
   });
 }
 
-/** Puts parts right after a message and what belongs to it; `after` 0: before everything. */
+/** Inserts parts right after a message and its later parts; `after` 0: before everything. */
 function insert(
   state: SessionState,
   after: number,
@@ -218,7 +223,7 @@ function takeSeq(state: SessionState): number {
   return seq;
 }
 
-/** An id that looks like one of ours is never made a second time (H2). */
+/** An id in our own format is never generated a second time (H2). */
 function reserveSeq(state: SessionState, id: string): void {
   const seq = ownSeq(id);
   if (seq >= state.nextMessageSeq) state.nextMessageSeq = seq + 1;

@@ -1,4 +1,4 @@
-/** How a preparation and a naming change a session. Pure but linear, as `apply`. Keeps S7 of `state.ts`. */
+/** The effects of a preparation and a naming on a session. Pure but linear, as `apply`. Keeps S7 of `state.ts`. */
 import { addUsage, type Usage } from '../../base/messages.ts';
 import { goalOf } from '../rules/goal-book.ts';
 import { bookOf, type GoalRecord } from '../rules/goals.ts';
@@ -8,7 +8,10 @@ import type { Fold } from './fold.ts';
 
 type EnrichmentRecord = RecordOf<'preparing' | 'recalling' | 'prepared'>;
 
-/** Begins a preparation, takes it to its second stage, or ends it. Throws an Error for a record of no current run. */
+/**
+ * Begins a preparation, advances it to its second stage, or ends it. Throws an Error for a record that belongs to no
+ * current run.
+ */
 export function applyEnrichment(fold: Fold, record: EnrichmentRecord): void {
   const { state, at } = fold;
   if (record.type === 'preparing') {
@@ -16,7 +19,7 @@ export function applyEnrichment(fold: Fold, record: EnrichmentRecord): void {
     const { run, entry } = record;
     const before = state.enrichment;
     if (before !== undefined && record.again !== true) throw new Error('S7: prepared while it is being prepared');
-    // Begun again after a crash, what changed before it counts as well.
+    // After a crash the preparation begins again, and goal changes from before the crash count as well.
     const goalsChanged = before?.goalsChanged ?? false;
     const stage = record.naming === true ? 'naming' : 'preparing';
     state.enrichment = { run, stage, entry, at, goalsChanged };
@@ -39,18 +42,17 @@ export function applyEnrichment(fold: Fold, record: EnrichmentRecord): void {
   fold.telling({ type: 'session.state', state: 'idle' });
 }
 
-/** These entries wait no more: their turn begins, or they were recalled or dropped. */
+/** These entries no longer wait: their turn begins, or they were recalled or dropped. */
 export function forgetPrepared(state: SessionState, claimed: readonly number[]): void {
   const left = state.prepared?.filter((id) => !claimed.includes(id)) ?? [];
   state.prepared = left.length === 0 ? undefined : left;
 }
 
-/** What a run cost is the session's, and no turn's. */
+/** The cost of a run counts for the session, and for no turn. */
 function addCost(state: SessionState, usage: Usage | undefined): void {
   if (usage !== undefined) state.usage = addUsage(state.usage, usage);
 }
 
-/** Names a session. */
 export function applyNamed(fold: Fold, { name, prompt }: RecordOf<'named'>): void {
   const { state } = fold;
   state.name = name;
@@ -58,7 +60,10 @@ export function applyNamed(fold: Fold, { name, prompt }: RecordOf<'named'>): voi
   fold.telling({ type: 'session.name', name });
 }
 
-/** A goal was made, or reads otherwise now: what the preparation of a turn watches for. Asked before it is applied. */
+/**
+ * A goal was created, or its text changed. The preparation of a turn watches for this. Called before the record is
+ * applied.
+ */
 export function isReworded(state: SessionState, record: GoalRecord): boolean {
   if (record.type === 'goalCreated') return true;
   if (record.type !== 'goalUpdated') return false;

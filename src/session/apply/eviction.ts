@@ -7,16 +7,16 @@ import { tellActive } from './activation.ts';
 import { hideChildren } from './children.ts';
 import type { Fold } from './fold.ts';
 
-/** Messages left the window. Folded to be read whole, a session keeps them. */
+/** Messages left the window. A session that is folded to be read completely keeps them. */
 export function applyEvicted(fold: Fold, record: RecordOf<'evicted'>): void {
   if (!fold.state.keepsAll) evict(fold, record.below, record.pinTokens);
 }
 
-/** Takes all messages before that of this seq out of the window, and opens an epoch. */
+/** Removes all messages before the one with this seq from the window, and opens an epoch. */
 export function evict(fold: Fold, below: number, pinTokens?: number): void {
   const { state } = fold;
   if (pinTokens !== undefined) rememberPins(state, pinTokens);
-  // By its number where it is there: after an edit a message may stand before others of a lower seq.
+  // Found by its seq if it is still there: after an edit a message may precede others with a lower seq.
   const named = state.messages.findIndex((message) => message.seq === below);
   const first = named === -1 ? state.messages.findIndex((message) => message.seq >= below) : named;
   const gone = first === -1 ? state.messages : state.messages.slice(0, first);

@@ -1,9 +1,9 @@
 /**
- * The fold of one turn's records into a state: what the parts of `apply` do in the same way, each record in its own file.
+ * The fold of one transition's records into a state: the operations that all parts of `apply` share.
  *
- * Owns: how a message is put at the end, how an event is counted and told, how a session changes its state, how a receipt
- * settles, how an epoch opens. Does not own: what a record means (`apply-*.ts`). Used within one call and dropped: it keeps
- * nothing, and changes the state it was given.
+ * Owns: how a message is appended, how an event is counted and published, how a session changes its state, how a
+ * receipt settles, how an epoch opens. Does not own: the meaning of a record (the other files of this folder). It is
+ * used within one call and dropped: it keeps nothing, and changes the state it was given.
  */
 import { RECEIPTS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
@@ -15,7 +15,7 @@ import type { ReadContent } from '../state/messages.ts';
 import { type LoggedMessage, publicMessage } from '../state/messages.ts';
 import type { ReceiptState, SessionState } from '../state/state.ts';
 
-/** Who listens while records are folded. Neither may change the state. */
+/** The observer of a fold. It must not change the state. */
 export interface Observer {
   /** A durable event, in order; `seq` is its number. */
   readonly event?: ((body: EventBody, seq: number) => void) | undefined;
@@ -23,17 +23,19 @@ export interface Observer {
   readonly settled?: ((pendingId: number, receipt: ReceiptState) => void) | undefined;
   /** An accepted entry was promoted into the log. */
   readonly promoted?: ((pendingId: number) => void) | undefined;
-  /** Something was said: an answer, a result, or what an embedder added. The logged messages of it, first one first. */
+  /**
+   * Something was said: an answer, a result, or a message an embedder added. Receives its logged messages, in order.
+   */
   readonly said?: ((logged: readonly [LoggedMessage, ...LoggedMessage[]]) => void) | undefined;
 }
 
 /** See the head of the file. */
 export class Fold {
   readonly state: SessionState;
-  /** Epoch ms of the turn. */
+  /** Epoch ms of the transition. */
   readonly at: number;
   readonly observer: Observer | undefined;
-  /** For contents that only the log has; missing where no state has such. */
+  /** Reads contents that are only in the log; missing if no state has such contents. */
   readonly readContent: ReadContent | undefined;
 
   constructor(state: SessionState, at: number, observer: Observer | undefined, readContent?: ReadContent) {
@@ -43,40 +45,41 @@ export class Fold {
     this.readContent = readContent;
   }
 
-  /** Counts a durable event (S5). True when somebody listens: only then is it built, for `tell`. */
+  /** Counts a durable event (S5). True if there is a subscriber: only then the event is built, for `tell`. */
   counts(): boolean {
     this.state.eventSeq += 1;
     return this.observer?.event !== undefined;
   }
 
-  /** Tells the event just counted. */
+  /** Publishes the event just counted. */
   tell(body: EventBody): void {
     this.observer?.event?.(body, this.state.eventSeq);
   }
 
-  /** Counts a durable event and tells it: for records that are rare enough to build it always. */
+  /** Counts a durable event and publishes it: for records so rare that the event is always built. */
   telling(body: EventBody): void {
     if (this.counts()) this.tell(body);
   }
 
-  /** Tells of the last `count` messages as one thing that was said. */
+  /** Publishes the last `count` messages together, as one utterance. */
   said(count: number): void {
     if (count === 0 || this.observer?.said === undefined) return;
     const [first, ...others] = this.state.messages.slice(-count);
     if (first !== undefined) this.observer.said([first, ...others]);
   }
 
-  /** Puts a message at the end and tells of it. */
+  /** Appends a message and publishes it. */
   append(draft: MessageDraft): LoggedMessage {
     const message = this.place(draft);
     if (this.counts()) this.tell({ type: 'message.created', message: publicMessage(message) });
     return message;
   }
 
-  /** Gives a draft its place: the draft itself becomes the message, a copy of each would be as much again. */
+  /** Appends a draft. The draft itself becomes the message, since a copy of each would double the work. */
   place(draft: MessageDraft): LoggedMessage {
     const { state } = this;
-    // The last message still there decides, not the last number given: what a bounce removed may have stood between.
+    // The last message still present decides, not the last seq given: a bounced message may have stood between and been
+    // removed.
     const followsAnswered = state.sealedSeq > 0 && (state.messages.at(-1)?.seq ?? 0) <= state.sealedSeq;
     const message = draft as Draft<LoggedMessage>;
     message.seq = state.nextMessageSeq;
@@ -89,7 +92,7 @@ export class Fold {
     return message;
   }
 
-  /** Changes the session's state and tells of it. */
+  /** Changes the session's state and publishes it. */
   enter(next: SessionStateName): void {
     this.state.state = next;
     if (this.counts()) this.tell({ type: 'session.state', state: next });
@@ -100,9 +103,10 @@ export class Fold {
   }
 
   /**
-   * From here on the request need not begin with what was sent before (A8). What was thought so far was thought about what is sent
-   * no more: it stays behind, even in a round that is still open, as a model that binds its thoughts refuses them (R21) and does
-   * not ask for them (R20). Nor does it want those of an answer that is still to come from a call that went out before.
+   * From here on the request need not begin with the previous one (A8). Thoughts so far belong to a request that is no
+   * longer sent. They stay behind, even in a round that is still open. A model that binds its thoughts refuses them
+   * (R21) and does not require them (R20). The same holds for thoughts of a coming answer whose call left before this
+   * epoch.
    */
   openEpoch(): void {
     const { current } = this.state;
@@ -127,14 +131,14 @@ export class Fold {
   }
 }
 
-/** The turn is over: nothing is held, and nobody is asked any more. */
+/** The turn has ended: nothing is held, and no approval is pending. */
 export function endRunLoop(state: SessionState): void {
   state.held = undefined;
   const { approvals } = state;
   if (approvals !== undefined && approvals.waiting.length > 0) state.approvals = { ...approvals, waiting: [] };
 }
 
-/** Holds a map that grows by one entry at a time to its bound. */
+/** Keeps a map that grows by one entry at a time within its bound. */
 export function forgetOldest<K, V>(map: Map<K, V>, sizeMax: number): void {
   if (map.size <= sizeMax) return;
   const oldest = map.keys().next();

@@ -1,4 +1,4 @@
-/** What the records of goals and pins do to a session, and what is told of them. Pure but linear, as `apply`. */
+/** The effects of goal and pin records on a session, and their events. Pure but linear, as `apply`. */
 
 import { applyGoal, completeTask, completeTaskGoal, type GoalRecord, goalsOf } from '../rules/goals.ts';
 import { isReworded } from './enrichment.ts';
@@ -15,7 +15,7 @@ export function applyGoalCompleted(fold: Fold): void {
   if (told) tellGoals(fold);
 }
 
-/** A goal was made, worded anew or done, or messages were pinned to goals. */
+/** A goal was created, reworded or completed, or messages were pinned to goals. */
 export function applyGoalChange(fold: Fold, record: GoalRecord): void {
   const { state } = fold;
   const { enrichment } = state;

@@ -1,6 +1,6 @@
 /**
- * What an operation on the history does to a session as a whole: to its messages (`apply/edit.ts`), its open calls,
- * its branches and its memory, and what is told of it. Pure but linear, as `apply`.
+ * The effects of a history operation on a whole session: on its messages (`apply/edit.ts`), its open calls, its
+ * branches and its memory, and their events. Pure but linear, as `apply`.
  */
 import { EDIT_KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import { changedCalls, settleCalls, settleSuspension } from '../history/edited-calls.ts';
@@ -15,7 +15,10 @@ import { applyEdit, type EditOutcome } from './edit.ts';
 import { type Fold, forgetOldest } from './fold.ts';
 import { tellBranch } from './tasks.ts';
 
-/** One edit is one event: of one message as what it is, of several as one that names them all. */
+/**
+ * One edit is one event. An edit of one message has the event of that change, an edit of several has one event that
+ * lists them all.
+ */
 export function applyEdited(fold: Fold, record: RecordOf<'edited'>): void {
   const { state } = fold;
   const pending = state.openCalls.size;
@@ -27,7 +30,7 @@ export function applyEdited(fold: Fold, record: RecordOf<'edited'>): void {
   );
   if (state.goals !== undefined) unpin(state, record.removed ?? []);
   if (opensEpoch || shown !== state.memory?.shown) fold.openEpoch();
-  // The request that was refused is another one now.
+  // The request that was refused is now a different one.
   if (opensEpoch && isRefusedRequest(state.blocked)) state.blocked = undefined;
   const given = [...added, ...updated].some((message) => message.history?.taskId !== undefined);
   if (given) adoptGivenTasks(fold, added);
@@ -37,14 +40,14 @@ export function applyEdited(fold: Fold, record: RecordOf<'edited'>): void {
   if (state.suspended !== undefined && settleSuspension(state, pending)) {
     fold.telling({ type: 'session.state', state: 'idle' });
   }
-  // A message may say that it belongs to another branch than the one shown.
+  // A message may say that it belongs to a branch other than the one shown.
   if (given) tellBranch(fold, record.operation);
   if (record.silent === false && fold.observer?.said !== undefined)
     for (const group of groups) fold.observer.said(group);
   if (state.active !== undefined) tellActive(fold);
 }
 
-/** A history with tasks of its own comes into a session that had none. */
+/** A history with its own tasks enters a session that had none. */
 function adoptGivenTasks({ state, at }: Fold, added: readonly LoggedMessage[]): void {
   const { tasks, nextMessageSeq } = state;
   let highest = 0;
@@ -83,7 +86,7 @@ function tellEdit(
   }
 }
 
-/** What a failed turn left was removed by the edit before. */
+/** The preceding edit removed what a failed turn left. */
 export function applyRolledBack(fold: Fold, record: RecordOf<'rolledBack'>): void {
   fold.state.failure = undefined;
   fold.telling({ type: 'session.rollback', reason: record.reason, index: record.index });

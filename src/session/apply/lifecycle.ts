@@ -1,5 +1,5 @@
 /**
- * What becomes of a session as a whole: it is created, or begins as a fork; it is paused, recovered, started again, and ends.
+ * The life of a session as a whole: it is created, or begins as a fork; it is paused, recovered, restarted, and ends.
  * Pure but linear, as `apply`.
  */
 
@@ -39,7 +39,7 @@ export function applyForkMade({ state }: Fold, record: RecordOf<'forkMade'>): vo
   if (record.copied !== true) state.forks.push(record.child);
 }
 
-/** The session begins as a fork: what it begins with is planted here, or was folded before. */
+/** The session begins as a fork: its beginning is taken from the record, or was folded before. */
 export function applyForked({ state, at }: Fold, { origin, seed }: RecordOf<'forked'>): void {
   if (seed !== undefined) plantSeed(state, seed);
   if (state.agent === undefined) throw new Error('a fork without what it begins with');
@@ -47,12 +47,15 @@ export function applyForked({ state, at }: Fold, { origin, seed }: RecordOf<'for
   state.createdAt = at;
 }
 
-/** The system function gave a text. Another one than what was answered in this epoch already is another request (A8). */
+/**
+ * The system function returned a text. A text that differs from one already answered in this epoch makes a different
+ * request (A8).
+ */
 export function applySystem(fold: Fold, record: RecordOf<'system'>): void {
   const { state } = fold;
   if (state.sealedSeq > 0 && state.system !== undefined && state.system.text !== record.text) {
     fold.openEpoch();
-    // It is what the call is made with that waited for it.
+    // The waiting call is made with this text.
     if (state.current !== undefined) delete state.current.outdated;
   }
   state.system = { epoch: Math.max(record.epoch, state.epoch), text: record.text };
@@ -64,44 +67,43 @@ export function applyPaused(fold: Fold): void {
   if (fold.counts()) fold.tell({ type: 'session.state', state: fold.state.state, phase: 'paused' });
 }
 
-/** Paused, or stopped by refused credentials, it goes on. */
+/** The session continues after a pause, or after a block by refused credentials. */
 export function applyResumed(fold: Fold): void {
   fold.state.paused = false;
   fold.state.blocked = undefined;
   if (fold.counts()) fold.tell({ type: 'session.state', state: fold.state.state });
 }
 
-/** It goes on after a crash. What that changed stands in records of its own: here it is told. */
+/** The session continues after a crash. Separate records state the changes; this one only publishes an event. */
 export function applyRecovered(fold: Fold, record: RecordOf<'recovered'>): void {
   if (fold.counts()) {
     fold.tell({ type: 'session.recovered', redone: record.redone, synthesized: record.synthesized });
   }
 }
 
-/** A child ends. */
 export function applyExited({ state }: Fold, record: RecordOf<'exited'>): void {
   const { type: _type, ...exit } = record;
-  // The first exit is the one a handle's `reply()` gives; a child woken again later has answered already.
+  // The handle's `reply()` gives the first exit. A child that is woken again later has answered already.
   state.exit ??= exit;
-  // Whoever has ended is not started again; a wait left behind would keep it from ever being quiet.
+  // A child that has ended is not restarted. A leftover wait would keep it resident forever.
   state.restartAt = undefined;
 }
 
-/** A child waits out a fault before it is started again. */
+/** A child waits for a fault to pass before it restarts. */
 export function applyRestartScheduled({ state, at }: Fold, record: RecordOf<'restartScheduled'>): void {
   state.restartAt = record.dueAt;
   state.restartWaitMs = Math.max(0, record.dueAt - at);
 }
 
-/** A child starts again: what it knew has left the window, its task stands first. */
+/** A child restarts: what it knew has left the window, and its task stands first. */
 export function applyRestarted(fold: Fold): void {
   const { state } = fold;
   state.restartAt = undefined;
-  // What a suspended run left open is left behind with the rest.
+  // Open calls of a suspended run are left behind with the rest.
   state.suspended = undefined;
   state.openCalls.clear();
   repinTask(state, state.nextMessageSeq);
-  // Folded to be read whole, it keeps what the child left behind.
+  // A session that is folded to be read completely keeps what the child left behind.
   if (!state.keepsAll) evict(fold, state.nextMessageSeq);
   appendTask(fold, state.goal?.description ?? '');
 }

@@ -1,6 +1,7 @@
 /**
- * How entries come into the mailbox and leave it: accepted, promoted into the log, recalled, dropped, dead. Pure but linear,
- * as `apply`. Keeps S2 of `state.ts`: an entry is in the mailbox or was one of these, never two of them (A7).
+ * How entries enter the mailbox and leave it: accepted, promoted into the log, recalled, dropped, dead. Pure but
+ * linear, as `apply`. Keeps S2 of `state.ts`: an entry is in the mailbox or has left it in one of these ways, never two
+ * of them (A7).
  */
 import { DEAD_LETTERS_MAX, KEYS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
@@ -18,10 +19,10 @@ import { showChild } from './children.ts';
 import { forgetPrepared } from './enrichment.ts';
 import { type Fold, forgetOldest } from './fold.ts';
 
-/** What becomes of users' messages when their half-step fails. */
+/** The fate of users' messages when their half-step fails. */
 type Bouncing = { readonly [Field in 'bouncing' | 'keeps']?: NonNullable<CurrentCall[Field]> };
 
-/** Whoever a message comes from when it does not say. */
+/** The source of a message that names none. */
 const USER: Source = Object.freeze({ type: 'user' });
 const NOTHING_PROMOTED: Bouncing = Object.freeze({});
 const KEPT: Bouncing = Object.freeze({ keeps: true as const });
@@ -71,7 +72,7 @@ export function applyAccepted(fold: Fold, record: RecordOf<'accepted'>): void {
   }
 }
 
-/** Promotes entries in the order given; says which of them leave again when the half-step fails. */
+/** Promotes entries in the given order. Returns those whose messages leave again when the half-step fails. */
 export function promoteAll(fold: Fold, ids: readonly number[]): Bouncing {
   const chosen = takeEntries(fold.state, ids).map((entry) => filled(fold, entry));
   let bouncing: BouncingMessage[] | undefined;
@@ -101,7 +102,7 @@ export function promoteAll(fold: Fold, ids: readonly number[]): Bouncing {
   return keeps === undefined ? { bouncing } : { bouncing, keeps };
 }
 
-/** One promotion (§3.5); returns the seq of the single message it became. */
+/** One promotion (§3.5). Returns the seq of the message, if it became a single one. */
 function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]]): number | undefined {
   const { state } = fold;
   const drafts = promote(group);
@@ -126,13 +127,13 @@ function promoteGroup(fold: Fold, group: readonly [FilledEntry, ...FilledEntry[]
   return messageSeq;
 }
 
-/** An entry was taken out by the runtime, for a reason its sender is told. */
+/** The runtime removed an entry; its sender receives the reason. */
 export function applyDropped(fold: Fold, record: RecordOf<'dropped'>): void {
   discard(fold, record.id, 'dropped', record.reason);
   if (fold.state.active !== undefined) tellActive(fold);
 }
 
-/** An entry was taken back by its sender. */
+/** The sender recalled an entry. */
 export function applyRecalled(fold: Fold, record: RecordOf<'recalled'>): void {
   discard(fold, record.id, 'recalled', 'recalled');
 }
@@ -162,15 +163,20 @@ function left(state: SessionState, { seed, bytes }: MailboxEntry): void {
   if (seed === undefined) state.mailboxBytes -= bytes;
 }
 
-/** An entry that is promoted, with its content at hand. Most have it, and are taken as they are. */
+/** An entry for promotion, with its content in memory. Most entries have theirs already and are returned unchanged. */
 function filled(fold: Fold, entry: MailboxEntry): FilledEntry {
   return isStored(entry.content) ? withContent(entry, fold.readContent) : (entry as FilledEntry);
 }
 
-/** Entries taken out one by one; more are taken in one pass, so that neither a long mailbox nor a large half-step is quadratic. */
+/**
+ * Up to this many entries are removed one by one. More are removed in one pass, so that neither a long mailbox nor a
+ * large half-step is quadratic.
+ */
 const TAKEN_SINGLY_MAX = 8;
 
-/** Removes the entries named from the mailbox and returns them in the order of `ids`; unknown ids are a broken log. */
+/**
+ * Removes the named entries from the mailbox and returns them in the order of `ids`. An unknown id means a broken log.
+ */
 function takeEntries(state: SessionState, ids: readonly number[]): readonly MailboxEntry[] {
   const first = ids[0];
   if (first !== undefined && ids.length === 1) return [takeEntry(state, first)];
@@ -196,7 +202,7 @@ function takeEntry(state: SessionState, id: number): MailboxEntry {
   const entry = mailbox[index];
   if (entry === undefined) throw new Error(`S2: entry ${id} is not waiting`);
   left(state, entry);
-  // The only one is taken without the list of the removed that `splice` makes.
+  // A single entry is removed without the list that `splice` would allocate.
   if (mailbox.length === 1) mailbox.pop();
   else mailbox.splice(index, 1);
   return entry;

@@ -1,4 +1,7 @@
-/** What the records of a summary do to a session, and what is told of it. Pure but linear, as `apply`: the state given is changed. */
+/**
+ * The effects of summary records on a session, and their events. Pure but linear, as `apply`: the given state is
+ * changed.
+ */
 import { addUsage } from '../../base/messages.ts';
 import { hasActive } from '../rules/mailbox.ts';
 import { NO_MEMORY, uncovered, withRun, withSnapshot } from '../rules/memory.ts';
@@ -12,8 +15,8 @@ type MemoryRecord = RecordOf<
 >;
 
 /**
- * Applies a record of a summary. A half-step that waits for one is told of; that it waits no more only where none follows at
- * once. Throws an Error where the log has no run that it could be about.
+ * Applies a record of a summary. Publishes that a half-step waits for one. Publishes the end of that wait only if no
+ * half-step follows at once. Throws an Error if the log has no run to which the record could belong.
  */
 export function applyMemory(fold: Fold, record: MemoryRecord): void {
   const { state } = fold;
@@ -25,7 +28,7 @@ export function applyMemory(fold: Fold, record: MemoryRecord): void {
   } else if (before?.isAwaited === true && memory?.summarising === undefined && !hasActive(state)) {
     fold.telling({ type: 'session.state', state: state.state });
   }
-  // Of messages, an eviction follows and opens one.
+  // After a summary of messages, an eviction follows and opens an epoch.
   if (record.type === 'remembered' && before?.level === 2) fold.openEpoch();
 }
 
@@ -70,7 +73,7 @@ function remembered(memory: Memory, run: SummaryRun): Memory {
   if (ended === undefined || 'error' in ended) throw new Error(`M1: run ${run.run} did not end well`);
   const { failedAt: _failedAt, restsAt, ...settled } = withRun(memory, undefined);
   const text = ended.text === undefined ? settled : withSnapshot(settled, run, ended.text);
-  // Nothing worth remembering of snapshots: they stay, and are looked at again when there are more.
+  // The snapshots hold nothing worth remembering: they stay, and are tried again when there are more.
   const rests = run.level === 2 && ended.text === undefined ? uncovered(settled.snapshots).length : restsAt;
   return rests === undefined ? text : { ...text, restsAt: rests };
 }

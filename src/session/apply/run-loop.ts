@@ -1,6 +1,7 @@
 /**
- * How the run loop's records change a session: it is held at a message boundary and goes on, its run is suspended and
- * continued, a person decides a call. Pure but linear, as `apply`. Keeps S4 of `state.ts`: what is held was not started.
+ * The effects of the run loop's records on a session. It is held at a message boundary and continues, its run is
+ * suspended and continued, a person decides a call. Pure but linear, as `apply`. Keeps S4 of `state.ts`: held calls
+ * have not started.
  */
 import { APPROVALS_REMEMBERED_MAX } from '../../base/bounds.ts';
 import { lastAnswerText } from '../rules/run-loop.ts';
@@ -28,7 +29,7 @@ export function applyGathered(fold: Fold, record: RecordOf<'gathered'>): void {
   state.held = { at: 'results', halfStep, firstSeq, next: 'tools', stop: '', calls: [] };
 }
 
-/** What was held goes on. */
+/** The held run continues. */
 export function applyProceeded(fold: Fold, record: RecordOf<'proceeded'>): void {
   const { state } = fold;
   const { held } = state;
@@ -46,7 +47,7 @@ export function applyProceeded(fold: Fold, record: RecordOf<'proceeded'>): void 
   }
 }
 
-/** The calls of a held answer start, but for those that wait for a person. */
+/** The calls of a held answer start, except for those that wait for a person. */
 function startHeldCalls(fold: Fold, record: RecordOf<'proceeded'>): void {
   const { state } = fold;
   const calls = state.held?.calls ?? [];
@@ -97,7 +98,7 @@ export function applySuspended(fold: Fold, record: RecordOf<'suspended'>): void 
   for (const id of turn.entries) fold.settle(id, receipt);
 }
 
-/** What a run leaves behind when it is suspended. */
+/** The state a run leaves behind when it is suspended. */
 function suspensionOf(state: SessionState, record: RecordOf<'suspended'>): Suspension {
   const refused: Record<string, string> = {};
   for (const call of state.held?.calls ?? []) if (call.refused !== undefined) refused[call.id] = call.refused;
@@ -108,7 +109,6 @@ function suspensionOf(state: SessionState, record: RecordOf<'suspended'>): Suspe
   };
 }
 
-/** The suspended run goes on. */
 export function applyContinued(fold: Fold, record: RecordOf<'continued'>): void {
   const { state } = fold;
   const { suspended } = state;
@@ -120,7 +120,7 @@ export function applyContinued(fold: Fold, record: RecordOf<'continued'>): void 
   fold.enter('executing');
 }
 
-/** What the run left open is held once more, until it is known which of it needs a person. */
+/** The open calls of the run are held once more, until it is known which of them need a person. */
 function holdPending(state: SessionState, suspended: Suspension): void {
   const refused = suspended.refused ?? {};
   const calls = [...state.openCalls.keys()].map((id) => {
@@ -131,7 +131,7 @@ function holdPending(state: SessionState, suspended: Suspension): void {
   state.held = { at: 'resume', halfStep, firstSeq: state.nextMessageSeq, next: 'tools', stop: '', calls };
 }
 
-/** A person decided a call. A denied one is answered by the record that follows. */
+/** A person decided a call. The record that follows answers a denied one. */
 export function applyDecided(fold: Fold, record: RecordOf<'decided'>): void {
   const { state } = fold;
   const { callId, allow } = record;

@@ -1,4 +1,4 @@
-/** How another branch of the conversation comes to be shown. Pure but linear, as `apply`. Keeps S1 of `state.ts`. */
+/** How another branch of the conversation becomes visible. Pure but linear, as `apply`. Keeps S1 of `state.ts`. */
 
 import { showBranch } from '../history/branch.ts';
 import { forgetHidden, settleSuspension } from '../history/edited-calls.ts';
@@ -19,7 +19,10 @@ export function applyTaskActivated(fold: Fold, record: RecordOf<'taskActivated'>
   activate(fold, { task: record.id, cause: record.cause });
 }
 
-/** Another task becomes active (B4): what it does not show leaves the conversation, what it does comes back, as one event. */
+/**
+ * Another task becomes active (B4): messages it does not show leave the conversation, messages it shows return, as one
+ * event.
+ */
 export function activate(fold: Fold, wish: Wish): void {
   const { state } = fold;
   if (state.turn !== undefined) {
@@ -30,7 +33,7 @@ export function activate(fold: Fold, wish: Wish): void {
   tellBranch(fold, wish.cause === 'start' ? 'startTask' : wish.cause);
 }
 
-/** Shows what the active branch shows; tells of it where that is something else than before. */
+/** Shows the messages of the active branch. Publishes an event if they differ from those shown before. */
 export function tellBranch(fold: Fold, operation: string): void {
   const { state } = fold;
   const { shown, hidden } = showBranch(state);

@@ -1,6 +1,7 @@
 /**
- * How a turn goes: its half-steps begin, are tried again, and end; and what its end means for those who wait for it. Pure but
- * linear, as `apply`. Keeps S3 of `state.ts`: there is a current call exactly while a session is awaiting.
+ * The course of a turn: its half-steps begin, are retried, and end; its end settles the receipts of the waiting
+ * senders. Pure but linear, as `apply`. Keeps S3 of `state.ts`: there is a current call exactly while a session is
+ * awaiting.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import { addUsage, NO_USAGE, textOf } from '../../base/messages.ts';
@@ -39,13 +40,12 @@ export function applyClaimed(fold: Fold, record: RecordOf<'claimed'>): void {
   }
 }
 
-/** The turn of this number begins. */
 export function beginTurn(state: SessionState, id: number): void {
   state.turn = { id, entries: [], text: '', joins: false, usage: NO_USAGE, halfSteps: 0, pauses: 0, marked: false };
   state.nextTurn = id + 1;
 }
 
-/** The model is called again to go on with a paused answer. */
+/** The model is called again to continue a paused answer. */
 export function continuePaused(state: SessionState, halfStep: number): void {
   const { turn } = state;
   state.current = { halfStep: halfStep + 1, attempt: 1 };
@@ -55,14 +55,14 @@ export function continuePaused(state: SessionState, halfStep: number): void {
   turn.halfSteps += 1;
 }
 
-/** A call failed and is made again after a wait. */
+/** A call failed and is repeated after a wait. */
 export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
   const { current } = fold.state;
   if (current?.halfStep !== record.halfStep) throw new Error('S3: a retry of no current half-step');
   current.attempt = record.attempt + 1;
   current.retryAt = fold.at + record.waitMs;
   current.retryWaitMs = record.waitMs;
-  // The next attempt is sent what the epoch of today has.
+  // The next attempt is sent with the content of the current epoch.
   delete current.outdated;
   if (fold.counts()) {
     fold.tell({
@@ -76,7 +76,9 @@ export function applyRetried(fold: Fold, record: RecordOf<'retried'>): void {
   if (fold.counts()) fold.tell({ type: 'session.state', state: 'awaiting', phase: 'retrying' });
 }
 
-/** The failure path, in the order of Δ10: bounced message gone, then the transition, then what tells of it. */
+/**
+ * The failure path, in the order of Δ10: first the bounced message leaves, then the state changes, then events follow.
+ */
 export function applyFailed(fold: Fold, record: RecordOf<'failed'>): void {
   const { state } = fold;
   const { current } = state;
@@ -84,7 +86,7 @@ export function applyFailed(fold: Fold, record: RecordOf<'failed'>): void {
   const bounced = (current?.bouncing ?? []).filter(({ entry }) => named.includes(entry));
   for (const { messageSeq } of bounced) if (messageSeq !== undefined) removeMessage(fold, messageSeq, 'bounced');
   if (record.blocks === true) state.blocked = record.error;
-  // What bounced has left the history already; what came with it and did not ask for that is still there.
+  // Bounced messages have already left the history. Other messages of the half-step are still there.
   state.failure = bounced.length === 0 || current?.keeps === true ? { error: record.error, at: fold.at } : undefined;
   fold.enter('idle');
   for (const { content, messageSeq } of bounced) {
@@ -106,12 +108,12 @@ function removeMessage(fold: Fold, seq: number, reason: string): void {
   if (state.goals !== undefined) unpin(state, [seq]);
   state.tokens -= removed?.tokens ?? 0;
   const next = state.messages[index];
-  // The border of the answered request stays where it was (A8).
+  // The border of the answered request keeps its position (A8).
   if (removed?.opens === true && next !== undefined) state.messages[index] = { ...next, opens: true };
   if (fold.counts()) fold.tell({ type: 'message.removed', messageSeq: seq, reason });
 }
 
-/** A guardrail's word: the turn ends as failed, and what was answered is not stored. */
+/** The verdict of a guardrail: the turn ends as failed, and the answer is not stored. */
 export function applyBlocked(fold: Fold, record: RecordOf<'blocked'>): void {
   const { state } = fold;
   if (state.current?.halfStep !== record.halfStep) throw new Error('S3: a block of no current half-step');
@@ -123,7 +125,7 @@ export function applyBlocked(fold: Fold, record: RecordOf<'blocked'>): void {
   failTurn(fold, record.error);
 }
 
-/** A round of calls ends without another call of the model. */
+/** A round of calls ends without another model call. */
 export function applyClosed(fold: Fold, record: RecordOf<'closed'>): void {
   promoteAll(fold, record.entries);
   if (record.error === undefined) {
@@ -134,7 +136,7 @@ export function applyClosed(fold: Fold, record: RecordOf<'closed'>): void {
   failTurn(fold, record.error);
 }
 
-/** The turn ends: whoever waits for it has its text, or knows that it was cancelled. */
+/** The turn ends: waiting senders receive its text, or its cancellation. */
 export function finishTurn(fold: Fold, reason: string): void {
   const { state } = fold;
   const turn = state.turn;
@@ -155,7 +157,7 @@ export function finishTurn(fold: Fold, reason: string): void {
   if (state.tasks.wished !== undefined) activate(fold, state.tasks.wished);
 }
 
-/** The turn ends as failed; the session is idle already. */
+/** The turn ends as failed; the session is already idle. */
 function failTurn(fold: Fold, error: ErrorShape): void {
   const { state } = fold;
   const turn = state.turn;

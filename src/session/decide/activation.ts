@@ -1,6 +1,6 @@
 /**
- * Skills and workflows a session has (contract §6.3, §8). Nothing is switched on or off: what stands in the window, or waits to
- * enter it, is active, and what has left the window is not. Pure.
+ * Skills and workflows of a session (contract §6.3, §8). There is no switch. A definition is active while it is in the
+ * window or waits to enter it, and inactive once it has left the window. Pure.
  */
 
 import { ConfigError, LimitError, type TroupeError } from '../../base/errors.ts';

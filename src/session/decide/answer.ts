@@ -1,4 +1,4 @@
-/** What follows a model call: its answer (contract §5.1), its failure (§4.4, §4.5), its retry. Pure. */
+/** The consequences of a model call: its answer (contract §5.1), its failure (§4.4, §4.5), its retry. Pure. */
 import { PAUSE_CONTINUATIONS_MAX, RETRY_AFTER_MS_MAX, TOOL_TIMEOUT_MS_MAX } from '../../base/bounds.ts';
 import type { Draft } from '../../base/draft.ts';
 import type { ErrorShape } from '../../base/errors.ts';
@@ -23,10 +23,10 @@ import { tellFailure } from './supervision.ts';
 const SECOND_MS = 1_000;
 const NOT_FOUND = 404;
 const BAD_REQUEST = 400;
-/** Share of the wait that chance may add, so that a thousand sessions do not come back at once (§4.4). */
+/** Share of the wait that chance may add, so that a thousand sessions do not return at once (§4.4). */
 const RETRY_JITTER = 0.15;
 
-/** An answer: one record, then tools, a continuation, or idle; and what it says to parent and children (§7.6). */
+/** An answer: one record, then tools, a continuation, or idle, and its messages to parent and children (§7.6). */
 export function decideAnswer(
   state: SessionState,
   input: Extract<Input, { type: 'answered' }>,
@@ -76,7 +76,7 @@ function followedBy(effects: readonly Effect[], last: Effect): readonly Effect[]
 
 const NONE_REFUSED: Readonly<Record<string, string>> = Object.freeze({});
 
-/** Why calls are not run, by id. */
+/** The reasons why calls are not run, by id. */
 function refusedCalls(calls: readonly DispatchedCall[]): Readonly<Record<string, string>> {
   if (calls.every((call) => call.refused === undefined)) return NONE_REFUSED;
   return Object.fromEntries(calls.flatMap(({ id, refused }) => (refused === undefined ? [] : [[id, refused]])));
@@ -88,7 +88,7 @@ function continuationOf(state: SessionState, stop: string, callCount: number): C
   return 'end';
 }
 
-/** The timeout a model set for a call, where the tool lets it; seconds in, ms out. */
+/** The timeout a model set for a call, if the tool allows it; seconds in, ms out. */
 function requestedTimeoutMs(environment: Environment, toolName: string, input: unknown): number | undefined {
   const facts = environment.agent.tool(toolName);
   if (facts === undefined || !facts.adjustableTimeout || !isRecord(input)) return undefined;
@@ -97,7 +97,7 @@ function requestedTimeoutMs(environment: Environment, toolName: string, input: u
   return Math.min(Math.ceil(seconds * SECOND_MS), TOOL_TIMEOUT_MS_MAX);
 }
 
-/** Child to parent: every text. Parent to child: a text that addresses one with `@name` (§7.6). */
+/** Child to parent: every text. Parent to child: a text that addresses the child with `@name` (§7.6). */
 function routeText(state: SessionState, text: string): readonly Effect[] {
   if (text.trim() === '') return NO_EFFECTS;
   if (state.parent === undefined && state.children.size === 0) return NO_EFFECTS;
@@ -156,12 +156,12 @@ export function decideModelFailure(
   );
 }
 
-/** Rules about thoughts that were sent again: what a model makes of them nobody else can tell beforehand. */
+/** Rules about thoughts that are sent again. Only the model can say whether it accepts them. */
 const THOUGHT_RULES: ReadonlySet<unknown> = new Set(['R20', 'R21']);
 
 /**
- * A request refused for the thoughts in it is made again at once without them, in an epoch of its own. Undefined: it was refused for
- * something else, or has none.
+ * A request refused for its thoughts is repeated at once without them, in a new epoch. Undefined: it was refused for
+ * another reason, or has no thoughts.
  */
 function decideRepair(state: SessionState, error: ErrorShape, environment: Environment): Decision | undefined {
   const { current } = state;
@@ -189,8 +189,9 @@ function showsThoughts({ messages, thoughtFloor }: SessionState): boolean {
 }
 
 /**
- * Wait after attempt k, as `settings.llm.retry` has it: k⁴ times the base, or the factor to the power of k − 1, up to the maximum,
- * plus up to 15 % by chance. At least what the server asked for, a day at most (§4.4, Δ9).
+ * The wait after attempt k, as `settings.llm.retry` defines it. It is k⁴ times the base, or the factor to the power of
+ * k − 1, up to the maximum, plus up to 15 % by chance. It is at least the server's `retry-after`, of which at most a
+ * day counts (§4.4, Δ9).
  */
 export function retryWaitMs(retry: RetrySettings, attempt: number, error: ErrorShape, random: number): number {
   const growth = retry.factor === undefined ? attempt ** 4 : retry.factor ** (attempt - 1);
@@ -210,17 +211,18 @@ export function decideRetryDue(state: SessionState, input: Extract<Input, { type
 }
 
 /**
- * The failure path (§4.5): what asked for it bounces (of steers and the rider each), everything else promoted stays; the user is told by a system
- * message (Δ11), a parent by an entry; refused credentials and a model that is gone stop the queue until somebody has seen to
- * it (Δ12, F36, F37), as each of its entries would fail alike.
+ * The failure path (§4.5). Each message that asked for it bounces, steers and the rider alike; all other promoted
+ * messages stay. A system message reports the failure to the user (Δ11), an entry reports it to a parent. Refused
+ * credentials and a missing model block the queue until someone acts (Δ12, F36, F37), since each of its entries would
+ * fail alike.
  */
 export function failureDecision(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const current = state.current;
   if (current === undefined) return { records: [], effects: [{ type: 'stale', what: 'failure' }] };
-  // What it was for is tried without a summary: nobody is told of a failed turn, as none was begun for it.
+  // The half-step is tried without a summary. No turn began for the compression, so no failed turn is reported.
   if (current.compaction !== undefined) return compactionFailure(state, error.message, environment);
   const bounced = (current.bouncing ?? []).map(({ entry }) => entry);
-  // With a message that stays, the failure and what it was about stay as well.
+  // If one message stays, the failure and the messages it concerns stay as well.
   const bounces = bounced.length > 0 && current.keeps !== true;
   const blocks =
     error.code === 'model_authentication' || isModelGone(error) || staysRefused(state, error, bounces, environment);
@@ -239,15 +241,16 @@ export function failureDecision(state: SessionState, error: ErrorShape, environm
 }
 
 /**
- * The request stays as it is, and the next one begins with it: every later turn would be refused alike (F35). What bounced has
- * left it; a child's parent decides; and a deferred rollback takes out what it is about before the next turn.
+ * The request stays as it is, and the next one begins with it: every later turn would be refused alike (F35). This does
+ * not hold if its messages bounced, since they have left it. For a child the parent decides. A deferred rollback
+ * removes the messages before the next turn.
  */
 function staysRefused(state: SessionState, error: ErrorShape, bounces: boolean, { settings }: Environment): boolean {
   if (bounces || state.parent !== undefined || settings.recovery.rollbackFailed) return false;
   return isRefusedRequest(error);
 }
 
-/** The API knows no such model: whoever asks for it again hears the same. */
+/** The API knows no such model. Asking again gets the same answer. */
 function isModelGone(error: ErrorShape): boolean {
   return error.code === 'model_invalid_request' && error.data?.['status'] === NOT_FOUND;
 }
@@ -256,6 +259,6 @@ function failureNote(error: ErrorShape, attempts: number, bounces: boolean): str
   if (error.code === 'model_authentication') return `Authentication failed: ${error.message}`;
   if (error.retryable === true)
     return `The model call failed after multiple retries (${attempts} attempts): ${error.message}`;
-  // A bounced message goes back to its sender with the error: a note in the log would tell it twice.
+  // A bounced message returns to its sender with the error: a note in the log would report the error twice.
   return bounces ? undefined : `The turn failed: ${error.message}`;
 }

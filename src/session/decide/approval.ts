@@ -1,4 +1,4 @@
-/** Calls that wait for a person: the decision about one, and what follows for the others of its round. Pure. */
+/** Calls that wait for a person: the decision about one, and its consequences for the others of its round. Pure. */
 
 import { approvalsExpireAt, isWaitingForApproval } from '../rules/run-loop.ts';
 import { APPROVAL_SKIPPED, DENIED_FOR_INPUT, deniedText } from '../rules/tool-texts.ts';
@@ -12,9 +12,9 @@ import { startCall } from './tools.ts';
 const SECOND_MS = 1_000;
 
 /**
- * An allowed call starts, with the input it was given instead where there is one. A denied one is answered, and with it every
- * other call of the round that still waits. The same decision told again is answered as the first was; one that comes too
- * late, or contradicts, is answered `false`.
+ * An allowed call starts, with the replaced input if there is one. A denied call is answered, and so is every other
+ * call of the round that still waits. A repeated decision gets the same answer as the first. A decision that is late or
+ * contradicts the first is answered `false`.
  */
 export function decideApproval(
   state: SessionState,
@@ -47,7 +47,10 @@ export function decideApproval(
   };
 }
 
-/** Nobody decided in time: all that waits is denied. A timer that fires early, or after a decision, changes nothing. */
+/**
+ * No decision came in time: all waiting calls are denied. A timer that fires early, or after a decision, changes
+ * nothing.
+ */
 export function decideApprovalsExpired(state: SessionState, { now, settings }: Environment): Decision {
   const { expiresMs } = settings.approvals;
   const expiresAt = approvalsExpireAt(state, expiresMs);
@@ -56,14 +59,17 @@ export function decideApprovalsExpired(state: SessionState, { now, settings }: E
   return { records: denials(state, { reason }, state.nextPendingId), effects: [WAKE] };
 }
 
-/** A user's message arrived: what waits is denied, so that the next half-step reads it. `id`: of the first answer. */
+/**
+ * A user's message arrived: waiting calls are denied, so that the next half-step reads the message. `id`: that of the
+ * first answer.
+ */
 export function denyForInput(state: SessionState, id: number): readonly SessionRecord[] {
   return denials(state, { reason: DENIED_FOR_INPUT }, id);
 }
 
 /**
- * The denials and the answers of all that waits, each durable in the same batch; `id` is that of the first answer. With `only`
- * that call was denied, and the others are answered for its sake.
+ * The denials and the answers of all waiting calls, all durable in the same batch. `firstId` is the id of the first
+ * answer. With `only`, that call was denied, and the others are answered because of it.
  */
 function denials(
   state: SessionState,

@@ -1,4 +1,4 @@
-/** Sub-agents: spawning, births, what child and parent tell each other, the end of a child (contract §7). Pure. */
+/** Sub-agents: spawning, births, messages between child and parent, the end of a child (contract §7). Pure. */
 import { ConfigError, type ErrorShape, InvalidNameError, KeyReusedError, LimitError } from '../../base/errors.ts';
 import { checkNickname, SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
 import { budgetError, childBudget } from '../rules/budget.ts';
@@ -16,7 +16,7 @@ const CHILD_SUFFIX_CHARACTERS = 8;
 
 /**
  * Spawns a child: the parent's link and the child's birth are one batch (A6). A model's call is answered with a tool
- * result, a program's with an effect; a refusal creates nothing. The same key re-attaches.
+ * result, a program's with an effect. A refusal creates nothing. The same key re-attaches.
  */
 export function decideSpawn(state: SessionState, request: SpawnRequest, environment: Environment): Decision {
   const known = request.key === undefined ? undefined : state.childKeys.get(request.key);
@@ -37,7 +37,8 @@ export function decideSpawn(state: SessionState, request: SpawnRequest, environm
   }
   const spawned = callId === undefined ? undefined : childOfCall(state, callId);
   if (spawned !== undefined) {
-    // Made again after a crash: the child is there, and its name is what the answer waits for, if anybody gives it one.
+    // The call is repeated after a crash, and its child exists. If an enricher names sub-agents, the answer waits for
+    // the name.
     const answer = environment.agent.enrichers?.melete === undefined ? spawnAnswer(state, spawned) : undefined;
     return answer === undefined ? NOTHING : { records: [], effects: [answer] };
   }
@@ -51,7 +52,7 @@ export function decideSpawn(state: SessionState, request: SpawnRequest, environm
   return spawn(state, { request, name: naming.name, child: childId(state, environment), granted, unnamed });
 }
 
-/** The next free id below the parent's. An embedder may have taken `<parent>:<n>` for a session of his own. */
+/** The next free id below the parent's. An embedder may have used `<parent>:<n>` for another session. */
 function childId(state: SessionState, environment: Environment): string {
   let number = state.nextChild;
   while (environment.exists(`${state.id}:${number}`)) number += 1;
@@ -65,7 +66,7 @@ function spawn(
     readonly name: string;
     readonly child: string;
     readonly granted: readonly string[] | undefined;
-    /** It may get another name before its first half-step, and the call's answer waits for it. */
+    /** It may get another name before its first half-step, and the call's answer waits for that. */
     readonly unnamed: boolean;
   },
 ): Decision {
@@ -108,8 +109,8 @@ function spawn(
 }
 
 /**
- * A child's grants: what is asked for, within what the parent has; never wider (F77). Names are compared without case and
- * each is granted once (§7.2). Undefined: all tools of the child's agent.
+ * A child's grants: the tools asked for, limited to the parent's tools (F77). Names are compared without case, and each
+ * is granted once (§7.2). Undefined: all tools of the child's agent.
  */
 function grantsOf(
   state: SessionState,
@@ -188,7 +189,9 @@ function answerOrRefuse(callId: string | undefined, error: ConfigError | LimitEr
   };
 }
 
-/** A child's first turn: it exists whole, with its task in the log once and an entry that starts it (§7.3, Δ28). */
+/**
+ * A child's first transition. The child is complete, its task is in the log once, and an entry starts it (§7.3, Δ28).
+ */
 export function decideBirth(state: SessionState, seed: ChildSeed): Decision {
   if (state.agent !== undefined) throw new Error(`session ${seed.id} exists already`);
   return {
@@ -240,7 +243,7 @@ export function decideMarkGoal(state: SessionState, input: Extract<Input, { type
   };
 }
 
-/** A child's text enters the mailbox as it came, attributed by the envelope (F71). */
+/** A child's text enters the mailbox unchanged. The envelope attributes it (F71). */
 export function decideSubagentSaid(state: SessionState, input: Extract<Input, { type: 'subagentSaid' }>): Decision {
   const child = state.children.get(input.child);
   if (child === undefined || child.replies === 'handle') return NOTHING;

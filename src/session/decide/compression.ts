@@ -1,10 +1,11 @@
 /**
- * Compression of a conversation as half-steps: when one begins, what its answer or failure leads to, and the recovery of a call
- * whose prompt was too long. A compression is a model call like any other, but for what it is asked; its answer is one record. Pure.
+ * Compression of a conversation as half-steps: when one begins, and the consequences of its answer or failure. Also the
+ * recovery of a call whose prompt was too long. A compression is a model call that differs only in its request; its
+ * answer is one record. Pure.
  *
- *  K1 one begins only where every call has its result: in idle, between rounds, or in the place of a call that was refused;
- *  K2 whatever ends it but a summary leaves the conversation as it was (but for the results of the round, which were due);
- *  K3 what follows it is the half-step that was about to begin, or the call that was too long.
+ *  K1 one begins only where every call has its result: in idle, between rounds, or in place of a call that was refused;
+ *  K2 any end but a summary leaves the conversation as it was, except for the results of the round, which were due;
+ *  K3 it is followed by the half-step that was about to begin, or by the call that was too long.
  */
 import { PULLED_BACK_MAX } from '../../base/bounds.ts';
 import { CONTEXT_OVERFLOW, describeValue, type ErrorShape } from '../../base/errors.ts';
@@ -29,15 +30,15 @@ import type { CompressionFacts, Effect, Environment, Input } from '../state/inpu
 import type { SessionRecord } from '../state/records.ts';
 import type { CompactionCall, CurrentCall, OverflowRecovery, SessionState } from '../state/state.ts';
 
-/** Stop reasons of a whole summary. */
+/** Stop reasons of a complete summary. */
 const WHOLE_STOPS: ReadonlySet<string> = new Set(['end_turn', 'stop_sequence']);
 
-/** What `compress` answers at once where it begins nothing; `started`: how it ends is told when it has. */
+/** The immediate answer of `compress`. `started`: a compression began, and its outcome is reported when it ends. */
 export type CompressAnswer =
   | { readonly started: number }
   | { readonly compressed: false; readonly reason: 'disabled' | 'busy' | 'not_needed' };
 
-/** The claim becomes a compression where one is due; `undefined`: it goes on as it is. */
+/** The claim becomes a compression if one is due; `undefined`: the claim continues unchanged. */
 export function decideCompaction(
   state: SessionState,
   selection: Selection,
@@ -48,7 +49,9 @@ export function decideCompaction(
   return begin(state, facts, environment, { entries: selection.responses.map((entry) => entry.id) });
 }
 
-/** Compression on demand: of an idle session, from the bounds of the settings on or, forced, from the lower ones. */
+/**
+ * Compression of an idle session on demand: from the bounds of the settings on or, if forced, from the lower bounds.
+ */
 export function decideCompress(
   state: SessionState,
   input: Extract<Input, { type: 'compress' }>,
@@ -70,7 +73,7 @@ function told(value: CompressAnswer): Decision {
   return { records: NO_RECORDS, effects: [{ type: 'result', value }] };
 }
 
-/** The records and the call of a compression, or `undefined` where there is nothing to sum up, or no way to. */
+/** The records and the call of a compression, or `undefined` if there is nothing to sum up, or no way to. */
 function begin(
   state: SessionState,
   facts: CompressionFacts,
@@ -95,7 +98,7 @@ function begin(
   return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch)] };
 }
 
-/** The answer of a compression: a summary, or a reason why it is none. */
+/** The answer of a compression: a summary, or the reason why it is none. */
 export function decideSummary(
   state: SessionState,
   current: CurrentCall & { readonly compaction: CompactionCall },
@@ -114,7 +117,7 @@ export function decideSummary(
   });
   const { summary, topics } = readSummary(answerText(content));
   if (summary === '') return compactionFailure(state, 'the summary is blank', environment, usage);
-  // An agent that is no longer compressed had it begun before: nothing is lost by leaving the conversation as it is.
+  // The agent's compression was switched off after this one began: leaving the conversation as it is loses nothing.
   const { through, tail } = current.compaction;
   const plan = facts === undefined ? undefined : planCompaction(state, facts, { through, tail });
   if (plan === undefined) return compactionFailure(state, 'nothing is left to sum up', environment, usage);
@@ -143,7 +146,7 @@ export function decideSummary(
   return { records: [compacted], effects: [afterSummary(state, current, environment)] };
 }
 
-/** Why an answer is no summary, or `undefined`. A part of one would lose what it leaves out. */
+/** Why an answer is no summary, or `undefined`. An incomplete summary would lose the content it leaves out. */
 function problemOf(content: unknown, stop: string): string | undefined {
   const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
   for (const block of blocks) {
@@ -153,7 +156,7 @@ function problemOf(content: unknown, stop: string): string | undefined {
   return WHOLE_STOPS.has(stop) ? undefined : `the summary ended with ${stop}`;
 }
 
-/** The session goes on: with what waits, or with the call that was too long, in the new epoch. */
+/** The session continues with waiting entries, or with the call that was too long, in the new epoch. */
 function afterSummary(
   state: SessionState,
   { compaction }: CurrentCall & { readonly compaction: CompactionCall },
@@ -166,8 +169,8 @@ function afterSummary(
 }
 
 /**
- * A compression that failed, for whatever reason: all is as it was. In the recovery of a call that was too long, more is taken back
- * and it is tried once more; then that call fails with what it failed with.
+ * A compression failed, for whatever reason: everything is as it was. In the recovery of a call that was too long, more
+ * is taken back and the compression is tried once more. If that fails too, the call fails with its original error.
  */
 export function compactionFailure(
   state: SessionState,
@@ -190,14 +193,16 @@ function failedRecord(halfStep: number, reason: string, usage?: Usage): SessionR
   return { type: 'compactionFailed', halfStep, reason, ...(usage === undefined ? {} : { usage }) };
 }
 
-/** A compression under way is given up on request; what the session goes back to is ended by the records that follow. */
+/**
+ * Gives up a compression in progress on request. The records that follow end the state to which the session returns.
+ */
 export function compactionInterrupted(halfStep: number): SessionRecord {
   return failedRecord(halfStep, INTERRUPTED);
 }
 
 /**
- * The turn that was about to begin when a compression, or what a half-step waits for, was interrupted: cancelled as it would have
- * been without one. None where what waits is no user's.
+ * The turn that was about to begin when a compression, or the wait of a half-step, was interrupted. It is cancelled as
+ * it would have been without one. None if the waiting entries are not a user's.
  */
 export function claimCutShort(state: SessionState): readonly SessionRecord[] {
   const isWaiting = state.state === 'idle' && isPreparing(state.memory);
@@ -211,8 +216,9 @@ export function claimCutShort(state: SessionState): readonly SessionRecord[] {
 }
 
 /**
- * What follows a call whose prompt was too long (`data.reason`), once for each call: the end of the conversation is taken back, the
- * rest is summed up, and the call is made again. `undefined`: it is no such failure, or there is nothing to do about it.
+ * The consequence of a prompt that was too long (`data.reason`), once for each call. The end of the conversation is
+ * taken back, the rest is summed up, and the call is repeated. `undefined`: the failure is a different one, or nothing
+ * can be done about it.
  */
 export function decideOverflow(state: SessionState, error: ErrorShape, environment: Environment): Decision | undefined {
   const { current } = state;
@@ -237,7 +243,7 @@ function beginOverflow(
   return tail === undefined ? undefined : begin(state, facts, environment, { entries: [], tail, overflow });
 }
 
-/** History messages taken back the second time. */
+/** The number of history messages taken back on the second attempt. */
 function pulledBack(size: number): number {
   return Math.min(Math.max(Math.floor(size / 2), 4), Math.min(size - 2, PULLED_BACK_MAX));
 }

@@ -1,9 +1,10 @@
 /**
- * An operation on the history as a step of its session: its record, and what it means for a round of tools under way. Pure.
+ * An operation on the history as an input of its session: its record, and its consequences for a round of tools in
+ * progress. Pure.
  *
- * While a call of the model is out nothing is edited: the answer belongs to what was sent. While tools run an edit may take
- * the calls they run for: those are cancelled, and a round of which no call is left ends its turn (S4, A7). So it is with
- * calls that are held, or wait for a person; see `edited-calls.ts`.
+ * Nothing is edited during a model call in flight: the answer belongs to the request that was sent. While tools run, an
+ * edit may remove their calls: those are cancelled, and a round without remaining calls ends its turn (S4, A7). The
+ * same holds for calls that are held, or wait for a person; see `edited-calls.ts`.
  */
 import { errorShape, KeyReusedError, SessionBusyError, TroupeError } from '../../base/errors.ts';
 import type { EditPlan, EditRecord } from '../history/edit-draft.ts';
@@ -16,7 +17,7 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { exitDecision } from './supervision.ts';
 
-/** What a call is answered whose assistant message was taken out. */
+/** The answer to a call whose assistant message was removed. */
 const CALL_GONE = 'the call was taken out of the history';
 
 /** One operation: its outcome as a `result`, or `refused`. */
@@ -54,12 +55,12 @@ export function decideEdit(
   };
 }
 
-/** The edit may be what the session waited for: the end of a round, of a suspension, or of a request that was refused. */
+/** The edit may be what the session waited for: it may end a round, a suspension, or a block by a refused request. */
 function mayGoOn(state: SessionState): boolean {
   return state.state === 'executing' || state.suspended !== undefined || state.blocked !== undefined;
 }
 
-/** What an edit means for calls that run, for results that wait, and for a task that was to start a turn. */
+/** The consequences of an edit for running calls, for waiting results, and for a task that was to start a turn. */
 function afterEdit(state: SessionState, record: EditRecord): Decision {
   const records: SessionRecord[] = [];
   const effects: Effect[] = [];
@@ -74,7 +75,7 @@ function afterEdit(state: SessionState, record: EditRecord): Decision {
     if (type === 'tool_response' && toolUseId !== undefined && over.has(toolUseId)) {
       records.push({ type: 'dropped', id, reason: CALL_GONE });
     } else if (seed !== undefined && removed.has(seed)) {
-      // The task is gone: a half-step for it would be one about nothing.
+      // The task is gone: a half-step for it would have no content.
       records.push({ type: 'dropped', id, reason: 'its message was taken out of the history' });
       ends = true;
     }
@@ -88,7 +89,7 @@ function afterEdit(state: SessionState, record: EditRecord): Decision {
   return { records: [...records, ...exit.records], effects: [...effects, ...exit.effects] };
 }
 
-/** Calls whose message leaves, or no longer has them. */
+/** Calls whose message leaves, or no longer contains them. */
 function removedCalls(state: SessionState, record: EditRecord, removed: ReadonlySet<number>): ReadonlySet<string> {
   const gone = new Set<string>();
   for (const { seq, type, toolUseId } of state.messages) {
@@ -113,12 +114,12 @@ function callsAt(state: SessionState, seq: number): readonly string[] {
   return ids;
 }
 
-/** Calls the edit brings a result for. */
+/** Calls for which the edit contains a result. */
 function answeredCalls(record: EditRecord): readonly string[] {
   return (record.added ?? []).flatMap(({ message }) => (message.role === 'tool' ? [wireId(message.toolCallId)] : []));
 }
 
-/** No call of the round is left that the model is owed a result of, or there is nothing left to send at all. */
+/** The model is owed no result of the round any more, or there is nothing left to send. */
 function isRoundOver(
   state: SessionState,
   record: EditRecord,
@@ -134,7 +135,7 @@ function isRoundOver(
   return isEmpty && (record.added ?? []).every(({ message }) => message.role === 'system');
 }
 
-/** Calls whose results are held at a boundary: in the history already, and the model was not called with them. */
+/** Calls whose results are held at a boundary: they are in the history, but the model has not been called with them. */
 function heldResults({ held, messages, callIds }: SessionState): readonly string[] {
   if (held?.at !== 'results') return [];
   const ids: string[] = [];

@@ -1,4 +1,4 @@
-/** Ends a running turn without another model call, leaving a legal log behind. Pure. */
+/** Ends a running turn without another model call, and leaves a legal log. Pure. */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Decision } from '../state/decision.ts';
 import type { Effect } from '../state/inputs.ts';
@@ -7,9 +7,9 @@ import type { CurrentCall, SessionState } from '../state/state.ts';
 import { compactionInterrupted } from './compression.ts';
 
 /**
- * A call in flight is given up; an open round is closed with a failed response for each call still running (I5). `firstId`:
- * the next free pending id. `notice`: what those calls are answered. `error`: the turn failed with it; missing: it was
- * cancelled.
+ * Gives up a call in flight, or closes an open round with a failed response for each call still running (I5).
+ * `firstId`: the next free pending id. `notice`: the content of those responses. `error`: the error with which the turn
+ * failed; missing: it was cancelled.
  */
 export function endRound(
   state: SessionState,
@@ -50,7 +50,10 @@ export function endRound(
   return { records, effects };
 }
 
-/** The compression is given up first; then what it would have gone back to ends: a round whose results are all there, a call, or nothing. */
+/**
+ * Gives up the compression first. Then ends the state it would have returned to: a round with all results, a call, or
+ * nothing.
+ */
 function endCompaction(current: CurrentCall, error: ErrorShape | undefined): readonly SessionRecord[] {
   const given = compactionInterrupted(current.halfStep);
   if (current.compaction?.returnsTo === 'idle') return [given];

@@ -1,10 +1,14 @@
 /**
- * The preparation of a user's turn (contract §8 with Δ5, Δ35): when one begins, what its end leads to, how it is given up. What
- * the enrichers change while it runs reaches the session as any other input: goals, skills, memories, a name. Pure.
+ * The preparation of a user's turn (contract §8 with Δ5, Δ35): when one begins, the consequences of its end, how it is
+ * given up. Changes that enrichers make while it runs (goals, skills, memories, a name) reach the session as any other
+ * input. Pure.
  *
- *  E1 one preparation is under way in a session at most, and nothing is claimed out of idle meanwhile (R12): what arrives waits;
- *  E2 whatever ends it, the turn goes on, but for refused credentials: then the turn fails as it would have without one;
- *  E3 a turn is prepared once: an entry that was prepared and waits, for a pause or a place, is not prepared again.
+ *  E1 a session has at most one preparation in progress, and claims nothing in idle meanwhile (R12): arriving entries
+ *     wait;
+ *  E2 the turn continues no matter how the preparation ends, except for refused credentials: then the turn fails as it
+ *     would have without one;
+ *  E3 a turn is prepared once: an entry that was prepared and waits, because of a pause or for admission, is not
+ *     prepared again.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import { promotionOrder, type Selection, selectEntries } from '../rules/mailbox.ts';
@@ -15,7 +19,9 @@ import { bouncedEntries, type SessionRecord } from '../state/records.ts';
 import type { Enrichment, SessionState } from '../state/state.ts';
 import { exitDecision } from './supervision.ts';
 
-/** What the claim out of idle becomes where the turn of a user's message is to be prepared; `undefined`: it is claimed. */
+/**
+ * Replaces the claim in idle if the turn of a user's message must be prepared; `undefined`: the entries are claimed.
+ */
 export function decidePreparation(
   state: SessionState,
   { steers, riders }: Selection,
@@ -37,8 +43,8 @@ export function decidePreparation(
 }
 
 /**
- * A sub-agent is named once a place is free for its first turn. One that a model spawned does not wait for it: its parent, which
- * waits for the name, has a place that might be the very one.
+ * A sub-agent is named when its first turn is admitted. A sub-agent that a model spawned does not wait for admission:
+ * its parent waits for the name, and may occupy the very admission it needs.
  */
 export function decideEarlyNaming(state: SessionState, { agent }: Environment): Decision {
   if (state.spawnCallId === undefined || agent.enrichers?.namer === undefined) return NOTHING;
@@ -56,12 +62,12 @@ function beginNaming(state: SessionState, riders: readonly MailboxEntry[]): Deci
   };
 }
 
-/** What the parent is told when the naming is over, however. */
+/** The report to the parent when the naming has ended, no matter how. */
 function readyChild(state: SessionState): Effect {
   return { type: 'tellParent', input: { type: 'childReady', child: state.id } };
 }
 
-/** A run is over: the next stage, or the turn. */
+/** A run has ended: the next stage follows, or the turn. */
 export function decideEnriched(
   state: SessionState,
   input: Extract<Input, { type: 'enriched' }>,
@@ -79,11 +85,11 @@ export function decideEnriched(
     ...(error === undefined ? {} : { error }),
   };
   if (stage === 'naming') {
-    // What was named without a place for its turn waits for one behind those that waited before.
+    // A sub-agent that was named before admission waits for it behind sessions that waited earlier.
     const isPlaced = state.spawnCallId === undefined;
     return { records: [prepared], effects: isPlaced ? [readyChild(state), WAKE] : [readyChild(state)] };
   }
-  // Nothing that was recalled is missed by the turn: it goes on as if there had been nothing to recall.
+  // The turn can do without recalled memories: it continues as if there had been nothing to recall.
   if (stage === 'recalling') return { records: [prepared], effects: [WAKE] };
   if (error !== undefined) return failed(state, prepared, error);
   if (goalsChanged && environment.agent.enrichers?.mneme !== undefined) {
@@ -110,8 +116,8 @@ function failed(state: SessionState, prepared: SessionRecord, error: ErrorShape)
 }
 
 /**
- * The claim of the turn that is being prepared, without its half-step: what ends it follows. Replies of sub-agents that would
- * have come along wait for a turn that is answered.
+ * The claim of the turn that is being prepared, without its half-step: the record that ends the turn follows. Replies
+ * of sub-agents that would have joined it wait for a turn that is answered.
  */
 function usersTurn(
   state: SessionState,
@@ -127,10 +133,10 @@ function usersTurn(
   };
 }
 
-/** A decision by which the preparation under way is given up: what it did so far stays, its entry is as it was. */
+/** A decision that gives up the preparation in progress: its results so far stay, and its entry stays unprepared. */
 export function withPreparationGivenUp(state: SessionState, decision: Decision): Decision {
   const { enrichment } = state;
-  // A sub-agent's task comes before anything else that reaches it, and so does its name.
+  // A sub-agent's task precedes anything else that reaches it, and so does its name.
   if (enrichment === undefined || enrichment.stage === 'naming') return decision;
   const { run } = enrichment;
   return {
@@ -139,7 +145,7 @@ export function withPreparationGivenUp(state: SessionState, decision: Decision):
   };
 }
 
-/** An interrupt while a turn is prepared: the run is cancelled, and the turn ends as cancelled at once. */
+/** An interrupt during a preparation: the run is cancelled, and the turn ends as cancelled at once. */
 export function interruptPreparation(
   state: SessionState,
   reason: string | undefined,
@@ -164,12 +170,16 @@ export function interruptPreparation(
   };
 }
 
-/** A crash interrupted the preparation: its stage begins anew, under the next number; a sub-agent keeps the name it has by now. */
+/**
+ * A crash interrupted the preparation: its stage begins again under the next number. A sub-agent keeps its current
+ * name.
+ */
 export function recoverPreparation(state: SessionState, enrichment: Enrichment, { agent }: Environment): Decision {
   const run = state.nextMuseRun;
   const { stage, entry } = enrichment;
   if (stage === 'naming') {
-    // The claim that followed may be lost, and its call was made: named otherwise now, it would be made with other bytes.
+    // The claim that followed may be lost although its call was made. With a different name now, the repeated call
+    // would differ in its bytes.
     return { records: [{ type: 'prepared', run: enrichment.run, entry }], effects: [readyChild(state), WAKE] };
   }
   const isOff = stage === 'preparing' ? agent.enrichers?.melete === undefined : agent.enrichers?.mneme === undefined;

@@ -1,4 +1,4 @@
-/** Forks: the marker in the log that is shared, and the birth of the session that goes on from it. Pure. */
+/** Forks: the marker in the shared log, and the birth of the session that continues from it. Pure. */
 import { FORK_DEPTH_MAX, FORKS_SHARED_MAX } from '../../base/bounds.ts';
 import { errorShape, InvalidArgumentError, InvalidNameError } from '../../base/errors.ts';
 import { SESSION_ID_CHARACTERS_MAX } from '../../base/ids.ts';
@@ -13,8 +13,8 @@ import { refuse } from './send.ts';
 type Forked = Extract<SessionRecord, { type: 'forked' }>;
 
 /**
- * Makes a fork. This session's log gets a marker, up to which the fork's own log refers to it; beyond the bounds on what rests
- * on one log, and for a long chain of forks, the fork's log begins with a copy instead. Answers with the fork's id.
+ * Makes a fork. This session's log gets a marker, up to which the fork's own log refers to it. If too many forks share
+ * this log, or the chain of forks is too long, the fork's log begins with a copy instead. Answers with the fork's id.
  */
 export function decideFork(
   state: SessionState,
@@ -44,12 +44,12 @@ export function decideFork(
   };
 }
 
-/** A record that holds what a fork of this session elsewhere begins with. */
+/** A record that contains the beginning of a fork of this session in another place. */
 export function copiedFork(state: SessionState, at?: number): Forked {
   return { ...forkedRecord(state, { depth: 0, at }), seed: forkSeed(state, at) };
 }
 
-/** A session begins as a fork; its state has been given what it begins with, or the record has it. */
+/** A session begins as a fork. Its beginning was put into its state, or is in the record. */
 export function decideForked(state: SessionState, record: Forked): Decision {
   if (state.createdAt > 0) return refuse(takenName(state.id));
   return { records: [record], effects: [{ type: 'result', value: { id: state.id } }] };
@@ -79,7 +79,7 @@ function seedOrError(state: SessionState, at: number | undefined): ForkSeed | In
   }
 }
 
-/** The colon keeps it on the shard of its parent, whose log it shares. */
+/** The colon keeps the fork on the shard of its parent, whose log it shares. */
 function freeId(state: SessionState, environment: Environment): string {
   let number = state.nextFork;
   while (environment.exists(`${state.id}:fork-${number}`)) number += 1;

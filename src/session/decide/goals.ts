@@ -1,4 +1,7 @@
-/** Changes of goals (contract §1.4, §11.5): checked, remembered, and told to the model by an entry that joins the next half-step. Pure. */
+/**
+ * Changes of goals (contract §1.4, §11.5): they are checked and remembered, and an entry that joins the next half-step
+ * announces them to the model. Pure.
+ */
 import { GOAL_DESCRIPTION_CHARACTERS_MAX, GOALS_ACTIVE_MAX, PINS_MAX } from '../../base/bounds.ts';
 import { ConfigError, ContentError, LimitError, type TroupeError } from '../../base/errors.ts';
 import type { GoalChange } from '../../base/goals.ts';
@@ -13,7 +16,7 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { refuse } from './send.ts';
 
-/** A change of goals; answered with the goal as it is then, or with how many links were made. */
+/** A change of goals. It is answered with the goal in its new form, or with the number of links made. */
 export function decideGoal(state: SessionState, change: GoalChange, environment: Environment): Decision {
   const refusal = refusalOf(state, change, environment);
   if (refusal !== undefined) return refuse(refusal);
@@ -79,14 +82,14 @@ function attach(state: SessionState, change: Extract<GoalChange, { action: 'atta
   };
 }
 
-/** The goal of an id that was checked before. */
+/** The goal with an id that was checked before. */
 function openGoal(book: GoalBook, id: number): GoalNode {
   const goal = goalOf(book, id);
   if (goal === undefined) throw new Error(`goal ${id} was checked and is not there`);
   return goal;
 }
 
-/** The entry by which the model learns of it: background, it rides the next half-step. */
+/** The entry that announces the change to the model. It is a background entry: it rides the next half-step. */
 function entry(state: SessionState, goal: number, content: string): SessionRecord {
   return {
     type: 'accepted',
@@ -96,7 +99,7 @@ function entry(state: SessionState, goal: number, content: string): SessionRecor
 }
 
 function refusalOf(state: SessionState, change: GoalChange, environment: Environment): TroupeError | undefined {
-  // A goal is a sentence or two: its bytes are those of its description, within a few words.
+  // A goal is a sentence or two: its entry has the bytes of its description plus a few words.
   const bytes = 'description' in change ? Buffer.byteLength(change.description) : 0;
   const full = change.action === 'attach' ? undefined : mailboxRefusal(state, bytes, environment);
   if (full !== undefined) return full;
@@ -142,7 +145,7 @@ function parentProblem(book: GoalBook, id: number): TroupeError | undefined {
   return undefined;
 }
 
-/** All or nothing: everything that is wrong, in one error. */
+/** All or nothing: one error lists every problem. */
 function attachProblem(
   state: SessionState,
   book: GoalBook,

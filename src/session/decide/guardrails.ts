@@ -1,7 +1,7 @@
 /**
- * Guardrails: what stands before a model call and after its answer. They run outside; here is when they are asked and what
- * follows. An answer is not stored before they have passed it: what a crash loses was told to nobody, and the call is made
- * again. Pure.
+ * Guardrails before a model call and after its answer. They run outside; this file decides when they are asked and what
+ * follows. An answer is stored only after they have passed it. If a crash loses it, no caller has seen it, and the call
+ * is repeated. Pure.
  */
 import { type ErrorShape, errorShape, TurnFailedError } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -16,7 +16,7 @@ import type { SessionState } from '../state/state.ts';
 import { failureDecision } from './answer.ts';
 import { tellFailure } from './supervision.ts';
 
-/** The guardrails after the call have spoken. */
+/** The verdict of the guardrails after the call. */
 export function decideGuardedAfter(
   state: SessionState,
   input: Extract<Input, { type: 'guardedAfter' }>,
@@ -31,14 +31,14 @@ export function decideGuardedAfter(
   if (word.verdict === 'pass') return { records: [], effects: [{ type: 'again', input: passed }] };
   const { blocks: _blocks, ...message } = word.value;
   const [first] = loggedForm(message as HistoryMessage);
-  // The model's own thoughts stay with what is left of its answer: it may ask for them (R20).
+  // The model's own thoughts stay with the rest of its answer: the model may require them (R20).
   const answered: readonly unknown[] = Array.isArray(answer.content) ? answer.content : [];
   const thoughts = answered.filter((block) => isRecord(block) && isThought(block));
   const content = [...thoughts, ...(first.blocks ?? [])];
   return { records: [], effects: [{ type: 'again', input: { ...passed, content } }] };
 }
 
-/** The guardrails before the call have spoken: what they changed is one edit, and the call follows it. */
+/** The verdict of the guardrails before the call: their changes are one edit, and the call follows it. */
 export function decideGuardedBefore(
   state: SessionState,
   input: Extract<Input, { type: 'guardedBefore' }>,

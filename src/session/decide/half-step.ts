@@ -23,8 +23,8 @@ import { continueForUser, exitWithout, gatherResults } from './run-loop.ts';
 import { tellFailure } from './supervision.ts';
 
 /**
- * Effect C and every kick: claims the next half-step if the guards allow it and something active waits. A spurious kick is
- * `NOTHING`: nobody needs to know beforehand whether there is work.
+ * Effect C and every wake-up: claims the next half-step if the guards allow it and an active entry waits. An
+ * unnecessary wake-up returns `NOTHING`, so no caller has to know whether there is work.
  */
 export function decideClaim(state: SessionState, environment: Environment): Decision {
   const remembers = environment.agent.enrichers?.mneme !== undefined;
@@ -33,7 +33,7 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
     if (settled !== undefined) return settled;
   }
   if (environment.settings.recovery.rollbackFailed && isRefusedRequest(state.blocked) && hasActive(state)) {
-    // Blocked before the setting was: what was refused goes, and the block with it.
+    // The session was blocked before the setting was on: the refused messages leave, and the block ends.
     const rolledBack = rollbackRecords(state, environment);
     if (rolledBack.length > 0) return { records: [...rolledBack, { type: 'resumed' }], effects: [WAKE] };
   }
@@ -42,7 +42,7 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
   if (state.state === 'idle' && !hasActive(state)) return NOTHING;
   const poisoned = poisonedEntries(state);
   if (poisoned.length > 0) {
-    // Set aside first, then look again: one entry that cannot be promoted must not stop those behind it (Δ13).
+    // Set entries aside first, then look again: an entry that cannot be promoted must not stop those behind it (Δ13).
     const exit = exitWithout(
       state,
       poisoned.map(({ id }) => id),
@@ -52,7 +52,7 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
   if (state.suspended !== undefined) return continueForUser(state);
   if (state.failure !== undefined && state.state === 'idle' && environment.settings.recovery.rollbackFailed) {
     const rolledBack = rollbackRecords(state, environment);
-    // First the edit, then the claim over what is left of the history.
+    // First the edit, then the claim over the remaining history.
     if (rolledBack.length > 0) return { records: rolledBack, effects: [WAKE] };
   }
   const selection = selectEntries(state, environment.limits.messageBytes) ?? emptySelection(state);
@@ -89,8 +89,8 @@ export function decideClaim(state: SessionState, environment: Environment): Deci
 }
 
 /**
- * A complete round with nothing active to promote: an edit put its responses into the log. The model is still owed the results
- * of its calls, so the half-step is made without a rider. Out of idle there is nothing to do.
+ * A complete round without an active entry to promote: an edit put its responses into the log. The model is still owed
+ * the results of its calls, so the half-step has no rider. In idle there is nothing to do.
  */
 function emptySelection(state: SessionState): Selection | undefined {
   if (state.state !== 'executing') return undefined;
@@ -98,7 +98,7 @@ function emptySelection(state: SessionState): Selection | undefined {
   return { responses: [], background, steers: [], riders: [] };
 }
 
-/** Promotes the round's responses and goes idle without a model call; what else waits gets its own turn. */
+/** Promotes the round's responses and goes idle without a model call. Other waiting entries get a separate turn. */
 function closeRound(
   state: SessionState,
   selection: Selection,
@@ -134,15 +134,18 @@ function claim(state: SessionState, selection: Selection, environment: Environme
   return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch)] };
 }
 
-/** What a request ends with that would end with words an embedder put into the assistant's mouth: it must end with a user's. */
+/**
+ * The end of a request that would otherwise end with assistant text added by an embedder: a request must end with a
+ * user message.
+ */
 const GO_ON: readonly SessionRecord[] = [{ type: 'noted', content: 'Go on.' }];
 
-/** Nothing is promoted that a user says, and the last words were added to the history. */
+/** The selection contains no user's text, and the history ends with assistant text that an embedder added. */
 function needsWord(state: SessionState, { background, steers, riders }: Selection): boolean {
   if (background.length > 0 || steers.length > 0 || riders.some((entry) => entry.seed === undefined)) return false;
   let index = state.messages.length - 1;
   for (let message = state.messages[index]; message !== undefined; message = state.messages[index]) {
-    // What is sent elsewhere, or not at all, is not what the request ends with.
+    // A request cannot end with a message that is sent in another place, or not at all.
     const isSilent = message.type === 'tool_response' || message.prompt === true;
     if (!isSilent && (message.type !== 'user_message' || !isBlank(message.content))) break;
     index -= 1;
@@ -151,13 +154,16 @@ function needsWord(state: SessionState, { background, steers, riders }: Selectio
   return last?.type === 'agent_message' && last.history !== undefined;
 }
 
-/** The guardrails have passed the request: the call, or what must be evaluated for it first. */
+/** The guardrails have passed the request: make the call, or evaluate the system text it needs first. */
 export function decideGuardedCall(state: SessionState, halfStep: number, environment: Environment): Decision {
   if (state.current?.halfStep !== halfStep) return { records: [], effects: [{ type: 'stale', what: 'guardrail' }] };
   return { records: [], effects: [callOrEvaluate(state, environment, halfStep, state.epoch)] };
 }
 
-/** What a half-step writes before its claim, each of which opens an epoch: a changed agent, an eviction. */
+/**
+ * The records before the claim of a half-step, for a changed agent, an eviction or an index card. All but an index card
+ * that replaces none open an epoch.
+ */
 function openingRecords(state: SessionState, selection: Selection, environment: Environment): readonly SessionRecord[] {
   const { fingerprint, compression } = environment.agent;
   const below = mayEvict(state, compression) ? planEviction(state, environment, incomingTokens(selection)) : undefined;
@@ -170,19 +176,19 @@ function openingRecords(state: SessionState, selection: Selection, environment: 
   return records;
 }
 
-/** A conversation that is compressed is not cut, unless compressing it failed. */
+/** A compressed conversation is not cut, unless compressing it failed. */
 function mayEvict(state: SessionState, compression: CompressionFacts | undefined): boolean {
   return compression?.isAutomatic !== true || state.compression?.hasFailed === true;
 }
 
-/** Epochs these records open: each one, but for an index card that takes the place of none. */
+/** The number of epochs these records open: one each, except for an index card that replaces none. */
 function epochsOpened(records: readonly SessionRecord[]): number {
   let epochs = 0;
   for (const record of records) if (record.type !== 'edited' || record.removed !== undefined) epochs += 1;
   return epochs;
 }
 
-/** Tokens of what a selection is about to put into the log. */
+/** Tokens that a selection is about to add to the log. */
 function incomingTokens({ responses, background, steers, riders }: Selection): number {
   return tokensOf(responses) + tokensOf(background) + tokensOf(steers) + tokensOf(riders);
 }
@@ -220,8 +226,8 @@ export function decideSystemFailure(
 }
 
 /**
- * A half-step waits for the system text of this epoch. Once the text is there a second evaluation, asked for by a claim
- * that was interrupted since, is late: it would change the epoch's text and call the model twice.
+ * A half-step waits for the system text of this epoch. A second evaluation, requested by a claim that was interrupted
+ * since, is late once the text is there. It would change the epoch's text and call the model twice.
  */
 function awaitsSystem(state: SessionState, epoch: number): boolean {
   return state.current !== undefined && state.epoch === epoch && state.system?.epoch !== epoch;
@@ -241,11 +247,11 @@ function poisonedEntries(state: SessionState): readonly RecordOf<'poisoned'>[] {
 }
 
 function promotionError(entry: MailboxEntry): ErrorShape | undefined {
-  // Only provenance can make a promotion fail; a user's message and a tool's answer were checked when accepted.
+  // Only provenance can make a promotion fail. Users' messages and tool results were checked when they were accepted.
   if (entry.type === 'user_message' || (entry.type === 'tool_response' && entry.toolUseId !== undefined))
     return undefined;
   try {
-    // What it says matters to no promotion, and may be in the log alone.
+    // The content does not affect whether a promotion fails, and may be only in the log.
     promote([{ ...entry, content: '' }]);
     return undefined;
   } catch (error) {

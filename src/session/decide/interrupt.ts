@@ -13,7 +13,8 @@ import { exitDecision } from './supervision.ts';
 
 /**
  * Cancels the model call, the running tools and the working children. An idle session keeps no flag and acknowledges
- * nothing, but its working children are still told (Δ22 d). The turn ends as cancelled; the user's message stays.
+ * nothing, but its working children are still interrupted (Δ22 d). The turn ends as cancelled; the user's message
+ * stays.
  */
 export function decideInterrupt(state: SessionState, reason: string | undefined): Decision {
   const children: Effect[] =
@@ -26,7 +27,7 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
     return { records, effects: [...exit.effects, ...children, { type: 'result', value: true }, WAKE] };
   }
   if (state.state === 'idle') {
-    // A child that waits for its restart works, although nothing runs.
+    // A child that waits for its restart counts as working, although nothing runs.
     if (state.restartAt === undefined) return { records: [], effects: [...children, { type: 'result', value: false }] };
     return { records: exit.records, effects: [...exit.effects, ...children, { type: 'result', value: true }] };
   }
@@ -38,8 +39,8 @@ export function decideInterrupt(state: SessionState, reason: string | undefined)
 }
 
 /**
- * The records and effects that end a running turn as cancelled: a call in flight is given up, an open round is closed with
- * a failed response for each call still running (I5), without another model call.
+ * The records and effects that end a running turn as cancelled, without another model call. A call in flight is given
+ * up. An open round is closed with a failed response for each call still running (I5).
  * `firstId`: the next free pending id.
  */
 export function interruptRecords(state: SessionState, reason: string | undefined, firstId: number): Decision {
@@ -51,7 +52,7 @@ function interruptedRecord(reason: string | undefined): SessionRecord {
   return { type: 'interrupted', ...(reason === undefined ? {} : { reason }) };
 }
 
-/** Withdraws a user's entry that was not promoted yet; anything else is left alone (§3.6, Δ7). */
+/** Withdraws a user's entry that was not promoted yet. Other entries are left alone (§3.6, Δ7). */
 export function decideRecall(state: SessionState, pendingId: number): Decision {
   const entry = state.mailbox.find((waiting) => waiting.id === pendingId);
   if (entry === undefined || entry.type !== 'user_message' || entry.seed !== undefined) {
@@ -65,13 +66,13 @@ export function decideRecall(state: SessionState, pendingId: number): Decision {
   return state.enrichment?.entry === pendingId ? withPreparationGivenUp(state, recalled) : recalled;
 }
 
-/** No half-step starts until `resume`; what runs goes on, and its results wait. */
+/** No half-step starts until `resume`. Running work continues, and its results wait. */
 export function decidePause(state: SessionState): Decision {
   if (state.paused) return NOTHING;
   return { records: [{ type: 'paused' }], effects: [] };
 }
 
-/** Lifts a pause, and the stop after a failed authentication (Δ12); goes on with a suspended run. */
+/** Lifts a pause, and the block after a failed authentication (Δ12). A suspended run continues. */
 export function decideResume(state: SessionState, environment: Environment): Decision {
   if (state.suspended !== undefined) return resumeSuspended(state, environment);
   if (!state.paused && state.blocked === undefined) return NOTHING;

@@ -1,11 +1,11 @@
 /**
- * When what is about to leave the window is summed up, and what follows (contract §6.4, §6.5, §6.5b). Pure; the summary is written
- * by a model of its own, outside, while the session goes on. What it ends with waits for a message boundary.
+ * When messages that are about to leave the window are summed up, and what follows (contract §6.4, §6.5, §6.5b). Pure.
+ * A separate model outside writes the summary, while the session continues. The result waits for a message boundary.
  *
- *  Z1 nothing leaves the window but what a run was about and ended well; a half-step whose request would exceed the budget waits
- *     for the run. Only where that failed, or nothing can be taken away whole, the batch eviction takes over;
- *  Z2 one run at a time (M1): whether one is due is looked at again when it is over;
- *  Z3 a run that was about messages somebody has changed since is dropped.
+ *  Z1 only messages of a run that ended well leave the window; a half-step whose request would exceed the budget waits
+ *     for the run. The batch eviction takes over only if the run failed, or if no complete part can be removed;
+ *  Z2 one run at a time (M1): whether another one is due is checked when it has ended;
+ *  Z3 a run is dropped if its messages have changed since.
  */
 import { SUMMARY_ATTEMPTS_MAX } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
@@ -18,10 +18,10 @@ import type { Leaving, SummaryRun } from '../state/memory.ts';
 import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** A run as its record has it. */
+/** A run in the form of its record. */
 type Begun = Omit<SummaryRun, 'isAwaited' | 'ended' | 'run'>;
 
-/** Settles a run that is over, or begins one that is due; `undefined`: there is nothing of it to do now. */
+/** Settles a run that has ended, or begins one that is due; `undefined`: there is nothing to do for memory now. */
 export function decideMemory(state: SessionState, environment: Environment): Decision | undefined {
   const run = state.memory?.summarising;
   if (run !== undefined) {
@@ -37,8 +37,9 @@ export function decideMemory(state: SessionState, environment: Environment): Dec
 }
 
 /**
- * The half-step waits, as its request would exceed the budget: for the run under way, or for one it begins. `undefined`: it is
- * within the budget, or no summary can make it so. `incomingTokens`: what it is about to promote.
+ * The half-step waits, since its request would exceed the budget: for the run in progress, or for one that begins here.
+ * `undefined`: it is within the budget, or no summary can bring it there. `incomingTokens`: those it is about to
+ * promote.
  */
 export function awaitSummary(
   state: SessionState,
@@ -57,7 +58,7 @@ export function awaitSummary(
   return { records: [...records, { type: 'summaryAwaited' }], effects };
 }
 
-/** Tokens the window may hold. */
+/** Token limit of the window. */
 function budgetOf({ agent, settings }: Environment): number {
   return windowBudget(agent.tokenBudget, settings.mneme.pinnedBudgetFraction);
 }
@@ -66,7 +67,7 @@ function mayBegin(state: SessionState, { admits }: Environment): boolean {
   return admits && !state.paused && state.blocked === undefined && state.agent !== undefined;
 }
 
-/** The oldest messages, as a run; undefined where none may leave, or they have just been tried. */
+/** A run for the oldest messages; undefined if none may leave, or if they have just been tried. */
 function messagesDue(state: SessionState, environment: Environment, next: number | undefined): Begun | undefined {
   const { messages, memory } = state;
   if (memory?.failedAt === state.nextMessageSeq) return undefined;
@@ -79,7 +80,7 @@ function messagesDue(state: SessionState, environment: Environment, next: number
   return { level: 1, from, to, attempt: 1, leaving: leavingBelow(state, zone.boundary) };
 }
 
-/** Snapshots of messages, as a run, once there are enough of them. */
+/** A run for snapshots of messages, once there are enough of them. */
 function snapshotsDue({ memory }: SessionState, { settings }: Environment): Begun | undefined {
   if (memory === undefined) return undefined;
   const snapshots = uncovered(memory.snapshots);
@@ -95,7 +96,7 @@ function begin(state: SessionState, begun: Begun): Decision {
   return { records: [{ type: 'summaryBegun', run, ...begun }], effects: [{ type: 'startMuse', muse: 'mneme', run }] };
 }
 
-/** What an eviction of everything below a boundary takes away. */
+/** The messages that an eviction below a boundary removes. */
 function leavingBelow({ messages }: SessionState, boundary: number): Leaving {
   const named = messages.findIndex((message) => message.seq === boundary);
   const first = named === -1 ? messages.findIndex((message) => message.seq >= boundary) : named;
@@ -103,7 +104,7 @@ function leavingBelow({ messages }: SessionState, boundary: number): Leaving {
   return { boundary, count: gone.length, tokens: gone.reduce((sum, message) => sum + message.tokens, 0) };
 }
 
-/** A run is over: it is tried again where it failed, or waits for the message boundary, which may be now. */
+/** A run has ended. A failed run is tried again; any other waits for the message boundary, which may be now. */
 export function decideSummarised(state: SessionState, input: Extract<Input, { type: 'summarised' }>): Decision {
   const current = state.memory?.summarising;
   if (current?.run !== input.run || current.ended !== undefined) {
@@ -116,7 +117,7 @@ export function decideSummarised(state: SessionState, input: Extract<Input, { ty
   return { records: [ended, ...again.records], effects: again.effects };
 }
 
-/** Refused credentials are refused again; and a half-step may be waiting for what took all its time already. */
+/** Refused credentials are refused again. After a timeout, a half-step may already have waited the whole time. */
 function isWorthRepeating({ code }: ErrorShape, attempt: number): boolean {
   return attempt < SUMMARY_ATTEMPTS_MAX && code !== 'model_authentication' && code !== 'timeout';
 }
@@ -129,7 +130,7 @@ function repeated(current: SummaryRun, run: number, attempt: number): Decision {
   return { records, effects: [{ type: 'startMuse', muse: 'mneme', run }] };
 }
 
-/** At a message boundary: what the run ended with becomes what the session remembers, and what it was about leaves. */
+/** At a message boundary: the result of the run is remembered, and its messages leave. */
 function settle(state: SessionState, run: SummaryRun, environment: Environment): Decision {
   const { ended, leaving, level } = run;
   if (ended === undefined) return NOTHING;
@@ -148,7 +149,7 @@ function settle(state: SessionState, run: SummaryRun, environment: Environment):
   return { records, effects: [WAKE] };
 }
 
-/** What is about to leave, or to be covered, is what was summed up (Z3). */
+/** The messages about to leave, or the snapshots about to be covered, are those that were summed up (Z3). */
 function isUnchanged(state: SessionState, { leaving, from, to }: SummaryRun): boolean {
   if (leaving === undefined) {
     const snapshots = uncovered(state.memory?.snapshots ?? []);
@@ -158,13 +159,13 @@ function isUnchanged(state: SessionState, { leaving, from, to }: SummaryRun): bo
   return now.count === leaving.count && now.tokens === leaving.tokens;
 }
 
-/** After a restart: a run that was under way begins anew; nobody asks for it any more, it is dropped. */
+/** After a restart, a run that was in progress begins again. If the enricher is now off, it is dropped. */
 export function recoverMemory(state: SessionState, environment: Environment): Decision {
   const current = state.memory?.summarising;
   if (current === undefined || !isSummarising(state.memory)) return NOTHING;
   if (environment.agent.enrichers?.mneme === undefined)
     return { records: [{ type: 'summaryDropped' }], effects: NO_EFFECTS };
-  // The preparation that is begun anew before it takes the next number.
+  // A preparation that begins again takes the next number first.
   const run = state.enrichment === undefined ? state.nextMuseRun : state.nextMuseRun + 1;
   return repeated(current, run, current.attempt);
 }

@@ -1,4 +1,7 @@
-/** What the enrichers change of a session besides goals and skills: its name, and the memories put before its model. Pure. */
+/**
+ * Changes that enrichers make to a session besides goals and skills: its name, and the memories put before its model.
+ * Pure.
+ */
 import { SESSION_NAME_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { ContentError, LimitError } from '../../base/errors.ts';
 import { mailboxRefusal } from '../rules/mailbox.ts';
@@ -8,7 +11,7 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { refuse } from './send.ts';
 
-/** Names the session; the same name again is no news. */
+/** Names the session. The same name again changes nothing. */
 export function decideRename(state: SessionState, given: string): Decision {
   const name = given.trim();
   if (name === '') return refuse(new ContentError('Name cannot be blank'));
@@ -23,7 +26,7 @@ export function decideRename(state: SessionState, given: string): Decision {
   return { records: state.name === name ? NO_RECORDS : [{ type: 'named', name }], effects: [result] };
 }
 
-/** Puts a memory into the mailbox, unless the model sees it, or is about to (Δ44). */
+/** Puts a memory into the mailbox, unless the model sees it already or is about to (Δ44). */
 export function decideSurface(
   state: SessionState,
   { id, content }: Extract<Input, { type: 'surface' }>,
@@ -48,7 +51,7 @@ function isSurfaced(state: SessionState, id: string): boolean {
   );
 }
 
-/** Ids of the memories that stand in the window, oldest first. */
+/** Ids of the memories in the window, oldest first. */
 export function surfacedIds(state: SessionState): readonly string[] {
   return state.messages.flatMap(({ type, phantom, source }) =>
     type === 'tool_call' && phantom === true && source?.type === 'recall' && source.name !== undefined

@@ -1,6 +1,7 @@
 /**
- * The naming of a sub-agent that was spawned without a name (contract §7.3, §7.5), before its first half-step: Melete chooses, the
- * parent allows, as it alone knows the siblings. Whatever fails, the child keeps the `agent-N` it was born with. Pure.
+ * The naming of a sub-agent that was spawned without a name (contract §7.3, §7.5), before its first half-step. Melete
+ * chooses a name, and the parent allows it, as only the parent knows the siblings. If anything fails, the child keeps
+ * the `agent-N` from its birth. Pure.
  */
 import { ConfigError, InvalidNameError } from '../../base/errors.ts';
 import { checkNickname } from '../../base/ids.ts';
@@ -10,7 +11,7 @@ import type { Effect, Input } from '../state/inputs.ts';
 import type { ChildLink, SessionState } from '../state/state.ts';
 import { refuse } from './send.ts';
 
-/** A nickname for this child: asked of its parent, in one batch with what follows. */
+/** A nickname for this child: the parent is asked for it in the same batch. */
 export function decideNickname(state: SessionState, nickname: string): Decision {
   if (state.enrichment?.stage !== 'naming') return refuse(new ConfigError('A sub-agent is named once, as it begins'));
   return {
@@ -19,7 +20,7 @@ export function decideNickname(state: SessionState, nickname: string): Decision 
   };
 }
 
-/** The parent's side: unique among the siblings; the child's own name again is no news. */
+/** The parent's side: the name must be unique among the siblings. The child's own name again changes nothing. */
 export function decideChildName(state: SessionState, input: Extract<Input, { type: 'nameChild' }>): Decision {
   const { child, nickname } = input;
   const link = state.children.get(child);
@@ -37,25 +38,25 @@ export function decideChildName(state: SessionState, input: Extract<Input, { typ
   };
 }
 
-/** The child's side, in the same batch: its name, and the line that tells it who it is. */
+/** The child's side, in the same batch: its name, and the line of its prompt that gives its identity. */
 export function decideNamed(name: string): Decision {
   return { records: [{ type: 'named', name, prompt: childPrompt(name) }], effects: [] };
 }
 
-/** A child's naming is over, however: the call that spawned it is answered now, with its name. */
+/** A child's naming has ended, no matter how: the call that spawned it is answered now, with its name. */
 export function decideChildReady(state: SessionState, child: string): Decision {
   const link = state.children.get(child);
   const answer = link === undefined ? undefined : spawnAnswer(state, link);
   return answer === undefined ? NOTHING : { records: NO_RECORDS, effects: [answer] };
 }
 
-/** A child ended before it was named: the call that spawned it has its answer all the same. */
+/** A child ended before it was named: the call that spawned it is answered nevertheless. */
 export function answerForEnded(state: SessionState, link: ChildLink): readonly Effect[] {
   const answer = spawnAnswer(state, link);
   return answer === undefined ? NO_RECORDS : [answer];
 }
 
-/** The result of the call that spawned a child, where it waits for one. */
+/** The result of the call that spawned a child, if that call waits for one. */
 export function spawnAnswer(state: SessionState, link: ChildLink): Effect | undefined {
   const { spawnCallId: callId, name, id } = link;
   if (callId === undefined || !state.openCalls.has(callId)) return undefined;
@@ -63,7 +64,7 @@ export function spawnAnswer(state: SessionState, link: ChildLink): Effect | unde
   return { type: 'again', input: { type: 'toolFinished', callId, content, success: true } };
 }
 
-/** The child a call has spawned already. */
+/** The child that a call has already spawned. */
 export function childOfCall(state: SessionState, callId: string): ChildLink | undefined {
   for (const link of state.children.values()) if (link.spawnCallId === callId) return link;
   return undefined;

@@ -1,6 +1,6 @@
 /**
- * Reconciliation when a session is opened again (Δ4, A10, decision of the effect classes). Not a mode: the same state, one
- * input, and the half-step goes on where it stood. Pure.
+ * Reconciliation when a session is opened again (Δ4, A10, decision of the effect classes). It is not a mode: one input
+ * on the same state, and the half-step continues from its position. Pure.
  */
 import { errorShape, TroupeError } from '../../base/errors.ts';
 import { callOrEvaluate } from '../rules/call-effect.ts';
@@ -17,9 +17,12 @@ import { AT_BOUNDARY } from './run-loop.ts';
 import { startCall } from './tools.ts';
 
 /**
- * `awaiting`: the call was lost and is issued again with the same bytes, nothing promoted; a retry that was waiting waits
- * for what is left. `executing`: each open call by its effect: `pure` and `keyed` run again, `probe` asks, `once` is
- * answered "outcome unknown". `idle`: what waits is routed.
+ * Recovery by state.
+ * - `awaiting`: the call was lost and is made again with the same bytes, and nothing is promoted. A retry that was
+ *   waiting waits for the remaining time.
+ * - `executing`: each open call by its effect. `pure` and `keyed` run again, `probe` asks, `once` is answered "outcome
+ *   unknown".
+ * - `idle`: waiting entries are routed.
  */
 export function decideRecovery(state: SessionState, environment: Environment): Decision {
   const turn = recoverTurn(state, environment);
@@ -51,7 +54,7 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
   const records: SessionRecord[] = [{ type: 'recovered', redone: [`half-step ${current.halfStep}`], synthesized: [] }];
   const { halfStep, attempt, retryAt, retryWaitMs } = current;
   const { fingerprint } = environment.agent;
-  // Its agent was changed meanwhile: the call cannot be made again with the same bytes.
+  // The agent was changed meanwhile: the call cannot be repeated with the same bytes.
   if (fingerprint !== '' && state.fingerprint !== fingerprint) records.push({ type: 'epoch', fingerprint });
   const epoch = state.epoch + records.length - 1;
   if (retryAt !== undefined && retryAt > environment.now) {
@@ -64,13 +67,16 @@ function recoverAwaiting(state: SessionState, environment: Environment): Decisio
   return { records, effects: [callOrEvaluate(state, environment, halfStep, epoch, attempt)] };
 }
 
-/** What is left of a wait. Only wall time outlives a process: set back meanwhile, it must not make a wait longer (F59). */
+/**
+ * The remaining time of a wait. Only wall time outlives a process: a clock set back meanwhile must not extend a wait
+ * (F59).
+ */
 function leftOf(dueAt: number, waitMs: number | undefined, { now }: Environment): number {
   return Math.min(Math.max(0, dueAt - now), waitMs ?? Number.POSITIVE_INFINITY);
 }
 
 function recoverExecuting(state: SessionState, environment: Environment): Decision {
-  // Nothing of what is held was started: it goes on from its boundary.
+  // No held call has started: the session continues from its boundary.
   if (state.held !== undefined) return { records: [], effects: [AT_BOUNDARY] };
   const redone: string[] = [];
   const synthesized: string[] = [];

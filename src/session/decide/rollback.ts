@@ -1,6 +1,6 @@
 /**
- * Deferred rollback: a turn that failed is shown as it failed, and taken out of the history when the next one starts. Only
- * with `settings.recovery.rollbackFailed`: without it a failed turn's message stays. Pure.
+ * Deferred rollback: a failed turn is shown as it failed, and leaves the history when the next turn starts. It needs
+ * `settings.recovery.rollbackFailed`; without it a failed turn's message stays. Pure.
  */
 
 import { isRealUserMessage } from '../rules/run-loop.ts';
@@ -9,10 +9,10 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
 /**
- * The records that take out what the last failed turn left, from the last message of a user's own on; none where no turn
- * failed, nothing is to be taken out, or the failure may be cured by trying again. While the process lives only a request
- * the provider refused counts (the same history would be refused again); of a session that was read from its log, every
- * failure.
+ * The records that remove what the last failed turn left, from the user's last own message on. There are none if no
+ * turn failed, if there is nothing to remove, or if trying again may succeed. While the process lives, only a request
+ * that the provider refused counts, since the same history would be refused again. For a session that was read from its
+ * log, every failure counts.
  */
 export function rollbackRecords(state: SessionState, environment: Environment): readonly SessionRecord[] {
   const { failure } = state;

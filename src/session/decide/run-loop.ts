@@ -1,9 +1,9 @@
 /**
- * Message boundaries: who is asked before an answer's calls start, and what follows from what they say; a run that is
- * suspended, and how it goes on (contract of the conversation handle, run loop). Pure.
+ * Message boundaries: which verdicts an answer needs before its calls start, and what follows from them. Also a
+ * suspended run, and how it continues (contract of the conversation handle, run loop). Pure.
  *
- * An answer is held when somebody may have a say in it: listeners that are waited for, a step limit, calls that need a
- * person. What nobody outside must be asked about is decided in the same batch; all else is asked behind the flush.
+ * An answer is held if a verdict may be needed: of listeners, of a step limit, or of a person about calls. A boundary
+ * that needs no verdict from outside is passed in the same batch; any other verdict is requested after the flush.
  */
 
 import { errorShape, LimitError } from '../../base/errors.ts';
@@ -18,22 +18,25 @@ import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
 import { exitDecision, tellFailure } from './supervision.ts';
 
-/** What follows an answer that was just held, and a boundary that recovery finds. */
+/** Follows an answer that was just held, and a boundary that recovery finds. */
 export const AT_BOUNDARY: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'boundary' }) });
 const PROCEED: BoundaryWord = Object.freeze({ approve: NO_RECORDS });
 
-/** An answer is held: its calls, or its end, wait for what is said at its boundary. */
+/** Whether an answer is held: its calls, or its end, wait for the verdict at its boundary. */
 export function isHeldAnswer(environment: Environment, hasCalls: boolean): boolean {
   return environment.isGated === true || (hasCalls && environment.agent.holdsCalls === true);
 }
 
-/** A round is complete and listeners are waited for: its results become messages, and they are told before the model is. */
+/**
+ * A round is complete and the session waits for listeners: its results become messages, and the listeners get them
+ * before the model.
+ */
 export function gatherResults(selection: Selection): Decision {
   const entries = selection.responses.map((entry) => entry.id);
   return { records: [{ type: 'gathered', entries }], effects: [AT_BOUNDARY] };
 }
 
-/** At a boundary: whoever must be asked is, and where nobody must it is passed at once. */
+/** At a boundary: verdicts are requested if any are needed; otherwise the boundary is passed at once. */
 export function decideBoundary(state: SessionState, environment: Environment): Decision {
   const { held } = state;
   if (held === undefined) return { records: [], effects: [{ type: 'stale', what: 'boundary' }] };
@@ -47,7 +50,7 @@ export function decideBoundary(state: SessionState, environment: Environment): D
   };
 }
 
-/** Those who were asked at a boundary have answered. */
+/** The verdicts for a boundary have arrived. */
 export function decideConsulted(
   state: SessionState,
   input: Extract<Input, { type: 'consulted' }>,
@@ -61,7 +64,7 @@ export function decideConsulted(
   return pass(state, held, input.word, environment);
 }
 
-/** A listener or a predicate threw: the turn fails, what is stored stays, and no call of it was started. */
+/** A listener or a predicate threw: the turn fails, stored messages stay, and none of its calls has started. */
 function failAtBoundary(
   state: SessionState,
   error: Extract<Input, { type: 'consulted'; error: unknown }>['error'],
@@ -89,7 +92,7 @@ function pass(state: SessionState, held: Held, word: BoundaryWord, environment: 
   return { records: [{ type: 'proceeded' }, ...exit.records], effects: [...exit.effects, WAKE] };
 }
 
-/** Checked when the answer is stored, and only where it has calls: a final text on the limit is a normal end. */
+/** Checked when the answer is stored, and only if it has calls: a final text at the limit is a normal end. */
 function isOverLimit(state: SessionState, held: Held, { agent }: Environment): boolean {
   if (agent.maxSteps === undefined || held.at !== 'answer' || held.next !== 'tools') return false;
   return stepsSinceUser(state) >= agent.maxSteps;
@@ -106,7 +109,7 @@ function startCalls(held: Held, word: BoundaryWord, state: SessionState, environ
       refused[id] = why;
       continue;
     }
-    // A call of no tool is answered at once: there is nothing to decide about it.
+    // A call of an unknown tool is answered at once: there is nothing to approve.
     if (environment.agent.tool(call.name) === undefined) continue;
     const needsPerson =
       approval === 'function' ? isChanged === true || word.approve.includes(id) : approval?.has(call.name) === true;
@@ -120,8 +123,8 @@ function startCalls(held: Held, word: BoundaryWord, state: SessionState, environ
 }
 
 /**
- * The run stops here: everything stored stays, nothing that was not started is, or each such call is answered with a
- * placeholder where the settings say so. A child has ended with it.
+ * The run stops here. Everything stored stays, and no further call starts; with `fill` in the settings each of these
+ * calls is answered with a placeholder. A child ends with its run.
  */
 function suspend(
   state: SessionState,
@@ -152,7 +155,7 @@ function stepLimitError({ agent }: Environment): LimitError {
   });
 }
 
-/** A child that goes idle with nothing waiting has finished: its last text is its reply, told once. */
+/** A child that goes idle with nothing waiting has finished: its last text is its reply, sent once. */
 export function exitOnIdle(state: SessionState, text: string): Decision {
   if (state.parent === undefined || state.exit !== undefined || hasActive(state)) return NOTHING;
   const reply = text.trim() === '' ? (state.turn?.text ?? '') : text;
@@ -160,8 +163,8 @@ export function exitOnIdle(state: SessionState, text: string): Decision {
 }
 
 /**
- * A child that was idle only because entries waited for its turn, paused perhaps, has finished when they go without one, taken back or
- * set aside: nothing else would ever end it, and its parent waits. `gone`: their ids.
+ * A child that was idle only because entries waited for their turn (perhaps paused) has finished when they leave
+ * without one, recalled or set aside. Nothing else would ever end it, and its parent waits. `gone`: their ids.
  */
 export function exitWithout(state: SessionState, gone: readonly number[]): Decision {
   const isAtRest = state.state === 'idle' && state.suspended === undefined && state.restartAt === undefined;
@@ -171,8 +174,8 @@ export function exitWithout(state: SessionState, gone: readonly number[]): Decis
 }
 
 /**
- * What wakes a suspended session: a user's message, and nothing else that waits. Its pending calls run first, the message rides
- * the half-step that takes their results. Where no call is left the message has a turn as any other.
+ * Only a user's message wakes a suspended session. Its pending calls run first, and the message rides the half-step
+ * that takes their results. If no call is left, the message gets a normal turn.
  */
 export function continueForUser(state: SessionState): Decision {
   const user = state.mailbox.some((entry) => entry.type === 'user_message');
@@ -181,7 +184,7 @@ export function continueForUser(state: SessionState): Decision {
   return { records: [{ type: 'continued', turn: state.nextTurn }], effects: [AT_BOUNDARY] };
 }
 
-/** `resume()` of a suspended run: it goes on where it stands, and a pause or a stop is lifted with it. */
+/** `resume()` of a suspended run: it continues from its position, which also lifts a pause or a block. */
 export function resumeSuspended(state: SessionState, environment: Environment): Decision {
   if (!environment.admits) {
     const error = new LimitError('the run cannot go on now: its agent is missing, or too many sessions run', {

@@ -18,15 +18,15 @@ import { withPreparationGivenUp } from './enrichment.ts';
 import { interruptRecords } from './interrupt.ts';
 
 /**
- * What each delivery policy does on arrival, by whether the session is busy. What it does at selection stands in
- * `selectEntries`. Busy: not idle, or something active waits already.
+ * The effect of each delivery policy on arrival, by whether the session is busy. `selectEntries` has the effect at
+ * selection. Busy: not idle, or an active entry already waits.
  *
  * | policy | idle | busy |
  * | --- | --- | --- |
- * | ride | starts a turn | waits; the oldest waiting entry joins the next half-step, one a half-step |
+ * | ride | starts a turn | waits; the oldest waiting entry joins the next half-step, one per half-step |
  * | steer | starts a turn | waits; all steers join the next half-step together, before the rider |
- * | turn | starts a turn | waits until idle, then has a turn of its own |
- * | interrupt | starts a turn | cancels what is in flight, then has a turn of its own before all that waits |
+ * | turn | starts a turn | waits until idle, then has a separate turn |
+ * | interrupt | starts a turn | cancels what is in flight, then has a separate turn before all waiting entries |
  * | merge | starts a turn | waits; all waiting merges become one message |
  * | latest | starts a turn | drops the waiting `latest` entries and waits in their place |
  * | reject | starts a turn | refused with `SessionBusyError` |
@@ -80,7 +80,7 @@ function refusalOf(
   return undefined;
 }
 
-/** Not idle, or something active waits: a message sent now would not have the next half-step to itself. */
+/** Not idle, or an active entry waits: a message sent now would share the next half-step. */
 function isBusy(state: SessionState): boolean {
   return state.state !== 'idle' || hasActive(state);
 }
@@ -97,12 +97,12 @@ function accept(state: SessionState, entry: Entry, { settings }: Environment): D
     return { records: [record, ...interrupted.records], effects: [...interrupted.effects, accepted, WAKE] };
   }
   const decision = { records: [record, ...denied], effects: [accepted, WAKE] };
-  // What is being prepared waits for its turn again, behind this one.
+  // The entry whose turn is being prepared waits for its turn again, behind this one.
   const isOvertaken = entry.deliver === 'interrupt' && state.enrichment !== undefined;
   return isOvertaken ? withPreparationGivenUp(state, decision) : decision;
 }
 
-/** A `latest` entry in the place of those that wait; of a turn that was being prepared for one of them, nothing is left. */
+/** A `latest` entry replaces those that wait. If a turn was being prepared for one of them, it is given up. */
 function replace(state: SessionState, records: readonly SessionRecord[], accepted: Effect): Decision {
   const dropped = replacedBy(state);
   const decision = { records: [...dropped, ...records], effects: [accepted, WAKE] };
@@ -111,7 +111,7 @@ function replace(state: SessionState, records: readonly SessionRecord[], accepte
   return isGone ? withPreparationGivenUp(state, decision) : decision;
 }
 
-/** What a `latest` entry takes the place of. */
+/** The entries that a `latest` entry replaces. */
 function replacedBy(state: SessionState): readonly SessionRecord[] {
   const records: SessionRecord[] = [];
   for (const waiting of state.mailbox) {

@@ -1,6 +1,7 @@
 /**
- * How a child ends, and what a failure means (contract §7.8, Δ11; supervision in OTP's words). Who is restarted, and when it is
- * too much, is decided by `actors/supervision/family-supervisor.ts`; here is what those decisions do to a session. Pure.
+ * How a child ends, and the meaning of a failure (contract §7.8, Δ11; supervision in OTP's terms).
+ * `actors/supervision/family-supervisor.ts` decides which child is restarted, and how often at most. This file holds
+ * the effects of those decisions on a session. Pure.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import { type Decision, NOTHING, WAKE } from '../state/decision.ts';
@@ -9,7 +10,7 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { endRound } from './end-round.ts';
 
-/** A child's end, told to itself and to its parent in one batch (A6). The first end counts. */
+/** A child's end, recorded and reported to its parent in one batch (A6). The first end counts. */
 export function exitDecision(
   state: SessionState,
   exit: { readonly reason: 'completed' | 'failed' | 'cancelled'; readonly reply: string; readonly error?: ErrorShape },
@@ -23,15 +24,18 @@ export function exitDecision(
 }
 
 /**
- * What follows a failed turn: a child's supervisor decides, or it is reported; then what waits is taken up. A supervised
- * child takes up nothing until its supervisor has spoken, or a restart would cancel the message just begun.
+ * After a failed turn a child's supervisor decides, or the failure is reported; then the session takes up waiting work.
+ * A supervised child takes up nothing before its supervisor has decided: a restart would cancel the message just begun.
  */
 export function tellFailure(state: SessionState, error: ErrorShape, environment: Environment): Decision {
   const isSupervised = state.parent !== undefined && state.exit === undefined && environment.isSupervised?.() === true;
   return isSupervised ? { records: [], effects: [{ type: 'childFailed', error }] } : reportFailure(state, error, true);
 }
 
-/** The end of a failed child: told to its parent's model (Δ11) where `tell` says so, and as its exit. Then it goes on. */
+/**
+ * The end of a failed child: reported to its parent's model (Δ11) if `tell` is true, and as its exit. Then the child
+ * continues.
+ */
 export function reportFailure(state: SessionState, error: ErrorShape, tell: boolean): Decision {
   if (state.parent === undefined) return { records: [], effects: [WAKE] };
   const content = `I could not finish: my turn failed (${error.message}).`;
@@ -40,7 +44,10 @@ export function reportFailure(state: SessionState, error: ErrorShape, tell: bool
   return { records: exit.records, effects: [...(tell ? [said] : []), ...exit.effects, WAKE] };
 }
 
-/** A child starts again: what runs is ended, what it knew is left behind, its task stands first and starts a turn. */
+/**
+ * A child restarts: running work ends, the child leaves behind what it knew, and its task comes first and starts a
+ * turn.
+ */
 export function decideRestart(state: SessionState, reason: string): Decision {
   if (state.goal === undefined || state.goal.completed || state.exit !== undefined) {
     return { records: [], effects: [{ type: 'stale', what: 'restart' }] };
@@ -53,7 +60,7 @@ export function decideRestart(state: SessionState, reason: string): Decision {
     };
   }
   const seed = state.nextMessageSeq;
-  // A task that still waits stands for a message that is left behind: claimed later, it would be a half-step about nothing.
+  // A waiting task stands for a message that is left behind: a later half-step for it would have no content.
   const stale = state.mailbox.filter((entry) => entry.seed !== undefined);
   return {
     records: [
@@ -81,7 +88,10 @@ export function decideRestartLater(
   };
 }
 
-/** A child's failure becomes its parent's: the running turn fails; an idle parent is told, and its own parent after it. */
+/**
+ * A child's failure becomes its parent's: the running turn fails; an idle parent gets a note, and the failure is passed
+ * to its own parent.
+ */
 export function decideEscalation(
   state: SessionState,
   input: Extract<Input, { type: 'escalated' }>,

@@ -9,7 +9,7 @@ import type { SessionState } from '../state/state.ts';
 import { refuse } from './send.ts';
 import { exitDecision } from './supervision.ts';
 
-/** What an undo or a switch did. */
+/** The outcome of an undo or a switch. */
 export type TaskMove =
   | { readonly success: true; readonly taskId: number }
   | { readonly success: false; readonly message: string };
@@ -24,14 +24,14 @@ export function decideStartTask(state: SessionState, title: string | undefined):
   };
 }
 
-/** Goes back to the parent of the active task. */
+/** Returns to the parent of the active task. */
 export function decideUndo(state: SessionState): Decision {
   const from = nextActive(state.tasks);
   if (from === 0) return failed('Already at root task');
   return activate(state, parentOf(state.tasks, from), 'undo');
 }
 
-/** Goes to any task there is; the root is none. */
+/** Activates any existing task. The root is not a task. */
 export function decideSwitch(state: SessionState, id: number): Decision {
   if (!Number.isInteger(id) || id < 1 || id > state.tasks.current) return failed(`Invalid task ID: ${id}`);
   return activate(state, id, 'switch');
@@ -55,7 +55,7 @@ function activate(state: SessionState, id: number, cause: 'undo' | 'switch'): De
   const activated = { type: 'taskActivated', id, cause } as const;
   const left = taskLeftBehind(state, id);
   if (left === undefined) return { records: [activated], effects: [{ type: 'result', value }] };
-  // A child's task that was to start a turn is gone, as by an edit: a half-step for it would be one about nothing.
+  // A child's task that was to start a turn is gone, as after an edit: a half-step for it would have no content.
   const exit = exitDecision(state, { reason: 'cancelled', reply: '' });
   return {
     records: [activated, { type: 'dropped', id: left.id, reason: 'its message is of another branch' }, ...exit.records],
@@ -63,9 +63,9 @@ function activate(state: SessionState, id: number, cause: 'undo' | 'switch'): De
   };
 }
 
-/** The entry that waits to start a turn for a message which the branch of `id` does not show. */
+/** The entry that waits to start a turn for a message that the branch of `id` does not show. */
 function taskLeftBehind({ mailbox, messages, tasks, turn }: SessionState, id: number): MailboxEntry | undefined {
-  // During a turn nothing becomes active (B4), and what starts one is promoted.
+  // During a turn nothing becomes active (B4), and the entry that starts a turn is already promoted.
   if (turn !== undefined) return undefined;
   const entry = mailbox.find(({ seed }) => seed !== undefined);
   const message = entry && messages.find(({ seq }) => seq === entry.seed);

@@ -8,7 +8,7 @@ import type { OpenCall } from '../state/messages.ts';
 import type { Entry } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** Starts every open call, in order; refused and unknown ones are answered at once with a failure. */
+/** Starts every open call, in order. Refused and unknown calls are answered at once with a failure. */
 export function decideDispatch(
   state: SessionState,
   input: Extract<Input, { type: 'dispatch' }>,
@@ -17,14 +17,14 @@ export function decideDispatch(
   const effects: Effect[] = [];
   for (const call of state.openCalls.values()) {
     if (isWaitingForApproval(state, call.id)) continue;
-    // The model chose the id: it may be the name of something every object has.
+    // The model chose the id: it may equal the name of a property that every object has.
     const refused = Object.hasOwn(input.refused, call.id) ? input.refused[call.id] : undefined;
     effects.push(refused === undefined ? startCall(state, call, environment, 'run') : failCall(call.id, refused));
   }
   return { records: [], effects };
 }
 
-/** The effect that runs a call, or answers it when no such tool is granted (F060). */
+/** The effect that runs a call, or answers it if no such tool is granted (F060). */
 export function startCall(
   state: SessionState,
   call: OpenCall,
@@ -45,7 +45,7 @@ export function startCall(
   };
 }
 
-/** Stable for one call across crashes, unique in the store: the session and the seq of the call's message. */
+/** Stable for one call across crashes, and unique in the store: the session and the seq of the call's message. */
 export function callKey(state: SessionState, call: OpenCall): string {
   return `${state.id}#${call.seq}`;
 }
@@ -54,7 +54,7 @@ function failCall(callId: string, content: string): Effect {
   return { type: 'again', input: { type: 'toolFinished', callId, content, success: false } };
 }
 
-/** A result becomes one mailbox entry; one whose call has its response already is dropped (R20, A5). */
+/** A result becomes one mailbox entry. A result whose call already has a response is dropped (R20, A5). */
 export function decideToolFinished(state: SessionState, input: Extract<Input, { type: 'toolFinished' }>): Decision {
   const call = state.openCalls.get(input.callId);
   if (call === undefined) return { records: [], effects: [{ type: 'stale', what: 'tool result' }] };

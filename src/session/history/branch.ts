@@ -1,12 +1,14 @@
 /**
- * Which messages the active branch shows: those of the tasks on its chain, and those of no task, unless a compaction of that
- * chain archived them. The others are hidden: they are in memory still, and come back with their branch. Pure but linear.
+ * The messages the active branch shows: those of the tasks on its chain, and those without a task. Messages that a
+ * compaction of that chain archived are not shown. All others are hidden: they stay in memory and return with their
+ * branch. Pure but linear.
  *
  * Invariants:
  *  V1 `messages` and `hidden` have no message in common, and each is in the order of the conversation;
- *  V2 an answer is whole in one of them: its later parts are where its first is;
- *  V3 `tokens` and `promptCount` are those of `messages` (S6), so what is hidden reaches no model;
- *  V4 the ids of hidden calls stay in `callIds`: a model that repeats one would make it twice when the branch comes back (R05).
+ *  V2 an answer is completely in one of them: its later parts are where its first part is;
+ *  V3 `tokens` and `promptCount` are those of `messages` (S6), so hidden messages reach no model;
+ *  V4 the ids of hidden calls stay in `callIds`: if a model repeated one, it would exist twice when the branch returns
+ *     (R05).
  */
 import { HIDDEN_MESSAGES_MAX } from '../../base/bounds.ts';
 import type { LoggedMessage } from '../state/messages.ts';
@@ -14,9 +16,9 @@ import type { SessionState } from '../state/state.ts';
 import { placeOf } from './logged-form.ts';
 import { chainOf, taskOf } from './tasks.ts';
 
-/** What a change of branch did. */
+/** The outcome of a change of branch. */
 export interface BranchChange {
-  /** Messages that came back. */
+  /** Messages that returned. */
   readonly shown: readonly LoggedMessage[];
   /** Messages that left the branch. */
   readonly hidden: readonly LoggedMessage[];
@@ -28,7 +30,10 @@ export interface BranchShown {
   readonly hidden: readonly LoggedMessage[];
 }
 
-/** Moves messages between `messages` and `hidden` until the active branch shows what it has. Linear in both. */
+/**
+ * Moves messages between `messages` and `hidden` until `messages` holds exactly those the active branch shows. Linear
+ * in both.
+ */
 export function showBranch(state: SessionState): BranchChange {
   if (state.keepsAll) return { shown: [], hidden: [] };
   const isShown = visibility(state);
@@ -43,7 +48,7 @@ export function showBranch(state: SessionState): BranchChange {
   return { shown: returning, hidden: leaving };
 }
 
-/** What the active branch shows and what it does not, also of a state that keeps all in one. */
+/** The messages the active branch shows and those it hides, even for a state that keeps all in one list. */
 export function branchShown(state: SessionState): BranchShown {
   if (!state.keepsAll) return { shown: state.messages, hidden: state.hidden };
   const [shown, hidden] = divide(everyMessage(state), visibility(state));
@@ -55,7 +60,10 @@ export function everyMessage(state: SessionState): readonly LoggedMessage[] {
   return state.hidden.length === 0 ? state.messages : inPlace(state.messages, state.hidden);
 }
 
-/** Messages in the order of their numbers, for reading page by page. The short form of a result stands for one listed whole. */
+/**
+ * Messages in the order of their numbers, for reading page by page. The shortened form of a result is left out, since
+ * the whole result is listed.
+ */
 export function bySeq(messages: readonly LoggedMessage[]): readonly LoggedMessage[] {
   let last = 0;
   const isListed = messages.every((message) => {
@@ -81,7 +89,7 @@ function visibility(state: SessionState): (message: LoggedMessage) => boolean {
   };
 }
 
-/** Those that are shown, and the others; the later parts of an answer go where its first goes. */
+/** The shown messages, and the others. The later parts of an answer follow its first part. */
 function divide(
   messages: readonly LoggedMessage[],
   isShown: (message: LoggedMessage) => boolean,
@@ -96,7 +104,7 @@ function divide(
   return [yes, no];
 }
 
-/** Two lists in the order of the conversation as one. Equal places belong to one answer, which is in one list only. */
+/** Two lists in the order of the conversation, merged. Equal places belong to one answer, which is in one list only. */
 function inPlace(some: readonly LoggedMessage[], others: readonly LoggedMessage[]): LoggedMessage[] {
   return [...some, ...others].sort((a, b) => placeOf(a) - placeOf(b));
 }
@@ -106,7 +114,7 @@ function count(state: SessionState, message: LoggedMessage, sign: 1 | -1): void 
   if (message.prompt === true) state.promptCount += sign;
 }
 
-/** Holds what is hidden to its bound; never a part of an answer without the others. */
+/** Keeps the hidden messages within their bound; never removes a part of an answer without the others. */
 function forgetOldest(state: SessionState): void {
   const { hidden } = state;
   let gone = hidden.length - HIDDEN_MESSAGES_MAX;

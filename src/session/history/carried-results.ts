@@ -1,11 +1,16 @@
-/** Results that come inside a user's message, as the Messages API has them: here each is a `tool` message. Pure. */
+/**
+ * Results inside a user's message, the form of the Messages API. In the history each of them is a separate `tool`
+ * message. Pure.
+ */
 import type { HistoryDraft } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
 import { textOf } from '../../base/messages.ts';
 import type { HistoryEntry } from './history-form.ts';
 import { callsOf } from './repair.ts';
 
-/** The messages with every carried result taken out of its carrier; what else a carrier holds follows as a user's message. */
+/**
+ * The messages with every carried result taken out of its carrier. The rest of a carrier follows as a user's message.
+ */
 export function expandResults(
   drafts: readonly HistoryDraft[],
   known: readonly HistoryEntry[],
@@ -45,6 +50,6 @@ function expanded(draft: HistoryDraft, names: ReadonlyMap<string, string>): read
   });
   if (others.length > 0) messages.push({ ...fields, role: 'user', content: others });
   const [first, ...rest] = messages;
-  // The id that was given names the first of them.
+  // The given id belongs to the first of them.
   return first === undefined ? [] : [id === undefined ? first : { ...first, id }, ...rest];
 }

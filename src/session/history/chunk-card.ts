@@ -1,6 +1,6 @@
 /**
- * The index card: an injected message before a user's turn that lists what was archived. One at most, and another only when the
- * number of chunks has changed, so that requests stay prefixes of each other in between. Pure.
+ * The index card: an injected message before a user's turn that lists the archived chunks. There is at most one. It is
+ * replaced only when the number of chunks has changed, so that requests stay prefixes of each other in between. Pure.
  */
 
 import type { Selection } from '../rules/mailbox.ts';
@@ -10,7 +10,7 @@ import type { SessionRecord } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { mayRewrite } from './compression-plan.ts';
 
-/** The record that puts a card up to date before a turn of a user's message, or `undefined` where it is. */
+/** The record that updates the card before a turn of a user's message, or `undefined` if the card is up to date. */
 export function chunkCard(
   state: SessionState,
   selection: Selection,
@@ -23,7 +23,7 @@ export function chunkCard(
   if (!isUserTurn) return undefined;
   const cards = state.messages.filter(isCard);
   if (lastCount(cards) === count) return undefined;
-  // The old card stands before what the model said since: taking it away changes what that was thought about.
+  // Later thoughts of the model come after the old card: removing the card changes the history they belong to.
   if (cards.length > 0 && !mayRewrite(state, facts)) return undefined;
   return {
     type: 'edited',
@@ -54,7 +54,7 @@ function lastCount(cards: readonly LoggedMessage[]): number {
   return cards.at(-1)?.history?.chunkCount ?? 0;
 }
 
-/** One line a chunk; of those whose topics are no longer at hand, or never were, the name alone. */
+/** One line per chunk. Chunks whose topics are unknown or no longer in memory are listed by name only. */
 function cardText(state: SessionState, count: number): string {
   const notes = state.compression?.notes ?? [];
   const lines = ['[Archived parts of this conversation; the summary above covers them.]'];

@@ -1,6 +1,6 @@
 /**
- * Whether a conversation is due for compression, and what a compression of it would archive, keep and shorten. Readings of a
- * state; nothing here changes one. Pure.
+ * Whether a conversation is due for compression, and which messages a compression would archive, keep and shorten.
+ * Readings of a state that change nothing. Pure.
  */
 import { CHUNK_TOPICS_CHARACTERS_MAX, KEPT_RESULT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { cutText } from '../../base/json.ts';
@@ -11,22 +11,22 @@ import type { ArchivedChunk, SeqRange } from '../state/records.ts';
 import type { SessionState } from '../state/state.ts';
 import { historySize, MessageGroups } from './recents.ts';
 
-/** What a compression does to the window. */
+/** The effect of a compression on the window. */
 export interface CompactionPlan {
   readonly archived: readonly SeqRange[];
   /** Seq of the first message kept. */
   readonly kept: number;
   readonly cut: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
-  /** Undefined where nothing of it belongs into one: all was injected, or summed up before. */
+  /** Undefined if no message belongs into a chunk: all were injected, or summed up before. */
   readonly chunk: Omit<ArchivedChunk, 'number' | 'topics'> | undefined;
 }
 
-/** Tokens an estimate adds for each message, for what surrounds its text. */
+/** Tokens an estimate adds for each message, for the structure around its text. */
 const MESSAGE_TOKENS = 4;
 /** A compression for tokens alone saves at least this share of them. */
 const SAVING_MIN = 0.1;
 
-/** Compression would begin of itself here: not again soon after one that failed. */
+/** Compression would begin here by itself. It does not begin again soon after one that failed. */
 export function isDue(state: SessionState, facts: CompressionFacts): boolean {
   const { compression } = state;
   if (compression !== undefined && state.nextMessageSeq < compression.restsUntil) return false;
@@ -34,8 +34,9 @@ export function isDue(state: SessionState, facts: CompressionFacts): boolean {
 }
 
 /**
- * The bounds of the settings are reached, whether or not one failed lately. Where what is kept may be over a bound by itself, some
- * messages must have come since the last one: it would be made again at each half-step.
+ * The bounds of the settings are reached, whether or not a compression failed lately. If the kept messages alone may
+ * exceed a bound, some messages must have come since the last compression. Otherwise it would be repeated at each
+ * half-step.
  */
 export function reachesBounds(state: SessionState, facts: CompressionFacts): boolean {
   const size = historySize(state.messages);
@@ -53,12 +54,12 @@ export function isWorthForcing(state: SessionState, facts: CompressionFacts): bo
   return size > facts.idleMinMessages && conversationTokens(state, size) >= facts.idleMinTokens;
 }
 
-/** Tokens of the conversation: what the API counted last in this epoch, or the estimate, whichever is more. */
+/** Tokens of the conversation: the API's last count in this epoch, or the estimate, whichever is larger. */
 function conversationTokens(state: SessionState, size: number): number {
   return Math.max(reportedTokens(state), state.tokens + size * MESSAGE_TOKENS);
 }
 
-/** Before the first answer of an epoch nothing is known: what was counted was another request. */
+/** Nothing is known before the first answer of an epoch: an earlier count belongs to a different request. */
 function reportedTokens(state: SessionState): number {
   if (state.sealedSeq === 0) return 0;
   const usage = state.messages.findLast((message) => message.usage !== undefined)?.usage;
@@ -66,8 +67,8 @@ function reportedTokens(state: SessionState): number {
 }
 
 /**
- * The history may be changed before the last answer: not where a model that binds thoughts to what stands before them is still
- * owed that answer's thoughts with the results of its calls (R20, R21).
+ * Whether the history before the last answer may change. It may not if a model that binds its thoughts is still owed
+ * that answer's thoughts together with the results of its calls (R20, R21).
  */
 export function mayRewrite(state: SessionState, facts: CompressionFacts): boolean {
   if (!facts.bindsThinking) return true;
@@ -76,8 +77,8 @@ export function mayRewrite(state: SessionState, facts: CompressionFacts): boolea
 }
 
 /**
- * What a compression archives and keeps, or `undefined` where there is nothing to sum up but an earlier summary. `through`: what
- * came after this seq stays. `tail`: seq from which on all stays as it is.
+ * The messages a compression archives and keeps, or `undefined` if there is nothing to sum up but an earlier summary.
+ * `through`: messages after this seq stay. `tail`: messages from this seq on stay.
  */
 export function planCompaction(
   state: SessionState,
@@ -104,7 +105,7 @@ export function planCompaction(
   };
 }
 
-/** The index from which on everything stays: what was taken back, and what came while the summary was made. */
+/** The index from which on all messages stay: those taken back, and those added while the summary was written. */
 function endOf(
   messages: readonly LoggedMessage[],
   bounds: { readonly through: number; readonly tail?: number | undefined },
@@ -120,7 +121,10 @@ export function isSummary(message: LoggedMessage): boolean {
   return message.history?.compressedSummary === true;
 }
 
-/** Neither a person's words nor the model's own: notes, deliveries, index cards, what an embedder marked so. */
+/**
+ * Neither a person's message nor the model's own: notes, deliveries, index cards, and messages an embedder marked as
+ * injected.
+ */
 function isInjected(message: LoggedMessage): boolean {
   if (message.history !== undefined) return message.history.systemInjected === true;
   return message.type === 'system_message' || message.phantom === true;
@@ -143,7 +147,10 @@ export function inRanges(ranges: readonly SeqRange[]): (seq: number) => boolean 
   return (seq) => ranges.some(([from, to]) => seq >= from && seq <= to);
 }
 
-/** Long results among what is kept, shortened. One that no answer follows yet is whole: the model has not read it. */
+/**
+ * The long results among the kept messages, shortened. A result without a following answer stays whole: the model has
+ * not read it.
+ */
 function cutResults(messages: readonly LoggedMessage[], kept: ReadonlySet<number>, end: number): CompactionPlan['cut'] {
   const lastAnswer = messages.findLastIndex((message) => message.blocks !== undefined);
   const cut: { seq: number; content: string | readonly ContentBlock[] }[] = [];
@@ -155,7 +162,7 @@ function cutResults(messages: readonly LoggedMessage[], kept: ReadonlySet<number
   return cut;
 }
 
-/** A result's content shortened, or `undefined` where it is short enough. */
+/** A result's content shortened, or `undefined` if it is short enough. */
 function shortened(content: LoggedMessage['content']): string | readonly ContentBlock[] | undefined {
   if (typeof content === 'string') return shortenedText(content);
   let isCut = false;
@@ -182,7 +189,7 @@ function shortenedText(text: string): string | undefined {
 
 const TOPICS = /<topics>([\s\S]*?)<\/topics>/i;
 
-/** A reply of the summarising model: the summary, and the topics it names in a `<topics>` element. */
+/** A reply of the summarising model: the summary, and the topics from its `<topics>` element. */
 export function readSummary(text: string): { readonly summary: string; readonly topics: string | undefined } {
   const match = TOPICS.exec(text);
   const summary = (match === null ? text : text.replace(match[0], '')).trim();

@@ -1,6 +1,6 @@
 /**
- * An edit while it is planned: what leaves, changes and comes, of the log's messages and of the transient ones. Reads a state,
- * never changes it; what comes of it is one record, or none where nothing would change.
+ * An edit during planning: the log's messages and transient messages that leave, change or are added. Reads a state and
+ * never changes it. The result is one record, or none if nothing would change.
  */
 import { HISTORY_MESSAGES_MAX, TRANSIENT_MESSAGES_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, LimitError } from '../../base/errors.ts';
@@ -15,20 +15,20 @@ import { visibleEntries } from './transient.ts';
 /** The record of an edit. */
 export type EditRecord = Extract<SessionRecord, { type: 'edited' }>;
 
-/** What an edit comes to. */
+/** The result of planning an edit. */
 export interface EditPlan {
-  /** Missing: nothing of the log changes. */
+  /** Missing: nothing in the log changes. */
   readonly record?: EditRecord;
   /** The transient messages from now on; missing: they stay. */
   readonly transients?: readonly TransientMessage[];
-  /** What the caller is told; plain data. */
+  /** The value returned to the caller; plain data. */
   readonly value: unknown;
 }
 
-/** A message with its place in the log. */
+/** A message with its position in the log. */
 export interface NamedMessage {
   readonly message: HistoryMessage;
-  /** The session that the handle names is added by the shard, which alone knows its incarnation. */
+  /** The shard adds the handle's session, since only the shard knows its incarnation. */
   readonly handle: { readonly id: string; readonly seq: number };
 }
 
@@ -67,14 +67,14 @@ export class EditDraft {
     this.#nextSeq = state.nextMessageSeq;
   }
 
-  /** A message leaves, with nothing but itself. */
+  /** Removes a message, and nothing else. */
   remove(entry: HistoryEntry): void {
     this.#ids.delete(entry.message.id);
     if (isTransient(entry)) this.#setTransients(this.#transients.filter((each) => each.message !== entry.message));
     else for (const { seq } of entry.logged) this.#removed.push(seq);
   }
 
-  /** The results of calls leave, wherever they are. */
+  /** Removes the results of calls, wherever they are. */
   removeResults(callIds: ReadonlySet<string>): void {
     if (callIds.size === 0) return;
     for (const entry of this.entries) {
@@ -82,28 +82,30 @@ export class EditDraft {
     }
   }
 
-  /** Another message stands in the place of one. */
+  /** Replaces one message by another. */
   update(entry: HistoryEntry, message: HistoryMessage): void {
     this.#checkBytes(message);
     if (isTransient(entry)) this.#replaceTransient(entry, message);
     else this.#updated.push({ seq: entry.seq, message: stored(message) });
   }
 
-  /** Other metadata for a message: nothing that is sent changes. */
+  /** Replaces the metadata of a message. Requests do not change. */
   annotate(entry: HistoryEntry, message: HistoryMessage): void {
     this.#checkBytes(message);
     if (isTransient(entry)) this.#replaceTransient(entry, message);
     else this.#annotated.push({ seq: entry.seq, message: stored(message) });
   }
 
-  /** A message comes, at the end or behind the logged message `after` (0: before all). Throws for an id that is taken. */
+  /**
+   * Adds a message, at the end or behind the logged message `after` (0: before all). Throws for an id that is taken.
+   */
   add(draft: HistoryDraft, after?: number): NamedMessage {
     const named = this.#named(draft);
     this.#added.push(after === undefined ? { message: named.message } : { message: named.message, after });
     return named;
   }
 
-  /** A message that is not stored comes, behind the last one. */
+  /** Adds a message that is not stored, behind the last one. */
   addTransient(draft: HistoryDraft): NamedMessage {
     if (this.#transients.length >= TRANSIENT_MESSAGES_MAX) {
       throw new LimitError(`a session has at most ${TRANSIENT_MESSAGES_MAX} transient messages`, {
@@ -121,12 +123,12 @@ export class EditDraft {
     return { message, handle: { id, seq: 0 } };
   }
 
-  /** Every message leaves, transient ones too. */
+  /** Removes every message, transient ones too. */
   clear(): void {
     for (const entry of this.entries) this.remove(entry);
   }
 
-  /** The edit as a plan; with `told` false nobody is told of what came. */
+  /** The edit as a plan. With `told` false, callbacks for new messages are not notified. */
   plan(operation: string, value: unknown, more: { readonly reason?: string; readonly told?: boolean } = {}): EditPlan {
     if (this.#added.length > HISTORY_MESSAGES_MAX) {
       throw new LimitError(`an operation brings at most ${HISTORY_MESSAGES_MAX} messages`, {
@@ -149,7 +151,7 @@ export class EditDraft {
     return { record, value, ...transients };
   }
 
-  /** The message with its id and time, and the seq it will have: what `applyEdit` gives it. */
+  /** The message with its id and time, and with the seq that `applyEdit` will give it. */
   #named(draft: HistoryDraft): NamedMessage {
     const seq = this.#nextSeq;
     let own = `m${seq}`;
@@ -161,7 +163,7 @@ export class EditDraft {
     return { message, handle: { id, seq } };
   }
 
-  /** Ids that are going to be given, so that none is made for a message before them. */
+  /** Reserves the ids that messages bring, so that none of them is generated for an earlier message. */
   reserve(drafts: readonly HistoryDraft[]): void {
     const given = new Set<string>();
     for (const { id } of drafts) {
@@ -202,7 +204,7 @@ export class EditDraft {
   }
 }
 
-/** Not in the log. */
+/** The message is not in the log. */
 export function isTransient(entry: HistoryEntry): boolean {
   return entry.logged.length === 0;
 }
@@ -211,7 +213,7 @@ function complete(draft: HistoryDraft, id: string, now: number): HistoryMessage 
   return { ...draft, id, createdAt: draft.createdAt ?? now } as HistoryMessage;
 }
 
-/** What is stored is not transient, whatever it says. */
+/** A stored message is not transient, no matter what it says. */
 function stored(message: HistoryMessage): HistoryMessage {
   if (message.transient === undefined) return message;
   const { transient: _transient, ...rest } = message;

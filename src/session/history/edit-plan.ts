@@ -1,6 +1,6 @@
 /**
- * What each operation on a history comes to: which messages leave, change and come. Pure: a request and a state in, a plan out.
- * Throws `InvalidArgumentError`, `LimitError` or `SessionBusyError`; nothing has changed then.
+ * Plans each operation on a history: which messages leave, change and are added. Pure: a request and a state in, a plan
+ * out. Throws `InvalidArgumentError`, `LimitError` or `SessionBusyError`; nothing has changed in that case.
  */
 import { EXTENSION_EVENT_BYTES_MAX, EXTENSION_EVENTS_MAX } from '../../base/bounds.ts';
 import { InvalidArgumentError, SessionBusyError } from '../../base/errors.ts';
@@ -91,7 +91,7 @@ function planAdd(draft: EditDraft, request: Request<'add' | 'append'>): EditPlan
   draft.reserve(drafts);
   const isKept = message['transient'] !== true;
   if (!isKept && drafts.some(({ role }) => role !== 'user')) {
-    // Another role would end a request with words of the model, or belong to the prompt.
+    // Another role would end a request with the model's text, or belong to the prompt.
     throw new InvalidArgumentError('invalid_argument', `only a user message can be transient, got ${message.role}`);
   }
   const named = drafts.map((each) => (isKept ? draft.add(each) : draft.addTransient(each)));
@@ -100,7 +100,10 @@ function planAdd(draft: EditDraft, request: Request<'add' | 'append'>): EditPlan
   return draft.plan(operation, value, { told: !silent });
 }
 
-/** New words of the user take the place of calls nobody answered; calls that run, or whose results wait, are being answered. */
+/**
+ * A new user message replaces calls without answers. Calls that run, or whose results wait, are being answered and
+ * stay.
+ */
 function dropDangling(draft: EditDraft): void {
   const last = draft.entries.at(-1);
   if (last === undefined || callsOf(last.message).length === 0) return;
@@ -114,7 +117,7 @@ function isBeingAnswered(state: SessionState, toolUseId: string | undefined): bo
   return state.openCalls.has(toolUseId) || state.mailbox.some((entry) => entry.toolUseId === toolUseId);
 }
 
-/** It is being answered, and by a run that goes on: the calls of a suspended one wait for whoever decides about them. */
+/** The call is being answered by a run that continues. The calls of a suspended run wait for a decision instead. */
 function isRunning(state: SessionState, toolUseId: string | undefined): boolean {
   return state.suspended === undefined && isBeingAnswered(state, toolUseId);
 }
@@ -129,7 +132,7 @@ function planReplace(
     messages.filter((message) => message['transient'] !== true),
     [],
   );
-  // What is looked at is the calls and their results: ids are given later, and nothing is kept of these.
+  // Only the calls and their results are examined here. Ids are given later, and none of these objects is kept.
   const looked = drafts as readonly HistoryDraft[] as readonly HistoryMessage[];
   const kept = operation === 'seed' ? pruneOrphans(looked, { enabled: prunes }) : looked;
   draft.reserve(kept);
@@ -201,7 +204,7 @@ function planTruncation(draft: EditDraft, operation: string, index: number): Edi
   return draft.plan(operation, undefined);
 }
 
-/** Fields of a result that mean something to somebody already. */
+/** Fields of a result that already have a meaning. */
 const RESULT_FIELDS: ReadonlySet<string> = new Set([
   ...['id', 'role', 'content', 'createdAt', 'taskId', 'toolCallId', 'name', 'error', 'errorType', 'transient'],
 ]);
@@ -245,7 +248,7 @@ function indexOf(entries: readonly HistoryEntry[], id: string): number {
   return entries.findIndex((entry) => entry.message.id === id);
 }
 
-/** What was found was found in another history than this one, unless messages only came since. */
+/** Throws if the history in which messages were found has changed since, other than by appended messages. */
 function checkUnmoved(state: SessionState, epoch: number): void {
   if (state.epoch !== epoch) throw moved();
 }

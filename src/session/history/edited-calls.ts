@@ -1,13 +1,14 @@
 /**
- * Calls that were not started yet, when an edit of the history takes or changes them: those held at a message boundary, those
- * that wait for a person, those of a suspended run. Pure but linear, as `apply`.
+ * Edits of the history that remove or change calls which have not started. Such calls are held at a message boundary,
+ * wait for a person, or belong to a suspended run. Pure but linear, as `apply`.
  *
  * Invariants:
- *  E1 a call whose message leaves is gone with all that waited for it: no approval is left of it, `approve` answers false;
- *  E2 what a person was asked about is what runs: a call that waits for one is gone when its name or input changes, and a
- *     held one needs a person then if a predicate was asked about it as it was;
- *  E3 any other call that was not started runs as the history has it now;
- *  E4 a suspended run that no call is left of, or nothing at all, is suspended no longer.
+ *  E1 a call whose message leaves is gone with everything that waited for it: its approval ends, and `approve` answers
+ *     false;
+ *  E2 a call runs only in the form a person was asked about. A call that waits for a person is gone when its name or
+ *     input changes. A held call whose form changes needs a person if a predicate judged the earlier form;
+ *  E3 any other call that has not started runs in the form the history now has;
+ *  E4 a suspended run without remaining calls, or without any message, is no longer suspended.
  */
 import type { EventBody } from '../../events/event.ts';
 import type { LoggedMessage, OpenCall } from '../state/messages.ts';
@@ -20,7 +21,7 @@ type ChangedCall = Pick<OpenCall, 'id' | 'name' | 'input'>;
 
 const NONE: readonly never[] = [];
 
-/** Calls without a start that ask for something else after this edit, as they are then. Ask before the edit is applied. */
+/** Calls that have not started and that this edit changes, in their new form. Call this before the edit is applied. */
 export function changedCalls(state: SessionState, record: Edited): readonly ChangedCall[] {
   if (state.openCalls.size === 0 || record.updated === undefined) return NONE;
   const waiting = state.approvals?.waiting ?? NONE;
@@ -38,13 +39,16 @@ export function changedCalls(state: SessionState, record: Edited): readonly Chan
   return changed;
 }
 
-/** Of changed calls, those that are gone: a person was asked about them as they were (E2). */
+/** The changed calls that are gone: a person was asked about their earlier form (E2). */
 export function revokedCalls(state: SessionState, changed: readonly ChangedCall[]): readonly string[] {
   const waiting = state.approvals?.waiting ?? NONE;
   return changed.flatMap(({ id }) => (waiting.includes(id) ? [id] : []));
 }
 
-/** What an edit that was just applied means for calls that were not started (E1 to E3). `tell` is told of a state that changed. */
+/**
+ * The consequences of an edit that was just applied, for calls that have not started (E1 to E3). `tell` publishes a
+ * changed state.
+ */
 export function settleCalls(
   state: SessionState,
   changed: readonly ChangedCall[],
@@ -54,7 +58,7 @@ export function settleCalls(
   for (const { id, name, input } of changed) {
     const open = state.openCalls.get(id);
     if (open === undefined) continue;
-    // The timeout was asked for with the input that is gone, and so was what was wrong with it.
+    // The timeout belonged to the old input, and so did its fault.
     const { timeoutMs: _timeoutMs, ...rest } = open;
     state.openCalls.set(id, { ...rest, name, input });
     const { held, suspended } = state;
@@ -75,8 +79,8 @@ export function settleCalls(
 }
 
 /**
- * Ends a suspension of which nothing is left (E4). `pending`: calls that were open before. True when it ended. Only for a
- * session that is suspended.
+ * Ends a suspension of which nothing is left (E4). `pending`: the number of calls that were open before. True if it
+ * ended. Only for a suspended session.
  */
 export function settleSuspension(state: SessionState, pending: number): boolean {
   const isSpent = pending > 0 && state.openCalls.size === 0;
@@ -85,7 +89,7 @@ export function settleSuspension(state: SessionState, pending: number): boolean 
   return true;
 }
 
-/** Calls of a suspended run that another branch was shown instead of: they stay there, unanswered. */
+/** Calls of a suspended run that a change of branch hid: they stay in their branch, unanswered. */
 export function forgetHidden(state: SessionState, hidden: readonly LoggedMessage[]): void {
   for (const { type, toolUseId } of hidden) {
     if (type === 'tool_call' && toolUseId !== undefined) state.openCalls.delete(toolUseId);

@@ -1,4 +1,7 @@
-/** `repair.onInterrupt: 'fill'`: the calls of a run that stops are answered with placeholders, as none of them will run. Pure. */
+/**
+ * `repair.onInterrupt: 'fill'`: the calls of a run that stops are answered with placeholders, as none of them will run.
+ * Pure.
+ */
 import type { Environment } from '../state/inputs.ts';
 import type { SessionState } from '../state/state.ts';
 import { EditDraft, type EditRecord } from './edit-draft.ts';
@@ -6,8 +9,9 @@ import { wireId } from './logged-form.ts';
 import { callsOf, interruptedResult } from './repair.ts';
 
 /**
- * The edit that answers every open call right behind its assistant message, in call order, and their ids; undefined where no
- * call is open. Only for a session none of whose open calls was started. Callbacks are not told: nobody said it.
+ * The edit that answers every open call right behind its assistant message, in call order, and the ids of the calls.
+ * Undefined if no call is open. Only for a session in which no open call has started. Callbacks are not notified, since
+ * these messages come from no participant.
  */
 export function fillOpenCalls(
   state: SessionState,
@@ -15,11 +19,11 @@ export function fillOpenCalls(
 ): { readonly record: EditRecord; readonly ids: readonly string[] } | undefined {
   if (state.openCalls.size === 0) return undefined;
   const { now, transients } = environment;
-  // These words are ours: the bound is on what an embedder brings.
+  // These texts are ours: the bound applies to messages from an embedder.
   const draft = new EditDraft(state, { now, messageBytesMax: Number.POSITIVE_INFINITY, transients });
   const ids: string[] = [];
   for (const entry of draft.entries) {
-    // Behind the last message it is added at its end: nothing before it changes, and no epoch opens.
+    // Placeholders for the last message are added at the end: nothing before them changes, and no epoch opens.
     const after = entry === draft.entries.at(-1) ? undefined : entry.seq;
     for (const call of callsOf(entry.message)) {
       const id = wireId(call.callId);

@@ -1,9 +1,10 @@
 /**
- * What a fork begins with: the conversation of another session as it stood, and nothing of what goes on there. Pure.
+ * The beginning of a fork: the conversation of another session as it stood, without any of its activity. Pure.
  *
- * Copied are the messages, shown and hidden, with tasks, compactions, epoch and system text, the agent with its grants, and
- * the counters whose numbers stand in messages, so that a number means the same on both sides. Not copied are the mailbox,
- * receipts, keys, children and running calls: a call that is open at the cut is answered as one without a result.
+ * Copied are the messages, shown and hidden, with tasks, compactions, epoch and system text, and the agent with its
+ * grants. So are the counters whose numbers appear in messages, so that a number means the same on both sides. Not
+ * copied are the mailbox, receipts, keys, children and running calls. A call that is open at the cut is answered as one
+ * without a result.
  */
 
 import { InvalidArgumentError } from '../../base/errors.ts';
@@ -16,9 +17,9 @@ import { branchShown, everyMessage } from './branch.ts';
 import { tasksOfAll, tasksOfBeginning } from './tasks.ts';
 
 /**
- * What a fork of this state begins with. `at`: seq of the last message it has; inside a round (an answer with the results of
- * its calls) the cut moves to the round's end, as half of a round was never a conversation. Throws `InvalidArgumentError`
- * (`message_not_found`) where the conversation has no such message now.
+ * The beginning of a fork of this state. `at`: seq of its last message. A cut inside a round (an answer with the
+ * results of its calls) moves to the round's end. Half of a round is not a conversation. Throws `InvalidArgumentError`
+ * (`message_not_found`) if the conversation has no such message now.
  */
 export function forkSeed(state: SessionState, at?: number): ForkSeed {
   const { shown: all, hidden } = branchShown(state);
@@ -32,9 +33,9 @@ export function forkSeed(state: SessionState, at?: number): ForkSeed {
   >;
   return {
     ...same,
-    // Its goals are its own: what stood before the parent's window does not stand before its own (R21).
+    // The fork has separate goals: the text before the parent's window does not precede the fork's window (R21).
     thoughtFloor: state.prefix === undefined ? state.thoughtFloor : state.nextMessageSeq,
-    // What was answered stays frozen, so that the fork's requests begin with the bytes a model has read before.
+    // The answered part stays frozen, so that the fork's requests begin with bytes that a model has already read.
     sealedSeq: Math.min(state.sealedSeq, last),
     messages,
     hidden: isWhole ? hidden.slice() : hiddenUntil(hidden, messages),
@@ -54,7 +55,7 @@ export function plantSeed(state: SessionState, seed: ForkSeed): void {
   state.memory = memory;
   state.messages = messages.slice();
   state.hidden = hidden.slice();
-  // Folded to be read whole, it shows every branch from its first message on.
+  // A session that is folded to be read completely shows every branch from its first message on.
   if (state.keepsAll) [state.messages, state.hidden] = [everyMessage(state).slice(), []];
   state.goal = goal === undefined ? undefined : { ...goal };
   state.tasks = restoreTasks(tasks);
@@ -69,7 +70,7 @@ export function plantSeed(state: SessionState, seed: ForkSeed): void {
   addCallIds(state, state.hidden);
 }
 
-/** How many messages stand up to the end of the round that `at` is part of. */
+/** The number of messages up to the end of the round that contains `at`. */
 function cutBehind(messages: readonly LoggedMessage[], at: number): number {
   const index = messages.findIndex((message) => message.seq === at);
   const message = messages[index];
@@ -91,7 +92,7 @@ function cutBehind(messages: readonly LoggedMessage[], at: number): number {
   return last + 1;
 }
 
-/** Index of the first message of the answer that a message is part of, or is a result of a call of. */
+/** Index of the first message of the answer that contains a message, or that contains the call of a result. */
 function firstOfRound(messages: readonly LoggedMessage[], index: number): number {
   const message = messages[index];
   let first = index;
@@ -103,7 +104,10 @@ function firstOfRound(messages: readonly LoggedMessage[], index: number): number
   return first;
 }
 
-/** What is hidden and was said before the cut. A system prompt stands in front, whenever it was written: it is no such moment. */
+/**
+ * Hidden messages from before the cut. A system prompt comes first no matter when it was written, so it does not count
+ * as the cut.
+ */
 function hiddenUntil(hidden: readonly LoggedMessage[], messages: readonly LoggedMessage[]): readonly LoggedMessage[] {
   const last = highestSeq(messages.filter((message) => message.prompt !== true));
   return hidden.filter((message) => message.seq <= last);

@@ -1,6 +1,7 @@
 /**
- * The window of a session in the history form: what `session.history` reads. One assistant message for the messages of one
- * answer, one `tool` message a result, in the order of the conversation. Pure; nothing of the state is handed out.
+ * The window of a session in the history form, which `session.history` reads. The messages of one answer become one
+ * assistant message, each result becomes one `tool` message, in the order of the conversation. Pure. It never exposes
+ * objects of the state.
  */
 import type { Draft } from '../../base/draft.ts';
 import type { AssistantMessage, HistoryCall, HistoryMessage, ReasoningPart } from '../../base/history-message.ts';
@@ -10,16 +11,16 @@ import type { SessionState } from '../state/state.ts';
 import { REASONING_FORMAT } from './logged-form.ts';
 import { taskOf } from './tasks.ts';
 
-/** A message of the history with the logged messages it stands for. */
+/** A message of the history with its logged messages. */
 export interface HistoryEntry {
   readonly message: HistoryMessage;
-  /** Seq of the first logged message; names the entry in records. */
+  /** Seq of the first logged message. It identifies the entry in records. */
   readonly seq: number;
-  /** Every logged message of it, first one first. */
+  /** All its logged messages, in order. */
   readonly logged: readonly LoggedMessage[];
 }
 
-/** The visible history, oldest first. Transient messages are not in it: see `transient.ts`. */
+/** The visible history, oldest first. It has no transient messages: see `transient.ts`. */
 export function historyEntries(state: SessionState): readonly HistoryEntry[] {
   const entries: HistoryEntry[] = [];
   const { messages } = state;
@@ -36,12 +37,11 @@ export function historyEntries(state: SessionState): readonly HistoryEntry[] {
   return entries;
 }
 
-/** The messages alone. */
 export function historyMessages(state: SessionState): readonly HistoryMessage[] {
   return historyEntries(state).map((entry) => entry.message);
 }
 
-/** One history message of the logged messages that stand for it. */
+/** The history message of the given logged messages. */
 export function historyMessage(
   state: SessionState,
   logged: readonly [LoggedMessage, ...LoggedMessage[]],
@@ -49,13 +49,13 @@ export function historyMessage(
   return historyForm(logged, taskAt(state, logged[0]));
 }
 
-/** The id of a logged message: the one it was given, else one made of its number. */
+/** The id of a logged message: the given one, or one made of its number. */
 export function messageId(message: LoggedMessage): string {
   const given = message.history?.id;
   return typeof given === 'string' && given !== '' ? given : `m${message.seq}`;
 }
 
-/** The task a message belongs to; undefined where it belongs to none. */
+/** The task a message belongs to; undefined if it belongs to none. */
 function taskAt(state: SessionState, message: LoggedMessage): number | undefined {
   return taskOf(state.tasks, message);
 }
@@ -92,7 +92,7 @@ function historyForm(logged: readonly [LoggedMessage, ...LoggedMessage[]], taskI
 
 type Base = Pick<HistoryMessage, 'id' | 'createdAt' | 'taskId'>;
 
-/** A delivery is shown as the call it is sent as. */
+/** A delivery is shown as the call that represents it in requests. */
 function deliveryOf(call: LoggedMessage, base: Base): AssistantMessage {
   const toolCalls = [callOf(call.toolUseId ?? '', call.toolName ?? '', call.input)];
   return { ...base, role: 'assistant', content: '', toolCalls, systemInjected: true };
@@ -133,7 +133,10 @@ function callOf(callId: string, name: string, input: unknown): HistoryCall {
   return { callId, name, arguments: JSON.stringify(input ?? {}) };
 }
 
-/** Content, calls and reasoning say everything: reasoning first, at most one plain text, then calls, nothing else. */
+/**
+ * Content, calls and reasoning describe the answer completely: reasoning first, at most one plain text, then calls,
+ * nothing else.
+ */
 function isCanonical(blocks: readonly ContentBlock[]): boolean {
   let rank = 0;
   for (const block of blocks) {

@@ -1,4 +1,4 @@
-/** The questions a history answers, by name: asked from another thread, answered where the history is. Pure. */
+/** Queries of a history, by name: another thread asks, and the thread that owns the history answers. Pure. */
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { TransientMessage } from '../state/edit-request.ts';
 import type { SessionState } from '../state/state.ts';
@@ -7,12 +7,12 @@ import * as queries from './queries.ts';
 import { type ToApiOptions, toApi } from './to-api.ts';
 import { visibleEntries } from './transient.ts';
 
-/** One question. */
+/** One query. */
 export type HistoryQuery =
   | { readonly name: QueryName | 'messages' | 'toArray' | 'snapshot' | 'size' }
   | { readonly name: 'toApi'; readonly options: ToApiOptions };
 
-/** Questions without arguments. */
+/** Queries without arguments. */
 export type QueryName =
   | 'orphanedToolCallIds'
   | 'pendingToolCalls'
@@ -27,7 +27,7 @@ export type QueryName =
   | 'subagentInstructionMessage'
   | 'estimateTokens';
 
-/** The messages with what tells whether they were changed since. */
+/** The messages, with the epoch that shows whether they were changed since. */
 export interface HistorySnapshot {
   readonly epoch: number;
   readonly messages: readonly HistoryMessage[];
@@ -48,7 +48,7 @@ const PLAIN_QUERIES: Readonly<Record<QueryName, (messages: readonly HistoryMessa
   estimateTokens: queries.estimateHistoryTokens,
 };
 
-/** The answer to a question; plain data. */
+/** The answer to a query; plain data. */
 export function answerQuery(
   state: SessionState,
   transients: readonly TransientMessage[] | undefined,

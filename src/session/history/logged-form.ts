@@ -1,6 +1,6 @@
 /**
- * A message of the history form as the log's window keeps it: one logged message, or one for the text and each call of an
- * assistant message. What is sent to a model is made here, from the fields that may be sent and no others. Pure.
+ * The logged form of a history message: one logged message, or one for the text and one for each call of an assistant
+ * message. The content of requests is made here, only from the fields that may be sent. Pure.
  */
 
 import type { Draft } from '../../base/draft.ts';
@@ -15,7 +15,9 @@ import { withoutHoles } from './to-api.ts';
 /** Reasoning parts of this format are blocks of the Messages API. */
 export const REASONING_FORMAT = 'anthropic';
 
-/** The logged messages of one history message, first one first; the first keeps the message itself. Never none. */
+/**
+ * The logged messages of one history message, in order. The first one keeps the message itself. There is at least one.
+ */
 export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...MessageDraft[]] {
   switch (message.role) {
     case 'system':
@@ -45,7 +47,10 @@ export function loggedForm(message: HistoryMessage): readonly [MessageDraft, ...
   }
 }
 
-/** A result that an update or an import left among a user's words answers no call of the message before (R04): it is not sent. */
+/**
+ * A result that an update or an import left in a user's message answers no call of the preceding message (R04): it is
+ * not sent.
+ */
 function userContent(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
   if (typeof content === 'string' || content.every((block) => block.type !== 'tool_result'))
     return withoutHoles(content);
@@ -97,9 +102,9 @@ function assistantParts(message: AssistantMessage): readonly [MessageDraft, ...M
 }
 
 /**
- * The blocks of an assistant message in the API's order: text, calls; or those it brings itself. Reasoning that was given is kept
- * in the message and not sent: nobody here can tell whether the model will know its signature again, and one that it does not
- * know would have every later request refused (R21).
+ * The blocks of an assistant message in the API's order: text, calls; or the blocks it brings. Given reasoning is kept
+ * in the message and not sent: it is unknown whether the model will accept its signature. An unaccepted one would make
+ * the API refuse every later request (R21).
  */
 function assistantBlocks(message: AssistantMessage): readonly ContentBlock[] {
   if (message.blocks !== undefined) return message.blocks.filter((block) => !isThought(block));
@@ -117,7 +122,7 @@ function assistantBlocks(message: AssistantMessage): readonly ContentBlock[] {
   return blocks;
 }
 
-/** The input a call's arguments stand for; nothing at all means no arguments, and what cannot be read is sent as none. */
+/** The input for a call's arguments. Empty arguments mean an empty input, and unreadable ones are sent as empty. */
 function inputOf(text: string): unknown {
   if (text.trim() === '') return {};
   try {
@@ -131,25 +136,25 @@ function inputOf(text: string): unknown {
 
 const ID_CHARACTERS_MAX = 128;
 
-/** A call id as the API takes it (R07); calls and results of one id get the same. */
+/** A call id in the form the API accepts (R07). Calls and results with the same id get the same result. */
 export function wireId(callId: string): string {
   const legal = callId.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, ID_CHARACTERS_MAX);
   return legal === '' ? '_' : legal;
 }
 
-/** A tool's name as the API takes it (R29). */
+/** A tool's name in the form the API accepts (R29). */
 function wireName(name: string): string {
   return wireId(name);
 }
 
 const OWN_ID = /^m([1-9]\d{0,14})$/;
 
-/** Where a message stands in the conversation: rising, equal for the parts of one answer. */
+/** The position of a message in the conversation: ascending, and equal for the parts of one answer. */
 export function placeOf(message: LoggedMessage): number {
   return message.place ?? message.seq;
 }
 
-/** The number an id of our own form names; 0 for any other. */
+/** The number in an id of our own form; 0 for any other id. */
 export function ownSeq(id: string): number {
   const match = OWN_ID.exec(id);
   return match === null ? 0 : Number(match[1]);

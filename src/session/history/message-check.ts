@@ -1,6 +1,6 @@
 /**
- * The form of a message that is given from outside. What passes here can be stored, shown and sent: a request made of it
- * is legal. Pure.
+ * The form of a message from outside. A message that passes can be stored, shown and sent: a request made of it is
+ * legal. Pure.
  */
 import { KEY_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { type ContentPlace, checkBlocks } from '../../base/content-rules.ts';
@@ -11,8 +11,8 @@ import { isRecord, type Json } from '../../base/json.ts';
 const REASONING_TYPES: ReadonlySet<string> = new Set(['text', 'summary', 'encrypted']);
 
 /**
- * A message as it may be stored. Throws `InvalidArgumentError` (`invalid_argument`) naming the field that is wrong, `ContentError`
- * naming the block.
+ * A message in a form that may be stored. Throws `InvalidArgumentError` (`invalid_argument`) that names the wrong
+ * field, or `ContentError` that names the block.
  */
 export function checkMessage(value: unknown, name = 'message'): HistoryDraft {
   if (!isRecord(value)) throw wrong(name, 'an object', value);
@@ -46,13 +46,13 @@ export function checkMessage(value: unknown, name = 'message'): HistoryDraft {
   }
 }
 
-/** Throws unless `id` can name a message. */
+/** Throws unless `id` can be the id of a message. */
 export function checkId(id: unknown, name = 'id'): string {
   if (typeof id === 'string' && id !== '' && id.length <= KEY_CHARACTERS_MAX) return id;
   throw wrong(name, `a string of 1 to ${KEY_CHARACTERS_MAX} characters`, id);
 }
 
-/** The error for an argument that is not what it must be. */
+/** The error for an argument of the wrong form. */
 export function wrong(name: string, wanted: string, value: unknown): InvalidArgumentError {
   return new InvalidArgumentError('invalid_argument', `${name} must be ${wanted}, got ${describeValue(value)}`);
 }
@@ -87,7 +87,7 @@ function checkAssistant(draft: HistoryDraft, name: string): HistoryDraft {
   };
 }
 
-/** Blocks say everything of an answer: its calls are those among them. */
+/** Blocks describe an answer completely: its calls are those among the blocks. */
 function callsOf(blocks: readonly unknown[]): readonly Record<string, unknown>[] {
   return blocks.flatMap((block) =>
     isRecord(block) && block['type'] === 'tool_use'
@@ -127,7 +127,7 @@ function checkOptionalText(value: unknown, name: string): void {
   if (value !== undefined && value !== null) checkText(value, name);
 }
 
-/** The members of an object that is given for its members. Throws `InvalidArgumentError`. */
+/** The members of an object. Throws `InvalidArgumentError` for any other value. */
 export function checkMembers(value: unknown, name: string): Readonly<Record<string, Json>> {
   if (!isRecord(value)) throw wrong(name, 'an object', value);
   return value as Readonly<Record<string, Json>>;

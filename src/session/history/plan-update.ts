@@ -1,4 +1,4 @@
-/** Changes of one message in its place, with what follows for the results of its calls. Pure. */
+/** Changes of one message in its position, and their consequences for the results of its calls. Pure. */
 import { InvalidArgumentError } from '../../base/errors.ts';
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
@@ -8,7 +8,7 @@ import type { HistoryEntry } from './history-form.ts';
 import { checkMessage } from './message-check.ts';
 import { callsOf } from './repair.ts';
 
-/** What `update` may change, by role; anything else is passed over. */
+/** The fields that `update` may change, by role; any other field is ignored. */
 const FIELDS: Readonly<Record<HistoryMessage['role'], ReadonlySet<string>>> = {
   system: new Set(['content']),
   user: new Set(['content', 'files']),
@@ -18,7 +18,7 @@ const FIELDS: Readonly<Record<HistoryMessage['role'], ReadonlySet<string>>> = {
   ]),
   tool: new Set(['content', 'name', 'error', 'errorType']),
 };
-/** What `blocks` of an answer say too: changed, they no longer say the same. */
+/** Fields that the `blocks` of an answer contain too: after a change of one the blocks no longer match. */
 const SAID_BY_BLOCKS: ReadonlySet<string> = new Set(['content', 'toolCalls', 'reasoning']);
 
 /** An update by id or call. Throws `InvalidArgumentError`. */
@@ -61,8 +61,8 @@ function targetOf(draft: EditDraft, { id, toolCallId }: Extract<EditRequest, { o
 }
 
 /**
- * Puts a message in the place of another and takes out the results of calls it no longer has. Nothing is written where
- * nothing differs. Returns the message as it is then. Throws `InvalidArgumentError` for one that cannot be stored.
+ * Replaces a message by another and removes the results of calls it no longer has. Nothing is written if nothing
+ * differs. Returns the new message. Throws `InvalidArgumentError` for one that cannot be stored.
  */
 export function replaceMessage(draft: EditDraft, target: HistoryEntry, next: HistoryDraft): HistoryMessage {
   const { message } = target;

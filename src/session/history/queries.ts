@@ -1,9 +1,9 @@
-/** What can be asked of a history: pure readings of its messages, in their order. */
+/** Queries of a history: pure readings of its messages, in their order. */
 import type { AssistantMessage, HistoryCall, HistoryMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
 import { answeredIds, callsOf } from './repair.ts';
 
-/** Ids of calls without a result anywhere, in order; one that two messages share comes twice. */
+/** Ids of calls without a result anywhere, in order. An id that two messages share appears twice. */
 export function orphanedToolCallIds(messages: readonly HistoryMessage[]): readonly string[] {
   const answered = answeredIds(messages);
   return messages.flatMap((message) =>
@@ -22,12 +22,12 @@ export function pendingToolCalls(
   return [assistant, callsOf(assistant).filter(({ callId }) => !answered.has(callId))];
 }
 
-/** How many assistant messages there are. */
+/** The number of assistant messages. */
 export function steps(messages: readonly HistoryMessage[]): number {
   return messages.filter((message) => message.role === 'assistant').length;
 }
 
-/** The last assistant message, whatever follows it. */
+/** The last assistant message, no matter what follows it. */
 export function finalAssistantMessage(messages: readonly HistoryMessage[]): AssistantMessage | null {
   return messages.findLast((message) => message.role === 'assistant') ?? null;
 }
@@ -42,42 +42,41 @@ export function hasPendingToolCalls(messages: readonly HistoryMessage[]): boolea
   return callsOf(messages.at(-1)).length > 0;
 }
 
-/** The date of the newest session context; null where there is none. */
+/** The date of the newest session context; null if there is none. */
 export function lastSessionContextDate(messages: readonly HistoryMessage[]): string | null {
   return messages.findLast((message) => message.sessionContext === true)?.sessionDate ?? null;
 }
 
-/** How many chunks the newest index of chunks names; 0 where there is none. */
+/** The number of chunks in the newest chunk index; 0 if there is none. */
 export function lastInjectedChunkCount(messages: readonly HistoryMessage[]): number {
   return messages.findLast((message) => message.chunkIndex === true)?.chunkCount ?? 0;
 }
 
-/** A user's own words: neither injected nor a carrier of results. */
+/** A user's own message: neither injected nor a carrier of results. */
 export function isRealUserMessage(message: HistoryMessage): boolean {
   if (message.role !== 'user' || message.systemInjected === true) return false;
   return typeof message.content === 'string' || !message.content.some((block) => block.type === 'tool_result');
 }
 
-/** The user's own messages. */
 export function realUserMessages(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
   return messages.filter(isRealUserMessage);
 }
 
-/** Index of the last of them; null where there is none. */
+/** Index of the user's last own message; null if there is none. */
 export function lastRealUserIndex(messages: readonly HistoryMessage[]): number | null {
   const index = messages.findLastIndex(isRealUserMessage);
   return index === -1 ? null : index;
 }
 
-/** The first message that instructs a sub-agent; null where there is none. */
+/** The first message that instructs a sub-agent; null if there is none. */
 export function subagentInstructionMessage(messages: readonly HistoryMessage[]): HistoryMessage | null {
   return messages.find((message) => message.subagentInstructions === true) ?? null;
 }
 
-/** Tokens of a message beside its content. */
+/** Tokens of a message besides its content. */
 const MESSAGE_TOKENS = 4;
 
-/** An estimate of what the messages cost a model, in tokens: 4 a message, its content, names and arguments of its calls. */
+/** An estimate of the messages' tokens: 4 per message, plus its content and the names and arguments of its calls. */
 export function estimateHistoryTokens(messages: readonly HistoryMessage[]): number {
   let total = 0;
   for (const message of messages) {
@@ -103,7 +102,7 @@ function costOf(content: unknown): number {
 const FIRST_PRINTABLE = 0x20;
 const LAST_PRINTABLE = 0x7e;
 
-/** Four printable ASCII characters a token, one and a half of any others; by code points. */
+/** Four printable ASCII characters per token, one and a half of any others; by code points. */
 function textCost(text: string): number {
   let plain = 0;
   let other = 0;
@@ -112,6 +111,6 @@ function textCost(text: string): number {
     if (code >= FIRST_PRINTABLE && code <= LAST_PRINTABLE) plain += 1;
     else other += 1;
   }
-  // In twelfths of a token, so that the sum is exact.
+  // Computed in twelfths of a token, so that the sum is exact.
   return Math.ceil((plain * 3 + other * 8) / 12);
 }

@@ -6,7 +6,6 @@
 import { continuesAnswer } from '../rules/answer.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 
-/** The groups of some messages. */
 export class MessageGroups {
   readonly #messages: readonly LoggedMessage[];
   /** By index: index of the first message of its group. */
@@ -23,14 +22,14 @@ export class MessageGroups {
     }
   }
 
-  /** Indexes of the group a message is in, ascending. */
+  /** Indexes of the group that contains a message, ascending. */
   of(index: number): readonly number[] {
     return this.#members.get(this.#leaders[index] ?? index) ?? [];
   }
 
   /**
-   * Indexes of what is kept: everything from index `end` on, the groups that reach into it, and before it the newest groups until
-   * they are `count` messages of the history, system messages not counted.
+   * Indexes of the kept messages: everything from index `end` on, and the groups that reach into it. Before it, the
+   * newest groups are kept until they contain `count` messages of the history. System messages are not counted.
    */
   recent(count: number, end: number): ReadonlySet<number> {
     const kept = new Set<number>();
@@ -49,13 +48,13 @@ export class MessageGroups {
   }
 
   /**
-   * The index behind which the last `count` messages of the history stand, or a few more: no group is on both sides. Undefined
-   * where that would be all of them.
+   * The index at which the last `count` messages of the history, or a few more, begin: no group is on both sides.
+   * Undefined if that would be all of them.
    */
   tailStart(count: number): number | undefined {
     const first = this.#messages.findIndex((message) => message.prompt !== true);
     let counted = 0;
-    /** Lowest index of a group that has a member behind the place looked at. */
+    /** Lowest index of a group that has a member behind the current position. */
     let reach = this.#messages.length;
     for (let index = this.#messages.length - 1; index > first; index -= 1) {
       if (isCounted(this.#messages[index])) counted += 1;
@@ -66,12 +65,12 @@ export class MessageGroups {
   }
 }
 
-/** One message of the history: the further parts of an answer belong to its first. */
+/** One message of the history: further parts of an answer belong to its first. */
 function isCounted(message: LoggedMessage | undefined): boolean {
   return message !== undefined && message.inAnswer !== true;
 }
 
-/** Messages of the history among logged ones; system messages are counted. */
+/** The number of history messages among logged ones; system messages are counted. */
 export function historySize(messages: readonly LoggedMessage[]): number {
   let size = 0;
   for (const message of messages) if (message.inAnswer !== true) size += 1;

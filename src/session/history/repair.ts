@@ -1,13 +1,13 @@
 /**
- * Calls without a result, and results without a call: what there is of them in a history, and the two ways to mend it. Pure:
- * the list given is never changed, and returned as it is where there is nothing to do.
+ * Calls without a result, and results without a call: finding them in a history, and two ways to repair it. Pure: the
+ * given list is never changed, and is returned itself if there is nothing to do.
  */
 import type { AssistantMessage, HistoryCall, HistoryMessage, ToolMessage } from '../../base/history-message.ts';
 
-/** What stands for a result that never came. */
+/** Replaces a result that never came. */
 export const INTERRUPTED_RESULT = 'Tool call interrupted before completion.';
 
-/** Calls of a message; none of any but an assistant. */
+/** Calls of a message; none for any role but assistant. */
 export function callsOf(message: HistoryMessage | undefined): readonly HistoryCall[] {
   return message?.role === 'assistant' ? (message.toolCalls ?? []) : [];
 }
@@ -19,7 +19,7 @@ export function answeredIds(messages: readonly HistoryMessage[]): ReadonlySet<st
   return ids;
 }
 
-/** The result that says a call was interrupted; with the id given. */
+/** The result that says a call was interrupted, with the given id. */
 export function interruptedResult(call: HistoryCall, id: string, createdAt: number | string): ToolMessage {
   return {
     id,
@@ -34,8 +34,8 @@ export function interruptedResult(call: HistoryCall, id: string, createdAt: numb
 }
 
 /**
- * Every call without a result anywhere gets one that says it was interrupted, right after its assistant message, in call
- * order. Also the ids that were filled, in that order. With `enabled` false the list is returned as it is.
+ * Every call without a result anywhere gets one that says it was interrupted, right after its assistant message, in
+ * call order. Also returns the filled ids, in that order. With `enabled` false the list is returned unchanged.
  */
 export function fillOrphans(
   messages: readonly HistoryMessage[],
@@ -66,9 +66,9 @@ function freeId(taken: ReadonlySet<string>, wanted: string): string {
 }
 
 /**
- * Takes out exchanges that were cut off in the middle of a history: an assistant message with a call that has no result
- * anywhere, with all its results, and results of no call. The last assistant message stays as it is while only results
- * follow it: it can be resumed. With `enabled` false the list is returned as it is.
+ * Removes exchanges that were cut off in the middle of a history. These are results of no call, and assistant messages
+ * with a call that has no result anywhere, with all their results. The last assistant message stays while only results
+ * follow it, since it can be resumed. With `enabled` false the list is returned unchanged.
  */
 export function pruneOrphans(
   messages: readonly HistoryMessage[],
@@ -94,7 +94,7 @@ export function pruneOrphans(
   return kept.length === messages.length ? messages : kept;
 }
 
-/** The last assistant message, if nothing but results follows it. */
+/** The last assistant message, if only results follow it. */
 function resumeBoundary(messages: readonly HistoryMessage[]): AssistantMessage | undefined {
   for (let index = messages.length - 1; index >= 0; index -= 1) {
     const message = messages[index];

@@ -1,4 +1,4 @@
-/** The tasks of a session as they are told. Pure; nothing of the state is handed out. */
+/** The public form of a session's tasks. Pure. It never exposes objects of the state. */
 import { textOf } from '../../base/messages.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
@@ -14,7 +14,7 @@ export interface TaskSummary {
   readonly status: 'current' | 'past' | 'undone';
   /** More than one task was begun below it. */
   readonly hasBranches: boolean;
-  /** Null where it is no longer remembered. */
+  /** Null if it is no longer remembered. */
   readonly startedAt: number | null;
   /** When the next task began; null for the newest. */
   readonly endedAt: number | null;
@@ -42,7 +42,7 @@ export function taskHistory(state: SessionState, limit: number): readonly TaskSu
   return found;
 }
 
-/** The first text of a user's own in each task from `first` on, shortened. */
+/** The user's first own text in each task from `first` on, shortened. */
 function firstTexts(state: SessionState, first: number): ReadonlyMap<number, string> {
   const texts = new Map<number, string>();
   for (const message of [...state.messages, ...state.hidden]) {

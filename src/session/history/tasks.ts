@@ -1,22 +1,23 @@
 /**
- * Tasks: the branches of a conversation. Each user turn begins one below the task that is active; undoing one makes its parent
- * active, and what is begun then is its sibling. Pure but linear, as `apply`.
+ * Tasks: the branches of a conversation. Each user turn begins a task below the active one. Undoing a task makes its
+ * parent active, and a task begun then is its sibling. Pure but linear, as `apply`.
  *
- * Owns: which task is whose parent, which is active, and from which message on each was. Does not own: the messages; which of
- * them are shown is the business of `branch.ts`.
+ * Owns: each task's parent, the active task, and the messages from which on each was active. Does not own: the
+ * messages; `branch.ts` determines which of them are shown.
  * Invariants:
  *  B1 ids count from 1 and are never given twice; 0 is the root, before any task;
- *  B2 a task's parent is fixed when it begins: the task before it, unless `parents` says otherwise;
- *  B3 a message's task is that of the last start at or below its seq, unless it says otherwise itself: nothing is stored with
- *     a message, and a turn adds three numbers;
- *  B4 during a turn nothing becomes active: what is asked for then is `wished`, and happens when the turn has ended.
+ *  B2 a task's parent is fixed when it begins: the preceding task, unless `parents` says otherwise;
+ *  B3 a message's task is that of the last start at or below its seq, unless the message itself says otherwise. So no
+ *     message stores its task, and a turn adds three numbers;
+ *  B4 during a turn nothing becomes active: a request during a turn is kept in `wished`, and carried out when the turn
+ *     has ended.
  */
 
 import { TASK_STARTS_SPARE, TASK_TITLES_MAX } from '../../base/bounds.ts';
 import type { LoggedMessage } from '../state/messages.ts';
 import type { Tasks, Wish } from '../state/tasks.ts';
 
-/** Numbers one start is made of. */
+/** The number of values in one start. */
 const STRIDE = 3;
 
 /** A turn begins: its task is a new one, or the one that was just begun for it. `seq`: of the next message. */
@@ -52,7 +53,7 @@ export function enterTask(tasks: Tasks, wish: Wish, seq: number, at: number): vo
   tasks.starts.push(seq, wish.task, wish.cause === 'start' ? at : 0);
 }
 
-/** The first messages with tasks of their own come into a session that had none: their tasks are one line. */
+/** Messages with their own tasks enter a session that had none: their tasks form one line. */
 export function adoptTasks(tasks: Tasks, highest: number, seq: number, at: number): void {
   if (tasks.current > 0 || highest < 1) return;
   tasks.current = highest;
@@ -60,7 +61,7 @@ export function adoptTasks(tasks: Tasks, highest: number, seq: number, at: numbe
   tasks.starts.push(seq, highest, at);
 }
 
-/** What is active once the running turn has ended. */
+/** The task that will be active when the running turn has ended. */
 export function nextActive(tasks: Tasks): number {
   return tasks.wished?.task ?? tasks.active;
 }
@@ -76,8 +77,8 @@ export interface Chain {
 }
 
 /**
- * The chain of a task. Costs the branches on it, not the tasks: an imported history may name any number. A parent is below its
- * child (B2); a map that says otherwise, round in a circle perhaps, ends the walk.
+ * The chain of a task. The cost depends on its branches, not on its tasks: an imported history may name any number. A
+ * parent is below its child (B2); a map that violates this, perhaps in a circle, ends the walk.
  */
 export function chainOf(tasks: Tasks, task: number): Chain {
   const branches = [...tasks.parents.keys()].sort((a, b) => a - b);
@@ -96,7 +97,7 @@ export function chainOf(tasks: Tasks, task: number): Chain {
     has(id) {
       let low = 0;
       let high = lines.length - 1;
-      // The first line, from the newest, that begins at or below the task.
+      // Find the first line, from the newest, that begins at or below the task.
       while (low < high) {
         const middle = (low + high) >>> 1;
         if ((lines[middle]?.[0] ?? 0) <= id) high = middle;
@@ -108,7 +109,7 @@ export function chainOf(tasks: Tasks, task: number): Chain {
   };
 }
 
-/** The tasks begun below one, ascending. */
+/** The tasks begun below a task, ascending. */
 export function childrenOf(tasks: Tasks, task: number): readonly number[] {
   const found: number[] = [];
   if (task >= 0 && task < tasks.current && !tasks.parents.has(task + 1)) found.push(task + 1);
@@ -116,11 +117,11 @@ export function childrenOf(tasks: Tasks, task: number): readonly number[] {
   return found.sort((a, b) => a - b);
 }
 
-/** The task a message belongs to; undefined: none, it is shown on every branch. */
+/** The task a message belongs to; undefined: none, so every branch shows it. */
 export function taskOf(tasks: Tasks, message: LoggedMessage): number | undefined {
   const given = message.history?.taskId;
   if (given !== undefined) return given;
-  // A system message stands for the whole session.
+  // A system message belongs to the whole session.
   if (message.prompt === true) return undefined;
   const { starts } = tasks;
   let low = 0;
@@ -133,7 +134,7 @@ export function taskOf(tasks: Tasks, message: LoggedMessage): number | undefined
   return low === 0 ? undefined : starts[(low - 1) * STRIDE + 1];
 }
 
-/** When tasks began, epoch ms, by id: as far back as is remembered. */
+/** The times at which tasks began, epoch ms, by id, as far back as remembered. */
 export function startTimes(tasks: Tasks): ReadonlyMap<number, number> {
   const times = new Map<number, number>();
   const { starts } = tasks;
@@ -144,7 +145,10 @@ export function startTimes(tasks: Tasks): ReadonlyMap<number, number> {
   return times;
 }
 
-/** Forgets the starts no message in memory belongs to, but for the newest, when there are many more than messages. */
+/**
+ * Forgets the starts that no message in memory belongs to, except for the newest, when there are many more starts than
+ * messages.
+ */
 export function trimStarts(tasks: Tasks, lists: readonly (readonly LoggedMessage[])[]): void {
   const { starts } = tasks;
   const count = lists.reduce((sum, list) => sum + list.length, 0);
@@ -162,20 +166,21 @@ export function trimStarts(tasks: Tasks, lists: readonly (readonly LoggedMessage
   tasks.starts = [...kept, ...starts.slice(newest * STRIDE)];
 }
 
-/** Many more starts than messages: time for `trimStarts`. */
+/** There are many more starts than messages: `trimStarts` is due. */
 export function areStartsMany(tasks: Tasks, messages: number): boolean {
   return tasks.starts.length > STRIDE * 2 * (messages + TASK_STARTS_SPARE);
 }
 
-/** The tasks as they are, but for what is asked of the turn under way. Shares nothing with these. */
+/** A copy of the tasks without the request of the running turn. Shares nothing with the original. */
 export function tasksOfAll(tasks: Tasks): Tasks {
   return { ...copyTasks(tasks), wished: undefined };
 }
 
 /**
- * The tasks of a conversation's first messages, of which all are shown: those begun later never were. Active is the newest task
- * one of them belongs to, so that they are its branch (by place, not by seq: a system prompt, or a result that was filled in,
- * stands far before messages with lower numbers). `nextSeq`: of the message that will be behind them.
+ * The tasks of a conversation's first messages, all of which are shown: tasks begun later never existed. The active
+ * task is the newest one that a message belongs to, so that the messages are its branch. This goes by place, not by
+ * seq: a system prompt, or a result that was filled in, stands far before messages with lower numbers. `nextSeq`: seq
+ * of the message that follows them.
  */
 export function tasksOfBeginning(tasks: Tasks, messages: readonly LoggedMessage[], nextSeq: number): Tasks {
   let last = 0;
@@ -192,7 +197,7 @@ export function tasksOfBeginning(tasks: Tasks, messages: readonly LoggedMessage[
     starts.push(...tasks.starts.slice(index, index + STRIDE));
     current = Math.max(current, tasks.starts[index + 1] ?? 0);
   }
-  // What comes next without a turn of its own is on the branch too (B3).
+  // The next messages are on the branch too, even without a separate turn (B3).
   if (active !== (starts.at(-2) ?? 0)) starts.push(nextSeq, active, 0);
   const isKnown = ([task]: readonly [number, unknown]): boolean => task <= current;
   return {
@@ -206,7 +211,7 @@ export function tasksOfBeginning(tasks: Tasks, messages: readonly LoggedMessage[
   };
 }
 
-/** Tasks that share nothing with these. */
+/** A copy that shares nothing with the original. */
 function copyTasks(tasks: Tasks): Tasks {
   return {
     ...tasks,
@@ -220,7 +225,7 @@ const TITLE_CHARACTERS_MAX = 60;
 
 const ELLIPSIS = '...';
 
-/** A title as it is kept: blanks run together, and at most 60 characters (code points) of it. */
+/** The stored form of a title: blanks are joined, and at most 60 characters (code points) are kept. */
 export function shortTitle(text: string): string {
   const characters = [...text.replace(/\s+/g, ' ').trim()];
   if (characters.length <= TITLE_CHARACTERS_MAX) return characters.join('');

@@ -1,22 +1,22 @@
 /**
- * A history as it may leave for a model: filtered by the chain of tasks, stripped to the fields that are sent, each call with
- * exactly one result, padded where a provider wants its reasoning back. Pure, and the same bytes for the same history: a
- * cache of prompts lives on that.
+ * A history in the form for a model. It is filtered by the chain of tasks and reduced to the fields that are sent. Each
+ * call has exactly one result, and answers are padded for providers that require their reasoning back. Pure. The same
+ * history gives the same bytes, which prompt caches rely on.
  */
 import type { HistoryCall, HistoryMessage, ReasoningPart, ToolMessage } from '../../base/history-message.ts';
 import type { ContentBlock } from '../../base/messages.ts';
 import { MISSING_RESULT } from '../rules/tool-texts.ts';
 import { callsOf } from './repair.ts';
 
-/** How to make it. */
+/** The options of `toApi`. */
 export interface ToApiOptions {
   /** Every assistant message gets a `reasoningContent`. */
   readonly forceReasoningPad?: boolean;
-  /** Only messages of these tasks, and those of none; null: all. */
+  /** Only messages of these tasks, and those without a task; null: all. */
   readonly taskChain?: readonly number[] | null;
 }
 
-/** One message of it. */
+/** One message of the result. */
 export interface ApiMessage {
   readonly role: HistoryMessage['role'];
   readonly content: string | readonly ContentBlock[];
@@ -29,14 +29,14 @@ export interface ApiMessage {
   readonly error?: string;
 }
 
-/** What stands for images whose data is gone, where nothing else is left. */
+/** Replaces images without data if nothing else is left. */
 const IMAGE_GONE = '[image no longer available]';
 
 /** See the head of the file. */
 export function toApi(messages: readonly HistoryMessage[], options: ToApiOptions = {}): readonly ApiMessage[] {
   const { taskChain } = options;
   const chain = taskChain === undefined || taskChain === null ? undefined : new Set(taskChain);
-  // Task 0 is a task as any other; who has none belongs to all.
+  // Task 0 is a normal task. A message without a task belongs to all.
   const onChain =
     chain === undefined
       ? messages
@@ -44,7 +44,7 @@ export function toApi(messages: readonly HistoryMessage[], options: ToApiOptions
   return padReasoning(paired(onChain), options.forceReasoningPad ?? false);
 }
 
-/** Each assistant message with one result for each of its calls right behind it; no result without its call. */
+/** Each assistant message, directly followed by one result for each of its calls; no result without its call. */
 function paired(messages: readonly HistoryMessage[]): readonly ApiMessage[] {
   const sent: ApiMessage[] = [];
   const used = new Set<HistoryMessage>();
@@ -57,7 +57,10 @@ function paired(messages: readonly HistoryMessage[]): readonly ApiMessage[] {
   return sent;
 }
 
-/** Results of the calls of the message at `index`: those that follow it as they stand, then those found later, or a notice. */
+/**
+ * Results of the calls of the message at `index`. The results that directly follow it come first, in their order. Each
+ * remaining call gets a later result or a notice.
+ */
 function resultsOf(
   messages: readonly HistoryMessage[],
   index: number,
@@ -88,7 +91,7 @@ function resultsOf(
   return results;
 }
 
-/** The fields that are sent, and no others. */
+/** Only the fields that are sent. */
 function stripped(message: HistoryMessage): ApiMessage {
   const content = withoutHoles(message.content);
   if (message.role === 'assistant') {
@@ -108,7 +111,7 @@ function stripped(message: HistoryMessage): ApiMessage {
   return { role: 'tool', content, toolCallId, name, ...(typeof error === 'string' ? { error } : {}) };
 }
 
-/** A content without the images whose data was taken out; a notice where nothing else is left. */
+/** A content without the images whose data was removed; a notice if nothing else is left. */
 export function withoutHoles(content: string | readonly ContentBlock[]): string | readonly ContentBlock[] {
   if (typeof content === 'string' || !content.some(isHole)) return content;
   const kept = content.filter((block) => !isHole(block));
@@ -123,8 +126,8 @@ function isHole(block: ContentBlock): boolean {
 }
 
 /**
- * Gives assistant messages that lack `reasoningContent` an empty one, where `force` says so or one of them has some: the
- * empty text counts, null does not. Otherwise the list itself is returned; messages are never changed.
+ * Gives assistant messages without `reasoningContent` an empty one, if `force` is set or one of them has some: an empty
+ * text counts, null does not. Otherwise the list itself is returned. Messages are never changed.
  */
 export function padReasoning<M extends { readonly role: string; readonly reasoningContent?: string | null }>(
   messages: readonly M[],
@@ -142,7 +145,7 @@ export function padReasoning<M extends { readonly role: string; readonly reasoni
 
 const PAD_SIGNS: readonly string[] = ['thinking', 'must be passed back', 'must be provided'];
 
-/** True for the refusal of a request whose assistant messages lack the reasoning a provider wants back. */
+/** True for the refusal of a request whose assistant messages lack the reasoning that a provider requires. */
 export function wantsReasoningPad(error: unknown): boolean {
   if (!(error instanceof Error) || Reflect.get(error, 'status') !== 400) return false;
   const text = error.message.toLowerCase();
@@ -150,8 +153,8 @@ export function wantsReasoningPad(error: unknown): boolean {
 }
 
 /**
- * Makes a call, and once more with padding where the first was refused for want of it. For providers that take
- * `reasoningContent`. Rejects with what the last attempt rejected with.
+ * Makes a call, and repeats it with padding if the first was refused for missing reasoning. For providers that accept
+ * `reasoningContent`. Rejects with the last attempt's error.
  */
 export async function withReasoningPad<T>(call: (forceReasoningPad: boolean) => Promise<T>): Promise<T> {
   try {

@@ -1,4 +1,4 @@
-/** Transient messages among those of the log: in the history as it is read, and in what a model is sent. Pure. */
+/** Transient messages among those of the log: in the visible history, and in requests. Pure. */
 
 import type { TransientMessage } from '../state/edit-request.ts';
 import type { LoggedMessage } from '../state/messages.ts';
@@ -8,7 +8,7 @@ import { loggedForm } from './logged-form.ts';
 
 const NONE: readonly TransientMessage[] = [];
 
-/** The visible history with its transient messages; those have no logged message and the seq 0. */
+/** The visible history with its transient messages. Those have no logged message and the seq 0. */
 export function visibleEntries(
   state: SessionState,
   transients: readonly TransientMessage[] = NONE,
@@ -22,7 +22,7 @@ export function visibleEntries(
   return merged(entries, places, ({ message }): HistoryEntry[] => [{ message, seq: 0, logged: [] }]);
 }
 
-/** The messages a model is sent: those of the log with the transient ones where they stand. */
+/** The messages a request contains: those of the log, with the transient ones in their positions. */
 export function messagesShown(state: SessionState, transients: readonly TransientMessage[]): readonly LoggedMessage[] {
   const places = placesOf(
     transients,
@@ -33,7 +33,10 @@ export function messagesShown(state: SessionState, transients: readonly Transien
   );
 }
 
-/** For each transient message how many of the others stand before it: all up to its anchor, or what is left of those. */
+/**
+ * For each transient message the number of other messages before it: all up to its anchor, or those that remain of
+ * them.
+ */
 function placesOf(
   transients: readonly TransientMessage[],
   seqs: readonly number[],

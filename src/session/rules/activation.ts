@@ -1,11 +1,11 @@
 /**
- * Skills and workflows a session has (contract §6.3, §8). Nothing is switched on or off: what stands in the window, or waits to
- * enter it, is active, and what has left the window is not. Pure.
+ * Skills and workflows of a session (contract §6.3, §8). There is no switch. A definition is active while it is in the
+ * window or waits to enter it, and inactive once it has left the window. Pure.
  */
 
 import type { ActiveDefinitions, SessionState } from '../state/state.ts';
 
-/** What is active in a session: by what its window holds, then by what waits. */
+/** The active definitions of a session: first those in its window, then those that wait. */
 export function activeDefinitions(state: SessionState): ActiveDefinitions {
   const skills = new Set<string>();
   let workflow: string | null = null;
@@ -23,7 +23,7 @@ export function activeDefinitions(state: SessionState): ActiveDefinitions {
   return { skills: [...skills], workflow };
 }
 
-/** True when both lists name the same, in the same order. */
+/** True when both lists have the same names in the same order. */
 export function sameSkills(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((name, index) => name === b[index]);
 }

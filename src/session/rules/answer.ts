@@ -1,6 +1,6 @@
 /**
- * A model's answer made storable (contract §5.1, §5.2): reserved calls filtered, blank text dropped, call ids made legal
- * and unique, truncated calls marked. Pure; tolerates any shape, since it stands at the model's door.
+ * Makes a model's answer storable (contract §5.1, §5.2): filters reserved calls, drops blank text, makes call ids legal
+ * and unique, marks truncated calls. Pure. It accepts any shape, since model output enters here.
  */
 import { CALLS_PER_ANSWER_MAX } from '../../base/bounds.ts';
 import { describeValue } from '../../base/errors.ts';
@@ -12,10 +12,10 @@ import type { DispatchedCall, LoggedMessage } from '../state/messages.ts';
 /** Blocks only a user message may hold: in an answer they would make every later request illegal (R04). */
 const USER_BLOCKS: ReadonlySet<string> = new Set(['tool_result', 'image', 'document']);
 
-/** Stops in the middle of what the model was about to say: the call it was writing is not whole. */
+/** Stop reasons that cut the output short: the call the model was writing is incomplete. */
 const STOPS_THAT_CUT: ReadonlySet<string> = new Set(['max_tokens', 'model_context_window_exceeded']);
 
-/** A prefix reserved for deliveries: a model's own call of such a name is a hallucination (§5.2). */
+/** The prefix reserved for deliveries: a model's own call with such a name is a hallucination (§5.2). */
 const DELIVERY_PREFIX = 'from_';
 
 function isPhantomCall(block: unknown): boolean {
@@ -27,24 +27,24 @@ function isPhantomCall(block: unknown): boolean {
   );
 }
 
-/** An answer as the log keeps it. */
+/** An answer in its stored form. */
 export interface StorableAnswer {
   /** Blocks in the model's order, each legal in a later request. */
   readonly content: readonly ContentBlock[];
   /** The calls among them, in order. */
   readonly calls: readonly DispatchedCall[];
-  /** A thought stands behind something that is not kept as it came: it is bound to what is gone (R21). */
+  /** A thought follows a block that is dropped or changed. The thought is bound to the original block (R21). */
   readonly isAltered: boolean;
 }
 
-/** What the log keeps of an answer. `stop`: the stop reason; `halfStep` and `taken` make generated ids unique. */
+/** The stored form of an answer. `stop`: the stop reason; `halfStep` and `taken` make generated ids unique. */
 export function storableAnswer(
   rawContent: unknown,
   options: {
     readonly stop: string;
     readonly halfStep: number;
     readonly taken: ReadonlySet<string>;
-    /** Timeout in ms the model asked for, where the tool lets it. */
+    /** The timeout in ms the model asked for, if the tool allows it. */
     readonly timeoutMsOf: (toolName: string, input: Json) => number | undefined;
   },
 ): StorableAnswer {
@@ -52,7 +52,7 @@ export function storableAnswer(
   const calls: DispatchedCall[] = [];
   const blocks: readonly unknown[] = Array.isArray(rawContent) ? rawContent : [];
   const lastIndex = blocks.length - 1;
-  /** Ids of the calls so far; of a last block nobody asks. */
+  /** Ids of the calls so far. The last block's id is not added, since no call follows it. */
   let own: Set<string> | undefined;
   let hasChanged = false;
   let isAltered = false;
@@ -69,7 +69,7 @@ export function storableAnswer(
       if (kept !== undefined && hasChanged && isThought(kept)) isAltered = true;
       continue;
     }
-    // A refused turn's calls are not executed and, unanswered, must not be kept (R01).
+    // Calls of a refused turn are not executed. Without answers they must not be kept (R01).
     if (options.stop === 'refusal') {
       hasChanged = true;
       continue;
@@ -97,7 +97,7 @@ function dispatchedCall(id: string, refused: string | undefined, timeoutMs: numb
   return timeoutMs === undefined ? { id, refused } : { id, refused, timeoutMs };
 }
 
-/** `<id>_2`, `<id>_3`, …: the first of them that is neither in this answer nor in the log (R05). */
+/** `<id>_2`, `<id>_3`, …: the first that is neither in this answer nor in the log (R05). */
 export function nextFreeId(id: string, own: ReadonlySet<string> | undefined, logged: ReadonlySet<string>): string {
   for (let n = 2; ; n += 1) {
     const candidate = `${id}_${n}`;
@@ -105,17 +105,17 @@ export function nextFreeId(id: string, own: ReadonlySet<string> | undefined, log
   }
 }
 
-/** A block other than a call, or undefined for one that a later request may not hold. */
+/** A block other than a call, or undefined if a later request may not hold it. */
 function storableBlock(block: Readonly<Record<string, unknown>>): ContentBlock | undefined {
   if (block['type'] === 'text') {
     const text = typeof block['text'] === 'string' ? wellFormed(block['text']) : '';
-    // The API itself can answer an empty text block, and refuses it when it is sent back (R08, R09).
+    // The API itself can answer with an empty text block, but refuses it when it is sent back (R08, R09).
     if (text.trim() === '') return undefined;
     const citations = replayed(block['citations']);
     return citations === undefined ? { type: 'text', text } : ({ type: 'text', text, citations } as TextBlock);
   }
   if (USER_BLOCKS.has(String(block['type']))) return undefined;
-  // Cut off before its signature, a thinking block cannot be sent back (R21).
+  // A thinking block that was cut off before its signature cannot be sent back (R21).
   if (block['type'] === 'thinking' && (typeof block['signature'] !== 'string' || block['signature'] === ''))
     return undefined;
   try {
@@ -153,7 +153,7 @@ function storableCall(
   }
 }
 
-/** A field of a block that a request may hold too, or undefined: a paused turn goes back unchanged (R38). */
+/** A field of a block that a request may hold too, or undefined: a paused turn is sent back unchanged (R38). */
 function replayed(value: unknown): Json | undefined {
   if (value === undefined || value === null) return undefined;
   try {
@@ -163,7 +163,7 @@ function replayed(value: unknown): Json | undefined {
   }
 }
 
-/** A legal id that no later delivery can have: theirs begin with the reserved prefix. */
+/** A legal id that cannot collide with a later delivery: the ids of deliveries begin with the reserved prefix. */
 function isFreeId(id: unknown): id is string {
   return typeof id === 'string' && isCallId(id) && !id.startsWith(DELIVERY_PREFIX);
 }

@@ -1,9 +1,10 @@
 /**
- * Budgets of tokens: what a child, and everything spawned below it, may use. Pure.
+ * Token budgets: the limits for a child and everything spawned below it. Pure.
  *
- * A session under a budget passes on what it used to the one that spawned it, in the batch that used it, up to the session whose
- * budget it is: what is used of a budget is in that session's own state. Before each model call a session looks at its own budget and
- * at those it is under. Calls that are out when a budget is reached still end: each may go beyond it once.
+ * A session under a budget reports its use to the session that spawned it, in the batch that used the tokens. The
+ * report is passed up to the session that owns the budget, so the use of a budget is in that session's own state.
+ * Before each model call a session checks its own budget and those above it. Calls in flight when a budget is reached
+ * still end: each may exceed it once.
  */
 import { type ErrorShape, errorShape, LimitError } from '../../base/errors.ts';
 import { tokensOf } from '../../base/messages.ts';
@@ -12,12 +13,12 @@ import type { Environment, SpawnRequest } from '../state/inputs.ts';
 import type { Budget, SessionState } from '../state/state.ts';
 import { promotionOrder, type Selection } from './mailbox.ts';
 
-/** Tokens a session under a budget and everything below it have used; 0 for one that is under none. */
+/** Tokens used by a session under a budget and everything below it; 0 for a session without one. */
 export function usedOf(state: SessionState): number {
   return state.budget === undefined ? 0 : tokensOf(state.usage) + state.budget.below;
 }
 
-/** What a child of this session is born with; undefined: no budget. */
+/** The initial budget of a child of this session; undefined: none. */
 export function childBudget(state: SessionState, { budget }: SpawnRequest): Omit<Budget, 'below'> | undefined {
   if (budget === undefined && state.budget === undefined) return undefined;
   return {
@@ -44,7 +45,7 @@ export function budgetError(state: SessionState, environment: Environment): Limi
   return undefined;
 }
 
-/** A turn that must not begin: what it would be about is promoted, and it fails as if the model had refused. */
+/** A turn that must not begin: its entries are promoted, and it fails as if the model had refused. */
 export function refuseTurn(state: SessionState, selection: Selection, error: ErrorShape): Decision {
   const halfStep = state.nextHalfStep;
   return {
@@ -53,13 +54,13 @@ export function refuseTurn(state: SessionState, selection: Selection, error: Err
   };
 }
 
-/** As `budgetError`, as it is told and stored. */
+/** Like `budgetError`, in the form that is published and stored. */
 export function budgetErrorShape(state: SessionState, environment: Environment): ErrorShape | undefined {
   const error = budgetError(state, environment);
   return error === undefined ? undefined : errorShape(error);
 }
 
-/** A child, or what is below it, used tokens of a budget this session is under. */
+/** A child, or a session below it, used tokens of a budget that includes this session. */
 export function decideChildSpent(state: SessionState, tokens: number): Decision {
   return { records: state.budget === undefined ? [] : [{ type: 'budgetUsed', tokens }], effects: [] };
 }

@@ -2,7 +2,7 @@
 import type { Effect, Environment } from '../state/inputs.ts';
 import type { SessionState } from '../state/state.ts';
 
-/** A call of a half-step in an epoch, or first the evaluation of a system function where that epoch has no text yet. */
+/** A call of a half-step in an epoch. If that epoch has no system text yet, the system function is evaluated first. */
 export function callOrEvaluate(
   state: SessionState,
   environment: Environment,

@@ -1,6 +1,6 @@
-/** What a child and its parent are told of each other (contract §7.3, §7.4). Pure. */
+/** Texts that introduce a child and its parent to each other (contract §7.3, §7.4). Pure. */
 
-/** Identity and communication of a child, added to its agent's system prompt. The name stands without an `@`. */
+/** Identity and communication of a child, added to its agent's system prompt. The name has no `@`. */
 export function childPrompt(name: string): string {
   return [
     `You are ${name}, a sub-agent of the primary agent.`,
@@ -19,7 +19,9 @@ export function taskSection(description: string): string {
   ].join('\n');
 }
 
-/** The result of a spawn call. Holds no `@name`: echoed, it would be routed to the child (§7.3). */
+/**
+ * The result of a spawn call. It contains no `@name`: if the model repeated it, it would be routed to the child (§7.3).
+ */
 export function spawnConfirmation(kind: 'Sub-agent' | 'Specialist', name: string, id: string): string {
   return `${kind} ${name} spawned (session ${id}). Its messages will appear here by themselves; do not wait or poll. To address it, write its name with an @ in front.`;
 }

@@ -1,7 +1,7 @@
 /**
- * The window of a conversation (contract §6.2) and its batch eviction. A window that slid by a message a turn would change
- * the request's prefix each time; so old messages leave in batches of the eviction fraction, and each batch opens an epoch
- * in which the request is byte-stable (A8). Pure.
+ * The window of a conversation (contract §6.2) and its batch eviction. A window that slid by one message per turn would
+ * change the request's prefix each time. So old messages leave in batches of the eviction fraction, and each batch
+ * opens an epoch in which the request is byte-stable (A8). Pure.
  */
 import type { Environment } from '../state/inputs.ts';
 import type { LoggedMessage } from '../state/messages.ts';
@@ -10,8 +10,8 @@ import type { SessionState } from '../state/state.ts';
 import { continuesAnswer } from './answer.ts';
 
 /**
- * The newest messages whose tokens fit `budget`, oldest first: a contiguous suffix that stops at the first overflow. The
- * newest message is always there, even if it alone exceeds the budget.
+ * The newest messages whose tokens fit `budget`, oldest first: a contiguous suffix that stops at the first overflow. It
+ * always contains the newest message, even if that alone exceeds the budget.
  */
 export function viewport(messages: readonly LoggedMessage[], budget: number): readonly LoggedMessage[] {
   let total = 0;
@@ -25,12 +25,14 @@ export function viewport(messages: readonly LoggedMessage[], budget: number): re
   return start === 0 ? messages : messages.slice(start);
 }
 
-/** Tokens the conversation window may hold: the budget less the part kept for pinned messages (§6.6). */
+/** Token limit of the conversation window: the budget minus the part reserved for pinned messages (§6.6). */
 export function windowBudget(tokenBudget: number, pinnedFraction: number): number {
   return tokenBudget - Math.floor(tokenBudget * pinnedFraction);
 }
 
-/** The record of an eviction; with what pinned messages may have of the window, where there are goals they are pinned to. */
+/**
+ * The record of an eviction. If there are goals to which messages can be pinned, it holds the token limit of the pins.
+ */
 export function evictionRecord(state: SessionState, { agent, settings }: Environment, below: number): SessionRecord {
   if (state.goals === undefined && (state.goal === undefined || state.goal.completed)) {
     return { type: 'evicted', below };
@@ -40,10 +42,10 @@ export function evictionRecord(state: SessionState, { agent, settings }: Environ
 }
 
 /**
- * The seq below which messages leave, or `undefined` while everything fits. `incomingTokens`: what the half-step is about to
- * promote. A zone ends where a conversation may begin: never between a call and its response or inside one answer, and at a
- * user's message where there is one, so that the request need not open with the model's own words. The newest message
- * always stays.
+ * The seq below which messages leave, or `undefined` while everything fits. `incomingTokens`: those the half-step is
+ * about to promote. A zone ends where a conversation may begin: never between a call and its response or inside one
+ * answer. If possible it ends at a user's message, so that the request need not open with the model's text. The newest
+ * message always stays.
  */
 export function planEviction(
   state: SessionState,
@@ -65,14 +67,14 @@ export function planEviction(
     } while (cut < messages.length - keepMin && evicted + (messages[cut]?.tokens ?? 0) <= batch);
     total -= evicted;
   }
-  // Nothing before the newest: an eviction of nothing would only open an epoch.
+  // No message precedes the newest one: an eviction without messages would only open an epoch.
   if (cut === 0) return undefined;
   return cutAt(messages, { cut, batch, seqWhenAll: keepMin === 0 ? state.nextMessageSeq : undefined });
 }
 
 /**
- * The seq of the best place to cut near index `cut`: the next user message within another batch, else the next safe place,
- * else everything where that is allowed (`seqWhenAll`), else the last safe place before.
+ * The seq of the best place to cut near index `cut`. In this order: the next user message within another batch, the
+ * next safe place, everything if `seqWhenAll` allows it, the last safe place before.
  */
 function cutAt(
   messages: readonly LoggedMessage[],
@@ -92,14 +94,14 @@ function cutAt(
     }
     if (after !== undefined) {
       passed += message.tokens;
-      // A user message further off is not worth the work that lies before it.
+      // A more distant user message is not worth the messages that precede it.
       if (passed > batch) break;
     }
     if (message.toolUseId === undefined) continue;
     if (message.type === 'tool_call') open.add(message.toolUseId);
     else open.delete(message.toolUseId);
   }
-  // Nothing is open at the end: all may leave, what is promoted next stays.
+  // Nothing is open at the end: all messages may leave, and those promoted next stay.
   if (after === undefined && open.size === 0 && seqWhenAll !== undefined) return seqWhenAll;
   const chosen = messages[after ?? before];
   return chosen === undefined || chosen === messages[0] ? undefined : chosen.seq;

@@ -1,9 +1,10 @@
 /**
- * The goals of a session and the messages pinned to them, as one value (contract §1.4, §1.6). Pure: each change gives a new book.
+ * The goals of a session and the messages pinned to them, as one value (contract §1.4, §1.6). Pure: each change returns
+ * a new book.
  *
  * Invariants:
- *  G1 two levels: a goal with a parent is nobody's parent;
- *  G2 a completed goal has no open part, and keeps the time it was completed at;
+ *  G1 two levels: a goal with a parent has no parts;
+ *  G2 a completed goal has no open part, and keeps the time of its completion;
  *  G3 each pin has an open goal; one message has one pin.
  */
 
@@ -15,17 +16,17 @@ import { estimateTokens } from '../state/tokens.ts';
 /** A book without goals. */
 export const EMPTY_BOOK: GoalBook = Object.freeze({ goals: [], pins: [], next: 1, pinTokens: 0 });
 
-/** The goal of this id. */
+/** The goal with this id. */
 export function goalOf(book: GoalBook, id: number): GoalNode | undefined {
   return book.goals.find((goal) => goal.id === id);
 }
 
-/** How many goals are open. */
+/** The number of open goals. */
 export function activeCount(book: GoalBook): number {
   return book.goals.filter(isActive).length;
 }
 
-/** A book with one goal more, of the next id; beyond the bound the oldest completed one is forgotten. */
+/** A book with one more goal, under the next id. Beyond the bound the oldest completed goal is forgotten. */
 export function withGoal(book: GoalBook, goal: Omit<GoalNode, 'id'>): GoalBook {
   const goals = [...book.goals, { id: book.next, ...goal }];
   if (goals.length > GOALS_MAX) {
@@ -38,13 +39,13 @@ export function withGoal(book: GoalBook, goal: Omit<GoalNode, 'id'>): GoalBook {
   return { ...book, goals, next: book.next + 1 };
 }
 
-/** A book in which one goal reads otherwise. */
+/** A book with a new description for one goal. */
 export function withDescription(book: GoalBook, id: number, description: string): GoalBook {
   return { ...book, goals: book.goals.map((goal) => (goal.id === id ? { ...goal, description } : goal)) };
 }
 
 /**
- * A book in which a goal and its open parts are completed, at one time; pins without an open goal are released, and
+ * A book in which a goal and its open parts are completed, at one time. Pins without an open goal are released, and
  * `released` counts them.
  */
 export function withCompleted(
@@ -75,13 +76,13 @@ export function withPins(
   return { ...book, pins: [...pins.values()].sort((a, b) => a.seq - b.seq) };
 }
 
-/** A book without the pins of these messages: they are gone. */
+/** A book without the pins of these messages, which are gone. */
 export function withoutPinsOf(book: GoalBook, seqs: readonly number[]): GoalBook {
   const pins = book.pins.filter((pin) => !seqs.includes(pin.seq));
   return pins.length === book.pins.length ? book : { ...book, pins };
 }
 
-/** A book in which the pins of one goal alone are replaced by one message. */
+/** A book in which one message replaces the pins that belong to one goal only. */
 export function withOnlyPin(book: GoalBook, goal: number, message: { seq: number; text: string }): GoalBook {
   const others = book.pins.filter((pin) => pin.goals.some((each) => each !== goal));
   return withPins({ ...book, pins: others }, [message], [goal]);
@@ -92,7 +93,7 @@ function pinOf(seq: number, text: string, goals: readonly number[]): Pin {
   return { seq, text: shown, tokens: estimateTokens(shown), goals };
 }
 
-/** A text within a bound, an ellipsis in place of what is cut off; `blank` where there is none. */
+/** A text within a bound, with an ellipsis where it was cut off; `blank` if it is empty. */
 function cut(text: string, charactersMax: number, blank: string): string {
   const trimmed = text.trim();
   if (trimmed === '') return blank;
@@ -100,14 +101,14 @@ function cut(text: string, charactersMax: number, blank: string): string {
   return characters.length <= charactersMax ? trimmed : `${characters.slice(0, charactersMax - 1).join('')}…`;
 }
 
-/** What is told of the goals: roots by age, each with its parts. */
+/** The public form of the goals: roots by age, each with its parts. */
 export function goalSummary(book: GoalBook): readonly Goal[] {
   return book.goals
     .filter((goal) => goal.parentId === undefined)
     .map((goal) => ({ ...brief(goal), subGoals: partsOf(book, goal.id).map(brief) }));
 }
 
-/** One goal as it is told when it is asked for by itself. */
+/** The public form of a single goal. */
 export function goalTold(book: GoalBook, goal: GoalNode): Goal {
   const { parentId } = goal;
   const subGoals = partsOf(book, goal.id).map(brief);
@@ -122,14 +123,15 @@ function partsOf(book: GoalBook, id: number): readonly GoalNode[] {
   return book.goals.filter((goal) => goal.parentId === id);
 }
 
-/** Open. */
+/** The goal is open. */
 export function isActive(goal: GoalNode): boolean {
   return goal.completedAt === undefined;
 }
 
 /**
- * What stands before a window that begins at message `firstSeq` (§6.7, Δ26): the open goals, and under each its pinned
- * messages that have left the window, the newest of them within the budget. Undefined where no goal is open.
+ * The text before a window that begins at message `firstSeq` (§6.7, Δ26). It has the open goals, and under each its
+ * pinned messages that have left the window. The newest of those within the budget are shown. Undefined if no goal is
+ * open.
  */
 export function goalsText(book: GoalBook, firstSeq: number): string | undefined {
   const roots = book.goals.filter((goal) => goal.parentId === undefined && isActive(goal));
@@ -156,7 +158,7 @@ function rootText(book: GoalBook, root: GoalNode, pins: readonly Pin[], told: Se
   return lines.join('\n');
 }
 
-/** Pins of messages before the window, the newest within the budget, at least one; ascending. */
+/** Pins of messages before the window: the newest within the budget, at least one; ascending. */
 function pinsShown(book: GoalBook, firstSeq: number): readonly Pin[] {
   const shown: Pin[] = [];
   let tokens = 0;

@@ -1,7 +1,7 @@
 /**
- * The goals of a session's state: read, and changed by records (contract §1.4, §6.7). A child's task is its first goal and
- * its first pin; as long as nothing else is asked of them, the task alone is kept (`state.goal`) and no book is made. Pure but
- * linear, as `apply`: the state given is changed.
+ * The goals of a session's state: read, and changed by records (contract §1.4, §6.7). A child's task is its first goal
+ * and its first pin. As long as that is enough, only the task is kept (`state.goal`), without a book. Pure but linear,
+ * as `apply`: the given state is changed.
  */
 import type { Goal } from '../../base/goals.ts';
 import { textOf } from '../../base/messages.ts';
@@ -20,13 +20,12 @@ import {
   withPins,
 } from './goal-book.ts';
 
-/** The goal that a child's task is. */
+/** The id of the goal that represents a child's task. */
 const TASK_GOAL = 1;
 
-/** Records that change goals. */
 export type GoalRecord = Extract<SessionRecord, { type: 'goalCreated' | 'goalUpdated' | 'goalDone' | 'pinned' }>;
 
-/** The goals of a session: its book, or the one that its task alone makes. */
+/** The goals of a session: its book, or a book made of its task alone. */
 export function bookOf(state: SessionState): GoalBook {
   if (state.goals !== undefined) return state.goals;
   const { goal, createdAt } = state;
@@ -37,20 +36,20 @@ export function bookOf(state: SessionState): GoalBook {
   return pinned === undefined ? book : withPins(book, [{ seq: pinned.seq, text: textOf(pinned.content) }], [TASK_GOAL]);
 }
 
-/** What is told of a session's goals. */
+/** The public form of a session's goals. */
 export function goalsOf(state: SessionState): readonly Goal[] {
   return goalSummary(bookOf(state));
 }
 
-/** The goals and pins shown before the window, or `undefined` where nothing has left it or no goal is open. */
+/** The goals and pins shown before the window, or `undefined` if nothing has left it or no goal is open. */
 export function prefixText(state: SessionState): string | undefined {
   if (state.goals === undefined || state.floor <= 1) return undefined;
   return goalsText(state.goals, state.floor);
 }
 
-/** What a record of goals asks of the fold besides. */
+/** Further consequences of a goal record for the fold. */
 export interface GoalOutcome {
-  /** What the request begins with changed. */
+  /** The beginning of the request changed. */
   readonly opensEpoch: boolean;
   readonly told: boolean;
 }
@@ -76,12 +75,12 @@ export function applyGoal(state: SessionState, record: GoalRecord, at: number): 
       break;
   }
   const changesPrompt = changeTask(state, record);
-  // What is shown before the window is as of the epoch; only whether there is such a thing is always up to date.
+  // The text before the window is as of the epoch. Only its presence is always up to date.
   const changesPrefix = (prefixText(state) === undefined) !== (state.prefix === undefined);
   return { opensEpoch: changesPrompt || changesPrefix, told: record.type !== 'pinned' };
 }
 
-/** A child's task is a section of its system prompt: true when that changed. */
+/** A child's task is a section of its system prompt: true if that section changed. */
 function changeTask(state: SessionState, record: GoalRecord): boolean {
   if (state.goal === undefined || state.goal.completed || record.type === 'pinned' || record.id !== TASK_GOAL) {
     return false;
@@ -91,7 +90,7 @@ function changeTask(state: SessionState, record: GoalRecord): boolean {
   return true;
 }
 
-/** The task is done: its message is shown no more once it has left the window. */
+/** The task is done: its message is no longer shown once it has left the window. */
 export function completeTask(state: SessionState): void {
   if (state.goal !== undefined) state.goal = { ...state.goal, completed: true };
   state.messages = state.messages.map((message) => {
@@ -101,19 +100,19 @@ export function completeTask(state: SessionState): void {
   });
 }
 
-/** A child marked its task: where a book is kept, it says so too. True when it did. */
+/** A child marked its task as done: a book, if there is one, records it too. True if it did. */
 export function completeTaskGoal(state: SessionState, at: number): boolean {
   if (state.goals === undefined) return false;
   state.goals = withCompleted(state.goals, TASK_GOAL, at).book;
   return true;
 }
 
-/** An eviction is about to take messages away: what is pinned among them must be known beyond it. */
+/** An eviction is about to remove messages: pins among them must be remembered. */
 export function rememberPins(state: SessionState, pinTokens: number): void {
   state.goals = { ...bookOf(state), pinTokens };
 }
 
-/** A child starts again with its task as message `seq`: the one before is left behind. */
+/** A child restarts with its task as message `seq`: the earlier one is left behind. */
 export function repinTask(state: SessionState, seq: number): void {
   if (state.goals === undefined || state.goal === undefined) return;
   state.goals = withOnlyPin(state.goals, TASK_GOAL, { seq, text: state.goal.description });

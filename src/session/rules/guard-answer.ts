@@ -1,4 +1,4 @@
-/** What guardrails say, and an answer as they are shown it before it is stored. Pure. */
+/** The question to the guardrails after a call, with the answer in the form they see before it is stored. Pure. */
 import type { AssistantMessage } from '../../base/history-message.ts';
 import { historyEntries } from '../history/history-form.ts';
 import type { Decision } from '../state/decision.ts';
@@ -7,14 +7,14 @@ import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
 import { answerText, storableAnswer } from './answer.ts';
 
-/** An answer that must be passed first: the effect that asks, or undefined where nobody is to be asked (again). */
+/** The effect that asks the guardrails about an answer, or undefined if none has to be asked (again). */
 export function guardAnswer(state: SessionState, input: AnsweredInput, environment: Environment): Decision | undefined {
   if (environment.agent.guards?.after !== true || input.isGuarded === true) return undefined;
   const message = answerMessage(state, input, environment.now);
   return { records: [], effects: [{ type: 'guardAfter', halfStep: input.halfStep, message, answer: input }] };
 }
 
-/** The answer as it would be stored, as a message of the history. Blocks beyond text, calls and reasoning are not shown. */
+/** The answer as it would be stored, as a message of the history. Only text, calls and reasoning are shown. */
 function answerMessage(state: SessionState, input: AnsweredInput, now: number): AssistantMessage {
   const { stop, halfStep } = input;
   const { content } = storableAnswer(input.content, {

@@ -1,6 +1,7 @@
 /**
- * The safety net of §5.5: calls whose results were lost while everything that ran them lives. The runtime asks at a call's
- * deadline who holds it; one that nothing holds is answered here, through the mailbox as any result. Pure.
+ * The safety net of §5.5: calls whose results were lost although everything that ran them lives. At a call's deadline
+ * the runtime asks which pool holds it. A call that no pool holds is answered here, through the mailbox like any
+ * result. Pure.
  */
 import type { Decision } from '../state/decision.ts';
 import type { AgentFacts, Effect, Environment, Input } from '../state/inputs.ts';
@@ -9,7 +10,7 @@ import type { SessionState } from '../state/state.ts';
 import { isWaitingForApproval } from './run-loop.ts';
 import { lostResultText } from './tool-texts.ts';
 
-/** A call that a tool pool runs, or is about to. */
+/** A call that a tool pool runs, or is about to run. */
 export interface CallAtWork {
   readonly id: string;
   /** Milliseconds its tool may take. */
@@ -17,8 +18,8 @@ export interface CallAtWork {
 }
 
 /**
- * The calls a pool owes a result for. Calls that were not started have no deadline: those of a held answer or a suspended run,
- * and those that wait for a person. A runtime tool's call is answered by the turn that takes it.
+ * The calls for which a pool owes a result. Calls that have not started have no deadline: those of a held answer or a
+ * suspended run, and those that wait for a person. A runtime tool's call is answered by the transition that takes it.
  */
 export function callsAtWork(state: SessionState, agent: Pick<AgentFacts, 'tool'>): readonly CallAtWork[] {
   const calls: CallAtWork[] = [];
@@ -30,7 +31,7 @@ export function callsAtWork(state: SessionState, agent: Pick<AgentFacts, 'tool'>
   return calls;
 }
 
-/** Answers the lost calls among `callIds`; one that is answered, or was not started, is left alone. */
+/** Answers the lost calls among `callIds`. Calls that are answered or have not started are left alone. */
 export function decideHeal(
   state: SessionState,
   { callIds }: Extract<Input, { type: 'heal' }>,
@@ -43,7 +44,7 @@ export function decideHeal(
     if (timeoutMs === undefined) continue;
     const content = lostResultText(state.openCalls.get(callId)?.name ?? '', timeoutMs);
     effects.push(
-      // Whatever still counts the call as its own gives up the place it takes.
+      // A pool that still counts this call frees the slot it occupies.
       { type: 'cancelTool', callId, reason: content },
       { type: 'again', input: { type: 'toolFinished', callId, content, success: false } },
     );

@@ -1,6 +1,6 @@
 /**
- * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure readings of
- * a state; nothing here changes one.
+ * The mailbox's rules (contract §3): kinds, validation, routing, orders, and the selection of a half-step. Pure
+ * readings of a state that change nothing.
  */
 import { LIMIT_DEFAULTS } from '../../base/bounds.ts';
 import { checkBlocks } from '../../base/content-rules.ts';
@@ -39,9 +39,9 @@ export function checkEntry(entry: Entry): void {
 }
 
 /**
- * Why the mailbox cannot take another entry of so many bytes, if it cannot. Asked for what comes from outside; the result of a
- * call and the reply of a child are always taken, since their sender cannot try again, and count for those that come later. An
- * empty mailbox takes any message: other sessions that are stuck must not keep this one from being reached.
+ * Why the mailbox cannot take another entry of this size; undefined if it can. Used for entries from outside. The
+ * result of a call and the reply of a child are always taken, since their sender cannot try again; they count against
+ * later entries. An empty mailbox takes any message: other sessions that are stuck must not make this one unreachable.
  */
 export function mailboxRefusal(
   state: SessionState,
@@ -77,7 +77,7 @@ export function mayStart(state: SessionState): boolean {
   return state.state === 'idle' || (state.state === 'executing' && isRoundComplete(state));
 }
 
-/** Something waits that causes half-steps. */
+/** An entry waits that causes half-steps. */
 export function hasActive(state: SessionState): boolean {
   for (const entry of state.mailbox) if (entry.kind === 'active') return true;
   return false;
@@ -92,15 +92,16 @@ export interface Selection {
   readonly riders: readonly MailboxEntry[];
 }
 
-/** A blank line, or what makes a text a block. */
+/** A blank line, or the bytes that turn a text into a block. */
 const MERGE_JOIN_BYTES = 2;
 
-/** Not frozen, as `NO_RECORDS` is not. */
+/** Not frozen, for the same reason as `NO_RECORDS`. */
 const NONE: readonly never[] = [];
 
 /**
- * The selection of the next half-step (§4.2 with Δ33 and the delivery policies), or `undefined` when nothing active waits.
- * `mergeBytesMax`: of messages that are merged only as many are taken, in order, as together are one message that may be sent. `turn` and `interrupt` entries are taken only out of idle, alone; an interrupting one goes before everything that waits.
+ * The selection of the next half-step (§4.2 with Δ33 and the delivery policies), or `undefined` when no active entry
+ * waits. `mergeBytesMax`: messages to be merged are taken in order, as many as fit into one message that may be sent.
+ * `turn` and `interrupt` entries are taken only in idle, alone; an interrupting one precedes all waiting entries.
  */
 export function selectEntries(
   state: SessionState,
@@ -121,7 +122,7 @@ export function selectEntries(
     else candidates.push(entry);
   }
   const fresh = state.state === 'idle' && responses.length === 0;
-  // A task starts its turn before anything that waits: it is in the log already, and would start nothing later (R12).
+  // A task starts its turn before any waiting entry: it is already in the log, and would start nothing later (R12).
   if (task !== undefined) return { responses, background, steers, riders: [task] };
   if (fresh) {
     const interrupting = candidates.find((entry) => entry.deliver === 'interrupt');
@@ -140,7 +141,7 @@ export function selectEntries(
   return { responses, background, steers, riders };
 }
 
-/** The selection where a single entry waits, as nearly always: the same choice without lists to choose from. */
+/** The selection for a single waiting entry, the usual case: the same choice without building lists. */
 function selectOnly(state: SessionState, entry: MailboxEntry): Selection | undefined {
   const only = [entry];
   if (entry.seed !== undefined) return { responses: NONE, background: NONE, steers: NONE, riders: only };
@@ -164,7 +165,7 @@ function ridersOf(
   let bytes = 0;
   for (const entry of candidates) {
     if (entry.deliver !== 'merge') continue;
-    // What joins two of them is no more than this.
+    // The join of two messages takes at most this many bytes.
     bytes += entry.bytes + (merged.length === 0 ? 0 : MERGE_JOIN_BYTES);
     if (merged.length > 0 && bytes > mergeBytesMax) break;
     merged.push(entry);

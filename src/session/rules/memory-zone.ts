@@ -1,6 +1,6 @@
 /**
- * What a summary takes from the oldest end of a conversation, and where the window begins after it (contract §6.4, §6.5 with Δ24).
- * Pure; the model that writes the summary is somebody else's business.
+ * The part of a conversation's oldest end that a summary takes, and where the window begins afterwards (contract §6.4,
+ * §6.5 with Δ24). Pure. The model that writes the summary is not handled here.
  */
 import type { LoggedMessage } from '../state/messages.ts';
 
@@ -9,27 +9,27 @@ export interface MemoryZone {
   readonly from: number;
   /** Seq of the last message that leaves. */
   readonly to: number;
-  /** Where the window begins then: what a client drops is below it. */
+  /** Seq at which the window begins afterwards. A client drops everything below it. */
   readonly boundary: number;
 }
 
-/** Said, or thought aloud: what a window may begin with. */
+/** Said, or thought aloud: a window may begin with such a message. */
 function isSaid(message: LoggedMessage): boolean {
   if (message.prompt === true) return false;
   if (message.type === 'tool_response') return false;
   return message.type !== 'tool_call' || (message.toolName === 'think' && message.phantom !== true);
 }
 
-/** The first boundary of a session: its oldest message that was said; undefined while none was. */
+/** The first boundary of a session: its oldest said message; undefined while there is none. */
 export function firstBoundary(messages: readonly LoggedMessage[]): number | undefined {
   return messages.find(isSaid)?.seq;
 }
 
 /**
- * The zone above a boundary: the oldest messages whose tokens fit `budget`, at least one, drawn back to where no call waits for
- * its response and no answer is cut in two, or on to the next such place where there is none before. Undefined where nothing may
- * leave: a round is open from the first message on, or no message that was said would remain. `next`: the seq of something that
- * is about to be said, which remains where nothing else does.
+ * The zone above a boundary: the oldest messages whose tokens fit `budget`, at least one. It never ends where a call
+ * waits for its response or inside an answer. Its end moves back to the nearest other place, or forward if there is
+ * none before. Undefined if no message may leave: a round is open from the first message on, or no said message would
+ * remain. `next`: the seq of a message about to be said, which remains if no other does.
  */
 export function memoryZone(
   messages: readonly LoggedMessage[],
@@ -42,7 +42,7 @@ export function memoryZone(
   let end: number | undefined;
   for (const place of wholePlaces(above)) {
     if (place > fitting && end !== undefined) break;
-    // The window begins with something said: what stands between leaves as well, and is in the zone.
+    // The window begins with a said message: the messages before that one leave as well, and are in the zone.
     const follows = above[place];
     if (follows === undefined ? next !== undefined : isSaid(follows)) end = place;
   }
@@ -53,7 +53,7 @@ export function memoryZone(
   return { from: first.seq, to: last.seq, boundary: boundaryThen };
 }
 
-/** How many of the oldest messages fit, the first always. */
+/** The number of oldest messages that fit; the first one always counts. */
 function fittingCount(messages: readonly LoggedMessage[], budget: number): number {
   let tokens = 0;
   let count = 0;
@@ -65,7 +65,10 @@ function fittingCount(messages: readonly LoggedMessage[], budget: number): numbe
   return count;
 }
 
-/** Counts of messages behind which nothing is torn apart, ascending; all of them where nothing is open at the end. */
+/**
+ * Counts of messages after which the list can be split safely, ascending. The full count is included if nothing is open
+ * at the end.
+ */
 function wholePlaces(messages: readonly LoggedMessage[]): readonly number[] {
   const places: number[] = [];
   const open = new Set<string>();

@@ -1,18 +1,18 @@
 /**
- * What a session remembers of messages that have left its window: snapshots, and the run that is writing one (contract §1.5,
- * §6.5, §6.8). Pure: each change gives a new value.
+ * A session's memory of messages that have left its window: snapshots, and the run that is writing one (contract §1.5,
+ * §6.5, §6.8). Pure: each change returns a new value.
  *
  * Invariants:
- *  M1 at most one run is under way (Δ20); each has a number of its own, and what another one ends with is nothing (A5);
- *  M2 a snapshot of messages is kept as long as none of level 2 covers it whole; of each level the newest are kept;
- *  M3 what the system prompt shows is as of the epoch: a snapshot is shown when the next one opens (A8).
+ *  M1 at most one run is in progress (Δ20); each has its own number, and the end of any other run is ignored (A5);
+ *  M2 a snapshot of messages is kept until one of level 2 covers it completely; of each level the newest are kept;
+ *  M3 the system prompt shows the memory as of the epoch: a snapshot is shown when the next epoch opens (A8).
  */
 
 import { SNAPSHOTS_KEPT_MAX } from '../../base/bounds.ts';
 import type { Memory, Snapshot, SummaryRun } from '../state/memory.ts';
 import { estimateTokens } from '../state/tokens.ts';
 
-/** A memory of nothing. */
+/** An empty memory. */
 export const NO_MEMORY: Memory = Object.freeze({ snapshots: [], budgets: { 1: 0, 2: 0 } });
 
 /** A summary is being written. */
@@ -25,7 +25,7 @@ export function isPreparing(memory: Memory | undefined): boolean {
   return memory?.summarising?.isAwaited === true;
 }
 
-/** Snapshots of messages that none of level 2 covers whole, oldest first. */
+/** Snapshots of messages that no level 2 snapshot covers completely, oldest first. */
 export function uncovered(snapshots: readonly Snapshot[]): readonly Snapshot[] {
   const covers = snapshots.filter((each) => each.level === 2);
   return snapshots.filter(
@@ -33,7 +33,7 @@ export function uncovered(snapshots: readonly Snapshot[]): readonly Snapshot[] {
   );
 }
 
-/** A memory with one snapshot more, and without those it covers. */
+/** A memory with one more snapshot, and without those it covers. */
 export function withSnapshot(memory: Memory, run: SummaryRun, text: string): Memory {
   const { level, from, to } = run;
   const snapshot: Snapshot = { level, text, from, to, tokens: estimateTokens(text) };
@@ -49,31 +49,31 @@ export function withRun(memory: Memory, run: SummaryRun | undefined): Memory {
   return run === undefined ? rest : { ...rest, summarising: run };
 }
 
-/** A memory that shows what it has: a new epoch opens. */
+/** A memory whose current content is shown, since a new epoch opens. */
 export function withShown(memory: Memory): Memory {
   const { shown: _shown, ...rest } = memory;
   const shown = memoryText(rest);
   return shown === undefined ? rest : { ...rest, shown };
 }
 
-/** Operations that put another conversation in the place of the one there was, or none. */
+/** Operations that replace the conversation, or remove it. */
 const REPLACING: ReadonlySet<string> = new Set(['set', 'replaceAll', 'seed', 'unset']);
 
-/** A memory after an operation on the history: of a conversation that was replaced nothing is remembered. */
+/** A memory after an operation on the history. The memory of a replaced conversation is dropped. */
 export function afterEdit(memory: Memory, operation: string): Memory {
   if (!REPLACING.has(operation)) return memory;
-  // A run under way goes on to its end, as a half-step may wait for it, and is dropped then.
+  // A run in progress continues to its end, as a half-step may wait for it, and is dropped then.
   const { shown: _shown, restsAt: _restsAt, ...rest } = memory;
   return { ...rest, snapshots: [] };
 }
 
-/** A memory as another session takes it over: what is under way here is not under way there. */
+/** A memory for another session: a run in progress here is not in progress there. */
 export function settledMemory(memory: Memory): Memory {
   const { failedAt: _failedAt, restsAt: _restsAt, ...rest } = withRun(memory, undefined);
   return rest;
 }
 
-/** The sections of the system prompt (§6.8), or undefined where there is nothing to show. */
+/** The sections of the system prompt (§6.8), or undefined if there is nothing to show. */
 export function memoryText({ snapshots, budgets }: Memory): string | undefined {
   const old = section(
     'Long-term Memory',
@@ -85,7 +85,7 @@ export function memoryText({ snapshots, budgets }: Memory): string | undefined {
   return sections.length === 0 ? undefined : sections.join('\n\n');
 }
 
-/** The newest that fit, at least one, told oldest first. */
+/** The newest that fit, at least one, oldest first. */
 function section(heading: string, snapshots: readonly Snapshot[], budget: number): readonly string[] {
   const fitting: string[] = [];
   let tokens = 0;

@@ -1,4 +1,4 @@
-/** Who an answer addresses: `@name`, outside code and not inside an e-mail address (contract §7.6, Δ31). Pure. */
+/** The names an answer addresses: `@name`, outside code and not inside an e-mail address (contract §7.6, Δ31). Pure. */
 
 const CODE_FENCE = /(^|\n)(```|~~~)[\s\S]*?(\n\2|$)/g;
 /** Not after a word character, a dot or a plus: `a@b` is an address. */
@@ -13,8 +13,8 @@ export function mentionedNames(text: string): ReadonlySet<string> {
 }
 
 /**
- * The text without what stands between two runs of equally many backticks. The partner of each run is found in one pass from
- * the end: looking for it from each run anew would cost the square of a text that is nothing but runs (F76).
+ * The text without the parts between two runs of equally many backticks. One pass from the end finds the partner of
+ * each run. A separate search from each run would be quadratic in a text that consists of runs (F76).
  */
 function withoutCodeSpans(text: string): string {
   const runs = [...text.matchAll(/`+/g)].map((match) => ({ at: match.index, length: match[0].length }));

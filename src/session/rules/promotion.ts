@@ -1,14 +1,14 @@
-/** What a mailbox entry becomes in the log (contract §3.5). Pure. */
+/** The log messages that a mailbox entry becomes (contract §3.5). Pure. */
 import { PHANTOM_CALL_TOKENS } from '../../base/bounds.ts';
 import type { ContentBlock, Source } from '../../base/messages.ts';
 import { textOf } from '../../base/messages.ts';
 import type { FilledEntry, LoggedMessage } from '../state/messages.ts';
 import { estimateContent, estimateTokens } from '../state/tokens.ts';
 
-/** A message before it has its place in the log. */
+/** A message without its position in the log. */
 export type MessageDraft = Omit<LoggedMessage, 'seq' | 'at'>;
 
-/** Name and input of the call half of a phantom pair, and the first line it is shown with. */
+/** Name and input of the call half of a phantom pair, and the first line shown for it. */
 export interface PhantomCall {
   readonly id: string;
   readonly name: string;
@@ -16,7 +16,7 @@ export interface PhantomCall {
   readonly display: string;
 }
 
-/** The phantom call an entry is delivered as, or `undefined` for user messages and tool responses. */
+/** The phantom call that delivers an entry, or `undefined` for user messages and tool responses. */
 export function phantomCallOf(entry: Pick<FilledEntry, 'id' | 'source' | 'content'>): PhantomCall | undefined {
   const text = textOf(entry.content);
   const name = entry.source.name ?? '';
@@ -55,9 +55,9 @@ function integerOf(name: string): number {
 }
 
 /**
- * The messages of a promotion. `entries` has one entry, or several `merge` entries that become one user message. Throws for
- * an entry that cannot become messages: the caller sets it aside as a dead letter (Δ13). An entry with a `seed` becomes
- * nothing: its message is in the log already (Δ28).
+ * The messages of a promotion. `entries` has one entry, or several `merge` entries that become one user message. Throws
+ * for an entry that cannot become messages: the caller sets it aside as a dead letter (Δ13). An entry with a `seed`
+ * adds no message: its message is already in the log (Δ28).
  */
 export function promote(entries: readonly [FilledEntry, ...FilledEntry[]]): readonly MessageDraft[] {
   const [entry] = entries;
@@ -95,7 +95,7 @@ function phantomPair(entry: FilledEntry): readonly MessageDraft[] {
   ];
 }
 
-/** Several contents as one: texts with a blank line between, or all their blocks. */
+/** Several contents as one: texts separated by a blank line, or all their blocks. */
 export function joinContents(
   contents: readonly (string | readonly ContentBlock[])[],
 ): string | readonly ContentBlock[] {

@@ -1,4 +1,4 @@
-/** A whole history given in the place of the one there is, as one edit that touches only what differs. Pure. */
+/** Replaces the whole history by a given one, as one edit of the differing parts. Pure. */
 import type { HistoryMessage } from '../../base/history-message.ts';
 import { type HistoryEntry, historyEntries } from '../history/history-form.ts';
 import type { SessionRecord } from '../state/records.ts';
@@ -7,8 +7,8 @@ import type { SessionState } from '../state/state.ts';
 type Edited = Extract<SessionRecord, { type: 'edited' }>;
 
 /**
- * The edit that makes the window's history `messages`; undefined where it is that already. Messages of the same id and role
- * at the same place change in place; from the first place where they are others, the rest is replaced.
+ * The edit that makes `messages` the window's history; undefined if they are equal. Messages with the same id and role
+ * at the same position change in place. From the first other message on, the rest is replaced.
  */
 export function replaceHistory(
   state: SessionState,
@@ -42,7 +42,7 @@ function isSame(entry: HistoryEntry | undefined, message: HistoryMessage | undef
   return entry?.message.id === message?.id && entry?.message.role === message?.role;
 }
 
-/** Messages are plain JSON: their members come in the order they were made in, or they count as different. */
+/** Messages are plain JSON: they count as different if their members are in another order. */
 function equalJson(left: HistoryMessage, right: HistoryMessage): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }

@@ -1,6 +1,6 @@
 /**
- * What the run loop remembers of a session beside its calls: an answer that is held at a message boundary, a run that was
- * suspended, calls that wait for a person, a turn that failed. Types, and readings of a state. Pure.
+ * The run loop's view of a session: an answer held at a boundary, a suspended run, calls that wait for a person, a
+ * failed turn. Types, and readings of a state. Pure.
  */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -9,7 +9,7 @@ import type { LoggedMessage } from '../state/messages.ts';
 import type { SessionState } from '../state/state.ts';
 import { answerText } from './answer.ts';
 
-/** How a turn ended where it did not simply complete. */
+/** The outcome of a turn that did not simply complete. */
 export type TurnOutcomeName =
   | 'max_steps'
   | 'interrupted'
@@ -22,7 +22,7 @@ export type TurnOutcomeName =
 
 const BAD_REQUEST = 400;
 
-/** The API refused the request itself, not who asked or for which model: sent again it is refused again (F35). */
+/** The API refused the request itself, independent of credentials and model: sent again it is refused again (F35). */
 export function isRefusedRequest(error: ErrorShape | undefined): boolean {
   return error?.code === 'model_invalid_request' && error.data?.['status'] === BAD_REQUEST;
 }
@@ -38,7 +38,7 @@ const OUTCOMES: ReadonlyMap<string, TurnOutcomeName> = new Map([
   ['model_context_window_exceeded', 'context_window'],
 ]);
 
-/** The outcome a turn's reason stands for; undefined: it completed. */
+/** The outcome for a turn's reason; undefined: it completed. */
 export function outcomeOfReason(reason: string): TurnOutcomeName | undefined {
   if (COMPLETED_STOPS.has(reason)) return undefined;
   return OUTCOMES.get(reason) ?? 'other';
@@ -49,7 +49,7 @@ export function isWaitingForApproval(state: SessionState, callId: string): boole
   return state.approvals?.waiting.includes(callId) === true;
 }
 
-/** Epoch ms at which the calls that wait for a person are denied; undefined: none waits, or they wait for ever. */
+/** Epoch ms at which the calls that wait for a person are denied; undefined: none waits, or they wait forever. */
 export function approvalsExpireAt(
   { approvals, updatedAt }: SessionState,
   expiresMs: number | null,
@@ -58,13 +58,13 @@ export function approvalsExpireAt(
   return (approvals.since ?? updatedAt) + expiresMs;
 }
 
-/** Everything that is still open waits for persons: nothing runs, and nothing will until one of them has spoken. */
+/** All open calls wait for a person: nothing runs until one of them is decided. */
 export function waitsForApprovalOnly(state: SessionState): boolean {
   const waiting = state.approvals?.waiting.length ?? 0;
   return waiting > 0 && waiting === state.openCalls.size;
 }
 
-/** Model answers since the last message of a user's own, in the window: what a step limit counts. */
+/** Model answers since the user's last own message in the window. A step limit counts them. */
 export function stepsSinceUser(state: SessionState): number {
   let steps = 0;
   for (let index = state.messages.length - 1; index >= 0; index -= 1) {
@@ -75,12 +75,12 @@ export function stepsSinceUser(state: SessionState): number {
   return steps;
 }
 
-/** A user's own words: not what a program put there in his name. */
+/** A user's own message, not one that a program added in the user's name. */
 export function isRealUserMessage(message: LoggedMessage): boolean {
   return message.type === 'user_message' && message.history?.systemInjected !== true;
 }
 
-/** Text of the last answer in the window; `''` where it has none, or there is none. */
+/** Text of the last answer in the window; `''` if it has none, or there is no answer. */
 export function lastAnswerText(state: SessionState): string {
   for (let index = state.messages.length - 1; index >= 0; index -= 1) {
     const blocks = state.messages[index]?.blocks;
@@ -89,7 +89,7 @@ export function lastAnswerText(state: SessionState): string {
   return '';
 }
 
-/** The messages of the boundary at which the session is held, as a listener is told of them; none where it is not. */
+/** The messages of the boundary at which the session is held, in the form for listeners; empty if it is not held. */
 export function boundaryMessages(state: SessionState): readonly HistoryMessage[] {
   const { held, messages } = state;
   if (held === undefined || held.at === 'resume') return [];

@@ -1,37 +1,40 @@
-/** Fixed texts a model is given in place of a result. Pure. */
+/** Fixed texts that a model receives in place of a result. Pure. */
 import { NEAREST_NAMES_MAX } from '../../base/bounds.ts';
 
 const SECOND_MS = 1_000;
 
-/** Told for a call that was cancelled by an interrupt. Exported: a program may look for it. */
+/** For a call that was cancelled by an interrupt. Exported: a program may search for it. */
 export const INTERRUPT_NOTICE = 'Interrupted: your human wants your attention. This call was cancelled.';
 
-/** Told for a call that may or may not have happened before a crash (effect `once`). */
+/** For a call that may or may not have taken effect before a crash (effect `once`). */
 export const OUTCOME_UNKNOWN =
   'Outcome unknown: the execution was lost in a restart. The call may or may not have taken effect; it was not run again.';
 
-/** Told for a call whose result was lost: past its deadline nothing holds it any more. */
+/** For a call whose result was lost: its deadline has passed and no pool holds it. */
 export function lostResultText(toolName: string, timeoutMs: number): string {
   const seconds = timeoutMs / SECOND_MS;
   return `The call of ${toolName} timed out after ${seconds} seconds without a result. It may have taken effect.`;
 }
 
-/** Sent for a call that has no result: a crash, an edit or an import took it. */
+/** Sent for a call that has no result: a crash, an edit or an import removed it. */
 export const MISSING_RESULT = '{"error":"Tool result missing (interrupted)"}';
 
-/** Told for a call that a person did not allow. */
+/** For a call that a person did not allow. */
 export function deniedText(reason: string | undefined): string {
   const why = reason === undefined || reason.trim() === '' ? '.' : `: ${reason}`;
   return `Denied: your human did not allow this call${why}`;
 }
 
-/** Why a call was denied that waited for a person when a user's message came (`settings.approvals.onInput: 'deny'`). */
+/**
+ * The reason for denying a call that waited for a person when a user's message came
+ * (`settings.approvals.onInput: 'deny'`).
+ */
 export const DENIED_FOR_INPUT = 'they sent a message instead of deciding.';
 
-/** Told for a call that waited beside one a person denied. */
+/** For a call that waited beside one that a person denied. */
 export const APPROVAL_SKIPPED = 'Denied: not executed, as your human denied another call of this answer.';
 
-/** Stands for a blank result: a mailbox entry must say something, or its round would never close (Δ19). */
+/** Replaces a blank result: a mailbox entry needs content, or its round would never close (Δ19). */
 export const BLANK_RESULT = '(no output)';
 
 /** The answer to a call of a tool that does not exist or is not granted, with the nearest names (F28). */

@@ -1,7 +1,7 @@
 /**
- * Content of waiting entries that only the log keeps. A full mailbox would otherwise fill the memory of its thread: a large
- * content is dropped from the state once its `accepted` record has a place in the log, and is read back from there when the
- * entry is claimed. Pure: the owner of the log says where a record is and reads it back.
+ * Contents of waiting entries that only the log keeps. A full mailbox would otherwise fill the memory of its thread. A
+ * large content leaves the state once its `accepted` record has a position in the log. It is read from there when the
+ * entry is claimed. Pure: the owner of the log provides the position of a record and reads it.
  */
 
 import type { Content, FilledEntry, MailboxEntry, ReadContent, StoredContent } from '../state/messages.ts';
@@ -13,7 +13,9 @@ export function isStored(content: Content | StoredContent): content is StoredCon
   return typeof content === 'object' && 'storedAt' in content;
 }
 
-/** The content of a waiting entry, from the log where only the log has it. Throws where `read` is missing then. */
+/**
+ * The content of a waiting entry, read from the log if only the log has it. Throws if `read` is missing in that case.
+ */
 export function contentOf(entry: Pick<MailboxEntry, 'id' | 'content'>, read: ReadContent | undefined): Content {
   const { id, content } = entry;
   if (!isStored(content)) return content;
@@ -21,15 +23,15 @@ export function contentOf(entry: Pick<MailboxEntry, 'id' | 'content'>, read: Rea
   return read({ id, content });
 }
 
-/** The entry with its content, read back where only the log has it. */
+/** The entry with its content, read from the log if only the log has it. */
 export function withContent(entry: MailboxEntry, read: ReadContent | undefined): FilledEntry {
   const { content } = entry;
   return isStored(content) ? { ...entry, content: contentOf(entry, read) } : { ...entry, content };
 }
 
 /**
- * Drops the contents of entries that these records accepted and that still wait, from `bytesMin` bytes on. `position`: where the
- * log has the records. What shares its text with a message of the log keeps it.
+ * Drops contents of at least `bytesMin` bytes from entries that these records accepted and that still wait. `position`:
+ * the position of the records in the log. An entry that shares its text with a message of the log keeps it.
  */
 export function storeContents(
   state: SessionState,
@@ -40,7 +42,7 @@ export function storeContents(
   for (const record of records) {
     if (record.type !== 'accepted' || record.entry.seed !== undefined) continue;
     const { mailbox } = state;
-    // Ascending by id (S2): the entry is among the last ones, or was claimed in the same turn.
+    // Ascending by id (S2): the entry is among the last ones, or was claimed in the same transition.
     let index = mailbox.length - 1;
     while ((mailbox[index]?.id ?? 0) > record.id) index -= 1;
     const entry = mailbox[index];

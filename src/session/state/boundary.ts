@@ -1,17 +1,21 @@
-/** What a session keeps of a run that stands at a message boundary, was suspended, waits for a person, or failed. Plain data. */
+/** State of a run that is held at a message boundary, suspended, waiting for a person, or failed. Plain data. */
 import type { ErrorShape } from '../../base/errors.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
 
-/** Why a run stopped at a boundary with everything kept: on request of a listener, or at the agent's step limit. */
+/**
+ * Why a run stopped at a boundary with everything kept: a listener asked for it, or the agent's step limit was reached.
+ */
 export type SuspensionReason = 'interrupted' | 'max_steps';
 
 /**
- * A message boundary at which the session waits. `answer`: an answer is stored and nothing of it has started; `results`: a
- * round's results are stored and the model was not called yet; `resume`: the calls of a suspended run are about to start.
+ * A message boundary at which the session waits.
+ * - `answer`: an answer is stored and none of its calls has started.
+ * - `results`: a round's results are stored and the model has not been called with them.
+ * - `resume`: the calls of a suspended run are about to start.
  */
 export interface Held {
   readonly at: 'answer' | 'results' | 'resume';
-  /** The half-step that was answered: with `at` it names the boundary. */
+  /** The half-step that was answered. With `at` it identifies the boundary. */
   readonly halfStep: number;
   /** Seq of the first message of the boundary. */
   readonly firstSeq: number;
@@ -22,30 +26,30 @@ export interface Held {
 
 /** A call of a held answer. */
 export interface HeldCall extends DispatchedCall {
-  /** It asks for something else than when it was held: whoever was asked about it was asked about another. */
+  /** The call changed after it was held, so an earlier approval does not count. */
   readonly isChanged?: true;
 }
 
-/** A run that stopped at a boundary: its calls without a result wait in `openCalls`, none of them was started. */
+/** A run that stopped at a boundary. Its calls without a result are in `openCalls`, and none of them has started. */
 export interface Suspension {
   readonly reason: SuspensionReason;
-  /** What the listener gave as its reason, verbatim. */
+  /** The reason the listener gave, verbatim. */
   readonly detail?: string | null;
-  /** Calls that are not run but answered with a failure when it goes on, by id. */
+  /** Calls that are answered with a failure instead of being run when the run continues, by id. */
   readonly refused?: Readonly<Record<string, string>>;
 }
 
-/** Calls that wait for a person, and what persons said lately. */
+/** Calls that wait for a person, and recent decisions. */
 export interface Approvals {
-  /** Call ids, in call order. Each is open and was not started. */
+  /** Call ids, in call order. Each call is open and has not started. */
   readonly waiting: readonly string[];
-  /** Epoch ms since when they wait; missing in states stored before it was kept. */
+  /** Epoch ms since when they wait. Missing in states stored before this member existed. */
   readonly since?: number;
-  /** The last decisions, oldest first, so that one told twice is known. */
+  /** The last decisions, oldest first: they let a repeated decision be recognised. */
   readonly decided: readonly { readonly id: string; readonly allow: boolean }[];
 }
 
-/** The last turn failed: what a deferred rollback goes by. */
+/** The failure of the last turn. A deferred rollback uses it. */
 export interface TurnFailure {
   readonly error: ErrorShape;
   /** Epoch ms. */

@@ -1,16 +1,17 @@
-/** The outcome of one step of a session, and the outcomes that are always the same. */
+/** The outcome of one `decide`, and the outcomes that are always the same. */
 import type { Effect } from './inputs.ts';
 import type { SessionRecord } from './records.ts';
 
-/** What to remember and what to do. */
+/** Records to append and effects to carry out. */
 export interface Decision {
   readonly records: readonly SessionRecord[];
   readonly effects: readonly Effect[];
 }
 
 /**
- * No records. Shared, as every step that writes nothing has it. Held back from change by its type alone: a loop over a
- * frozen list makes an iterator and an object a place, which in the innermost loop is what sharing it was to save.
+ * No records. Shared, since every transition that writes nothing has it. Only its type makes it immutable. Iterating a
+ * frozen array allocates an iterator and one object per element, and sharing is meant to avoid exactly such
+ * allocations.
  */
 export const NO_RECORDS: readonly never[] = [];
 
@@ -20,5 +21,5 @@ export const NO_EFFECTS: readonly never[] = NO_RECORDS;
 /** Nothing happens. */
 export const NOTHING: Decision = Object.freeze({ records: NO_RECORDS, effects: NO_EFFECTS });
 
-/** The session looks at what waits: effect C of the contract. */
+/** The session looks for waiting work: effect C of the contract. */
 export const WAKE: Effect = Object.freeze({ type: 'again', input: Object.freeze({ type: 'wake' }) });

@@ -1,8 +1,8 @@
-/** What an operation on a history asks for, as plain data. Checked at the door (`message-check.ts`) before it gets here. */
+/** Requests for operations on a history, as plain data. `message-check.ts` checks them before they get here. */
 import type { HistoryDraft, HistoryMessage } from '../../base/history-message.ts';
 import type { Json } from '../../base/json.ts';
 
-/** One operation. Where it needs a predicate, that was evaluated before: the request names what it found. */
+/** One operation. Its predicate, if it has one, was evaluated before: the request names the messages that matched. */
 export type EditRequest =
   | { readonly operation: 'add' | 'append'; readonly message: HistoryDraft; readonly silent: boolean }
   | { readonly operation: 'set' | 'replaceAll' | 'seed'; readonly messages: readonly HistoryDraft[] }
@@ -19,7 +19,10 @@ export type EditRequest =
       readonly text: string;
       readonly extra: Readonly<Record<string, Json>>;
     }
-  /** `epoch`: that of the history the messages were found in; another one means it was changed since. */
+  /**
+   * `epoch`: the epoch of the history in which the messages were found. Another epoch means that the history changed
+   * since.
+   */
   | { readonly operation: 'deleteWhere'; readonly ids: readonly string[]; readonly epoch: number }
   | {
       readonly operation: 'mutateLastMatching';
@@ -41,6 +44,6 @@ export type EditRequest =
 /** A message that is shown and never stored. */
 export interface TransientMessage {
   readonly message: HistoryMessage;
-  /** Seq of the logged message it stands behind; 0: before all of them. */
+  /** Seq of the logged message it follows; 0: it precedes all of them. */
   readonly anchor: number;
 }

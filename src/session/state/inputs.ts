@@ -1,4 +1,4 @@
-/** What reaches a session and what it asks for: the two vocabularies of `decide`. Plain data, both of them. */
+/** The inputs of a session and the effects it asks for: the two vocabularies of `decide`. Both are plain data. */
 
 import type { Limits } from '../../base/bounds.ts';
 import type { ErrorShape } from '../../base/errors.ts';
@@ -13,91 +13,100 @@ import type { ReadContent } from './messages.ts';
 import type { Entry, SessionRecord } from './records.ts';
 import type { Replies, SessionState } from './state.ts';
 
-/** What `decide` must know of a tool; the rest is the tool runner's. */
+/** The facts `decide` needs about a tool. The tool runner has the rest. */
 export interface ToolFacts {
   readonly effect: 'pure' | 'keyed' | 'once' | 'probe';
   /** Milliseconds. */
   readonly timeoutMs: number;
   readonly adjustableTimeout: boolean;
-  /** Handled by the session's own thread in one batch (spawning, goals), not by a pool. */
+  /** The session's own thread handles it in one batch (spawning, goals); no pool does. */
   readonly isRuntimeTool: boolean;
 }
 
-/** What `decide` must know of the session's agent. */
+/** The facts `decide` needs about the session's agent. */
 export interface AgentFacts {
   readonly name: string;
-  /** Changes when the request's header does (model, system, tools), or the way messages are rendered: a new epoch opens then. */
+  /**
+   * Changes with the request's header (model, system, tools) and with the way messages are rendered. A change opens a
+   * new epoch.
+   */
   readonly fingerprint: string;
-  /** The system prompt is a function: its text is evaluated once an epoch and remembered. */
+  /** The system prompt is a function. Its text is evaluated once per epoch and remembered. */
   readonly hasSystemFunction: boolean;
   readonly toolNames: readonly string[];
   readonly tool: (name: string) => ToolFacts | undefined;
   readonly toolRounds: number;
-  /** Tokens of the conversation window, before the part kept for pins. */
+  /** Tokens of the conversation window, including the part reserved for pins. */
   readonly tokenBudget: number;
   readonly maxActiveChildren: number;
   /** Missing: the agent's conversations are not compressed. */
   readonly compression?: CompressionFacts | undefined;
-  /** Its answers with calls are held until it is known what may start: it has a step limit, or calls need a person. */
+  /**
+   * Answers with calls are held until it is known which calls may start: the agent has a step limit, or calls need
+   * approval.
+   */
   readonly holdsCalls?: boolean;
-  /** Model answers after a user's message; missing: no limit. */
+  /** Limit of model answers after a user's message; missing: no limit. */
   readonly maxSteps?: number;
-  /** Tools whose calls a person must allow, by name; or a predicate outside says which. */
+  /** Names of the tools whose calls a person must allow, or `function`: a predicate outside decides. */
   readonly approval?: ReadonlySet<string> | 'function';
-  /** Guardrails stand before its model calls, after them. */
+  /** Guardrails run before its model calls, or after them. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
-  /** What watches its sessions; missing: nothing does. */
+  /** Enrichers of its sessions; missing: none. */
   readonly enrichers?: EnricherFacts | undefined;
 }
 
-/** The models that watch a session, each missing where it is off. */
+/** The models of the enrichers, each missing where it is off. */
 export interface EnricherFacts {
   /** Prepares the turns of users' messages. */
   readonly melete?: { readonly model: string };
-  /** Remembers. */
+  /** Remembers messages that leave the window. */
   readonly mneme?: { readonly model: string };
-  /** Names sub-agents that have no name: of these, and the only one they have. */
+  /** Names sub-agents that have no name. It is the only enricher of such a session. */
   readonly namer?: { readonly model: string };
 }
 
 /** When and how an agent's conversations are compressed. */
 export interface CompressionFacts extends Omit<CompressionSettings, 'enabled'> {
-  /** Of itself; false: only on demand, and when a prompt was too long. */
+  /** True: compression begins by itself. False: only on demand, and when a prompt was too long. */
   readonly isAutomatic: boolean;
-  /** The model refuses thoughts about another history: a round that was thought about cannot be moved (R20, R21). */
+  /** The model refuses thoughts that belong to another history, so a round with thoughts cannot be moved (R20, R21). */
   readonly bindsThinking: boolean;
 }
 
-/** Everything outside the state that a decision may depend on. `random` is in [0, 1), drawn once a turn. */
+/** Everything outside the state that a decision may depend on. `random` is in [0, 1) and drawn once per transition. */
 export interface Environment {
   readonly now: number;
   readonly random: number;
   readonly limits: Limits;
   readonly settings: Settings;
   readonly agent: AgentFacts;
-  /** Tool names of an agent by its name; undefined: nobody defined it. */
+  /** Tool names of an agent, by the agent's name; undefined: no such agent is defined. */
   readonly toolNamesOf: (agent: string) => readonly string[] | undefined;
-  /** The parent of this session decides what its failure means (`supervision`); missing: it is reported. */
+  /** The parent of this session decides what its failure means (`supervision`); missing: the failure is reported. */
   readonly isSupervised?: () => boolean;
-  /** A half-step may start now; false while too many sessions run (`limits.liveSessions`) and while closing. */
+  /** A half-step may start now. False while too many sessions run (`limits.liveSessions`) and while closing. */
   readonly admits: boolean;
   /** Messages of this session that are shown and never stored; missing: none. */
   readonly transients?: readonly TransientMessage[] | undefined;
-  /** Listeners outside are waited for at this session's message boundaries. */
+  /** The session waits for outside listeners at its message boundaries. */
   readonly isGated?: boolean;
-  /** Epoch ms at which this process took the session's store: what failed before was read from the log. */
+  /** Epoch ms at which this process took over the session's store. Earlier failures were read from the log. */
   readonly openedAt?: number;
-  /** A session of this id exists, whoever made it. */
+  /** A session with this id exists, no matter how it was created. */
   readonly exists: (sessionId: string) => boolean;
-  /** The state of another session of the tree, to be read only; undefined: there is none. Missing: there are no others. */
+  /**
+   * The state of another session of the tree, read-only; undefined: there is none. Missing: there are no other
+   * sessions.
+   */
   readonly stateOf?: (sessionId: string) => SessionState | undefined;
   /** UTF-8 bytes that wait in the mailboxes of all sessions of this thread; missing: none. */
   readonly waitingBytes?: number;
-  /** Reads the content of a waiting entry of this session back from its log; missing: no content is there alone. */
+  /** Reads the content of a waiting entry of this session from its log; missing: no content is only in the log. */
   readonly readContent?: ReadContent;
 }
 
-/** A wish for a child, checked and named by its parent. */
+/** A request for a child, which its parent checks and names. */
 export interface SpawnRequest {
   readonly agent?: string;
   readonly specialist?: boolean;
@@ -105,15 +114,15 @@ export interface SpawnRequest {
   readonly name?: string;
   readonly tools?: readonly string[];
   readonly replies: Replies;
-  /** Tokens it and what it spawns may use. */
+  /** Token limit of the child and everything it spawns. */
   readonly budget?: number;
   readonly key?: string;
   readonly fingerprint?: string;
-  /** The spawn tool's call, where a model asked. */
+  /** The call of the spawn tool, if a model asked for the child. */
   readonly callId?: string;
 }
 
-/** Everything that reaches a session. */
+/** All inputs of a session. */
 export type Input =
   | { readonly type: 'create'; readonly agent: string }
   | { readonly type: 'send'; readonly entry: Entry; readonly bytes: number }
@@ -124,7 +133,7 @@ export type Input =
       readonly content: unknown;
       readonly stop: string;
       readonly usage: Usage;
-      /** What was sent held transient messages: the next request is another one. */
+      /** The request held transient messages, so the next request will differ from it. */
       readonly unbound?: true;
       /** The guardrails have passed it. */
       readonly isGuarded?: true;
@@ -149,7 +158,7 @@ export type Input =
       readonly reason?: string;
       readonly input?: unknown;
     }
-  /** The calls that wait for a person may have waited long enough. */
+  /** The calls that wait for a person may have expired. */
   | { readonly type: 'approvalsExpired' }
   | { readonly type: 'modelFailed'; readonly halfStep: number; readonly attempt: number; readonly error: ErrorShape }
   | { readonly type: 'retryDue'; readonly halfStep: number; readonly attempt: number }
@@ -176,47 +185,51 @@ export type Input =
     }
   | { readonly type: 'childSpent'; readonly tokens: number }
   | { readonly type: 'parentSaid'; readonly content: string }
-  /** A child's end as its supervisor decided it. `tell`: the parent's model is told as well. */
+  /** The end of a child, as its supervisor decided. `tell`: the parent's model is also notified. */
   | { readonly type: 'fail'; readonly error: ErrorShape; readonly tell: boolean }
-  /** A child starts again with its task (supervision). */
+  /** A child restarts with its task (supervision). */
   | { readonly type: 'restart'; readonly reason: string }
   | { readonly type: 'restartLater'; readonly delayMs: number; readonly error: ErrorShape }
   | { readonly type: 'restartDue' }
-  /** A child failed beyond what restarts may mend: the failure is the parent's own. */
+  /** A child failed beyond what restarts can repair: the failure becomes the parent's. */
   | { readonly type: 'escalated'; readonly child: string; readonly error: ErrorShape }
   | { readonly type: 'born'; readonly seed: ChildSeed }
   | { readonly type: 'goal'; readonly change: GoalChange }
-  /** The text of a skill or a workflow is to be put before the model. */
+  /** Puts the text of a skill or a workflow before the model. */
   | {
       readonly type: 'activate';
       readonly kind: 'skill' | 'workflow';
       readonly name: string;
       readonly content: string;
     }
-  /** A memory is to be put before the model. `id`: the message it is of, `<session>#<seq>`. */
+  /** Puts a memory before the model. `id`: the message it came from, `<session>#<seq>`. */
   | { readonly type: 'surface'; readonly id: string; readonly content: string }
   | { readonly type: 'rename'; readonly name: string }
-  /** A name for a sub-agent that has none; asked of its parent (`nameChild`), which tells it what it is called (`nicknamed`). */
+  /**
+   * A name for a sub-agent that has none. The sub-agent asks its parent for it (`nameChild`), and the parent answers
+   * with the
+   * final name (`nicknamed`).
+   */
   | { readonly type: 'nickname'; readonly nickname: string }
   | { readonly type: 'nameChild'; readonly child: string; readonly nickname: string }
   | { readonly type: 'nicknamed'; readonly name: string }
-  /** A child has its name, or will have none but that of its birth. */
+  /** A child has its final name: a new one, or the one from its birth. */
   | { readonly type: 'childReady'; readonly child: string }
-  /** A run that prepares a turn is over. `error`: it failed. */
+  /** A run that prepares a turn has ended. `error`: it failed. */
   | { readonly type: 'enriched'; readonly run: number; readonly usage: Usage; readonly error?: ErrorShape }
   | { readonly type: 'pause' }
   | { readonly type: 'resume' }
   | { readonly type: 'recover' }
-  /** No pool holds these calls any more, and no result of theirs has come. */
+  /** No pool holds these calls any more, and no result has come for them. */
   | { readonly type: 'heal'; readonly callIds: readonly string[] }
   | { readonly type: 'startTask'; readonly title?: string }
   | { readonly type: 'undo' }
   | { readonly type: 'switchTask'; readonly id: number }
   | { readonly type: 'fork'; readonly id?: string; readonly at?: number }
   | { readonly type: 'forked'; readonly record: Extract<SessionRecord, { type: 'forked' }> }
-  /** Compress now, if it is worth it; `force`: from the lower bounds on. */
+  /** Compress now, if it is worth it. `force`: the lower bounds apply. */
   | { readonly type: 'compress'; readonly force: boolean }
-  /** A summary is written: its text, nothing where there was nothing to remember, or why there is none. */
+  /** A summary has ended: with its text, with an error, or with neither because there was nothing to remember. */
   | {
       readonly type: 'summarised';
       readonly run: number;
@@ -228,7 +241,8 @@ export type Input =
   | { readonly type: 'edit'; readonly request: EditRequest; readonly key?: string; readonly fingerprint?: string };
 
 /**
- * What an enricher is started for: to prepare a turn, to look for what is worth recalling, to sum up what leaves the window, to name
+ * The task of an enricher's run: prepare a turn, find memories worth recalling, sum up messages that leave the window,
+ * or name
  * a sub-agent.
  */
 export type MuseName = 'melete' | 'recall' | 'mneme' | 'namer';
@@ -236,7 +250,7 @@ export type MuseName = 'melete' | 'recall' | 'mneme' | 'namer';
 /** A model's answer. */
 export type AnsweredInput = Extract<Input, { type: 'answered' }>;
 
-/** What a new child starts from. */
+/** The beginning of a new child. */
 export interface ChildSeed {
   readonly id: string;
   readonly parent: string;
@@ -248,16 +262,18 @@ export interface ChildSeed {
   readonly replies: Replies;
   readonly task: string;
   readonly callId?: string;
-  /** Nobody gave it its name. */
+  /** The name was generated, not given. */
   readonly unnamed?: true;
   readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
 }
 
-/** Everything a session asks for. `again`, `born` and the `tell…` effects happen in the same batch, the rest after it is durable. */
+/**
+ * All effects. `again`, `born` and the `tell…` effects happen in the same batch, the others after the batch is durable.
+ */
 export type Effect =
   | { readonly type: 'again'; readonly input: Input }
   | { readonly type: 'born'; readonly seed: ChildSeed }
-  /** A fork begins, in the same batch: its state is given `seed`, its log `record`. */
+  /** A fork begins in the same batch: its state starts with `seed`, its log with `record`. */
   | {
       readonly type: 'forkBorn';
       readonly child: string;
@@ -270,7 +286,7 @@ export type Effect =
     }
   | { readonly type: 'tellChildName'; readonly child: string; readonly name: string }
   | { readonly type: 'tellChild'; readonly child: string; readonly content: string }
-  /** A supervised child's turn failed; `restartDue`: its back-off is over. The supervisor says what follows. */
+  /** A supervised child's turn failed. `restartDue`: its back-off has ended. The supervisor decides what follows. */
   | { readonly type: 'childFailed'; readonly error: ErrorShape }
   | { readonly type: 'restartDue' }
   | { readonly type: 'restartTimer'; readonly delayMs: number }
@@ -293,15 +309,15 @@ export type Effect =
       readonly halfStep: number;
       readonly attempt: number;
       readonly delayMs: number;
-      /** Why the call is made again, for the first time. */
+      /** Why the call is repeated; only on the first repetition. */
       readonly firstError?: ErrorShape;
     }
   | { readonly type: 'evaluateSystem'; readonly epoch: number }
-  /** A model of its own looks at the session. */
+  /** A separate model looks at the session. */
   | { readonly type: 'startMuse'; readonly muse: 'mneme'; readonly run: number }
   /** The session's transient messages from now on. */
   | { readonly type: 'transients'; readonly list: readonly TransientMessage[] }
-  /** Somebody outside has a say at the boundary at which the session is held. */
+  /** Asks for verdicts at the boundary at which the session is held. */
   | {
       readonly type: 'consult';
       readonly at: Held['at'];
@@ -310,7 +326,7 @@ export type Effect =
       readonly asksApproval: boolean;
     }
   | { readonly type: 'guardBefore'; readonly halfStep: number }
-  /** An enricher starts on the session as it stands: behind the flush. */
+  /** Starts an enricher on the session's current state, after the flush. */
   | { readonly type: 'startMuse'; readonly muse: MuseName; readonly run: number }
   | { readonly type: 'cancelMuse'; readonly run: number }
   | {
@@ -325,7 +341,7 @@ export type Effect =
   | { readonly type: 'refused'; readonly error: ErrorShape }
   | { readonly type: 'stale'; readonly what: string };
 
-/** What was said at a boundary. */
+/** The verdict at a boundary. */
 export interface BoundaryWord {
   /** A listener stops the run, for this reason. */
   readonly interrupt?: { readonly reason: string | null };
@@ -333,7 +349,7 @@ export interface BoundaryWord {
   readonly approve: readonly string[];
 }
 
-/** What the guardrails of one side said: the last transformation, or the first block. */
+/** The verdict of the guardrails of one side: the last transformation, or the first block. */
 export type GuardWord<T> =
   | { readonly verdict: 'pass' }
   | { readonly verdict: 'transform'; readonly value: T }

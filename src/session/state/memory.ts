@@ -1,10 +1,13 @@
-/** Summaries of messages that left the window, and the run that is writing one (contract §1.5), as a state has them. Plain data. */
+/**
+ * Summaries of messages that left the window, and the run that is writing one (contract §1.5), as a state holds them.
+ * Plain data.
+ */
 import type { ErrorShape } from '../../base/errors.ts';
 
-/** 1: of messages; 2: of snapshots of level 1. */
+/** 1: a summary of messages; 2: a summary of level 1 snapshots. */
 export type SnapshotLevel = 1 | 2;
 
-/** A summary of the messages from a seq to a seq, both included. */
+/** A summary of the messages between two seqs, both included. */
 export interface Snapshot {
   readonly level: SnapshotLevel;
   /** Not blank, at most `SNAPSHOT_CHARACTERS_MAX` characters. */
@@ -14,15 +17,15 @@ export interface Snapshot {
   readonly tokens: number;
 }
 
-/** What leaves the window with a run of level 1: by it is seen whether somebody else changed that meanwhile. */
+/** The messages that leave the window with a run of level 1. They show whether the window changed during the run. */
 export interface Leaving {
-  /** Where the window begins then. */
+  /** Seq at which the window begins afterwards. */
   readonly boundary: number;
   readonly count: number;
   readonly tokens: number;
 }
 
-/** A summary under way. */
+/** A summary in progress. */
 export interface SummaryRun {
   readonly run: number;
   readonly level: SnapshotLevel;
@@ -34,25 +37,25 @@ export interface SummaryRun {
   readonly leaving?: Leaving;
   /** A half-step waits for it. */
   readonly isAwaited?: true;
-  /** It is over, and is settled at the next message boundary (R14). */
+  /** The run has ended. Its result is settled at the next message boundary (R14). */
   readonly ended?: SummaryEnd;
 }
 
-/** How a run ended. `text` missing: there is nothing to remember of it, and the window may go on all the same. */
+/** How a run ended. `text` missing: there is nothing to remember, and the window may still move. */
 export type SummaryEnd = { readonly text?: string } | { readonly error: ErrorShape };
 
-/** See the head of the file. */
+/** The memory of messages that left its window. */
 export interface Memory {
-  /** By `to`, ascending. */
+  /** Ascending by `to`. */
   readonly snapshots: readonly Snapshot[];
   readonly summarising?: SummaryRun;
-  /** The seq that came next when a summary of messages had failed: as long as it does, none is tried again. */
+  /** The next message seq when a summary of messages failed. No other is tried until the next seq is higher. */
   readonly failedAt?: number;
-  /** Snapshots there were when summing them up failed: it is tried again when there are more. */
+  /** The number of snapshots when summing them up failed. It is tried again when there are more. */
   readonly restsAt?: number;
-  /** What the system prompt shows in this epoch. */
+  /** The text the system prompt shows in this epoch. */
   readonly shown?: string;
-  /** Tokens the snapshots shown may have, by level, as of the last one. */
+  /** Token limits of the snapshots shown, by level, as of the last snapshot. */
   readonly budgets: SnapshotBudgets;
 }
 

@@ -1,56 +1,57 @@
-/** Messages, waiting entries and calls as a session's state has them, and their public forms. Plain data. */
+/** Messages, waiting entries and calls as a session's state holds them, and their public forms. Plain data. */
 import type { Draft } from '../../base/draft.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { ContentBlock, Message, Pending } from '../../base/messages.ts';
 
-/** A content as an embedder gave it. */
+/** A content in the form the embedder gave it. */
 export type Content = string | readonly ContentBlock[];
 
-/** Stands for a content that only the log has. */
+/** A placeholder for content that is only in the log. */
 export interface StoredContent {
-  /** Position of the turn that accepted the entry, in the log of its session. */
+  /** Position of the transition that accepted the entry, in its session's log. */
   readonly storedAt: number;
 }
 
-/** Reads the content of a waiting entry back. Throws when the log does not have it. */
+/** Reads the content of a waiting entry from the log. Throws when the log does not have it. */
 export type ReadContent = (entry: { readonly id: number; readonly content: StoredContent }) => Content;
 
 /** A waiting entry with its content. */
 export type FilledEntry = MailboxEntry & { readonly content: Content };
 
-/** A message with what rendering needs beside the public fields. */
+/** A message with the members that only rendering needs. */
 export interface LoggedMessage extends Message {
-  /** First message of a model answer: all blocks of the answer, replayed as they came (R20). */
+  /** First message of a model answer: all blocks of the answer, replayed unchanged (R20). */
   readonly blocks?: readonly ContentBlock[];
-  /** A later message of the same answer: contained in `blocks` of the first. */
+  /** A later message of the same answer. It is contained in `blocks` of the first. */
   readonly inAnswer?: true;
   /**
-   * First message after an answered request: it starts a request message of its own even if the role is the same, so that
-   * what was sent stays a prefix of what is sent next (A8).
+   * First message after an answered request. It starts a separate request message even if the role is the same, so that
+   * each
+   * request is a prefix of the next (A8).
    */
   readonly opens?: true;
   /** Half of a phantom pair. */
   readonly phantom?: true;
-  /** The child's task: shown again by the context prefix once it has left the window. */
+  /** The child's task. The context prefix shows it again once it has left the window. */
   readonly pinned?: true;
   /** `tool_call` only: the call's own timeout (Δ1), ms. */
   readonly timeoutMs?: number;
-  /** Put there by the embedder: the message in the form it was given; on the first of its parts. */
+  /** A message the embedder added, in the form it was given. It is on the first of the message's parts. */
   readonly history?: HistoryMessage;
-  /** A system message of the history: part of the system prompt, not of the conversation. */
+  /** A system message of the history. It belongs to the system prompt, not to the conversation. */
   readonly prompt?: true;
-  /** Where it stands in the conversation, for what was put between others; missing: at its seq. */
+  /** Position in the conversation of a message that was inserted between others; missing: its seq. */
   readonly place?: number;
   /** Numbers of the compactions that took it out of the conversation; see `branch.ts`. */
   readonly archivedBy?: readonly number[];
-  /** The short form of a result: the seq of the whole one. */
+  /** A shortened result: the seq of the whole one. */
   readonly shortens?: number;
 }
 
-/** A waiting entry with what its promotion and its sender need. */
+/** A waiting entry with the members its promotion and its sender need. */
 export interface MailboxEntry extends Omit<Pending, 'content'> {
   readonly content: Content | StoredContent;
-  /** UTF-8 bytes of the content, wherever it is. */
+  /** UTF-8 bytes of the content, no matter where it is stored. */
   readonly bytes: number;
   readonly bounceBack?: boolean;
   readonly seed?: number;
@@ -61,14 +62,14 @@ export interface OpenCall {
   readonly id: string;
   readonly name: string;
   readonly input: unknown;
-  /** Message seq of the call: with the session's id the call's idempotency key. */
+  /** Message seq of the call. With the session's id it forms the call's idempotency key. */
   readonly seq: number;
   /** Epoch ms of the answer that asked for it. */
   readonly at: number;
   readonly timeoutMs?: number;
 }
 
-/** The public form of a message: without what only rendering needs. */
+/** The public form of a message, without the members only rendering needs. */
 export function publicMessage(message: LoggedMessage): Message {
   const { seq, type, content, at, tokens, toolUseId, toolName, input, success, source, usage } = message;
   const shown: Draft<Message> = { seq, type, content, at, tokens };
@@ -94,11 +95,11 @@ export function publicEntry(entry: FilledEntry): Pending {
 /** A call of the model, as it was dispatched. */
 export interface DispatchedCall {
   readonly id: string;
-  /** Why the call is not run but answered with a failure: cut off by the token limit, or unreadable. */
+  /** Why the call is answered with a failure instead of being run: cut off by the token limit, or unreadable. */
   readonly refused?: string;
-  /** Timeout the model asked for, where the tool allows it; ms. */
+  /** The timeout the model asked for, if the tool allows that; ms. */
   readonly timeoutMs?: number;
 }
 
-/** What happens after an answer. */
+/** The next step after an answer. */
 export type Continuation = 'tools' | 'pause' | 'end';

@@ -1,7 +1,9 @@
 /**
- * What a session remembers: the closed union of records. A session's log is turns of records; its state is their fold
- * (`apply`). A record states a fact and carries what cannot be derived from the records before it, nothing else: a
- * promotion names entries and moves nothing, an answer is kept once and split into messages when it is applied.
+ * The closed union of records. A session's log holds transitions, each a list of records; its state is their fold
+ * (`apply`).
+ * A record states a fact and carries only what earlier records cannot provide. A promotion names entries and moves
+ * nothing. An
+ * answer is stored once and split into messages when it is applied.
  */
 
 import type { ErrorShape } from '../../base/errors.ts';
@@ -14,7 +16,7 @@ import type { SnapshotBudgets, SummaryRun } from './memory.ts';
 import type { Continuation, DispatchedCall } from './messages.ts';
 import type { ForkOrigin, OverflowRecovery, Replies } from './state.ts';
 
-/** What stands in the mailbox, as it was accepted. */
+/** A mailbox entry, as it was accepted. */
 export interface Entry {
   readonly type: PendingType;
   readonly content: string | readonly ContentBlock[];
@@ -24,12 +26,12 @@ export interface Entry {
   readonly success?: boolean;
   readonly deliver?: Deliver;
   readonly bounceBack?: boolean;
-  /** Idempotency key of the sender, with the fingerprint of the content it came with. */
+  /** Idempotency key of the sender, with the fingerprint of its content. */
   readonly key?: string;
   readonly fingerprint?: string;
-  /** The log message this entry stands for: promoting it writes nothing new (Δ28). */
+  /** The log message this entry stands for: promoting the entry writes nothing new (Δ28). */
   readonly seed?: number;
-  /** `tool_response` only: how long the call ran. */
+  /** `tool_response` only: the duration of the call. */
   readonly ms?: number;
 }
 
@@ -46,18 +48,18 @@ export type SessionRecord =
       readonly prompt?: string;
       readonly grants?: readonly string[];
       readonly replies?: Replies;
-      /** The child's task: its root goal, its first message, pinned (contract §7.3). */
+      /** The child's task: its root goal and its first message, which is pinned (contract §7.3). */
       readonly task?: string;
-      /** Nobody gave the child its name: it may get another one before its first half-step. */
+      /** The child's name was not given: it may get another one before its first half-step. */
       readonly unnamed?: true;
-      /** Tokens it and what is below it may use; `isShared`: they count for its parent, too. */
+      /** Token limit of the child and everything below it. `isShared`: its tokens also count for its parent. */
       readonly budget?: { readonly tokens?: number; readonly isShared?: boolean };
     }
   | { readonly type: 'accepted'; readonly id: number; readonly entry: Entry }
   | { readonly type: 'claimed'; readonly halfStep: number; readonly entries: readonly number[]; readonly turn?: number }
   | { readonly type: 'epoch'; readonly fingerprint: string }
   | { readonly type: 'system'; readonly epoch: number; readonly text: string }
-  /** `pinTokens`: what pinned messages among them may have of the window; where there are goals. */
+  /** `pinTokens`: window tokens that pinned messages among the evicted ones may use; present where there are goals. */
   | { readonly type: 'evicted'; readonly below: number; readonly pinTokens?: number }
   | {
       readonly type: 'responded';
@@ -67,9 +69,9 @@ export type SessionRecord =
       readonly stop: string;
       readonly usage: Usage;
       readonly then: Continuation;
-      /** It was asked for with a request that is not made again, or is not stored as it came: its thoughts are bound to that (R21). */
+      /** Its request is not repeated, or it is not stored as it came. Its thoughts are bound to that request (R21). */
       readonly unbound?: true;
-      /** Nothing of it starts before `proceeded`: somebody is asked first. */
+      /** None of its calls starts before `proceeded`: a verdict is needed first. */
       readonly held?: true;
     }
   | {
@@ -78,16 +80,19 @@ export type SessionRecord =
       readonly attempt: number;
       readonly waitMs: number;
       readonly status?: number;
-      /** The rule for which the request was refused; it is rendered otherwise now. */
+      /** The rule that refused the request. The request is now rendered differently. */
       readonly repaired?: string;
     }
   | {
       readonly type: 'failed';
       readonly halfStep: number;
       readonly error: ErrorShape;
-      /** The entries that bounced: their messages are removed, their contents go back to the sender. One is not a list. */
+      /**
+       * The entries that bounced: their messages are removed, their contents return to the sender. A single entry is
+       * written as a number.
+       */
       readonly bounced?: number | readonly number[];
-      /** Authentication: the queue stops until `resumed`. */
+      /** Authentication failed: the queue stops until `resumed`. */
       readonly blocks?: boolean;
     }
   | { readonly type: 'noted'; readonly content: string }
@@ -109,14 +114,14 @@ export type SessionRecord =
       readonly name: string;
       readonly replies: Replies;
       readonly spawnCallId?: string;
-      /** The call's answer waits for the child's name; `specialist`: as which it is told of. */
+      /** The call's answer waits for the child's name. `specialist`: the answer calls the child a specialist. */
       readonly specialist?: true;
       readonly key?: string;
       readonly fingerprint?: string;
       /** The budget it was given, in tokens. */
       readonly budget?: number;
     }
-  /** A child, or what is below it, used tokens of a budget. */
+  /** A child, or a session below it, used tokens of a budget. */
   | { readonly type: 'budgetUsed'; readonly tokens: number }
   | {
       readonly type: 'childExited';
@@ -139,28 +144,28 @@ export type SessionRecord =
       readonly reply: string;
       readonly error?: ErrorShape;
     }
-  /** A child waits out a transient fault before it is started again. */
+  /** A child waits for a transient fault to pass before it restarts. */
   | { readonly type: 'restartScheduled'; readonly dueAt: number; readonly error: ErrorShape }
-  /** A child starts again: what it knew is left behind, its task stands first. */
+  /** A child restarts: it leaves behind what it knew, and its task stands first. */
   | { readonly type: 'restarted'; readonly reason: string }
   | { readonly type: 'paused' }
   | { readonly type: 'resumed' }
   | { readonly type: 'recovered'; readonly redone: readonly string[]; readonly synthesized: readonly string[] }
   /** A round's results become messages; the session is held before the model is called with them. */
   | { readonly type: 'gathered'; readonly entries: readonly number[] }
-  /** What was held goes on. `approve`: calls that wait for a person first, in call order. */
+  /** The held run continues. `approve`: calls that wait for a person first, in call order. */
   | { readonly type: 'proceeded'; readonly approve?: readonly string[] }
-  /** The run stops at the boundary at which it is held; its calls without a result wait until it is continued. */
+  /** The run stops at the boundary at which it is held. Its calls without a result wait until it continues. */
   | {
       readonly type: 'suspended';
       readonly reason: SuspensionReason;
       readonly detail?: string | null;
-      /** Calls the edit before answered with a placeholder; missing: none. */
+      /** Calls that the preceding edit answered with a placeholder; missing: none. */
       readonly healed?: readonly string[];
     }
-  /** The suspended run goes on. `turn`: as a turn of this number; missing: nothing of it was left to do. */
+  /** The suspended run continues. `turn`: as a turn with this number; missing: nothing was left to do. */
   | { readonly type: 'continued'; readonly turn?: number }
-  /** A person decided a call. `input`: what it is run with instead. */
+  /** A person decided a call. `input`: the input it runs with instead. */
   | {
       readonly type: 'decided';
       readonly callId: string;
@@ -168,39 +173,42 @@ export type SessionRecord =
       readonly reason?: string;
       readonly input?: unknown;
     }
-  /** A guardrail stopped the half-step: before its call, or after it with the answer thrown away and paid for. */
+  /**
+   * A guardrail stopped the half-step: before its call, or after it. In the second case the answer is discarded and its
+   * usage counts.
+   */
   | { readonly type: 'blocked'; readonly halfStep: number; readonly error: ErrorShape; readonly usage?: Usage }
-  /** What a failed turn left was removed by the edit before. `index`: place of the first message removed. */
+  /** The preceding edit removed what a failed turn left. `index`: position of the first removed message. */
   | { readonly type: 'rolledBack'; readonly reason: string; readonly index: number }
-  /** One operation on the history: its results, never how they were found. */
+  /** One operation on the history. It holds the operation's results, never how they were found. */
   | {
       readonly type: 'edited';
       readonly operation: string;
-      /** Seqs of logged messages that leave. */
+      /** Seqs of the logged messages that leave. */
       readonly removed?: readonly number[];
-      /** Messages that change in place; `seq` is that of the first logged message. */
+      /** Messages that change in place. `seq` is that of the first logged message. */
       readonly updated?: readonly { readonly seq: number; readonly message: HistoryMessage }[];
-      /** Messages that come; `after`: the seq they stand behind, 0 for the head; missing: at the end. */
+      /** Messages that are added. `after`: the seq they follow, 0 for the beginning; missing: at the end. */
       readonly added?: readonly { readonly message: HistoryMessage; readonly after?: number }[];
-      /** Messages whose metadata changes: nothing that is sent. */
+      /** Messages whose metadata changes. Requests do not contain it. */
       readonly annotated?: readonly { readonly seq: number; readonly message: HistoryMessage }[];
       readonly reason?: string;
-      /** Callbacks for new messages are not told. */
+      /** Callbacks for new messages are not notified. */
       readonly silent?: boolean;
       /** Idempotency key of the operation, the fingerprint of its arguments, and its outcome. */
       readonly key?: string;
       readonly fingerprint?: string;
       readonly value?: unknown;
     }
-  /** A task begins below another and becomes active, at the end of the running turn where there is one. */
+  /** A task begins below another and becomes active; during a turn it becomes active when the turn ends. */
   | { readonly type: 'taskStarted'; readonly id: number; readonly parent: number; readonly title?: string }
-  /** Another task becomes active; during a turn this is the wish, and the turn's end its fulfilment. */
+  /** Another task becomes active. During a turn the record is only a request, which the turn's end carries out. */
   | { readonly type: 'taskActivated'; readonly id: number; readonly cause: 'undo' | 'switch' }
-  /** Up to here the log is shared with a fork; `copied`: it is not, the fork has a copy. */
+  /** The log up to here is shared with a fork. `copied`: it is not shared, since the fork has a copy. */
   | { readonly type: 'forkMade'; readonly fork: number; readonly child: string; readonly copied?: true }
-  /** First record of a fork. What it begins with is in `seed`, or in the log of its origin before the marker of this fork. */
+  /** First record of a fork. Its beginning is in `seed`, or in its origin's log before the marker of this fork. */
   | { readonly type: 'forked'; readonly origin: ForkOrigin; readonly seed?: ForkSeed }
-  /** A half-step that asks for a summary of the conversation; promotes the results of the round, if one is open. */
+  /** A half-step that asks for a summary of the conversation. It promotes the results of the round, if one is open. */
   | {
       readonly type: 'compacting';
       readonly halfStep: number;
@@ -208,7 +216,7 @@ export type SessionRecord =
       readonly tail?: number;
       readonly overflow?: OverflowRecovery;
     }
-  /** The summary takes the place of what is archived. Seqs are ranges, both ends included. */
+  /** The summary replaces the archived messages. Seqs are ranges, both ends included. */
   | {
       readonly type: 'compacted';
       readonly halfStep: number;
@@ -216,12 +224,12 @@ export type SessionRecord =
       readonly level: number;
       readonly summary: string;
       readonly archived: readonly SeqRange[];
-      /** Seq of the first message that is kept: the summary stands before it. */
+      /** Seq of the first message that is kept. The summary precedes it. */
       readonly kept: number;
       /** Kept results that are shortened: the form shown from now on. */
       readonly cut?: readonly { readonly seq: number; readonly content: string | readonly ContentBlock[] }[];
       readonly chunk?: ArchivedChunk;
-      /** The task it was made in: on other branches it is as if it had not been. */
+      /** The task it was made in. Other branches ignore it. */
       readonly task?: number;
       readonly usage: Usage;
     }
@@ -229,40 +237,45 @@ export type SessionRecord =
   | ({ readonly type: 'summaryBegun' } & Omit<SummaryRun, 'isAwaited' | 'ended'>)
   /** A half-step waits for it. */
   | { readonly type: 'summaryAwaited' }
-  /** The run is over. Nothing of the conversation changes yet. */
+  /** The run has ended. The conversation does not change yet. */
   | {
       readonly type: 'summaryEnded';
       readonly run: number;
-      /** Missing, without an error: nothing of it need be remembered. */
+      /** Missing, without an error: there is nothing to remember. */
       readonly text?: string;
       readonly error?: ErrorShape;
       readonly usage?: Usage;
     }
-  /** What the run ended with is remembered. Messages leave with an `evicted` behind it. */
+  /** The result of the run is remembered. An `evicted` record behind this one makes its messages leave. */
   | { readonly type: 'remembered'; readonly budgets: SnapshotBudgets }
-  /** The run failed for good: all is as it was. */
+  /** The run failed for good. Nothing changes. */
   | { readonly type: 'summaryFailed' }
-  /** What it was about is not what it was: the run is as if it had not been. */
+  /** The messages or snapshots of the run changed meanwhile, so its result does not count. */
   | { readonly type: 'summaryDropped' }
-  /** All is as it was before `compacting`, but for the results that were promoted. */
+  /** Everything is as before `compacting`, except that the results stay promoted. */
   | {
       readonly type: 'compactionFailed';
       readonly halfStep: number;
       readonly reason: string;
       readonly usage?: Usage;
     }
-  /** The turn of a waiting entry is being prepared, by the run of this number; again after a crash. `naming`: a sub-agent's first. */
+  /**
+   * The run with this number prepares the turn of a waiting entry; it begins again after a crash. `naming`: a
+   * sub-agent's first turn.
+   */
   | {
       readonly type: 'preparing';
       readonly run: number;
       readonly entry: number;
       readonly naming?: true;
-      /** In the place of a run that a crash ended. */
+      /** Replaces a run that a crash ended. */
       readonly again?: true;
     }
-  /** Goals changed while it was: what was said before is looked through, by a run of its own. `usage`: of the run before. */
+  /**
+   * Goals changed during the preparation: a separate run searches earlier messages. `usage`: that of the run before.
+   */
   | { readonly type: 'recalling'; readonly run: number; readonly usage?: Usage }
-  /** The preparation is over. `entry`: the one that needs none any more; missing: it was given up. */
+  /** The preparation has ended. `entry`: the entry that is now prepared; missing: the preparation was given up. */
   | {
       readonly type: 'prepared';
       readonly run: number;
@@ -270,49 +283,52 @@ export type SessionRecord =
       readonly usage?: Usage;
       readonly error?: ErrorShape;
     }
-  /** The session has a name, or another one. `prompt`: what tells a sub-agent who it is. */
+  /**
+   * The session has a name, or a different one. `prompt`: the part of the prompt that gives a sub-agent its identity.
+   */
   | { readonly type: 'named'; readonly name: string; readonly prompt?: string }
-  /** A child has another name than that of its birth. */
+  /** A child's name is no longer the one from its birth. */
   | { readonly type: 'childNamed'; readonly child: string; readonly name: string };
 
-/** From a seq to a seq, both included. */
+/** The seqs between two, both included. */
 export type SeqRange = readonly [from: number, to: number];
 
-/** Messages set aside by a compression. */
+/** Messages archived by a compression. */
 export interface ArchivedChunk {
-  /** From 1, without gaps, in a session. */
+  /** From 1, without gaps within a session. */
   readonly number: number;
   readonly messages: readonly SeqRange[];
   readonly messageCount: number;
-  /** What they are about, in the summarising model's words. */
+  /** Their topics, in the words of the summarising model. */
   readonly topics?: string;
 }
 
-/** What one actor turn wrote for one session. */
+/** The records of one transition, for one session. */
 export interface RecordTurn {
-  /** Epoch ms of the turn: every message and event of it carries this time. */
+  /** Epoch ms of the transition. Each of its messages and events carries this time. */
   readonly at: number;
   readonly records: readonly SessionRecord[];
 }
 
-/** The entries that bounced, as a record names them. */
+/** The entries that bounced, in the form a record has them. */
 export function bouncedEntries(entries: readonly number[]): { readonly bounced?: number | readonly number[] } {
   const [only] = entries;
   if (only === undefined) return {};
   return { bounced: entries.length === 1 ? only : entries };
 }
 
-/** Version of the text form; a reader refuses higher ones. */
+/** Version of the text form. A reader refuses higher versions. */
 export const RECORD_FORMAT: 1 = 1;
 
-/** The text of a turn for the journal: versioned JSON. */
+/** The text of a transition for the journal: versioned JSON. */
 export function encodeTurn(turn: RecordTurn): string {
   return `{"v":${RECORD_FORMAT},"at":${turn.at},"r":${JSON.stringify(turn.records)}}`;
 }
 
 /**
- * The turn a text of the journal describes. Throws an Error naming what is wrong; the store turns it into
- * `StoreCorruptError`. The envelope is checked here, the records' own fields were checked before they were written.
+ * The transition that a text of the journal describes. Throws an Error that names the fault; the store turns it into
+ * `StoreCorruptError`. Only the envelope is checked here: the records' own fields were checked before they were
+ * written.
  */
 export function decodeTurn(text: string): RecordTurn {
   const parsed: unknown = JSON.parse(text);

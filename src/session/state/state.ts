@@ -1,20 +1,23 @@
 /**
  * A session's state: the fold of its records.
  *
- * Owns: everything `decide` may look at. Does not own: time, the agent's definition, the store, what is in flight outside.
+ * Owns: everything `decide` may look at. Does not own: time, the agent's definition, the store, what is in flight
+ * outside.
  * Invariants, asserted by `apply` and cited by tests:
- *  S1 `messages` are those at or above `floor` that the active branch shows, in the order of the conversation: ascending by
- *     seq, but for what an edit of the history put between others (`place`); those of other branches are `hidden`, and may be
- *     from below the floor;
- *  S2 `mailbox` is ascending by id; an entry is in the mailbox or was promoted, recalled or dropped, never two of them (A7);
+ *  S1 `messages` are those at or above `floor` that the active branch shows, in the order of the conversation. They
+ *     ascend by seq, except for messages that an edit of the history inserted between others (`place`). Those of other
+ *     branches are `hidden`, and may be from below the floor;
+ *  S2 `mailbox` is ascending by id; an entry is in the mailbox or was promoted, recalled or dropped, never two of them
+ *     (A7);
  *  S3 `current` is present exactly while the state is `awaiting`;
- *  S4 `openCalls` are the calls with neither a response in the log nor one in the mailbox; non-empty only while `executing`,
- *     or idle and `suspended`: then none of them was started. Nor were those of an answer that is `held`, or that wait in
- *     `approvals`;
+ *  S4 `openCalls` are the calls with a response neither in the log nor in the mailbox. It is non-empty only while
+ *     `executing`, or idle and `suspended`: then none of them has started. Calls of an answer that is `held`, or that
+ *     wait in `approvals`, have not started either;
  *  S5 every event with a seq was counted exactly once: `eventSeq` is the seq of the last one;
  *  S6 `tokens` is the sum over `messages`, so that a half-step need not add up its history;
- *  S7 `enrichment` is present only while idle: nothing is claimed before it is over (R12);
- *  S8 `mailboxBytes` is the sum over `mailbox` of the bytes of its entries, those with a seed excepted: their text is a message.
+ *  S7 `enrichment` is present only while idle: nothing is claimed before it has ended (R12);
+ *  S8 `mailboxBytes` is the sum of the bytes of the entries in `mailbox`, except those with a seed: their text is a
+ *     message.
  */
 
 import type { ErrorShape } from '../../base/errors.ts';
@@ -28,7 +31,7 @@ import type { Content, LoggedMessage, MailboxEntry, OpenCall } from './messages.
 import { noTasks, plainTasks, restoreTasks, type Tasks } from './tasks.ts';
 import { contentBytes } from './tokens.ts';
 
-/** What became of an accepted entry. */
+/** The outcome of an accepted entry. */
 export type ReceiptState =
   | { readonly status: 'accepted' }
   | { readonly status: 'promoted'; readonly turn: number; readonly messageSeq?: number }
@@ -45,31 +48,31 @@ export type ReceiptState =
     }
   | { readonly status: 'dropped'; readonly reason: string };
 
-/** Tokens a session and everything spawned below it may use. */
+/** Token limit of a session and everything spawned below it. */
 export interface Budget {
-  /** Missing: it has none of its own. */
+  /** Missing: it has no limit itself. */
   readonly tokens?: number;
-  /** What it uses counts for the session that spawned it, too. */
+  /** Its tokens also count for the session that spawned it. */
   readonly isShared?: boolean;
-  /** Tokens used by what is below it. */
+  /** Tokens used by sessions below it. */
   below: number;
 }
 
-/** The running turn: from the claim out of idle to the next idle. */
+/** The running turn: from the claim that ends idle to the next idle. */
 export interface RunningTurn {
   readonly id: number;
   /** Entries it consumed whose senders wait for its answer. */
   readonly entries: number[];
-  /** Text of its last answer; parts of a paused answer joined. */
+  /** Text of its last answer; parts of a paused answer are joined. */
   text: string;
-  /** `text` is the beginning of a paused answer: what comes next is joined to it. */
+  /** `text` is the beginning of a paused answer. The next part is joined to it. */
   joins: boolean;
   usage: Usage;
   /** Model calls made. */
   halfSteps: number;
   /** Continuations of the current paused answer. */
   pauses: number;
-  /** The goal was marked completed: close the round without another model call (Δ32). */
+  /** The goal was marked completed: the round closes without another model call (Δ32). */
   marked: boolean;
 }
 
@@ -78,58 +81,66 @@ export interface CurrentCall {
   readonly halfStep: number;
   /** Attempts begun, from 1. */
   attempt: number;
-  /** Epoch ms at which the current attempt was due, from the second on; in the past once its call is out. */
+  /**
+   * Epoch ms at which the current attempt was due, from the second on. It is in the past once the call is in flight.
+   */
   retryAt?: number;
-  /** How long that attempt waited: a wall clock that was set back must not make it longer (F59). */
+  /** The duration of that attempt's wait: a wall clock that was set back must not extend it (F59). */
   retryWaitMs?: number;
-  /** Users' messages of this half-step that go back to their sender when it fails (§4.5); missing: there are none. */
+  /** Users' messages of this half-step that return to their sender when it fails (§4.5); missing: there are none. */
   readonly bouncing?: readonly BouncingMessage[];
-  /** Steers and riders of this half-step that did not ask for it: they stay when it fails. */
+  /** This half-step also has steers or riders that do not bounce: they stay when it fails. */
   readonly keeps?: true;
   /** The call asks for a summary of the conversation; missing: it is a half-step of a turn. */
   readonly compaction?: CompactionCall;
-  /** A prompt that was too long was compressed for this call: it is not done twice. */
+  /** A prompt that was too long was compressed for this call. It is not compressed twice. */
   readonly overflowed?: true;
-  /** An epoch was opened since the attempt that is out: it was sent something else than what will stand before its answer. */
+  /**
+   * An epoch opened after the attempt in flight was sent, so its request differs from the messages that will precede
+   * its answer.
+   */
   outdated?: true;
 }
 
 /** A message that leaves the log again when its half-step fails. */
 export interface BouncingMessage {
-  /** The entry that asked for it; of merged ones the first that did. */
+  /** The entry that asked for it; of merged entries the first that did. */
   readonly entry: number;
   readonly messageSeq?: number;
   readonly content: string | readonly ContentBlock[];
 }
 
-/** A compression under way. */
+/** A compression in progress. */
 export interface CompactionCall {
-  /** What the session goes back to when it is over; `awaiting`: to the call that was too long. */
+  /** The state the session returns to when it ends; `awaiting`: to the call that was too long. */
   readonly returnsTo: SessionStateName;
-  /** Highest message seq there was when it began: what came since stays. */
+  /** Highest message seq when it began. Later messages stay. */
   readonly through: number;
   /** Epoch ms at which it began. */
   readonly at: number;
-  /** Seq of the first message taken back from the end: from there on nothing is sent for the summary, and all stays. */
+  /**
+   * Seq of the first message taken back from the end. The summary request ends before it, and everything from it on
+   * stays.
+   */
   readonly tail?: number;
   readonly overflow?: OverflowRecovery & { readonly suspended: CurrentCall };
 }
 
-/** What compressions left behind. */
+/** Results of the compressions so far. */
 export interface CompressionState {
   /** Number of the last one that succeeded. */
   number: number;
-  /** Compressions that succeeded: how often the oldest words were summed up. */
+  /** The number of compressions that succeeded: how often the oldest text was summed up. */
   level: number;
   /** Number of the newest archived chunk; 0: there is none. */
   chunk: number;
   /** The newest chunks, oldest first. */
   notes: ChunkNote[];
-  /** The seq that came next when the last one had succeeded. */
+  /** The next message seq when the last compression succeeded. */
   since: number;
-  /** Not begun of itself again before the next message has this seq. */
+  /** No compression begins by itself before the next message has this seq. */
   restsUntil: number;
-  /** The last one failed: the window may be cut instead, if it must. */
+  /** The last one failed: the window may be cut instead, if necessary. */
   hasFailed: boolean;
   /** How the last one ended. */
   last: CompactionEnd | undefined;
@@ -155,11 +166,15 @@ export interface ChildLink {
   readonly spawnCallId?: string;
   readonly specialist?: true;
   exited?: 'completed' | 'failed' | 'cancelled';
-  /** Number of the event of this session that told of it: children ended in this order. Missing in heads written before it was kept. */
+  /**
+   * Seq of this session's event that reported the exit: it gives the order in which children ended. Missing in heads
+   * written
+   * before this member existed.
+   */
   exitedSeq?: number;
 }
 
-/** The fold of a session's records. Mutable: owned by whoever folds it (see `apply`). */
+/** The fold of a session's records. Mutable: the code that folds it owns it (see `apply`). */
 export interface SessionState {
   readonly id: string;
   /** Undefined until the `created` record: the session does not exist yet. */
@@ -184,30 +199,34 @@ export interface SessionState {
   held: Held | undefined;
   /** The run stopped at a boundary; only while idle. */
   suspended: Suspension | undefined;
-  /** Calls that wait for a person; undefined as long as none ever did. */
+  /** Calls that wait for a person; undefined until the first one does. */
   approvals: Approvals | undefined;
-  /** The last turn failed with it. */
+  /** The error with which the last turn failed. */
   failure: TurnFailure | undefined;
-  /** The next turn is being prepared. */
+  /** The preparation of the next turn. */
   enrichment: Enrichment | undefined;
-  /** Pending ids of the entries whose turn was prepared and that wait; undefined: none does. */
+  /** Pending ids of the waiting entries whose turn was prepared; undefined: none. */
   prepared: readonly number[] | undefined;
-  /** Number of the next run of an enricher: an outcome of an earlier one is stale. */
+  /** Number of the next run of an enricher. The outcome of an earlier run is stale. */
   nextMuseRun: number;
 
   messages: LoggedMessage[];
   tokens: number;
   floor: number;
   epoch: number;
-  /** Fingerprint of the agent's request header this epoch was opened with. */
+  /** Fingerprint of the agent's request header with which this epoch opened. */
   fingerprint: string | undefined;
-  /** The system text of this epoch, where the agent's is a function. */
+  /** The system text of this epoch, if the agent's is a function. */
   system: { readonly epoch: number; readonly text: string } | undefined;
-  /** Highest message seq that was part of an answered request: below it the rendering is frozen. */
+  /** Highest message seq in an answered request. Below it the rendering is frozen. */
   sealedSeq: number;
-  /** System messages among `messages`. */
+  /** The number of system messages in `messages`. */
   promptCount: number;
-  /** Where this epoch begins: thoughts of messages below it were about another request, a model that binds them refuses them (R21). */
+  /**
+   * First message seq of this epoch. Thoughts of earlier messages belong to another request, and a model that binds
+   * thoughts refuses
+   * them (R21).
+   */
   thoughtFloor: number;
   /** The branches of the conversation. */
   tasks: Tasks;
@@ -215,16 +234,19 @@ export interface SessionState {
   hidden: LoggedMessage[];
   /** Hidden messages below this seq may have left memory; 0: none has. */
   hiddenFloor: number;
-  /** Folded to be read whole: nothing leaves the window, and every branch is shown. No session at work is. */
+  /**
+   * Folded to be read completely: no message leaves the window, and every branch is shown. Never true for a session
+   * that runs.
+   */
   keepsAll: boolean;
   /** Compactions by number, with the task each was made in. */
   compactions: Map<number, { readonly task: number | undefined }>;
-  /** Where the first messages of a fork come from. */
+  /** The source of a fork's first messages. */
   origin: ForkOrigin | undefined;
   /** Forks that share this log, at most `FORKS_SHARED_MAX`. */
   forks: string[];
   nextFork: number;
-  /** Undefined until the first compression ended, well or not. */
+  /** Undefined until the first compression has ended, successful or not. */
   compression: CompressionState | undefined;
 
   nextMessageSeq: number;
@@ -239,7 +261,7 @@ export interface SessionState {
   mailboxBytes: number;
   deadLetters: { readonly entry: MailboxEntry; readonly error: ErrorShape }[];
   openCalls: Map<string, OpenCall>;
-  /** Every tool-use id in `messages` and `hidden`: a model's repeated id is rewritten (R05). */
+  /** Every tool-use id in `messages` and `hidden`: an id that a model repeats is rewritten (R05). */
   callIds: Set<string>;
   current: CurrentCall | undefined;
   turn: RunningTurn | undefined;
@@ -247,20 +269,20 @@ export interface SessionState {
   /** Outcomes of keyed history operations, oldest first; undefined until there is one. */
   editKeys: Map<string, { readonly fingerprint: string; readonly value?: unknown }> | undefined;
   receipts: Map<number, ReceiptState>;
-  /** Ids of settled receipts still at hand, oldest first. */
+  /** Ids of the settled receipts still in memory, oldest first. */
   settled: number[];
 
   children: Map<string, ChildLink>;
   childNames: Set<string>;
-  /** Names of children of which no trace is left in the window (§7.7); their next delivery shows them again. */
+  /** Names of children that the window no longer mentions (§7.7). Their next delivery shows them again. */
   hiddenChildren: Set<string>;
   childKeys: Map<string, { readonly child: string; readonly fingerprint: string }>;
   goal: { readonly description: string; completed: boolean } | undefined;
-  /** All goals and pins, once there are others than the task, or the task has left the window. */
+  /** All goals and pins; present once there are goals other than the task, or the task has left the window. */
   goals: GoalBook | undefined;
-  /** Skills and workflow, where there are some: as they were told last. */
+  /** Active skills and workflow, if there are any, as of their last announcement. */
   active: ActiveDefinitions | undefined;
-  /** What is remembered of messages that left the window; undefined until the first summary was begun. */
+  /** Memory of messages that left the window; undefined until the first summary began. */
   memory: Memory | undefined;
   /** Goals and pins as this epoch shows them before the window. */
   prefix: string | undefined;
@@ -269,10 +291,10 @@ export interface SessionState {
     | undefined;
   /** Epoch ms at which a child's restart is due. */
   restartAt: number | undefined;
-  /** How long that restart waits in all, as `retryWaitMs`. */
+  /** The whole duration of that restart's wait, as in `retryWaitMs`. */
   restartWaitMs: number | undefined;
   usage: Usage;
-  /** Undefined: it is under no budget, its own or another's. */
+  /** Undefined: the session is under no budget, neither its own nor another session's. */
   budget: Budget | undefined;
 }
 
@@ -372,7 +394,7 @@ export function snapshotState(state: SessionState): string {
   });
 }
 
-/** The state a snapshot describes. Trusts its writer: the journal guards the text. */
+/** The state a snapshot describes. It is not validated: the journal guards the text. */
 export function restoreState(text: string): SessionState {
   const plain = JSON.parse(text) as SessionState &
     Record<
@@ -391,7 +413,7 @@ export function restoreState(text: string): SessionState {
     >;
   // Object.assign over an empty state: members that were undefined are absent from the text.
   const state: SessionState = Object.assign(emptyState(plain.id), plain, {
-    // Heads written before there was compression have none.
+    // Heads written before compression existed have none.
     compactions: new Map(plain.compactions ?? []),
     openCalls: new Map(plain.openCalls),
     callIds: new Set(plain.callIds),
@@ -404,14 +426,14 @@ export function restoreState(text: string): SessionState {
     childKeys: new Map(plain.childKeys),
     tasks: restoreTasks(plain.tasks),
   });
-  // Heads written before there were several have one, whether it asked to bounce or not.
+  // Heads written before a half-step could have several riders have one, no matter whether it asked to bounce.
   if (state.current !== undefined) state.current = withBouncing(state.current);
   const { compaction } = state.current ?? {};
   if (state.current !== undefined && compaction?.overflow !== undefined) {
     const overflow = { ...compaction.overflow, suspended: withBouncing(compaction.overflow.suspended) };
     state.current = { ...state.current, compaction: { ...compaction, overflow } };
   }
-  // Heads written before the ids of hidden calls were kept have none of them.
+  // Heads written before the ids of hidden calls were kept lack them.
   addCallIds(state, state.hidden);
   if (plain.mailboxBytes === undefined) measureMailbox(state);
   return state;
@@ -424,20 +446,20 @@ function withBouncing(call: CurrentCall): CurrentCall {
   return bounceBack ? { ...rest, bouncing: [message] } : { ...rest, keeps: true };
 }
 
-/** Snapshots written before the bytes of a mailbox were counted have all contents at hand, and no sizes. */
+/** Snapshots written before mailbox bytes were counted hold all contents, and no sizes. */
 function measureMailbox(state: SessionState): void {
   state.mailbox = state.mailbox.map((entry) => ({ ...entry, bytes: contentBytes(entry.content as Content) }));
   for (const { bytes, seed } of state.mailbox) if (seed === undefined) state.mailboxBytes += bytes;
 }
 
-/** Takes the ids of calls among these messages. */
+/** Adds the ids of the calls among these messages. */
 export function addCallIds(state: SessionState, messages: readonly LoggedMessage[]): void {
   for (const { type, toolUseId } of messages) {
     if (type === 'tool_call' && toolUseId !== undefined) state.callIds.add(toolUseId);
   }
 }
 
-/** What is active: skills in the order they came, and at most one workflow. */
+/** Active definitions: skills in the order of their activation, and at most one workflow. */
 export interface ActiveDefinitions {
   readonly skills: readonly string[];
   readonly workflow: string | null;
@@ -446,39 +468,40 @@ export interface ActiveDefinitions {
 /** How a child reports: into its parent's mailbox, or only to the handle of the program that spawned it. */
 export type Replies = 'mailbox' | 'handle';
 
-/** A call whose prompt was too long, which is made again after a compression. */
+/** A call whose prompt was too long, which is repeated after a compression. */
 export interface OverflowRecovery {
-  /** What it failed with; it fails with it after all when no compression succeeds. */
+  /** The error it failed with. If no compression succeeds, the call fails with this error. */
   readonly error: ErrorShape;
   readonly attempt: 1 | 2;
 }
 
-/** Where a fork's first messages come from. */
+/** The source of a fork's first messages. */
 export interface ForkOrigin {
   readonly session: string;
-  /** Which of that session's forks it is; missing: its messages were copied, it rests on no other log. */
+  /** The number of this fork in that session; missing: its messages were copied, so it needs no other log. */
   readonly fork?: number;
-  /** Epoch ms at which that session was made: another of the same name is not meant. */
+  /** Epoch ms at which that session was created: it excludes a later session with the same id. */
   readonly createdAt: number;
-  /** The message the fork was cut behind; missing: it begins with everything there was. */
+  /** The message after which the fork was cut; missing: the fork begins with all messages. */
   readonly at?: number;
-  /** Logs its own rests on, one on the other. */
+  /** The length of the chain of logs that this log depends on. */
   readonly depth: number;
 }
 
-/** The preparation under way: one at most in a session. */
+/** The preparation in progress. A session has at most one. */
 export interface Enrichment {
-  /** Number of the run that is out. */
+  /** Number of the run in flight. */
   readonly run: number;
   /**
-   * The turn is prepared; then, where goals changed meanwhile, what was said before is looked through. Or a sub-agent is named,
-   * before its first turn.
+   * The turn is prepared; then, if goals changed meanwhile, earlier messages are searched. Or a sub-agent is named
+   * before its
+   * first turn.
    */
   readonly stage: 'preparing' | 'recalling' | 'naming';
-  /** Pending id of the message whose turn it is. */
+  /** Pending id of the message whose turn is prepared. */
   readonly entry: number;
   /** Epoch ms at which it began. */
   readonly at: number;
-  /** A goal was made or worded anew since it began. */
+  /** A goal was created or reworded since it began. */
   readonly goalsChanged: boolean;
 }

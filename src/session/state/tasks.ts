@@ -1,21 +1,25 @@
-/** The branches of a conversation, as a state and a snapshot have them. Plain data; what they mean is in `history/tasks.ts`. */
+/**
+ * The branches of a conversation, in the form of a state and of a snapshot. Plain data; `history/tasks.ts` interprets
+ * them.
+ */
 
-/** What the tasks of a session are. Part of its state. */
+/** The tasks of a session. Part of its state. */
 export interface Tasks {
   /** The highest id ever given; 0 before the first task. */
   current: number;
   active: number;
   /**
-   * From which message on a task was active: triples of message seq, task, and epoch ms at which the task began, 0 where it
-   * was only returned to. Flat, as every turn adds one. Ascending by seq; of equal seqs the last counts.
+   * The messages from which on a task was active, as triples: message seq, task, and epoch ms at which the task began.
+   * The time is 0 where the session only returned to the task. Flat, since every turn adds one. Ascending by seq; of
+   * equal seqs the last counts.
    */
   starts: number[];
-  /** Parents that are not the task before. */
+  /** Parents that are not the preceding task. */
   parents: Map<number, number>;
   titles: Map<number, string>;
-  /** The active task was begun by itself, and has no turn yet: the next turn is its first. */
+  /** The active task was begun by itself and has no turn yet: the next turn is its first. */
   isFresh: boolean;
-  /** What becomes active when the running turn has ended. */
+  /** The activation that waits for the end of the running turn. */
   wished: Wish | undefined;
 }
 
@@ -58,7 +62,7 @@ export function plainTasks({ wished, ...tasks }: Tasks): PlainTasks {
   };
 }
 
-/** The tasks of a snapshot; none of one that was written before there were any. Shares nothing with it. */
+/** The tasks of a snapshot; none if it was written before tasks existed. Shares nothing with the snapshot. */
 export function restoreTasks(plain: PlainTasks | undefined): Tasks {
   if (plain === undefined) return noTasks();
   const { parents, titles, starts, wished } = plain;

@@ -17,7 +17,7 @@ export function estimateContent(content: string | readonly ContentBlock[]): numb
   return Math.ceil(contentBytes(content) / BYTES_PER_TOKEN);
 }
 
-/** Estimate of a real tool call: the JSON of its whole payload, as the contract measures tool messages. */
+/** Estimate of a real tool call: the JSON of its whole payload, the measure the contract sets for tool messages. */
 export function estimateCall(call: { readonly id: string; readonly name: string; readonly input: unknown }): number {
   return estimateTokens(
     JSON.stringify({
@@ -30,7 +30,7 @@ export function estimateCall(call: { readonly id: string; readonly name: string;
   );
 }
 
-/** The short text a call is shown as. */
+/** The short text that represents a call. */
 export function callLabel(toolName: string): string {
   return `Calling ${toolName}`;
 }
