@@ -23,8 +23,8 @@ export interface Credentials {
 
 /**
  * The credentials of a call; undefined when there are none. They are read at every call, so a key set after a failure
- * is found: on the host thread at once, on a model thread after the thread restarts, since it has a copy of the
- * environment. Throws `ModelAuthenticationError` for a key that no header can carry.
+ * is found. The host thread finds it at once; a model thread finds it after a restart, since the thread has a copy of
+ * the environment. Throws `ModelAuthenticationError` for a key that no header can carry.
  */
 export function credentialsOf(data: AnthropicData): Credentials | undefined {
   const baseURL = data.baseURL ?? environment('ANTHROPIC_BASE_URL') ?? PUBLIC_BASE_URL;
