@@ -163,7 +163,7 @@ function previewOf(tool: string, input: unknown): string {
   }
 }
 
-/** The whole input; for a written file, the file with its own lines. */
+/** The whole input; for `write_file`, the path and the content with its line breaks. */
 function wholeInput(tool: string, input: unknown): string {
   const content = tool === 'write_file' ? memberOf(input, 'content') : undefined;
   if (content !== undefined && content !== '') return `${memberOf(input, 'path') ?? ''}\n${content}`;

@@ -1,10 +1,10 @@
 /**
  * Encodes a `ModelRequest` as the Messages API takes it, with cache marks.
  *
- * Marks exist only on the wire body: on the last tool, on the system prompt, and on the last block of the last message
- * that can carry one. Those are three of the four that the API allows (R16). The fourth is the newest mark that came
- * with the content; if it is a one-hour mark, the two before it are too (R18). A message is encoded once while it
- * lives: in a session of a thousand messages each call encodes only the new ones.
+ * Marks are set only in the wire body: on the last tool, on the system prompt, and on the last markable block of the
+ * last message. Those are three of the four that the API allows (R16). The fourth is the newest mark that came with the
+ * content; if it is a one-hour mark, the two before it are too (R18). A message is encoded once while it lives: in a
+ * session of a thousand messages each call encodes only the new ones.
  */
 import type { CacheControl, ContentBlock } from '../base/messages.ts';
 import { marksOf, withNewestMarks } from './cache-marks.ts';

@@ -1,6 +1,6 @@
 /**
- * The JSON Schema of a tool's input, from the form the tool gives: a JSON Schema, a zod 4 schema, or another Standard
- * Schema that can convert itself. Checked against the schemas that the Messages API refuses (rules R31 to R33).
+ * The JSON Schema of a tool's input. The tool gives a JSON Schema, a zod 4 schema, or another Standard Schema that can
+ * convert itself. Schemas that the Messages API refuses are rejected (rules R31 to R33).
  */
 import { z } from 'zod';
 import { ConfigError, describeValue } from '../base/errors.ts';

@@ -4,8 +4,8 @@
  *
  * Owns: the sum, and the set of larger holders. Does not own: the held data. Belongs to the thread that reads.
  *
- * M1 Whenever the sum passes the bound, readers give up the data they hold. The largest holders go first, and among
- *    equals the one that has held it longest, until a quarter of the bound is free or only small holders are left.
+ * M1 Whenever the sum passes the bound, readers give up the data they hold, until a quarter of the bound is free or
+ *    only small holders are left. The largest holders go first, and among equals the one that has held it longest.
  * M2 Data that many readers share is counted once.
  * M3 A reader that gives up loses nothing durable: it reads it again from the log, or ends where its client can resume.
  */

@@ -1,6 +1,7 @@
 /**
- * The platform's fetch with bounded bodies, for a client that reads some bodies whole (F76). Such a body may be an error
- * page, or may decompress to much more than its size. Event streams are not bounded here; their reader counts the bytes.
+ * The platform's fetch with bounded bodies, for a client that reads some bodies whole (F76). Such a body may be an
+ * error page, or may decompress to much more than its size. Event streams are not bounded here; their reader counts the
+ * bytes.
  */
 import { ERROR_BODY_BYTES_MAX } from '../../base/bounds.ts';
 

@@ -8,8 +8,8 @@
  *   four calls is refused. Refusals that do not come from our load must not stop us, and a smaller window would not
  *   make them fewer.
  * - Y2 It never falls below one call. At one call it probes: each answer adds one call, so each wave is twice the size
- *   of the one before. When its patience after the first call has passed, each second without a refusal doubles it,
- *   since a refusal comes at once but an answer may take minutes. The first refusal ends the probing.
+ *   of the one before. When its patience after the first call has passed, each second without a refusal doubles it. A
+ *   refusal comes at once, but an answer may take minutes. The first refusal ends the probing.
  * - Y3 The window ends once the answers since it last held a call back are twice the size it had then.
  */
 import {
@@ -82,7 +82,7 @@ export class CallWindow {
       return;
     }
     this.#size += 1;
-    // The silence has ended, so the patience is cut to one step.
+    // An answer ends the silence: the next doubling is at most one step away.
     if (this.#stepAt !== undefined) this.#stepAt = Math.min(this.#stepAt, now + GOVERNOR_WINDOW_STEP_MS);
   }
 

@@ -31,7 +31,10 @@ export interface GovernedPoolOptions {
   readonly limits?: GovernorLimits | undefined;
   readonly clock: Clock;
   readonly random: Random;
-  /** Schedules the tick in which calls that never left are completed. Default: the next tick of the event loop. */
+  /**
+   * Schedules the tick in which the ends of calls that never left are reported. Default: the next tick of the event
+   * loop.
+   */
   readonly soon?: Soon | undefined;
   readonly listener: ModelPoolListener;
   /** Makes the inner pool, which makes the calls and reports to the given listener. Called once, synchronously. */

@@ -1,12 +1,11 @@
 /**
  * The state that all sessions on one provider key share: rates, the pause a refusal asks for, the window of calls in
- * flight, the circuit, and refused credentials. It is pure policy over a monotonic time given by the caller: no timer,
- * no call, no session. One governor governs one provider key. A shard has one governor, since a runtime has one
- * provider.
+ * flight, the circuit, refused credentials. It is pure policy over a monotonic time given by the caller: no timer, no
+ * call, no session. One governor governs one provider key. A shard has one governor, since a runtime has one provider.
  *
  * Owns: which calls are in flight, the amounts of the last minute, the common pause, the window. Does not own: which
- * calls wait and in which order (`governed-pool.ts`), and the retries of one session, which the core decides on top of
- * this (contract of the half-step).
+ * calls wait and in which order (`governed-pool.ts`); the retries of one session, which the core decides on top of this
+ * (contract of the half-step).
  *
  * - N1 There are never more than `concurrency` calls in flight, and never more than a rate in any minute
  *   (`rate-window.ts`). Input is estimated when a call leaves and corrected when it ends. Output is expected when a
@@ -20,8 +19,9 @@
  *   growing time. Then one call tries, and its failure opens the circuit again.
  * - N5 Once the credentials were refused (401, 402, 403), no call leaves until `resume`; then one call tries. A model
  *   that is not found (404) is refused to all sessions that ask for it until `resume`.
- * - N6 Calls that left before the latest pause, circuit or refusal of credentials do not change it: a thousand calls
- *   that fail together are one failure. Only a `retry-after` among them still counts. They take no room in the window.
+ * - N6 A call that left before the latest pause, circuit or refusal of credentials is stale, and its outcome changes
+ *   none of them: a thousand calls that fail together are one failure. Only a `retry-after` among them still counts.
+ *   Stale calls take no room in the window.
  * - N7 Without limits and without trouble, `isFree` is true: a call costs one map entry. Answers end trouble: a window
  *   that holds no call back ends.
  */
@@ -80,7 +80,7 @@ export class Governor {
   readonly #reservations = new Map<number, Reservation>();
   #reservedOutput = 0;
   #meanOutput = GOVERNOR_OUTPUT_TOKENS;
-  /** If missing, there is no trouble, and the window limits nothing. */
+  /** Undefined while there is no trouble: then the window limits nothing. */
   #window: CallWindow | undefined;
   /** The window follows an open circuit: one failure opens the circuit again. */
   #isCircuit = false;

@@ -19,8 +19,8 @@
  * - `{ content: [...], stop_reason, usage }`: an answer in the shape of the Messages API;
  * - `{ error: { status, type, code, message, retryAfterMs } }`: a call that fails.
  *
- * Missing parts of a reply are filled in: tool-use ids (the same for the same session, call and request), the stop
- * reason, and a usage estimated from the length of the texts.
+ * Missing parts of a reply are filled in: tool-use ids, the stop reason, and a usage estimated from the length of the
+ * texts. The ids are the same for the same session, call and request.
  */
 import type { ModelErrorCode } from '../../base/errors.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';

@@ -11,11 +11,11 @@
  * B1 One command runs at a time; `run` resolves exactly once, whatever the command, the shell or the signal do.
  * B2 A command cannot forge its end: the mark is random and is sent after the command.
  * B3 A command never reads the text that is written to the shell: its input is empty.
- * B4 Every process that the shell started ends with this process, even if this process is killed: a watcher in the
+ * B4 Every process that the shell started ends with this process, even if this process is killed. A watcher in the
  *    shell's group waits for a pipe to close.
  * B5 An idle shell keeps nothing alive: neither this process nor a timer.
  * B6 If the system has `/proc`, a program that leaves the shell's POSIX session (`setsid`, a daemon) ends with the
- *    shell too: each process inherits the shell's random id in `TROUPE_SHELL_ID`. A program that clears its environment
+ *    shell too. Each process inherits the shell's random id in `TROUPE_SHELL_ID`. A program that clears its environment
  *    is not found.
  */
 import { strict as assert } from 'node:assert';

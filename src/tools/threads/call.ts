@@ -1,6 +1,6 @@
 /**
- * Runs the calls of one batch on a tool thread, from the first claim to the last outcome: the part that a real and a
- * simulated thread share. It keeps no time: the pool aborts calls, and kills a thread that does not obey.
+ * Runs the calls of one batch on a tool thread, from the first claim to the last outcome. A real and a simulated thread
+ * share this code. It keeps no time: the pool aborts calls, and kills a thread that does not obey.
  *
  * B1 One call runs at a time, in order; a call's outcome leaves the thread before the next call begins.
  * B2 A call that the pool has taken back is not begun.

@@ -118,7 +118,7 @@ export class ThreadRuns {
     else this.#begin(open, batch);
   }
 
-  /** After the current tick's synchronous code: runs added together are handed over together. */
+  /** Deferred to a microtask: runs that are added together are handed over together. */
   #pumpSoon(): void {
     if (this.#isPumping) return;
     this.#isPumping = true;
