@@ -19,9 +19,9 @@
  *   growing time. Then one call tries, and its failure opens the circuit again.
  * - N5 Once the credentials were refused (401, 402, 403), no call leaves until `resume`; then one call tries. A model
  *   that is not found (404) is refused to all sessions that ask for it until `resume`.
- * - N6 A call that left before the latest pause, circuit or refusal of credentials is stale, and its outcome changes
- *   none of them: a thousand calls that fail together are one failure. Only a `retry-after` among them still counts.
- *   Stale calls take no room in the window.
+ * - N6 A call that left before the latest pause, circuit or refusal of credentials is stale. Its outcome changes none of
+ *   them: a thousand calls that fail together are one failure. Only a `retry-after` among them still counts. Stale calls
+ *   take no room in the window.
  * - N7 Without limits and without trouble, `isFree` is true: a call costs one map entry. Answers end trouble: a window
  *   that holds no call back ends.
  */

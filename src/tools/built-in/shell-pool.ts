@@ -81,7 +81,9 @@ export class ShellPool {
     return [...this.#slots.values()].filter((slot) => slot.shell !== undefined).length;
   }
 
-  /** Resolves with the session's shell when it is this call's turn; undefined when the signal fired first (O1). */
+  /**
+   * Resolves with the session's shell once earlier calls have released it; undefined when the signal fired first (O1).
+   */
   async take(session: string, signal: AbortSignal): Promise<ShellLease | undefined> {
     const slot = this.#slotOf(session);
     slot.users += 1;
