@@ -143,7 +143,7 @@ export function problemsOf({ issues }: z.ZodError): string {
 }
 
 /**
- * Server-sent events of a protocol's messages. `last`: texts behind them; `fail`: texts in place of `last` when the
+ * Server-sent events of a protocol's messages. `last`: texts after them; `fail`: texts in place of `last` when the
  * reading fails.
  */
 export function eventStream<T>(

@@ -175,7 +175,7 @@ function wholeEvent(event: SessionEvent): SessionEvent {
       const rendered = renderMessage(event.message, 'debug');
       if (rendered === null) return event;
       const { session, at, seq, type, message } = event;
-      // Written out: a member behind a spread costs more than the rendering.
+      // Written out: a member after a spread costs more than the rendering.
       return seq === undefined ? { ...event, rendered } : { session, at, seq, type, message, rendered };
     }
     case 'pending.created': {

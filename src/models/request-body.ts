@@ -75,7 +75,7 @@ function withMark(message: RequestMessage): unknown {
   const blocks: readonly ContentBlock[] =
     typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
   const place = blocks.findLastIndex(canCarryMark);
-  // A given mark there, or behind it on a block of another type, is already the last one (R18).
+  // A given mark there, or after it on a block of another type, is already the last one (R18).
   if (place === -1 || blocks.slice(place).some((block) => 'cache_control' in block)) return message;
   const content = blocks.map((block, index) => (index === place ? { ...block, cache_control: MARK } : block));
   return { ...message, content };

@@ -71,7 +71,7 @@ export class EventTap {
     this.#put(events, events.length);
   }
 
-  /** Publishes that a session was deleted, behind earlier events. Never throws. */
+  /** Publishes that a session was deleted, after earlier events. Never throws. */
   end(session: string): void {
     this.#put(session, 1);
   }
@@ -88,13 +88,13 @@ export class EventTap {
     this.#finish(undefined);
   }
 
-  /** Ends the tap behind the waiting events. */
+  /** Ends the tap after the waiting events. */
   close(): void {
     this.#ending ??= {};
     this.#rouse();
   }
 
-  /** Ends the tap with this error, behind the waiting events. */
+  /** Ends the tap with this error, after the waiting events. */
   fail(error: unknown): void {
     this.#ending ??= { error };
     this.#rouse();

@@ -102,7 +102,7 @@ export class FanOut {
   }
 
   /**
-   * Ends the reading of one session behind its buffered events. Without an error the session was deleted, and taps are
+   * Ends the reading of one session after its buffered events. Without an error the session was deleted, and taps are
    * notified; with an error it can no longer be read.
    */
   end(session: string, error?: unknown): void {
@@ -112,7 +112,7 @@ export class FanOut {
     for (const reader of this.#ofAll) if (reader instanceof EventTap) reader.end(session);
   }
 
-  /** Ends all reading behind the buffered events. */
+  /** Ends all reading after the buffered events. */
   close(error?: unknown): void {
     for (const [session, queues] of [...this.#bySession]) this.#endAll(session, queues, error);
     this.#endAll(undefined, this.#ofAll, error);

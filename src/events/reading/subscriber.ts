@@ -37,7 +37,7 @@ export interface EventQueueOptions {
   /** Durable events after this number are wanted. If missing: from the first one published live. */
   readonly after?: number;
   readonly replay?: Replay;
-  /** Ends the iteration behind the first event for which it is true. A throw fails the iteration. */
+  /** Ends the iteration after the first event for which it is true. A throw fails the iteration. */
   readonly until?: (event: SessionEvent) => boolean;
   /** The event as this reader sees it, or undefined to leave it out. A throw fails the iteration. */
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;
@@ -161,14 +161,14 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     }
   }
 
-  /** Ends the iteration behind the available events. */
+  /** Ends the iteration after the available events. */
   close(): void {
     this.#ending ??= {};
     this.#leaveBudget();
     this.#rouse();
   }
 
-  /** Fails the iteration with this error, behind the available events. */
+  /** Fails the iteration with this error, after the available events. */
   fail(error: unknown): void {
     this.#ending ??= { error };
     this.#leaveBudget();
@@ -317,7 +317,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.#pageCharacters = 0;
   }
 
-  /** The log does not have these events: a gap is announced, and the reader continues behind it (E1). */
+  /** The log does not have these events: a gap is announced, and the reader continues after it (E1). */
   #skip(from: number, to: number): void {
     this.#next = to + 1;
     this.#noteLost(this.#options.session ?? '', from, to);

@@ -3,7 +3,7 @@
  * Owns: the waiting calls and their order. Does not own: when the next may leave, how many may wait.
  *
  * - E1 Session trees alternate, one call each; within a tree, calls leave in the order they came. A tree of five
- *   thousand children and a tree of one session get equal shares, and no tree is passed over for ever.
+ *   thousand children and a tree of one session get equal shares, and no tree is passed over forever.
  * - E2 Putting, taking and removing cost the same however many calls wait. Hence chains: in a map, finding the first
  *   entry after many removals means skipping the holes of all removed entries.
  */

@@ -5,7 +5,7 @@
  * - W1 No one-minute window ever holds more than `limit`, wherever it starts, provided that the noted amounts are
  *   right. The burst is the allowance of a whole minute: after an idle minute `limit` may leave at once, and then none
  *   until those are a minute old.
- * - W2 An amount above `limit` fits an empty window: no call waits for ever.
+ * - W2 An amount above `limit` fits an empty window: no call waits forever.
  * - W3 At most one entry per millisecond is kept, so the minute bounds the size, not the rate.
  *
  * This is a log of starts and not a token bucket. A bucket of a minute's size lets twice the rate through in its first

@@ -57,7 +57,7 @@ const FOUND_NOTE = '[The call was cut off and its outcome looked for: new_text i
  * Its effect is `probe`: a second run would not find `old_text`, or would find it in the text that the first run
  * inserted. After a crash the file is checked. If `new_text` is not where the edit would have put it, the edit is made.
  * If it is there and `old_text` is not, the call is answered as done. If both readings are possible (a text inserted
- * behind a line that stays), the outcome is reported as unknown.
+ * after a line that stays), the outcome is reported as unknown.
  */
 export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
   const given = parseOption(optionsSchema, 'editFile', options);

@@ -133,7 +133,7 @@ export interface ReadBounds {
  * throws the file system's errors.
  */
 export async function readRegular({ real }: Location, path: string, bounds: ReadBounds): Promise<Buffer> {
-  // Non-blocking: opening a pipe without a writer would block a thread of the pool for ever. A link that replaced the
+  // Non-blocking: opening a pipe without a writer would block a thread of the pool forever. A link that replaced the
   // file after the check is refused. A link that replaced a directory is detected by the location of the opened file.
   const handle = await open(real, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0));
   try {

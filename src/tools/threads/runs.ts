@@ -231,7 +231,7 @@ export class ThreadRuns {
       this.#takeBack(batch, 0);
       return;
     }
-    // If a thread ends before its first call, that call ends too: retrying it could continue for ever.
+    // If a thread ends before its first call, that call ends too: retrying it could continue forever.
     this.#takeBack(batch, claimed === 0 ? 1 : 0);
     const text = death === undefined ? nameAndMessage(error) : `tool worker died: ${death}`;
     for (let open = batch.current; open !== undefined; open = batch.current) {
