@@ -40,8 +40,6 @@ const pending = [
   'src/runtime/',
   'src/index.ts',
   'src/server/',
-  'src/otel/',
-  'src/adapters/',
   'src/cli/',
   'src/observer/',
   'src/testing/',

@@ -1,8 +1,8 @@
 /**
- * Subpath `troupe/ag-ui`: a turn as events of the Agent User Interaction protocol (AG-UI): one run for the turn that consumes a message,
- * one step for each half-step.
+ * Subpath `troupe/ag-ui`: a turn as events of the Agent User Interaction protocol (AG-UI): one run for the turn that
+ * consumes a message, one step for each half-step.
  *
- * Source of the protocol: https://docs.ag-ui.com/concepts/events. Plain data: nothing of its packages is needed to serve it.
+ * Source of the protocol: https://docs.ag-ui.com/concepts/events. Plain data: serving it needs none of its packages.
  */
 import { z } from 'zod';
 import { ContentError } from '../base/errors.ts';
@@ -21,7 +21,7 @@ import {
 
 export type { TurnSource, TurnStream } from './turn-stream.ts';
 
-/** How a run is told. */
+/** The options of a run. */
 export interface AgUiOptions {
   /** Stops the reading, never the session. */
   readonly signal?: AbortSignal;
@@ -36,7 +36,7 @@ export interface AgUiOptions {
 /** One event of the protocol. */
 export type AgUiEvent = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** What a run request asks for. */
+/** The content of a run request. */
 export interface AgUiInput {
   readonly threadId: string;
   readonly runId: string;
@@ -53,8 +53,8 @@ const inputSchema = z.looseObject({
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() });
 
 /**
- * The newest user message of a run request. Throws `ContentError` for a body of another form, for a conversation that does not end with
- * the user, and for content that holds more than text.
+ * The newest user message of a run request. Throws `ContentError` for a body of another form, for a conversation that
+ * does not end with the user, and for content that holds more than text.
  */
 export function agUiInput(body: unknown): AgUiInput {
   const parsed = inputSchema.safeParse(body);
@@ -72,8 +72,8 @@ export function agUiInput(body: unknown): AgUiInput {
 }
 
 /**
- * Answers a request with the run of the turn that consumes `source`. A client that goes away cancels nothing; what failed is told in the
- * stream. Rejects as `session.send` does, where there is something to be sent.
+ * Answers a request with the run of the turn that consumes `source`. A client that disconnects cancels nothing; a
+ * failure is reported in the stream. Rejects as `session.send` does, if there is a message to send.
  */
 export async function agUiResponse(session: Session, source: TurnSource, options: AgUiOptions = {}): Promise<Response> {
   const events = await agUiEvents(session, source, options);
@@ -84,7 +84,7 @@ export async function agUiResponse(session: Session, source: TurnSource, options
   return new Response(body, { headers: { ...STREAM_HEADERS, ...options.headers } });
 }
 
-/** The same run as events, for a transport of one's own; `return` stops the reading. Rejects as `session.send` does. */
+/** The same run as events, for a custom transport; `return` stops the reading. Rejects as `session.send` does. */
 export async function agUiEvents(
   session: Session,
   source: TurnSource,
@@ -97,7 +97,7 @@ export async function agUiEvents(
   return new TurnStream<AgUiEvent>(reading, { first, teller: new RunTeller(run), signal });
 }
 
-/** Opens and closes what the protocol wants opened and closed. */
+/** Opens and closes messages and steps as the protocol requires. */
 class RunTeller implements Teller<AgUiEvent> {
   readonly #run: { readonly threadId: string; readonly runId: string };
   #open: { readonly kind: 'text' | 'thinking'; readonly messageId: string } | undefined;
@@ -187,7 +187,7 @@ class RunTeller implements Teller<AgUiEvent> {
   }
 }
 
-/** A usage in the protocol's accounting: what was read from a cache or written to one is a part of the input. */
+/** A usage in the protocol's accounting: tokens read from a cache or written to one are part of the input. */
 function tokensOf(usage: Usage): Readonly<Record<string, number>> {
   const { cache_read_input_tokens: cachedInputTokens = 0, cache_creation_input_tokens: cacheWriteInputTokens = 0 } =
     usage;

@@ -1,8 +1,10 @@
 /**
- * Subpath `troupe/ai-sdk`: a turn as a UI message stream of the Vercel AI SDK, as `useChat` and `readUIMessageStream` read it.
+ * Subpath `troupe/ai-sdk`: a turn as a UI message stream of the Vercel AI SDK, as `useChat` and `readUIMessageStream`
+ * read it.
  *
- * Source of the protocol: the AI SDK's documentation, "Stream Protocols", data stream protocol of version 5 and later. Tools are told as
- * dynamic ones, since a client need not know them; what is beside the conversation comes as `data-<name>` parts.
+ * Source of the protocol: the AI SDK's documentation, "Stream Protocols", data stream protocol of version 5 and later.
+ * Tools are sent as dynamic ones, since a client need not know them. Data besides the conversation comes as
+ * `data-<name>` parts.
  */
 import { z } from 'zod';
 import { ContentError, describeValue } from '../base/errors.ts';
@@ -21,7 +23,7 @@ import {
 
 export type { TurnSource, TurnStream } from './turn-stream.ts';
 
-/** How a turn is streamed. */
+/** The options of streaming a turn. */
 export interface UiStreamOptions {
   /** Stops the reading, never the session. */
   readonly signal?: AbortSignal;
@@ -34,9 +36,9 @@ export interface UiStreamOptions {
 /** One chunk of the protocol. */
 export type UiMessageChunk = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** What a `useChat` request asks for. */
+/** The content of a `useChat` request. */
 export interface ChatInput {
-  /** Id of the chat in the client: a session's id, if the service wants it so. */
+  /** Id of the chat in the client; a service may use it as a session's id. */
   readonly id: string | undefined;
   readonly content: UserContent;
   /** Id of the user's message: a key that makes a repeated request harmless. */
@@ -55,8 +57,8 @@ const bodySchema = z.looseObject({
 });
 
 /**
- * The newest user message of a `useChat` request body. Throws `ContentError` for a body of another form, for a conversation that does
- * not end with the user, and for a file that is no image or PDF in a data URL.
+ * The newest user message of a `useChat` request body. Throws `ContentError` for a body of another form, and for a
+ * conversation that does not end with the user. Also throws it for a file that is not an image or PDF in a data URL.
  */
 export function chatInput(body: unknown): ChatInput {
   const parsed = bodySchema.safeParse(body);
@@ -73,8 +75,8 @@ export function chatInput(body: unknown): ChatInput {
 }
 
 /**
- * Answers a request with the turn that consumes `source`. A client that goes away cancels nothing; what failed is told in the stream.
- * Rejects as `session.send` does, where there is something to be sent.
+ * Answers a request with the turn that consumes `source`. A client that disconnects cancels nothing; a failure is
+ * reported in the stream. Rejects as `session.send` does, if there is a message to send.
  */
 export async function uiMessageResponse(
   session: Session,
@@ -91,7 +93,7 @@ export async function uiMessageResponse(
   });
 }
 
-/** The same turn as chunks, for a transport of one's own; `return` stops the reading. Rejects as `session.send` does. */
+/** The same turn as chunks, for a custom transport; `return` stops the reading. Rejects as `session.send` does. */
 export async function uiMessageChunks(
   session: Session,
   source: TurnSource,
@@ -103,7 +105,7 @@ export async function uiMessageChunks(
   return new TurnStream<UiMessageChunk>(reading, { first, teller: new ChunkTeller(), signal });
 }
 
-/** Opens and closes the parts the protocol wants opened and closed. */
+/** Opens and closes parts as the protocol requires. */
 class ChunkTeller implements Teller<UiMessageChunk> {
   #open: { readonly kind: 'text' | 'reasoning'; readonly id: string } | undefined;
   #isStepOpen = false;

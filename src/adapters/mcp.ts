@@ -1,8 +1,9 @@
 /**
- * Subpath `troupe/mcp`: a runtime as an MCP server, so that other agents can use its sessions: `send`, `spawn` and `read`.
+ * Subpath `troupe/mcp`: a runtime as an MCP server, so that other agents can use its sessions: `send`, `spawn` and
+ * `read`.
  *
- * Source of the protocol: https://modelcontextprotocol.io, through its official SDK (`@modelcontextprotocol/sdk`, a peer dependency).
- * Connect the server to a transport of that SDK.
+ * Source of the protocol: https://modelcontextprotocol.io, through its official SDK (`@modelcontextprotocol/sdk`, a
+ * peer dependency). Connect the server to a transport of that SDK.
  */
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
@@ -14,13 +15,13 @@ import type { Receipt, Runtime } from '../index.ts';
 import { orAborted } from '../runtime/handles/session.ts';
 import { VERSION } from '../runtime/protocol/version.ts';
 
-/** What other agents may do, and how long they wait. */
+/** Limits for other agents: the sessions they may use, and how long they wait. */
 export interface McpOptions {
   /** Name of the server; default `troupe`. */
   readonly name?: string;
-  /** Which sessions may be used, by their root's id or their own; default: all. */
+  /** True for sessions that may be used, by their root's id or their own; default: all. */
   readonly allows?: (session: string) => boolean;
-  /** Milliseconds `send` and `spawn` wait for an answer until they return without it; default five minutes. */
+  /** Milliseconds that `send` and `spawn` wait for an answer until they return without it; default five minutes. */
   readonly answerTimeoutMs?: number;
 }
 
@@ -29,8 +30,8 @@ const key = z.string().optional().describe('Idempotency key: the same key and co
 const wait = z.boolean().optional().describe('False: return once it is durable, without the answer. Default true');
 
 /**
- * An MCP server over `runtime`. It owns nothing: closing it leaves the runtime open, and a client that cancels a call stops waiting for
- * the answer, which the session still gives.
+ * An MCP server over `runtime`. It owns nothing: closing it leaves the runtime open. A client that cancels a call stops
+ * waiting for the answer, which the session still gives.
  */
 export function mcpServer(runtime: Runtime, options: McpOptions = {}): McpServer {
   const { name = 'troupe', allows = () => true, answerTimeoutMs = MCP_ANSWER_MS_DEFAULT } = options;
@@ -148,7 +149,7 @@ async function withinTime(
   }
 }
 
-/** A failure as the protocol wants it: a result the model can read. */
+/** Turns a failure into the form that the protocol requires: a result the model can read. */
 async function told(run: () => Promise<CallToolResult>): Promise<CallToolResult> {
   try {
     return await run();

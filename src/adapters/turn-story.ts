@@ -1,12 +1,13 @@
 /**
- * The turn that consumes one message, told in the few words a chat window needs. Made from a session's events; the adapters put
- * these words into their protocols. Pure.
+ * The turn that consumes one message, as the few kinds of pieces that a chat window needs. Made from a session's
+ * events; the adapters translate the pieces to their protocols. Pure.
  *
- * Owns: what of the current answer was told already. Does not own: the session, the reader of its events.
- *  C1 Nothing is told before the message is promoted: until then the session may be busy with another one's answer.
- *  C2 The text of an answer is told whole: what its deltas did not bring, its durable message brings. Deltas of a model call that
- *     began before the reading are left out, as their beginning was not seen.
- *  C3 A call is told before its result, and each once. The last piece is an `end`, and it is the only one.
+ * Owns: which parts of the current answer were already emitted. Does not own: the session, the reader of its events.
+ * C1 Nothing is emitted before the message is promoted: until then the session may be busy with the answer to another
+ *    message.
+ * C2 The text of an answer is emitted whole: its durable message supplies the parts that its deltas did not. Deltas of
+ *    a model call that began before the reading are left out, since their beginning was missed.
+ * C3 A call is emitted before its result, and each once. The last piece is an `end`, and it is the only one.
  */
 import type { ErrorShape } from '../base/errors.ts';
 import { type Message, type Pending, textOf, type Usage } from '../base/messages.ts';
@@ -14,10 +15,10 @@ import type { SessionEvent } from '../events/event.ts';
 
 /** One piece of the story. */
 export type Piece =
-  /** A half-step begins: the model is asked, and the tools it calls are run. */
+  /** A half-step begins: the model is called, and then the tools that it calls. */
   | { readonly type: 'step' }
   | { readonly type: 'text' | 'thinking'; readonly delta: string }
-  /** What follows is no longer the same text. */
+  /** The next piece does not continue the same text. */
   | { readonly type: 'break' }
   | { readonly type: 'call'; readonly id: string; readonly name: string; readonly input: unknown }
   | {
@@ -27,7 +28,7 @@ export type Piece =
       readonly text: string;
       readonly success: boolean;
     }
-  /** Something beside the conversation: `retry`, `child`, `delivery`, `progress`, `approval`, `gap`. */
+  /** A fact besides the conversation: `retry`, `child`, `delivery`, `progress`, `gap`. */
   | { readonly type: 'note'; readonly name: string; readonly data: Readonly<Record<string, unknown>> }
   | {
       readonly type: 'end';
@@ -42,27 +43,27 @@ export type Piece =
 export class TurnStory {
   readonly #pendingId: number;
   readonly #readFrom: number;
-  /** The model call under way began after the reading did. */
+  /** True if the current model call began after the reading did. */
   #isWhole = false;
   #isPromoted = false;
   #isOver = false;
-  /** Text told of the current answer. */
+  /** The emitted text of the current answer. */
   #told = '';
   readonly #calls = new Map<string, string>();
   readonly #answered = new Set<string>();
 
-  /** `pendingId`: that of the receipt of the message. `readFrom`: the newest event there was when live events began to flow. */
+  /** `pendingId`: that of the message's receipt. `readFrom`: the newest event when live events began to flow. */
   constructor(pendingId: number, readFrom = 0) {
     this.#pendingId = pendingId;
     this.#readFrom = readFrom;
   }
 
-  /** The end was told. */
+  /** True once the end was emitted. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** What the next event adds. Events come in the order of the session, none twice. */
+  /** The pieces that the next event adds. Events come in the order of the session, none twice. */
   take(event: SessionEvent): readonly Piece[] {
     if (this.#isOver) return [];
     if (!this.#isPromoted) return this.#await(event);
@@ -106,7 +107,9 @@ export class TurnStory {
     }
   }
 
-  /** The events ended. An `end` if none was told: the session was deleted, or the runtime closed. */
+  /**
+   * Called when the events ended. Emits an `end` if none was emitted: the session was deleted, or the runtime closed.
+   */
   finish(): readonly Piece[] {
     return this.#isOver ? [] : this.#end({ type: 'end', how: 'cancelled', reason: 'closed' });
   }
@@ -119,7 +122,7 @@ export class TurnStory {
     return [{ type: 'step' }];
   }
 
-  /** A model call began with this event. */
+  /** Notes that a model call began with this event. */
   #began({ seq }: SessionEvent): void {
     this.#isWhole = seq === undefined || seq > this.#readFrom;
   }
@@ -146,7 +149,7 @@ export class TurnStory {
     return this.#result({ toolUseId, content: message.content, success: message.success ?? true });
   }
 
-  /** What the deltas did not bring of an answer's text (C2). */
+  /** The rest of an answer's text that its deltas did not supply (C2). */
   #rest(text: string): readonly Piece[] {
     const told = this.#told;
     this.#told = '';
@@ -154,7 +157,7 @@ export class TurnStory {
       const delta = text.slice(told.length);
       return delta === '' ? [{ type: 'break' }] : [{ type: 'text', delta }, { type: 'break' }];
     }
-    // Something in the middle was missed: the whole text follows as one of its own.
+    // A part in the middle was missed: the whole text follows as a separate one.
     return [{ type: 'break' }, { type: 'text', delta: text }, { type: 'break' }];
   }
 

@@ -1,10 +1,10 @@
 /**
- * What the adapters that answer a browser share: a turn followed from its message on, in a protocol's own words.
+ * Shared by the adapters that answer a browser: follows a turn from its message on, in the messages of a protocol.
  *
  * Owns: one reader of a session's events. Does not own: the session, the turn.
- *  D1 The events are read before the message is sent, so that no delta of its answer is missed.
- *  D2 The reader is closed with the stream: at the end of the turn, by `return`, by the signal, by a failure.
- *  D3 Closing it cancels nothing: the session goes on.
+ * D1 The events are read before the message is sent, so that no delta of its answer is missed.
+ * D2 The reader is closed with the stream: at the end of the turn, by `return`, by the signal, by a failure.
+ * D3 Closing it cancels nothing: the session continues.
  */
 import { z } from 'zod';
 import { BODY_ISSUES_MAX } from '../base/bounds.ts';
@@ -14,10 +14,10 @@ import type { SessionEvent } from '../events/event.ts';
 import { Receipt, type SendOptions, type Session } from '../index.ts';
 import { type Piece, TurnStory } from './turn-story.ts';
 
-/** What an adapter follows: a message that was accepted, or one to be sent. */
+/** The message an adapter follows: one that was accepted, or one to be sent. */
 export type TurnSource = Receipt | UserContent | ({ readonly content: UserContent } & SendOptions);
 
-/** Puts the story of a turn into the words of a protocol. */
+/** Translates the story of a turn to the messages of a protocol. */
 export interface Teller<T> {
   take(piece: Piece): readonly T[];
 }
@@ -26,11 +26,11 @@ export interface Teller<T> {
 interface Reading {
   readonly receipt: Receipt;
   readonly events: AsyncIterableIterator<SessionEvent>;
-  /** Newest event when live events began to flow. */
+  /** The newest event when live events began to flow. */
   readonly readFrom: number;
 }
 
-/** The words of a protocol, one by one. `return` stops the reading. */
+/** The messages of a protocol, one by one. `return` stops the reading. */
 export class TurnStream<T> implements AsyncIterableIterator<T, undefined> {
   readonly receipt: Receipt;
   readonly #events: AsyncIterableIterator<SessionEvent>;
@@ -52,7 +52,7 @@ export class TurnStream<T> implements AsyncIterableIterator<T, undefined> {
     this.#waiting = [parts.first];
   }
 
-  /** The next word. Rejects, once, where the events cannot be read. */
+  /** The next message. Rejects once if the events cannot be read. */
   async next(): Promise<IteratorResult<T, undefined>> {
     for (;;) {
       const word = this.#waiting.shift();
@@ -94,7 +94,7 @@ export class TurnStream<T> implements AsyncIterableIterator<T, undefined> {
   }
 }
 
-/** Reads from a receipt on, or sends and reads. Rejects as `session.send` does; nothing is read then. */
+/** Reads from a receipt on, or sends and reads. Rejects as `session.send` does; then nothing is read. */
 export async function followTurn(session: Session, source: TurnSource, signal?: AbortSignal): Promise<Reading> {
   if (source instanceof Receipt) return followReceipt(session, source, signal);
   const { content, options } = messageOf(source);
@@ -104,7 +104,7 @@ export async function followTurn(session: Session, source: TurnSource, signal?: 
     const { seq: readFrom } = await session.state();
     const receipt = await session.send(content, options);
     if (receipt.seq > after) return { receipt, events, readFrom };
-    // Accepted before: its turn may have begun, or be over.
+    // The message was accepted before: its turn may have begun, or have ended.
     await events.return?.();
     return await followReceipt(session, receipt, signal);
   } catch (error) {
@@ -136,13 +136,16 @@ function messageOf(source: Exclude<TurnSource, Receipt>): {
   return { content, options };
 }
 
-/** What is wrong with a body: its first problems. A body of many bad parts has as many. */
+/** A text of the first problems of a body, since a body with many bad parts has as many problems. */
 export function problemsOf({ issues }: z.ZodError): string {
   const first = z.prettifyError(new z.ZodError(issues.slice(0, BODY_ISSUES_MAX)));
   return issues.length > BODY_ISSUES_MAX ? `${first}\nand ${issues.length - BODY_ISSUES_MAX} more` : first;
 }
 
-/** Server-sent events of a protocol's words. `last`: texts behind them; `fail`: in their place when the reading fails. */
+/**
+ * Server-sent events of a protocol's messages. `last`: texts after them; `fail`: texts in place of `last` when the
+ * reading fails.
+ */
 export function eventStream<T>(
   words: TurnStream<T>,
   ends: { readonly last: readonly string[]; readonly fail: (error: ErrorShape) => readonly string[] },
@@ -168,7 +171,7 @@ export function eventStream<T>(
   });
 }
 
-/** Headers of every such answer. */
+/** Headers of every such response. */
 export const STREAM_HEADERS: Readonly<Record<string, string>> = Object.freeze({
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache, no-transform',

@@ -1,9 +1,9 @@
-/** An event from its parts. Pure. */
+/** Builds an event from its parts. Pure. */
 import type { EventBody, SessionEvent } from './event.ts';
 
 /**
- * A durable event of a session. What happens in every half-step is written out: members spread in from an object of another shape each
- * time cost more than the event.
+ * A durable event of a session. The frequent events of a half-step are written out: spreading members from objects of
+ * varying shapes cost more than the event itself.
  */
 export function durableEvent(session: string, at: number, seq: number, body: EventBody): SessionEvent {
   switch (body.type) {

@@ -1,6 +1,7 @@
 /**
- * The closed union of what a session tells. An event with `seq` is durable: it is derived from the log, numbered in one
- * total order per session without gaps, and can be replayed. One without is ephemeral: seen live or not at all.
+ * The closed union of a session's events. An event with `seq` is durable: it is derived from the log, numbered in one
+ * total order per session without gaps, and can be replayed. An event without `seq` is ephemeral: seen live or not at
+ * all.
  */
 import type { ErrorShape } from '../base/errors.ts';
 import type { Goal } from '../base/goals.ts';
@@ -13,14 +14,17 @@ export const SESSION_STATES = ['idle', 'awaiting', 'executing'] as const;
 export type SessionStateName = (typeof SESSION_STATES)[number];
 /** How an entry can leave a mailbox. */
 export const REMOVAL_REASONS = ['promoted', 'recalled', 'dropped'] as const;
-/** What a session is doing that its state does not say. */
+/** The activity of a session beyond its state. */
 export type Phase = 'preparing' | 'retrying' | 'paused' | 'approval' | 'suspended';
 
-/** What happened, without its envelope. */
+/** The content of an event, without its envelope. */
 export type EventBody =
   | { readonly type: 'message.created' | 'message.updated'; readonly message: Message }
   | { readonly type: 'message.removed'; readonly messageSeq: number; readonly reason: string }
-  /** One operation on the history that touched more than one message: whole, so that nobody sees half of it. */
+  /**
+   * One operation on the history that touched more than one message. It is one event, so that no reader sees half of
+   * it.
+   */
   | {
       readonly type: 'history.changed';
       readonly operation: string;
@@ -28,14 +32,16 @@ export type EventBody =
       readonly created: readonly Message[];
       readonly updated: readonly Message[];
     }
-  /** A summary took the place of messages: `archived` are their seqs, `created` what stands there now, the summary first. */
+  /**
+   * A summary replaced messages: `archived` are their seqs, `created` the messages in their place, the summary first.
+   */
   | {
       readonly type: 'compaction.applied';
       readonly number: number;
       readonly level: number;
       readonly archived: readonly number[];
       readonly created: readonly Message[];
-      /** Number of the chunk they were put into. */
+      /** Number of the archive that holds them. */
       readonly chunk?: number;
     }
   | { readonly type: 'compaction.failed'; readonly reason: string }
@@ -57,8 +63,8 @@ export type EventBody =
     }
   | { readonly type: 'tool.progress'; readonly toolUseId: string; readonly data: unknown }
   /**
-   * `reason`: the model's own stop, or why the turn was ended. `outcome`: missing where it simply completed; `interrupted`,
-   * `max_steps`, `length`, `content_filter`, `context_window` or `other` where it did not.
+   * `reason`: the model's own stop, or why the turn was ended. `outcome`: missing if the turn simply completed;
+   * otherwise `interrupted`, `max_steps`, `length`, `content_filter`, `context_window` or `other`.
    */
   | {
       readonly type: 'turn.finished';
@@ -66,7 +72,7 @@ export type EventBody =
       readonly reason: string;
       readonly usage: Usage;
       readonly outcome?: string;
-      /** Calls of the run that stopped which were answered with a placeholder (`repair.onInterrupt: 'fill'`). */
+      /** Calls of the interrupted run that were answered with a placeholder (`repair.onInterrupt: 'fill'`). */
       readonly healedToolCallIds?: readonly string[];
     }
   | {
@@ -75,7 +81,10 @@ export type EventBody =
       readonly toolName: string;
       readonly input: unknown;
     }
-  /** What a failed turn left was removed before the next one. `index`: place of the first message removed, from 0. */
+  /**
+   * The messages of a failed turn were removed before the next one. `index`: position of the first message removed,
+   * from 0.
+   */
   | { readonly type: 'session.rollback'; readonly reason: string; readonly index: number }
   | { readonly type: 'turn.failed'; readonly turn: string; readonly error: ErrorShape }
   | { readonly type: 'bounce_back'; readonly content: string; readonly error: ErrorShape; readonly messageSeq?: number }
@@ -85,7 +94,9 @@ export type EventBody =
       readonly attempt: number;
       readonly waitMs: number;
       readonly status?: number;
-      /** The rule for which the request was refused; without the thoughts it was about it is sent again at once. */
+      /**
+       * The rule for which the request was refused. It is sent again at once, without the thoughts that broke the rule.
+       */
       readonly repaired?: string;
     }
   | { readonly type: 'interrupt.acknowledged' }
@@ -110,8 +121,8 @@ export type EventBody =
   | { readonly type: 'gap'; readonly from: number; readonly to: number };
 
 /**
- * One event of a session. `at`: epoch ms. `seq`: durable events only, from 1, one total order per session. `rendered`: what a
- * message or an entry looks like in the mode the reader asked for.
+ * One event of a session. `at`: epoch ms. `seq`: durable events only, from 1, one total order per session. `rendered`:
+ * a message or an entry as the reader's view mode shows it.
  */
 export type SessionEvent = {
   readonly session: string;

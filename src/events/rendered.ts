@@ -1,12 +1,12 @@
-/** Types of the view modes: what an event of a message or a mailbox entry looks like to a person. */
+/** Types of the view modes: the form of a message or a mailbox entry that a person sees. */
 
 /** How much a reader wants to see; each mode shows all that the one before it shows. */
 export type ViewMode = 'basic' | 'verbose' | 'debug';
 
-/** All modes, the least talkative first. */
+/** All modes, the tersest first. */
 export const VIEW_MODES: readonly ViewMode[] = Object.freeze(['basic', 'verbose', 'debug']);
 
-/** What a person is shown as. */
+/** The role under which an item is shown. */
 export type RenderedRole =
   | 'user'
   | 'assistant'
@@ -18,7 +18,7 @@ export type RenderedRole =
   | 'pending_mneme'
   | 'pending_melete';
 
-/** A message or a mailbox entry as one mode shows it. Members a mode does not show are absent. */
+/** A message or a mailbox entry as one mode shows it. Members that a mode does not show are absent. */
 export interface Rendered {
   readonly role: RenderedRole;
   readonly content?: string;
@@ -32,7 +32,7 @@ export interface Rendered {
   readonly success?: boolean;
   /** Mailbox entries only. */
   readonly status?: 'pending';
-  /** `pending_subagent`, `pending_melete`: the name it comes from. */
+  /** `pending_subagent`, `pending_melete`: the name of the source. */
   readonly source?: string;
   /** `pending_melete` only. */
   readonly kind?: 'skill' | 'workflow' | 'goal';

@@ -1,12 +1,12 @@
 /** Shorter forms of texts and values for people. Pure; a text is cut between code points, never inside one. */
 
-/** Stands for the lines left out. */
+/** Stands for omitted lines. */
 const MORE = '...';
-/** Stands in the middle of a text that was cut there. */
+/** Marks the cut in the middle of a text. */
 const CUT = '\n[...truncated...]\n';
-/** UTF-16 units of a text cut in the middle, the mark of the cut included. */
+/** UTF-16 units of a text cut in the middle, including the mark of the cut. */
 export const MIDDLE_CHARACTERS_MAX = 500;
-/** Levels of a value written out; nobody reads what lies deeper. */
+/** Levels of a value that are written out; deeper ones are not readable. */
 const DEPTH_MAX = 32;
 const INDENT = '  ';
 
@@ -20,7 +20,7 @@ export function firstLines(text: string, count: number): string {
   return `${text.slice(0, end)}\n${MORE}`;
 }
 
-/** The text, or its head and its tail around a line that says so: `MIDDLE_CHARACTERS_MAX` UTF-16 units at most. */
+/** The text, or its head and tail around a line that marks the cut: at most `MIDDLE_CHARACTERS_MAX` UTF-16 units. */
 export function cutMiddle(text: string): string {
   if (text.length <= MIDDLE_CHARACTERS_MAX) return text;
   const room = MIDDLE_CHARACTERS_MAX - CUT.length;
@@ -37,8 +37,8 @@ function isHighSurrogate(text: string, index: number): boolean {
 }
 
 /**
- * A plain value as indented text: `key: value` a line, lists of simple values on one line, other lists with dashes. Made to be
- * read, not parsed.
+ * A plain value as indented text: one `key: value` per line, lists of simple values on one line, other lists with
+ * dashes. Made to be read, not parsed.
  */
 export function compactText(value: unknown): string {
   return linesOf(value, 0).join('\n');

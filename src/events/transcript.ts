@@ -1,16 +1,17 @@
 /**
- * A conversation as lines of text for a model that watches it: the two inner columns of the rendering table (contract §10.5).
- * `melete` prepares a turn and reads shortened texts; `mneme` remembers and reads them whole, with their numbers. Pure.
+ * A conversation as lines of text for an enricher's model: the two inner columns of the rendering table (contract
+ * §10.5). `melete` prepares a turn and reads shortened texts; `mneme` remembers and reads them whole, with their
+ * numbers. Pure.
  */
 import { describeValue } from '../base/errors.ts';
 import type { Message, Pending } from '../base/messages.ts';
 import { cutMiddle } from './shortening.ts';
 import { isThought, shownText, thoughtOf } from './view-modes.ts';
 
-/** Who reads. */
+/** The enricher that reads. */
 export type TranscriptReader = 'melete' | 'mneme';
 
-/** Lines for messages in their order, then for what waits. A run of calls is one line for `mneme`. */
+/** Lines for messages in order, then for waiting entries. A run of calls is one line for `mneme`. */
 export function transcript(
   messages: readonly Message[],
   pending: readonly Pending[],
@@ -89,7 +90,7 @@ function pendingLine(entry: Pending, reader: TranscriptReader): string | null {
     case 'subagent':
       return `Sub-agent ${name} (pending): ${text}`;
     case 'from_mneme':
-      // No echo of its own words.
+      // Mneme does not receive its own recalls.
       return reader === 'mneme' ? null : `Mneme recalled (pending): ${text}`;
     case 'from_melete_skill':
       return reader === 'mneme' ? null : `Melete activated skill: ${name}`;

@@ -1,8 +1,8 @@
 /**
- * What messages and mailbox entries look like in the modes `basic`, `verbose` and `debug`: the rendering table (contract §10.5), one
- * function a row. What events carry of it stands in `viewed-event.ts`, with V2 to V4. Pure.
+ * The form of messages and mailbox entries in the modes `basic`, `verbose` and `debug`: the rendering table (contract
+ * §10.5), one function per row. `viewed-event.ts` defines which parts events carry, with V2 to V4. Pure.
  *
- *  V1  What a mode shows, every more talkative mode shows too.
+ * V1 Everything that a mode shows, every more verbose mode shows too.
  */
 import { ConfigError, describeValue } from '../base/errors.ts';
 import { type ContentBlock, type Message, type Pending, textOf } from '../base/messages.ts';
@@ -16,7 +16,7 @@ const PREVIEW_LINES = 2;
 /** The tool a model reasons with. */
 const THINK = 'think';
 
-/** A mode from outside. Throws `ConfigError` for anything that is none. */
+/** A mode from an outside caller. Throws `ConfigError` for any other value. */
 export function checkViewMode(mode: unknown): ViewMode {
   const known = VIEW_MODES.find((each) => each === mode);
   if (known !== undefined) return known;
@@ -26,7 +26,7 @@ export function checkViewMode(mode: unknown): ViewMode {
   );
 }
 
-/** A message as a mode shows it; null: not at all. Throws for a type that has no row. */
+/** A message as a mode shows it; null if it is hidden. Throws for a type that has no row. */
 export function renderMessage(message: Message, mode: ViewMode): Rendered | null {
   switch (message.type) {
     case 'user_message':
@@ -45,7 +45,7 @@ export function renderMessage(message: Message, mode: ViewMode): Rendered | null
   }
 }
 
-/** A mailbox entry as a mode shows it; null: not at all. Throws for a type that has no row. */
+/** A mailbox entry as a mode shows it; null if it is hidden. Throws for a type that has no row. */
 export function renderPending(pending: Pending, mode: ViewMode): Rendered | null {
   const full = shownText(pending.content);
   if (pending.type === 'user_message') return { role: 'user', content: full, status: 'pending' };
@@ -78,7 +78,7 @@ export function renderPending(pending: Pending, mode: ViewMode): Rendered | null
   }
 }
 
-/** A content as a person reads it: its text, with a word in the place of what is not text. */
+/** A content as text for a person, with a placeholder for each image and document. */
 export function shownText(content: string | readonly ContentBlock[]): string {
   if (typeof content === 'string') return content;
   if (content.every((block) => block.type === 'text')) return textOf(content);
@@ -90,7 +90,7 @@ export function shownText(content: string | readonly ContentBlock[]): string {
   return parts.join('\n');
 }
 
-/** What a model thought, and whether the user may read it. */
+/** The model's thought, and whether the user may read it. */
 export function thoughtOf(message: Pick<Message, 'input'>): {
   readonly content: string;
   readonly visibility: 'inner' | 'aloud';
@@ -99,7 +99,7 @@ export function thoughtOf(message: Pick<Message, 'input'>): {
   return { content, visibility: memberOf(message.input, 'visibility') === 'aloud' ? 'aloud' : 'inner' };
 }
 
-/** True for the call, and for the result, of the tool a model reasons with. */
+/** True for a call or a result of the tool a model reasons with. */
 export function isThought(message: Message): boolean {
   return message.toolName === THINK && (message.type === 'tool_call' || message.type === 'tool_response');
 }
@@ -116,12 +116,12 @@ export function renderSpoken(
   return mode === 'verbose' ? { role, content, timestamp } : { role, content, timestamp, tokens };
 }
 
-/** A call as a mode shows it, be it a message or a call that waits for approval; null: not at all. */
+/** A call as a mode shows it, whether a message or a call that waits for approval; null if it is hidden. */
 export function renderCall(call: Call, mode: ViewMode): Rendered | null {
   return call.toolName === THINK ? thought(call, mode) : toolCall(call, mode);
 }
 
-/** What the cell of a call is made of. */
+/** The facts used to render a call. */
 type Call = Pick<Message, 'toolName' | 'input' | 'at' | 'toolUseId'>;
 
 function thought(message: Call, mode: ViewMode): Rendered | null {
@@ -147,7 +147,7 @@ function response(message: Message, mode: ViewMode): Rendered | null {
   return { role, tool, success, timestamp, content: whole, tool_use_id: toolUseId, tokens };
 }
 
-/** What a call is about, in a line or two. */
+/** A summary of a call, in a line or two. */
 function previewOf(tool: string, input: unknown): string {
   switch (tool) {
     case 'bash':
@@ -163,14 +163,14 @@ function previewOf(tool: string, input: unknown): string {
   }
 }
 
-/** The whole input; a file that is written with its own lines. */
+/** The whole input; for `write_file`, the path and the content with its line breaks. */
 function wholeInput(tool: string, input: unknown): string {
   const content = tool === 'write_file' ? memberOf(input, 'content') : undefined;
   if (content !== undefined && content !== '') return `${memberOf(input, 'path') ?? ''}\n${content}`;
   return compactText(input ?? {});
 }
 
-/** A member of a model's input, where it is a string: a model may send anything. */
+/** A member of a model's input, if it is a string: a model may send anything. */
 function memberOf(input: unknown, name: string): string | undefined {
   if (typeof input !== 'object' || input === null || !Object.hasOwn(input, name)) return undefined;
   const value: unknown = Reflect.get(input, name);

@@ -1,11 +1,11 @@
 /**
- * The members that events carry in each view mode. `debug` carries all; `basic` and `verbose` carry ids, counts, reasons and usage, and
- * of the content only the cell of the rendering table, as `rendered` (row F021). Pure.
+ * The members that events carry in each view mode. `debug` carries all. `basic` and `verbose` carry ids, counts,
+ * reasons and usage. Of the content they carry only the cell of the rendering table, as `rendered` (row F021). Pure.
  *
- *  V2  No mode leaves a durable event out: they are numbered without holes.
- *  V3  A row that is null in a mode is an event without `rendered`.
- *  V4  In `basic` and `verbose` an event carries only members that `EVENT_MEMBERS` names. A kind of event, or a member of one, that the
- *      table does not name does not compile.
+ * V2 No mode leaves a durable event out: they are numbered without holes.
+ * V3 A row that is null in a mode is an event without `rendered`.
+ * V4 In `basic` and `verbose` an event carries only members that `EVENT_MEMBERS` names. A kind of event or a member
+ *    that is missing in the table does not compile.
  */
 import { describeValue, type ErrorShape } from '../base/errors.ts';
 import type { Goal, SubGoal } from '../base/goals.ts';
@@ -17,11 +17,14 @@ import { renderCall, renderMessage, renderPending, renderSpoken } from './view-m
 /** The modes that hide raw content. */
 export type ShortViewMode = Exclude<ViewMode, 'debug'>;
 
-/** A message without its content. `rendered`: its cell, in events that list messages; an event of one message has it beside `message`. */
+/**
+ * A message without its content. `rendered`: its cell, in events that list messages; an event of one message has it
+ * beside `message`.
+ */
 export type ViewedMessage = Omit<Message, 'content' | 'input'> & { readonly rendered?: Rendered };
 /** A mailbox entry without its content. */
 export type ViewedPending = Omit<Pending, 'content'>;
-/** An error without the data that may quote what was said. */
+/** An error without the data that may quote content. */
 export type ViewedError = Omit<ErrorShape, 'data'>;
 /** A part of a goal without its text. */
 export type ViewedSubGoal = Omit<SubGoal, 'description'>;
@@ -31,7 +34,7 @@ export type ViewedGoal = Omit<Goal, 'description' | 'subGoals'> & { readonly sub
 /** Members of an event that are content and nothing else. */
 type Content = 'text' | 'content' | 'input' | 'data';
 
-/** Members of an event that hold content among other things, and what is carried of them. */
+/** Members of an event that hold content among other things, and their reduced forms. */
 interface Reduced {
   readonly message: ViewedMessage;
   readonly pending: ViewedPending;
@@ -45,7 +48,7 @@ type ViewOf<Body> = Body extends unknown
   ? { readonly [Name in keyof Body as Exclude<Name, Content>]: Name extends keyof Reduced ? Reduced[Name] : Body[Name] }
   : never;
 
-/** An event as `basic` and `verbose` carry it: content stands in `rendered` alone, and only where the mode shows it. */
+/** An event as `basic` and `verbose` carry it: content appears only in `rendered`, and only if the mode shows it. */
 export type ViewedEvent = {
   readonly session: string;
   readonly at: number;
@@ -60,7 +63,7 @@ type BodyOf<Type extends Kind, Body = EventBody> = Body extends { readonly type:
     : never
   : never;
 
-/** How a member is carried: as it is, not at all, or as a function makes it. */
+/** How a member is carried: unchanged, hidden, or reduced by a function. */
 type Carried<Name, Value> = Name extends Content
   ? 'hidden'
   : Name extends keyof Reduced
@@ -156,8 +159,8 @@ const ERROR_MEMBERS: { readonly [Name in keyof ErrorShape]-?: Name extends 'data
 };
 
 /**
- * An event as a mode shows it. In `debug` it is whole, with `rendered` where it tells of a message or an entry. Undefined where the mode
- * leaves it out: live reasoning and progress in `basic`.
+ * An event as a mode shows it. In `debug` it is whole, with `rendered` if it carries a message or an entry. Undefined
+ * if the mode leaves it out: live reasoning and progress in `basic`.
  */
 export function viewEvent(event: SessionEvent, mode: ViewMode): SessionEvent | ViewedEvent | undefined {
   if (mode === 'debug') return wholeEvent(event);
@@ -172,7 +175,7 @@ function wholeEvent(event: SessionEvent): SessionEvent {
       const rendered = renderMessage(event.message, 'debug');
       if (rendered === null) return event;
       const { session, at, seq, type, message } = event;
-      // Written out: a member behind a spread costs more than the rendering.
+      // Written out: a member after a spread costs more than the rendering.
       return seq === undefined ? { ...event, rendered } : { session, at, seq, type, message, rendered };
     }
     case 'pending.created': {
@@ -186,7 +189,7 @@ function wholeEvent(event: SessionEvent): SessionEvent {
   }
 }
 
-/** What a copy takes over: the name of a member, and the function that reduces it, if one does. */
+/** One step of a copy: the name of a member, and the function that reduces it, if any. */
 type Step = readonly [name: string, reduce: ((value: unknown, mode: ShortViewMode) => unknown) | undefined];
 
 const EVENT_STEPS: ReadonlyMap<string, readonly Step[]> = new Map(
@@ -200,7 +203,7 @@ function stepsOf(members: object): readonly Step[] {
   const steps: Step[] = [];
   for (const [name, how] of Object.entries(members) as [string, unknown][]) {
     if (how === 'hidden') continue;
-    // The types of the tables say that a function there takes the member of this name.
+    // The types of the tables guarantee that a function there takes the member of this name.
     steps.push([name, typeof how === 'function' ? (how as NonNullable<Step[1]>) : undefined]);
   }
   return steps;
@@ -226,7 +229,7 @@ function copyInto(target: Record<string, unknown>, source: object, steps: readon
   }
 }
 
-/** The cell of an event that tells of one thing a person reads; null: it tells of none, or the mode does not show it. */
+/** The cell of an event with one readable item; null if the event has none, or the mode does not show it. */
 function cellOf(event: SessionEvent, mode: ShortViewMode): Rendered | null {
   switch (event.type) {
     case 'message.created':

@@ -1,21 +1,22 @@
 /**
- * Cache marks that came in with the content of messages: a session keeps what it was given, and a request may hold four (R16).
- * The newest stay as long as they are legal beside each other, the others are left out of the request. Pure.
+ * Limits the cache marks that came with the content of messages. A session keeps all marks it was given, but a request
+ * may hold only four (R16). The newest marks stay while they are legal together; the request leaves out the others.
+ * Pure.
  */
 import { isRecord } from '../base/json.ts';
 import type { ContentBlock } from '../base/messages.ts';
 import type { RequestMessage } from './provider.ts';
 
-/** Marks one request may hold. */
+/** The most marks that one request may hold. */
 export const CACHE_MARKS_MAX = 4;
 
-/** Messages are never changed once made: how many marks one holds, and what it is without them. */
+/** Messages never change once made, so these cache a message's number of marks, and the message without marks. */
 const counts = new WeakMap<RequestMessage, number>();
 const plain = new WeakMap<RequestMessage, RequestMessage>();
 
 /**
- * The messages with their newest `marksMax` marks, of which none of an hour stands behind one of five minutes (R18); the same
- * list where nothing is left out.
+ * The messages with their newest `marksMax` marks, such that no one-hour mark follows a five-minute mark (R18). Returns
+ * the same list if no mark is left out.
  */
 export function withNewestMarks(messages: readonly RequestMessage[], marksMax: number): readonly RequestMessage[] {
   let kept = 0;
@@ -44,7 +45,7 @@ export function withNewestMarks(messages: readonly RequestMessage[], marksMax: n
   return changed ?? messages;
 }
 
-/** The message without any mark; the same object for the same message. */
+/** The message without any mark; the same message always gives the same object. */
 export function withoutMarks(message: RequestMessage): RequestMessage {
   if (marksOf(message) === 0) return message;
   let bare = plain.get(message);
@@ -55,7 +56,7 @@ export function withoutMarks(message: RequestMessage): RequestMessage {
   return bare;
 }
 
-/** How many marks a message holds, those of a result's parts too. */
+/** The number of marks in a message, including those inside the parts of a result. */
 export function marksOf(message: RequestMessage): number {
   if (typeof message.content === 'string') return 0;
   let count = counts.get(message);
@@ -78,7 +79,7 @@ function isLegal(mark: unknown): boolean {
   return ttl === undefined || ttl === '5m' || ttl === '1h';
 }
 
-/** The marks for which `keeps` is true, asked of the newest first. */
+/** The message with the marks for which `keeps` is true; `keeps` is called with the newest mark first. */
 function filtered(message: RequestMessage, keeps: (mark: unknown) => boolean): RequestMessage {
   if (typeof message.content === 'string') return message;
   const content: ContentBlock[] = message.content.slice();
@@ -96,7 +97,7 @@ function filteredBlock(block: ContentBlock, keeps: (mark: unknown) => boolean): 
     next = rest as ContentBlock;
   }
   if (next.type !== 'tool_result' || typeof next.content !== 'object') return next;
-  // What a result holds stands before its own mark.
+  // The parts of a result come before its own mark.
   const parts: ContentBlock[] = (next.content as readonly ContentBlock[]).slice();
   for (let index = parts.length - 1; index >= 0; index -= 1) {
     const part = parts[index];

@@ -1,24 +1,24 @@
 /**
- * The deadlines of one model call over the wire: until its first byte, between any two bytes, and in all.
+ * The deadlines of one model call over the network: until its first byte, between any two bytes, and in total.
  * Owns: one timer. Does not own: the call.
  *
- * - D1 `expired` is called once at most, and never after `end`.
- * - D2 Whatever comes from the server counts as life, pings too: a model that thinks long is not silent.
- * - D3 One timer whatever the number of chunks: a chunk costs a look at the clock.
+ * - D1 `expired` is called at most once, and never after `end`.
+ * - D2 Any byte from the server counts as life, pings included: a model that thinks long is not silent.
+ * - D3 There is one timer, whatever the number of chunks: a chunk costs one read of the clock.
  */
 import type { Clock } from '../base/clock.ts';
 
-/** What did not come in time: the first byte, the next one, the end. */
+/** The part that was late: the first byte, the next byte, or the end. */
 export type DeadlinePhase = 'ttfb' | 'idle' | 'total';
 
-/** Milliseconds of each phase. */
+/** The milliseconds of each phase. */
 export interface DeadlineLimits {
   readonly firstByteMs: number;
   readonly idleMs: number;
   readonly totalMs: number;
 }
 
-/** See the head of the file. Runs from its making. */
+/** See the head of the file. Runs from its construction. */
 export class CallDeadline {
   readonly #clock: Clock;
   readonly #limits: DeadlineLimits;
@@ -29,7 +29,7 @@ export class CallDeadline {
   #heardMs: number | undefined;
   #timer: unknown;
 
-  /** `expired` runs on this thread; it may end the deadline, and must not throw. */
+  /** `expired` runs on this thread. It may end the deadline and must not throw. */
   constructor(clock: Clock, limits: DeadlineLimits, expired: (phase: DeadlinePhase, limitMs: number) => void) {
     this.#clock = clock;
     this.#limits = limits;
@@ -39,15 +39,15 @@ export class CallDeadline {
     this.#arm(this.#startMs);
   }
 
-  /** Something came from the server. */
+  /** Notes that bytes came from the server. */
   heard(): void {
     const isFirst = this.#heardMs === undefined;
     this.#heardMs = this.#clock.monotonic();
-    // The timer that runs is that of the first byte; silence may be over sooner.
+    // The running timer is for the first byte; the idle deadline may be earlier.
     if (isFirst) this.#rearm(this.#heardMs);
   }
 
-  /** All that is needed has come: from now on silence is over after `idleMs`. */
+  /** The answer is complete: from now on the call expires after `idleMs` of silence. */
   ending(idleMs: number): void {
     if (idleMs >= this.#idleMs) return;
     this.#idleMs = idleMs;
@@ -55,7 +55,7 @@ export class CallDeadline {
     this.#rearm(this.#heardMs);
   }
 
-  /** The call is over. */
+  /** Ends the deadline with its call. */
   end(): void {
     if (this.#timer !== undefined) this.#clock.clearTimer(this.#timer);
     this.#timer = undefined;
@@ -83,7 +83,7 @@ export class CallDeadline {
     this.#expired(phase, limitMs);
   }
 
-  /** The deadline that is due next, and when. */
+  /** The next deadline, and when it is due. */
   #next(): readonly [phase: DeadlinePhase, limitMs: number, dueMs: number] {
     const { firstByteMs, totalMs } = this.#limits;
     const idleMs = this.#idleMs;

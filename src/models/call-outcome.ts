@@ -1,15 +1,15 @@
-/** What a failed model call says of the provider all sessions share. Pure. */
+/** Derives the state of the provider, which all sessions share, from a failed model call. Pure. */
 import type { ErrorShape } from '../base/errors.ts';
 
 /** See `outcomeOf`. */
 export interface CallOutcome {
   /**
-   * `credentials`: refused for everybody. `model`: not found, for everybody who asks for it. `busy`: too many calls. `down`: a
-   * lost connection, a timeout or a server's error. `answered`: a refusal of this one request; the provider is well.
-   * `nothing`: says nothing of it, as a cancelled call.
+   * `credentials`: refused for all sessions. `model`: not found, for every session that asks for it. `busy`: too many
+   * calls. `down`: a lost connection, a timeout or a server error. `answered`: only this request was refused; the
+   * provider works. `nothing`: shows nothing about the provider, for example a cancelled call.
    */
   readonly kind: 'credentials' | 'model' | 'busy' | 'down' | 'answered' | 'nothing';
-  /** Milliseconds the provider asked everybody to wait; 0 asks for no pause. Finite. */
+  /** The milliseconds that the provider asked all callers to wait; 0 asks for no pause. Finite. */
   readonly retryAfterMs?: number;
 }
 
@@ -23,7 +23,7 @@ export function outcomeOf(error: ErrorShape): CallOutcome {
   const asked = error.data?.['retryAfterMs'];
   const isAsked = typeof asked === 'number' && asked >= 0 && Number.isFinite(asked);
   const kind = kindOf(error, status);
-  // Of a server's error too: a 503 may say when it is over.
+  // This includes server errors: a 503 may say how long it lasts.
   return isAsked && (kind === 'busy' || kind === 'down') ? { kind, retryAfterMs: asked } : { kind };
 }
 

@@ -1,4 +1,6 @@
-/** How a failed call of the Messages API is told: HTTP status, error type of the API, and our own errors. Pure. */
+/**
+ * Maps failed calls of the Messages API to our own errors by HTTP status, the API's error type or our error code. Pure.
+ */
 import { ERROR_MESSAGE_CHARACTERS_MAX } from '../base/bounds.ts';
 import {
   CONTEXT_OVERFLOW,
@@ -27,7 +29,7 @@ const ERROR_TYPES: readonly (readonly [number, string])[] = [
   [529, 'overloaded_error'],
 ];
 const TYPE_BY_STATUS: ReadonlyMap<number, string> = new Map(ERROR_TYPES);
-/** Of two statuses with one type the later wins: a timeout inside a stream is the server's (504). */
+/** If two statuses share a type, the later wins: a timeout inside a stream is the server's (504). */
 const STATUS_BY_TYPE: ReadonlyMap<string, number> = new Map(ERROR_TYPES.map(([status, type]) => [type, status]));
 const STATUS_BY_CODE: ReadonlyMap<string, number> = new Map([
   ['model_authentication', 401],
@@ -37,18 +39,18 @@ const STATUS_BY_CODE: ReadonlyMap<string, number> = new Map([
   ['model_timeout', 504],
 ]);
 
-/** A failed call, however it was learnt of. */
+/** A failed call, whatever reported the failure. */
 export interface ModelFailure {
   readonly message: string;
-  /** HTTP status, where there was an answer. */
+  /** HTTP status, if there was an answer. */
   readonly status?: number;
-  /** The API's error type; stands for its status when there is none (an error inside a stream). */
+  /** The API's error type; gives the status if there is none (an error inside a stream). */
   readonly type?: string;
-  /** Decides the class where neither status nor type does. */
+  /** Decides the class if neither status nor type does. */
   readonly code?: ModelErrorCode;
   readonly retryAfterMs?: number;
   readonly cause?: unknown;
-  /** What else a program may want to know: `phase` of a timeout (default `total`), `network`, the system's code. */
+  /** Further facts for programs: `phase` of a timeout (default `total`), `network`, the system's error code. */
   readonly data?: Readonly<Record<string, unknown>>;
 }
 
@@ -59,17 +61,20 @@ export function errorTypeOf(status: number): string {
   return status >= 500 ? 'api_error' : 'invalid_request_error';
 }
 
-/** The HTTP status of a failure: its own, its type's or its code's; undefined when none of them has one. */
+/** The HTTP status of a failure: its own, or that of its type or its code; undefined if none of them has one. */
 export function statusOf(failure: Pick<ModelFailure, 'status' | 'type' | 'code'>): number | undefined {
   if (failure.status !== undefined) return failure.status;
   const byType = failure.type === undefined ? undefined : STATUS_BY_TYPE.get(failure.type);
   return byType ?? (failure.code === undefined ? undefined : STATUS_BY_CODE.get(failure.code));
 }
 
-/** The error of a failure. Retryable: timeouts, lost connections, broken streams, 429 and 5xx (contract of the half-step). */
+/**
+ * The error of a failure. Retryable: timeouts, lost connections, broken streams, 429 and 5xx (contract of the
+ * half-step).
+ */
 export function modelErrorOf(failure: ModelFailure): ModelError {
   const isOwnTimeout = failure.code === 'model_timeout' && failure.status === undefined && failure.type === undefined;
-  // Our own patience ended: no server said 504.
+  // Our own timeout expired: no server answered 504.
   const status = isOwnTimeout ? undefined : statusOf(failure);
   const code = failure.code ?? codeOf(status);
   const message = cutText(failure.message, ERROR_MESSAGE_CHARACTERS_MAX);
@@ -94,7 +99,7 @@ export function modelErrorOf(failure: ModelFailure): ModelError {
 }
 
 const OVERFLOW_STATUS = 400;
-/** The API's words, and those of gateways that speak for other models. */
+/** The wording of the API, and of gateways for other models. */
 const OVERFLOW_TEXTS: readonly RegExp[] = [
   /prompt is too long/i,
   /\b\d[\d,]* tokens > \d[\d,]*/i,
@@ -102,17 +107,17 @@ const OVERFLOW_TEXTS: readonly RegExp[] = [
   /exceeds? (?:the )?(?:model's )?(?:maximum )?context (?:limit|window|size)/i,
 ];
 
-/** True for the message of a refusal that says the prompt does not fit. */
+/** True for the message of a refusal because the prompt is too long. */
 function isContextOverflow(message: string): boolean {
   return OVERFLOW_TEXTS.some((text) => text.test(message));
 }
 
-/** A stream or an answer that breaks the protocol. Retryable: the same request mostly comes back whole. */
+/** A stream or an answer that breaks the protocol. Retryable: a repeated request usually gets a complete answer. */
 export function protocolError(message: string, cause?: unknown): ModelError {
   return modelErrorOf({ code: 'model_protocol', message, ...(cause === undefined ? {} : { cause }) });
 }
 
-/** The same error, its `data` with more in it. */
+/** The same error with `data` added to its own. */
 export function withData(error: ModelError, data: Readonly<Record<string, unknown>>): ModelError {
   const shape = errorShape(error);
   const copy = errorFromShape({ ...shape, data: { ...shape.data, ...data } }, error.cause);

@@ -1,17 +1,17 @@
 /**
- * Model calls as a shard sees them: a call goes out, exactly one completion comes back. Behind it stand model threads that
- * mirror each active context, or the same code in place.
+ * The shard's interface to model calls: a call leaves, and exactly one completion comes back. The implementations are
+ * model threads that mirror each active context, and the same code in place.
  */
 import type { ErrorShape } from '../base/errors.ts';
 import type { ModelDelta, ModelRequest, ModelResponse, RequestMessage } from './provider.ts';
 
-/** Everything of a request but its messages; changes only with an epoch. */
+/** All parts of a request except its messages; changes only with an epoch. */
 export type RequestHeader = Omit<ModelRequest, 'messages'>;
 
 /**
- * What changed in a session's request since the call before: the mirror keeps its first `keep` messages and appends
- * `append`. A mirror that does not have exactly that epoch (new thread, forgotten session) is sent the whole: `keep` 0 and
- * `header` present.
+ * The change of a session's request since its previous call: the mirror keeps its first `keep` messages and appends
+ * `append`. A mirror without exactly that epoch (new thread, forgotten session) receives the whole context: `keep` 0
+ * and `header` present.
  */
 export interface ContextDelta {
   readonly epoch: number;
@@ -25,62 +25,67 @@ export interface ModelCall {
   readonly id: number;
   readonly session: string;
   readonly context: ContextDelta;
-  /** Somebody watches: send deltas, coalesced. `ModelPool.wantsDeltas` changes it while the call runs. */
+  /**
+   * True if a subscriber wants deltas, which are then sent coalesced. `ModelPool.wantsDeltas` changes it while the call
+   * runs.
+   */
   readonly wantsDeltas: boolean;
-  /** Milliseconds the call may take in all. */
+  /** The milliseconds that the call may take in total. */
   readonly timeoutMs: number;
   /**
-   * While the provider's credentials are refused, the call waits for `resume`, as a turn stands behind it. Otherwise it ends at
-   * once as cancelled.
+   * True: while the provider's credentials are refused, the call waits for `resume`, since a conversation turn depends
+   * on it. False: it ends at once as cancelled.
    */
   readonly waitsForResume: boolean;
 }
 
-/** Why a call has not left. */
+/** The reason why a call has not left. */
 export interface CallWait {
-  /** In words for people. */
+  /** A readable text. */
   readonly detail: string;
-  /** Only `resume` lets it leave: the error the credentials were refused with. */
+  /** Set if only `resume` lets the call leave: the error that refused the credentials. */
   readonly refusal?: ErrorShape;
 }
 
-/** How a call ended. */
+/** The outcome of a call. */
 export type ModelCompletion =
   | { readonly id: number; readonly response: ModelResponse; readonly ms: number }
   | { readonly id: number; readonly error: ErrorShape; readonly ms: number };
 
-/** What a pool tells its owner. Called on the owner's thread, never synchronously from within `call`. */
+/**
+ * Receives the completions and deltas of a pool. Called on the owner's thread, never synchronously from within `call`.
+ */
 export interface ModelPoolListener {
-  /** Exactly once a call, cancelled ones included (error code `cancelled`). */
+  /** Called exactly once for each call, cancelled ones included (error code `cancelled`). */
   completed(completions: readonly ModelCompletion[]): void;
   /** Coalesced deltas of a running call, in order; never after its completion. */
   delta(id: number, session: string, delta: ModelDelta): void;
 }
 
-/** Where model calls run. */
+/** Runs model calls. */
 export interface ModelPool {
   /**
-   * Starts a call. Never throws: a failure is a completion. `whole` gives the same request sent whole; a pool that lets calls
-   * wait asks for it, at most once and before the completion, when the delta does not fit any more.
+   * Starts a call. Never throws: a failure is a completion. `whole` gives the same request with its whole context. A
+   * pool that lets calls wait asks for it when the delta no longer fits: at most once, and before the completion.
    */
   call(call: ModelCall, whole?: () => ContextDelta): void;
   /**
-   * True when the session's mirror holds `epoch` with at least `keep` messages, so that a delta may be sent; false: send the
-   * whole. A thread that died, or `forget`, makes it false.
+   * True if the session's mirror holds `epoch` with at least `keep` messages, so that a delta may be sent. If false,
+   * the whole context must be sent. The death of the thread and `forget` make it false.
    */
   holds(session: string, epoch: number, keep: number): boolean;
-  /** Somebody watches a running call from now on, or nobody does any more. Unknown ids are ignored. */
+  /** Starts or stops the deltas of a running call. Unknown ids are ignored. */
   wantsDeltas(id: number, isWanted: boolean): void;
   /** Aborts a running call; its completion comes as `cancelled`. Unknown ids are ignored. */
   cancel(id: number): void;
   /** Drops a session's mirror. */
   forget(session: string): void;
-  /** Lifts what refused credentials, or a model that is not there, stopped. Missing: nothing is ever stopped. */
+  /** Lifts the stop after refused credentials or a missing model. If absent, the pool never stops calls. */
   resume?(): void;
-  /** Why a call has not left; undefined where it has, or is unknown. Missing: no call ever waits. */
+  /** Why a call has not left; undefined if it has left or is unknown. If absent, no call ever waits. */
   waitOf?(id: number): CallWait | undefined;
-  /** Calls that only `resume` lets leave. Missing: none ever. */
+  /** The number of calls that only `resume` lets leave. If absent, there are none. */
   readonly stopped?: number;
-  /** Aborts what runs and ends the threads. */
+  /** Aborts running calls and ends the threads. */
   close(): Promise<void>;
 }

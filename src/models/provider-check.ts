@@ -1,4 +1,4 @@
-/** Tells providers and provider data from anything else. Pure. */
+/** Recognises providers and provider data. Pure. */
 import { isRecord } from '../base/json.ts';
 import type { ModelProvider, ProviderData } from './provider.ts';
 
@@ -9,7 +9,7 @@ export function isModelProvider(value: unknown): value is ModelProvider {
   return typeof fields['name'] === 'string' && typeof fields['generate'] === 'function';
 }
 
-/** True for provider data, as far as its kind says; what it holds is checked when the provider is built. */
+/** True for provider data, judged by its kind; its content is checked when the provider is built. */
 export function isProviderData(value: unknown): value is ProviderData {
   if (!isRecord(value)) return false;
   if (value['kind'] === 'anthropic') return isRecord(value['options']);

@@ -9,14 +9,14 @@ export interface RequestMessage {
   readonly content: string | readonly ContentBlock[];
 }
 
-/** One tool as a model is told of it. */
+/** One tool as the model sees it. */
 export interface ToolSchema {
   readonly name: string;
   readonly description: string;
   readonly input_schema: Readonly<Record<string, Json>>;
 }
 
-/** Thinking, as the Messages API takes it. */
+/** The thinking option of the Messages API. */
 export type Thinking =
   | { readonly type: 'enabled'; readonly budget_tokens: number }
   | { readonly type: 'adaptive' }
@@ -32,7 +32,7 @@ export interface ModelRequest {
   readonly messages: readonly RequestMessage[];
 }
 
-/** Why a model stopped. Open: a newer API may say more. */
+/** Why a model stopped. Open: a newer API may add reasons. */
 export type StopReason =
   | 'end_turn'
   | 'max_tokens'
@@ -43,7 +43,7 @@ export type StopReason =
   | 'model_context_window_exceeded'
   | (string & {});
 
-/** What a model answered. */
+/** The answer of a model. */
 export interface ModelResponse {
   readonly content: readonly ContentBlock[];
   readonly stop_reason: StopReason | null;
@@ -58,7 +58,7 @@ export interface ModelDelta {
   readonly text: string;
 }
 
-/** What a call is given beside its request. */
+/** The arguments of a call besides its request. */
 export interface GenerateContext {
   /** Aborted on interrupt and close. */
   readonly signal: AbortSignal;
@@ -69,8 +69,8 @@ export interface GenerateContext {
 }
 
 /**
- * A model. `generate` rejects with `ModelError` (its `retryable` decides whether the half-step waits and tries again);
- * any other error counts as not retryable. It must not retry by itself: the runtime's retries run on its own clock and are
+ * A model. `generate` rejects with `ModelError`, whose `retryable` decides whether the half-step waits and tries again.
+ * Any other error counts as not retryable. It must not retry: the runtime's retries run on the runtime's clock and are
  * shown to the user. Called on a model thread, or on the host thread for a provider given by value.
  */
 export interface ModelProvider {
@@ -96,17 +96,17 @@ export type ProviderData =
 
 /** Options of `anthropic()` that are plain data. */
 export interface AnthropicData {
-  /** Missing: `ANTHROPIC_API_KEY`, read when a call is made. */
+  /** If missing: `ANTHROPIC_API_KEY`, read when a call is made. */
   readonly apiKey?: string;
-  /** Sent as a bearer token in place of a key. Missing: `ANTHROPIC_AUTH_TOKEN`, when there is no key either. */
+  /** Sent as a bearer token in place of a key. If missing: `ANTHROPIC_AUTH_TOKEN`, if there is no key either. */
   readonly authToken?: string;
-  /** Missing: `ANTHROPIC_BASE_URL`, else the public API. */
+  /** If missing: `ANTHROPIC_BASE_URL`, otherwise the public API. */
   readonly baseURL?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Milliseconds a call may take in all. */
+  /** The milliseconds that a call may take in total. */
   readonly timeoutMs?: number;
   /** Milliseconds until the answer begins. */
   readonly firstByteTimeoutMs?: number;
-  /** Milliseconds of silence inside an answer, pings not counted as silence. */
+  /** Milliseconds of silence inside an answer; a ping ends a silence. */
   readonly idleTimeoutMs?: number;
 }

@@ -1,17 +1,17 @@
 /**
- * Values by key, bounded: the one that was put longest ago goes first.
+ * A bounded map: the value whose last put is oldest is dropped first.
  *
- * Owns: the values, and the order in which they were put last. Does not own: what they are.
+ * Owns: the values, and the order in which they were last put. Does not own: their meaning.
  *
- * - O1 At most `sizeMax` values. What is dropped is a function of the puts and deletes alone.
- * - O2 Putting a key that is there again costs no entry of a map: a map that is deleted from and added to all the time is copied
- *   again and again. Hence a chain for the order.
+ * - O1 There are at most `sizeMax` values. Which one is dropped is a function of the puts and deletes alone.
+ * - O2 Putting an existing key again does not delete and add its map entry: a map with constant deletes and adds is
+ *   copied repeatedly. Hence a chain for the order.
  */
 
 interface Entry<T> {
   readonly key: string;
   value: T;
-  /** The entry that was put before this one, and the one that was put after it. */
+  /** The entries that were put just before this one and just after it. */
   older: Entry<T> | undefined;
   newer: Entry<T> | undefined;
 }
@@ -28,17 +28,17 @@ export class RecentMap<T> {
     this.#sizeMax = sizeMax;
   }
 
-  /** Values held. */
+  /** The number of values held. */
   get size(): number {
     return this.#entries.size;
   }
 
-  /** The value of a key; its place in the order stays. */
+  /** The value of a key; its position in the order does not change. */
   get(key: string): T | undefined {
     return this.#entries.get(key)?.value;
   }
 
-  /** Sets a value; its key is the newest now, and the oldest goes where there are too many. */
+  /** Sets a value and makes its key the newest; drops the oldest if there are too many. */
   put(key: string, value: T): void {
     const known = this.#entries.get(key);
     if (known !== undefined) {

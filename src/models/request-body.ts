@@ -1,22 +1,22 @@
 /**
- * The bytes of a request: a `ModelRequest` as the Messages API takes it, with cache marks.
+ * Encodes a `ModelRequest` as the Messages API takes it, with cache marks.
  *
- * Marks stand on the wire body only: on the last tool, on the system prompt, and on the last block of the last message that
- * can carry one. Those are three of the four the API allows (R16); the fourth is the newest that came in with the content, and where
- * it is one of an hour the two before it are too (R18). A message that was encoded once is not encoded again while it lives: in a session of
- * a thousand messages each call encodes the new ones only.
+ * Marks are set only in the wire body: on the last tool, on the system prompt, and on the last markable block of the
+ * last message. Those are three of the four that the API allows (R16). The fourth is the newest mark that came with the
+ * content; if it is a one-hour mark, the two before it are too (R18). A message is encoded once while it lives: in a
+ * session of a thousand messages each call encodes only the new ones.
  */
 import type { CacheControl, ContentBlock } from '../base/messages.ts';
 import { marksOf, withNewestMarks } from './cache-marks.ts';
 import type { ModelRequest, RequestMessage, ToolSchema } from './provider.ts';
 
-/** Messages and tool lists are never changed once made, so the object stands for its text. */
+/** Messages and tool lists never change once made, so the object is a key for its text. */
 const messageTexts = new WeakMap<RequestMessage, string>();
 const toolTexts = new WeakMap<readonly ToolSchema[], string>();
 
 const MARK: CacheControl = { type: 'ephemeral' };
 const LONG_MARK: CacheControl = { type: 'ephemeral', ttl: '1h' };
-/** Marks of the content that stand beside our own. */
+/** The most marks of the content that are kept besides our own. */
 const GIVEN_MARKS_MAX = 1;
 const MARKABLE: ReadonlySet<string> = new Set(['text', 'image', 'document', 'tool_use', 'tool_result']);
 
@@ -68,12 +68,14 @@ function encodeMessage(message: RequestMessage): string {
   return text;
 }
 
-/** The message with its last block that can carry a mark marked; text becomes a block, as only blocks carry marks. */
+/**
+ * The message with a mark on its last block that can carry one. Text becomes a block, since only blocks carry marks.
+ */
 function withMark(message: RequestMessage): unknown {
   const blocks: readonly ContentBlock[] =
     typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
   const place = blocks.findLastIndex(canCarryMark);
-  // A given mark there, or behind it on a block of another type, is the last one already (R18).
+  // A given mark there, or after it on a block of another type, is already the last one (R18).
   if (place === -1 || blocks.slice(place).some((block) => 'cache_control' in block)) return message;
   const content = blocks.map((block, index) => (index === place ? { ...block, cache_control: MARK } : block));
   return { ...message, content };

@@ -6,9 +6,9 @@ import { importScript } from './script/player.ts';
 import { checkScript } from './script/script.ts';
 
 /**
- * The provider of this data. A module is imported here: its default export is a provider, or provider data that names no
- * further module. Rejects with `ConfigError` that names the module or the option. A script's module is imported too, so that
- * a bad one is known before the first call.
+ * The provider of this data. A module is imported here: its default export is a provider, or provider data that names
+ * no further module. Rejects with `ConfigError` that names the module or the option. A script's module is imported too,
+ * so that a bad one is found before the first call.
  */
 export async function resolveProvider(data: ProviderData): Promise<ModelProvider> {
   if (data.kind === 'module') return resolveModule(data.url);
@@ -16,7 +16,7 @@ export async function resolveProvider(data: ProviderData): Promise<ModelProvider
 }
 
 async function build(data: Exclude<ProviderData, { readonly kind: 'module' }>): Promise<ModelProvider> {
-  // Imported by need: a thread of scripted models does without the Anthropic provider, and the other way round.
+  // Imported on demand: a thread of scripted models loads no Anthropic provider, and vice versa.
   if (data.kind === 'anthropic') {
     const { createAnthropicProvider, parseAnthropicData } = await import('./anthropic/anthropic.ts');
     return createAnthropicProvider(parseAnthropicData(data.options));

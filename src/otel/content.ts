@@ -1,4 +1,7 @@
-/** Messages and tool data as span attributes hold them: JSON texts of bounded length. Pure; only for who asked for content. */
+/**
+ * Converts messages and tool data to span attributes: JSON texts of bounded length. Pure; only used if content is
+ * wanted.
+ */
 import { SPAN_CONTENT_CHARACTERS_MAX } from '../base/bounds.ts';
 import { type ContentBlock, type Message, textOf } from '../base/messages.ts';
 
@@ -34,7 +37,7 @@ export function toolResult(content: string | readonly ContentBlock[]): string {
 
 function partsOf(content: string | readonly ContentBlock[]): readonly Part[] {
   if (typeof content === 'string') return [{ type: 'text', content }];
-  // Of what is not text only the kind is told: an image would be the whole attribute.
+  // Only the kind of other blocks is recorded: an image would fill the whole attribute.
   return content.map((block) =>
     block.type === 'text' ? { type: 'text', content: block.text } : { type: 'generic', kind: block.type },
   );

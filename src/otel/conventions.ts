@@ -1,16 +1,18 @@
 /**
- * The names OpenTelemetry gives to what agents do, in one place.
+ * OpenTelemetry's names for the activities of agents, in one place.
  *
- * Source: the GenAI semantic conventions, https://github.com/open-telemetry/semantic-conventions-genai at the commit below, all of
- * status Development. Names of our own begin with `actor.`, `store.` and `pool.`.
+ * Source: the GenAI semantic conventions, https://github.com/open-telemetry/semantic-conventions-genai at the commit
+ * below, all of status Development. Our own names begin with `actor.`, `store.` and `pool.`.
  */
 
-/** The commit these names were read from. */
+/** The commit from which these names were taken. */
 export const CONVENTIONS_COMMIT = '004902b8cb70aa5ae6ca4ae07132b7daabcd3e10';
 /** The instrumentation scope. */
 export const SCOPE = 'troupe';
 
-/** The environment variable by which a user chooses between conventions, and the value that asks for the newest GenAI ones. */
+/**
+ * The environment variable by which a user chooses between conventions. The value below asks for the newest GenAI ones.
+ */
 export const STABILITY_VARIABLE = 'OTEL_SEMCONV_STABILITY_OPT_IN';
 /** See `STABILITY_VARIABLE`. */
 const LATEST_EXPERIMENTAL = 'gen_ai_latest_experimental';
@@ -22,7 +24,7 @@ export const OPERATION = { agent: 'invoke_agent', chat: 'chat', tool: 'execute_t
 export const ATTRIBUTE = {
   operation: 'gen_ai.operation.name',
   provider: 'gen_ai.provider.name',
-  /** What `provider` was called up to version 1.36. */
+  /** The name of `provider` up to version 1.36. */
   formerProvider: 'gen_ai.system',
   requestModel: 'gen_ai.request.model',
   conversation: 'gen_ai.conversation.id',
@@ -46,7 +48,7 @@ export const ATTRIBUTE = {
   attempt: 'actor.attempt',
   /** How a turn ended. */
   turnReason: 'actor.turn.reason',
-  /** What an entry waited for: its type. */
+  /** The type of a mailbox entry. */
   entryType: 'actor.mailbox.entry.type',
   pool: 'pool.name',
 } as const;
@@ -65,7 +67,7 @@ export interface HistogramName {
   readonly buckets: readonly number[];
 }
 
-/** What the histograms are told apart by. */
+/** The keys of the histograms. */
 export type HistogramKey =
   | 'tokens'
   | 'chatDuration'
@@ -146,8 +148,8 @@ export const INSTRUMENT = {
 } as const;
 
 /**
- * True when the attribute names of version 1.36 are wanted beside the newest ones: unless the user asked for the newest alone.
- * `value`: that of `STABILITY_VARIABLE`, a list separated by commas.
+ * True when the attribute names of version 1.36 are wanted besides the newest ones: unless the user asked for the
+ * newest alone. `value`: the value of `STABILITY_VARIABLE`, a list separated by commas.
  */
 export function wantsFormerNames(value: string | undefined): boolean {
   const asked = (value ?? '').split(',').map((word) => word.trim());

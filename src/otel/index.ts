@@ -1,6 +1,6 @@
 /**
- * Subpath `troupe/otel`: traces and metrics of a runtime, by the GenAI conventions of OpenTelemetry. Needs `@opentelemetry/api`, and
- * for anything to be exported an SDK of the embedder's choice.
+ * Subpath `troupe/otel`: traces and metrics of a runtime, by the GenAI conventions of OpenTelemetry. Needs
+ * `@opentelemetry/api`. To export anything it also needs an SDK of the embedder's choice.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import {
@@ -21,28 +21,32 @@ import { SpanTeller } from './spans.ts';
 
 export { CONVENTIONS_COMMIT } from './conventions.ts';
 
-/** How a runtime is instrumented. */
+/** The options of instrumenting a runtime. */
 export interface InstrumentOptions {
   /** Default: the global one. */
   readonly tracerProvider?: TracerProvider;
   /** Default: the global one. */
   readonly meterProvider?: MeterProvider;
-  /** Messages, tool inputs and tool results as attributes of spans. Default false: they may hold what must not leave. */
+  /**
+   * Records messages, tool inputs and tool results as attributes of spans. Default false: they may hold confidential
+   * data.
+   */
   readonly captureContent?: boolean;
 }
 
-/** An instrumentation that is on. */
+/** An active instrumentation. */
 export interface Instrumentation {
-  /** Ends the spans that are open and listens no more. Safe to call again. */
+  /** Ends the open spans and unsubscribes. Safe to call again. */
   stop(): void;
 }
 
 /**
- * Tells traces and metrics of what `runtime` does from now on, until `stop`. Call it right behind `open`: a turn that is under way
- * is told from its next half-step on. Runs on the host thread, on the events the runtime tells there.
+ * Produces traces and metrics of `runtime` from now on, until `stop`. Call it right after `open`: a turn that already
+ * runs is recorded from its next half-step. Runs on the host thread, on the diagnostics that the runtime publishes
+ * there.
  *
- * `OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental` leaves out the attribute names of version 1.36 (`gen_ai.system`),
- * which are set beside the newest ones otherwise.
+ * `OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental` leaves out the attribute names of version 1.36
+ * (`gen_ai.system`), which are otherwise set besides the newest ones.
  */
 export function instrument(runtime: Runtime, options: InstrumentOptions = {}): Instrumentation {
   const { tracerProvider = trace.getTracerProvider(), meterProvider = metrics.getMeterProvider() } = options;

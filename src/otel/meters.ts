@@ -1,8 +1,8 @@
 /**
  * Metrics from diagnostics and from the runtime's counters.
  *
- * Owns: the instruments, and the callback that reads the counters. Does not own: the meter, the export. No attribute names a
- * session: a metric has as many series as there are agents, models and tools.
+ * Owns: the instruments, and the callback that reads the counters. Does not own: the meter, the export. No attribute
+ * names a session: a metric has as many series as there are agents, models and tools.
  */
 import type {
   Attributes,
@@ -38,7 +38,7 @@ export class MeterTeller {
   readonly #commitTurns: Histogram;
   readonly #stopObserving: () => void;
 
-  /** `counters`: the runtime's, read when the metrics are collected. */
+  /** `counters`: those of the runtime, read when the metrics are collected. */
   constructor(meter: Meter, counters: () => RuntimeMetrics) {
     this.#histograms = histogramsOf(meter);
     this.#depth = meter.createUpDownCounter(INSTRUMENT.mailboxDepth, {
@@ -102,7 +102,7 @@ export class MeterTeller {
     this.#commitTurns.record(turns / flushes);
   }
 
-  /** Reads the counters no more. */
+  /** Stops reading the counters. */
   stop(): void {
     this.#stopObserving();
   }
@@ -116,7 +116,7 @@ function histogramsOf(meter: Meter): Histograms {
   return Object.fromEntries(made) as Histograms;
 }
 
-/** Gauges of the runtime's counters; returns what ends them. */
+/** Gauges of the runtime's counters; returns a function that ends them. */
 function observe(meter: Meter, counters: () => RuntimeMetrics): () => void {
   const restarts = meter.createObservableCounter(INSTRUMENT.restarts, {
     unit: '{restart}',
@@ -143,7 +143,7 @@ function observe(meter: Meter, counters: () => RuntimeMetrics): () => void {
   return () => meter.removeBatchObservableCallback(callback, observables);
 }
 
-/** A new object: who asked for it may set more. */
+/** A new object: the caller may set more attributes. */
 function agentAttributes({ agent }: SessionFacts, failure?: string): Attributes {
   const attributes: Attributes = {};
   if (agent !== undefined) attributes[ATTRIBUTE.agentName] = agent;

@@ -1,10 +1,10 @@
 /**
- * Spans from diagnostics: a turn is `invoke_agent`, an attempt of a model call `chat`, a tool call `execute_tool`; the turns of a
- * child are below the turn of its parent that spawned it.
+ * Spans from diagnostics: a turn is `invoke_agent`, an attempt of a model call `chat`, a tool call `execute_tool`. The
+ * turns of a child are below the turn of its parent that spawned it.
  *
- * Owns: the spans that are open, the place of each child below its parent. Does not own: the tracer, the export.
- *  K1 A span that was started is ended: with its operation, or when this is stopped.
- *  K2 No content is set unless it was asked for.
+ * Owns: the open spans, the parent context of each child. Does not own: the tracer, the export.
+ * K1 A span that was started is ended: with its operation, or when this is stopped.
+ * K2 No content is set unless it was asked for.
  */
 import {
   type Attributes,
@@ -33,38 +33,41 @@ import { ATTRIBUTE, OPERATION } from './conventions.ts';
 const MS_PER_SECOND = 1_000;
 const NANOSECONDS_PER_MS = 1_000_000;
 
-/** How spans are made. */
+/** The options for making spans. */
 export interface SpanOptions {
   readonly tracer: Tracer;
   readonly hasContent: boolean;
-  /** The attribute names of version 1.36 are set beside the newest. */
+  /** The attribute names of version 1.36 are set besides the newest. */
   readonly hasFormerNames: boolean;
 }
 
-/** What is open in one session. */
+/** The open spans of one session. */
 interface OpenSpans {
   turn: Span | undefined;
-  /** Where what happens in the turn belongs. */
+  /** The context of operations within the turn. */
   context: Context;
   /** The attempt of a model call. */
   call: Span | undefined;
-  /** Tool calls, by call id; missing until there is one. */
+  /** Tool calls, by call id; undefined until there is one. */
   tools: Map<string, Span> | undefined;
 }
 
 /** See the head of the file. */
 export class SpanTeller {
   readonly #options: SpanOptions;
-  /** By session; one in which nothing is open is not held. */
+  /** By session; a session without open spans is not held. */
   readonly #open = new Map<string, OpenSpans>();
-  /** Where the turns of a child belong, by child: it may have one after its exit, and be told of later than its parent. */
+  /**
+   * The context of a child's turns, by child. A child may have a turn after its exit, and its diagnostics may come
+   * later than its parent's.
+   */
   readonly #births = new RecentMap<Context>(DIAGNOSED_SESSIONS_MAX);
 
   constructor(options: SpanOptions) {
     this.#options = options;
   }
 
-  /** Spans that are open. */
+  /** The number of open spans. */
   get size(): number {
     let size = 0;
     for (const open of this.#open.values()) size += spansOf(open).length;
@@ -158,7 +161,7 @@ export class SpanTeller {
     if (above !== undefined) this.#births.put(child, above);
   }
 
-  /** Ends what is open: nothing more will be told. */
+  /** Ends the open spans: no more diagnostics will come. */
   stop(): void {
     for (const open of this.#open.values()) for (const span of spansOf(open)) span.end();
     this.#open.clear();
@@ -181,7 +184,10 @@ export class SpanTeller {
     return this.#options.tracer.startSpan(name, { kind, attributes, startTime: timeOf(at) }, above);
   }
 
-  /** What every span says, for its start, where a sampler sees it. Set one by one: an object spread in costs as much as a span. */
+  /**
+   * The attributes of every span, set at its start, where a sampler sees them. Set one by one: spreading an object
+   * costs as much as a span.
+   */
   #facts({ session, agent, model, provider }: SessionFacts, operation: string): Attributes {
     const attributes: Attributes = {};
     attributes[ATTRIBUTE.operation] = operation;
@@ -194,12 +200,15 @@ export class SpanTeller {
   }
 }
 
-/** What is open, what lies within a turn before the turn. */
+/** The open spans, those within a turn before the turn. */
 function spansOf({ turn, call, tools }: OpenSpans): readonly Span[] {
   return [...(tools?.values() ?? []), ...(call === undefined ? [] : [call]), ...(turn === undefined ? [] : [turn])];
 }
 
-/** `error.type` of an attempt: the code of its error, the HTTP status of one that is tried again; undefined when it answered. */
+/**
+ * `error.type` of an attempt: the code of its error, or the HTTP status of one that is tried again; undefined when it
+ * answered.
+ */
 export function failureOf(message: ModelCallDiagnostics): string | undefined {
   if (message.phase === 'start') return undefined;
   const { error, status, retryAfterMs, stop, answer } = message;
@@ -216,13 +225,16 @@ function setUsage(span: Span, usage: Usage): void {
   if (created !== undefined) span.setAttribute(ATTRIBUTE.cacheCreationTokens, created);
 }
 
-/** Epoch ms as a tracer keeps it: seconds and nanoseconds. A plain number could be taken for one of the process's own clock. */
+/**
+ * Epoch ms in a tracer's form: seconds and nanoseconds. A plain number could be taken for a reading of the process's
+ * own clock.
+ */
 function timeOf(at: number): HrTime {
   const seconds = Math.trunc(at / MS_PER_SECOND);
   return [seconds, Math.round((at - seconds * MS_PER_SECOND) * NANOSECONDS_PER_MS)];
 }
 
-/** `message`: left out where it could hold content. */
+/** `message`: omitted if it could hold content. */
 function failed(span: Span, type: string, message?: string): void {
   span.setAttribute(ATTRIBUTE.errorType, type);
   span.setStatus({ code: SpanStatusCode.ERROR, ...(message === undefined ? {} : { message }) });

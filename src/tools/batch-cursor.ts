@@ -1,15 +1,18 @@
 /**
- * How far a thread is with the calls it was handed, in memory that both sides see. The thread claims them one by one; the pool
- * takes back what is not claimed, without asking: a thread that spins would not answer, one that is killed cannot.
+ * Counts how far a thread is with the calls it was handed, in memory that both sides share. The thread claims the calls
+ * one by one. The pool takes back unclaimed calls without asking the thread, since a thread in a busy loop would not
+ * answer and a killed one cannot.
  *
  * Owns: the line between calls that have begun and calls that have not. Does not own: the calls, their results.
  *
- * C1 a call is claimed by the thread or taken back by the pool, never both, and once.
- * C2 calls are claimed from the first on and taken back from the last on.
+ * C1 A call is either claimed by the thread or taken back by the pool, never both, and only once.
+ * C2 Calls are claimed from the first on and taken back from the last on.
  */
 import { strict as assert } from 'node:assert';
 
-/** Calls of one batch at most: both numbers of the cursor share one word, so that one atomic step moves either. */
+/**
+ * The most calls of one batch. Both numbers of the cursor share one word, so that one atomic operation moves either.
+ */
 export const BATCH_CALLS_MAX = 64;
 
 const HALF_BITS = 16;
@@ -17,9 +20,9 @@ const LOW_HALF = 0xffff;
 
 /** See the head of the file. */
 export class BatchCursor {
-  /** What crosses to the thread, which makes its own cursor of it. */
+  /** The memory that crosses to the thread, which makes its own cursor from it. */
   readonly memory: SharedArrayBuffer;
-  /** The calls claimed in the low half, the calls not taken back in the high one. */
+  /** The number of claimed calls in the low half, the number of calls not taken back in the high half. */
   readonly #word: Int32Array;
 
   constructor(memory: SharedArrayBuffer) {
@@ -35,17 +38,20 @@ export class BatchCursor {
     return cursor;
   }
 
-  /** Calls claimed so far. */
+  /** The number of calls claimed so far. */
   get claimed(): number {
     return Atomics.load(this.#word, 0) & LOW_HALF;
   }
 
-  /** Calls that were not taken back, claimed or not. */
+  /** The number of calls that were not taken back, claimed or not. */
   get end(): number {
     return Atomics.load(this.#word, 0) >>> HALF_BITS;
   }
 
-  /** The thread's side: the index of the next call, which is now begun; `undefined` when there is none. */
+  /**
+   * Used by the thread: claims the next call, which thereby begins, and returns its index; `undefined` when there is
+   * none.
+   */
   claim(): number | undefined {
     for (;;) {
       const word = Atomics.load(this.#word, 0);
@@ -55,7 +61,7 @@ export class BatchCursor {
     }
   }
 
-  /** The pool's side: takes back the calls from `from` on that are not claimed. Returns the index of the first taken back. */
+  /** Used by the pool: takes back the unclaimed calls from `from` on. Returns the index of the first one taken back. */
   takeBack(from: number): number {
     for (;;) {
       const word = Atomics.load(this.#word, 0);

@@ -1,10 +1,11 @@
 /**
  * The runs of a pool whose place is the host thread.
  *
- * Owns: which of them wait and run there, their deadlines. Does not own: their outcome's way to the listener, the tools.
+ * Owns: which of them wait and run there, their deadlines. Does not own: delivering their outcomes to the listener, the
+ * tools.
  *
- * H1 a run is told over exactly once, at its timeout plus `TOOL_GRACE_MS` at the latest: a host tool cannot be killed, its call is
- *    answered.
+ * H1 A run completes exactly once, at its timeout plus `TOOL_GRACE_MS` at the latest. A host tool cannot be killed, so
+ *    its call is answered without it.
  */
 import { TOOL_KILL_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
@@ -16,10 +17,10 @@ import { RunQueue } from './run-queue.ts';
 import type { ToolOutcome } from './tool.ts';
 import { timeoutText } from './tool-execution.ts';
 
-/** What host runs need. */
+/** The dependencies of host runs. */
 export interface HostRunsOptions {
   readonly clock: Clock;
-  /** Missing: every run fails. */
+  /** If missing, every run fails. */
   readonly hostRunner: HostRunner | undefined;
   /** Takes a run's outcome. */
   readonly over: (open: OpenRun, outcome: ToolOutcome) => void;
@@ -39,12 +40,12 @@ export class HostRuns {
     this.#deadlines = new DeadlineQueue(options.clock, (open) => this.#due(open));
   }
 
-  /** Runs that have begun. */
+  /** The number of runs that have begun. */
   get running(): number {
     return this.#begun.size;
   }
 
-  /** Begins a run, or lets it wait for its tool's bound. */
+  /** Begins a run, or queues it for its tool's bound. */
   add(open: OpenRun): void {
     this.#queue.add(open);
     this.#pump();
@@ -61,7 +62,7 @@ export class HostRuns {
     this.#pump();
   }
 
-  /** Asks what runs to stop, and begins nothing more. Whoever owns the runs answers them. */
+  /** Asks running tools to stop, and begins nothing more. The owner of the runs answers them. */
   close(): void {
     this.#isClosed = true;
     for (const [open, deadline] of this.#begun) {
@@ -113,7 +114,7 @@ export class HostRuns {
   }
 
   #over(open: OpenRun, outcome: ToolOutcome): void {
-    // Not there: a run that was given up on, or that was open at the close.
+    // Absent for a run that was given up, or that was open at the close.
     const deadline = this.#begun.get(open);
     if (deadline === undefined) return;
     this.#begun.delete(open);

@@ -1,9 +1,10 @@
 /**
  * Tools given as values, run on the host thread: the other end of a pool's `HostRunner`, reached in place or over a
- * bridge. A host tool cannot be killed; its call is answered all the same, here at the timeout, by the pool at the deadline.
+ * bridge. A host tool cannot be killed. Its call is answered all the same: here at the timeout, by the pool at the
+ * deadline.
  *
  * H1 `run` resolves with exactly one outcome and never rejects.
- * H2 a `probe` is not asked while an earlier run of its call is still at work: what it has not done yet, it may still do.
+ * H2 A `probe` is not called while an earlier run of its call is still at work, since that run may still take effect.
  */
 import { type Clock, systemClock } from '../base/clock.ts';
 import { DeadlineQueue } from '../base/deadline-queue.ts';
@@ -14,7 +15,7 @@ import { coalesceProgress, type ProgressTeller } from './progress.ts';
 import type { AnyTool, ToolOutcome } from './tool.ts';
 import { type Expiring, startTool } from './tool-execution.ts';
 
-/** Runs calls whose place is the host thread. Plain data in and out, so that a bridge can stand between. */
+/** Runs calls whose place is the host thread. Input and output are plain data, so that a bridge can sit between. */
 export interface HostRunner {
   /** Runs a call; resolves with its outcome. */
   run(run: ToolRun): Promise<ToolOutcome> | ToolOutcome;
@@ -22,7 +23,7 @@ export interface HostRunner {
   abort(id: number, reason: string): Promise<void> | void;
 }
 
-/** How to make a host's runner. */
+/** The options of a host's runner. */
 export interface HostToolsOptions {
   /** The tool of this name that an agent has as a value. */
   readonly find: (agent: string, name: string) => AnyTool | undefined;
@@ -30,28 +31,28 @@ export interface HostToolsOptions {
   readonly progress: (id: number, data: unknown) => void;
   readonly resultBytesMax?: number;
   readonly clock?: Clock;
-  /** What is at work, shared with the runners before and after this one of the same host; missing: nothing else is. */
+  /** The tools at work, shared with earlier and later runners of the same host; if missing, there are no others. */
   readonly work?: HostWork;
 }
 
 /**
- * `probe` tools at work on the host, by the key of their call. A tool that was answered for, or whose session thread died, is
- * at work until it has settled by itself.
+ * `probe` tools at work on the host, by the key of their call. A tool whose call was already answered, or whose session
+ * thread died, stays at work until it settles.
  */
 export type HostWork = Map<string, Promise<void>>;
 
-/** A runner that can be told that nobody waits any more. */
+/** A runner that can abort all its calls. */
 export interface OwnHostRunner extends HostRunner {
-  /** Aborts whatever runs. */
+  /** Aborts all running calls. */
   abortAll(reason: string): void;
 }
 
-/** The runner of the tools an embedder gave as values. Runs on the host thread. */
+/** The runner of the tools that an embedder gave as values. Runs on the host thread. */
 export function createHostRunner(options: HostToolsOptions): OwnHostRunner {
   return new Runner(options);
 }
 
-/** A call that is to begin, or runs. */
+/** A call that is about to begin, or runs. */
 interface Running {
   readonly run: ToolRun;
   readonly tool: AnyTool;
@@ -81,7 +82,7 @@ class Runner implements OwnHostRunner {
     return new Promise((resolve) => {
       const running: Running = { run, tool, abort: new LazyAbort(), resolve, teller: undefined };
       this.#running.set(run.id, running);
-      // Not from within `run`: a tool may keep the thread, and whoever asks has more to send on its way first.
+      // Not from within `run`: a tool may occupy the thread, and the caller must send its remaining calls first.
       if (this.#starting.push(running) === 1) queueMicrotask(this.#startAll);
     });
   }
@@ -103,7 +104,10 @@ class Runner implements OwnHostRunner {
     }
   };
 
-  /** Asks no probe while a run of the same call is at work (H2). Bounded by the pool's deadline, which counts from here. */
+  /**
+   * Calls no probe while a run of the same call is at work (H2). Bounded by the pool's deadline, which counts from
+   * here.
+   */
   async #startAfterWork(running: Running): Promise<void> {
     await Promise.race([this.#work.get(running.run.key), aborted(running.abort)]);
     this.#start(running);
@@ -141,7 +145,7 @@ class Runner implements OwnHostRunner {
   }
 }
 
-/** The tool, noting for how long it is at work (H2). */
+/** The tool, with a record of how long it is at work (H2). */
 function watched(tool: AnyTool, key: string, work: HostWork): AnyTool {
   const run: AnyTool['run'] = async (input, context) => {
     let settle = (): void => undefined;

@@ -1,6 +1,6 @@
 /**
- * The JSON Schema of a tool's input, from whatever the tool gives: a JSON Schema, a zod 4 schema, or another Standard
- * Schema that can tell its JSON Schema. Checked against what the Messages API refuses (rules R31 to R33).
+ * The JSON Schema of a tool's input. The tool gives a JSON Schema, a zod 4 schema, or another Standard Schema that can
+ * convert itself. Schemas that the Messages API refuses are rejected (rules R31 to R33).
  */
 import { z } from 'zod';
 import { ConfigError, describeValue } from '../base/errors.ts';
@@ -12,7 +12,7 @@ import type { StandardSchema } from './tool.ts';
 const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
 /** Rule R32. */
 const COMBINATORS = ['oneOf', 'allOf', 'anyOf'] as const;
-/** The dialect the Messages API reads. */
+/** The dialect that the Messages API reads. */
 const DIALECT = 'draft-2020-12';
 
 /** True for a Standard Schema: an object or a function with `~standard` (arktype's types are functions). */
@@ -23,8 +23,8 @@ export function isStandardSchema(input: unknown): input is StandardSchema {
 }
 
 /**
- * The JSON Schema a model is shown for `input`, as a plain copy without `$schema`. `label` names the tool in errors. Throws
- * `ConfigError` naming the broken rule.
+ * The JSON Schema that a model receives for `input`, as a plain copy without `$schema`. `label` names the tool in
+ * errors. Throws `ConfigError` that names the broken rule.
  */
 export function inputSchemaOf(input: unknown, label: string): Readonly<Record<string, Json>> {
   const { $schema: _dialect, ...schema } = plainSchema(rawSchema(input, label), label);

@@ -1,10 +1,10 @@
-/** JSON Schema 2020-12: is a schema valid, and does a value fit it. The only importer of the validator library. */
+/** JSON Schema 2020-12: checks schemas, and values against schemas. The only importer of the validator library. */
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 
 import { VALID_SCHEMAS_MAX } from '../base/bounds.ts';
 import { isPlainSchema } from './plain-schema.ts';
 
-/** One thing wrong with a value: where (`$.a[0]`), and what. */
+/** One fault of a value: where (`$.a[0]`), and what. */
 export interface SchemaIssue {
   readonly path: string;
   readonly message: string;
@@ -13,14 +13,19 @@ export interface SchemaIssue {
 // Lenient where the standard is: unknown keywords and formats are annotations, not faults.
 const LENIENT = { strict: false, validateFormats: false, logger: false } as const;
 const ajv: Ajv2020 = new Ajv2020(LENIENT);
-/** For plain schemas: they need not be held against the schema of schemas, which is not compiled before another is met. */
+/**
+ * For plain schemas. They need no check against the meta-schema, which is compiled only when another schema needs it.
+ */
 const plainAjv: Ajv2020 = new Ajv2020({ ...LENIENT, validateSchema: false, meta: false });
-/** Keyed by the schema object: a tool's schema is compiled once a thread and goes with its tool. */
+/** Keyed by the schema object: a tool's schema is compiled once per thread and is collected with its tool. */
 const compiled: WeakMap<object, ValidateFunction> = new WeakMap();
-/** Schemas found valid, as texts: compiling one is dear, and the same tools are described for every agent and shard. */
+/**
+ * Schemas found valid, as texts: compiling one is expensive, and the same tools are described for every agent and
+ * shard.
+ */
 const valid: Set<string> = new Set();
 
-/** What is wrong with `schema` as a 2020-12 schema, references included; `undefined` when nothing is. Never throws. */
+/** The fault of `schema` as a 2020-12 schema, references included; `undefined` when it is valid. Never throws. */
 export function schemaProblem(schema: object): string | undefined {
   try {
     const { $schema: _dialect, ...rest } = schema as Readonly<Record<string, unknown>>;
@@ -35,7 +40,7 @@ export function schemaProblem(schema: object): string | undefined {
   }
 }
 
-/** The first thing of `value` that breaks `schema`. Throws when the schema itself cannot be compiled. */
+/** The first fault of `value` against `schema`. Throws when the schema itself cannot be compiled. */
 export function schemaIssue(schema: object, value: unknown): SchemaIssue | undefined {
   const validate = compile(schema);
   if (validate(value) === true) return undefined;
@@ -47,7 +52,7 @@ export function schemaIssue(schema: object, value: unknown): SchemaIssue | undef
 function compile(schema: object): ValidateFunction {
   const known = compiled.get(schema);
   if (known !== undefined) return known;
-  // Another dialect's name is no fault of the schema: the rules that matter are the same.
+  // Another dialect's name is not a fault of the schema: the rules that matter are the same.
   const { $schema: _dialect, ...rest } = schema as Readonly<Record<string, unknown>>;
   const library = isPlainSchema(rest) ? plainAjv : ajv;
   try {
@@ -55,7 +60,7 @@ function compile(schema: object): ValidateFunction {
     compiled.set(schema, validate);
     return validate;
   } finally {
-    // The library keeps every schema by identity and by `$id`: two tools may well use the same one.
+    // The library keeps every schema by identity and by `$id`, but two tools may use the same one.
     library.removeSchema(rest);
     if (typeof rest['$id'] === 'string') library.removeSchema(rest['$id']);
   }
@@ -69,7 +74,7 @@ function messageOf(error: ErrorObject): string {
   return message;
 }
 
-/** A JSON pointer as the house writes paths. */
+/** Converts a JSON pointer to our notation of paths. */
 function pathOf(pointer: string): string {
   const parts = pointer.split('/').slice(1);
   return pathText(parts.map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~')));

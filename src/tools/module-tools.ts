@@ -1,4 +1,4 @@
-/** The tools of a module: loaded once a thread, found among its exports, described. Runs in tool threads. */
+/** The tools of a module: loaded once per thread, found among its exports, described. Runs on tool threads. */
 import { ConfigError } from '../base/errors.ts';
 import type { FoundTool } from './pool.ts';
 import type { AnyTool } from './tool.ts';
@@ -6,7 +6,10 @@ import { describeTool, looksLikeTool } from './tool-schema.ts';
 
 type ModuleExports = Readonly<Record<string, unknown>>;
 
-/** A module's exports. The loader keeps it: a second call is the same module. Throws `ConfigError` naming the module. */
+/**
+ * A module's exports. The loader caches them: a second call gives the same module. Throws `ConfigError` that names the
+ * module.
+ */
 export async function loadModule(url: string): Promise<ModuleExports> {
   try {
     return (await import(url)) as ModuleExports;
@@ -16,15 +19,15 @@ export async function loadModule(url: string): Promise<ModuleExports> {
   }
 }
 
-/** The tool a module exports under this name; `undefined` when there is none. */
+/** The tool that a module exports under this name; `undefined` when there is none. */
 export function toolOf(exports: ModuleExports, exportName: string): AnyTool | undefined {
   const value = Object.hasOwn(exports, exportName) ? exports[exportName] : undefined;
   return looksLikeTool(value) ? (value as unknown as AnyTool) : undefined;
 }
 
 /**
- * Every tool a module exports, by export name. A tool exported twice counts once. Throws `ConfigError` naming the module
- * and the export when one is faulty, two share a name, or there is none.
+ * Every tool that a module exports, by export name. A tool exported twice counts once. Throws `ConfigError` that names
+ * the module and the export when a tool is faulty, two share a name, or there is none.
  */
 export function findTools(exports: ModuleExports, url: string): readonly FoundTool[] {
   const found: FoundTool[] = [];

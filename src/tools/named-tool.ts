@@ -1,4 +1,4 @@
-/** A tool that is only a name: one of the tools of the other agents, found once those are known. */
+/** A tool that is only a name: it refers to a tool of another agent, and is resolved once all agents are known. */
 import type { Tool } from './tool.ts';
 
 const NAMED_TOOL: unique symbol = Symbol('troupe.named-tool');
@@ -8,12 +8,12 @@ export interface NamedTool extends Tool {
   readonly [NAMED_TOOL]: true;
 }
 
-/** True for what `namedTool` made. */
+/** True for a result of `namedTool`. */
 export function isNamedTool(value: unknown): value is NamedTool {
   return typeof value === 'object' && value !== null && NAMED_TOOL in value;
 }
 
-/** The tool of this name, whichever agent has it; names are compared without case. */
+/** The tool of this name, whichever agent has it; names are compared case-insensitively. */
 export function namedTool(name: string): NamedTool {
   return {
     [NAMED_TOOL]: true,

@@ -4,8 +4,8 @@ import type { QueuedRun } from './run-queue.ts';
 import type { ToolOutcome } from './tool.ts';
 
 /**
- * Where a run is. `handed`: with a thread, behind other calls. `loading`: the thread is on it, the tool has not begun. `ending`:
- * its outcome is decided, its tool not gone.
+ * The phase of a run. `handed`: with a thread, behind other calls. `loading`: the thread has reached it, the tool has
+ * not begun. `ending`: its outcome is decided, its tool has not settled.
  */
 export type RunPhase = 'waiting' | 'handed' | 'loading' | 'running' | 'ending';
 
@@ -13,9 +13,9 @@ export type RunPhase = 'waiting' | 'handed' | 'loading' | 'running' | 'ending';
 export interface OpenRun extends QueuedRun {
   readonly run: ToolRun;
   phase: RunPhase;
-  /** Monotonic ms of the phase `running`; before it, of the phase before. */
+  /** Monotonic ms of the phase `running`; before it, of the previous phase. */
   startedAt: number;
-  /** What the run is answered, once decided by the pool. */
+  /** The answer of the run, once the pool has decided it. */
   decided: string | undefined;
 }
 
@@ -34,7 +34,7 @@ export function threadLane(url: string, exportName: string): string {
   return `${url}\n${exportName}`;
 }
 
-/** An outcome that is none of the tool's own. */
+/** An outcome that did not come from the tool. */
 export function failure(content: string, ms: number): ToolOutcome {
   return { content, success: false, ms };
 }

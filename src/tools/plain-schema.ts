@@ -1,12 +1,12 @@
 /**
- * Schemas that anybody can see are valid: of the usual keywords alone, each with a value that JSON Schema 2020-12 allows for it.
- * Nearly all tools have such a one. The validator's own check costs the compilation of the standard's schema of schemas, tens of
- * milliseconds that every opening of a store would pay.
+ * Recognises schemas that are evidently valid: they use only common keywords, each with a value that JSON Schema
+ * 2020-12 allows. Nearly all tools have such a schema. The validator's own check must compile the standard's
+ * meta-schema. That takes tens of milliseconds, which every opening of a store would pay.
  */
 import { isRecord } from '../base/json.ts';
 
 const TYPES: ReadonlySet<unknown> = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null']);
-/** Deeper ones are left to the validator, whatever they hold. */
+/** Deeper schemas are left to the validator, whatever they contain. */
 const DEPTH_MAX = 16;
 
 type Check = (value: unknown, depth: number) => boolean;
@@ -18,14 +18,14 @@ const isFlag: Check = (value) => typeof value === 'boolean';
 const isList: Check = (value) => Array.isArray(value);
 const isAnything: Check = () => true;
 
-/** What is not here is looked at by the validator: combinations, references, patterns, what is rare. */
+/** The validator checks all other keywords: combinations, references, patterns, rare ones. */
 const KEYWORDS: ReadonlyMap<string, Check> = new Map<string, Check>([
   ['type', isTypes],
   ['properties', areSchemas],
   ['required', areNames],
   ['items', (value, depth) => isSchema(value, depth + 1)],
   ['additionalProperties', (value, depth) => isSchema(value, depth + 1)],
-  // An empty one fits nothing, and the validator compiles none.
+  // An empty `enum` fits no value, and the validator does not compile it.
   ['enum', (value) => Array.isArray(value) && value.length > 0],
   ['const', isAnything],
   ['default', isAnything],
@@ -44,7 +44,7 @@ const KEYWORDS: ReadonlyMap<string, Check> = new Map<string, Check>([
   ['uniqueItems', isFlag],
 ]);
 
-/** True for a plainly valid schema; false says nothing. */
+/** True for an evidently valid schema; false proves nothing. */
 export function isPlainSchema(schema: unknown): boolean {
   return isSchema(schema, 0);
 }

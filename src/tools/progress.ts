@@ -1,15 +1,18 @@
-/** Progress held back to a rate that subscribers can follow, newest kept. */
+/** Limits progress to a rate that subscribers can follow; the newest update wins. */
 import { PROGRESS_COALESCE_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
 
-/** Takes words of progress and their end. */
+/** Takes progress updates and their end. */
 export interface ProgressTeller {
   readonly tell: (data: unknown) => void;
-  /** Sends what is held back and nothing more. */
+  /** Sends the held update and nothing more. */
   readonly end: () => void;
 }
 
-/** The first word goes at once, then at most one every `PROGRESS_COALESCE_MS`, the newest; the last word before the end. */
+/**
+ * The first update is sent at once. Then at most one is sent every `PROGRESS_COALESCE_MS`, the newest. The last update
+ * is sent before the end.
+ */
 export function coalesceProgress(send: (data: unknown) => void, clock: Clock): ProgressTeller {
   let timer: unknown;
   let held: { readonly data: unknown } | undefined;

@@ -1,8 +1,8 @@
-/** What a tool returned or threw, as the text a model reads (contract §5.3, §11.3). Pure. */
+/** Converts a tool's return value or error to the text for the model (contract §5.3, §11.3). Pure. */
 import { asError, describeValue } from '../base/errors.ts';
 import { cutText, isRecord, NotPlainError, toPlainJson, wellFormed } from '../base/json.ts';
 
-/** A result as text, and whether it is one. */
+/** A result as text; `success` is false for a failure. */
 export interface ResultText {
   readonly content: string;
   readonly success: boolean;
@@ -12,14 +12,14 @@ export interface ResultText {
 export const NO_OUTPUT = '(no output)';
 
 /**
- * The text of a returned value: a string as it is, bytes as UTF-8, an object with an own `error` as a failure in JSON,
- * other values as JSON, nothing or blanks as `(no output)`. A value JSON cannot carry is a failure that names its path.
- * Cut to `bytesMax` UTF-8 bytes. Never throws.
+ * The text of a returned value: a string unchanged, bytes as UTF-8, an object with an own `error` as a failure in JSON.
+ * Other values become JSON; nothing or blanks become `(no output)`. A value that JSON cannot carry is a failure that
+ * names its path. Cut to `bytesMax` UTF-8 bytes. Never throws.
  */
 export function resultText(value: unknown, bytesMax: number): ResultText {
   try {
     if (value === undefined) return { content: NO_OUTPUT, success: true };
-    // Cut first, clean then: cleaning a hundred megabytes takes longer than the tool did.
+    // Cut first, then clean: cleaning a hundred megabytes takes longer than the tool did.
     if (typeof value === 'string') return plainText(cutMiddle(value, bytesMax));
     if (value instanceof Uint8Array) return plainText(cutMiddle(bytesText(value), bytesMax));
     if (value instanceof Error) return thrownText(value, bytesMax);
@@ -31,13 +31,15 @@ export function resultText(value: unknown, bytesMax: number): ResultText {
   }
 }
 
-/** Bytes as UTF-8. Throws `NotPlainError` for a buffer that was moved to another thread: it would read as empty. */
+/**
+ * Bytes as UTF-8. Throws `NotPlainError` for a buffer that was transferred to another thread: it would read as empty.
+ */
 function bytesText(bytes: Uint8Array): string {
   if (isDetached(bytes.buffer)) throw new NotPlainError('$', 'a detached buffer');
   return new TextDecoder().decode(bytes);
 }
 
-/** Older engines do not tell, but refuse a view of it. */
+/** Older engines have no flag for this, but refuse a view of such a buffer. */
 function isDetached(buffer: ArrayBufferLike): boolean {
   try {
     return new Uint8Array(buffer).length < 0;
@@ -46,13 +48,13 @@ function isDetached(buffer: ArrayBufferLike): boolean {
   }
 }
 
-/** The text of what a tool threw: `{"error":"<Class>: <message>"}`. Takes anything, never throws. */
+/** The text of a thrown value: `{"error":"<Class>: <message>"}`. Accepts anything, never throws. */
 export function thrownText(thrown: unknown, bytesMax: number): ResultText {
   const error = cleanText(cutMiddle(nameAndMessage(thrown), bytesMax));
   return { content: cutMiddle(cleanJson(JSON.stringify({ error })), bytesMax), success: false };
 }
 
-/** `<Class>: <message>`; takes anything, never throws. */
+/** `<Class>: <message>`; accepts anything, never throws. */
 export function nameAndMessage(thrown: unknown): string {
   try {
     const error = asError(thrown);
@@ -79,8 +81,9 @@ function plainText(text: string): ResultText {
 const ESC = '\\u001b';
 const STRING_END = `(?:\\u0007|${ESC}\\\\|\\u009c)`;
 /**
- * Terminal sequences (ECMA-48): control strings such as OSC with their terminator, CSI with parameters, and two-character
- * escapes. No part can match in two ways, and none runs over the beginning of another, so the time is linear in the text.
+ * Terminal sequences (ECMA-48): control strings such as OSC with their terminator, CSI with parameters, and
+ * two-character escapes. No part can match in two ways, and none continues past the beginning of another, so the time
+ * is linear in the text.
  */
 const ESCAPES: RegExp = new RegExp(
   [
@@ -90,29 +93,32 @@ const ESCAPES: RegExp = new RegExp(
   ].join('|'),
   'g',
 );
-/** Every control character but newline and tab. */
+/** Every control character except newline and tab. */
 const CONTROLS = /[^\P{Cc}\n\t]/gu;
 
-/** Whatever the cleaning is about; terminal sequences begin with a control. Most texts have none. */
+/** Matches any text that needs cleaning; terminal sequences begin with a control character. Most texts do not match. */
 const UNCLEAN: RegExp = /[^\P{Cc}\n\t]|\p{Surrogate}/u;
 
-/** Text safe for a log, a request and a terminal: well-formed, no escape sequences, no controls but newline and tab. */
+/**
+ * Text that is safe for a log, a request and a terminal: well-formed, no escape sequences, no controls except newline
+ * and tab.
+ */
 export function cleanText(text: string): string {
   if (!UNCLEAN.test(text)) return text;
   return wellFormed(text).replace(ESCAPES, '').replace(CONTROLS, '');
 }
 
-/** In JSON only single characters may go: a whole sequence could take a quote along. */
+/** In JSON only single characters are removed: a whole sequence could include a quote. */
 function cleanJson(json: string): string {
   return UNCLEAN.test(json) ? json.replace(CONTROLS, '') : json;
 }
 
 /**
- * `text` cut in the middle to at most `bytesMax` UTF-8 bytes, both ends kept, on code-point borders (F55). A result is cut
- * so before it crosses a thread; what the model sees of it is `truncateResult`'s business.
+ * `text` cut in the middle to at most `bytesMax` UTF-8 bytes, both ends kept, on code-point borders (F55). A result is
+ * cut like this before it crosses a thread; `truncateResult` decides how much of it the model sees.
  */
 export function cutMiddle(text: string, bytesMax: number): string {
-  // Shorter in UTF-16 units than a third of the bytes: no need to count them.
+  // The UTF-16 length is at most a third of the bytes: no need to count them.
   if (text.length * 3 <= bytesMax) return text;
   if (text.length <= bytesMax && Buffer.byteLength(text) <= bytesMax) return text;
   const notice = `\n[… cut: a result of more than ${bytesMax} bytes …]\n`;

@@ -1,18 +1,21 @@
 /**
- * The order in which runs begin: first come, first served, with a bound on the runs of one tool at once.
+ * The order in which runs begin: first come, first served, with a bound on simultaneous runs of one tool.
  *
- * Owns: who waits. Does not own: threads, deadlines, outcomes.
+ * Owns: the waiting runs. Does not own: threads, deadlines, outcomes.
  *
- * Q1 a run is taken at most once, and once more each time it is put back. Q2 runs of one tool are taken in the order they
- * came. Q3 at most `concurrency` runs of a tool are between `take` and `release`. Q4 a run put back is taken before those that
- * never were taken. Every operation is O(1).
+ * Q1 A run is taken at most once, and once more each time it is put back.
+ * Q2 Runs of one tool are taken in the order they came.
+ * Q3 At most `concurrency` runs of a tool are between `take` and `release`.
+ * Q4 A run that was put back is taken before runs that were never taken.
+ *
+ * Every operation is O(1).
  */
 
 /** A run as the queue sees it. */
 export interface QueuedRun {
-  /** The tool, where its runs are bounded. */
+  /** The tool, whose runs are bounded together. */
   readonly lane: string;
-  /** Runs of this tool at once. */
+  /** The bound on simultaneous runs of this tool. */
   readonly concurrency: number | undefined;
 }
 
@@ -28,7 +31,7 @@ export class RunQueue<Run extends QueuedRun> {
   readonly #ready = new Line<Run>();
   readonly #lanes = new Map<string, Lane<Run>>();
 
-  /** Runs that may begin. */
+  /** The number of runs that may begin. */
   get ready(): number {
     return this.#returned.size + this.#ready.size;
   }
@@ -48,12 +51,12 @@ export class RunQueue<Run extends QueuedRun> {
     } else lane.waiting.add(run);
   }
 
-  /** The next run that may begin, taken off the queue. */
+  /** Takes the next run that may begin off the queue. */
   take(): Run | undefined {
     return this.#returned.take() ?? this.#ready.take();
   }
 
-  /** Puts back a taken run that has not begun after all. */
+  /** Puts back a taken run that did not begin. */
   putBack(run: Run): void {
     this.#returned.add(run);
   }
@@ -66,7 +69,7 @@ export class RunQueue<Run extends QueuedRun> {
     return true;
   }
 
-  /** A taken run is over: the next of its tool may begin. */
+  /** Notes that a taken run ended: the next run of its tool may begin. */
   release(run: Run): void {
     const lane = run.concurrency === undefined ? undefined : this.#lanes.get(run.lane);
     if (lane === undefined) return;
@@ -81,10 +84,10 @@ export class RunQueue<Run extends QueuedRun> {
   }
 }
 
-/** First in, first out; who leaves from the middle leaves at once. */
+/** First in, first out; a member can also leave from the middle at once. */
 class Line<Member> {
   readonly #members = new Set<Member>();
-  /** Stands before the first: a new one would have to pass all that were taken since the set last shrank. */
+  /** Kept before the first member: a new iterator would have to skip all entries removed since the set last shrank. */
   #first: Iterator<Member> | undefined;
 
   get size(): number {

@@ -1,9 +1,9 @@
 /**
- * One call of one tool, from input to outcome, on the thread where its code is. Failure is data: nothing is thrown past
- * here (rule of the tool boundary).
+ * One call of one tool, from input to outcome, on the thread of the tool's code. Failure is data: no error passes this
+ * boundary (rule of the tool boundary).
  *
- * X1 one outcome a call, whatever the tool does: throw, return nonsense, never settle, settle twice.
- * X2 the signal is aborted at the timeout and on request, and after an outcome that the tool did not give.
+ * X1 A call has one outcome, whatever the tool does: throw, return nonsense, never settle, settle twice.
+ * X2 The signal is aborted at the timeout and on request, and after an outcome that did not come from the tool.
  */
 import { TOOL_RESULT_CROSSING_BYTES_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
@@ -16,35 +16,35 @@ import { isThenable } from './thenable.ts';
 import type { AnyTool, ToolContext, ToolOutcome } from './tool.ts';
 import { type CheckedInput, validateInput } from './tool-input.ts';
 
-/** What one call is given. */
+/** The options of one call. */
 export interface ToolExecution {
   readonly input: unknown;
   readonly context: Pick<ToolContext, 'session' | 'callId' | 'key'>;
-  /** Milliseconds; `Infinity` where someone else keeps the time. */
+  /** Milliseconds; `Infinity` if the caller keeps the time. */
   readonly timeoutMs: number;
-  /** `probe`: ask the tool's `probe` first, and run only if it answers `undefined`. */
+  /** `probe`: call the tool's `probe` first, and run only if it answers `undefined`. */
   readonly mode: 'run' | 'probe';
-  /** Cancels the call; an `Error` as its reason is the outcome's text. */
+  /** Cancels the call; if its reason is an `Error`, the message is the outcome's text. */
   readonly signal?: AbortSignal;
   /** Cancels the call as `signal` does, without the cost of one. */
   readonly abort?: LazyAbort;
   /**
-   * What an abort means. `answer` (default): the outcome comes at once, the tool is left behind. `wait`: the outcome comes when the
-   * tool has settled, for a thread that is killed otherwise.
+   * The effect of an abort. `answer` (default): the outcome comes at once, and the tool is abandoned. `wait`: the
+   * outcome comes when the tool has settled, for a thread that is killed otherwise.
    */
   readonly onAbort?: 'answer' | 'wait';
-  /** Takes progress as plain JSON; what is not plain is left out. Must not throw. */
+  /** Takes progress as plain JSON; values that are not plain are left out. Must not throw. */
   readonly progress?: (data: unknown) => void;
   /** UTF-8 bytes of the outcome's content; default `TOOL_RESULT_CROSSING_BYTES_MAX`. */
   readonly resultBytesMax?: number;
   readonly clock?: Clock;
-  /** Keeps the timeouts of many calls, on the same clock; missing: a timer for this one. */
+  /** Keeps the timeouts of many calls, on the same clock; if missing, this call has its own timer. */
   readonly deadlines?: DeadlineQueue<Expiring>;
 }
 
-/** What has a timeout. */
+/** An object with a timeout. */
 export interface Expiring {
-  /** Its time is over. Never throws. */
+  /** Called when its time is up. Never throws. */
   expire(): void;
 }
 
@@ -54,19 +54,25 @@ export function timeoutText(toolName: string, timeoutMs: number): string {
 }
 
 /**
- * Runs a tool. Resolves with exactly one outcome and never rejects (X1). `input` is checked here, by the tool's schema. The tool
- * is called before this returns, unless its schema is asynchronous; what it gives at once costs no promise but the outcome's.
+ * Runs a tool. Resolves with exactly one outcome and never rejects (X1). `input` is checked here, by the tool's schema.
+ * The tool is called before this returns, unless its schema is asynchronous. A synchronous result costs no promise
+ * except the outcome's.
  */
 export function executeTool(tool: AnyTool, execution: ToolExecution): Promise<ToolOutcome> {
   return new Promise((resolve) => startTool(tool, execution, resolve));
 }
 
-/** As `executeTool`, for who keeps its calls by itself: tells `onOutcome` exactly once, maybe before it returns. */
+/**
+ * Same as `executeTool`, for callers that keep their own calls: calls `onOutcome` exactly once, possibly before it
+ * returns.
+ */
 export function startTool(tool: AnyTool, execution: ToolExecution, onOutcome: (outcome: ToolOutcome) => void): void {
   new Execution(tool, execution, onOutcome).begin();
 }
 
-/** One call, until it is over. Per call, so it is kept small: plain fields, and nothing made that few calls need. */
+/**
+ * One call, until it ends. One is made per call, so it is small: plain fields, and nothing that only few calls need.
+ */
 class Execution implements Expiring {
   readonly tool: AnyTool;
   readonly given: ToolExecution;
@@ -102,7 +108,7 @@ class Execution implements Expiring {
     } else this.run(checked);
   }
 
-  /** Only for what is waited for: a tool that has the thread until it returns cannot be timed out. */
+  /** Only for asynchronous work: a tool that occupies the thread until it returns cannot be timed out. */
   keepTime(): void {
     const { timeoutMs, deadlines } = this.given;
     if (this.isOver || this.timer !== undefined || this.deadline !== undefined || !Number.isFinite(timeoutMs)) return;
@@ -150,7 +156,7 @@ class Execution implements Expiring {
     }
   }
 
-  /** What the probe answers, or the run that did not happen yet. */
+  /** The probe's answer; if it is undefined, runs the tool. */
   async probeOrRun(input: unknown, context: ToolContext): Promise<unknown> {
     const { tool } = this;
     if (typeof tool.probe !== 'function') {
@@ -188,6 +194,6 @@ function tellProgress(data: unknown, progress: ((data: unknown) => void) | undef
   try {
     progress(toPlainJson(data));
   } catch {
-    // Progress is a courtesy: what cannot be told is not a reason for the tool to fail.
+    // Progress is optional: an unreportable update is no reason for the tool to fail.
   }
 }

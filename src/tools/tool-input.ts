@@ -1,4 +1,4 @@
-/** The input of a call, checked against the tool's schema before the tool sees it. */
+/** The input of a call, checked against the tool's schema before the tool receives it. */
 import { INPUT_ISSUES_MAX } from '../base/bounds.ts';
 import { describeValue } from '../base/errors.ts';
 import { isRecord } from '../base/json.ts';
@@ -7,10 +7,10 @@ import { pathText, type SchemaIssue, schemaIssue } from './json-schema.ts';
 import { isThenable } from './thenable.ts';
 import type { StandardResult } from './tool.ts';
 
-/** A checked input, or the text that tells the model what is wrong with it, by schema path. */
+/** A checked input, or a text for the model that lists its faults by schema path. */
 export type CheckedInput = { readonly value: unknown } | { readonly error: string };
 
-/** What of a tool decides about its input. */
+/** The parts of a tool that decide about its input. */
 export interface InputOwner {
   readonly name: string;
   readonly input: unknown;
@@ -18,8 +18,8 @@ export interface InputOwner {
 }
 
 /**
- * Checks `input` with the tool's own schema; defaults and transforms of a Standard Schema are applied. A promise only where the
- * schema gives one. Never throws nor rejects: a schema that throws is an error text too.
+ * Checks `input` with the tool's own schema; defaults and transforms of a Standard Schema are applied. Returns a
+ * promise only if the schema does. Never throws nor rejects: an error of the schema becomes an error text too.
  */
 export function validateInput(tool: InputOwner, input: unknown): CheckedInput | Promise<CheckedInput> {
   if (!isRecord(input)) {
@@ -55,7 +55,7 @@ function checkedBy(tool: InputOwner, result: StandardResult<unknown>): CheckedIn
   return { error: errorText(tool.name, issues) };
 }
 
-/** `timeout` was added to the tool's schema by us and is read by us: a strict schema must not stumble over it. */
+/** We added `timeout` to the tool's schema, and we read it: a strict schema must not reject it. */
 function withoutTimeout(tool: InputOwner, input: Readonly<Record<string, unknown>>): unknown {
   if (tool.adjustableTimeout !== true || !Object.hasOwn(input, 'timeout') || ownsTimeout(tool.input)) return input;
   const { timeout: _ours, ...rest } = input;

@@ -1,26 +1,26 @@
 /**
- * The tools of one agent, in order: what a model is shown and where each call runs.
+ * The tools of one agent, in order: the list a model receives, and the place where each call runs.
  *
- * G1 names are unique, and none begins with `from_`, which is kept for deliveries (Δ18).
- * G2 grants narrow and never widen: a registry made from another holds a subset of it.
+ * G1 Names are unique, and none begins with `from_`, which is reserved for deliveries (Δ18).
+ * G2 Grants narrow and never widen: a registry made from another holds a subset of it.
  */
 import { ConfigError } from '../base/errors.ts';
 import type { ToolPlace } from './pool.ts';
 import type { ToolDescription } from './tool.ts';
 import { type AdvertisedTool, advertiseTool } from './tool-schema.ts';
 
-/** One tool an agent has. */
+/** One tool of an agent. */
 export interface RegisteredTool {
   readonly description: ToolDescription;
   readonly place: ToolPlace;
 }
 
-/** Names kept for what the runtime itself tells a model. */
+/** Reserved for names of the runtime's own messages to a model. */
 const RESERVED_PREFIX = 'from_';
-/** The tool that stands first whenever it is there (contract §11.1). */
+/** The tool that comes first whenever it is present (contract §11.1). */
 const THINK = 'think';
 
-/** True for names no tool, and no server of tools, may have. */
+/** True for names that no tool, and no tool server, may have. */
 export function isReservedToolName(name: string): boolean {
   return name.toLowerCase().startsWith(RESERVED_PREFIX);
 }
@@ -55,7 +55,7 @@ export class ToolRegistry {
     return this.#tools.get(name);
   }
 
-  /** Names, in the order the model is shown them. */
+  /** Names, in the order the model receives them. */
   names(): readonly string[] {
     return [...this.#tools.keys()];
   }
@@ -66,8 +66,8 @@ export class ToolRegistry {
   }
 
   /**
-   * The registry of a session with `grants`: all tools for `null`, else `think` first where there is one, then the granted
-   * ones in the order given. Grants this registry does not have are ignored (G2).
+   * The registry of a session with `grants`. For `null` it has all tools; otherwise `think` first if present, then the
+   * granted tools in the given order. Grants that this registry does not have are ignored (G2).
    */
   narrow(grants: readonly string[] | null): ToolRegistry {
     if (grants === null) return this;
@@ -79,7 +79,7 @@ export class ToolRegistry {
     return new ToolRegistry('', kept);
   }
 
-  /** What a request carries, in order. `timeoutMs`: the setting that tools without a timeout of their own have. */
+  /** The tools of a request, in order. `timeoutMs`: the setting for tools without their own timeout. */
   schemas(timeoutMs: number): readonly AdvertisedTool[] {
     return this.list().map(({ description }) => advertiseTool(description, timeoutMs));
   }

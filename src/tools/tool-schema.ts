@@ -6,18 +6,18 @@ import { cutText, isRecord, type Json } from '../base/json.ts';
 import { inputSchemaOf } from './input-schema.ts';
 import type { Effect, ToolDescription } from './tool.ts';
 
-/** Characters shown of a name that is none. */
+/** Characters shown of an invalid name. */
 const NAME_SHOWN = 200;
 const EFFECTS: readonly unknown[] = ['pure', 'keyed', 'once', 'probe'] satisfies readonly Effect[];
 
-/** A tool as a request to the model has it. */
+/** A tool as it appears in a request to the model. */
 export interface AdvertisedTool {
   readonly name: string;
   readonly description: string;
   readonly input_schema: Readonly<Record<string, Json>>;
 }
 
-/** True for an object with the four members that make a tool, whatever their quality. */
+/** True for an object with the four members that make a tool; their content is not checked. */
 export function looksLikeTool(value: unknown): value is Readonly<Record<string, unknown>> {
   return (
     isRecord(value) &&
@@ -29,8 +29,8 @@ export function looksLikeTool(value: unknown): value is Readonly<Record<string, 
 }
 
 /**
- * The description of a tool, with defaults filled in. Throws `ConfigError` naming the tool and the broken rule. Runs where
- * the tool's code is: on the host thread, or in a tool thread.
+ * The description of a tool, with defaults filled in. Throws `ConfigError` that names the tool and the broken rule.
+ * Runs where the tool's code is: on the host thread, or on a tool thread.
  */
 export function describeTool(tool: unknown): ToolDescription {
   if (!isRecord(tool)) throw new ConfigError(`a tool must be an object, got ${describeValue(tool)}`);
@@ -129,8 +129,9 @@ function isBoolean(value: unknown): value is boolean {
 }
 
 /**
- * The tool as a model is told of it. A tool with `adjustableTimeout` gets an optional integer `timeout` in seconds that
- * names its true default; the description itself is left as it is. `timeoutMs`: the setting, for tools without their own.
+ * The tool as a model receives it. A tool with `adjustableTimeout` gets an optional integer `timeout` in seconds that
+ * names its true default; the description itself does not change. `timeoutMs`: the setting, for tools without their
+ * own.
  */
 export function advertiseTool(description: ToolDescription, timeoutMs: number): AdvertisedTool {
   const { name, inputSchema } = description;
@@ -148,7 +149,7 @@ export function advertiseTool(description: ToolDescription, timeoutMs: number): 
   };
 }
 
-/** True when `timeout` in a call's input is the runtime's to read: a tool with such a property of its own keeps it. */
+/** True when the runtime reads `timeout` from a call's input: a tool that already has such a property keeps it. */
 export function takesTimeout(tool: Pick<ToolDescription, 'adjustableTimeout' | 'inputSchema'>): boolean {
   if (!tool.adjustableTimeout) return false;
   const properties = tool.inputSchema['properties'];

@@ -1,13 +1,15 @@
-/** What a tool is: the type an embedder writes and `tool()`, which checks nothing yet and infers everything. */
+/**
+ * The definition of a tool: the type an embedder writes, and `tool()`, which infers all types and checks nothing yet.
+ */
 import type { Json } from '../base/json.ts';
 
 /**
- * What a crash may do to a running call. `pure` runs again; `keyed` runs again with the same `key`; `once` never runs again
- * and is answered "outcome unknown"; `probe` asks the tool's own `probe` what happened.
+ * How a crash affects a running call. `pure` runs again; `keyed` runs again with the same `key`; `once` never runs
+ * again and is answered "outcome unknown"; `probe` asks the tool's own `probe` for the outcome.
  */
 export type Effect = 'pure' | 'keyed' | 'once' | 'probe';
 
-/** What `run` is given beside its input. */
+/** The arguments of `run` besides its input. */
 export interface ToolContext {
   /** Aborted at the timeout, on interrupt and on close. */
   readonly signal: AbortSignal;
@@ -15,11 +17,11 @@ export interface ToolContext {
   readonly session: string;
   /** The model's id of this call. */
   readonly callId: string;
-  /** Stable for this call across crashes and restarts: an idempotency key for the outside world. */
+  /** Stable for this call across crashes and restarts: an idempotency key for external systems. */
   readonly key: string;
-  /** Milliseconds this call may take from its start; missing in tool threads, where the pool keeps the time. */
+  /** Milliseconds this call may take from its start; missing on tool threads, where the pool keeps the time. */
   readonly timeoutMs?: number;
-  /** Tells subscribers how far the call is; ephemeral, newest wins. */
+  /** Publishes the call's progress to subscribers; ephemeral, newest wins. */
   readonly progress: (data: unknown) => void;
 }
 
@@ -40,7 +42,7 @@ export type StandardResult<Output> =
 /** A JSON Schema of an object. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** A tool, as an embedder writes it. `Input` is what `run` gets after validation. */
+/** A tool, as an embedder writes it. `Input` is the input of `run` after validation. */
 export interface Tool<Input = unknown> {
   readonly name: string;
   readonly description: string;
@@ -52,30 +54,33 @@ export interface Tool<Input = unknown> {
   readonly adjustableTimeout?: boolean;
   /** False: the result is not cut to `settings.tools.maxToolResponseChars` (it is still bounded by `limits`). */
   readonly truncate?: boolean;
-  /** Runs of this tool at once, per shard. */
+  /** The bound on simultaneous runs of this tool, per shard. */
   readonly concurrency?: number;
-  /** One line for the list of tools in the system prompt of sessions that enrichers watch; missing: it is not in that list. */
+  /**
+   * One line for the list of tools in the system prompt of sessions with enrichers; if missing, the tool is not in that
+   * list.
+   */
   readonly snippet?: string;
-  /** Rules of its use, a sentence each, for the same prompt. */
+  /** Rules for its use, a sentence each, for the same prompt. */
   readonly guidelines?: readonly string[];
   run(input: Input, context: ToolContext): unknown;
   /**
-   * `effect: 'probe'` only: what happened to the call with this key; `undefined` when it did not happen. Not asked while a run
-   * of the call is still at work on this host.
+   * For `effect: 'probe'` only: the outcome of the call with this key; `undefined` when it did not happen. Not called
+   * while a run of the call is still at work on this host.
    */
   probe?(call: { readonly key: string; readonly input: Input }): unknown;
 }
 
-/** Any tool, whatever its input: `run` and `probe` are methods, so that a tool of a narrower input is one. */
+/** Any tool, whatever its input. `run` and `probe` are methods, so that a tool with a narrower input is assignable. */
 export type AnyTool = Tool<unknown>;
 
-/** A tool told to the rest of the runtime: plain data, crosses threads. */
+/** A tool's description for the rest of the runtime: plain data, crosses threads. */
 export interface ToolDescription {
   readonly name: string;
   readonly description: string;
   readonly inputSchema: Readonly<Record<string, Json>>;
   readonly effect: Effect;
-  /** Milliseconds; missing: the setting. */
+  /** Milliseconds; if missing, the setting applies. */
   readonly timeoutMs?: number;
   readonly adjustableTimeout: boolean;
   readonly truncate: boolean;
@@ -85,8 +90,8 @@ export interface ToolDescription {
 }
 
 /**
- * How one call ended, as data: never a throw (rule of the tool boundary). `content` is the text for the model, decorated,
- * sanitised, not yet truncated. `kind` says why a failure is one.
+ * The outcome of one call, as data: never a throw (rule of the tool boundary). `content` is the text for the model,
+ * decorated, sanitised, not yet truncated.
  */
 export interface ToolOutcome {
   readonly content: string;
@@ -97,7 +102,7 @@ export interface ToolOutcome {
 /** Options of `tool()`: those of `Tool`, with `run`'s input inferred from the schema. */
 export type ToolOptions<Input> = Tool<Input>;
 
-/** Returns the tool itself, typed by its schema. Bad names and schemas are refused by `open`, which names them. */
+/** Returns the tool itself, typed by its schema. `open` refuses bad names and schemas, and names them. */
 export function tool<Input>(options: ToolOptions<Input> & { readonly input: StandardSchema<Input> }): Tool<Input>;
 export function tool(
   options: ToolOptions<Readonly<Record<string, unknown>>> & { readonly input: JsonSchema },

@@ -1,55 +1,57 @@
-/** Long results shortened for the model (contract §5.4 with Δ21). Pure: where the whole text is kept is the caller's. */
+/**
+ * Shortens long results for the model (contract §5.4 with Δ21). Pure: the caller decides where the whole text is kept.
+ */
 import { TRUNCATION_EDGE_LINES } from '../base/bounds.ts';
 import { cutText } from '../base/json.ts';
 import { headOfBytes, tailOfBytes } from './result-text.ts';
 
-/** How to shorten. */
+/** The options of shortening. */
 export interface TruncationOptions {
-  /** Characters (code points) beyond which a text is shortened; `Infinity` for tools that are not. */
+  /** Longer texts, in characters (code points), are shortened; `Infinity` for tools whose results are not. */
   readonly charactersMax: number;
-  /** UTF-8 bytes beyond which any text is shortened. */
+  /** Longer texts, in UTF-8 bytes, are always shortened. */
   readonly bytesMax: number;
-  /** Why, for the notice: see `toolTruncationReason`. */
+  /** The reason shown in the notice: see `toolTruncationReason`. */
   readonly reason?: string;
-  /** Where the whole text can be read, for the notice; missing: it could not be kept. */
+  /** The reference under which the whole text can be read, for the notice; if missing, it could not be kept. */
   readonly reference?: string;
 }
 
-/** A text within its bounds, and the whole one when they differ. */
+/** A text within its bounds, and the whole text when they differ. */
 export interface Truncated {
   readonly text: string;
   /** Present when the text was shortened: keep it under the reference. */
   readonly whole?: string;
 }
 
-/** What a reason promises, and what is said in its place where there is no room for that. */
+/** The promise of a reason, and its replacement when there is no room to keep the promise. */
 const EDGES_SHOWN = `first/last ${TRUNCATION_EDGE_LINES} lines`;
 const PARTS_SHOWN = 'its beginning and end';
 
-/** The reason told for a tool's result. */
+/** The reason shown for a tool's result. */
 export function toolTruncationReason(toolName: string): string {
   return `${toolName} output displays ${EDGES_SHOWN}`;
 }
 
-/** The reason told for a child's reply. */
+/** The reason shown for a child's reply. */
 export const SUBAGENT_TRUNCATION_REASON: string = toolTruncationReason('sub-agent');
 
 /**
- * `text` as it is when it is within both bounds; else its first and last 10 lines around a notice, cut to the bounds on
- * code-point borders, so that one endless line does not pass either (Δ21). The result is within `charactersMax` and
- * `bytesMax` whenever they have room for the notice.
+ * `text` unchanged when it is within both bounds. Otherwise its first and last 10 lines around a notice, cut to the
+ * bounds on code-point borders, so that one endless line does not pass either (Δ21). The result is within
+ * `charactersMax` and `bytesMax` whenever they have room for the notice.
  */
 export function truncateResult(text: string, options: TruncationOptions): Truncated {
   const { charactersMax, bytesMax } = options;
   if (!exceedsCharacters(text, charactersMax) && !exceedsBytes(text, bytesMax)) return { text };
   const whole = cutTo(text, options);
-  // Too long for the room: what is shown is less than those lines, and the notice says so.
+  // The lines are too long for the room: less than those lines is shown, and the notice says so.
   const { reason } = options;
   if (!whole.isCut || reason?.includes(EDGES_SHOWN) !== true) return { text: whole.text, whole: text };
   return { text: cutTo(text, { ...options, reason: reason.replace(EDGES_SHOWN, PARTS_SHOWN) }).text, whole: text };
 }
 
-/** `isCut`: not even the first and last lines are there whole. */
+/** `isCut`: even the first and last lines are incomplete. */
 function cutTo(text: string, options: TruncationOptions): { readonly text: string; readonly isCut: boolean } {
   const { charactersMax, bytesMax } = options;
   const notice = noticeOf(lineCount(text), options);
@@ -98,7 +100,7 @@ function roomOf(max: number, noticeSize: number): number {
   return Math.max(0, max - noticeSize);
 }
 
-/** Lines as an editor counts them: a newline at the very end starts none. */
+/** The number of lines as an editor counts them: a newline at the very end starts none. */
 function lineCount(text: string): number {
   let count = text === '' || text.endsWith('\n') ? 0 : 1;
   for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) count += 1;
@@ -133,7 +135,7 @@ interface Cuts {
   readonly tail: (part: string, size: number) => string;
 }
 
-/** Both parts within `room` together; what one side does not need, the other may have. */
+/** Cuts both parts to fit `room` together; room that one side does not need goes to the other. */
 function share(
   head: string,
   tail: string,

@@ -1,20 +1,21 @@
 /**
- * The form in which events cross from thread to thread: one flat list of values. Each event begins with a number, its head: what it is,
- * which optional members follow, and which words of closed lists it holds. A list of values is cloned in a fraction of the time of the
- * objects it stands for, whose names would be written and looked up again each time; and a word that both sides know costs nothing.
+ * The form in which events cross between threads: one flat list of values. Each event begins with a number, its head:
+ * its kind, the optional members that follow, and its enumerated values. Cloning a flat list takes a fraction of the
+ * time of cloning objects, whose member names are written and looked up each time. An enumerated value that both sides
+ * know costs nothing.
  *
- * Both sides are of one process and one version: nothing of this is stored or sent anywhere else.
+ * Both sides belong to one process and one version: this form is stored and sent nowhere else.
  */
 import type { Message, Pending, Source, Usage } from '../../base/messages.ts';
 
-/** Values in the order of the events they belong to. Made by `EventPacking`, read by `unpackEvents` alone. */
+/** Values in the order of the events they belong to. Made by `EventPacking`, read only by `unpackEvents`. */
 export type PackedEvents = readonly unknown[];
 
-/** What a head begins: its lowest bits. */
+/** The kinds of a head: its lowest bits. */
 export const CODE = {
-  /** An event as it is. */
+  /** An unpacked event. */
   whole: 0,
-  /** Session, time and number of what follows. */
+  /** Session, time and number of the events that follow. */
   place: 1,
   state: 2,
   created: 3,
@@ -29,22 +30,22 @@ export const CODE = {
 /** The bits of a head that are its code. */
 export const CODE_MASK = 15;
 
-/** What else a head says: one bit each. */
+/** The other facts of a head: one bit each. */
 export const FLAG = {
-  /** A time follows; else it is that of the event, and of a place that of the place before. */
+  /** A time follows. Otherwise the time is that of the event, and for a place that of the previous place. */
   time: 16,
-  /** Of a place: the number of the next durable event follows; those behind it count on. */
+  /** For a place: the number of the next durable event follows; later events count on from it. */
   number: 32,
   toolUseId: 64,
-  /** The call id last named. */
+  /** Same call id as the last one packed. */
   sameToolUseId: 128,
   toolName: 256,
-  /** The tool last named. */
+  /** Same tool as the last one packed. */
   sameToolName: 512,
-  /** The content last told: an entry's is its message's. */
+  /** Same content as the last one packed: an entry and its message share it. */
   sameContent: 1_024,
   input: 2_048,
-  /** `success` is there. */
+  /** `success` is present. */
   ended: 4_096,
   success: 8_192,
   ms: 16_384,
@@ -56,16 +57,16 @@ export const FLAG = {
   background: 1_048_576,
 } as const;
 
-/** Above the flags two words, each with room for 15: 0 is none, else the word's place in its list, from 1. */
+/** Two enumerated values above the flags, each with room for 15: 0 is none, otherwise the index in its list, from 1. */
 export const WORD_MASK = 15;
 /** The type of a message or an entry, a state, a reason. */
 export const TYPE_SHIFT = 21;
-/** Whom it comes from. */
+/** The type of the source. */
 export const SOURCE_SHIFT = 25;
 
 /**
- * True only where `Known` names every member of `T`: a member that is new must get a place here, and where a session shows its
- * messages and entries (`publicMessage`, `publicEntry`), or it would be lost on the way.
+ * True only if `Known` names every member of `T`. A new member must be added here, and where a session shows its
+ * messages and entries (`publicMessage`, `publicEntry`), or it would be lost in transit.
  */
 type Covers<T, Known extends keyof T> = Exclude<keyof T, Known> extends never ? true : never;
 const MESSAGE_IS_WHOLE: Covers<

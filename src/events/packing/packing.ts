@@ -1,10 +1,10 @@
 /**
- * Packs events that are told one after the other, for one message to another thread.
+ * Packs successive events into one message to another thread.
  *
- * Owns: the values so far, and what of them the next event need not say again. Does not own: when they are sent.
+ * Owns: the values so far, and the state that the next event need not repeat. Does not own: when they are sent.
  *
- *  P1 What is unpacked equals what was packed, in its order, with shapes of its own.
- *  P2 What has no row here, or a member that its row does not know, crosses as it is.
+ * P1 The unpacked events equal the packed ones, in order, as separate objects.
+ * P2 An event without a row here, or with a member that its row does not know, crosses unpacked.
  */
 import {
   MESSAGE_TYPES,
@@ -28,17 +28,17 @@ export class EventPacking {
   #toolName: string | undefined;
   #content: Message['content'] | undefined;
 
-  /** What was packed. Grows with each event. */
+  /** The packed values. Grows with each event. */
   get values(): PackedEvents {
     return this.#values;
   }
 
-  /** Packs one more. It is not changed, and what it holds is not copied. */
+  /** Packs one more event. The event is not changed, and its contents are not copied. */
   add(event: SessionEvent): void {
     if (event.rendered !== undefined || !this.#pack(event)) this.#values.push(CODE.whole, event);
   }
 
-  /** False, and nothing packed, for one that has no row. */
+  /** For an event without a row, returns false and packs nothing. */
   #pack(event: SessionEvent): boolean {
     const { seq } = event;
     switch (event.type) {
@@ -93,7 +93,7 @@ export class EventPacking {
     }
   }
 
-  /** Says where the next event belongs, where that does not follow from the one before. */
+  /** Packs session, time and number of the next event, unless they follow from the previous one. */
   #place({ session, at }: SessionEvent, seq: number | undefined): void {
     const isSameTime = at === this.#at;
     const isNumbered = seq === undefined || seq === this.#next;
@@ -133,7 +133,7 @@ export class EventPacking {
     if (deliver !== undefined) this.#values.push(deliver);
   }
 
-  /** What a message and an entry have alike, as the head says. */
+  /** Packs the members that messages and entries share, as the head says. */
   #told(head: number, content: Message['content'], at: number, source: Source | undefined): void {
     if ((head & FLAG.sameContent) === 0) this.#values.push(content);
     if ((head & FLAG.time) !== 0) this.#values.push(at);
@@ -145,7 +145,7 @@ export class EventPacking {
     return content === this.#content ? FLAG.sameContent : 0;
   }
 
-  /** Writes a head, and the call it names where that is not the one last named. */
+  /** Packs a head, and the call it names unless it is the last one packed. */
   #head(head: number, toolUseId: string | undefined, toolName: string | undefined): void {
     const isSameId = toolUseId === this.#toolUseId;
     const isSameName = toolName === this.#toolName;
@@ -166,7 +166,7 @@ export class EventPacking {
   }
 }
 
-/** The bits of a word of a closed list. */
+/** The bits of an enumerated value. */
 function word<T>(list: readonly T[], each: T, shift: number): number {
   return (list.indexOf(each) + 1) << shift;
 }

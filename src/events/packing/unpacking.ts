@@ -44,7 +44,7 @@ class Unpacking {
     return events;
   }
 
-  /** The next value; who packed it says what it is. */
+  /** The next value; the packing side determines its type. */
   #take<T>(): T {
     const value = this.#values[this.#index];
     this.#index += 1;
@@ -127,7 +127,7 @@ class Unpacking {
     return pending;
   }
 
-  /** The call that a head names becomes the one last named. */
+  /** The call that a head names becomes the last one named. */
   #call(head: number): void {
     if ((head & FLAG.toolUseId) !== 0) this.#toolUseId = this.#take();
     if ((head & FLAG.toolName) !== 0) this.#toolName = this.#take();

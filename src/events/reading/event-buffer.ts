@@ -1,16 +1,18 @@
 /**
- * What one subscriber has not read yet.
+ * The events that one subscriber has not read yet.
  *
- * Owns: events in the order they were told, a bound on how many and how large. Does not own: sequence numbers, replay.
+ * Owns: events in the order they were published, a bound on their number and size. Does not own: sequence numbers,
+ * replay.
  *
- *  B1  The buffer never holds more than its bounds; one event alone may be larger than the bound on size.
- *  B2  What is put beyond the bounds empties it first: a reader that is behind reads the log, not the memory of its host.
- *  B3  Deltas of one text that follow one another are one event while nobody reads: a slow reader misses no text by it.
+ * B1 The buffer never holds more than its bounds; one event alone may exceed the bound on size.
+ * B2 An event beyond the bounds empties the buffer first: a reader that is behind reads the log, not the memory of its
+ *    host.
+ * B3 Successive deltas of one text are joined into one event while they are unread: a slow reader misses no text.
  */
 import { SUBSCRIBER_CHARACTERS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';
 import type { SessionEvent } from '../event.ts';
 
-/** Bounds of a buffer: events, and approximate UTF-16 units of what they carry. */
+/** Bounds of a buffer: events, and approximate UTF-16 units of their content. */
 export interface BufferBounds {
   readonly eventsMax: number;
   readonly charactersMax: number;
@@ -26,13 +28,14 @@ export const SUBSCRIBER_BOUNDS: BufferBounds = Object.freeze({
 export class EventBuffer {
   readonly #bounds: BufferBounds;
   /**
-   * A ring in three lists of one length, a power of two: the events, the durable event known to come before each, and what each
-   * holds. Not one list of threes, and not one that is emptied and grown: this is filled and emptied for each event of each reader.
+   * A ring in three lists of one length, a power of two: the events, the durable event known to come before each, and
+   * the size of each. Not one list of triples, and not one that is emptied and regrown, since this is filled and
+   * emptied for each event of each reader.
    */
   #events = empty<SessionEvent | undefined>(RING_EVENTS, undefined);
   #afters = empty(RING_EVENTS, 0);
   #sizes = empty(RING_EVENTS, 0);
-  /** Place of the oldest event. */
+  /** Index of the oldest event. */
   #head = 0;
   #size = 0;
   #characters = 0;
@@ -41,7 +44,7 @@ export class EventBuffer {
     this.#bounds = bounds;
   }
 
-  /** Events waiting. */
+  /** The number of waiting events. */
   get size(): number {
     return this.#size;
   }
@@ -52,8 +55,8 @@ export class EventBuffer {
   }
 
   /**
-   * Puts an event last, or joins it to the delta before it. `after`: the durable event known to come before it, for an ephemeral
-   * one. Returns what was thrown out to make room, oldest first: nothing, or all that waited.
+   * Appends an event, or joins it to the delta before it. `after`: for an ephemeral event, the durable event known to
+   * come before it. Returns the events dropped to make room, oldest first: none, or all that waited.
    */
   put(event: SessionEvent, after: number): readonly SessionEvent[] {
     const characters = charactersOf(event);
@@ -76,7 +79,7 @@ export class EventBuffer {
     return this.#events[this.#head];
   }
 
-  /** The durable event known to come before the oldest one; undefined: nothing waits. */
+  /** The durable event known to come before the oldest one; undefined when no event waits. */
   peekAfter(): number | undefined {
     return this.#size === 0 ? undefined : this.#afters[this.#head];
   }
@@ -89,24 +92,24 @@ export class EventBuffer {
     this.#characters -= this.#sizes[this.#head] ?? 0;
     this.#head = this.#place(1);
     this.#size -= 1;
-    // What a large burst made of it is not kept.
+    // Memory that a large burst required is not kept.
     if (this.#size === 0 && this.#events.length > RING_KEPT_EVENTS) this.#shrink();
     return event;
   }
 
-  /** Empties the buffer; returns what was in it, oldest first. */
+  /** Empties the buffer; returns its events, oldest first. */
   clear(): readonly SessionEvent[] {
     const events: SessionEvent[] = [];
     for (let event = this.take(); event !== undefined; event = this.take()) events.push(event);
     return events;
   }
 
-  /** Place in the lists of the event that has so many before it. */
+  /** Index in the lists of the event with so many events before it. */
   #place(index: number): number {
     return (this.#head + index) & (this.#events.length - 1);
   }
 
-  /** Lists of twice the length, from the oldest event on. Every place was taken. */
+  /** Doubles the lists, starting at the oldest event. The ring was full. */
   #grow(): void {
     const turned = <T>(list: readonly T[], filler: T): T[] => [
       ...list.slice(this.#head),
@@ -119,7 +122,7 @@ export class EventBuffer {
     this.#head = 0;
   }
 
-  /** To what is kept, not to where it began: bursts that come again would grow it from there each time. */
+  /** Shrinks to the kept size, not to the initial size: repeated bursts would regrow the ring each time. */
   #shrink(): void {
     this.#events = empty<SessionEvent | undefined>(RING_KEPT_EVENTS, undefined);
     this.#afters = empty(RING_KEPT_EVENTS, 0);
@@ -127,7 +130,7 @@ export class EventBuffer {
     this.#head = 0;
   }
 
-  /** Joins a delta to the last event where that is a piece of the same text. */
+  /** Joins a delta to the last event if both are pieces of the same text. */
   #join(event: SessionEvent, after: number, characters: number): boolean {
     const place = this.#place(this.#size - 1);
     const before = this.#events[place];
@@ -153,19 +156,19 @@ function joinDeltas(first: SessionEvent, second: SessionEvent): SessionEvent | u
   return { ...first, text: first.text + second.text };
 }
 
-/** Values looked at in one event; what lies beyond is not measured, but for contents and inputs, which are plain. */
+/** Values measured in one event. Values beyond are not measured, except for contents and inputs, which are plain. */
 const VALUES_MEASURED_MAX = 1_000;
-/** Charged for an event, and for each value in it, beside its text. */
+/** Charged for an event, and for each value in it, besides its text. */
 const VALUE_CHARACTERS = 16;
-/** Charged for the envelope and the names of what is measured without a look at each of its values. */
+/** Charged for the envelope and member names of an event whose values are not measured one by one. */
 const MEMBERS_CHARACTERS = 12 * VALUE_CHARACTERS;
 const NONE: readonly SessionEvent[] = Object.freeze([]);
-/** Places a ring begins with: there are readers by the thousand, each of one session. */
+/** Initial size of a ring: there are thousands of readers of one session each. */
 const RING_EVENTS = 16;
-/** Places a ring keeps when it is empty: bursts of a reader of all sessions are of one flush. */
+/** Size that an empty ring keeps: a burst of a reader of all sessions comes from one flush. */
 const RING_KEPT_EVENTS = 1_024;
 
-/** Approximately how much memory an event holds, in UTF-16 units: the lengths of its strings, and a little per value. */
+/** The approximate memory of an event, in UTF-16 units: the lengths of its strings, and a little per value. */
 export function charactersOf(event: SessionEvent): number {
   switch (event.type) {
     case 'text.delta':
@@ -188,7 +191,10 @@ export function charactersOf(event: SessionEvent): number {
   }
 }
 
-/** Of a content or an input, which is a short text most of the time. What has many values is measured whole, and once. */
+/**
+ * The size of a content or an input, which usually is a short text. One with many values is measured whole, and only
+ * once.
+ */
 export function charactersOfContent(value: unknown): number {
   if (value === undefined) return 0;
   if (typeof value === 'string') return value.length;
@@ -200,10 +206,13 @@ export function charactersOfContent(value: unknown): number {
   return known;
 }
 
-/** Sizes of contents with many values: a large block behind a thousand small ones must count, and not for each reader anew. */
+/**
+ * Sizes of contents with many values. A large block behind a thousand small ones must count, but not be measured again
+ * for each reader.
+ */
 const MEASURED = new WeakMap<object, number>();
 
-/** Of a plain value, however deep it is. */
+/** The size of a plain value of any depth. */
 function charactersOfAll(value: object): number {
   let characters = 0;
   const left: unknown[] = [value];
@@ -216,7 +225,7 @@ function charactersOfAll(value: object): number {
   return characters;
 }
 
-/** No list is made on the way: this is done for each event of each reader. */
+/** Allocates no list: this runs for each event of each reader. */
 function charactersIn(value: unknown, measure: { left: number }): number {
   measure.left -= 1;
   if (typeof value === 'string') return VALUE_CHARACTERS + value.length;

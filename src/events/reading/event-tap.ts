@@ -1,46 +1,46 @@
 /**
- * One reader of all sessions that is handed whole lists of events as they are told, and takes them by a plain call: for what must
- * keep up with everything at a small part of what an iteration costs.
+ * One reader of all sessions that receives whole lists of events as they are published, by a plain call. For readers
+ * that must keep up with everything at a small part of the cost of an iteration.
  *
- * Owns: what was told and is not taken yet, the sessions of which something was lost. Does not own: who else reads, what is made of
- * events. Belongs to the thread that reads.
- *  T1 Events are taken in the order they were told, in a microtask of their own: who tells only queues (N2).
- *  T2 At most `eventsMax` events wait, or one list that is longer; what is told beyond throws out all that waits, and each session
- *     that had a durable event among it is cut off before anything that was told later is taken.
- *  T3 A reader that can take no more is left alone until it says `resume`.
- *  T4 `over` is called once, when nothing more will come; nothing is held then, and nothing else is called.
+ * Owns: published events that are not taken yet, the sessions that lost events. Does not own: the other readers, the
+ * use of the events. Belongs to the thread that reads.
+ * T1 Events are taken in the order they were published, in a separate microtask: the publisher only queues (N2).
+ * T2 At most `eventsMax` events wait, or one list that is longer. An event beyond the bound drops all that wait. Each
+ *    session that lost a durable event by this is cut off before any later event is taken.
+ * T3 A reader that can take no more is not called until it calls `resume`.
+ * T4 `over` is called once, when no more events will come; then nothing is held, and nothing else is called.
  */
 import { LOST_SESSIONS_MAX, SUBSCRIBER_EVENTS_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
 import type { SessionEvent } from '../event.ts';
 
-/** Who reads by a tap. What `take` or `cutOff` throw ends the tap. */
+/** The reader of a tap. An error thrown by `take` or `cutOff` ends the tap. */
 export interface TapReader {
   /**
-   * Takes events from the place `from` on. Returns the place of the first it could not take now, their number when it took all. Must
-   * not change the list.
+   * Takes events from index `from` on. Returns the index of the first event it could not take now, or the length when
+   * it took all. Must not change the list.
    */
   take(events: readonly SessionEvent[], from: number): number;
   /**
-   * Events of this session were lost, or, with `isGone`, it was deleted: of what began before, no end will be seen. What bears the
-   * same name later may be another session.
+   * Events of this session were lost, or, with `isGone`, it was deleted: operations that began before will show no end.
+   * A later session of the same name may be another one.
    */
   cutOff(session: string, isGone: boolean): void;
-  /** Nothing more comes. `error`: why, where it did not end by itself. Must not throw. */
+  /** No more events come. `error`: the reason, unless it ended normally. Must not throw. */
   over(error: unknown): void;
 }
 
 /** Ports of a tap. */
 export interface EventTapOptions {
-  /** Called once, when it is over, before `over`. Must not throw. */
+  /** Called once, when the tap ends, before `over`. Must not throw. */
   readonly onClose?: () => void;
   readonly eventsMax?: number;
 }
 
-/** What waits: events, or the name of a session that was deleted. */
+/** A waiting item: events, or the name of a session that was deleted. */
 type Told = readonly SessionEvent[] | string;
 
-/** Its reactions run when the code under way is through. */
+/** Its reactions run after the current synchronous code. */
 const SOON: Promise<void> = Promise.resolve();
 
 /** See the head of the file. */
@@ -54,9 +54,9 @@ export class EventTap {
   /** Sessions to be cut off, and whether they are gone. */
   readonly #cutOff: Map<string, boolean> = new Map();
   #isRoused = false;
-  /** The reader could not take all (T3). */
+  /** True while the reader could not take all (T3). */
   #isHeld = false;
-  /** Set by who tells: what waits is still taken. */
+  /** Set by the publisher: waiting events are still taken. */
   #ending: { readonly error?: unknown } | undefined;
   #isOver = false;
 
@@ -66,35 +66,35 @@ export class EventTap {
     this.#eventsMax = eventsMax;
   }
 
-  /** Tells events, in their order; the list is kept as it is. Never throws. */
+  /** Publishes events, in order; the list is kept without a copy. Never throws. */
   pushAll(events: readonly SessionEvent[]): void {
     this.#put(events, events.length);
   }
 
-  /** Tells that a session was deleted, behind what was told before. Never throws. */
+  /** Publishes that a session was deleted, after earlier events. Never throws. */
   end(session: string): void {
     this.#put(session, 1);
   }
 
-  /** The reader can take more. */
+  /** Called when the reader can take more. */
   resume(): void {
     if (!this.#isHeld) return;
     this.#isHeld = false;
     this.#rouse();
   }
 
-  /** The reader wants no more: over at once. */
+  /** Ends the tap at once, for a reader that wants no more. */
   leave(): void {
     this.#finish(undefined);
   }
 
-  /** Ends it behind what waits. */
+  /** Ends the tap after the waiting events. */
   close(): void {
     this.#ending ??= {};
     this.#rouse();
   }
 
-  /** Ends it with this error, behind what waits. */
+  /** Ends the tap with this error, after the waiting events. */
   fail(error: unknown): void {
     this.#ending ??= { error };
     this.#rouse();
@@ -165,7 +165,7 @@ export class EventTap {
     for (const [session, isGone] of all) this.#reader.cutOff(session, isGone);
   }
 
-  /** Before what was told meanwhile. */
+  /** Puts them before events published meanwhile. */
   #putBack(left: readonly Told[]): void {
     this.#isHeld = true;
     this.#waiting = [...left, ...this.#waiting];

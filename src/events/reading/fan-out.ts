@@ -1,11 +1,13 @@
 /**
- * Who reads which session's events on the host thread.
+ * The registry of subscribers on the host thread, by session.
  *
  * Owns: the subscribers, by session. Does not own: events, the log. Belongs to the host thread.
  *
- *  N1  An event reaches every subscriber of its session and every subscriber of all sessions, in the order it was told.
- *  N2  No subscriber delays or breaks another, or the one who tells: a push only queues, also for a tap.
- *  N3  Where nobody reads, nothing need be sent: `onInterest` says when the first reader comes and the last one goes.
+ * N1 An event reaches every subscriber of its session and every subscriber of all sessions, in the order of
+ *    publication.
+ * N2 No subscriber delays or breaks another, or the publisher: a push only queues, also for a tap.
+ * N3 Without readers, nothing need be sent: `onInterest` reports the arrival of the first reader and the departure of
+ *    the last.
  */
 import { SUBSCRIBERS_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
@@ -25,10 +27,13 @@ export interface FanOutOptions {
   readonly subscribersMax?: number;
 }
 
-/** How one session is read: `after`, `replay`, `until`, `view`, `deltas`, `signal` as an `EventQueue` has them. */
+/** The options of reading one session: `after`, `replay`, `until`, `view`, `deltas`, `signal` as in `EventQueue`. */
 export type SubscribeOptions = Omit<EventQueueOptions, 'session' | 'onClose' | 'now'> &
   Required<Pick<EventQueueOptions, 'replay'>>;
-/** How all sessions are read: live only. A reader that is too slow is told of gaps, which are not filled. */
+/**
+ * The options of reading all sessions: live only. A reader that is too slow receives `gap` events, which are not
+ * filled.
+ */
 export type SubscribeAllOptions = Omit<EventQueueOptions, 'session' | 'now' | 'after' | 'replay'>;
 
 /** The host's registry of subscribers. */
@@ -42,12 +47,14 @@ export class FanOut {
     this.#options = options;
   }
 
-  /** Subscribers there are. */
+  /** The number of subscribers. */
   get size(): number {
     return this.#size;
   }
 
-  /** Reads one session. The iteration unsubscribes when it ends. Throws `LimitError` beyond the bound on subscribers. */
+  /**
+   * Reads one session. The iteration unsubscribes when it ends. Throws `LimitError` beyond the bound on subscribers.
+   */
   subscribe(session: string, options: SubscribeOptions): EventQueue {
     const queues: Set<EventQueue> = this.#bySession.get(session) ?? new Set();
     const queue = this.#queue(session, queues, { ...options, session });
@@ -73,28 +80,31 @@ export class FanOut {
     return tap;
   }
 
-  /** True when somebody reads this session's events. */
+  /** True when this session's events have a reader. */
   isRead(session: string): boolean {
     return this.#ofAll.size > 0 || this.#bySession.has(session);
   }
 
-  /** Tells events, in their order. Never throws. */
+  /** Publishes events, in order. Never throws. */
   publish(events: readonly SessionEvent[]): void {
     if (this.#bySession.size > 0) for (const event of events) this.publishToSession(event);
     for (const reader of this.#ofAll) reader.pushAll(events);
   }
 
-  /** Tells an event to the readers of its session only. Never throws. */
+  /** Publishes an event to the readers of its session only. Never throws. */
   publishToSession(event: SessionEvent): void {
     for (const queue of this.#bySession.get(event.session) ?? []) queue.push(event);
   }
 
-  /** Sessions that are read; a fresh array. */
+  /** Sessions that have readers; a fresh array. */
   sessions(): readonly string[] {
     return [...this.#bySession.keys()];
   }
 
-  /** Ends the reading of one session behind what is at hand: it is deleted, which taps are told, or, with an error, can be read no longer. */
+  /**
+   * Ends the reading of one session after its buffered events. Without an error the session was deleted, and taps are
+   * notified; with an error it can no longer be read.
+   */
   end(session: string, error?: unknown): void {
     const queues = this.#bySession.get(session);
     if (queues !== undefined) this.#endAll(session, queues, error);
@@ -102,13 +112,13 @@ export class FanOut {
     for (const reader of this.#ofAll) if (reader instanceof EventTap) reader.end(session);
   }
 
-  /** Ends all reading behind what is at hand. */
+  /** Ends all reading after the buffered events. */
   close(error?: unknown): void {
     for (const [session, queues] of [...this.#bySession]) this.#endAll(session, queues, error);
     this.#endAll(undefined, this.#ofAll, error);
   }
 
-  /** Lets go of the readers at once: one that never reads to its end must not be held here. */
+  /** Removes the readers at once: one that never reads to its end must not be held here. */
   #endAll<R extends EventQueue | EventTap>(session: string | undefined, readers: Set<R>, error: unknown): void {
     for (const reader of [...readers]) {
       if (error === undefined) reader.close();

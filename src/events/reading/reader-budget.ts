@@ -1,34 +1,38 @@
 /**
- * The memory that all readers of a process hold, in approximate bytes: buffers, pages of the log, answers their sockets have not taken.
+ * The memory that all readers of a process hold, in approximate bytes: buffers, pages of the log, answers that their
+ * sockets have not taken.
  *
- * Owns: the sum, and who holds more than a little. Does not own: what is held. Belongs to the thread that reads.
+ * Owns: the sum, and the set of larger holders. Does not own: the held data. Belongs to the thread that reads.
  *
- *  M1  Whenever the sum passes the bound, readers give up what they hold, those that hold the most first and of these the one that
- *      held it longest, until a quarter of the bound is free or nobody holds more than a little.
- *  M2  What many readers share is counted once.
- *  M3  A reader that gives up loses nothing durable: it reads it again from the log, or ends where its client can resume.
+ * M1 Whenever the sum passes the bound, readers give up the data they hold, until a quarter of the bound is free or
+ *    only small holders are left. The largest holders go first, and among equals the one that has held it longest.
+ * M2 Data that many readers share is counted once.
+ * M3 A reader that gives up loses nothing durable: it reads it again from the log, or ends where its client can resume.
  */
 import { READERS_BYTES_MAX } from '../../base/bounds.ts';
 
-/** One reader, as the budget knows it. */
+/** One reader, as the budget sees it. */
 export interface BudgetedReader {
   /** Approximate bytes it holds. */
   readonly held: number;
-  /** Lets go of all of it, at once. Must not throw. */
+  /** Drops all data it holds, at once. Must not throw. */
   giveUp(): void;
 }
 
-/** Bytes below which a reader is not asked to give up: most hold one small event for the length of a tick. */
+/** Readers with fewer bytes are not asked to give up: most hold one small event for one tick. */
 const LITTLE_BYTES = 4_096;
-/** Part of the bound that is in use when readers stop giving up: without it each further event would look for the next one. */
+/**
+ * Share of the bound in use when readers stop giving up. Without this margin each further event would search for the
+ * next reader.
+ */
 const KEPT_SHARE = 0.75;
 
 /** See the head of the file. */
 export class ReaderBudget {
   readonly #bytesMax: number;
-  /** Those that hold more than a little, the one that has done so longest first. */
+  /** The larger holders, in the order in which they became so. */
   readonly #holders = new Set<BudgetedReader>();
-  /** How often a shared thing is held. */
+  /** The number of holders of each shared object. */
   readonly #shared = new Map<object, number>();
   #held = 0;
   #isShrinking = false;
@@ -42,13 +46,16 @@ export class ReaderBudget {
     return this.#held;
   }
 
-  /** What a reader holds went from `before` to `after`, the `held` it shows now. May ask readers to give up, this one too. */
+  /**
+   * A reader's bytes changed from `before` to `after`, which its `held` now shows. May ask readers to give up,
+   * including this one.
+   */
   changed(reader: BudgetedReader, before: number, after: number): void {
     this.#held += after - before;
     this.#note(reader, before, after);
   }
 
-  /** The same for a reader that took hold of something others may hold as well. */
+  /** The same for a reader that now holds an object that others may hold too. */
   hold(reader: BudgetedReader, thing: object, bytes: number): void {
     const holders = this.#shared.get(thing) ?? 0;
     this.#shared.set(thing, holders + 1);
@@ -56,7 +63,7 @@ export class ReaderBudget {
     this.#note(reader, 0, bytes);
   }
 
-  /** The reader let go of what it held by `hold`. */
+  /** Notes that the reader no longer holds an object that it held by `hold`. */
   release(reader: BudgetedReader, thing: object, bytes: number): void {
     const holders = this.#shared.get(thing) ?? 0;
     if (holders > 1) this.#shared.set(thing, holders - 1);
@@ -75,7 +82,7 @@ export class ReaderBudget {
     if (this.#isShrinking) return;
     this.#isShrinking = true;
     try {
-      // The sort is stable: of equals the one that held longest is first.
+      // The sort is stable: among equals the longest holder comes first.
       for (const reader of [...this.#holders].sort((a, b) => b.held - a.held)) {
         if (this.#held <= this.#bytesMax * KEPT_SHARE) break;
         reader.giveUp();

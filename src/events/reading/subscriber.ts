@@ -1,20 +1,20 @@
 /**
- * One reader of events: an async iterable over what the log has and what happens live.
+ * One reader of events: an async iterable over the log's events and the live ones.
  *
- * Owns: the reader's place in a session's total order, what waits for it, the way back to the log when it fell behind.
- * Does not own: the log (it asks `replay`), who else reads. Belongs to the thread that reads.
+ * Owns: the reader's cursor in a session's total order, its buffered events, reading from the log when it fell behind.
+ * Does not own: the log (it calls `replay`), the other readers. Belongs to the thread that reads.
  *
- *  E1  Each durable event after the place of subscription is read exactly once, ascending. What the log does not have
- *      is announced by a `gap` and left out.
- *  E2  A reader that is too slow loses what waits, is told so by a `gap` at its next read, and gets the durable events
- *      of it from the log.
- *  E3  An ephemeral event is read after the durable event it came after and before the next one, or not at all.
- *  E4  Memory is bounded, whatever the reader does: the buffer's bounds and one page of the log. All of it is counted in the budget of
- *      the process, at whose word it is given up: the page is read again, the buffer is lost as in E2.
- *  E5  Once the iteration is over, for any reason, nothing is held and `onClose` was called, once. One whose signal was
- *      aborted before is over from the start: it was never open, and `onClose` is not called.
+ * E1 Each durable event after the subscription's cursor is read exactly once, ascending. Events missing from the log
+ *    are announced by a `gap` and left out.
+ * E2 A reader that is too slow loses its buffered events, receives a `gap` at its next read, and gets the durable ones
+ *    among them from the log.
+ * E3 An ephemeral event is read after the durable event it came after and before the next one, or not at all.
+ * E4 Memory is bounded, whatever the reader does: the buffer's bounds and one page of the log. All of it counts in the
+ *    budget of the process. When the budget asks, it is given up: the page is read again, the buffer is lost as in E2.
+ * E5 Once the iteration has ended, for any reason, nothing is held and `onClose` was called, once. An iteration whose
+ *    signal was aborted before ends from the start: it was never open, and `onClose` is not called.
  *
- * Live events must flow before the first page of the log is asked for; what comes twice by that is read once.
+ * Live events must flow before the first page of the log is requested; events that therefore come twice are read once.
  */
 import { LOST_SESSIONS_MAX, REPLAY_PAGE_EVENTS } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
@@ -28,14 +28,16 @@ import { type BudgetedReader, READERS, type ReaderBudget } from './reader-budget
  */
 export type Replay = (fromSeq: number, limit: number) => Promise<readonly SessionEvent[]>;
 
-/** What an `EventQueue` needs. The functions are called on the reader's thread, while it reads. */
+/** The dependencies of an `EventQueue`. The functions are called on the reader's thread, while it reads. */
 export interface EventQueueOptions {
-  /** The session read. Missing, with `replay`: events of many sessions, live only, in the order they are told. */
+  /**
+   * The session to read. If missing, along with `replay`: events of many sessions, live only, in order of publication.
+   */
   readonly session?: string;
-  /** Durable events after this number are wanted. Missing: from the first one told live. */
+  /** Durable events after this number are wanted. If missing: from the first one published live. */
   readonly after?: number;
   readonly replay?: Replay;
-  /** Ends the iteration behind the first event it is true for. A throw fails the iteration. */
+  /** Ends the iteration after the first event for which it is true. A throw fails the iteration. */
   readonly until?: (event: SessionEvent) => boolean;
   /** The event as this reader sees it, or undefined to leave it out. A throw fails the iteration. */
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;
@@ -43,38 +45,38 @@ export interface EventQueueOptions {
   readonly deltas?: boolean;
   /** Ends the iteration at once, without an error. */
   readonly signal?: AbortSignal;
-  /** Called once, when the iteration is over; not when `signal` was aborted before it began. Must not throw. */
+  /** Called once, when the iteration ends; not when `signal` was aborted before it began. Must not throw. */
   readonly onClose?: () => void;
   readonly bounds?: BufferBounds;
   /** Default: that of the process. */
   readonly budget?: ReaderBudget;
-  /** Epoch ms, for the gaps it tells of. */
+  /** Epoch ms, for the gaps it announces. */
   readonly now: () => number;
 }
 
 type Read = IteratorResult<SessionEvent, undefined>;
 
-/** A read that waits for something to be at hand. */
+/** A read that waits for an available event. */
 interface WaitingRead {
   readonly resolve: (read: Read) => void;
   readonly reject: (error: unknown) => void;
 }
 
 const OVER: Read = Object.freeze({ done: true, value: undefined });
-/** Its reactions run when the code under way is through. */
+/** Its reactions run after the current synchronous code. */
 const SOON: Promise<void> = Promise.resolve();
 
 /** Marks an ephemeral event that came before any durable one was known. */
 const UNKNOWN = -1;
 
-/** A bounded, re-filling queue of events between one producer and one reader. */
+/** A bounded queue of events between one producer and one reader; lost events are read again from the log. */
 export class EventQueue implements AsyncIterableIterator<SessionEvent>, BudgetedReader {
   readonly #options: EventQueueOptions;
   readonly #budget: ReaderBudget;
   readonly #buffer: EventBuffer;
   /** The next durable event to be read; undefined until the first is known. */
   #next: number | undefined;
-  /** The newest durable event told live. */
+  /** The newest durable event published live. */
   #highest: number | undefined;
   /** Durable events in the buffer: the oldest of them is `#highest - #durables + 1`. */
   #durables = 0;
@@ -83,16 +85,16 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   #page: readonly SessionEvent[] = [];
   #pageAt = 0;
   #pageCharacters = 0;
-  /** What the budget was told last. */
+  /** The value last reported to the budget. */
   #held = 0;
   /** Lost and not yet announced, by session: one entry, or up to `LOST_SESSIONS_MAX` for a reader of all sessions. */
   readonly #lost: Map<string, { readonly from: number; readonly to: number }> = new Map();
-  /** Set by the producer: what is at hand is still read. */
+  /** Set by the producer: available events are still read. */
   #ending: { readonly error?: unknown } | undefined;
   #isOver = false;
-  /** Reads are served one after the other, however many are asked for at once. */
+  /** Reads are served one after the other, however many are requested at once. */
   readonly #reads: WaitingRead[] = [];
-  /** The reads that wait are looked at soon. */
+  /** True while serving the waiting reads is scheduled. */
   #isRoused = false;
 
   constructor(options: EventQueueOptions) {
@@ -105,22 +107,22 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     else options.signal?.addEventListener('abort', this.#onAbort, { once: true });
   }
 
-  /** True when the iteration is over. */
+  /** True when the iteration has ended. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Events waiting, the rest of a page of the log included. */
+  /** The number of waiting events, including the rest of a page of the log. */
   get waiting(): number {
     return this.#buffer.size + this.#page.length - this.#pageAt;
   }
 
-  /** Approximate UTF-16 units waiting, all of the page of the log included. */
+  /** Approximate UTF-16 units waiting, including the whole page of the log. */
   get held(): number {
     return this.#buffer.characters + this.#pageCharacters;
   }
 
-  /** Lets go of all that waits (E4). */
+  /** Drops all waiting events (E4). */
   giveUp(): void {
     this.#dropPage();
     for (const lost of this.#buffer.clear()) this.#lose(lost);
@@ -128,7 +130,9 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.#rouse();
   }
 
-  /** Tells a live event. Events of one session come in their order; durable ones told before are ignored. Never throws. */
+  /**
+   * Receives a live event. Events of one session come in order; durable ones received before are ignored. Never throws.
+   */
   push(event: SessionEvent): void {
     if (this.#isOver || this.#ending !== undefined) return;
     this.#receive(event);
@@ -136,7 +140,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.#rouse();
   }
 
-  /** The same for many, in their order. */
+  /** The same for many events, in order. */
   pushAll(events: readonly SessionEvent[]): void {
     for (let index = 0; index < events.length && !this.#isOver && this.#ending === undefined; index += 1) {
       const event = events[index];
@@ -157,27 +161,27 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     }
   }
 
-  /** Ends the iteration behind what is at hand. */
+  /** Ends the iteration after the available events. */
   close(): void {
     this.#ending ??= {};
     this.#leaveBudget();
     this.#rouse();
   }
 
-  /** Fails the iteration with this error, behind what is at hand. */
+  /** Fails the iteration with this error, after the available events. */
   fail(error: unknown): void {
     this.#ending ??= { error };
     this.#leaveBudget();
     this.#rouse();
   }
 
-  /** Nothing is added any more. One that never reads to its end must not be held by the budget either. */
+  /** No more events are added. A queue that is never read to its end must not be held by the budget either. */
   #leaveBudget(): void {
     this.#budget.changed(this, this.#held, 0);
     this.#held = 0;
   }
 
-  /** The next event. Rejects once, when the iteration fails, and is done ever after. */
+  /** The next event. Rejects once, when the iteration fails; afterwards it is always done. */
   next(): Promise<Read> {
     if (this.#reads.length === 0) {
       try {
@@ -192,7 +196,10 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     });
   }
 
-  /** What a read that need not wait gives; undefined: it must. Throws what the iteration fails with, which is then over. */
+  /**
+   * The result of a read that need not wait; undefined if it must wait. Throws the error with which the iteration
+   * fails, and ends it.
+   */
   #readNow(): Read | undefined {
     try {
       const seen = this.#atHandSeen();
@@ -209,7 +216,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     }
   }
 
-  /** Gives the reads that wait what is there, oldest first. */
+  /** Gives the available events to the waiting reads, oldest read first. */
   readonly #serve = (): void => {
     this.#isRoused = false;
     while (this.#reads.length > 0) {
@@ -223,7 +230,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     }
   };
 
-  /** The next event this reader is to see, of those that need no waiting; undefined: there is none. */
+  /** The next available event that this reader is to see; undefined if there is none. */
   #atHandSeen(): SessionEvent | undefined {
     while (!this.#isOver) {
       const event = this.#atHand();
@@ -234,7 +241,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     return undefined;
   }
 
-  /** Ends the iteration: what `break` does. A read that waits is done. */
+  /** Ends the iteration, as `break` does. A waiting read is done. */
   return(): Promise<Read> {
     this.#finish();
     return Promise.resolve(OVER);
@@ -249,7 +256,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     return Promise.resolve();
   }
 
-  /** What the reader gets of an event; ends the iteration when this is the last. */
+  /** The reader's view of an event; ends the iteration when this event is the last. */
   #see(event: SessionEvent): SessionEvent | undefined {
     const isLast = this.#options.until?.(event) === true;
     const seen = this.#options.view === undefined ? event : this.#options.view(event);
@@ -262,7 +269,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     if ('error' in ending) throw ending.error;
   }
 
-  /** The next event that needs no waiting. Asks for a page of the log when one is needed. */
+  /** The next event that needs no waiting. Requests a page of the log when one is needed. */
   #atHand(): SessionEvent | undefined {
     const gap = this.#announcement();
     if (gap !== undefined) return gap;
@@ -278,7 +285,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     return undefined;
   }
 
-  /** A gap not yet told of. */
+  /** A gap not yet announced. */
   #announcement(): SessionEvent | undefined {
     for (const [session, { from, to }] of this.#lost) {
       this.#lost.delete(session);
@@ -310,13 +317,16 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.#pageCharacters = 0;
   }
 
-  /** The log does not have these: the reader is told so, and goes on behind them (E1). */
+  /** The log does not have these events: a gap is announced, and the reader continues after it (E1). */
   #skip(from: number, to: number): void {
     this.#next = to + 1;
     this.#noteLost(this.#options.session ?? '', from, to);
   }
 
-  /** Drops from the buffer's front what the log gave already, and what was told before something read since (E3). */
+  /**
+   * Drops from the buffer's front the events that the log gave already, and those published before an event read since
+   * (E3).
+   */
   #trim(): void {
     const next = this.#next;
     if (next === undefined) return;
@@ -329,12 +339,14 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     }
   }
 
-  /** The oldest durable event that is in the buffer, or would be the next told; undefined when none was told live. */
+  /**
+   * The oldest durable event in the buffer, or the next one to be published; undefined when none was published live.
+   */
   #oldestLive(): number | undefined {
     return this.#highest === undefined ? undefined : this.#highest - this.#durables + 1;
   }
 
-  /** Takes what is next; the caller made sure that there is no hole before it. */
+  /** Takes the next event; the caller made sure that there is no hole before it. */
   #take(): SessionEvent | undefined {
     const event = this.#drop();
     if (event?.seq !== undefined) this.#next = event.seq + 1;
@@ -357,7 +369,9 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     );
   }
 
-  /** `known`: the newest durable event told when the page was asked for; the log had it then, if it has it at all. */
+  /**
+   * `known`: the newest durable event published when the page was requested; the log had it then, if it has it at all.
+   */
   #fetched(page: readonly SessionEvent[], from: number, known: number): void {
     this.#isFetching = false;
     if (this.#isOver) return;
@@ -368,15 +382,15 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     if (isEmpty) {
       const oldest = this.#oldestLive() ?? from;
       if (known >= from) this.#skip(from, Math.min(known, oldest - 1));
-      // What was told and thrown out while the page was under way is in the log by now: the next read sees the hole.
+      // Events published and dropped while the page was in flight are in the log by now: the next read finds the hole.
       this.#isReplaying = false;
     }
-    // A read that waits takes its event first: a page that is given up at once would be asked for without end.
+    // A waiting read takes its event first: a page that is given up at once would be requested without end.
     if (this.#reads.length === 0) this.#account();
     this.#rouse();
   }
 
-  /** The durable event that an ephemeral one told now comes after, as far as is known. */
+  /** The durable event after which an ephemeral event now comes, as far as is known. */
   #horizon(): number {
     if (this.#options.replay === undefined || this.#next === undefined) return UNKNOWN;
     return Math.max(this.#highest ?? 0, this.#next - 1);
@@ -385,7 +399,7 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
   #put(event: SessionEvent, after: number): void {
     if (event.seq !== undefined && this.#options.replay !== undefined) this.#durables += 1;
     const thrownOut = this.#buffer.put(event, after);
-    // Looked at first: a loop over nothing makes an iterator, for each event of each reader.
+    // Tested first: a loop over an empty list makes an iterator, for each event of each reader.
     if (thrownOut.length > 0) for (const lost of thrownOut) this.#lose(lost);
   }
 
@@ -403,14 +417,14 @@ export class EventQueue implements AsyncIterableIterator<SessionEvent>, Budgeted
     this.fail(new LimitError('a reader of all sessions fell too far behind', { data: { limit: 'lostSessions' } }));
   }
 
-  /** Not at once: who tells is not held up by who reads, and what is told together is at hand together. */
+  /** Deferred: readers do not delay the publisher, and events published together become available together. */
   #rouse(): void {
     if (this.#isRoused || this.#reads.length === 0) return;
     this.#isRoused = true;
     void SOON.then(this.#serve);
   }
 
-  /** Tells the budget what is held now, where that changed. */
+  /** Reports the held size to the budget if it changed. */
   #account(): void {
     const before = this.#held;
     const held = this.#ending === undefined ? this.held : 0;

@@ -1,22 +1,26 @@
-/** The body of an answer, read to its end and put together. Owns nothing: the call's deadline and signal are its caller's. */
+/**
+ * Reads the body of an answer to its end and assembles it. Owns nothing: the caller owns the call's deadline and
+ * signal.
+ */
 import { MODEL_ENDING_MS_MAX } from '../../base/bounds.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import type { GenerateContext, ModelResponse } from '../provider.ts';
 import { EventStreamParser } from './event-stream.ts';
 import { ResponseAssembly } from './response-assembly.ts';
 
-/** What reading needs of its call, and leaves there. */
+/** The part of a call that reading its answer uses and updates. */
 export interface AnswerReading {
-  /** Aborted by who asked, and by the deadline. */
+  /** Aborted by the caller and by the deadline. */
   readonly signal: AbortSignal;
   readonly deadline: CallDeadline;
-  /** What came of the answer; there once reading began, whole or not. */
+  /** The answer as far as it was read, complete or not; set once reading begins. */
   answer?: ResponseAssembly;
 }
 
 /**
- * Reads the answer of a call, whose events are told by `context.onDelta`. Rejects with `ModelError` for a stream that is broken or
- * ends too soon, and with what the platform throws when the connection does; never with part of an answer.
+ * Reads the answer of a call and passes its deltas to `context.onDelta`. Rejects with `ModelError` when the stream is
+ * broken or ends too soon. Rejects with the platform's error when the connection fails. Never resolves with part of an
+ * answer.
  */
 export async function readAnswer(
   response: Response,
@@ -27,7 +31,7 @@ export async function readAnswer(
   reading.answer = assembly;
   const parser = new EventStreamParser();
   try {
-    // To the end, not to `message_stop`: a body left unread costs its connection.
+    // Read to the end, not to `message_stop`: an unread body costs its connection.
     for await (const chunk of chunksOf(response, reading.signal)) {
       reading.deadline.heard();
       for (const event of parser.push(chunk)) assembly.accept(event.name, event.data);
@@ -35,13 +39,13 @@ export async function readAnswer(
     }
     for (const event of parser.end()) assembly.accept(event.name, event.data);
   } catch (error) {
-    // Whole already: what went wrong after the answer is no failure of it.
+    // The answer is complete: an error after it does not fail the call.
     if (!assembly.finished) throw error;
   }
   return assembly.response();
 }
 
-/** The chunks of a body. They end at the signal, whether or not who sends them minds it. */
+/** The chunks of a body. They end when the signal aborts, even if the sender ignores it. */
 async function* chunksOf(response: Response, signal: AbortSignal): AsyncGenerator<Uint8Array, void, void> {
   const reader = response.body?.getReader();
   if (reader === undefined) return;
@@ -52,7 +56,7 @@ async function* chunksOf(response: Response, signal: AbortSignal): AsyncGenerato
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) yield read.value;
   } finally {
-    // Left early, by what the parser threw, the rest is not waited for.
+    // If the parser threw, the rest of the body is not read.
     cancel();
     signal.removeEventListener('abort', cancel);
   }

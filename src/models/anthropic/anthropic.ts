@@ -1,18 +1,20 @@
 /**
  * The Anthropic Messages API as a model provider: the only importer of the vendor's SDK.
- * Owns: one SDK client, kept while the credentials are the same, and the timer of each call. Does not own: retries and their
- * waits (the runtime's, shown to the user), rate limits, the request's legality.
+ * Owns: one SDK client, kept while the credentials stay the same, and the timer of each call. Does not own: retries and
+ * their waits (the runtime makes them and shows them to the user), rate limits, the legality of requests.
  *
  * - N1 A call is one HTTP request: the SDK retries nothing.
  * - N2 Every failure is a `ModelError` of the class its cause has, or `CancelledError` after the signal.
  * - N3 Keys and tokens go into headers only: never into an error's message or cause.
- * - N4 What is not a whole answer is an error (B4), never a short answer. What it had used is told as `data.lostUsage`: it is paid for.
- * - N5 A call is over when its first byte, its next byte or its end is late (`data.phase`: `ttfb`, `idle`, `total`).
- * - N6 A request the API refuses is looked at once more by our own rules: `data.rule` names the first it breaks.
+ * - N4 An incomplete answer is an error (B4), never a short answer. The error reports the tokens it used as
+ *   `data.lostUsage`, since they are paid for.
+ * - N5 A call ends when its first byte, its next byte or its end is late (`data.phase`: `ttfb`, `idle`, `total`).
+ * - N6 A request that the API refuses is checked again by our own rules: `data.rule` names the first rule it breaks.
  *
- * The SDK sends the request and reports errors; the event stream is read here, where lines and the whole are bounded. Its
- * `messages.create` is passed by for its `post`, as the former prints a warning at every call of a deprecated model. The SDK is
- * loaded at the first call: a process that makes none, or whose model threads do, does not pay for it.
+ * The SDK sends the request and reports errors. The event stream is read here, where its lines and its total are
+ * bounded. The SDK's `post` is called instead of its `messages.create`, which prints a warning at every call of a
+ * deprecated model. The SDK is loaded at the first call, so a process that makes no calls, or makes them on model
+ * threads, does not pay for it.
  */
 
 import type { Anthropic, ClientOptions } from '@anthropic-ai/sdk';
@@ -44,9 +46,9 @@ import {
 } from './credentials.ts';
 import { anthropicError } from './error.ts';
 
-/** Options of `anthropic()`. */
+/** The options of `anthropic()`. */
 export interface AnthropicOptions extends AnthropicData {
-  /** Makes the HTTP request in place of the platform's own: the provider then runs on the host thread. */
+  /** Makes the HTTP request in place of the platform's `fetch`. The provider then runs on the host thread. */
   readonly fetch?: FetchFunction | undefined;
 }
 
@@ -61,9 +63,9 @@ const dataSchema = z.strictObject({
 });
 
 /**
- * Claude by the Messages API. Without `fetch` the result is plain data and the calls run in the model threads; with it, a
- * provider value. A key that is not given is read from the environment when a call is made, and stays out of the data.
- * Throws `ConfigError` naming a bad or unknown option.
+ * Claude through the Messages API. Without `fetch` the result is plain data, and the calls run on model threads; with
+ * `fetch` it is a provider value. A missing key is read from the environment when a call is made, and stays out of the
+ * data. Throws `ConfigError` that names a bad or unknown option.
  */
 export function anthropic(options?: AnthropicData & { readonly fetch?: undefined }): ProviderData;
 export function anthropic(options: AnthropicOptions & { readonly fetch: FetchFunction }): ModelProvider;
@@ -78,14 +80,16 @@ export function anthropic(options: AnthropicOptions = {}): ProviderData | ModelP
   return createAnthropicProvider(data, fetch);
 }
 
-/** Checks plain options. Throws `ConfigError` naming the option. */
+/** Checks plain options. Throws `ConfigError` that names the option. */
 export function parseAnthropicData(value: unknown): AnthropicData {
   const parsed = parseSecretly(value);
-  // An option given as undefined is one not given.
+  // An option given as undefined counts as missing.
   return Object.fromEntries(Object.entries(parsed).filter(([, member]) => member !== undefined));
 }
 
-/** The options as the schema has them; an error names the key and never shows a value, which may be a secret (N3). */
+/**
+ * The options as the schema parses them. An error names the key and never shows a value, which may be a secret (N3).
+ */
 function parseSecretly(value: unknown): z.infer<typeof dataSchema> {
   let parsed: z.infer<typeof dataSchema>;
   try {
@@ -104,7 +108,9 @@ function withoutValue(error: unknown): unknown {
   return new ConfigError(said, { data: error.data });
 }
 
-/** The provider of these options. `clock` times the calls. Runs on a model thread, or on the host thread with `fetch`. */
+/**
+ * The provider for these options. `clock` times the calls. Runs on a model thread, or on the host thread with `fetch`.
+ */
 export function createAnthropicProvider(
   data: AnthropicData,
   fetch?: FetchFunction,
@@ -117,7 +123,7 @@ export function createAnthropicProvider(
   };
 }
 
-/** A request on its way. */
+/** A request in flight. */
 interface CallOut extends AnswerReading {
   readonly client: Anthropic;
   /** For N6. */
@@ -159,7 +165,7 @@ class AnthropicCaller {
     return { signal: out.signal, timeout: this.#limits.totalMs };
   }
 
-  /** Runs one request under its deadlines. The result is there in time even if the request ignores its signal. */
+  /** Runs one request under its deadlines. Settles in time even if the request ignores its signal. */
   async #withDeadline<T>(outer: AbortSignal, run: (out: CallOut) => Promise<T>): Promise<T> {
     const credentials = credentialsOf(this.#data);
     if (credentials === undefined) throw authenticationMissing();
@@ -178,7 +184,7 @@ class AnthropicCaller {
     const deadline = new CallDeadline(this.#clock, this.#limits, (phase, limitMs) => {
       const isWhole = out?.answer?.finished === true;
       if (!isWhole) late = timeout(phase, limitMs);
-      // Of a whole answer only the reading ends: the call comes back with it.
+      // A complete answer only stops being read: the call returns it.
       controller.abort();
       if (late !== undefined) stop(late);
     });
@@ -195,7 +201,7 @@ class AnthropicCaller {
     } finally {
       outer.removeEventListener('abort', onAbort);
       deadline.end();
-      // The loser of the race may still reject; its error was told above.
+      // The loser of the race may still reject; its error is already reported above.
       answer.catch(() => {});
       stopped.catch(() => {});
     }
@@ -225,13 +231,13 @@ class AnthropicCaller {
   }
 }
 
-/** The SDK sends a text as it is when the content type is given. */
+/** The SDK sends a string body unchanged when the content type is given. */
 function rawBody(body: string): { readonly body: string; readonly headers: Record<string, string> } {
   return { body, headers: { 'content-type': 'application/json' } };
 }
 
 function checkBodySize(body: string): void {
-  // Every UTF-16 unit is at least one byte and at most three: most bodies need no count.
+  // Every UTF-16 unit takes one to three bytes, so most bodies need no count.
   if (body.length * 3 <= REQUEST_BYTES_MAX) return;
   const bytes = Buffer.byteLength(body);
   if (bytes <= REQUEST_BYTES_MAX) return;
@@ -241,13 +247,19 @@ function checkBodySize(body: string): void {
   });
 }
 
-/** R20 and R21 compare with what the model answered before: a body alone does not show them, so the API's words are read. */
+/**
+ * R20 and R21 compare with an earlier answer of the model. The body alone does not show them, so the API's message is
+ * parsed.
+ */
 function thoughtRule(message: string): 'R20' | 'R21' | undefined {
   if (/thinking.* blocks in the latest assistant message cannot be modified/u.test(message)) return 'R20';
   return /Invalid `(signature|data)` in `(redacted_)?thinking` block/u.test(message) ? 'R21' : undefined;
 }
 
-/** What the call alone knows of its failure: the rule its request breaks (N6), the tokens of the answer that was lost (N4). */
+/**
+ * Adds the facts that only the call knows to its failure: the rule its request breaks (N6), the tokens of the lost
+ * answer (N4).
+ */
 function explained(error: Error, out: CallOut | undefined): Error {
   if (!(error instanceof ModelError) || out === undefined) return error;
   const isRefused = error.status === 400 && out.body !== undefined;

@@ -1,10 +1,13 @@
 /**
- * The platform's fetch with bounded bodies, for a client that reads some of them whole (F76): an error's page, or a body that
- * unpacks to more than it weighs. Event streams are left alone; who reads them counts.
+ * The platform's fetch with bounded bodies, for a client that reads some bodies whole (F76). Such a body may be an
+ * error page, or may decompress to much more than its size. Event streams are not bounded here; their reader counts the
+ * bytes.
  */
 import { ERROR_BODY_BYTES_MAX } from '../../base/bounds.ts';
 
-/** `fetch` whose bodies, event streams aside, end after `ERROR_BODY_BYTES_MAX` decoded bytes; the rest is not received. */
+/**
+ * `fetch` whose bodies, except event streams, end after `ERROR_BODY_BYTES_MAX` decoded bytes; the rest is not received.
+ */
 export function boundedFetch(fetch: FetchFunction): FetchFunction {
   return async (input, init) => {
     const response = await fetch(input, init);
@@ -30,12 +33,12 @@ function bounded(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
   });
 }
 
-/** The body is decoded already, and may be shorter now. */
+/** The body is already decoded, and may be shorter now. */
 function decodedHeaders(headers: Headers): Headers {
   const kept = new Headers(headers);
   for (const name of ['content-encoding', 'content-length']) kept.delete(name);
   return kept;
 }
 
-/** A `fetch`, as the platform's. */
+/** A function like the platform's `fetch`. */
 export type FetchFunction = typeof globalThis.fetch;

@@ -1,19 +1,19 @@
-/** Where the Anthropic provider takes its key, token and address from: options, headers among them, then the environment. */
+/** The sources of the Anthropic provider's key, token and address: options, including headers, then the environment. */
 import { ModelAuthenticationError } from '../../base/errors.ts';
 import type { AnthropicData } from '../provider.ts';
 
 const PUBLIC_BASE_URL = 'https://api.anthropic.com';
 /** Stands for a key where the headers hold the credentials. */
 const UNSENT_KEY = 'in-headers';
-/** What a header can carry of a key. */
+/** The characters of a key that a header can carry. */
 const HEADER_SAFE = /^[\x21-\x7e]+$/;
 
-/** What one call is made with. */
+/** The credentials and address of one call. */
 export interface Credentials {
   readonly apiKey?: string;
   readonly authToken?: string;
   readonly baseURL: string;
-  /** Headers that replace what the SDK would send. */
+  /** Headers that replace those the SDK would send. */
   readonly headers: Readonly<Record<string, string | null>>;
   /** Every secret text, to be kept out of messages. */
   readonly secrets: readonly string[];
@@ -22,9 +22,9 @@ export interface Credentials {
 }
 
 /**
- * The credentials of a call; undefined when there are none. Read at every call, so that a key set after a failure is found:
- * on the host thread at once, on a model thread when the thread is started anew, as it has a copy of the environment.
- * Throws `ModelAuthenticationError` for a key that no header can carry.
+ * The credentials of a call; undefined when there are none. They are read at every call, so a key set after a failure
+ * is found. The host thread finds it at once; a model thread finds it after a restart, since the thread has a copy of
+ * the environment. Throws `ModelAuthenticationError` for a key that no header can carry.
  */
 export function credentialsOf(data: AnthropicData): Credentials | undefined {
   const baseURL = data.baseURL ?? environment('ANTHROPIC_BASE_URL') ?? PUBLIC_BASE_URL;
@@ -39,23 +39,25 @@ export function credentialsOf(data: AnthropicData): Credentials | undefined {
   if (apiKey !== undefined) return build({ apiKey }, apiKey, baseURL, alsoSecret, {});
   if (authToken !== undefined) return build({ authToken }, authToken, baseURL, alsoSecret, {});
   if (inHeaders.length === 0) return undefined;
-  // Without a key of its own the SDK would look for one on disk, so it gets one that it does not send.
+  // Without a key, the SDK would look for one on disk, so it gets a key that it does not send.
   const names = Object.keys(data.headers ?? {}).map((name) => name.toLowerCase());
   const replaced = names.includes('authorization') ? {} : { authorization: null };
   return build({ apiKey: UNSENT_KEY }, UNSENT_KEY, baseURL, alsoSecret, replaced);
 }
 
-/** What is wrong with an address that holds a name or a password: no platform's fetch takes it, and its errors show it. */
+/**
+ * The fault of an address that holds a user name or a password: no platform's fetch takes it, and fetch errors show it.
+ */
 export const CREDENTIALS_IN_ADDRESS = 'holds a user name or password; give them in headers instead';
 
-/** True for an address with a user name or a password in it. */
+/** True for an address that contains a user name or a password. */
 export function holdsCredentials(address: string): boolean {
   if (!URL.canParse(address)) return false;
   const { username, password } = new URL(address);
   return username !== '' || password !== '';
 }
 
-/** No key, no token, no header with one. */
+/** The error when there is no key, no token and no header with credentials. */
 export function authenticationMissing(): ModelAuthenticationError {
   return new ModelAuthenticationError(
     'no credentials: give apiKey or authToken to anthropic(), or set ANTHROPIC_API_KEY',
@@ -76,25 +78,28 @@ function build(
     ...key,
     baseURL,
     headers,
-    // Longest first: a secret may be a part of another.
+    // Longest first: a secret may be part of another.
     secrets: [...new Set([secret, ...alsoSecret])].sort((a, b) => b.length - a.length),
     identity: JSON.stringify([key, baseURL]),
   };
 }
 
 const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set(['x-api-key', 'authorization']);
-/** Headers whose values are no secrets; every other one may be the key of a gateway. */
+/** Headers whose values are not secrets; any other header may hold the key of a gateway. */
 const OPEN_HEADERS: ReadonlySet<string> = new Set([
   ...['anthropic-version', 'anthropic-beta', 'content-type', 'accept', 'accept-language', 'user-agent'],
 ]);
-/** Shorter values are words, and cutting them out would make every message unreadable. */
+/** Shorter values are words, and redacting them would make every message unreadable. */
 const SECRET_CHARACTERS_MIN = 6;
 
 function credentialHeaders(headers: AnthropicData['headers']): readonly string[] {
   return Object.keys(headers ?? {}).filter((name) => CREDENTIAL_HEADERS.has(name.toLowerCase()));
 }
 
-/** What must not be told of the headers, those the SDK takes from the environment too: each value, whole and without its scheme. */
+/**
+ * The header values that no message may show, including the headers the SDK reads from the environment. Each value
+ * counts whole and without its scheme.
+ */
 function headerSecrets(headers: AnthropicData['headers']): readonly string[] {
   const lines = (environment('ANTHROPIC_CUSTOM_HEADERS') ?? '').split('\n').map((line) => line.split(':'));
   const given = [

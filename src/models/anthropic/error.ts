@@ -1,16 +1,17 @@
-/** What the vendor's SDK and the platform's fetch throw, as errors of the house. Pure. */
+/** Converts errors of the vendor's SDK and of the platform's fetch into our own error classes. Pure. */
 import { RETRY_AFTER_MS_MAX } from '../../base/bounds.ts';
 import { asError, errorFromShape, errorShape, ModelInvalidRequestError, TroupeError } from '../../base/errors.ts';
 import { isRecord } from '../../base/json.ts';
 import { modelErrorOf } from '../model-error.ts';
 
-/** Causes of a cause that are looked at. */
+/** The longest chain of causes that is searched. */
 const CAUSES_MAX = 8;
 const HIDDEN = '[redacted]';
 
 /**
- * The error of a failed call. `secrets` are cut out of its message, and a cause that holds one is left out (N3). `nowMs`:
- * epoch ms, for a `retry-after` that is a date. The SDK's classes are told by their shape, as it is loaded at the first call.
+ * The error of a failed call. `secrets` are redacted from its message, and a cause that holds one is left out (N3).
+ * `nowMs`: epoch ms, for a `retry-after` that is a date. The SDK's error classes are recognised by shape, since the SDK
+ * is loaded at the first call.
  */
 export function anthropicError(thrown: unknown, secrets: readonly string[], nowMs: number): TroupeError {
   if (thrown instanceof TroupeError) return withoutSecrets(thrown, secrets);
@@ -30,7 +31,7 @@ export function anthropicError(thrown: unknown, secrets: readonly string[], nowM
   }
   const message = redact(describe(error), secrets);
   if (error.name === 'APIConnectionTimeoutError') {
-    // The SDK's own net, or a connection that took too long: nothing had come yet.
+    // The SDK's own timeout, or a connection that took too long: no byte had arrived.
     return modelErrorOf({ code: 'model_timeout', message, data: { phase: 'ttfb' }, ...cause });
   }
   if (error.name === 'APIConnectionError' || isNetworkError(error)) {
@@ -38,13 +39,13 @@ export function anthropicError(thrown: unknown, secrets: readonly string[], nowM
     const data = network === undefined ? {} : { data: { network } };
     return modelErrorOf({ code: 'model_connection', message, ...data, ...cause });
   }
-  // Thrown before anything was sent: a header or an address that cannot be.
+  // Thrown before anything was sent: an invalid header or address.
   return new ModelInvalidRequestError(message, cause);
 }
 
 /**
- * Milliseconds a server asked to wait, a day at most: `retry-after-ms`, or `retry-after` in seconds or as a date; undefined
- * without.
+ * The milliseconds a server asked to wait, at most one day; undefined without such a header. Read from
+ * `retry-after-ms`, or from `retry-after` in seconds or as a date.
  */
 export function retryAfter(headers: unknown, nowMs: number): number | undefined {
   if (!(headers instanceof Headers)) return undefined;
@@ -57,20 +58,20 @@ export function retryAfter(headers: unknown, nowMs: number): number | undefined 
   return Number.isFinite(waitMs) ? Math.min(Math.max(0, Math.round(waitMs)), RETRY_AFTER_MS_MAX) : undefined;
 }
 
-/** The API's own words, where the body was one of its errors. */
+/** The API's own message, if the body was one of its errors. */
 function apiMessage(fields: Readonly<Record<string, unknown>>): string | undefined {
   const body = fields['error'];
   const error = isRecord(body) && isRecord(body['error']) ? body['error'] : undefined;
   return typeof error?.['message'] === 'string' ? error['message'] : undefined;
 }
 
-/** The platform's fetch throws `TypeError` for every fault of the network, before and inside the body. */
+/** The platform's fetch throws `TypeError` for every network fault, before the body and inside it. */
 function isNetworkError(error: Error): boolean {
   if (error.name === 'AbortError') return true;
   return error instanceof TypeError && /terminated|fetch failed|socket|network/i.test(error.message);
 }
 
-/** The message with the codes of its causes: "Connection error." alone tells nobody anything. */
+/** The message with those of its causes: "Connection error." alone explains nothing. */
 function describe(error: Error): string {
   const parts = [error.message];
   let cause: unknown = error.cause;
@@ -82,8 +83,8 @@ function describe(error: Error): string {
 }
 
 /**
- * One of our own errors, told of a stream: it quotes what the server sent. A cause that may quote it too is left out: the
- * language's own parser shows a piece of the text, which may be a piece of a secret.
+ * One of our own errors about a stream, with secrets redacted, since it quotes the server's text. A cause that may
+ * quote it too is left out: the JSON parser's error shows part of the text, which may be part of a secret.
  */
 function withoutSecrets(error: TroupeError, secrets: readonly string[]): TroupeError {
   const shape = errorShape(error);
@@ -101,10 +102,10 @@ function redactJson(value: unknown, secrets: readonly string[]): string {
   );
 }
 
-/** Fewest characters of a secret's beginning that are cut off where a text was cut within it. */
+/** The fewest leading characters of a secret that are redacted where a text was cut inside the secret. */
 const SECRET_START_MIN = 4;
 
-/** What the system called it, `ECONNREFUSED` or the like: the first code among the causes. */
+/** The system's error code, such as `ECONNREFUSED`: the first code among the causes. */
 function networkCode(error: Error): string | undefined {
   let current: unknown = error;
   for (let depth = 0; depth < CAUSES_MAX && current instanceof Error; depth += 1) {
@@ -119,7 +120,7 @@ function redact(text: string, secrets: readonly string[]): string {
   let rest = text;
   for (const secret of secrets) {
     rest = rest.split(secret).join(HIDDEN);
-    // Messages are bounded, and the bound may have fallen into a secret.
+    // Messages are bounded, and the bound may have cut a secret.
     for (let length = Math.min(secret.length - 1, rest.length); length >= SECRET_START_MIN; length -= 1) {
       if (!rest.endsWith(secret.slice(0, length))) continue;
       rest = rest.slice(0, -length) + HIDDEN;

@@ -1,12 +1,12 @@
 /**
- * Server-sent events from bytes, however they are cut.
- * Owns: the bytes of the line and the event that are not complete yet. Does not own: what events mean.
+ * Parses server-sent events from bytes, however the bytes are split into chunks.
+ * Owns: the bytes of the incomplete line and event. Does not own: the meaning of events.
  *
- * - E1 Any cutting of the same bytes gives the same events, UTF-8 sequences and line ends split anywhere included.
- * - E2 An event that its blank line has not ended is no event: the end of the stream discards it.
- * - E3 A line and a stream are bounded; bytes that are not UTF-8 are an error, not replacement characters.
+ * - E1 Any split of the same bytes gives the same events, even inside a UTF-8 sequence or a line end.
+ * - E2 An event that no blank line ended is not an event: the end of the stream discards it.
+ * - E3 A line and a stream are bounded. Bytes that are not UTF-8 are an error, not replacement characters.
  *
- * Source: WHATWG HTML, "Server-sent events", parsing an event stream. `id` and `retry` have no use here.
+ * Source: WHATWG HTML, "Server-sent events", parsing an event stream. `id` and `retry` are not used here.
  */
 import { STREAM_BYTES_MAX, STREAM_LINE_BYTES_MAX } from '../../base/bounds.ts';
 import { protocolError } from '../model-error.ts';
@@ -17,20 +17,23 @@ export interface StreamEvent {
   readonly data: string;
 }
 
-/** Turns chunks into events. Throws `ModelError` `model_protocol` for what E3 forbids; it is of no use after that. */
+/**
+ * Turns chunks into events. Throws `ModelError` `model_protocol` for input that E3 forbids; the parser is unusable
+ * after that.
+ */
 export class EventStreamParser {
   readonly #decoder: InstanceType<typeof TextDecoder> = new TextDecoder('utf-8', { fatal: true });
-  /** Pieces of a line without its end. */
+  /** The pieces of a line that has not ended. */
   #pending: string[] = [];
   #pendingLength = 0;
-  /** A carriage return that ended a chunk: alone or half of a line end, the next character tells. */
+  /** A carriage return ended the last chunk. The next character decides whether it is a line end or half of one. */
   #heldReturn = false;
   #bytes = 0;
   #name = '';
   #data: string[] = [];
   #dataLength = 0;
 
-  /** The events these bytes complete, in order. */
+  /** The events that these bytes complete, in order. */
   push(chunk: Uint8Array): readonly StreamEvent[] {
     this.#bytes += chunk.byteLength;
     if (this.#bytes > STREAM_BYTES_MAX) {
@@ -39,7 +42,7 @@ export class EventStreamParser {
     return this.#take(this.#decode(chunk));
   }
 
-  /** The events that the end of the stream completes: none but where a lone carriage return was held back. */
+  /** The events that the end of the stream completes: none, unless a lone carriage return was held back. */
   end(): readonly StreamEvent[] {
     const rest = this.#decode(undefined);
     const ending = this.#heldReturn ? '\n' : '';
@@ -68,7 +71,7 @@ export class EventStreamParser {
     return events;
   }
 
-  /** All line ends as `\n`; a carriage return in the last place is held back. */
+  /** Converts all line ends to `\n`; a carriage return in the last position is held back. */
   #normalise(decoded: string): string {
     if (!this.#heldReturn && !decoded.includes('\r')) return decoded;
     let text = this.#heldReturn ? `\r${decoded}` : decoded;
@@ -77,7 +80,7 @@ export class EventStreamParser {
     return text.replace(/\r\n?/g, '\n');
   }
 
-  /** Pieces are joined once a line ends: joining at each chunk would copy a long line over and over. */
+  /** Pieces are joined once a line ends: joining at each chunk would copy a long line repeatedly. */
   #joined(last: string): string {
     if (this.#pending.length === 0) return last;
     this.#pending.push(last);

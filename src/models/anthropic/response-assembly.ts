@@ -1,13 +1,15 @@
 /**
- * One answer put together from the events of its stream.
+ * Assembles one answer from the events of its stream.
  * Owns: the blocks and counters received so far. Does not own: bytes, sockets, time.
  *
- * - B1 Events come in the order of the protocol, with the index of the block they belong to; anything else is `model_protocol`.
- * - B2 Event types and delta types this file does not know change nothing; a block of unknown type is kept as it came, or
- *   left out where an unknown delta makes it impossible to rebuild.
- * - B3 A call whose input is no JSON is kept with the text the model wrote in its place, so that it is refused and the model told;
- *   with `{}` where the token limit cut it: in the last place of an answer that stopped for that reason.
- * - B4 There is an answer only after `message_stop`.
+ * - B1 Events come in the order of the protocol, with the index of the block they belong to. Anything else is
+ *   `model_protocol`.
+ * - B2 Unknown event types and delta types change nothing. A block of unknown type is kept unchanged, or left out if an
+ *   unknown delta makes it impossible to rebuild.
+ * - B3 A call whose input is not JSON keeps the model's text as its input, so that it is refused and the model is
+ *   informed. Its input becomes `{}` when the token limit cut it: the call is the last block of an answer that stopped
+ *   for that reason.
+ * - B4 An answer exists only after `message_stop`.
  */
 import { isRecord } from '../../base/json.ts';
 import type { ContentBlock, Usage } from '../../base/messages.ts';
@@ -34,15 +36,15 @@ const EVENTS: ReadonlySet<string> = new Set([
   ...['message_delta', 'message_stop', 'error', 'message'],
 ]);
 
-/** Puts one answer together. `accept` throws `ModelError`; after that the assembly is of no use. */
+/** Assembles one answer. `accept` throws `ModelError`; the assembly is unusable after that. */
 export class ResponseAssembly {
   readonly #onDelta: (delta: ModelDelta) => void;
   readonly #content: ContentBlock[] = [];
   readonly #counters: Record<string, number> = {};
   #open: OpenBlock | undefined;
-  /** Blocks started; those left out (B2) count. */
+  /** The number of blocks started, including those left out (B2). */
   #started = 0;
-  /** Calls whose input could not be read: their place in `#content`, and the text. */
+  /** Calls whose input could not be parsed: their index in `#content`, and the text. */
   readonly #unread = new Map<number, string>();
   #message: Fields | undefined;
   #stopReason: string | undefined;
@@ -52,12 +54,12 @@ export class ResponseAssembly {
     this.#onDelta = onDelta;
   }
 
-  /** True once the answer is whole. */
+  /** True once the answer is complete. */
   get finished(): boolean {
     return this.#finished;
   }
 
-  /** Tokens counted so far; undefined before the answer began. */
+  /** The tokens counted so far; undefined before the answer begins. */
   get usage(): Usage | undefined {
     return this.#message === undefined ? undefined : readUsage(this.#counters);
   }
@@ -177,7 +179,7 @@ export class ResponseAssembly {
       case 'tool_use': {
         const { id, name } = block.start;
         if (typeof name !== 'string') throw protocolError('tool_use without a name');
-        // Without an id it is given one where it is stored (§5.1).
+        // A call without an id gets one where it is stored (§5.1).
         return { type: 'tool_use', id: typeof id === 'string' ? id : '', name, input: this.#readInput(block) };
       }
       default:
@@ -185,7 +187,7 @@ export class ResponseAssembly {
     }
   }
 
-  /** B2. The cast is the meaning of opaque: the type is not one this library reads. */
+  /** B2. The cast is safe for an opaque block, since this library does not read its type. */
   #keepOpaque(block: OpenBlock): ContentBlock | undefined {
     if (!block.rebuildable) return undefined;
     const input = block.input === '' ? {} : { input: this.#readInput(block) };
@@ -197,7 +199,7 @@ export class ResponseAssembly {
     try {
       return JSON.parse(block.input);
     } catch {
-      // Whether the token limit cut it is known only at the end (B3).
+      // Only the end of the stream shows whether the token limit cut it (B3).
       this.#unread.set(this.#content.length, block.input);
       return {};
     }
@@ -219,7 +221,7 @@ export class ResponseAssembly {
     this.#count(event['usage']);
   }
 
-  /** Counters are cumulative: a later value replaces an earlier one, a missing or null one does not. */
+  /** Counters are cumulative: a later value replaces an earlier one, a missing or null value does not. */
   #count(usage: unknown): void {
     if (!isRecord(usage)) return;
     for (const key of COUNTERS) {
@@ -253,7 +255,7 @@ function parseEvent(name: string, data: string): Fields {
   throw protocolError(`the data of a ${name} event is not an object`);
 }
 
-/** An error inside a stream that began well is the error its HTTP status would have been. */
+/** An error inside a stream that began well becomes the error of the matching HTTP status. */
 function streamError(event: Fields): Error {
   const error = isRecord(event['error']) ? event['error'] : {};
   const type = stringOf(error['type']);

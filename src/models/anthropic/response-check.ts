@@ -1,4 +1,6 @@
-/** The door for what a provider answers: an unknown value becomes a `ModelResponse` that can be stored and sent again. Pure. */
+/**
+ * Checks the answer of a provider: an unknown value becomes a `ModelResponse` that can be stored and sent again. Pure.
+ */
 import type { Draft } from '../../base/draft.ts';
 import { describeValue } from '../../base/errors.ts';
 import { isRecord, type Json, NotPlainError, toPlainJson } from '../../base/json.ts';
@@ -8,7 +10,7 @@ import type { ModelResponse } from '../provider.ts';
 
 const NOTHING: Readonly<Record<string, unknown>> = {};
 
-/** String fields a block of each type must have. */
+/** The string fields that a block of each type must have. */
 const REQUIRED_STRINGS: ReadonlyMap<string, readonly string[]> = new Map([
   ['text', ['text']],
   ['tool_use', ['name']],
@@ -18,9 +20,9 @@ const REQUIRED_STRINGS: ReadonlyMap<string, readonly string[]> = new Map([
 const NONE: readonly string[] = [];
 
 /**
- * A plain, well-formed copy of what a provider answered. A missing or absurd usage counts as zero, so that the caller's own
- * estimate takes its place. The input of a call may be any JSON: what is no object the session refuses, and tells the model
- * (F27). Throws `ModelError` `model_protocol` when it is no response.
+ * A plain, well-formed copy of a provider's answer. A missing or absurd usage counts as zero, so that the caller's own
+ * estimate replaces it. The input of a call may be any JSON: the session refuses an input that is not an object and
+ * informs the model (F27). Throws `ModelError` `model_protocol` when the value is not a response.
  */
 export function checkResponse(value: unknown): ModelResponse {
   if (!isRecord(value)) throw protocolError(`the provider answered ${describeValue(value)}`);
@@ -45,7 +47,7 @@ export function checkResponse(value: unknown): ModelResponse {
   return response;
 }
 
-/** The counters of a usage object; what is no count of tokens is zero. */
+/** The counters of a usage object; a value that is not a token count becomes zero. */
 export function readUsage(value: unknown): Usage {
   const usage = isRecord(value) ? value : NOTHING;
   const created = tokenCount(usage['cache_creation_input_tokens']);
@@ -59,7 +61,7 @@ export function readUsage(value: unknown): Usage {
   return counts;
 }
 
-/** A count of tokens, or undefined: null, negative, fractional or beyond what integers hold. */
+/** A token count; undefined when the value is null, negative, fractional or too large for an integer. */
 export function tokenCount(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }

@@ -1,15 +1,16 @@
 /**
- * How many calls may be in flight on a provider key that refuses some of them.
+ * Decides how many calls may be in flight on a provider key that refuses some of them.
  *
- * Owns: the size of the window. Does not own: which calls are in flight, what counts as a refusal, pauses.
+ * Owns: the size of the window. Does not own: which calls are in flight, which errors count as a refusal, pauses.
  *
- * - Y1 A window of answers adds a sixth, at least one call; a window of refusals halves it. Each outcome adds or takes its
- *   share, so the calls of one round trip cannot cut it more than once. It grows while fewer than one in four calls is refused:
- *   refusals that do not come from our load must not stop us, and a smaller window would not make them fewer.
- * - Y2 It never falls below one call. At one call it probes: each answer adds one, so each wave is twice the one before.
- *   From its patience after the first call on, each second without a refusal doubles it: a refusal comes at once, and an
- *   answer may take minutes. The first refusal ends the probing.
- * - Y3 It is over when it has held no call back while twice the calls were answered that it had room for when it last did.
+ * - Y1 A window of answers adds a sixth, at least one call; a window of refusals halves it. Each outcome adds or takes
+ *   its share, so the calls of one round trip cannot cut the window more than once. It grows while fewer than one in
+ *   four calls is refused. Refusals that do not come from our load must not stop us, and a smaller window would not
+ *   make them fewer.
+ * - Y2 It never falls below one call. At one call it probes: each answer adds one call, so each wave is twice the size
+ *   of the one before. When its patience after the first call has passed, each second without a refusal doubles it. A
+ *   refusal comes at once, but an answer may take minutes. The first refusal ends the probing.
+ * - Y3 The window ends once the answers since it last held a call back are twice the size it had then.
  */
 import {
   GOVERNED_CALLS_MAX,
@@ -21,31 +22,31 @@ import {
 /** See the head of the file. Times are monotonic ms. */
 export class CallWindow {
   #size: number;
-  /** The size at which its reader is told that it has halved; `undefined` once told. */
+  /** The size at which `refused` reports that the window has halved; `undefined` once reported. */
   #toldBelow: number | undefined;
   #isProbing = false;
   #patienceMs = GOVERNOR_WINDOW_STEP_MS;
-  /** When a probing window doubles by itself; set by its first call. */
+  /** When a probing window doubles without an answer; set by its first call. */
   #stepAt: number | undefined;
-  /** Its size when it last held a call back, and the answers since. */
+  /** The size when the window last held a call back, and the answers since then. */
   #sizeAtHold: number;
   #answersSinceHold = 0;
 
-  /** `size`: calls in flight when the first was refused; at least 1. */
+  /** `size`: the calls in flight when the first was refused; at least 1. */
   constructor(size: number) {
     this.#size = Math.max(1, size);
     this.#sizeAtHold = this.#size;
     this.#toldBelow = this.#size > 1 ? this.#size / 2 : undefined;
   }
 
-  /** A window of one call that probes. `patienceMs`: how long that call stays alone while nothing is heard of it. */
+  /** A window of one call that probes. `patienceMs`: how long that call stays alone while it has no outcome. */
   static probing(patienceMs: number): CallWindow {
     const window = new CallWindow(1);
     window.#probe(patienceMs);
     return window;
   }
 
-  /** Calls that may be in flight. */
+  /** The number of calls that may be in flight. */
   get size(): number {
     return Math.floor(this.#size);
   }
@@ -59,7 +60,7 @@ export class CallWindow {
     while (this.#stepAt !== undefined && now >= this.#stepAt) {
       this.#stepAt += GOVERNOR_WINDOW_STEP_MS;
       this.#size *= 2;
-      // More calls than may wait: there is nothing left to find out.
+      // The window exceeds the number of calls that may wait: there is nothing left to find out.
       if (this.#size > GOVERNED_CALLS_MAX) this.#endProbing();
     }
     if (inFlight < this.size) return now;
@@ -68,12 +69,12 @@ export class CallWindow {
     return this.#stepAt ?? Number.POSITIVE_INFINITY;
   }
 
-  /** A call leaves. */
+  /** Notes that a call leaves. */
   started(now: number): void {
     if (this.#isProbing) this.#stepAt ??= now + this.#patienceMs;
   }
 
-  /** A call of this window was answered. */
+  /** Notes that a call of this window was answered. */
   answered(now: number): void {
     this.#answersSinceHold += 1;
     if (!this.#isProbing) {
@@ -81,11 +82,11 @@ export class CallWindow {
       return;
     }
     this.#size += 1;
-    // What was silent is not any more.
+    // An answer ends the silence: the next doubling is at most one step away.
     if (this.#stepAt !== undefined) this.#stepAt = Math.min(this.#stepAt, now + GOVERNOR_WINDOW_STEP_MS);
   }
 
-  /** A call of this window was refused; true once, when half of what it began with is left. */
+  /** Notes that a call of this window was refused. True once, when half of the first size is left. */
   refused(): boolean {
     this.#endProbing();
     this.#size = Math.max(1, this.#size - GOVERNOR_WINDOW_CUT);

@@ -1,15 +1,15 @@
 /**
- * Who is next among calls that wait.
- * Owns: the calls waiting and their order. Does not own: when the next may go, how many may wait.
+ * Orders the calls that wait.
+ * Owns: the waiting calls and their order. Does not own: when the next may leave, how many may wait.
  *
- * - E1 Session trees take turns, one call each; within a tree the call that came first goes first. A tree of five thousand
- *   children and one of one session get alike, and nobody is passed over for ever.
- * - E2 Putting, taking and removing cost the same however many wait. Hence chains: the first entry of a map that was often taken
- *   from lies behind the holes of all those before it.
+ * - E1 Session trees alternate, one call each; within a tree, calls leave in the order they came. A tree of five
+ *   thousand children and a tree of one session get equal shares, and no tree is passed over forever.
+ * - E2 Putting, taking and removing cost the same however many calls wait. Hence chains: in a map, finding the first
+ *   entry after many removals means skipping the holes of all removed entries.
  */
 import { rootOf } from '../../base/ids.ts';
 
-/** What the queue needs to know of an item. */
+/** The fields of an item that the queue needs. */
 export interface Queued {
   /** Unique within the queue. */
   readonly id: number;
@@ -25,7 +25,7 @@ interface Link<T> {
 interface Tree<T> {
   readonly root: string;
   readonly items: Chain<T>;
-  /** Its place among the trees, once it has one. */
+  /** The tree's link in `#turns`, once it has one. */
   turn: Link<Tree<T>> | undefined;
 }
 
@@ -33,10 +33,10 @@ interface Tree<T> {
 export class FairQueue<T extends Queued> {
   readonly #places = new Map<number, { readonly link: Link<T>; readonly tree: Tree<T> }>();
   readonly #trees = new Map<string, Tree<T>>();
-  /** Trees in the order of their turns; none is empty. */
+  /** Trees in the order in which they are served; none is empty. */
   readonly #turns = new Chain<Tree<T>>();
 
-  /** Items waiting. */
+  /** The number of waiting items. */
   get size(): number {
     return this.#places.size;
   }
@@ -45,19 +45,19 @@ export class FairQueue<T extends Queued> {
     return this.#places.get(id)?.link.value;
   }
 
-  /** Adds an item behind those of its tree; a tree that had none gets its turn after all others. */
+  /** Adds an item behind those of its tree; a tree that had none is served after all others. */
   put(item: T): void {
     const root = rootOf(item.session);
     const tree = this.#trees.get(root) ?? this.#grow(root);
     this.#places.set(item.id, { link: tree.items.push(item), tree });
   }
 
-  /** The item whose turn it is; it stays. */
+  /** The next item; it stays in the queue. */
   first(): T | undefined {
     return this.#turns.first?.value.items.first?.value;
   }
 
-  /** Takes out the item whose turn it is; its tree goes behind all others. */
+  /** Takes out the next item; its tree moves behind all others. */
   take(): T | undefined {
     const tree = this.#turns.first?.value;
     const item = tree?.items.first?.value;
@@ -70,7 +70,7 @@ export class FairQueue<T extends Queued> {
     return item;
   }
 
-  /** Takes out one item, wherever it stands; undefined when it is not there. */
+  /** Takes out one item from any position; undefined when it is not in the queue. */
   remove(id: number): T | undefined {
     const place = this.#places.get(id);
     if (place === undefined) return undefined;
@@ -84,7 +84,7 @@ export class FairQueue<T extends Queued> {
     return link.value;
   }
 
-  /** Every item, in the order they came; they stay. */
+  /** Every item, in order of arrival; they stay in the queue. */
   items(): readonly T[] {
     return Array.from(this.#places.values(), ({ link }) => link.value);
   }
@@ -97,7 +97,7 @@ export class FairQueue<T extends Queued> {
   }
 }
 
-/** Values in a row, each of which can be taken out where it stands. */
+/** A linked list; each value can be removed where it stands. */
 class Chain<T> {
   first: Link<T> | undefined;
   #last: Link<T> | undefined;
@@ -110,7 +110,7 @@ class Chain<T> {
     return link;
   }
 
-  /** `link` is in this chain. */
+  /** `link` must be in this chain. */
   remove(link: Link<T> | undefined): void {
     if (link === undefined) return;
     if (link.before === undefined) this.first = link.after;

@@ -1,18 +1,19 @@
 /**
  * A pool whose calls wait until the governor of its provider key lets them leave.
  *
- * Owns: the calls that wait, their order, the one timer. Does not own: the policy (`governor.ts`), the calls that run and the
- * mirrors (the pool behind), the retries of a session (the core).
+ * Owns: the waiting calls, their order, the one timer. Does not own: the policy (`governor.ts`), running calls and
+ * mirrors (the inner pool), the retries of a session (the core).
  *
- * - G1 Every call completes exactly once, waiting ones included; the listener is never called from within `call`, `cancel`,
- *   `resume` or `close`.
- * - G2 Who waits is never overtaken: a call leaves at once only when nobody waits. A session has one call at a time, so its
- *   own calls keep their order.
- * - G3 A call's `timeoutMs` counts from when it leaves; `cancel` takes a waiting call out, and it never leaves.
- * - G4 A waiting call touches no mirror, so `holds` stays true to what the mirror has. Whether its delta still fits is asked again
- *   when it leaves: meanwhile a mirror may have been forgotten, displaced, or lost with its thread. Then the whole is sent.
+ * - G1 Every call completes exactly once, waiting ones included. The listener is never called from within `call`,
+ *   `cancel`, `resume` or `close`.
+ * - G2 A waiting call is never overtaken: a call leaves at once only when no other call waits. A session has one call
+ *   at a time, so its own calls keep their order.
+ * - G3 A call's `timeoutMs` counts from when it leaves. `cancel` removes a waiting call, which then never leaves.
+ * - G4 A waiting call touches no mirror, so `holds` keeps matching the mirror. Whether its delta still fits is checked
+ *   again when it leaves: meanwhile a mirror may have been forgotten, displaced, or lost with its thread. Then the
+ *   whole context is sent.
  * - G5 A timer runs only while a call waits for a time.
- * - G6 Refused credentials end no call that `waitsForResume`: those that wait, and those that come, leave after `resume`.
+ * - G6 Refused credentials end no call that `waitsForResume`: such calls, waiting or new, leave after `resume`.
  */
 import { GOVERNED_CALLS_MAX, GOVERNOR_FULL_RETRY_MS } from '../../base/bounds.ts';
 import { type Clock, soon as nextTurn, type Random, type Soon } from '../../base/clock.ts';
@@ -24,24 +25,27 @@ import { FairQueue } from './fair-queue.ts';
 import { Governor, type Trouble } from './governor.ts';
 import type { GovernorLimits } from './limits.ts';
 
-/** How to make a governed pool. */
+/** The options of `createGovernedPool`. */
 export interface GovernedPoolOptions {
-  /** This pool's share; missing: no rates, and still the window, the common pause and the circuit. */
+  /** This pool's share. If missing, there are no rates; the window, the common pause and the circuit still apply. */
   readonly limits?: GovernorLimits | undefined;
   readonly clock: Clock;
   readonly random: Random;
-  /** The turn of the loop in which calls that never left are told. Default: the loop's own next. */
+  /**
+   * Schedules the tick in which the ends of calls that never left are reported. Default: the next tick of the event
+   * loop.
+   */
   readonly soon?: Soon | undefined;
   readonly listener: ModelPoolListener;
-  /** Gives the pool that makes the calls, with the listener it is to tell. Called once, at once. */
+  /** Makes the inner pool, which makes the calls and reports to the given listener. Called once, synchronously. */
   readonly makePool: (listener: ModelPoolListener) => ModelPool;
-  /** Told whenever the number of waiting calls has changed. Must not throw. */
+  /** Called whenever the number of waiting calls has changed. Must not throw. */
   readonly onWaiting?: (count: number) => void;
-  /** Told once of what all sessions feel. Must not throw. */
+  /** Called once for each trouble that affects all sessions. Must not throw. */
   readonly onTrouble?: (trouble: Trouble) => void;
 }
 
-/** A pool with a governor before it. Lives on the thread of its owner. */
+/** A pool behind a governor. Lives on the thread of its owner. */
 export function createGovernedPool(options: GovernedPoolOptions): ModelPool {
   return new GovernedPool(options);
 }
@@ -63,11 +67,14 @@ class GovernedPool implements ModelPool {
   readonly #pool: ModelPool;
   readonly #governor: Governor;
   readonly #waiting = new FairQueue<Waiting>();
-  /** The model of each session that has a mirror: a delta does not name it. */
+  /** The model of each session that has a mirror, since a delta does not name it. */
   readonly #models = new Map<string, string>();
-  /** Input tokens of each session's latest answer, where they are limited: what a delta builds on is not in it. */
+  /**
+   * Input tokens of each session's latest answer, if input is limited: a delta does not contain the messages it builds
+   * on.
+   */
   readonly #lastInput = new Map<string, number>();
-  /** Sessions of the calls out, for `#lastInput`. */
+  /** The sessions of the calls in flight, for `#lastInput`. */
   readonly #sessions = new Map<number, string>();
   #completions: ModelCompletion[] = [];
   #isTelling = false;
@@ -124,7 +131,7 @@ class GovernedPool implements ModelPool {
       return;
     }
     this.#end(id, errorShape(new CancelledError('the model call was cancelled')));
-    // It may have been the one the timer was for: the next in line may need less.
+    // The timer may have been for this call: the next in line may need fewer tokens.
     this.#pump();
     this.#count();
   }
@@ -145,7 +152,7 @@ class GovernedPool implements ModelPool {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return undefined;
     const { refusal } = this.#governor;
-    // A call that nothing holds back waits behind others.
+    // A call that the governor does not hold back waits behind others.
     const detail = this.#governor.explain(this.#clock.monotonic(), waiting.inputTokens) ?? 'other calls are before it';
     return refusal === undefined ? { detail } : { detail, refusal };
   }
@@ -165,7 +172,7 @@ class GovernedPool implements ModelPool {
     return this.#models.get(session) ?? '';
   }
 
-  /** The error a call ends with before it leaves, if there is one. */
+  /** The error that ends a call before it leaves, if there is one. */
   #refusalOf({ session, waitsForResume }: ModelCall): ErrorShape | undefined {
     const isStopped = !waitsForResume && this.#governor.refusal !== undefined;
     return isStopped ? stoppedShape() : this.#governor.refusalOf(this.#modelOf(session));
@@ -180,7 +187,7 @@ class GovernedPool implements ModelPool {
       this.#options.onTrouble?.(trouble);
     }
     if (this.#waiting.size > 0) {
-      // Before the owner is told: what it asks for then stands behind those that wait (G2).
+      // This runs before the listener is notified: calls that the owner then makes queue behind those that wait (G2).
       if (isRefused) this.#endWaiting(({ call }) => this.#refusalOf(call));
       this.#pump();
       this.#count();
@@ -188,7 +195,7 @@ class GovernedPool implements ModelPool {
     this.#listener.completed(completions);
   }
 
-  /** Lets leave the calls that may; sets the timer for the next where that is a matter of time. */
+  /** Lets calls leave while the governor allows it. Sets the timer for the next call if only time holds it back. */
   #pump(): void {
     this.#clearTimer();
     for (let next = this.#waiting.first(); next !== undefined; next = this.#waiting.first()) {
@@ -215,13 +222,13 @@ class GovernedPool implements ModelPool {
     if (this.#governor.countsInput) this.#sessions.set(call.id, call.session);
     const { epoch, keep } = call.context;
     const isHeld = keep === 0 || this.#pool.holds(call.session, epoch, keep);
-    // Without a way to the whole the pool behind refuses the delta, retryably.
+    // Without `whole`, the inner pool refuses the delta with a retryable error.
     const context = isHeld ? call.context : (whole?.() ?? call.context);
     if (context.header !== undefined) this.#models.set(call.session, context.header.model);
     this.#pool.call({ ...call, context, wantsDeltas });
   }
 
-  /** Ends those that wait and for which there is an error. */
+  /** Ends the waiting calls for which `errorOf` gives an error. */
   #endWaiting(errorOf: (waiting: Waiting) => ErrorShape | undefined): void {
     for (const waiting of [...this.#waiting.items()]) {
       const error = errorOf(waiting);
@@ -249,7 +256,10 @@ class GovernedPool implements ModelPool {
     for (const resolve of this.#onTold.splice(0)) resolve();
   }
 
-  /** Tokens the provider will count of a call: what is new, and at least what the session's latest answer cost. */
+  /**
+   * The input tokens that the provider will count for a call: the new content, but at least the input of the session's
+   * latest answer.
+   */
   #inputOf(call: ModelCall): number {
     if (!this.#governor.countsInput) return 0;
     const { header, append } = call.context;
@@ -281,7 +291,7 @@ function closedShape(): ErrorShape {
   return errorShape(new CancelledError('the model pool is closed'));
 }
 
-/** Not the refusal itself: that one fails turns, and this call was not refused. */
+/** Not the refusal itself: a refusal fails turns, and the provider did not refuse this call. */
 function stoppedShape(): ErrorShape {
   return errorShape(new CancelledError('the provider refused the credentials before: the model call was not made'));
 }

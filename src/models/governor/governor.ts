@@ -1,27 +1,29 @@
 /**
- * What all sessions on one provider key share: rates, the pause a refusal asks for, the window of calls in flight, the circuit, and
- * credentials that were refused. Pure policy over a monotonic time it is given: no timer, no call, no session. One governor
- * governs one provider key; a shard has one, since a runtime has one provider.
+ * The state that all sessions on one provider key share: rates, the pause a refusal asks for, the window of calls in
+ * flight, the circuit, refused credentials. It is pure policy over a monotonic time given by the caller: no timer, no
+ * call, no session. One governor governs one provider key. A shard has one governor, since a runtime has one provider.
  *
- * Owns: which calls are in flight, what left within the last minute, the common pause, the window. Does not own: which calls
- * wait and in which order (`governed-pool.ts`), and the retries of one session, which the core decides on top of this (contract
- * of the half-step).
+ * Owns: which calls are in flight, the amounts of the last minute, the common pause, the window. Does not own: which
+ * calls wait and in which order (`governed-pool.ts`); the retries of one session, which the core decides on top of this
+ * (contract of the half-step).
  *
- * - N1 Never more than `concurrency` calls in flight; never more than a rate in any minute (`rate-window.ts`). Input is estimated
- *   when a call leaves and corrected when it has ended; output is charged when a call has ended, and expected before: so of
- *   tokens a minute may hold too much by what the estimates of the calls in flight were wrong.
- * - N2 After a 429 or a 529 nothing leaves before the provider's `retry-after`. Without one, or with 0, there is no pause: the
- *   refusal makes the window of calls in flight smaller, and answers make it larger (`call-window.ts`).
- * - N3 After any pause one call tries, and the others follow in a window that probes: a thousand sessions that waited do not
- *   come back at once.
- * - N4 `GOVERNOR_FAILURES_MAX` connection faults and server errors in a row, within a minute, open the circuit for a growing
- *   time; one call tries it, and its failure opens it again.
- * - N5 Once the credentials were refused (401, 402, 403), no call leaves until `resume`; then one tries. A model that is not
- *   found (404) is refused to all that ask for it until `resume`.
- * - N6 What calls report that left before the latest pause, circuit or refusal of credentials changes none of it: a thousand calls
- *   that fail together are one failure. Only a `retry-after` among them still counts. They take no room in the window.
- * - N7 Without limits, and while all is well, `isFree`: a call costs one entry of a map. Answers forget trouble: a window that
- *   holds no call back is over.
+ * - N1 There are never more than `concurrency` calls in flight, and never more than a rate in any minute
+ *   (`rate-window.ts`). Input is estimated when a call leaves and corrected when it ends. Output is expected when a
+ *   call leaves and charged when it ends. So a minute may exceed a token rate by the estimation error of the calls in
+ *   flight.
+ * - N2 After a 429 or a 529 no call leaves before the provider's `retry-after`. Without one, or with 0, there is no
+ *   pause: the refusal makes the window of calls in flight smaller, and answers make it larger (`call-window.ts`).
+ * - N3 After any pause one call tries, and the others follow in a window that probes: a thousand waiting sessions do
+ *   not return at once.
+ * - N4 `GOVERNOR_FAILURES_MAX` connection faults and server errors in a row, within a minute, open the circuit for a
+ *   growing time. Then one call tries, and its failure opens the circuit again.
+ * - N5 Once the credentials were refused (401, 402, 403), no call leaves until `resume`; then one call tries. A model
+ *   that is not found (404) is refused to all sessions that ask for it until `resume`.
+ * - N6 A call that left before the latest pause, circuit or refusal of credentials is stale. Its outcome changes none of
+ *   them: a thousand calls that fail together are one failure. Only a `retry-after` among them still counts. Stale calls
+ *   take no room in the window.
+ * - N7 Without limits and without trouble, `isFree` is true: a call costs one map entry. Answers end trouble: a window
+ *   that holds no call back ends.
  */
 import {
   GOVERNED_MODELS_MAX,
@@ -44,23 +46,23 @@ import { CallWindow } from './call-window.ts';
 import type { GovernorLimits } from './limits.ts';
 import { RateWindow } from './rate-window.ts';
 
-/** Something all sessions are about to feel. For the embedder's log: one line, however many sessions there are. */
+/** A condition that affects all sessions. For the embedder's log: one line, however many sessions there are. */
 export interface Trouble {
   /** `window`: half as many calls may be in flight as when the refusals began. */
   readonly kind: 'pause' | 'window' | 'circuit' | 'credentials' | 'model';
-  /** Milliseconds until one call tries again; missing: `resume` decides. */
+  /** Milliseconds until one call tries again; if missing, `resume` decides. */
   readonly waitMs?: number;
   readonly error: ErrorShape;
 }
 
-/** What a call on its way holds of the token rates. */
+/** A call's reserved amounts of the token rates while it is in flight. */
 interface Reservation {
   readonly at: number;
   readonly input: number;
   readonly output: number;
 }
 
-/** Of the mean of output tokens, what the newest answer is worth. */
+/** The weight of the newest answer in the mean of output tokens. */
 const NEWEST_SHARE = 0.1;
 
 /** See the head of the file. */
@@ -73,18 +75,18 @@ export class Governor {
   readonly #hasLimits: boolean;
   /** Calls in flight, with their models. */
   readonly #running = new Map<number, string>();
-  /** Those of them that left before the latest pause, circuit or refusal of credentials (N6). */
+  /** The calls in flight that left before the latest pause, circuit or refusal of credentials (N6). */
   #stale: Set<number> = new Set();
   readonly #reservations = new Map<number, Reservation>();
   #reservedOutput = 0;
   #meanOutput = GOVERNOR_OUTPUT_TOKENS;
-  /** Missing: all is well, and any number may be in flight. */
+  /** Undefined while there is no trouble: then the window limits nothing. */
   #window: CallWindow | undefined;
-  /** The window follows an open circuit: one failure opens that again. */
+  /** The window follows an open circuit: one failure opens the circuit again. */
   #isCircuit = false;
-  /** Times in a row the circuit was opened. */
+  /** How many times in a row the circuit was opened. */
   #circuitLevel = 0;
-  /** Nothing leaves before; looked at while there is a window. */
+  /** No call leaves before this time; checked only while there is a window. */
   #holdUntil = 0;
   #failures = 0;
   #firstFailureAt = 0;
@@ -92,7 +94,7 @@ export class Governor {
   readonly #refusedModels = new Map<string, ErrorShape>();
   #isFree: boolean;
 
-  /** `limits`: this governor's share; missing: no rates. */
+  /** `limits`: this governor's share; if missing, there are no rates. */
   constructor(limits: GovernorLimits | undefined, random: Random) {
     const windowOf = (limit: number | undefined) => (limit === undefined ? undefined : new RateWindow(limit));
     this.#random = random;
@@ -104,34 +106,34 @@ export class Governor {
     this.#isFree = !this.#hasLimits;
   }
 
-  /** Nothing is limited and nothing is wrong: a call may leave without being asked about (N7). */
+  /** There are no limits and no trouble: a call may leave without `opensAt` (N7). */
   get isFree(): boolean {
     return this.#isFree;
   }
 
-  /** `inputTokens` of `opensAt` and `started` matter. */
+  /** True when `inputTokens` of `opensAt` and `started` matters. */
   get countsInput(): boolean {
     return this.#input !== undefined;
   }
 
-  /** Calls in flight. */
+  /** The number of calls in flight. */
   get running(): number {
     return this.#running.size;
   }
 
-  /** The error the credentials were refused with; until `resume` no call leaves (N5). */
+  /** The error that refused the credentials; until `resume` no call leaves (N5). */
   get refusal(): ErrorShape | undefined {
     return this.#refused;
   }
 
-  /** The error every call of this model ends with at once, if there is one (N5). */
+  /** The error that ends every call of this model at once, if there is one (N5). */
   refusalOf(model: string): ErrorShape | undefined {
     return this.#refusedModels.get(model);
   }
 
   /**
-   * When the next call may leave: `now` when it may, a later time at which to ask again, or `Infinity` when only the end of a
-   * call in flight, or `resume`, can change it.
+   * When the next call may leave: `now`, or a later time at which to ask again. `Infinity` when only the end of a call
+   * in flight, or `resume`, can change it.
    */
   opensAt(now: number, inputTokens: number): number {
     if (this.#refused !== undefined || this.#running.size >= this.#concurrency) return Number.POSITIVE_INFINITY;
@@ -143,7 +145,7 @@ export class Governor {
     );
   }
 
-  /** What holds a call back now, in words for people; undefined: nothing does. */
+  /** A readable reason why a call is held back now; undefined if it is not. */
   explain(now: number, inputTokens: number): string | undefined {
     if (this.#refused !== undefined) {
       return `the provider refused the credentials (${this.#refused.message}); resume() lets one call try`;
@@ -186,9 +188,9 @@ export class Governor {
     this.#reservations.set(id, { at, input: inputTokens, output });
   }
 
-  /** Notes how calls ended that ended together; returns what all sessions are to feel of it, if anything. */
+  /** Notes the outcomes of calls that ended together; returns the troubles that they cause for all sessions. */
   ended(completions: readonly ModelCompletion[], now: number): readonly Trouble[] {
-    // Before the first of them leaves: what the provider had to bear when it refused.
+    // Read before the first of them is removed: the load that the provider had when it refused.
     const inFlight = this.#inFlight;
     const troubles: Trouble[] = [];
     for (const completion of completions) {
@@ -198,7 +200,7 @@ export class Governor {
     return troubles;
   }
 
-  /** Lifts what refused credentials and models stopped; one call tries (N5). */
+  /** Lifts the refusal of credentials and models; one call tries (N5). */
   resume(): void {
     if (this.#refused === undefined && this.#refusedModels.size === 0) return;
     this.#refused = undefined;
@@ -206,7 +208,7 @@ export class Governor {
     this.#begin(CallWindow.probing(GOVERNOR_CREDENTIALS_PATIENCE_MS));
   }
 
-  /** Calls in flight that the window counts. */
+  /** The calls in flight that the window counts. */
   get #inFlight(): number {
     return this.#running.size - this.#stale.size;
   }
@@ -235,7 +237,7 @@ export class Governor {
     this.#reservations.delete(id);
     this.#reservedOutput -= reservation.output;
     if (usage === undefined) return;
-    // What a cache answered counts for no provider's input rate.
+    // Input read from a cache counts toward no provider's input rate.
     const input = usage.input_tokens + (usage.cache_creation_input_tokens ?? 0);
     this.#input?.adjust(reservation.at, input - reservation.input);
     this.#output?.add(now, usage.output_tokens);
@@ -285,7 +287,7 @@ export class Governor {
   }
 
   #refuseModel(error: ErrorShape, model: string, now: number): Trouble | undefined {
-    // The provider answers: for other models all is well.
+    // The provider answers: there is no trouble for other models.
     this.#answered(now);
     if (model === '' || this.#refusedModels.has(model) || this.#refusedModels.size >= GOVERNED_MODELS_MAX) {
       return undefined;
@@ -302,7 +304,7 @@ export class Governor {
   }
 
   #busy(error: ErrorShape, inFlight: number): Trouble | undefined {
-    // The provider answers, if only to refuse.
+    // The provider answers, even if only with a refusal.
     this.#failures = 0;
     this.#isCircuit = false;
     this.#window ??= new CallWindow(inFlight);
@@ -325,7 +327,9 @@ export class Governor {
     return { kind: 'circuit', waitMs, error };
   }
 
-  /** Half of it fixed, half by chance: shards and processes on one key do not come back together, and none comes at once. */
+  /**
+   * Half is fixed and half is random: shards and processes on one key do not return together, and none returns at once.
+   */
   #circuitMs(level: number): number {
     const longest = Math.min(GOVERNOR_CIRCUIT_MS * 2 ** level, GOVERNOR_CIRCUIT_MS_MAX);
     return Math.ceil(longest * (0.5 + 0.5 * this.#random()));
@@ -336,7 +340,7 @@ export class Governor {
     this.#begin(CallWindow.probing(patienceMs));
   }
 
-  /** A new beginning for all: what is in flight says nothing of what comes now (N6). */
+  /** Starts a new phase: the calls now in flight say nothing about it (N6). */
   #begin(window: CallWindow | undefined): void {
     this.#stale = new Set(this.#running.keys());
     this.#failures = 0;

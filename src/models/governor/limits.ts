@@ -1,13 +1,13 @@
 /** The limits of a governor, and one shard's share of them. Pure. */
 import { ConfigError } from '../../base/errors.ts';
 
-/** What one provider key allows; a missing one has no limit. Whole numbers from 1. */
+/** The limits of one provider key; a missing one means no limit. Whole numbers from 1. */
 export interface GovernorLimits {
-  /** Model calls on their way at once. */
+  /** Model calls in flight at once. */
   readonly concurrency?: number;
   /** Model calls begun in any 60 seconds. */
   readonly requestsPerMinute?: number;
-  /** Input tokens sent in any 60 seconds, those answered from the provider's cache not counted. */
+  /** Input tokens sent in any 60 seconds; tokens read from the provider's cache do not count. */
   readonly inputTokensPerMinute?: number;
   /** Output tokens received in any 60 seconds. */
   readonly outputTokensPerMinute?: number;
@@ -16,9 +16,10 @@ export interface GovernorLimits {
 const KEYS = ['concurrency', 'requestsPerMinute', 'inputTokensPerMinute', 'outputTokensPerMinute'] as const;
 
 /**
- * What shard `index` of `count` may use: the limits divided, so that together the shards keep them without a word between them;
- * what one of them leaves unused the others do not get. Shares differ by one where a limit does not divide. Throws `ConfigError`
- * naming the key when a limit is smaller than `count`, as a shard without a share could never call.
+ * The share of shard `index` of `count`. The limits are divided, so the shards keep them together without
+ * communicating; an unused share does not pass to other shards. Shares differ by one if a limit does not divide evenly.
+ * Throws `ConfigError` that names the key when a limit is smaller than `count`, since a shard without a share could
+ * never call.
  */
 export function shareOfLimits(limits: GovernorLimits, index: number, count: number): GovernorLimits {
   const share: { -readonly [Key in keyof GovernorLimits]: number } = {};

@@ -1,5 +1,6 @@
 /**
- * The answers that paused (`pause_turn`), so that a request which resumes one can be told from a prefill (R12, R38).
+ * Remembers the answers that paused (`pause_turn`), so that a request that resumes one can be distinguished from a
+ * prefill (R12, R38).
  * Owns: fingerprints of paused answers, the oldest forgotten. Does not own: whether resuming is allowed.
  */
 import { createHash } from 'node:crypto';
@@ -9,7 +10,7 @@ import type { ModelRequest, ModelResponse } from '../provider.ts';
 
 type Blocks = readonly unknown[];
 
-/** Paused answers by content: what stood at the end of the request and what was added to it. */
+/** Paused answers by content: the assistant blocks at the end of the request plus the blocks of the answer. */
 export class PausedTurns {
   readonly #fingerprints = new Set<string>();
 
@@ -23,7 +24,7 @@ export class PausedTurns {
     if (oldest.done !== true) this.#fingerprints.delete(oldest.value);
   }
 
-  /** True when exactly these blocks, cache marks aside, are a turn that paused here. */
+  /** True when exactly these blocks, apart from cache marks, are an answer that paused here. */
   has(blocks: Blocks): boolean {
     return this.#fingerprints.size > 0 && this.#fingerprints.has(fingerprint(blocks));
   }
@@ -37,7 +38,7 @@ export function trailingBlocks(request: Pick<ModelRequest, 'messages'>): Blocks 
     .flatMap<unknown>(({ content }) => (typeof content === 'string' ? [{ type: 'text', text: content }] : content));
 }
 
-/** A text that is equal for equal values, whatever the order of their keys, and blind to cache marks. */
+/** A text that is equal for equal values. The order of keys and cache marks do not matter. */
 export function stableText(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(stableText).join(',')}]`;
   if (!isRecord(value)) return JSON.stringify(value) ?? 'null';

@@ -1,24 +1,25 @@
 /**
- * What left within the last minute: requests, or tokens.
- * Owns: the amounts of the last `RATE_WINDOW_MS`. Does not own: what may wait, and what an amount is.
+ * The amounts, requests or tokens, of the last minute.
+ * Owns: the amounts of the last `RATE_WINDOW_MS`. Does not own: which calls may wait, and how an amount is measured.
  *
- * - W1 No window of a minute ever holds more than `limit`, however it is placed, as long as the amounts told are right. The
- *   burst is the whole minute's allowance: an idle minute lets `limit` leave at once, and then none until those are a minute old.
- * - W2 An amount above `limit` fits an empty window: nothing waits for ever.
- * - W3 At most one entry a millisecond is kept, so the size is bounded by the minute and not by the rate.
+ * - W1 No one-minute window ever holds more than `limit`, wherever it starts, provided that the noted amounts are
+ *   right. The burst is the allowance of a whole minute: after an idle minute `limit` may leave at once, and then none
+ *   until those are a minute old.
+ * - W2 An amount above `limit` fits an empty window: no call waits forever.
+ * - W3 At most one entry per millisecond is kept, so the minute bounds the size, not the rate.
  *
- * A log of starts and not a bucket that refills: a bucket of a minute's size lets twice the rate through within its first minute,
- * and a smaller one wastes what an idle key may use at once.
+ * This is a log of starts and not a token bucket. A bucket of a minute's size lets twice the rate through in its first
+ * minute. A smaller one wastes what an idle key may use at once.
  */
 import { RATE_WINDOW_MS } from '../../base/bounds.ts';
 
 /** Expired entries kept before the lists are shortened; shortening costs a copy. */
 const EXPIRED_MAX = 1_024;
 
-/** See the head of the file. Times are monotonic ms and never go back. */
+/** See the head of the file. Times are monotonic ms and never decrease. */
 export class RateWindow {
   readonly limit: number;
-  /** Ascending, whole milliseconds; expired ones up to `#head`. */
+  /** Ascending, in whole milliseconds; entries before `#head` have expired. */
   readonly #times: number[] = [];
   readonly #amounts: number[] = [];
   #head = 0;
@@ -30,8 +31,8 @@ export class RateWindow {
   }
 
   /**
-   * When `amount` may leave: `now`, a later time, or `Infinity` when only less of `reserved` can make room. `reserved`: what is
-   * promised to calls on their way and in no minute yet.
+   * When `amount` may leave: `now`, a later time, or `Infinity` when only a smaller `reserved` can make room.
+   * `reserved`: the amount promised to calls in flight and not yet noted in any minute.
    */
   opensAt(now: number, amount: number, reserved: number = 0): number {
     this.#expire(now);
@@ -59,7 +60,7 @@ export class RateWindow {
     return at;
   }
 
-  /** Corrects what was noted at `at` by `difference`; an entry that has expired is left alone. */
+  /** Corrects the amount noted at `at` by `difference`; an expired entry does not change. */
   adjust(at: number, difference: number): void {
     let low = this.#head;
     let high = this.#times.length;

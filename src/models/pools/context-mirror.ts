@@ -1,12 +1,14 @@
 /**
- * What a model thread remembers of each session's request, so that a call sends only what is new.
- * Owns: the mirrored contexts. Does not own: what a request holds, when an epoch opens.
+ * Keeps each session's request on a model thread, so that a call sends only new messages.
+ * Owns: the mirrored contexts. Does not own: the content of a request, when an epoch opens.
  *
- * - C1 A context is exactly the last delta applied to the one before: its messages are the first `keep` of the old ones and
- *   `append`.
- * - C2 A delta is taken only onto its own epoch with at least `keep` messages; one with a header and `keep` 0 always.
- * - C3 At most `MIRRORED_CONTEXTS_MAX` contexts; the one whose last delta is oldest goes first. What goes is a function of the
- *   deltas and forgets alone, so an index on another thread that sees the same ones knows what a mirror holds.
+ * - C1 A context is exactly the last delta applied to the one before: its messages are the first `keep` of the old ones
+ *   and `append`.
+ * - C2 A delta is applied only to its own epoch with at least `keep` messages. A delta with a header and `keep` 0
+ *   always applies.
+ * - C3 There are at most `MIRRORED_CONTEXTS_MAX` contexts; the one whose last delta is oldest is dropped first. The
+ *   choice is a function of the deltas and forgets alone, so an index on another thread that sees the same ones knows
+ *   what a mirror holds.
  */
 import { MIRRORED_CONTEXTS_MAX } from '../../base/bounds.ts';
 import type { ContextDelta, RequestHeader } from '../pool.ts';
@@ -23,12 +25,12 @@ interface Context {
 export class ContextMirror {
   readonly #contexts: RecentMap<Context>;
 
-  /** `sizeMax`: contexts held at once. */
+  /** `sizeMax`: the most contexts held at once. */
   constructor(sizeMax: number = MIRRORED_CONTEXTS_MAX) {
     this.#contexts = new RecentMap(sizeMax);
   }
 
-  /** Contexts held. */
+  /** The number of contexts held. */
   get size(): number {
     return this.#contexts.size;
   }
@@ -38,14 +40,14 @@ export class ContextMirror {
     return fits(this.#contexts.get(session), epoch, keep);
   }
 
-  /** The whole request after a delta; undefined, and nothing changed, when the delta does not fit (C2). */
+  /** The whole request after a delta. When the delta does not fit (C2), returns undefined and changes nothing. */
   apply(session: string, delta: ContextDelta): ModelRequest | undefined {
     const { epoch, keep, append } = delta;
     const known = this.#contexts.get(session);
     const held = fits(known, epoch, keep) ? known : undefined;
     const header = delta.header ?? held?.header;
     if (header === undefined || (held === undefined && keep > 0)) return undefined;
-    // A new list every time: a call that is being cancelled may still read the old one.
+    // A new list each time: a call that is being cancelled may still read the old one.
     const messages = held === undefined ? append.slice() : firstOf(held.messages, keep).concat(append);
     this.#contexts.put(session, { epoch, header, messages });
     return { ...header, messages };
@@ -57,22 +59,22 @@ export class ContextMirror {
   }
 }
 
-/** What a mirror elsewhere holds, without the messages: for the sender's side (C3). */
+/** An index of a mirror on another thread, without the messages: for the sender's side (C3). */
 export class MirrorIndex {
   readonly #contexts: RecentMap<{ readonly epoch: number; readonly length: number }>;
 
-  /** `sizeMax`: that of the mirror. */
+  /** `sizeMax`: the same as that of the mirror. */
   constructor(sizeMax: number = MIRRORED_CONTEXTS_MAX) {
     this.#contexts = new RecentMap(sizeMax);
   }
 
-  /** As the mirror's own `holds`. */
+  /** Same as the mirror's own `holds`. */
   holds(session: string, epoch: number, keep: number): boolean {
     const context = this.#contexts.get(session);
     return context !== undefined && context.epoch === epoch && context.length >= keep;
   }
 
-  /** Notes a delta as sent; false, and nothing changed, when the mirror would not take it. */
+  /** Notes a delta as sent. When the mirror would not apply it, returns false and changes nothing. */
   note(session: string, delta: ContextDelta): boolean {
     const holds = this.holds(session, delta.epoch, delta.keep);
     if (!holds && (delta.keep > 0 || delta.header === undefined)) return false;
@@ -81,12 +83,12 @@ export class MirrorIndex {
     return true;
   }
 
-  /** Notes that the mirror was told to forget. */
+  /** Notes that a `forget` was sent to the mirror. */
   forget(session: string): void {
     this.#contexts.delete(session);
   }
 
-  /** Notes that the mirror is gone with its thread. */
+  /** Notes that the mirror was lost with its thread. */
   clear(): void {
     this.#contexts.clear();
   }
@@ -96,7 +98,7 @@ function fits(context: Context | undefined, epoch: number, keep: number): contex
   return context !== undefined && context.epoch === epoch && context.messages.length >= keep;
 }
 
-/** Mostly all of them are kept, and what follows copies them anyway. */
+/** Usually all messages are kept, and the caller copies them anyway. */
 function firstOf(messages: readonly RequestMessage[], keep: number): readonly RequestMessage[] {
   return keep === messages.length ? messages : messages.slice(0, keep);
 }

@@ -1,14 +1,14 @@
 /**
- * Model calls made in the thread that asks for them. It is a session thread's own pool (`threads.models: 0`), and it is what
- * runs inside a model thread.
- * Owns: the running calls, their deadlines, the mirror of contexts, deltas and completions not told yet. Does not own: the
- * provider's sockets, retries, rates.
+ * Makes model calls on the thread that asks for them. It is a session thread's own pool (`threads.models: 0`), and it
+ * also runs inside each model thread.
+ * Owns: the running calls, their deadlines, the mirror of contexts, unreported deltas and completions. Does not own:
+ * the provider's sockets, retries, rates.
  *
- * - P1 Every call completes exactly once; whatever its provider does after that is dropped.
- * - P2 The listener is never called from within `call`, `cancel` or `close`: completions go out together, one turn of the loop
- *   later.
- * - P3 Deltas of a call keep their order, are gathered for `DELTA_COALESCE_MS`, and none comes after its completion.
- * - P4 A call is over at its `timeoutMs` or at `cancel`, whether or not its provider minds the signal.
+ * - P1 Every call completes exactly once; later events of its provider are dropped.
+ * - P2 The listener is never called from within `call`, `cancel` or `close`: completions are reported together, one
+ *   tick later.
+ * - P3 Deltas of a call keep their order, are collected for `DELTA_COALESCE_MS`, and none comes after its completion.
+ * - P4 A call ends at its `timeoutMs` or at `cancel`, even if its provider ignores the signal.
  * - P5 No timer runs while no call does.
  */
 import { DELTA_CHARACTERS_MAX, DELTA_COALESCE_MS } from '../../base/bounds.ts';
@@ -23,7 +23,7 @@ import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '.
 import type { ModelDelta, ModelProvider, ModelRequest } from '../provider.ts';
 import { ContextMirror } from './context-mirror.ts';
 
-/** A call on its way. */
+/** A call in flight. */
 interface Running {
   readonly id: number;
   readonly session: string;
@@ -31,19 +31,19 @@ interface Running {
   readonly startedMs: number;
   readonly timeoutMs: number;
   deadline: Deadline<Running> | undefined;
-  /** What the provider is to be given; taken when it is. */
+  /** The request for the provider; cleared once the provider has it. */
   request: ModelRequest | undefined;
   wantsDeltas: boolean;
-  /** It has completed (P1). */
+  /** True once the call has completed (P1). */
   isOver: boolean;
-  /** Deltas not told yet, neighbours of one type joined; missing: none. */
+  /** Unreported deltas, neighbours of one type joined; undefined if there are none. */
   deltas: { type: ModelDelta['type']; texts: string[] }[] | undefined;
   deltaLength: number;
 }
 
 /**
- * A pool that calls `provider` on this thread and tells `listener` on this thread. `clock` gives deadlines and the gathering
- * of deltas, `soon` the turn of the loop in which completions are told.
+ * A pool that calls `provider` on this thread and reports to `listener` on this thread. `clock` times deadlines and the
+ * collecting of deltas; `soon` schedules the tick in which completions are reported.
  */
 export function createInPlacePool(
   provider: ModelProvider,
@@ -62,9 +62,9 @@ class InPlacePool implements ModelPool {
   readonly #mirror = new ContextMirror();
   readonly #running = new Map<number, Running>();
   readonly #deadlines: DeadlineQueue<Running>;
-  /** Calls their provider has not been told of. */
+  /** Calls that have not been passed to their provider. */
   #starting: Running[] = [];
-  /** Calls with deltas not told yet. */
+  /** Calls with unreported deltas. */
   readonly #talking = new Set<Running>();
   #deltaTimer: unknown;
   #completions: ModelCompletion[] = [];
@@ -106,7 +106,7 @@ class InPlacePool implements ModelPool {
       return;
     }
     running.deadline = this.#deadlines.add(running, running.startedMs, call.timeoutMs);
-    // Not from within `call` (P2): a provider may answer with deltas before it returns.
+    // Not from within `call` (P2): a provider may send deltas before it returns.
     if (this.#starting.push(running) === 1) queueMicrotask(this.#startAll);
   }
 
@@ -162,7 +162,7 @@ class InPlacePool implements ModelPool {
         (error: unknown) => this.#fail(running, error),
       );
     } catch (error) {
-      // A provider that throws at once fails as one that rejects.
+      // A provider that throws synchronously fails like one that rejects.
       this.#fail(running, error);
     }
   }
@@ -173,7 +173,7 @@ class InPlacePool implements ModelPool {
   }
 
   #abandon(running: Running, error: Error): void {
-    // Complete first: a provider that rejects at once on abort finds its call gone.
+    // Complete first: a provider that rejects at once on abort must find its call over.
     this.#fail(running, error);
     running.abort.abort();
   }
@@ -203,7 +203,7 @@ class InPlacePool implements ModelPool {
     if (running.deadline !== undefined) this.#deadlines.remove(running.deadline);
     this.#completions.push(completion);
     if (this.#running.size === 0 && this.#deltaTimer !== undefined) {
-      // The completion's own turn tells the rest (P3), so no timer is left (P5).
+      // The tick of the completion reports the remaining deltas (P3), so no timer is left (P5).
       this.#clock.clearTimer(this.#deltaTimer);
       this.#deltaTimer = undefined;
     }

@@ -1,25 +1,26 @@
 /**
- * What a model thread answers: calls, cancels and forgets, given to the pool that makes them in place. Owns no policy: which
- * sessions come here, what becomes of the thread, is the business of `threaded-pool.ts`.
+ * Serves calls, cancels and forgets on a model thread, and passes them to the in-place pool. Owns no policy:
+ * `threaded-pool.ts` decides which sessions use this thread and handles its end.
  */
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '../pool.ts';
 
-/** A provider that was built, with the pool over it. */
+/** A provider with the pool over it. */
 export interface ServedModels {
   readonly name: string;
   readonly pool: ModelPool;
 }
 
 /**
- * Answers the methods of a model thread on `endpoint`. `make` builds provider and pool; every word waits for it alike, so
- * that calls, cancels and forgets keep their order. Its failure is told to whoever asks. Runs on the model thread.
+ * Answers the methods of a model thread on `endpoint`. `make` builds provider and pool; every message waits for it, so
+ * that calls, cancels and forgets keep their order. If it fails, each request rejects with its error. Runs on the model
+ * thread.
  */
 export function serveModelCalls(
   endpoint: Endpoint,
   make: (listener: ModelPoolListener) => Promise<ServedModels>,
 ): void {
-  /** Who waits for which call's completion. */
+  /** Resolves the request for each call's completion. */
   const waiting = new Map<number, (completion: ModelCompletion) => void>();
   const made = make({
     completed(completions) {
@@ -31,7 +32,8 @@ export function serveModelCalls(
     delta: (id, session, delta) => endpoint.notify('delta', { id, session, delta }),
   });
   let ready: ModelPool | undefined;
-  // Before any word that waits, so that none that comes later overtakes it. Nobody having asked yet must not end the thread.
+  // Attached before any message waits, so that later messages do not overtake earlier ones. A rejection before the
+  // first request must not end the thread.
   made.then(
     ({ pool }) => {
       ready = pool;

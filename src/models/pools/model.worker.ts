@@ -1,4 +1,4 @@
-/** Entry of a model thread: the provider, built here, and the pool that calls it in place. */
+/** Entry of a model thread: builds the provider and the pool that calls it in place. */
 import { systemClock } from '../../base/clock.ts';
 import { serveThread } from '../../threads/thread.ts';
 import type { ProviderData } from '../provider.ts';

@@ -1,15 +1,16 @@
 /**
- * Model calls on model threads, each with a mirror of the contexts of its sessions.
+ * Makes model calls on model threads; each thread has a mirror of the contexts of its sessions.
  *
- * Owns: the threads, which session belongs to which, what each mirror holds, the calls that run. Does not own: the calls
- * themselves (`in-place-pool.ts`, on the thread), retries, rates.
+ * Owns: the threads, which session belongs to which thread, the index of each mirror, the running calls. Does not own:
+ * the calls themselves (`in-place-pool.ts`, on the thread), retries, rates.
  *
- * - M1 Every call completes exactly once; the listener is never called from within `call`, `cancel` or `close`. What completes
- *   in one batch of a thread is told in one call.
- * - M2 A session stays on its thread, so `holds` is true exactly when that thread's mirror has what the delta builds on.
- * - M3 A thread that dies takes its running calls along as `model_connection`, retryable, and its mirror; the next call of one
- *   of its sessions starts another.
- * - M4 A thread that does not complete a call `MODEL_THREAD_GRACE_MS` after its timeout or its cancelling counts as dead.
+ * - M1 Every call completes exactly once; the listener is never called from within `call`, `cancel` or `close`.
+ *   Completions of one batch from a thread are reported in one call.
+ * - M2 A session stays on its thread, so `holds` is true exactly when that thread's mirror has the base of the delta.
+ * - M3 When a thread dies, its running calls fail as `model_connection`, retryable, and its mirror is lost. The next
+ *   call of one of its sessions starts another thread.
+ * - M4 A thread that does not complete a call within `MODEL_THREAD_GRACE_MS` after its timeout or its cancelling counts
+ *   as dead.
  * - M5 No timer runs while no call does.
  */
 import { strict as assert } from 'node:assert';
@@ -23,25 +24,30 @@ import type { ModelCall, ModelCompletion, ModelPool, ModelPoolListener } from '.
 import type { ModelDelta, ProviderData } from '../provider.ts';
 import { MirrorIndex } from './context-mirror.ts';
 
-/** How to make a pool. */
+/** The options of `createThreadedPool`. */
 export interface ThreadedPoolOptions {
-  /** Model threads, from 1. */
+  /** The number of model threads, from 1. */
   readonly threads: number;
   /** Built on each thread. */
   readonly provider: ProviderData;
   readonly listener: ModelPoolListener;
-  /** For the watch over silent threads; default the machine's. A call's own deadline runs on its thread. */
+  /**
+   * Times the check for unresponsive threads; default: the machine's clock. A call's own deadline runs on its thread.
+   */
   readonly clock?: Clock;
-  /** Starts a thread that serves `serveModelCalls`; default a worker. A simulator gives one that is none. */
+  /**
+   * Starts a thread that serves `serveModelCalls`; default: a worker. A simulator supplies one that is not a real
+   * thread.
+   */
   readonly startThread?: (provider: ProviderData) => ModelThread;
 }
 
-/** What the pool needs of a thread. */
+/** The parts of a thread that the pool uses. */
 export type ModelThread = Pick<Thread, 'endpoint' | 'terminate'>;
 
 /**
- * Starts the threads and builds the provider on each. Rejects with what the provider's building threw, `ConfigError` for bad
- * options or a module that cannot be loaded; no thread is left then.
+ * Starts the threads and builds the provider on each. Rejects with the error of building the provider: `ConfigError`
+ * for bad options or a module that cannot be loaded. Then no thread is left.
  */
 export async function createThreadedPool(options: ThreadedPoolOptions): Promise<ModelPool> {
   assert(Number.isInteger(options.threads) && options.threads > 0, 'a threaded pool has at least one thread');
@@ -55,7 +61,7 @@ export async function createThreadedPool(options: ThreadedPoolOptions): Promise<
   }
 }
 
-/** A place for a thread: threads come and go in it, its sessions stay. */
+/** A slot for a thread: threads may be replaced in it, its sessions stay. */
 interface Lane {
   thread: ModelThread | undefined;
   readonly index: MirrorIndex;
@@ -66,7 +72,7 @@ interface Running {
   readonly thread: ModelThread;
   readonly session: string;
   readonly startedAt: number;
-  /** Monotonic ms at which the thread counts as dead (M4). */
+  /** The monotonic ms at which the thread counts as dead (M4). */
   deadline: number;
   cancelled: boolean;
 }
@@ -136,7 +142,7 @@ class ThreadedPool implements ModelPool {
     this.#closed = true;
     const closed = errorShape(new CancelledError('the model pool was closed'));
     for (const [id, running] of [...this.#running]) this.#fail(id, running, closed);
-    // With the thread go its sockets: what a provider has under way is aborted by that.
+    // Ending a thread closes its sockets, which aborts the provider's running calls.
     await Promise.all(this.#lanes.map(({ thread }) => thread?.terminate()));
   }
 
@@ -159,7 +165,7 @@ class ThreadedPool implements ModelPool {
     return thread;
   }
 
-  /** The thread is gone, and with it what its mirror held; its open calls reject by themselves (M3). */
+  /** The thread is lost with the contents of its mirror; its open calls reject without our help (M3). */
   #lose(lane: Lane, thread: ModelThread): void {
     if (lane.thread !== thread) return;
     lane.thread = undefined;
@@ -172,7 +178,7 @@ class ThreadedPool implements ModelPool {
       const message = 'the model thread died; the call can be made again';
       return errorShape(modelErrorOf({ code: 'model_connection', message, cause: error }));
     }
-    // The call or its answer could not cross: what the mirror has of the session is no longer certain.
+    // The call or its answer could not cross: the mirror's state of the session is no longer certain.
     this.forget(running.session);
     return errorShape(error);
   }

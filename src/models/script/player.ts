@@ -1,10 +1,11 @@
 /**
  * Plays a script.
- * Owns: each session's place in the script. Does not own: how an answer reaches the caller.
+ * Owns: each session's position in the script. Does not own: how an answer reaches the caller.
  *
- * - Q1 A call takes its place at once, before anything is awaited: calls are numbered in the order they arrive.
- * - Q2 Every reply that is reached is taken, errors too.
- * - Q3 Ids made up for tool calls are the same for the same session, call and request, and are not in the request yet.
+ * - Q1 A call takes its position at once, before any await: calls are numbered in the order they arrive.
+ * - Q2 Every reply that is reached is consumed, errors too.
+ * - Q3 Generated ids of tool calls are the same for the same session, call and request, and do not occur in the
+ *   request.
  */
 import { createHash } from 'node:crypto';
 import { BYTES_PER_TOKEN, SCRIPT_SESSIONS_MAX } from '../../base/bounds.ts';
@@ -26,14 +27,14 @@ export interface PlayedReply {
 export interface ScriptPlayer {
   /**
    * The reply to the next call of a session. Rejects with `ModelInvalidRequestError` when the script has none, and with
-   * whatever a reply function throws.
+   * any error that a reply function throws.
    */
   next(request: ModelRequest, session: string): Promise<PlayedReply>;
 }
 
 type Answerer = (request: ModelRequest, session: string, call: number) => Reply | Promise<Reply>;
 
-/** A player of a script that `checkScript` took. A script of a module is imported at the first call. */
+/** A player of a script that `checkScript` accepted. The script of a module is imported at the first call. */
 export function createScriptPlayer(script: Script): ScriptPlayer {
   const calls = new Map<string, number>();
   const answerer = answererOf(script);
@@ -50,7 +51,7 @@ export function createScriptPlayer(script: Script): ScriptPlayer {
   };
 }
 
-/** Imports the script a module exports, once. Rejects with `ConfigError` naming the module and the export. */
+/** Imports the script that a module exports, once. Rejects with `ConfigError` that names the module and the export. */
 export async function importScript(url: string, exportName: string): Promise<Script> {
   let exports: Readonly<Record<string, unknown>>;
   try {
@@ -109,8 +110,8 @@ export function isReplyError(reply: Reply): reply is ReplyError {
 }
 
 /**
- * The answer of a reply that is no error, with what it leaves out filled in. `sign` gives the signature of a thought that has
- * none, and is asked in order.
+ * The answer of a reply that is not an error, with its missing parts filled in. `sign` gives the signature of a thought
+ * that has none, and is called in order.
  */
 export function responseOf(
   reply: Exclude<Reply, ReplyError>,
@@ -185,7 +186,7 @@ function callIds(request: ModelRequest): ReadonlySet<unknown> {
   return ids;
 }
 
-/** Never zero: a quarter token a byte, as the runtime itself estimates. */
+/** Never zero: a quarter token per byte, as the runtime itself estimates. */
 function estimateUsage(request: ModelRequest, content: readonly ContentBlock[]): Usage {
   return {
     input_tokens: estimateTokens([request.system, request.tools, request.messages]),
@@ -193,7 +194,7 @@ function estimateUsage(request: ModelRequest, content: readonly ContentBlock[]):
   };
 }
 
-/** Tokens of the texts inside a value, at least 1. */
+/** The tokens of the texts inside a value, at least 1. */
 export function estimateTokens(value: unknown): number {
   return Math.max(1, Math.ceil(textBytes(value) / BYTES_PER_TOKEN));
 }

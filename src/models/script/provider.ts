@@ -1,9 +1,10 @@
 /**
  * A model that answers from a script: for tests, demos and benchmarks of agents, without a network.
- * Owns: nothing beside its script's player and the turns that paused. Does not own: what the script says.
+ * Owns: only its script's player and the answers that paused. Does not own: the content of the script.
  *
- * - Q4 A request that the Messages API would refuse is refused with its message, and takes no reply, unless `strict` is false.
- * - Q5 An aborted call rejects with `CancelledError` at once, while it waits too.
+ * - Q4 A request that the Messages API would refuse is refused with the API's message and consumes no reply, unless
+ *   `strict` is false.
+ * - Q5 An aborted call rejects with `CancelledError` at once, also while it waits.
  */
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { CancelledError, ModelInvalidRequestError } from '../../base/errors.ts';
@@ -23,7 +24,7 @@ export interface ScriptedOptions {
   readonly clock?: Clock;
 }
 
-/** A provider that plays `script`. Throws `ConfigError` for what is no script. Runs on any thread. */
+/** A provider that plays `script`. Throws `ConfigError` for a value that is not a script. Runs on any thread. */
 export function createScriptedProvider(script: Script, options: ScriptedOptions = {}): ModelProvider {
   const stage: Stage = {
     player: createScriptPlayer(checkScript(script)),
@@ -63,7 +64,7 @@ async function generate(
 }
 
 function refuseIllegal(request: ModelRequest, paused: PausedTurns): void {
-  // A turn that paused before a restart is not remembered; calls of the provider's own tools tell it.
+  // An answer that paused before a restart is not remembered; calls of the provider's own tools show that it paused.
   const isPausedTurn = (blocks: readonly BlockView[]): boolean =>
     paused.has(blocks) || blocks.some((block) => block.type === 'server_tool_use');
   const violations = fatalOf(checkRequest(request, { isPausedTurn }));
@@ -85,7 +86,7 @@ function errorOf(reply: ReplyError): Error {
   });
 }
 
-/** Streams a block's text, a word at a time. */
+/** Streams a block's text, word by word. */
 function tell(block: ContentBlock, context: GenerateContext): void {
   if (block.type !== 'text' && block.type !== 'thinking') return;
   const text = block.type === 'text' ? block.text : block.thinking;
@@ -94,7 +95,7 @@ function tell(block: ContentBlock, context: GenerateContext): void {
   }
 }
 
-/** A scripted thought is signed by its length: enough to be there and to be the same every time. */
+/** The signature of a scripted thought is its length: it only has to exist and to be the same every time. */
 function signature(thinking: string): string {
   return `scripted-${thinking.length}`;
 }

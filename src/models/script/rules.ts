@@ -1,10 +1,10 @@
-/** Replies by rule: conditions on a request, and the places of a reply that the request fills. Pure. */
+/** Replies by rule: conditions on a request, and placeholders in a reply that the request fills. Pure. */
 import { isRecord } from '../../base/json.ts';
 import { type ContentBlock, type ToolResultBlock, textOf } from '../../base/messages.ts';
 import type { ModelRequest } from '../provider.ts';
 import type { Reply, ReplyCondition, ScriptRules } from './script.ts';
 
-/** What rules see of a request. */
+/** The facts of a request that rules test. */
 interface Situation {
   readonly call: number;
   readonly system: string;
@@ -12,11 +12,11 @@ interface Situation {
   readonly text: string;
   /** The texts of the tool results of the last message, joined by newlines; undefined without any. */
   readonly result: string | undefined;
-  /** Names of the tools those results answer. */
+  /** Names of the tools whose calls those results answer. */
   readonly tools: readonly string[];
 }
 
-/** The reply of the first rule that holds, its places filled; undefined when none does. */
+/** The reply of the first rule that holds, with its placeholders filled; undefined when no rule holds. */
 export function ruleReply(script: ScriptRules, request: ModelRequest, call: number): Reply | undefined {
   const situation = situationOf(request, call);
   const rule = script.rules.find(({ when }) => holds(when, situation));
@@ -68,10 +68,10 @@ function newestUserText(request: ModelRequest): string {
   return last === undefined ? '' : textOf(last.content);
 }
 
-/** `{{text}}` and `{{result}}` in every string of a reply, however deep. */
+/** Fills `{{text}}` and `{{result}}` in every string of a reply, at any depth. */
 function fill(value: unknown, situation: Situation): unknown {
   if (typeof value === 'string') {
-    // Functions, as a text put in may itself hold what looks like a pattern of replacement.
+    // Replacer functions, since an inserted text may contain replacement patterns.
     return value.replaceAll('{{text}}', () => situation.text).replaceAll('{{result}}', () => situation.result ?? '');
   }
   if (Array.isArray(value)) return value.map((item) => fill(item, situation));

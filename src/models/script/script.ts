@@ -1,21 +1,26 @@
 /**
- * The script language: what a scripted model answers. The scripted provider and the strict fake server both speak it.
+ * The script language: defines the answers of a scripted model. The scripted provider and the strict fake server both
+ * use it.
  *
  * A script is one of
- * - a list of replies. Every session takes them from the first on, one a call; a call beyond the last fails. A reply that is an
- *   error is taken like any other, so `[{ error: { status: 529 } }, 'ok']` is a model that recovers;
+ * - a list of replies. Every session takes them in order, one per call; a call beyond the last fails. A reply that is
+ *   an error is consumed like any other, so `[{ error: { status: 529 } }, 'ok']` is a model that recovers;
  * - a function of the request, called for every call;
- * - `{ rules: [{ when, reply }], otherwise }`: the first rule whose condition holds answers. In the texts and the tool inputs of
- *   these replies `{{text}}` stands for the newest text of the user, `{{result}}` for the newest tool results;
- * - `{ module, export }`: plain data that names where a script of the other kinds is exported, imported where the model runs.
+ * - `{ rules: [{ when, reply }], otherwise }`: the first rule whose condition holds answers. In the texts and the tool
+ *   inputs of these replies `{{text}}` stands for the newest text of the user, `{{result}}` for the newest tool
+ *   results;
+ * - `{ module, export }`: plain data that names the module and export of a script of the other kinds. It is imported
+ *   where the model runs.
  *
  * A reply is one of
  * - a string: that text, `end_turn`;
- * - `{ text, thinking, toolUse, stopReason, usage, delayMs }`, all optional: a text, a thought, one tool call or a list of them;
+ * - `{ text, thinking, toolUse, stopReason, usage, delayMs }`, all optional: a text, a thought, one tool call or a list
+ *   of them;
  * - `{ content: [...], stop_reason, usage }`: an answer in the shape of the Messages API;
  * - `{ error: { status, type, code, message, retryAfterMs } }`: a call that fails.
- * What a reply leaves out is filled in: tool-use ids (the same for the same session, call and request), the stop reason, a usage
- * estimated from the length of the texts.
+ *
+ * Missing parts of a reply are filled in: tool-use ids, the stop reason, and a usage estimated from the length of the
+ * texts. The ids are the same for the same session, call and request.
  */
 import type { ModelErrorCode } from '../../base/errors.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
@@ -23,26 +28,26 @@ import { isRecord } from '../../base/json.ts';
 import type { Usage } from '../../base/messages.ts';
 import type { ModelRequest, StopReason } from '../provider.ts';
 
-/** A tool call of a reply. `id`: made up when missing. */
+/** A tool call of a reply. `id`: generated when missing. */
 export interface ScriptedToolUse {
   readonly name: string;
   readonly input?: Readonly<Record<string, unknown>>;
   readonly id?: string;
 }
 
-/** A reply put together from its parts. */
+/** A reply given by its parts. */
 export interface ReplyParts {
   readonly text?: string;
   readonly thinking?: string;
   readonly toolUse?: ScriptedToolUse | readonly ScriptedToolUse[];
-  /** Missing: `tool_use` with a tool call, else `end_turn`. */
+  /** If missing: `tool_use` with a tool call, otherwise `end_turn`. */
   readonly stopReason?: StopReason;
   readonly usage?: Partial<Usage>;
   /** Milliseconds before the answer begins. */
   readonly delayMs?: number;
 }
 
-/** A reply in the shape of the Messages API. Blocks are taken as they are; a `tool_use` without an id gets one. */
+/** A reply in the shape of the Messages API. Blocks are used unchanged; a `tool_use` without an id gets one. */
 export interface ReplyMessage {
   readonly content: readonly (Readonly<Record<string, unknown>> & { readonly type: string })[];
   readonly stop_reason?: StopReason;
@@ -51,7 +56,10 @@ export interface ReplyMessage {
   readonly [key: string]: unknown;
 }
 
-/** A call that fails. `status` or the API's error `type` or our `code` decides the class; without any it is 500. */
+/**
+ * A call that fails. `status`, the API's error `type` or our `code` decides the class; without any of them the status
+ * is 500.
+ */
 export interface ReplyError {
   readonly error: {
     readonly status?: number;
@@ -63,28 +71,28 @@ export interface ReplyError {
   readonly delayMs?: number;
 }
 
-/** What a scripted model does with one call. */
+/** The reply of a scripted model to one call. */
 export type Reply = string | ReplyParts | ReplyMessage | ReplyError;
 
-/** What a reply function knows beside the request. `call`: calls of this session before this one, from 0. */
+/** The arguments of a reply function besides the request. `call`: calls of this session before this one, from 0. */
 export interface ReplyContext {
   /** The session's id; `''` behind the fake server, where one script serves all callers. */
   readonly session: string;
   readonly call: number;
 }
 
-/** Answers a call. May throw: the call then fails. */
+/** Answers a call. If it throws, the call fails. */
 export type ReplyFunction = (request: ModelRequest, context: ReplyContext) => Reply | Promise<Reply>;
 
-/** When a rule applies: everything it names must hold. Texts are looked for as they are, case included. */
+/** When a rule applies: every condition it names must hold. Texts are matched literally and case-sensitively. */
 export interface ReplyCondition {
   /** Calls of this session before this one. */
   readonly call?: number;
-  /** In the system prompt. */
+  /** A text in the system prompt. */
   readonly system?: string;
-  /** In the newest text of the user. */
+  /** A text in the newest text of the user. */
   readonly text?: string;
-  /** True: the last message brings tool results; a text: they hold it. */
+  /** True: the last message brings tool results; a text: the results contain it. */
   readonly result?: string | boolean;
   /** The last message answers a call of this tool. */
   readonly tool?: string;
@@ -96,16 +104,16 @@ export interface ScriptRules {
   readonly otherwise?: Reply;
 }
 
-/** Where a script is exported. `export`: default `default`. */
+/** The location of an exported script. `export`: default `default`. */
 export interface ScriptModule {
   readonly module: string | URL;
   readonly export?: string;
 }
 
-/** A script that is plain data: it crosses to a model thread. */
+/** A script that is plain data: it can cross to a model thread. */
 export type PlainScript = readonly Reply[] | ScriptRules | ScriptModule;
 
-/** Any script. A list may hold functions; it is then no plain data. */
+/** Any script. A list may hold functions; it is then not plain data. */
 export type Script = PlainScript | readonly (Reply | ReplyFunction)[] | ReplyFunction;
 
 const PART_KEYS: ReadonlySet<string> = new Set([...['text', 'thinking', 'toolUse', 'stopReason', 'usage', 'delayMs']]);
@@ -118,7 +126,7 @@ export function isPlainScript(script: Script): script is PlainScript {
   return !Array.isArray(script) || script.every((reply) => typeof reply !== 'function');
 }
 
-/** Returns `value`; throws `ConfigError` naming what is no script, as `script[2].toolUse: ...`. */
+/** Returns `value`. Throws `ConfigError` that names the invalid part of a script, such as `script[2].toolUse: ...`. */
 export function checkScript(value: unknown): Script {
   if (typeof value === 'function') return value as ReplyFunction;
   if (Array.isArray(value)) {
@@ -141,7 +149,7 @@ export function checkScript(value: unknown): Script {
   return value as unknown as ScriptRules;
 }
 
-/** Returns `value`; throws `ConfigError` naming what is no reply. `path`: where it stands. */
+/** Returns `value`. Throws `ConfigError` that names the invalid part of a reply. `path`: its path in the script. */
 export function checkReply(value: unknown, path: string): Reply {
   if (typeof value === 'string') return value;
   if (!isRecord(value)) throw fault(path, 'a string or an object', value);

@@ -1,5 +1,6 @@
 /**
- * `bash`: a shell that stays, one for each session (contract §11.2). A tool value: its shells are processes of the host.
+ * `bash`: a persistent shell, one for each session (contract §11.2). A tool value: its shells are processes of the
+ * host.
  */
 import { z } from 'zod';
 import {
@@ -23,19 +24,25 @@ import { type ShellLease, ShellPool } from './shell-pool.ts';
 
 /** Options of `bashTool`. */
 export interface BashOptions {
-  /** Where sessions start; a child session starts where its parent is. Default: the working directory of the process. */
+  /**
+   * The directory in which sessions start; a child session starts in its parent's directory. Default: the working
+   * directory of the process.
+   */
   readonly cwd?: string;
-  /** Added to the environment of the process, of which variables that look like secrets are left out. */
+  /** Added to the environment of the process, from which variables that look like secrets are removed. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Variables of the process that are handed on though their names look like secrets' (`['GITHUB_TOKEN']`). Default: none. */
+  /**
+   * Variables of the process that are passed on although their names look like secrets (`['GITHUB_TOKEN']`). Default:
+   * none.
+   */
   readonly secretEnv?: readonly string[];
-  /** The shell's program: bash or a POSIX shell. Default `bash`, else `sh`. */
+  /** The shell's program: bash or a POSIX shell. Default `bash`, otherwise `sh`. */
   readonly shell?: string;
-  /** Milliseconds a shell is kept without use; default ten minutes. */
+  /** Milliseconds that an unused shell is kept; default ten minutes. */
   readonly idleMs?: number;
 }
 
-/** What the model sends: one command, or several that run one after the other. */
+/** The model's input: one command, or several that run one after the other. */
 export interface BashInput {
   readonly command?: string | undefined;
   readonly commands?: readonly string[] | undefined;
@@ -43,7 +50,7 @@ export interface BashInput {
 
 /** A `bash` tool, with its shells. */
 export interface BashTool extends Tool<BashInput> {
-  /** Ends all its shells and what runs in them. A later call starts anew. Never rejects. */
+  /** Ends all its shells and everything that runs in them. A later call starts a new shell. Never rejects. */
   close(): Promise<void>;
 }
 
@@ -65,16 +72,17 @@ const input = z.object({
 });
 
 /**
- * A `bash` tool with options of its own. Throws `ConfigError` for bad options; its failures are results.
+ * A `bash` tool with its own options. Throws `ConfigError` for bad options; its failures are results.
  *
- * A session's shell lives between calls and turns: directory, variables and background jobs stay. Calls of one session run one
- * after the other. The timeout is that of the whole call, waiting and all commands of a batch included.
+ * A session's shell lives between calls and turns: directory, variables and background jobs stay. Calls of one session
+ * run one after the other. The timeout covers the whole call, including the wait and all commands of a batch.
  *
- * Security: commands run with the rights of the process that embeds the runtime, on its machine: what it may read, write and
- * reach, the model may. Nothing is contained here; grant it only where the whole process is. The environment is handed on without
- * what looks like a secret (`secretEnv` names exceptions), which is no wall either: a command may read the process itself.
+ * Security: commands run with the rights of the process that embeds the runtime, on its machine. The model can read,
+ * write and reach everything that the process can. This tool contains nothing: grant it only where the whole process is
+ * contained. The environment is passed on without variables that look like secrets (`secretEnv` names exceptions). That
+ * is no barrier either: a command may read the process itself.
  *
- * Sessions are told apart by their ids: runtimes in one process with the same ids need a tool each.
+ * Sessions are distinguished by their ids: runtimes in one process with the same ids need a tool each.
  */
 export function bashTool(options: BashOptions = {}): BashTool {
   const { cwd, env, secretEnv, shell, idleMs } = parseOption(optionsSchema, 'bashTool', options);
@@ -100,18 +108,18 @@ export function bashTool(options: BashOptions = {}): BashTool {
   return { ...made, close: () => pool.close() };
 }
 
-/** One call on its way. */
+/** One call in flight. */
 interface Call {
   readonly lease: ShellLease;
   readonly context: ToolContext;
-  /** Fires when the call is interrupted or its time is up; the reason tells which. */
+  /** Fires when the call is interrupted or its time is up; the reason says which. */
   readonly stop: AbortSignal;
-  /** Milliseconds a command has to stop when the time is up. */
+  /** Milliseconds that a command has to stop when the time is up. */
   readonly lateStopMs: number;
   readonly timeoutMs: number;
 }
 
-/** What became of one command. */
+/** The result of one command. */
 interface Answer {
   readonly text: string;
   readonly isFailure: boolean;
@@ -122,7 +130,7 @@ async function answerCall(pool: ShellPool, call: BashInput, context: ToolContext
   const problem = problemOf(call);
   if (problem !== undefined) return { error: problem };
   const timeoutMs = context.timeoutMs ?? SHELL_TIMEOUT_MS;
-  // The command is stopped before the call's time is up: after that, whoever waits for the call takes no answer.
+  // The command is stopped before the call's time is up: after that, the caller accepts no answer.
   const reserveMs = Math.min(SHELL_LATE_STOP_MS + SHELL_ANSWER_MS, timeoutMs / 4);
   const lateStopMs = (reserveMs * SHELL_LATE_STOP_MS) / (SHELL_LATE_STOP_MS + SHELL_ANSWER_MS);
   const stopper = new AbortController();
@@ -165,7 +173,7 @@ function resultOf({ text, isFailure }: Answer): unknown {
   return isFailure ? { error: text } : text;
 }
 
-/** Each command's answer under its header; the room for output is shared by those still to come. */
+/** Each command's answer under its header; the remaining commands share the room for output. */
 async function runBatch(call: Call, commands: readonly string[]): Promise<string> {
   const parts: string[] = [];
   let room = SHELL_OUTPUT_BYTES_MAX;
@@ -186,7 +194,7 @@ async function runOfBatch(call: Call, command: string, bytesMax: number): Promis
   return problem === undefined ? (await runOne(call, command, bytesMax)).text : `Error: ${problem}`;
 }
 
-/** Runs a command; its answer is at most `bytesMax` UTF-8 bytes long, as far as notices fit. Never rejects. */
+/** Runs a command; its answer has at most `bytesMax` UTF-8 bytes, if the notices fit. Never rejects. */
 async function runOne(call: Call, command: string, bytesMax: number): Promise<Answer> {
   const { lease, context, stop, lateStopMs } = call;
   let result: Awaited<ReturnType<ShellLease['run']>>;
@@ -243,5 +251,5 @@ function isTimeout(stop: AbortSignal): boolean {
   return stop.reason instanceof TimeoutError;
 }
 
-/** Runs with the rights, the directory and the environment of the process, less what looks like a secret. */
+/** Runs with the rights, directory and environment of the process, without variables that look like secrets. */
 export const bash: BashTool = bashTool();

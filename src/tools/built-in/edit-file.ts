@@ -1,4 +1,4 @@
-/** `edit_file`: one place of a text file changed, and what changed as a diff (contract §11.2). */
+/** `edit_file`: changes one place of a text file and answers with a diff (contract §11.2). */
 import { z } from 'zod';
 import { EDIT_ATTEMPTS_MAX, FILE_BYTES_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -10,13 +10,16 @@ import { type Planned, planEdit, unplanEdit, type Wanted } from './text-edit.ts'
 
 /** Options of `editFile`. */
 export interface EditFileOptions {
-  /** Nothing outside this directory is changed, by link or by `..`; relative paths start here. Missing: no containment. */
+  /**
+   * No file outside this directory is changed, by link or by `..`; relative paths start here. If missing: no
+   * containment.
+   */
   readonly root?: string;
   /** Bytes of the largest file, before and after; default 10 MiB. */
   readonly maxFileSize?: number;
 }
 
-/** What the model sends. */
+/** The model's input. */
 export interface EditFileInput {
   readonly path: string;
   readonly old_text: string;
@@ -44,14 +47,17 @@ const FUZZY_NOTE = '[fuzzy match: old_text was found by its lines when white spa
 const FOUND_NOTE = '[The call was cut off and its outcome looked for: new_text is in the file, old_text is not.]';
 
 /**
- * An `edit_file` tool with options of its own. Throws `ConfigError` for bad options; its failures are results (`{ error }`).
+ * An `edit_file` tool with its own options. Throws `ConfigError` for bad options; its failures are results
+ * (`{ error }`).
  *
- * The file is replaced in one step, as by `writeFile`. Two edits at once are both made: each is of the file as it is when it is
- * its turn, and one that was changed by others in between is read again. Only UTF-8 is edited: of other bytes some would be lost.
+ * The file is replaced in one step, as by `writeFile`. Two simultaneous edits are both made: each starts from the file
+ * as the one before left it. If another process changes the file meanwhile, it is read again. Only UTF-8 is edited:
+ * other encodings would lose bytes.
  *
- * Its effect is `probe`: a second run would not find `old_text`, or find it in what the first one put there. After a crash the
- * file is looked at. Is `old_text` there once and `new_text` not where it would have come, the edit is made; is it the other way
- * round, the edit is answered for. Where both read well (a text put in behind a line that stays) the outcome is told as unknown.
+ * Its effect is `probe`: a second run would not find `old_text`, or would find it in the text that the first run
+ * inserted. After a crash the file is checked. If `new_text` is not where the edit would have put it, the edit is made.
+ * If it is there and `old_text` is not, the call is answered as done. If both readings are possible (a text inserted
+ * after a line that stays), the outcome is reported as unknown.
  */
 export function editFile(options: EditFileOptions = {}): Tool<EditFileInput> {
   const given = parseOption(optionsSchema, 'editFile', options);
@@ -108,7 +114,7 @@ interface Edit {
   readonly signal: AbortSignal;
 }
 
-/** `undefined`: the file was changed meanwhile, and not by this. */
+/** `undefined`: another process changed the file meanwhile. */
 async function editOnce({ call, wanted, place, bounds, signal }: Edit): Promise<string | undefined> {
   const { path } = call;
   signal.throwIfAborted();
@@ -142,7 +148,7 @@ function refusal(planned: Exclude<Planned, { readonly type: 'edit' }>, path: str
   return `old_text has ${planned.count} ${matches} in ${path} (lines: ${planned.lines}). Give more lines around the one you mean.`;
 }
 
-/** What became of a call that was cut off; `undefined`: it can be made, or its failure told, as if for the first time. */
+/** The outcome of a call that was cut off. `undefined`: the call can run, or fail, as if for the first time. */
 async function outcomeOf(
   call: EditFileInput,
   bounds: Bounds,
@@ -163,5 +169,5 @@ async function outcomeOf(
   };
 }
 
-/** Edits any file the process can, with the settings' default bound. */
+/** Edits any file that the process can edit, with the settings' default bound. */
 export const edit_file: Tool<EditFileInput> = editFile();

@@ -1,6 +1,6 @@
 /**
- * What the tools for files share: where a path leads, the wall around a root, a file's bytes within a bound, and what the
- * file system's refusals are called.
+ * Shared by the file tools: resolving paths, containment in a root, bounded reading, and messages for file system
+ * errors.
  */
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, open, readlink, realpath } from 'node:fs/promises';
@@ -8,34 +8,34 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { systemCodeOf } from '../../base/errors.ts';
 import { contains, isForbidden, openedPath } from './opened-file.ts';
 
-/** A failure told to the model. */
+/** A failure whose message the model receives. */
 export class FileToolError extends Error {}
 
-/** Where a path leads. */
+/** The location of a file. */
 export interface Location {
-  /** As the model named it, absolute. */
+  /** The path as the model named it, made absolute. */
   readonly named: string;
-  /** The file's own place: links resolved, where that was asked for. */
+  /** The file's real path; links are resolved if that was asked for. */
   readonly real: string;
 }
 
-/** Links followed for one path that leads nowhere yet; the system's own bound is 40. */
+/** The most links followed for a path that does not exist yet; the system's own bound is 40. */
 const LINKS_MAX = 40;
 
 /**
- * The place of a file that is read, links resolved; with a root it is inside (F72). Throws `FileToolError` for a path outside, for
- * files of the kernel and of a store, and the file system's errors.
+ * The location of a file to read, with links resolved; with a root it is inside the root (F72). Throws `FileToolError`
+ * for a path outside the root, for files of the kernel and of a store. Also throws the file system's errors.
  */
 export async function locate(path: string, root: string | undefined): Promise<Location> {
   checkPath(path);
   if (root !== undefined) return await locateInside(path, root, realpath);
   const named = resolve(path);
-  // Before links are resolved: those of /proc lead out of it, to whatever a process has open.
+  // Checked before links are resolved: links in /proc lead out of it, to any file that a process has open.
   if (await isForbidden(named, root)) throw forbidden(path);
   return await allowed({ named, real: await realpath(named) }, path, root);
 }
 
-/** Throws `FileToolError` for a place of the kernel's or of a store. */
+/** Throws `FileToolError` for a location of the kernel or of a store. */
 async function allowed(place: Location, path: string, root: string | undefined): Promise<Location> {
   if (await isForbidden(place.real, root)) throw forbidden(path);
   return place;
@@ -46,8 +46,8 @@ function forbidden(path: string): FileToolError {
 }
 
 /**
- * The place of a file that is written, which may not be there yet, nor its directories: every link on the way is followed, one
- * that leads nowhere included, so that a root is a wall for new files as well. Throws as `locate` does.
+ * The location of a file to write, which may not exist yet, nor its directories. Every link on the way is followed,
+ * even a dangling one, so that a root contains new files too. Throws like `locate`.
  */
 export async function locateNew(path: string, root: string | undefined): Promise<Location> {
   checkPath(path);
@@ -64,7 +64,7 @@ function checkPath(path: string): void {
 async function locateInside(path: string, root: string, follow: (path: string) => Promise<string>): Promise<Location> {
   const realRoot = await realpath(root);
   const named = resolve(realRoot, path);
-  // Before the disk is asked, so that an answer tells nothing of what lies outside.
+  // Checked before any disk access, so that an answer reveals nothing about files outside the root.
   if (!contains(realRoot, named)) throw outside(path);
   if (await isForbidden(named, realRoot)) throw forbidden(path);
   const real = await follow(named);
@@ -76,7 +76,10 @@ function outside(path: string): FileToolError {
   return new FileToolError(`Outside the permitted directory: ${path}`);
 }
 
-/** Throws `FileToolError` when a file that is open lies outside the root, or where no tool may be. `asked`: how it was opened. */
+/**
+ * Throws `FileToolError` when an open file lies outside the root, or where no tool may go. `asked`: the path by which
+ * it was opened.
+ */
 export async function checkOpened(
   handle: FileHandle,
   asked: string,
@@ -90,7 +93,7 @@ export async function checkOpened(
   if (await isForbidden(real, realRoot)) throw forbidden(path);
 }
 
-/** `realpath` of what may be missing: of a path's missing end, the names as they will be. */
+/** `realpath` of a path whose end may be missing: the missing names are kept as given. */
 async function realPlace(path: string, linksLeft: number = LINKS_MAX): Promise<string> {
   try {
     return await realpath(path);
@@ -105,7 +108,7 @@ async function realPlace(path: string, linksLeft: number = LINKS_MAX): Promise<s
   return await realPlace(resolve(parent, target), linksLeft - 1);
 }
 
-/** Where a link leads; `undefined` for what is none, or is not there. */
+/** The target of a link; `undefined` for a path that is not a link or does not exist. */
 async function linkTarget(path: string): Promise<string | undefined> {
   try {
     return await readlink(path);
@@ -116,22 +119,22 @@ async function linkTarget(path: string): Promise<string | undefined> {
   }
 }
 
-/** How a file is read. */
+/** The bounds of reading a file. */
 export interface ReadBounds {
   readonly root: string | undefined;
   /** Bytes of the largest file. */
   readonly maxFileSize: number;
-  /** What to do about a larger one, as the end of a sentence. */
+  /** Advice about a larger file, as the end of a sentence. */
   readonly remedy: string;
 }
 
 /**
- * All bytes of a regular file. Throws `FileToolError` for anything else and for one beyond the bound, and the file system's
- * errors.
+ * All bytes of a regular file. Throws `FileToolError` for any other kind of file and for one beyond the bound. Also
+ * throws the file system's errors.
  */
 export async function readRegular({ real }: Location, path: string, bounds: ReadBounds): Promise<Buffer> {
-  // Not blocking: opening a pipe without a writer would hold a thread of the pool for ever. A link put in the file's place
-  // after it was checked is refused, one in the place of a directory by where the file that was opened lies.
+  // Non-blocking: opening a pipe without a writer would block a thread of the pool forever. A link that replaced the
+  // file after the check is refused. A link that replaced a directory is detected by the location of the opened file.
   const handle = await open(real, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0));
   try {
     await checkOpened(handle, real, path, bounds.root);
@@ -146,7 +149,7 @@ export async function readRegular({ real }: Location, path: string, bounds: Read
   }
 }
 
-/** Throws `FileToolError` for what is no regular file. */
+/** Throws `FileToolError` unless the file is a regular file. */
 export function checkKind(stats: Stats, path: string): void {
   if (stats.isDirectory()) throw new FileToolError(`Is a directory: ${path}`);
   if (!stats.isFile()) throw new FileToolError(`Not a regular file: ${path}`);
@@ -183,13 +186,13 @@ const REASONS: Readonly<Record<string, string>> = {
   EROFS: 'Read-only file system',
   ERR_INVALID_ARG_VALUE: 'Invalid path',
 };
-/** What is called otherwise when a file is written. */
+/** Messages that differ when a file is written. */
 const WRITE_REASONS: Readonly<Record<string, string>> = {
   ENOTDIR: 'Not a directory on the way',
   EEXIST: 'Not a directory on the way',
 };
 
-/** What a failure is told as. Takes anything, never throws. */
+/** The model's text for a failure. Accepts anything, never throws. */
 export function failureText(error: unknown, path: string, deed: 'read' | 'write'): string {
   if (error instanceof FileToolError) return error.message;
   const code = systemCodeOf(error);

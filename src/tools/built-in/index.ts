@@ -1,6 +1,7 @@
 /**
- * The built-in tools, none granted by default. In an agent's `tools`, a URL (`readFileTool`) runs in the tool threads with
- * default bounds; a value (`read_file`, `readFile({ root })`) runs on the host thread with the bounds it was made with.
+ * The built-in tools, none granted by default. In an agent's `tools`, a URL (`readFileTool`) runs on the tool threads
+ * with default bounds. A value (`read_file`, `readFile({ root })`) runs on the host thread with the bounds it was made
+ * with.
  */
 import { workerUrl } from '../../threads/worker-url.ts';
 
@@ -19,13 +20,13 @@ export { type ThinkInput, type ThinkingOptions, think, thinking } from './think.
 export { type WebGetInput, type WebGetOptions, web_get, webGet } from './web-get.ts';
 export { type WriteFileInput, type WriteFileOptions, write_file, writeFile } from './write-file.ts';
 
-/** `edit_file`, in the tool threads. */
+/** `edit_file`, on the tool threads. */
 export const editFileTool: URL = workerUrl('./edit-file', import.meta.url);
-/** `read_file`, in the tool threads. */
+/** `read_file`, on the tool threads. */
 export const readFileTool: URL = workerUrl('./read-file', import.meta.url);
-/** `think`, in the tool threads. */
+/** `think`, on the tool threads. */
 export const thinkTool: URL = workerUrl('./think', import.meta.url);
-/** `web_get`, in the tool threads. */
+/** `web_get`, on the tool threads. */
 export const webGetTool: URL = workerUrl('./web-get', import.meta.url);
-/** `write_file`, in the tool threads. */
+/** `write_file`, on the tool threads. */
 export const writeFileTool: URL = workerUrl('./write-file', import.meta.url);

@@ -1,33 +1,36 @@
 /**
- * `search_messages` and `view_messages`: what was said in the sessions within reach of the one that asks: its own tree,
- * unless `search.scope` of `open` opens more (contract §11.2). Not granted by default.
+ * `search_messages` and `view_messages` read earlier messages of the sessions within reach of the caller. Those are the
+ * sessions of the caller's tree, unless `search.scope` of `open` allows more (contract §11.2). Not granted by default.
  */
 import { z } from 'zod';
 import { type Tool, type ToolContext, tool } from '../tool.ts';
 
 const MEMORY_TOOL: unique symbol = Symbol('troupe.memory-tool');
 
-/** A message, as it is put before a model. */
+/** A message as a model receives it. */
 export interface RememberedMessage {
   /** `<session>#<seq>`. */
   readonly id: string;
   /** The name of its session, or `session #<id>`. */
   readonly title: string;
-  /** What was said; of a thought, what was thought. */
+  /** The text of the message; for a thought, its thinking. */
   readonly text: string;
 }
 
-/** What the tools read: the runtime they run in. `search` and `view` resolve with the text for the model. */
+/** The tools' source: the runtime they run in. `search` and `view` resolve with the text for the model. */
 export interface MessageMemory {
-  /** What fits a query, within reach of a session, but for what its own window shows. */
+  /** The messages that match a query, within reach of a session, except those that its own window shows. */
   search(query: string, session: string): Promise<string>;
-  /** A message by `<session>#<seq>`, with those around it. Rejects for one that is not there, or not within reach of `reader`. */
+  /**
+   * A message by `<session>#<seq>`, with those around it. Rejects for a message that does not exist or is not within
+   * reach of `reader`.
+   */
   view(messageId: string, reader: string): Promise<string>;
-  /** What a message says; `undefined` for one that is not there, or not within reach of `reader`. */
+  /** The content of a message; `undefined` if it does not exist or is not within reach of `reader`. */
   message(messageId: string, reader: string): Promise<RememberedMessage | undefined>;
 }
 
-/** A tool that reads what its runtime remembers. */
+/** A tool that reads the messages of its runtime. */
 export interface MemoryTool<Input = unknown> extends Tool<Input> {
   readonly [MEMORY_TOOL]: (memory: MessageMemory) => Tool<Input>;
 }
@@ -37,7 +40,7 @@ export function isMemoryTool(value: unknown): value is MemoryTool {
   return typeof value === 'object' && value !== null && MEMORY_TOOL in value;
 }
 
-/** The tool, reading this memory. */
+/** The tool, bound to this memory. */
 export function withMemory(given: MemoryTool, memory: MessageMemory): Tool {
   return given[MEMORY_TOOL](memory);
 }
@@ -58,12 +61,12 @@ function memoryTool<Input>(
   };
 }
 
-/** What the model sends to look for something. */
+/** The model's input of a search. */
 export interface SearchMessagesInput {
   readonly query: string;
 }
 
-/** What it sends to look at something. */
+/** The model's input to view a message. */
 export interface ViewMessagesInput {
   readonly message_id: string;
 }
@@ -80,7 +83,7 @@ export const search_messages: MemoryTool<SearchMessagesInput> = memoryTool(
     query.trim() === '' ? { error: 'Query cannot be blank' } : memory.search(query, session),
 );
 
-/** Shows a message with what was said before and after it. */
+/** Shows a message with the messages before and after it. */
 export const view_messages: MemoryTool<ViewMessagesInput> = memoryTool(
   {
     name: 'view_messages',

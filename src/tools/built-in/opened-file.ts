@@ -1,6 +1,7 @@
 /**
- * Where a file that is open really lies, and what no tool for files may open. A path is checked before it is opened; between the two
- * another process may put a link in the place of a directory. The descriptor cannot be exchanged, so it is what is checked.
+ * Determines where an open file really lies, and which files no file tool may open. A path is checked before it is
+ * opened; between the two another process may replace a directory with a link. The descriptor cannot be exchanged, so
+ * the check uses the descriptor.
  */
 import { type BigIntStats, constants } from 'node:fs';
 import { access, type FileHandle, lstat, readlink, realpath } from 'node:fs/promises';
@@ -9,9 +10,12 @@ import { systemCodeOf } from '../../base/errors.ts';
 import { DATA_FILE } from '../../journal/lmdb/tables.ts';
 import { shardDirectory } from '../../journal/store/manifest.ts';
 
-/** Kept by the kernel: devices, and what it tells of processes, their environment and memory included. */
+/** Directories of the kernel: devices, and data about processes, including their environment and memory. */
 const SYSTEM_DIRECTORIES: readonly string[] = ['/proc', '/sys', '/dev'];
-/** Results that were shortened, which the model was told to read there. Their names cannot be guessed: a hash of the content. */
+/**
+ * Shortened results that the model was asked to read there. Their names cannot be guessed: each is a hash of the
+ * content.
+ */
 const SAVED_RESULT = /^tool_result_[0-9a-f]{32}\.txt$/;
 
 /** True for a path at or below a directory. */
@@ -19,7 +23,9 @@ export function contains(directory: string, path: string): boolean {
   return path === directory || path.startsWith(directory.endsWith(sep) ? directory : directory + sep);
 }
 
-/** True for a path (links resolved) that a tool must not touch: the kernel's, unless the root is there, and a store's. */
+/**
+ * True for a path (links resolved) that a tool must not touch: the kernel's, unless the root is there, and a store's.
+ */
 export async function isForbidden(path: string, root: string | undefined): Promise<boolean> {
   for (const system of SYSTEM_DIRECTORIES) {
     if (contains(system, path) && !(root !== undefined && contains(system, root))) return true;
@@ -27,7 +33,7 @@ export async function isForbidden(path: string, root: string | undefined): Promi
   return await isOfStore(path);
 }
 
-/** True for the files of a data directory, whichever runtime has it open, but for shortened results. */
+/** True for the files of a data directory, whichever runtime has it open, except shortened results. */
 async function isOfStore(path: string): Promise<boolean> {
   for (let at = dirname(path); at !== dirname(at); at = dirname(at)) {
     if (!(await isThere(join(shardDirectory(at, 0), DATA_FILE)))) continue;
@@ -39,19 +45,19 @@ async function isOfStore(path: string): Promise<boolean> {
 async function isThere(path: string): Promise<boolean> {
   return access(path, constants.F_OK).then(
     () => true,
-    // Not to be searched either: nothing in there could be opened.
+    // Includes a directory that may not be searched: no file in it could be opened.
     () => false,
   );
 }
 
 /**
- * The path of an open file, links resolved. `asked`: the path it was opened by. Where the system does not tell of descriptors, what
- * the path leads to now is compared with what is open; `undefined` when they differ.
+ * The path of an open file, with links resolved. `asked`: the path by which it was opened. If the system cannot resolve
+ * descriptors, the file that the path leads to now is compared with the open one; `undefined` when they differ.
  */
 export async function openedPath(handle: FileHandle, asked: string): Promise<string | undefined> {
   if (process.platform === 'linux') {
     try {
-      // A file that was replaced since is told of as deleted.
+      // A file that was replaced since is reported as deleted.
       return (await readlink(`/proc/self/fd/${handle.fd}`)).replace(/ \(deleted\)$/, '');
     } catch (error) {
       if (systemCodeOf(error) !== 'ENOENT') throw error;

@@ -1,6 +1,6 @@
 /**
- * The process groups of a shell. A shell leads a POSIX session of its own; commands such as `timeout` put what they run into
- * another group of it, where a signal to the shell's group does not arrive.
+ * The process groups of a shell. A shell leads its own POSIX session. Commands such as `timeout` move their child
+ * processes to another group of that session, which a signal to the shell's group does not reach.
  */
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -11,9 +11,10 @@ import { promisify } from 'node:util';
 const TABLE_BYTES_MAX: number = 4 * 1024 * 1024;
 
 /**
- * The groups with a process alive in the session that `leader` (a process id) leads, the leader's own among them. With
- * `carried` (`NAME=value`) also the groups of processes that have it in their environment and have left that session. Where
- * there is no `/proc`: its group and those of its descendants. Empty when nothing of it is left. Never rejects.
+ * The groups with a living process in the session that `leader` (a process id) leads, including the leader's own group.
+ * With `carried` (`NAME=value`), also the groups of processes that have it in their environment and have left that
+ * session. Without `/proc`: the leader's group and those of its descendants. Empty when no process is left. Never
+ * rejects.
  */
 export async function groupsOf(leader: number, carried?: string): Promise<readonly number[]> {
   try {
@@ -24,8 +25,8 @@ export async function groupsOf(leader: number, carried?: string): Promise<readon
 }
 
 /**
- * Kills each process that was started with one of these entries (`NAME=value`) in its environment, without waiting: for the exit of
- * this process. Does nothing where there is no `/proc`.
+ * Kills each process that was started with one of these entries (`NAME=value`) in its environment, without waiting: for
+ * the exit of this process. Does nothing without `/proc`.
  */
 export function killCarriers(entries: ReadonlySet<string>): void {
   if (process.platform !== 'linux' || entries.size === 0) return;
@@ -35,12 +36,12 @@ export function killCarriers(entries: ReadonlySet<string>): void {
       const environment = readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0');
       if (environment.some((entry) => entries.has(entry))) process.kill(Number(pid), 'SIGKILL');
     } catch {
-      // Gone meanwhile, or another user's.
+      // The process has ended meanwhile, or belongs to another user.
     }
   }
 }
 
-/** Signals a group. False when there is none, or it may not be signalled. */
+/** Signals a group. False when it does not exist or may not be signalled. */
 export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(-group, signal);
@@ -53,13 +54,13 @@ function isGroupAlive(group: number): boolean {
   return signalGroup(group, 0);
 }
 
-/** `undefined` where the system has no such directory. Format: proc(5), `/proc/pid/stat`. */
+/** `undefined` on a system without `/proc`. Format: proc(5), `/proc/pid/stat`. */
 async function groupsInProc(leader: number, carried: string | undefined): Promise<readonly number[] | undefined> {
   if (process.platform !== 'linux') return undefined;
   const groups = new Set<number>();
   for (const pid of await readdir('/proc')) {
     if (!/^\d+$/.test(pid)) continue;
-    // Gone since the directory was read: not an error.
+    // A process that ended since the directory was read is not an error.
     const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
     // The name is in parentheses and may hold any character, so the fields are counted from its end.
     const [state = '', , group, session] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -69,7 +70,9 @@ async function groupsInProc(leader: number, carried: string | undefined): Promis
   return [...groups];
 }
 
-/** Whether a process has an entry in the environment that it was started with. Another user's process does not show it. */
+/**
+ * True if a process has an entry in the environment that it was started with. Another user's process does not show it.
+ */
 async function carries(pid: string, entry: string | undefined): Promise<boolean> {
   if (entry === undefined) return false;
   const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '');
@@ -82,7 +85,8 @@ async function groupsOfTree(leader: number): Promise<readonly number[]> {
   const rows = stdout.split('\n').map((line) => line.trim().split(/\s+/));
   const family = new Set([leader]);
   const groups = new Set<number>();
-  // A child's id is mostly larger than its parent's, so a second pass finds nearly all that the first one misses.
+  // A child's id is usually larger than its parent's, so a second pass finds nearly all processes that the first one
+  // misses.
   for (let pass = 0; pass < 2; pass += 1) {
     for (const [pid, parent, group, state = 'Z'] of rows) {
       if (state.startsWith('Z')) continue;

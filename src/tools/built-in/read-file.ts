@@ -1,4 +1,4 @@
-/** `read_file`: a text file, or a window of its lines (contract §11.2). */
+/** `read_file`: reads a text file, or a window of its lines (contract §11.2). */
 import { z } from 'zod';
 import { FILE_BYTES_MAX, FILE_BYTES_SHOWN_MAX, FILE_LINES_SHOWN_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -7,7 +7,10 @@ import { FileToolError, failureText, locate, readRegular } from './file-access.t
 
 /** Options of `readFile`. */
 export interface ReadFileOptions {
-  /** Files outside this directory cannot be read, by link or by `..`; relative paths start here. Missing: no containment. */
+  /**
+   * Files outside this directory cannot be read, by link or by `..`; relative paths start here. If missing: no
+   * containment.
+   */
   readonly root?: string;
   /** Bytes of the largest file; default 10 MiB. */
   readonly maxFileSize?: number;
@@ -17,7 +20,7 @@ export interface ReadFileOptions {
   readonly maxReadBytes?: number;
 }
 
-/** What the model sends. */
+/** The model's input. */
 export interface ReadFileInput {
   readonly path: string;
   readonly offset?: number | undefined;
@@ -48,8 +51,7 @@ const input = z.object({
 const REMEDY = 'use bash with head or tail for parts of it';
 
 /**
- * A `read_file` tool with bounds of its own. Throws `ConfigError` for bad options. Its failures are results
- * (`{ error }`).
+ * A `read_file` tool with its own bounds. Throws `ConfigError` for bad options. Its failures are results (`{ error }`).
  */
 export function readFile(options: ReadFileOptions = {}): Tool<ReadFileInput> {
   const given = parseOption(optionsSchema, 'readFile', options);
@@ -89,7 +91,7 @@ function linesOf(text: string): readonly string[] {
   return lines;
 }
 
-/** The lines asked for, up to the first bound, and a hint how to go on when there are more. */
+/** The requested lines, up to the first bound, and a hint how to continue when there are more. */
 function windowOf(lines: readonly string[], call: ReadFileInput, bounds: Bounds): string {
   if (lines.length === 0) return '';
   const offset = Math.max(1, call.offset ?? 1);

@@ -1,6 +1,9 @@
-/** The unified diff of one replaced region, from the region alone: nothing is searched, so that its cost is the region's. Pure. */
+/**
+ * The unified diff of one replaced region, made from the region alone. It searches nothing, so its cost is that of the
+ * region. Pure.
+ */
 
-/** Unchanged lines shown before and behind. */
+/** Unchanged lines shown before and after the change. */
 const CONTEXT_LINES = 3;
 
 /** A text in which one region is replaced; line ends are LF. */
@@ -13,8 +16,8 @@ export interface Region {
 }
 
 /**
- * The diff, one hunk under a header that names `path`; without a change, `''`. Lines that the region and its replacement
- * have in common at their ends are shown as context.
+ * The diff: one hunk under a header that names `path`; `''` if nothing changed. Lines that the region and its
+ * replacement share at their ends are shown as context.
  */
 export function regionDiff(path: string, region: Region): string {
   const { text, start, replacement } = region;
@@ -43,7 +46,7 @@ export function regionDiff(path: string, region: Region): string {
   ].join('');
 }
 
-/** Lines `from`, counted from 0, and how many; nothing is told as behind the line before it. */
+/** A range of lines in a hunk header; `from` counts from 0. An empty range names the line before it. */
 function range(from: number, count: number): string {
   return `${count === 0 ? from : from + 1},${count}`;
 }
@@ -52,12 +55,14 @@ function shown(sign: string, line: string): string {
   return line.endsWith('\n') ? sign + line : `${sign}${line}\n\\ No newline at end of file\n`;
 }
 
-/** Where the line that holds this place begins. */
+/** The start of the line that contains this position. */
 function startOfLine(text: string, at: number): number {
   return at === 0 ? 0 : text.lastIndexOf('\n', at - 1) + 1;
 }
 
-/** Where the last line the change touches ends: the region's own end, where what replaces it ends a line as well. */
+/**
+ * The end of the last line that the change touches. This is the region's own end if the replacement ends a line too.
+ */
 function endOfLines({ text, end }: Region, opening: string): number {
   const isWhole = startOfLine(text, end) === end && (opening === '' || opening.endsWith('\n'));
   if (isWhole) return end;
@@ -65,7 +70,7 @@ function endOfLines({ text, end }: Region, opening: string): number {
   return newline === -1 ? text.length : newline + 1;
 }
 
-/** The lines, each with its end. */
+/** The lines, each with its line end. */
 function linesOf(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }
@@ -95,7 +100,7 @@ function linesFrom(text: string, at: number): readonly string[] {
   return linesOf(text.slice(at, to));
 }
 
-/** Line ends between two places, the second exclusive. */
+/** The number of line ends between two positions, the second exclusive. */
 export function countLines(text: string, end: number, start = 0): number {
   let count = 0;
   for (let at = text.indexOf('\n', start); at !== -1 && at < end; at = text.indexOf('\n', at + 1)) count += 1;

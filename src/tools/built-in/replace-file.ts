@@ -1,19 +1,22 @@
 /**
- * A file's content replaced: whole or not at all, for readers and through a kill.
+ * Replaces a file's content: completely or not at all, for readers and across a kill.
  *
- * Owns the files it makes beside the one it writes: `.troupe-<random>.part`, what is to become the file, and
- * `.troupe-<hash of the name>.lock`, held while the part is moved into place. Both are gone afterwards, unless the process is
- * killed in between: then they are litter, which no reader takes for the file. Owns neither the text nor the wall of a root.
+ * Owns the files it makes beside the one it writes: `.troupe-<random>.part`, the new content, and
+ * `.troupe-<hash of the name>.lock`, held while the part is moved into place. Both are removed afterwards, unless the
+ * process is killed in between: then they remain as litter, which no reader takes for the file. Owns neither the text
+ * nor the containment in a root.
  *
- * W1 a reader finds the old content or the new, never a part: the new one is complete and on the disk before it has the name.
- * W2 two changes of one file follow one another: those of a thread by turns, so that none is made in vain, those of other
- *    threads and processes by the lock. What was changed since it was read is not replaced.
- * W3 a caller that has given up (its signal) changes nothing from then on.
- * W4 no lock outlives its owner for long: one that stays the same for `FILE_LOCK_STALE_MS` is taken away. The lock guards two
- *    quick steps; who is stalled for longer there may lose a change of others (W2), never tear a file (W1).
- * W5 nothing is written outside a root, also while directories are exchanged for links: on Linux all is done through the
- *    descriptor of the directory, which was checked. Elsewhere the check comes before, and a swap in between may win; so may one
- *    while missing directories are made, which leaves empty directories at most.
+ * W1 A reader finds the old content or the new, never a part: the new content is complete and on disk before it has the
+ *    name.
+ * W2 Two changes of one file follow one another. Changes of one thread queue, so that none is made in vain; changes of
+ *    other threads and processes wait for the lock. A file that changed since it was read is not replaced.
+ * W3 A caller that has given up (its signal) changes nothing from then on.
+ * W4 No lock outlives its owner for long: a lock that stays the same for `FILE_LOCK_STALE_MS` is removed. The lock
+ *    guards two quick steps. A process that stalls there longer may lose a change of others (W2), but never tears a
+ *    file (W1).
+ * W5 Nothing is written outside a root, even while directories are exchanged for links. On Linux all operations use the
+ *    checked descriptor of the directory. Elsewhere the check comes first, and a swap in between may succeed. A swap
+ *    while missing directories are made may succeed too, which leaves at most empty directories.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
@@ -26,24 +29,27 @@ import { systemCodeOf } from '../../base/errors.ts';
 import { syncDirectory } from '../../journal/store/durable-file.ts';
 import { checkKind, checkOpened, FileToolError } from './file-access.ts';
 
-/** What a file is to hold. */
+/** The new content of a file. */
 export interface Replacement {
-  /** The file's own place: no link on the way to it. */
+  /** The file's real path: no link on the way to it. */
   readonly real: string;
-  /** As the model named it, for failures. */
+  /** The path as the model named it, for failures. */
   readonly path: string;
-  /** Nothing is put outside of it. */
+  /** The root outside which nothing is written. */
   readonly root: string | undefined;
   readonly bytes: Uint8Array;
   readonly signal: AbortSignal;
-  /** Asked under the lock: whether the file is still what the change was made of. Missing: whatever it holds is replaced. */
+  /**
+   * Called under the lock: true if the file still has the content that the change was made from. If missing, any
+   * content is replaced.
+   */
   readonly isCurrent?: () => Promise<boolean>;
 }
 
-/** The last change of each file at work on this thread; gone when it is over. */
+/** The last change of each file with work in progress on this thread; removed when it ends. */
 const turns = new Map<string, Promise<unknown>>();
 
-/** Runs `work` when what was asked for before it on this thread, for the same file, is over (W2). Settles as `work` does. */
+/** Runs `work` after all earlier work for the same file on this thread has ended (W2). Settles as `work` does. */
 export async function inTurn<T>(real: string, work: () => Promise<T>): Promise<T> {
   const before = turns.get(real);
   const mine = before === undefined ? work() : before.then(work, work);
@@ -56,20 +62,22 @@ export async function inTurn<T>(real: string, work: () => Promise<T>): Promise<T
 }
 
 /**
- * Puts the bytes in the file's place; its directories are made, its mode and, as far as the process may, its owner are kept.
- * Other names of the same file (hard links) keep the old content. False when the file is no longer current: nothing was
- * changed. Durable when it resolves. Throws `FileToolError` and the file system's errors.
+ * Replaces the file with the bytes. Missing directories are made. The mode is kept, and the owner as far as the process
+ * may. Other names of the same file (hard links) keep the old content. False when the file is no longer current:
+ * nothing was changed. Durable when it resolves. Throws `FileToolError` and the file system's errors.
  *
- * The sync costs milliseconds a write, and is right for a file of the user's: without it a power cut may leave an empty file
- * where the old content was, and a log that says it was written. So the content is synced before the move, the names after it.
+ * The sync costs milliseconds per write, which is right for a user's file. Without it a power cut may leave an empty
+ * file in place of the old content, and a log that says it was written. So the content is synced before the move, and
+ * the names after it.
  */
 export async function replaceFile(replacement: Replacement): Promise<boolean> {
   const { real, path, root } = replacement;
-  // A directory, a pipe: said before anything is made for it.
+  // A directory or a pipe is reported before anything is created.
   await writableStats(real, path);
   const directory = dirname(real);
   const made = await mkdir(directory, { recursive: true });
-  // Held open, and checked as what was opened: a link put in its place since the path was checked leads nowhere (W5).
+  // The directory is held open and checked as opened: a link that replaced it after the path was checked has no effect
+  // (W5).
   const held = await open(directory, constants.O_RDONLY | (constants.O_DIRECTORY ?? 0) | (constants.O_NOFOLLOW ?? 0));
   try {
     await checkOpened(held, directory, path, root);
@@ -94,12 +102,12 @@ async function moveInto({ real, path, bytes, signal, isCurrent }: Replacement): 
       return true;
     });
   } finally {
-    // After the move there is nothing of this name.
+    // After the move no file has this name.
     await rm(part, { force: true });
   }
 }
 
-/** What is there of the file; throws when it may not be written, since a move would not ask. */
+/** The stats of the existing file; throws when it may not be written, since a move would not check that. */
 async function writableStats(real: string, path: string): Promise<Stats | undefined> {
   let stats: Stats;
   try {
@@ -119,7 +127,7 @@ async function writableStats(real: string, path: string): Promise<Stats | undefi
 }
 
 async function writePart(part: string, bytes: Uint8Array, existing: Stats | undefined): Promise<void> {
-  // Private until it has the mode of what it replaces: a secret must not be readable for a moment.
+  // Private until it has the mode of the file it replaces: a secret must not be readable even for a moment.
   const handle = await open(part, 'wx', existing === undefined ? 0o666 : 0o600);
   try {
     await handle.writeFile(bytes);
@@ -130,7 +138,10 @@ async function writePart(part: string, bytes: Uint8Array, existing: Stats | unde
   }
 }
 
-/** Owner first: changing it clears some bits of the mode. Bits that borrow the owner's rights go where the owner is not kept. */
+/**
+ * The owner is set first, since changing it clears some bits of the mode. The setuid and setgid bits are dropped if the
+ * owner is not kept.
+ */
 async function keepRights(handle: FileHandle, existing: Stats): Promise<void> {
   const own = await handle.stat();
   let isKept = own.uid === existing.uid && own.gid === existing.gid;
@@ -162,7 +173,10 @@ async function underLock<T>(real: string, signal: AbortSignal, work: () => Promi
   }
 }
 
-/** Where a file's lock is: beside it, so that all who write it find the same, under a name that is never too long. */
+/**
+ * The path of a file's lock. It is beside the file, so that all writers find the same lock, and its name is never too
+ * long.
+ */
 export function lockOf(real: string): string {
   const name = createHash('sha256').update(basename(real)).digest('hex').slice(0, 16);
   return join(dirname(real), `.troupe-${name}.lock`);
@@ -178,7 +192,7 @@ async function takeLock(lock: string): Promise<boolean> {
   }
 }
 
-/** Tells one lock from the next; `undefined` when there is none any more. */
+/** Identifies one lock among successive ones; `undefined` when there is none. */
 async function markOf(lock: string): Promise<string | undefined> {
   try {
     const { ino, ctimeNs } = await lstat(lock, { bigint: true });
@@ -189,17 +203,17 @@ async function markOf(lock: string): Promise<string | undefined> {
   }
 }
 
-/** What a place answers that cannot sync a directory, or does not let this process. */
+/** The errors of a file system that cannot sync a directory, or does not let this process. */
 const UNSYNCABLE: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EBADF', 'EISDIR']);
 
-/** Makes the file's name durable, and those of the directories that were made for it, `made` the uppermost. */
+/** Makes the file's name durable, and those of the directories that were made for it; `made` is the uppermost. */
 async function syncNames(real: string, made: string | undefined): Promise<void> {
   await syncName(real);
   if (made === undefined) return;
   for (let at = dirname(real); at.length >= made.length; at = dirname(at)) await syncName(at);
 }
 
-/** Makes a name durable, where the place knows how. */
+/** Makes a name durable, if the file system can. */
 export async function syncName(path: string): Promise<void> {
   try {
     await syncDirectory(dirname(path));

@@ -1,12 +1,13 @@
 /**
- * Tools the runtime itself answers, for an agent's `tools`: they change sessions, so no thread runs them. Putting them there
- * grants them; `agent({ subagents: { spawn: true } })` grants both spawn tools. Children always have `mark_goal_completed`.
+ * Tools that the runtime itself answers, for an agent's `tools`. They change sessions, so no thread runs them. Listing
+ * them grants them; `agent({ subagents: { spawn: true } })` grants both spawn tools. Children always have
+ * `mark_goal_completed`.
  */
 import type { Tool } from '../tool.ts';
 
 const RUNTIME_TOOL: unique symbol = Symbol('troupe.runtime-tool');
 
-/** A tool that is only a name: the runtime knows the rest. */
+/** A tool that is only a name: the runtime implements it. */
 export interface RuntimeTool extends Tool {
   readonly [RUNTIME_TOOL]: true;
 }
@@ -28,7 +29,7 @@ function runtimeTool(name: string, description: string): RuntimeTool {
   };
 }
 
-/** Lets the model start a sub-agent of its own agent. */
+/** Lets the model start a sub-agent that uses the same agent. */
 export const spawn_subagent: RuntimeTool = runtimeTool('spawn_subagent', 'Start a sub-agent.');
 /** Lets the model start a sub-agent of another agent, by its name. */
 export const spawn_specialist: RuntimeTool = runtimeTool('spawn_specialist', 'Start a specialist.');

@@ -1,14 +1,14 @@
-/** The environment of a shell that nobody sits at. */
+/** The environment of an unattended shell. */
 import { withoutSecrets } from '../../base/secret-environment.ts';
 
-/** What would make a program wait for a person, or show its output in pages. */
+/** Settings that keep programs from waiting for a person, or from paging their output. */
 const UNATTENDED: Readonly<Record<string, string>> = {
   TERM: 'dumb',
   PAGER: 'cat',
   GIT_PAGER: 'cat',
   MANPAGER: 'cat',
   SYSTEMD_PAGER: '',
-  // Git asks nobody: neither here, nor by a program of its own, nor in a window, nor through ssh.
+  // Git must not prompt: not here, not through a helper program, not in a window, not through ssh.
   GIT_TERMINAL_PROMPT: '0',
   GIT_ASKPASS: '',
   GCM_INTERACTIVE: 'never',
@@ -18,12 +18,12 @@ const UNATTENDED: Readonly<Record<string, string>> = {
   PIP_NO_INPUT: '1',
 };
 
-/** Not handed on: what would run something in a shell that starts, or end it. */
+/** Variables not passed on: they would run something in a starting shell, or end it. */
 const WITHHELD: readonly string[] = ['ENV', 'BASH_ENV', 'PROMPT_COMMAND', 'TMOUT', 'MAIL', 'MAILPATH'];
 
 /**
- * The process's environment as a shell gets it, with `extra` on top. Secrets are left out, but for those named in `secretEnv`: the
- * model has no use for them, and a listing of the environment would put them into the log.
+ * The environment of a shell: that of the process, with `extra` on top. Secrets are left out, except those named in
+ * `secretEnv`. The model has no use for them, and a listing of the environment would put them into the log.
  */
 export function shellEnvironment(
   extra: Readonly<Record<string, string>>,

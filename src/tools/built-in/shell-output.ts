@@ -1,11 +1,11 @@
 /**
- * What a command wrote, bounded while it comes in: the first and the last part are kept, so that an endless command costs
- * no memory and its end is still seen.
+ * The output of a command, bounded while it arrives. The first and the last part are kept, so that an endless command
+ * costs no memory and its end is still visible.
  */
 import { SHELL_OUTPUT_BYTES_MAX } from '../../base/bounds.ts';
 import { cleanText, headOfBytes, tailOfBytes } from '../result-text.ts';
 
-/** Chunks smaller than this are joined: a chunk costs about a hundred bytes of its own. */
+/** Chunks smaller than this are joined: each chunk has an overhead of about a hundred bytes. */
 const CHUNK_BYTES_MIN = 4_096;
 
 /** See the head of the file. Holds at most about twice `SHELL_OUTPUT_BYTES_MAX`. */
@@ -30,7 +30,10 @@ export class ShellOutput {
     }
   }
 
-  /** All of it as text, at most `bytesMax` UTF-8 bytes: beyond them both ends, around a notice. Blank: `''`. */
+  /**
+   * The whole output as text, at most `bytesMax` UTF-8 bytes. A longer one keeps both ends, around a notice. If blank:
+   * `''`.
+   */
   text(bytesMax: number): string {
     const isWhole = this.#headBytes + this.#tailBytes === this.#bytes;
     const head = terminalText(Buffer.concat(isWhole ? [...this.#head, ...this.#tail] : this.#head));
@@ -41,7 +44,7 @@ export class ShellOutput {
     return headOfBytes(headOfBytes(head, side) + notice + tailOfBytes(tail, side), bytesMax);
   }
 
-  /** The newest text, at most about `bytesMax` bytes of it. */
+  /** The newest text, at most about `bytesMax` bytes. */
   recent(bytesMax: number): string {
     const last = this.#tail.at(-1) ?? this.#head.at(-1) ?? Buffer.alloc(0);
     return tailOfBytes(terminalText(last.subarray(Math.max(0, last.length - bytesMax))), bytesMax);
@@ -56,23 +59,28 @@ function append(chunks: Buffer[], chunk: Buffer): number {
   return chunk.length;
 }
 
-/** Lines of blanks at the end, where a command's newline leaves one. */
+/** Removes blank lines at the end; a command's final newline leaves one. */
 function trimBlankLines(text: string): string {
   return text.trim() === '' ? '' : text.trimEnd();
 }
 
 const ESC = '\\u001b';
-/** CSI K (ECMA-48): the rest of the line, or all of it, is erased. */
+/** CSI K (ECMA-48) erases the rest of the line, or all of it. */
 const ERASES_LINE: RegExp = new RegExp(`${ESC}\\[[02]?K`);
 
-/** The bytes as a terminal would leave them on its screen: what a carriage return wrote over is gone, escapes too. */
+/**
+ * The bytes as a terminal would leave them on its screen, without text overwritten after a carriage return and without
+ * escapes.
+ */
 function terminalText(bytes: Buffer): string {
   const text = new TextDecoder().decode(bytes).replaceAll('\r\n', '\n');
   const lines = text.includes('\r') ? text.split('\n').map(visibleLine).join('\n') : text;
   return cleanText(lines);
 }
 
-/** Taken from the last writing backwards, each only adds what reaches beyond those after it: linear in the line. */
+/**
+ * Goes from the last write backwards; each earlier write only adds the part beyond the later ones. Linear in the line.
+ */
 function visibleLine(line: string): string {
   if (!line.includes('\r')) return line;
   let visible = '';

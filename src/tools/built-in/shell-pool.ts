@@ -1,14 +1,14 @@
 /**
- * The shells of the sessions: which session has one, where it starts, when it is let go.
+ * The shells of the sessions: which session has one, where it starts, when it is closed.
  *
- * Owns: the shells, their idle timers, the directory each session was in. Does not own: what a shell does (`shell.ts`), what
- * a model is told (`bash.ts`).
+ * Owns: the shells, their idle timers, the last directory of each session. Does not own: a shell's operation
+ * (`shell.ts`), the texts for the model (`bash.ts`).
  *
- *  O1 calls of one session have its shell one after the other, in the order of their asking (Δ15).
- *  O2 at most `shellsMax` shells are alive; the one used longest ago makes room, one in use never does.
- *  O3 a session whose shell is gone gets a new one where the old one was, and is told so (Δ15).
- *  O4 a shell without use for `idleMs` is ended; shells and what they run die with this process.
- *  O5 a child session's shell starts where its parent's is (F121).
+ * O1 Calls of one session use its shell one after the other, in order of request (Δ15).
+ * O2 At most `shellsMax` shells are alive. The least recently used one makes room; a shell in use never does.
+ * O3 A session whose shell is gone gets a new one in the directory of the old one, and the result says so (Δ15).
+ * O4 A shell unused for `idleMs` is ended; shells and their processes die with this process.
+ * O5 A child session's shell starts in the directory of its parent's shell (F121).
  */
 import { stat } from 'node:fs/promises';
 import { SHELL_DIRECTORIES_MAX, SHELL_IDLE_MS, SHELLS_MAX } from '../../base/bounds.ts';
@@ -16,23 +16,23 @@ import { asError } from '../../base/errors.ts';
 import { type CommandOptions, type CommandResult, Shell } from './shell.ts';
 import { Turns } from './turns.ts';
 
-/** How to make a pool. */
+/** The options of a shell pool. */
 export interface ShellPoolOptions {
-  /** Where a session starts that has no parent with a shell. */
+  /** The directory of a session that has no parent with a shell. */
   readonly cwd: string;
   readonly environment: () => Readonly<Record<string, string | undefined>>;
-  /** Tried in this order until one is there. */
+  /** Tried in this order until one exists. */
   readonly programs: readonly string[];
-  /** Milliseconds a shell is kept without use; default `SHELL_IDLE_MS`. */
+  /** Milliseconds that an unused shell is kept; default `SHELL_IDLE_MS`. */
   readonly idleMs?: number;
   /** Default `SHELLS_MAX`. */
   readonly shellsMax?: number;
 }
 
-/** A session's shell for the time of one call. */
+/** A session's shell for the duration of one call. */
 export interface ShellLease {
   /**
-   * Runs a command, in a new shell if need be; `restarted` then says what became of the earlier one. Rejects when no shell
+   * Runs a command, in a new shell if needed; `restarted` then says how the earlier shell ended. Rejects when no shell
    * can be started.
    */
   run(command: string, options: CommandOptions): Promise<CommandResult & { readonly restarted?: string }>;
@@ -44,11 +44,11 @@ interface Slot {
   readonly session: string;
   readonly turns: Turns;
   shell: Shell | undefined;
-  /** Where its shell was last. */
+  /** The last directory of its shell. */
   cwd: string | undefined;
   /** Why its shell is gone; undefined before the first. */
   gone: string | undefined;
-  /** Calls that have it or wait for it. */
+  /** The number of calls that have the shell or wait for it. */
   users: number;
   isInUse: boolean;
   idle: NodeJS.Timeout | undefined;
@@ -59,11 +59,14 @@ export class ShellPool {
   readonly #options: ShellPoolOptions;
   readonly #idleMs: number;
   readonly #shellsMax: number;
-  /** By session, the one used longest ago first. */
+  /** By session, the least recently used first. */
   readonly #slots = new Map<string, Slot>();
-  /** All that are not wholly gone. */
+  /** All shells that have processes left. */
   readonly #shells = new Set<Shell>();
-  /** As many calls at once as there may be shells: so one that needs a new shell finds one that is not in use (O2). */
+  /**
+   * Admits as many calls at once as there may be shells. So a call that needs a new shell finds one that is not in use
+   * (O2).
+   */
   readonly #places: Turns;
 
   constructor(options: ShellPoolOptions) {
@@ -73,12 +76,14 @@ export class ShellPool {
     this.#places = new Turns(this.#shellsMax);
   }
 
-  /** Shells alive now. */
+  /** The number of living shells. */
   get size(): number {
     return [...this.#slots.values()].filter((slot) => slot.shell !== undefined).length;
   }
 
-  /** The session's shell, when it is this call's turn; undefined when the signal fired first (O1). */
+  /**
+   * Resolves with the session's shell once earlier calls have released it; undefined when the signal fired first (O1).
+   */
   async take(session: string, signal: AbortSignal): Promise<ShellLease | undefined> {
     const slot = this.#slotOf(session);
     slot.users += 1;
@@ -94,7 +99,7 @@ export class ShellPool {
     return undefined;
   }
 
-  /** Ends all shells and what they run. Resolves when nothing is left; never rejects. */
+  /** Ends all shells and their processes. Resolves when no process is left; never rejects. */
   async close(): Promise<void> {
     for (const slot of this.#slots.values()) this.#retire(slot, 'was closed');
     await Promise.all([...this.#shells].map((shell) => shell.end()));
@@ -111,7 +116,7 @@ export class ShellPool {
       isInUse: false,
       idle: undefined,
     };
-    // Used just now: last to make room.
+    // Most recently used: last to make room.
     this.#slots.delete(session);
     this.#slots.set(session, slot);
     if (this.#slots.size > SHELL_DIRECTORIES_MAX + this.#shellsMax) this.#forgetOne();
@@ -147,7 +152,7 @@ export class ShellPool {
     return { ...result, restarted: gone };
   }
 
-  /** Starts a shell in the session's directory, or the next best one that is there still. */
+  /** Starts a shell in the session's directory, or in the next best one that still exists. */
   async #start(slot: Slot): Promise<Shell> {
     this.#makeRoom();
     const cwd = await this.#startDirectory(slot);
@@ -185,7 +190,8 @@ export class ShellPool {
 
   #makeRoom(): void {
     const slots = [...this.#slots.values()];
-    // One in use has a shell or is about to: it counts before it is there, so that many who start at once stay within.
+    // A slot in use has a shell or is about to have one. It counts already, so that many simultaneous starts stay
+    // within the bound.
     let surplus = slots.filter((slot) => slot.shell !== undefined || slot.isInUse).length - this.#shellsMax;
     for (const slot of slots) {
       if (surplus <= 0) return;
@@ -202,7 +208,9 @@ export class ShellPool {
     void shell.end();
   }
 
-  /** The shell can run nothing any more. Until it is wholly gone, it dies with the process. */
+  /**
+   * Notes that the shell can run nothing any more. Until all its processes are gone, they still die with this process.
+   */
   #ended(slot: Slot, shell: Shell, how: string): void {
     if (slot.shell !== shell) return;
     clearTimeout(slot.idle);
@@ -220,7 +228,7 @@ export class ShellPool {
   };
 }
 
-/** The session above a child's: a child's id is `<parent>:<n>`. */
+/** The parent of a child session: a child's id is `<parent>:<n>`. */
 function parentOf(session: string): string | undefined {
   const colon = session.lastIndexOf(':');
   return colon === -1 ? undefined : session.slice(0, colon);

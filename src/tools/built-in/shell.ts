@@ -1,20 +1,22 @@
 /**
  * One shell process that runs commands one after the other, over pipes.
  *
- * Owns: the process, its pipes, the end marks in its output, its death and the death of what it started. Does not own: whose
- * shell it is, when it is let go (`shell-pool.ts`), what a model is told (`bash.ts`).
+ * Owns: the process, its pipes, the end marks in its output, and ending the shell with all its processes. Does not own:
+ * which session has the shell, when it is closed (`shell-pool.ts`), the texts for the model (`bash.ts`).
  *
- * It is an interactive shell without a terminal: as at a terminal, an interrupt abandons the whole command line and leaves
- * the shell alive. Its own error output goes nowhere, so that no prompt is heard; that of the commands joins their output.
+ * It is an interactive shell without a terminal: as at a terminal, an interrupt abandons the whole command line and
+ * leaves the shell alive. The shell's own error output is discarded, so that no prompt appears; the error output of the
+ * commands joins their output.
  *
- *  B1 one command at a time; `run` resolves exactly once, whatever the command, the shell or the signal do.
- *  B2 a command cannot forge its end: the mark is random and is sent after it.
- *  B3 a command never reads what is written to the shell: its input is empty.
- *  B4 whatever the shell started ends with this process, even when that is killed: a watcher in the shell's group waits for a
- *     pipe to close.
- *  B5 an idle shell keeps nothing alive: neither this process nor a timer.
- *  B6 where the system has `/proc`, a program that leaves the shell's POSIX session (`setsid`, a daemon) ends with the shell
- *     too: each process inherits the shell's random id in `TROUPE_SHELL_ID`. One that clears its environment is not found.
+ * B1 One command runs at a time; `run` resolves exactly once, whatever the command, the shell or the signal do.
+ * B2 A command cannot forge its end: the mark is random and is sent after the command.
+ * B3 A command never reads the text that is written to the shell: its input is empty.
+ * B4 Every process that the shell started ends with this process, even if this process is killed. A watcher in the
+ *    shell's group waits for a pipe to close.
+ * B5 An idle shell keeps nothing alive: neither this process nor a timer.
+ * B6 If the system has `/proc`, a program that leaves the shell's POSIX session (`setsid`, a daemon) ends with the
+ *    shell too. Each process inherits the shell's random id in `TROUPE_SHELL_ID`. A program that clears its environment
+ *    is not found.
  */
 import { strict as assert } from 'node:assert';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -29,7 +31,7 @@ import { SHELL_DRAIN_MS, SHELL_GONE_POLL_MS, SHELL_KILL_MS, SHELL_PATH_BYTES_MAX
 import { groupsOf, killCarriers, signalGroup } from './process-groups.ts';
 import { ShellOutput } from './shell-output.ts';
 
-/** How to start a shell. */
+/** The options for starting a shell. */
 export interface ShellOptions {
   /** A path or a name: bash, or a POSIX shell. */
   readonly program: string;
@@ -40,25 +42,26 @@ export interface ShellOptions {
 }
 
 /**
- * How a command ended: by itself; interrupted, the shell goes on; interrupted in vain, the shell was given up; with the
- * shell. As at a terminal, a shell may go on without a program that ignores the interrupt; that ends with the shell.
+ * How a command ended: it finished; it was interrupted and the shell continues; the interrupt failed and the shell was
+ * given up; or it ended with the shell. As at a terminal, a shell may continue without a program that ignores the
+ * interrupt; that program ends with the shell.
  */
 export type CommandEnd =
   | { readonly type: 'finished'; readonly exitCode: number }
   | { readonly type: 'stopped' | 'unstoppable' }
   | { readonly type: 'shellEnded'; readonly how: string };
 
-/** How to run a command. */
+/** The options for running a command. */
 export interface CommandOptions {
-  /** Aborted: the command is interrupted. */
+  /** When aborted, the command is interrupted. */
   readonly signal: AbortSignal;
-  /** Milliseconds it then has; asked when the signal fires. Must not throw. */
+  /** Milliseconds that the command then has to stop; called when the signal fires. Must not throw. */
   readonly stopMs: () => number;
   /** Called for each piece of output. Must not throw. */
   readonly onOutput: (output: ShellOutput) => void;
 }
 
-/** What a command wrote, and how it ended. */
+/** The output of a command, and how it ended. */
 export interface CommandResult {
   readonly output: ShellOutput;
   readonly end: CommandEnd;
@@ -66,14 +69,17 @@ export interface CommandResult {
 
 interface Running {
   readonly mark: Buffer;
-  /** Marks sent: only the last one counts, as a shell may or may not forget the others with an interrupted line. */
+  /**
+   * The number of the current mark. Only the last mark counts, since a shell may or may not drop earlier ones with an
+   * interrupted line.
+   */
   attempt: number;
   readonly onOutput: (output: ShellOutput) => void;
   readonly finish: (end: CommandEnd) => void;
   readonly over: AbortController;
 }
 
-/** The environment variable that names the shell a process belongs to (B6). */
+/** The environment variable that names the shell to which a process belongs (B6). */
 const SHELL_ID = 'TROUPE_SHELL_ID';
 const MARK_START = '\u001e';
 const NOTHING: Buffer = Buffer.alloc(0);
@@ -84,7 +90,7 @@ export class Shell {
   readonly #pid: number;
   readonly #input: Writable;
   readonly #onEnd: (how: string) => void;
-  /** What its processes carry in their environment (B6). */
+  /** The entry that its processes carry in their environment (B6). */
   readonly #carried: string;
   #output = new ShellOutput();
   /** Bytes that may be the start of a mark. */
@@ -92,11 +98,11 @@ export class Shell {
   #running: Running | undefined;
   #cwd: string;
   #isAlive = true;
-  /** Nothing of it is left: its id may be another's. */
+  /** No process is left: its id may belong to another process. */
   #isGone = false;
   #ending: Promise<void> | undefined;
 
-  /** Starts a shell. Rejects with the system's error when there is no such program or directory. */
+  /** Starts a shell. Rejects with the system's error when the program or the directory does not exist. */
   static async start(options: ShellOptions): Promise<Shell> {
     const { program, cwd, environment } = options;
     const isBash = basename(program).startsWith('bash');
@@ -105,7 +111,7 @@ export class Shell {
     const child = spawn(program, isBash ? ['--noprofile', '--norc', '--noediting', '-i'] : ['-i'], {
       cwd,
       env: { ...environment, PS1: '', PS2: '', [SHELL_ID]: id },
-      // The leader of a session of its own: without a terminal, and signalled as one group.
+      // Leads its own session: it has no terminal, and is signalled as one group.
       detached: true,
       stdio: ['pipe', 'pipe', 'ignore', 'pipe'],
     });
@@ -124,7 +130,7 @@ export class Shell {
     this.#onEnd = options.onEnd;
     child.on('error', () => undefined);
     child.once('exit', (code, signal) => void this.#exited(signal ?? `exit code ${code}`));
-    // A shell that is gone takes no input: its exit tells, not the pipe.
+    // A shell that has ended takes no input: its exit reports that, not the pipe.
     for (const pipe of [stdin, child.stdio[3]]) pipe?.on('error', () => undefined);
     stdout.on('data', (chunk: Buffer) => this.#hear(chunk));
     this.#input.write(preamble(isBash, carried));
@@ -145,15 +151,15 @@ export class Shell {
     return this.#cwd;
   }
 
-  /** Its directory now, also while a command runs, where the system tells. */
+  /** Its current directory, even while a command runs, if the system shows it. */
   async liveCwd(): Promise<string> {
     if (process.platform !== 'linux' || !this.#isAlive) return this.#cwd;
     return readlink(`/proc/${this.#pid}/cwd`).catch(() => this.#cwd);
   }
 
   /**
-   * Runs a command; resolves with its output, to which that of background jobs since the last one belongs. `command`: no
-   * NUL. Not to be called while one runs or after the end.
+   * Runs a command; resolves with its output, which includes output of background jobs since the previous command.
+   * `command`: no NUL. Must not be called while a command runs or after the end.
    */
   async run(command: string, options: CommandOptions): Promise<CommandResult> {
     assert(this.#isAlive && this.#running === undefined, 'B1: a shell runs one command at a time');
@@ -175,27 +181,30 @@ export class Shell {
       this.#running = running;
       this.#hold(true);
       signal.addEventListener('abort', stop, { once: true });
-      // The command and the mark are two lines: an interrupt abandons the first alone (B2, B3).
+      // The command and the mark are two lines: an interrupt abandons only the first (B2, B3).
       this.#input.write(`command eval ${quoted(command)} </dev/null >&9 2>&9 9>&-\n${markLine(running)}`);
       if (signal.aborted) stop();
     });
   }
 
-  /** Ends the shell and all it started: TERM, and KILL after `SHELL_KILL_MS`. Resolves when nothing is left. Never rejects. */
+  /**
+   * Ends the shell and all its processes: TERM, and KILL after `SHELL_KILL_MS`. Resolves when no process is left. Never
+   * rejects.
+   */
   end(): Promise<void> {
     this.#dead('was closed');
     this.#ending ??= this.#end();
     return this.#ending;
   }
 
-  /** Kills shells and what they started at once, for the exit of this process. */
+  /** Kills shells and their processes at once, for the exit of this process. */
   static killAll(shells: Iterable<Shell>): void {
     const alive = [...shells].filter((shell) => !shell.#isGone);
     killCarriers(new Set(alive.map((shell) => shell.#carried)));
     for (const shell of alive) signalGroup(shell.#pid, 'SIGKILL');
   }
 
-  /** Ctrl-C, twice if need be; then the shell is given up. */
+  /** Sends Ctrl-C, twice if needed; then the shell is given up. */
   async #interrupt(running: Running, stopMs: number): Promise<void> {
     for (let round = 0; round < 2; round += 1) {
       signalGroup(this.#pid, 'SIGINT');
@@ -228,7 +237,7 @@ export class Shell {
     const end = at === -1 ? -1 : data.indexOf(mark, at + mark.length);
     if (end === -1) {
       this.#held = data.subarray(until);
-      // A mark without an end is none: the shell no longer says where it is.
+      // A mark without an end is not a mark: the shell no longer reports its state.
       if (this.#held.length > SHELL_PATH_BYTES_MAX) void this.end();
       return;
     }
@@ -268,7 +277,7 @@ export class Shell {
   async #end(): Promise<void> {
     const child = this.#child;
     this.#input.end();
-    // A shell that waits for commands ignores TERM, as at a terminal; the terminal's end is HUP.
+    // A shell that waits for commands ignores TERM, as at a terminal; HUP is the signal for the end of the terminal.
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGHUP');
     let groups = await groupsOf(this.#pid, this.#carried);
     for (const group of groups) signalGroup(group, 'SIGTERM');
@@ -282,7 +291,7 @@ export class Shell {
     this.#isGone = true;
   }
 
-  /** Whether this process lives on for the shell's sake (B5). */
+  /** Sets whether the shell keeps this process alive (B5). */
   #hold(isHeld: boolean): void {
     const pipes: readonly (Readable | Writable | null | undefined)[] = this.#child.stdio;
     for (const each of [this.#child, ...pipes.filter((pipe) => pipe instanceof Socket)]) {
@@ -300,15 +309,15 @@ async function isOver(running: Running, ms: number): Promise<boolean> {
 }
 
 /**
- * Keeps the way to this process on descriptor 9, and starts the watcher (B4), which is no child the shell would wait for. The
- * watcher first kills what carries the shell's id, itself excepted, and then its own group (B6). It looks twice, since a
- * process may start another while it is being looked for.
+ * Keeps the output to this process on descriptor 9, and starts the watcher (B4), which is not a child that the shell
+ * would wait for. The watcher first kills all processes that carry the shell's id, except itself, and then its own
+ * group (B6). It searches twice, since a process may start another during the search.
  */
 function preamble(isBash: boolean, carried: string): string {
   const watch = "trap '' INT HUP; exec >/dev/null 9>&-; read -r line <&3; read -r own rest </proc/self/stat";
   const find = `for at in /proc/[0-9]*/environ; do pid=\${at#/proc/}; pid=\${pid%/environ}`;
   const hunt = `${find}; [ "$pid" != "$own" ] && grep -qs '${carried}' "$at" && kill -KILL "$pid"; done`;
-  // No history: neither `!` in a command nor a file of commands.
+  // No history: neither `!` in a command nor a history file.
   const quiet = isBash ? 'set +H +o history\n' : '';
   return `exec 9>&1 >/dev/null\n( ( ${watch}; ${hunt}; ${hunt}; kill -KILL 0 ) & )\nexec 3<&-\n${quiet}`;
 }
@@ -321,7 +330,7 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Bytes at the end of `data` that may be the start of the mark. */
+/** The number of bytes at the end of `data` that may be the start of the mark. */
 function heldBytes(data: Buffer, mark: Buffer): number {
   const start = data.indexOf(MARK_START, Math.max(0, data.length - mark.length + 1));
   return start === -1 ? 0 : data.length - start;

@@ -1,46 +1,46 @@
-/** Where in a file's text `old_text` is, and what the file is with `new_text` in its place (contract §11.2). Pure. */
+/** Finds `old_text` in a file's text, and makes the text with `new_text` in its place (contract §11.2). Pure. */
 import { EDIT_LINES_TOLD_MAX, EDIT_MATCHES_COUNTED_MAX } from '../../base/bounds.ts';
 import { countLines, type Region } from './region-diff.ts';
 
-/** What to replace by what. */
+/** The text to replace and its replacement. */
 export interface Wanted {
   readonly oldText: string;
   readonly newText: string;
 }
 
-/** What came of the search. */
+/** The result of the search. */
 export type Planned =
   | {
       readonly type: 'edit';
-      /** The file's whole text after it. */
+      /** The file's whole text after the edit. */
       readonly text: string;
-      /** What is replaced, in the text with LF for line ends and without its mark. */
+      /** The replaced region, in the text with LF line ends and without its byte order mark. */
       readonly region: Region;
-      /** Found by its lines alone, white space left out. */
+      /** True if it was found only by its lines, ignoring white space. */
       readonly isFuzzy: boolean;
     }
   | { readonly type: 'missing' }
   | {
       readonly type: 'several';
       readonly isFuzzy: boolean;
-      /** How many, from 2; a text full of them is not counted to its end. */
+      /** The number of matches, from 2; in a text full of them, counting stops at a bound. */
       readonly count: string;
-      /** Their first lines, from 1; the first few. */
+      /** Their first lines, from 1; only the first few. */
       readonly lines: string;
     };
 
 const MARK = '\uFEFF';
 const CRLF = '\r\n';
 
-/** A part of the text, with LF for line ends. */
+/** A part of the text, with LF line ends. */
 interface Span {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The edit of a file's text. Line ends are compared as LF, and what is put in has those of what it replaces, or of the file;
- * a mark of byte order stays. All else is, unit for unit, what it was.
+ * The edit of a file's text. Line ends are compared as LF. The inserted text gets the line ends of the replaced text,
+ * or of the file. A byte order mark stays. Everything else keeps every unit.
  */
 export function planEdit(fileText: string, wanted: Wanted): Planned {
   const mark = fileText.startsWith(MARK) ? MARK : '';
@@ -64,7 +64,10 @@ export function planEdit(fileText: string, wanted: Wanted): Planned {
   };
 }
 
-/** The edit undone, if `wanted` is what made the text what it is: the text of before has `oldText` once, right there. */
+/**
+ * Reverses the edit if `wanted` can have made this text: the text before it has `oldText` exactly once, at that
+ * position.
+ */
 export function unplanEdit(fileText: string, wanted: Wanted): Planned {
   const mark = fileText.startsWith(MARK) ? MARK : '';
   const text = withLf(unmarked(fileText, mark));
@@ -91,7 +94,9 @@ function withLf(text: string): string {
   return text.replaceAll(CRLF, '\n');
 }
 
-/** `text` with the line ends of what it replaces, else of the file; in a file of one line they are its own. */
+/**
+ * `text` with the line ends of the replaced text, otherwise those of the file. In a file of one line it keeps its own.
+ */
 function withEndsOf(file: string, replaced: string, text: string): string {
   const model = replaced.includes('\n') ? replaced : file;
   const first = model.indexOf('\n');
@@ -100,7 +105,7 @@ function withEndsOf(file: string, replaced: string, text: string): string {
   return model[first - 1] === '\r' ? lf.replaceAll('\n', CRLF) : lf;
 }
 
-/** Where in the file a place of the text with LF is. */
+/** The position in the file of a position in the text with LF. */
 function rawIndex(raw: string, index: number): number {
   let removed = 0;
   for (let at = raw.indexOf(CRLF); at !== -1 && at - removed < index; at = raw.indexOf(CRLF, at + CRLF.length))
@@ -108,7 +113,10 @@ function rawIndex(raw: string, index: number): number {
   return index + removed;
 }
 
-/** The places of `part`, one more than `countMax` at most, those that overlap included: which one is meant would be a guess. */
+/**
+ * The positions of `part`, at most one more than `countMax`. Overlapping ones count, since choosing one would be a
+ * guess.
+ */
 function places(text: string, part: string, countMax: number = EDIT_MATCHES_COUNTED_MAX): readonly number[] {
   const found: number[] = [];
   for (let at = text.indexOf(part); at !== -1 && found.length <= countMax; at = text.indexOf(part, at + 1)) {
@@ -121,7 +129,9 @@ function exactSpans(text: string, part: string, countMax?: number): readonly Spa
   return places(text, part, countMax).map((start) => ({ start, end: start + part.length }));
 }
 
-/** Whole lines that are those of `part` when white space is left out. The last one's end belongs to it if `part` has one. */
+/**
+ * Whole lines that equal those of `part` without white space. The last one's line end is included if `part` has one.
+ */
 function fuzzySpans(text: string, part: string): readonly Span[] {
   const isEnded = part.endsWith('\n');
   const needle = bareLines(isEnded ? part.slice(0, -1) : part);
@@ -162,7 +172,7 @@ function linesOf(text: string, spans: readonly Span[]): string {
   return numbers.join(', ') + (spans.length > EDIT_LINES_TOLD_MAX ? ', …' : '');
 }
 
-/** The lines, from 0, in which these places are; the places ascend, and the text is gone through once. */
+/** The line indexes, from 0, of these positions. The positions ascend, so the text is scanned once. */
 function lineIndexes(text: string, ascending: readonly number[]): readonly number[] {
   let from = 0;
   let index = 0;

@@ -1,4 +1,4 @@
-/** `think`: a place for a model to reason in the log, without an effect (contract §11.2). */
+/** `think`: lets a model reason in the log, without an effect (contract §11.2). */
 import { z } from 'zod';
 import { THOUGHT_CHARACTERS_MAX } from '../../base/bounds.ts';
 import { parseOption } from '../../base/settings.ts';
@@ -10,7 +10,7 @@ export interface ThinkingOptions {
   readonly thinkingBudget?: number;
 }
 
-/** What the model sends. */
+/** The model's input. */
 export interface ThinkInput {
   readonly thoughts: string;
   readonly visibility?: 'inner' | 'aloud' | undefined;
@@ -18,7 +18,7 @@ export interface ThinkInput {
 
 const optionsSchema = z.strictObject({ thinkingBudget: z.number().int().positive().optional() });
 
-/** A `think` tool with a budget of its own. Throws `ConfigError` for bad options. */
+/** A `think` tool with its own budget. Throws `ConfigError` for bad options. */
 export function thinking(options: ThinkingOptions = {}): Tool<ThinkInput> {
   const { thinkingBudget } = parseOption(optionsSchema, 'thinking', options);
   const charactersMax = thinkingBudget ?? THOUGHT_CHARACTERS_MAX;

@@ -1,4 +1,4 @@
-/** A number of places, taken in the order of asking. */
+/** A number of slots, granted in order of request. */
 
 interface Waiter {
   readonly resolve: (isTaken: boolean) => void;
@@ -7,8 +7,8 @@ interface Waiter {
 }
 
 /**
- * Owns who waits. How many may wait is bounded by who asks: one for each open tool call.
- *  W1 first come, first served; who gave up waiting never has a place.
+ * Owns the waiting callers. Their number is bounded by the callers: one for each open tool call.
+ * W1 First come, first served; a caller that gave up waiting never gets a slot.
  */
 export class Turns {
   #free: number;
@@ -18,7 +18,7 @@ export class Turns {
     this.#free = places;
   }
 
-  /** True with a place, to be given back with `release`; false, without one, when the signal fired first. */
+  /** True with a slot, to be given back with `release`; false, without a slot, when the signal fired first. */
   take(signal: AbortSignal): Promise<boolean> {
     if (signal.aborted) return Promise.resolve(false);
     if (this.#free > 0) {
@@ -36,7 +36,7 @@ export class Turns {
     });
   }
 
-  /** Gives a place back: the one who waits longest has it. */
+  /** Gives a slot back: the longest waiting caller gets it. */
   release(): void {
     const [next] = this.#waiting;
     if (next === undefined) {

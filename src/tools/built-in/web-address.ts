@@ -1,27 +1,27 @@
 /**
- * Which addresses a request from here may go to (F75): public unicast ones, and those an embedder allowed by name. Everything else is
- * this machine, the network it stands in, or nothing at all. A public address of this machine is this machine too: from inside, its
- * services are not behind the wall that stands before them outside.
+ * Decides which addresses a request may go to (F75): public unicast ones, and those that an embedder allowed by name.
+ * All others are this machine, its local network, or nothing at all. A public address of this machine counts as this
+ * machine: from inside, its services are not behind the firewall that protects them from outside.
  */
 import { BlockList, isIP, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 
-/** What may be asked. */
+/** Decides which hosts and addresses may be requested. */
 export interface AddressGuard {
-  /** True for a host that was allowed by its name: its addresses need no look. */
+  /** True for a host that was allowed by its name: its addresses need no check. */
   allowsHost(host: string): boolean;
-  /** True for an address, in any spelling of it, that a connection may be made to. */
+  /** True for an address, in any spelling, that a connection may be made to. */
   allowsAddress(address: string): boolean;
 }
 
-/** Special-purpose addresses (the IANA registry of RFC 6890), multicast, and what no one has. */
+/** Special-purpose addresses (the IANA registry of RFC 6890), multicast, and unassigned ones. */
 const DENIED_V4: readonly (readonly [string, number])[] = [
   ['0.0.0.0', 8], // this host
   ['10.0.0.0', 8], // private
-  ['100.64.0.0', 10], // behind a carrier's translation; metadata of one cloud
+  ['100.64.0.0', 10], // behind a carrier's address translation; metadata of one cloud
   ['127.0.0.0', 8], // loopback
   ['168.63.129.16', 32], // the host agent of one cloud, at an address that looks public
-  ['169.254.0.0', 16], // link-local, the metadata of most clouds among it
+  ['169.254.0.0', 16], // link-local, including the metadata of most clouds
   ['172.16.0.0', 12], // private
   ['192.0.0.0', 24], // protocol assignments
   ['192.0.2.0', 24], // documentation
@@ -33,14 +33,14 @@ const DENIED_V4: readonly (readonly [string, number])[] = [
   ['224.0.0.0', 4], // multicast
   ['240.0.0.0', 4], // reserved, broadcast
 ];
-/** Of IPv6 only `2000::/3` is given out at all; these parts of it are not public. */
+/** IPv6 assigns only `2000::/3`; these parts of it are not public. */
 const DENIED_V6: readonly (readonly [string, number])[] = [
-  ['2001::', 23], // protocol assignments, Teredo among them
+  ['2001::', 23], // protocol assignments, including Teredo
   ['2001:db8::', 32], // documentation
-  ['2002::', 16], // 6to4: an IPv4 address in disguise, out of use
+  ['2002::', 16], // 6to4: an embedded IPv4 address, no longer used
   ['3fff::', 20], // documentation
 ];
-/** Prefixes, as six groups, whose last 32 bits are the IPv4 address that is meant: mapped ones, and NAT64. */
+/** Prefixes, as six groups, whose last 32 bits are the intended IPv4 address: mapped addresses, and NAT64. */
 const V4_INSIDE: readonly string[] = ['0:0:0:0:0:ffff', '64:ff9b:0:0:0:0'];
 
 const denied = new BlockList();
@@ -49,16 +49,16 @@ for (const [address, bits] of DENIED_V6) denied.addSubnet(address, bits, 'ipv6')
 const globalUnicast = new BlockList();
 globalUnicast.addSubnet('2000::', 3, 'ipv6');
 
-/** The addresses of this machine's interfaces, as they are now. */
+/** The current addresses of this machine's interfaces. */
 function ownAddresses(): readonly string[] {
   return Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address));
 }
 
-/** True for a public unicast address; false for anything that is none, or not an address. */
+/** True for a public unicast address; false for any other text. */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address);
   if (family === 4) return !denied.check(address, 'ipv4');
-  // An address with a zone is one of this machine's links.
+  // An address with a zone belongs to one of this machine's links.
   if (family !== 6 || address.includes('%')) return false;
   const inside = v4Inside(address);
   if (inside !== undefined) return isPublicAddress(inside);
@@ -66,8 +66,8 @@ export function isPublicAddress(address: string): boolean {
 }
 
 /**
- * The guard of one tool. `allow`: host names (exactly these), addresses, and ranges (`10.1.0.0/16`). Throws `RangeError` that names
- * what is none of them. `own`: the addresses of this machine.
+ * The guard of one tool. `allow`: host names (exactly these), addresses, and ranges (`10.1.0.0/16`). Throws
+ * `RangeError` that names an entry of no such kind. `own`: the addresses of this machine.
  */
 export function addressGuard(allow: readonly string[], own: () => readonly string[] = ownAddresses): AddressGuard {
   const hosts = new Set<string>();
@@ -91,7 +91,7 @@ export function addressGuard(allow: readonly string[], own: () => readonly strin
 function listOf(addresses: readonly string[]): BlockList {
   const list = new BlockList();
   for (const address of addresses) {
-    // Those with a zone are of a link, and not public anyway.
+    // Addresses with a zone belong to a link, and are not public anyway.
     if (isIP(address) !== 0 && !address.includes('%')) list.addAddress(address, isIPv4(address) ? 'ipv4' : 'ipv6');
   }
   return list;
@@ -118,12 +118,12 @@ function allowedHost(entry: string): string {
   return host;
 }
 
-/** A name is the same in capitals, and with the dot that ends it. */
+/** A name is the same in capitals, and with a final dot. */
 function plainHost(host: string): string {
   return host.toLowerCase().replace(/\.$/u, '');
 }
 
-/** The IPv4 address an IPv6 address stands for, `undefined` where it stands for itself. */
+/** The IPv4 address embedded in an IPv6 address; `undefined` if there is none. */
 function v4Inside(address: string): string | undefined {
   if (isIPv4(address)) return undefined;
   const groups = groupsOf(address);
@@ -132,9 +132,9 @@ function v4Inside(address: string): string | undefined {
   return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.');
 }
 
-/** The eight groups, in hexadecimal without zeros in front. */
+/** The eight groups, in hexadecimal without leading zeros. */
 function groupsOf(address: string): readonly string[] {
-  // As a URL's host an address has one spelling, without dots.
+  // The URL parser gives each address one spelling, without dots.
   const plain = new URL(`http://[${address}]/`).hostname.slice(1, -1);
   const [head = '', tail] = plain.split('::');
   const first = head === '' ? [] : head.split(':');

@@ -1,4 +1,4 @@
-/** What the body of an answer from the web is, and what a model reads of it (contract §11.3, F76). */
+/** Classifies the body of a web response and converts it to the text for the model (contract §11.3, F76). */
 import { pipeline, type Readable, type Transform } from 'node:stream';
 import { TextDecoder } from 'node:util';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
@@ -9,10 +9,10 @@ import { WebError } from './web-exchange.ts';
 /** How a body is shown; `binary` is not. */
 export type BodyKind = 'html' | 'json' | 'text' | 'binary';
 
-/** What an answer says of its body. */
+/** The type of a body, from the response headers. */
 export interface BodyType {
   readonly kind: BodyKind;
-  /** Type and subtype, lower case; empty when the answer names none. */
+  /** Type and subtype, lower case; empty when the response names none. */
   readonly mediaType: string;
   readonly charset: string | undefined;
 }
@@ -32,10 +32,10 @@ const KINDS: readonly (readonly [RegExp, BodyKind])[] = [
 ];
 /** Characters of a type; the registered ones are shorter. */
 const TYPE_SHOWN_MAX = 127;
-/** Strings with all their characters, or blanks between the parts of a JSON text; neither can match in two ways. */
+/** Matches complete strings, or blanks between the parts of a JSON text; neither can match in two ways. */
 const JSON_STRINGS_AND_BLANKS = /"[^"\\]*(?:\\.[^"\\]*)*"|[ \t\r\n]+/gsu;
 
-/** What `content-type` says; no word at all is taken for text. */
+/** Parses `content-type`; a missing header counts as text. */
 export function bodyType(header: string | undefined): BodyType {
   const [first = '', ...parameters] = (header ?? '').split(';');
   const mediaType = first.trim().toLowerCase().slice(0, TYPE_SHOWN_MAX);
@@ -45,12 +45,13 @@ export function bodyType(header: string | undefined): BodyType {
 }
 
 /**
- * The first `bytesMax` decoded bytes of a body. Decoded as it comes in, and no further than that: what a small body would unpack to is
- * never held. Destroys `source`. Rejects with `WebError` for an encoding that is not known, or with what the connection failed with.
+ * The first `bytesMax` decoded bytes of a body. The body is decoded as it arrives, and no further than that: the full
+ * expansion of a small body is never held. Destroys `source`. Rejects with `WebError` for an unknown encoding, or with
+ * the connection's error.
  */
 export async function readBody(source: Readable, encoding: string | undefined, bytesMax: number): Promise<BodyBytes> {
   const decoder = decoderOf(encoding);
-  // A failure of the source reaches the decoder, and so whoever reads it.
+  // A failure of the source reaches the decoder, and through it the reader.
   if (decoder !== undefined) pipeline(source, decoder, () => undefined);
   const chunks: Buffer[] = [];
   let room = bytesMax;
@@ -86,15 +87,17 @@ function decoderOf(encoding: string | undefined): Transform | undefined {
   }
 }
 
-/** How to show a body. */
+/** The options for showing a body. */
 export interface ShowOptions {
-  /** What relative links start from. */
+  /** The base of relative links. */
   readonly url: URL;
-  /** Characters of a page below which there is a warning. */
+  /** A page with fewer characters gets a warning. */
   readonly charactersMin: number;
 }
 
-/** A body as a model reads it, headed by what was done to it. Throws `WebError` for one that is no text. */
+/**
+ * A body as text for the model, preceded by a note of its conversion. Throws `WebError` for a body that is not text.
+ */
 export async function showBody(type: BodyType, body: BodyBytes, options: ShowOptions): Promise<string> {
   if (type.kind === 'binary') throw new WebError(`Not a text: ${type.mediaType}`);
   if (type.mediaType === '' && body.bytes.includes(0)) throw new WebError('Not a text: bytes of no given type');
@@ -107,7 +110,10 @@ export async function showBody(type: BodyType, body: BodyBytes, options: ShowOpt
   return `[Converted: HTML → Markdown]${isShort ? warning : ''}\n\n${markdown}`;
 }
 
-/** Text in the character set of the answer, else of its first bytes, else of the page's own word, else UTF-8. */
+/**
+ * The decoded text. The character set comes from a byte order mark, otherwise from the header, otherwise from the page
+ * itself, otherwise it is UTF-8.
+ */
 function textOf({ charset, kind }: BodyType, { bytes, isTruncated }: BodyBytes): string {
   const decoder = decoderFor(markedCharset(bytes) ?? charset ?? (kind === 'html' ? pageCharset(bytes) : undefined));
   // A character that was cut in the middle is left out.
@@ -118,12 +124,12 @@ function decoderFor(charset: string | undefined): TextDecoder {
   try {
     return new TextDecoder(charset ?? 'utf-8');
   } catch {
-    // A name nobody knows: UTF-8 is what it most likely is, and shows what it is not.
+    // The name is unknown: UTF-8 is the most likely encoding, and marks bytes that do not fit.
     return new TextDecoder();
   }
 }
 
-/** What a byte order mark says. */
+/** The character set of a byte order mark. */
 function markedCharset(bytes: Uint8Array): string | undefined {
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
@@ -135,12 +141,12 @@ function pageCharset(bytes: Uint8Array): string | undefined {
   return /<meta\s[^>]{0,200}?charset\s{0,9}=\s{0,9}["']?([\w.:-]+)/iu.exec(head)?.[1];
 }
 
-/** JSON without the blanks between its parts: nothing in it is changed, big numbers and doubled names included. */
+/** JSON without the blanks between its parts. The parts do not change, even large numbers and duplicate names. */
 function compactJson(text: string): string {
   try {
     JSON.parse(text);
   } catch {
-    // Not JSON, whatever it was called: as it is.
+    // Not JSON, despite its type: unchanged.
     return text;
   }
   const compact = text.replace(JSON_STRINGS_AND_BLANKS, (part) => (part.startsWith('"') ? part : ''));

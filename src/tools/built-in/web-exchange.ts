@@ -1,6 +1,7 @@
 /**
- * One request for one URL, and its redirects (F75). Every hop is looked at as the first one is, and the connection is made to the very
- * addresses that were looked at: a name is looked up once a hop, so there is nothing a second answer could change.
+ * One request for one URL, with its redirects (F75). Every hop is checked like the first one, and the connection is
+ * made to the same addresses that were checked. A name is resolved once per hop, so a second answer of the resolver
+ * cannot change anything.
  */
 import { lookup } from 'node:dns/promises';
 import { type IncomingMessage, request as requestPlain } from 'node:http';
@@ -11,17 +12,17 @@ import { asError } from '../../base/errors.ts';
 import { cutText } from '../../base/json.ts';
 import type { AddressGuard } from './web-address.ts';
 
-/** A failure told to the model as it is. */
+/** A failure whose message the model receives unchanged. */
 export class WebError extends Error {}
 
-/** Tells the addresses of a host's name. Rejects where there are none. */
+/** Resolves a host name to its addresses. Rejects if there are none. */
 export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
-/** What a request is made with. */
+/** The options of a request. */
 export interface ExchangeOptions {
   readonly guard: AddressGuard;
   readonly resolve: ResolveHost;
-  /** Ends the request, its body included. */
+  /** Ends the request, including its body. */
   readonly signal: AbortSignal;
 }
 
@@ -29,14 +30,14 @@ export interface ExchangeOptions {
 export interface Answer {
   readonly url: URL;
   readonly response: IncomingMessage;
-  /** Redirects on the way to it. */
+  /** The number of redirects before it. */
   readonly redirects: number;
 }
 
 /** UTF-16 units of a URL shown in an error. */
 const SHOWN_MAX = 200;
 const REDIRECTS: ReadonlySet<number | undefined> = new Set([301, 302, 303, 307, 308]);
-/** Ports below belong to the protocols they were given to, some of which can be talked into something by a request for a page. */
+/** Ports below this belong to assigned protocols. A request for a page can make some of their servers act. */
 const FREE_PORTS_FROM = 1_024;
 const WEB_PORTS: ReadonlySet<string> = new Set(['', '80', '443']);
 const HEADERS = {
@@ -50,8 +51,8 @@ export const systemResolve: ResolveHost = async (host) =>
   (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
 
 /**
- * Asks for `url` with GET, following at most `WEB_REDIRECTS_MAX` redirects, none of which leads from https to http. The caller reads or
- * destroys the answer. Rejects with `WebError`, or with what the connection failed with.
+ * Requests `url` with GET, following at most `WEB_REDIRECTS_MAX` redirects, none of which leads from https to http. The
+ * caller reads or destroys the answer. Rejects with `WebError`, or with the connection's error.
  */
 export async function exchange(url: string, options: ExchangeOptions): Promise<Answer> {
   let at = webUrl(url);
@@ -65,7 +66,9 @@ export async function exchange(url: string, options: ExchangeOptions): Promise<A
   }
 }
 
-/** Where a redirect leads. Throws `WebError` for what may not be asked, and for a step from https to http. */
+/**
+ * The target of a redirect. Throws `WebError` for a URL that may not be requested, and for a step from https to http.
+ */
 export function redirectTarget(from: URL, location: string): URL {
   const url = webUrl(location, from);
   if (from.protocol === 'https:' && url.protocol === 'http:') {
@@ -74,7 +77,7 @@ export function redirectTarget(from: URL, location: string): URL {
   return url;
 }
 
-/** A URL a request may be made for, as far as its text tells. Throws `WebError`. */
+/** A URL that may be requested, judged by its text. Throws `WebError`. */
 function webUrl(text: string, base?: URL): URL {
   if (text.length > WEB_URL_CHARACTERS_MAX) throw new WebError(`Invalid URL: longer than ${WEB_URL_CHARACTERS_MAX}`);
   if (!URL.canParse(text, base?.href)) throw new WebError(`Invalid URL: ${shown(text)}`);
@@ -98,31 +101,34 @@ async function askOnce(url: URL, options: ExchangeOptions): Promise<IncomingMess
   const request = url.protocol === 'https:' ? requestSecure : requestPlain;
   return await new Promise((resolve, reject) => {
     const { signal } = options;
-    // No agent: a connection that is kept belongs to an address nobody looks at again.
+    // No agent: a kept connection belongs to an address that is never checked again.
     const asked = request(url, { method: 'GET', headers: HEADERS, agent: false, lookup: pinned(addresses), signal });
     asked.once('response', resolve);
-    // Not once: an error after the answer is the body's to tell, and must still be heard here.
+    // `on`, not `once`: an error after the answer is reported by the body, but must still be handled here.
     asked.on('error', reject);
     asked.end();
   });
 }
 
-/** The addresses a connection may be made to. All of a name's must be allowed: which one is taken is not ours to say. */
+/**
+ * The addresses that a connection may be made to. All addresses of a name must be allowed, since the platform chooses
+ * one.
+ */
 async function addressesOf(url: URL, { guard, resolve, signal }: ExchangeOptions): Promise<readonly string[]> {
   signal.throwIfAborted();
   const host = url.hostname.replace(/^\[|\]$/gu, '');
-  // An address in a URL has one spelling here, whatever it had there.
+  // The URL parser gives an address one spelling, however it was written.
   const addresses = isIP(host) === 0 ? await orAborted(resolve(host), signal) : [host];
   const areFit = addresses.length > 0 && addresses.every((address) => isIP(address) !== 0);
   if (!areFit) throw new WebError(`No address found for ${shown(host)}`);
   if (!guard.allowsHost(host) && !addresses.every((address) => guard.allowsAddress(address))) {
-    // Not which address it is: the names of a private network are its own business.
+    // The error does not name the address: the names of a private network are not disclosed.
     throw new WebError(`Not allowed: ${shown(host)} is not at a public address`);
   }
   return addresses;
 }
 
-/** A look-up cannot be stopped, only left behind. */
+/** A look-up cannot be stopped, only abandoned. */
 async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   let onAbort = (): void => undefined;
   const aborted = new Promise<never>((_resolve, reject) => {
@@ -136,7 +142,7 @@ async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   }
 }
 
-/** Answers what was looked up already. */
+/** A look-up function that returns the addresses already resolved. */
 function pinned(addresses: readonly string[]): LookupFunction {
   const all = addresses.map((address) => ({ address, family: isIP(address) }));
   return (_host, options, callback) => {

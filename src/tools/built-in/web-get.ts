@@ -1,6 +1,6 @@
 /**
- * `web_get`: what stands at a URL, as a text (contract §11.2, §11.3). Only public addresses are asked, on every hop (F75), and no
- * more is read than the tool shows (F76).
+ * `web_get`: gets the content of a URL as text (contract §11.2, §11.3). Only public addresses are requested, on every
+ * hop (F75), and no more is read than the tool shows (F76).
  */
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
@@ -22,21 +22,21 @@ import { type Answer, exchange, type ResolveHost, systemResolve, WebError } from
 /** Options of `webGet`. */
 export interface WebGetOptions {
   /**
-   * What may be asked beside public addresses: host names (exactly these, whatever their addresses), addresses, ranges
-   * (`10.1.0.0/16`). Whoever can send a prompt can have everything there read.
+   * Targets allowed besides public addresses: host names (exactly these, whatever their addresses), addresses, ranges
+   * (`10.1.0.0/16`). Anyone who can send a prompt can read everything there.
    */
   readonly allow?: readonly string[];
   /** Decoded bytes read of one answer; default 100,000, at most 2 MiB. */
   readonly maxBytes?: number;
-  /** Milliseconds one call may take unless the model asks for another time; default 10 seconds. */
+  /** Milliseconds that one call may take unless the model asks for another time; default 10 seconds. */
   readonly timeoutMs?: number;
-  /** Characters of a page below which the model is warned that it may not be all; default 100. */
+  /** A page with fewer characters warns the model that it may be incomplete; default 100. */
   readonly minCharacters?: number;
-  /** Tells the addresses of a host's name; asked once for each request. Default: the system's resolver. */
+  /** Resolves a host name to its addresses; called once for each request. Default: the system's resolver. */
   readonly resolve?: (host: string) => Promise<readonly string[]>;
 }
 
-/** What the model sends. */
+/** The model's input. */
 export interface WebGetInput {
   readonly url: string;
 }
@@ -59,13 +59,13 @@ const optionsSchema: z.ZodType<WebGetOptions> = z.strictObject({
 const input = z.object({ url: z.string().describe('The address of the page, with http:// or https://') });
 
 /**
- * A `web_get` tool with options of its own. Throws `ConfigError` for bad options; its failures are results (`{ error }`).
+ * A `web_get` tool with its own options. Throws `ConfigError` for bad options; its failures are results (`{ error }`).
  *
- * A GET may be made again after a crash, with whatever has changed since. It is not begun before its intent is stored: no request leaves
- * that the log does not tell of.
+ * A GET may be repeated after a crash, and may then return a changed page. It does not begin before its intent is
+ * stored: no request leaves that the log does not record.
  *
- * Security: the URL is the model's, so what the model knows can leave with it, to any public place; grant it where that is no harm. What
- * comes back is what others wrote.
+ * Security: the model chooses the URL, so everything that the model knows can leave with it, to any public address.
+ * Grant it where that does no harm. The answer is text written by third parties.
  */
 export function webGet(options: WebGetOptions = {}): Tool<WebGetInput> {
   const { allow, maxBytes, timeoutMs, minCharacters, resolve } = parseOption(optionsSchema, 'webGet', options);
@@ -112,7 +112,7 @@ async function get(url: string, bounds: Bounds, signal: AbortSignal): Promise<st
   }
 }
 
-/** What is not as usual comes first, what is missing comes last. */
+/** Unusual facts come first, notes about missing content come last. */
 async function textOf({ url, response, redirects }: Answer, bounds: Bounds): Promise<string> {
   const { headers, statusCode = 0 } = response;
   const status = `HTTP ${statusCode} ${STATUS_CODES[statusCode] ?? ''}`.trimEnd();
@@ -137,5 +137,5 @@ function errorText(error: unknown): string {
   return `Connection refused: port ${String(Reflect.get(first, 'port'))}`;
 }
 
-/** Asks public addresses, with the default bounds. */
+/** Requests public addresses, with the default bounds. */
 export const web_get: Tool<WebGetInput> = webGet();

@@ -1,4 +1,4 @@
-/** `write_file`: a file with this content, whole or not at all (contract §11.2). */
+/** `write_file`: writes a whole file, completely or not at all (contract §11.2). */
 import type { Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { sep } from 'node:path';
@@ -12,13 +12,16 @@ import { inTurn, replaceFile, syncName } from './replace-file.ts';
 
 /** Options of `writeFile`. */
 export interface WriteFileOptions {
-  /** Nothing outside this directory is written, by link or by `..`; relative paths start here. Missing: no containment. */
+  /**
+   * Nothing outside this directory is written, by link or by `..`; relative paths start here. If missing: no
+   * containment.
+   */
   readonly root?: string;
   /** UTF-8 bytes of the largest content; default 10 MiB. */
   readonly maxFileSize?: number;
 }
 
-/** What the model sends. */
+/** The model's input. */
 export interface WriteFileInput {
   readonly path: string;
   readonly content: string;
@@ -40,15 +43,17 @@ const input = z.object({
 });
 
 /**
- * A `write_file` tool with options of its own. Throws `ConfigError` for bad options; its failures are results (`{ error }`).
+ * A `write_file` tool with its own options. Throws `ConfigError` for bad options; its failures are results
+ * (`{ error }`).
  *
- * The file is replaced in one step: a reader, or a kill, finds the old content or the new. Directories that are missing are
- * made, links are followed, and the mode stays. It is on the disk when the result is there.
+ * The file is replaced in one step: after a kill, or for a reader, it has the old content or the new. Missing
+ * directories are made, links are followed, and the mode stays. The content is on disk when the result is available.
  *
- * Its effect is `probe`. Not `pure`: it would run ahead of the log, and a file might be written that nobody asked for. Not
- * `keyed`: a second run would be harmless to the file alone, but would undo what others made of it in between. Not `once`: the
- * file can be looked at. After a crash a file that holds the content is answered for without being touched; any other is
- * written. Whether that one was never written, or was and has changed since, cannot be told: the content asked for wins.
+ * Its effect is `probe`. Not `pure`: it would run ahead of the log, and might write a file that no logged call asked
+ * for. Not `keyed`: a second run would be harmless to the file itself, but would undo changes that others made in
+ * between. Not `once`: the file can be checked. After a crash a file that holds the content is answered as written
+ * without being touched; any other file is written. Such a file may never have been written, or may have changed since.
+ * The two cases look the same, so the requested content wins.
  */
 export function writeFile(options: WriteFileOptions = {}): Tool<WriteFileInput> {
   const given = parseOption(optionsSchema, 'writeFile', options);
@@ -75,7 +80,7 @@ export function writeFile(options: WriteFileOptions = {}): Tool<WriteFileInput> 
       try {
         return await writtenAnswer(call, bounds);
       } catch {
-        // What keeps it from being looked at is told by the run.
+        // If the check fails, the run reports why.
         return undefined;
       }
     },
@@ -122,5 +127,5 @@ async function statsOf(path: string): Promise<Stats | undefined> {
   }
 }
 
-/** Writes any file the process can, with the settings' default bound. */
+/** Writes any file that the process can write, with the settings' default bound. */
 export const write_file: Tool<WriteFileInput> = writeFile();

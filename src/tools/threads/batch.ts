@@ -1,4 +1,4 @@
-/** Calls handed to one thread in one message, as the pool sees them. */
+/** The pool's view of calls handed to one thread in one message. */
 import type { Deadline } from '../../base/deadline-queue.ts';
 import { LazyAbort } from '../../base/lazy-abort.ts';
 import type { ThreadLine } from '../../threads/task-pool.ts';
@@ -6,7 +6,7 @@ import { BatchCursor } from '../batch-cursor.ts';
 import type { OpenRun } from '../open-run.ts';
 import type { ThreadBatchTask, ThreadCall } from './protocol.ts';
 
-/** What may be due: to look after the run a thread is on, or to share what was handed over. */
+/** The subject of a deadline: checking the run of a thread, or sharing the calls handed over. */
 export type Due = ThreadBatch | 'share';
 
 /** See the head of the file. */
@@ -17,17 +17,17 @@ export class ThreadBatch {
   readonly handedAt: number;
   /** Ends the thread. */
   readonly kill: LazyAbort = new LazyAbort();
-  /** The run the thread is on, as far as it has told: all before it are over. */
+  /** The index of the thread's current run, as far as it has reported: all before it have ended. */
   head = 0;
-  /** Runs that were not taken back. */
+  /** The number of runs that were not taken back. */
   end: number;
-  /** The run that the thread has left without a word: the word was waited for once (R5 of `threads/runs.ts`). */
+  /** The run that the thread has left without a report: the report was awaited once (R5 of `threads/runs.ts`). */
   awaited: OpenRun | undefined;
-  /** The thread is done with it; words about its runs may still be on the way. */
+  /** The thread has finished the batch; reports of its runs may still be in flight. */
   isLeft = false;
-  /** When the run it is on must be looked after. */
+  /** The time of the next check of the current run. */
   deadline: Deadline<Due> | undefined;
-  /** The line to its thread, once that has spoken. */
+  /** The line to its thread, once the thread has sent a message. */
   line: ThreadLine | undefined;
 
   constructor(runs: readonly OpenRun[], handedAt: number) {
@@ -37,17 +37,17 @@ export class ThreadBatch {
     this.end = runs.length;
   }
 
-  /** The run the thread is on. */
+  /** The thread's current run. */
   get current(): OpenRun | undefined {
     return this.head < this.end ? this.runs[this.head] : undefined;
   }
 
-  /** Runs that the thread has not begun. */
+  /** The number of runs that the thread has not begun. */
   get waiting(): number {
     return this.end - Math.max(this.head + 1, this.cursor.claimed);
   }
 
-  /** Takes back what the thread has not begun, from an index on. Returns it, in order. */
+  /** Takes back the runs from an index on that the thread has not begun. Returns them, in order. */
   takeBack(from: number): readonly OpenRun[] {
     const first = this.cursor.takeBack(from);
     const taken = this.runs.slice(first, this.end);
@@ -55,7 +55,7 @@ export class ThreadBatch {
     return taken;
   }
 
-  /** What the thread is sent. */
+  /** The message to the thread. */
   task(resultBytesMax: number): ThreadBatchTask {
     const calls: ThreadCall[] = [];
     for (const { run } of this.runs) {

@@ -1,9 +1,9 @@
 /**
- * The calls of one batch on a tool thread, from the first claim to the last outcome: what a real thread and a simulated one do
- * alike. No time runs here: the pool aborts, and kills the thread that does not obey.
+ * Runs the calls of one batch on a tool thread, from the first claim to the last outcome. A real and a simulated thread
+ * share this code. It keeps no time: the pool aborts calls, and kills a thread that does not obey.
  *
- * B1 one call at a time, in order; a call's outcome is out of the thread before the next one begins.
- * B2 a call that the pool has taken back is not begun.
+ * B1 One call runs at a time, in order; a call's outcome leaves the thread before the next call begins.
+ * B2 A call that the pool has taken back is not begun.
  */
 import { strict as assert } from 'node:assert';
 import type { Clock, Soon } from '../../base/clock.ts';
@@ -15,7 +15,10 @@ import type { AnyTool, ToolOutcome } from '../tool.ts';
 import { executeTool } from '../tool-execution.ts';
 import type { ThreadBatchTask, ThreadCall, ThreadFinished, ThreadNote } from './protocol.ts';
 
-/** Milliseconds of calls after which the thread's loop turns, so that aborts, and timers that tools left, are not kept waiting. */
+/**
+ * Milliseconds of calls after which the thread yields for one tick, so that aborts and timers left by tools are not
+ * delayed.
+ */
 const TURN_MS = 2;
 
 /** A call, for as long as anything it started is alive. */
@@ -27,19 +30,22 @@ export interface CallInThread {
   running: boolean;
 }
 
-/** What a batch has around it. */
+/** The environment of a batch. */
 export interface BatchSurroundings {
-  /** The tool of a call, `undefined` when there is none of this name; a promise where its module has to be loaded first. */
+  /** The tool of a call, `undefined` when there is none of this name; a promise if its module must be loaded first. */
   readonly find: (call: ThreadCall) => AnyTool | undefined | Promise<AnyTool | undefined>;
-  /** Runs a call by `work`, so that what the call leaves behind is known as its own. */
+  /** Runs a call by `work`, so that later effects of the call can be attributed to it. */
   readonly within: (call: CallInThread, work: () => Promise<ToolOutcome>) => Promise<ToolOutcome>;
   readonly clock: Clock;
   readonly soon: Soon;
-  /** Tells the pool. */
+  /** Sends a note to the pool. */
   readonly post: (note: ThreadNote) => void;
 }
 
-/** Runs the calls of a batch that are not taken back. Resolves with the last outcome that is not told yet. Never rejects. */
+/**
+ * Runs the calls of a batch that are not taken back. Resolves with the last outcome that is not reported yet. Never
+ * rejects.
+ */
 export async function runThreadBatch(
   task: ThreadBatchTask,
   around: BatchSurroundings,

@@ -1,4 +1,4 @@
-/** What a tool pool and its threads say to each other: plain data only. */
+/** The messages between a tool pool and its threads: plain data only. */
 import type { ToolRun } from '../pool.ts';
 import type { ToolOutcome } from '../tool.ts';
 
@@ -18,7 +18,9 @@ export interface ThreadBatchTask {
   readonly resultBytesMax: number;
 }
 
-/** A task for a thread. A batch is answered with its last outcome, unless the call after it was taken back meanwhile. */
+/**
+ * A task for a thread. A batch is answered with its last outcome, unless the call after it was taken back meanwhile.
+ */
 export type ThreadTask = ThreadBatchTask | { readonly kind: 'describe'; readonly url: string };
 
 /** The outcome of one call. */
@@ -29,23 +31,23 @@ export interface ThreadFinished {
 }
 
 /**
- * What a thread tells beside its answers. Where a call's beginning is not told, it is the end of the one before: a thread tells
- * it of the first of a batch, and of those whose module is not loaded yet.
+ * The messages of a thread besides its answers. A thread reports the beginning of the first call of a batch, and of
+ * calls whose module is not loaded yet. Any other call begins when the call before it ends.
  */
 export type ThreadNote =
-  /** Told before the next call begins: that one may never give the thread back. */
+  /** Sent before the next call begins, since that call may never yield the thread. */
   | ThreadFinished
-  /** The call that is next must wait for its module. */
+  /** The next call must wait for its module. */
   | { readonly kind: 'loading'; readonly id: number }
   /** The module is loaded and the tool begins: its time counts from here. */
   | { readonly kind: 'started'; readonly id: number }
   | { readonly kind: 'progress'; readonly id: number; readonly data: unknown }
-  /** The running call threw where nobody caught it: this is its outcome, whatever it still does. */
+  /** The running call threw an uncaught error: this is its outcome, even if it continues. */
   | { readonly kind: 'fault'; readonly id: number; readonly content: string }
-  /** An error of a call that is over, or of no call. */
+  /** An error of a call that has ended, or of no call. */
   | { readonly kind: 'noise'; readonly toolName: string; readonly message: string };
 
-/** What the pool tells a thread: abort the running call's signal. */
+/** The pool's message to a thread: abort the running call's signal. */
 export interface ThreadAbort {
   readonly id: number;
   readonly reason: string;

@@ -1,18 +1,21 @@
 /**
- * The runs of a pool whose place is a tool thread. A thread is handed several at once and runs them one by one: a message for
- * each of them, with its promises, signals and timers, would cost many times what a small tool does.
+ * The runs of a pool whose place is a tool thread. A thread receives several runs at once and runs them one by one. A
+ * message for each run, with its promises, signals and timers, would cost many times the work of a small tool.
  *
- * Owns: which runs wait, which thread has which, their deadlines. Does not own: the threads (`threads/task-pool.ts`), the order of
- * waiting runs (`run-queue.ts`), the outcome's way to the listener.
+ * Owns: which runs wait, which thread has which run, their deadlines. Does not own: the threads
+ * (`threads/task-pool.ts`), the order of waiting runs (`run-queue.ts`), delivering outcomes to the listener.
  *
- * R1 a run is told over exactly once, by its thread's word or by its thread's end; one that was not begun has no part in
- *    that end and waits again.
- * R2 a run is over at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
- *    timeout, its thread killed `TOOL_KILL_MS` later. It begins when the thread says so, or else with the end of the run before.
- * R3 no run waits behind a slow one while a thread is free: what has been out for `BATCH_MS` is shared again.
- * R4 a thread is killed for the run it is on: it begins no other from the decision on.
- * R5 a run whose thread has left it is over, though its outcome was lost on the way: at the next word about a later run,
- *    `TOOL_KILL_MS` after the end of its batch, or at the second look after its deadline where none of these comes.
+ * R1 A run completes exactly once, by its thread's report or by its thread's end. A run that had not begun does not end
+ *    with the thread, and waits again.
+ * R2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
+ *    timeout, its thread killed `TOOL_KILL_MS` later. It begins when the thread reports it, or otherwise with the end
+ *    of the previous run.
+ * R3 No run waits behind a slow one while a thread is free: runs that were handed over for `BATCH_MS` and have not
+ *    begun are shared again.
+ * R4 A thread is killed for its current run: it begins no other run after the decision.
+ * R5 A run that its thread has left ends even if its outcome was lost on the way. It ends at the next report about a
+ *    later run, or `TOOL_KILL_MS` after the end of its batch. If neither comes, it ends at the second check after its
+ *    deadline.
  */
 import { TOOL_KILL_MS, TOOL_LOAD_MS } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -27,13 +30,13 @@ import { timeoutText } from '../tool-execution.ts';
 import { type Due, ThreadBatch } from './batch.ts';
 import type { ThreadAbort, ThreadFinished, ThreadNote } from './protocol.ts';
 
-/** Milliseconds after which the calls that a thread was handed and has not begun may go to a free thread. */
+/** Milliseconds after which calls that a thread was handed and has not begun may move to a free thread. */
 const BATCH_MS = 5;
 
-/** Told for a run whose thread has left it, and whose outcome never came (R5). */
+/** The answer of a run that its thread has left, and whose outcome never came (R5). */
 const LOST = 'The result of this call was lost on its way from the tool thread. It may have taken effect.';
 
-/** What thread runs need. */
+/** The dependencies of thread runs. */
 export interface ThreadRunsOptions {
   readonly threads: number;
   readonly tasks: TaskPool;
@@ -44,14 +47,14 @@ export interface ThreadRunsOptions {
   readonly progress: (id: number, data: unknown) => void;
 }
 
-/** What a thread says about a run. */
+/** A thread's report about a run. */
 export type RunNote = Exclude<ThreadNote, { kind: 'noise' }>;
 
 /** See the head of the file. */
 export class ThreadRuns {
   readonly #options: ThreadRunsOptions;
   readonly #queue = new RunQueue<OpenRun>();
-  /** Runs with a thread, begun or not, by their id; where a run stands in its batch. */
+  /** Runs with a thread, begun or not, by their id, with their index in the batch. */
   readonly #handed = new Map<number, { readonly batch: ThreadBatch; readonly at: number }>();
   readonly #batches = new Set<ThreadBatch>();
   /** Runs whose message could not be sent together with others. */
@@ -69,20 +72,20 @@ export class ThreadRuns {
     });
   }
 
-  /** Runs that have begun, as far as is known: one for each thread at work. */
+  /** The number of runs that are known to have begun: one for each thread at work. */
   get running(): number {
     let running = 0;
     for (const { current } of this.#batches) if (current !== undefined) running += 1;
     return running;
   }
 
-  /** Lets a run wait for a thread. */
+  /** Queues a run for a thread. */
   add(open: OpenRun): void {
     this.#queue.add(open);
     this.#pumpSoon();
   }
 
-  /** Answers a run that was not begun; asks one that runs to stop. */
+  /** Answers a run that has not begun; asks one that runs to stop. */
   cancel(open: OpenRun, reason: string): void {
     const place = this.#handed.get(open.run.id);
     if (place !== undefined) this.#takeBack(place.batch, place.at);
@@ -91,7 +94,7 @@ export class ThreadRuns {
     this.#pumpSoon();
   }
 
-  /** Begins nothing more. Whoever owns the runs answers them, and closes the threads. */
+  /** Begins nothing more. The owner of the runs answers them, and closes the threads. */
   close(): void {
     this.#isClosed = true;
     for (const batch of this.#batches) this.#notDue(batch);
@@ -99,7 +102,7 @@ export class ThreadRuns {
     this.#unshare();
   }
 
-  /** Takes a thread's word. */
+  /** Handles a thread's report. */
   hear(note: RunNote, line: ThreadLine): void {
     const place = this.#handed.get(note.id);
     const open = place?.batch.runs[place.at];
@@ -115,7 +118,7 @@ export class ThreadRuns {
     else this.#begin(open, batch);
   }
 
-  /** After the turn in which runs come: they are handed over together. */
+  /** Deferred to a microtask: runs that are added together are handed over together. */
   #pumpSoon(): void {
     if (this.#isPumping) return;
     this.#isPumping = true;
@@ -128,7 +131,8 @@ export class ThreadRuns {
   #pump(): void {
     const { threads } = this.#options;
     if (this.#isClosed || this.#batches.size >= threads) return;
-    // What the threads at work leave is for them: they are free again before a thread that got it all would be done.
+    // A thread takes only its share, even while others are busy: they become free before one thread could run
+    // everything.
     const share = Math.min(BATCH_CALLS_MAX, Math.ceil(this.#queue.ready / threads));
     while (this.#batches.size < threads) {
       const runs = this.#take(share);
@@ -152,7 +156,9 @@ export class ThreadRuns {
     return runs;
   }
 
-  /** Gives a free thread half of what another was handed and has not begun (R3); false when there is nothing of the kind yet. */
+  /**
+   * Gives a free thread half of the runs that another was handed and has not begun (R3). False when there are none yet.
+   */
   #shareAgain(): boolean {
     let longest: ThreadBatch | undefined;
     for (const batch of this.#batches) {
@@ -215,17 +221,17 @@ export class ThreadRuns {
     this.#pump();
   }
 
-  /** The batch is over before its end: by its thread's death, most likely (R1). */
+  /** The batch ended early, most likely by its thread's death (R1). */
   #failed(batch: ThreadBatch, error: unknown): void {
     const death = threadDeathOf(error);
     const { claimed } = batch.cursor;
     if (claimed === 0 && death === undefined && !batch.kill.isAborted && batch.end > 1) {
-      // One of them cannot be sent, and there is no telling which.
+      // One of them cannot be sent, and it is unknown which.
       for (const open of batch.runs) this.#alone.add(open);
       this.#takeBack(batch, 0);
       return;
     }
-    // A thread that ends before its first call ends that call: if it were tried again, it could go on for ever.
+    // If a thread ends before its first call, that call ends too: retrying it could continue forever.
     this.#takeBack(batch, claimed === 0 ? 1 : 0);
     const text = death === undefined ? nameAndMessage(error) : `tool worker died: ${death}`;
     for (let open = batch.current; open !== undefined; open = batch.current) {
@@ -234,7 +240,10 @@ export class ThreadRuns {
     }
   }
 
-  /** The thread is done with the batch. Its answer comes another way than its words, and may overtake them: they have time (R5). */
+  /**
+   * Notes that the thread has finished the batch. Its answer takes another path than its reports and may overtake them,
+   * so missing reports get more time (R5).
+   */
   #left(batch: ThreadBatch, last: ThreadFinished | undefined): void {
     batch.isLeft = true;
     const open = batch.runs.find(({ run }) => run.id === last?.id);
@@ -243,7 +252,7 @@ export class ThreadRuns {
     else this.#notDue(batch);
   }
 
-  /** A run of the batch has no outcome yet. */
+  /** True if a run of the batch has no outcome yet. */
   #isOwed(batch: ThreadBatch): boolean {
     return batch.runs.some(({ run }) => this.#handed.get(run.id)?.batch === batch);
   }
@@ -253,14 +262,15 @@ export class ThreadRuns {
     const open = place?.batch.runs[place.at];
     if (place === undefined || open === undefined) return;
     const { batch, at } = place;
-    // A thread tells its outcomes in order: what it left before this one it told as well (R5).
+    // A thread reports outcomes in order: it reported all earlier runs before this one, so a missing report is lost
+    // (R5).
     while (batch.head < at) this.#lost(batch);
     batch.head = at + 1;
     this.#over(open, outcome);
     this.#goOn(batch);
   }
 
-  /** The run the batch stands at is over without a word of it (R5). */
+  /** Ends the run at the head of the batch without a report (R5). */
   #lost(batch: ThreadBatch): void {
     const open = batch.runs[batch.head];
     batch.head += 1;
@@ -268,7 +278,7 @@ export class ThreadRuns {
       this.#over(open, failure(LOST, this.#elapsed(open)));
   }
 
-  /** A run is over: the thread is on the next one, or will be. */
+  /** Called after a run has ended: the thread is on the next run, or will be. */
   #goOn(batch: ThreadBatch): void {
     if (batch.isLeft) {
       if (!this.#isOwed(batch)) this.#notDue(batch);
@@ -298,14 +308,14 @@ export class ThreadRuns {
     this.#dueIn(TOOL_LOAD_MS, batch);
   }
 
-  /** The tool has begun: its time counts from here (R2). */
+  /** Notes that the tool has begun: its time counts from here (R2). */
   #begin(open: OpenRun, batch: ThreadBatch): void {
     open.phase = 'running';
     open.startedAt = this.#options.clock.monotonic();
     this.#dueIn(open.run.timeoutMs, batch);
   }
 
-  /** Settles what the run will be answered, asks the tool to stop, and sees to it that it does (R1, R2, R4). */
+  /** Decides the run's answer, asks the tool to stop, and sets a deadline for that (R1, R2, R4). */
   #decide(open: OpenRun, batch: ThreadBatch, content: string): void {
     if (open.phase === 'ending') return;
     open.phase = 'ending';
@@ -324,7 +334,7 @@ export class ThreadRuns {
     if (this.#isClosed) return;
     const before = batch.deadline;
     batch.deadline = this.#deadlines.add(batch, this.#options.clock.monotonic(), delayMs);
-    // After the new one is there: the timer is left alone where another deadline waits.
+    // Removed after the new one is added: the timer is not touched while another deadline waits.
     if (before !== undefined) this.#deadlines.remove(before);
   }
 
@@ -340,7 +350,7 @@ export class ThreadRuns {
       while (batch.head < batch.runs.length) this.#lost(batch);
       return;
     }
-    // All was taken back before the thread began anything, and it has not even said so.
+    // All runs were taken back before the thread began any, and the thread has not reported that.
     if (current === undefined) return batch.kill.abort();
     const { toolName, timeoutMs, place } = current.run;
     if (current.phase === 'running') this.#decide(current, batch, timeoutText(toolName, timeoutMs));
@@ -349,7 +359,7 @@ export class ThreadRuns {
       this.#decide(current, batch, `tool worker died: ${url} was not loaded in ${TOOL_LOAD_MS / 1_000} seconds`);
     } else if (batch.cursor.claimed <= batch.head + 1) batch.kill.abort();
     else if (batch.awaited !== current) {
-      // The thread has left the run, and its word is on the way.
+      // The thread has left the run, and its report is in flight.
       batch.awaited = current;
       this.#dueIn(TOOL_KILL_MS, batch);
     } else {

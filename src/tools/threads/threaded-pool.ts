@@ -1,15 +1,15 @@
 /**
- * Tool calls on tool threads and on the host: a call goes out, exactly one outcome comes back, in time.
+ * Tool calls on tool threads and on the host: a call leaves, and exactly one outcome comes back, in time.
  *
- * Owns: every open run, and its outcome's way to the listener. Does not own: who runs when and for how long
- * (`threads/runs.ts`, `host-runs.ts`), the threads (`threads/task-pool.ts`), what a tool does (`tool-execution.ts`).
+ * Owns: every open run, and delivering its outcome to the listener. Does not own: the order and duration of runs
+ * (`threads/runs.ts`, `host-runs.ts`), the threads (`threads/task-pool.ts`), a tool's execution (`tool-execution.ts`).
  *
- * P1 each run has exactly one outcome. The first cause wins: an outcome decided here (timeout, cancel, fault) is not replaced
- *    by what the thread says later.
- * P2 a run is over at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
+ * P1 Each run has exactly one outcome. The first cause wins: an outcome decided here (timeout, cancel, fault) is not
+ *    replaced by a later report of the thread.
+ * P2 A run ends at its timeout plus `TOOL_GRACE_MS`, counted from when the tool begins: its signal is aborted at the
  *    timeout, its thread killed `TOOL_KILL_MS` later. A host tool cannot be killed; its call is answered then.
- * P3 a thread's death is the outcome of the run it had begun, and of no other.
- * P4 the listener is never called from within `run`, `cancel` or `close`.
+ * P3 A thread's death is the outcome of the run it had begun, and of no other.
+ * P4 The listener is never called from within `run`, `cancel` or `close`.
  */
 import { strict as assert } from 'node:assert';
 import {
@@ -39,38 +39,38 @@ import type { ToolOutcome } from '../tool.ts';
 import type { ThreadNote, ThreadTask } from './protocol.ts';
 import { ThreadRuns } from './runs.ts';
 
-/** An error that no call can be charged with any more. */
+/** An error that can no longer be attributed to an open call. */
 export interface ToolNoise {
-  /** The tool of the call it stems from; empty when it stems from none. */
+  /** The tool of the call that caused it; empty when no call did. */
   readonly toolName: string;
   readonly message: string;
 }
 
-/** How to make a pool. */
+/** The options of a tool pool. */
 export interface ToolPoolOptions {
-  /** Tool threads at most, from 1; none is started before the first use. */
+  /** The most tool threads, from 1; none is started before the first use. */
   readonly threads: number;
   readonly listener: ToolPoolListener;
   readonly clock: Clock;
-  /** Runs the calls whose place is the host; missing: they fail. */
+  /** Runs the calls whose place is the host; if missing, they fail. */
   readonly hostRunner?: HostRunner;
-  /** Open runs at most, default `TOOL_QUEUE_MAX`; a further one fails. */
+  /** The most open runs, default `TOOL_QUEUE_MAX`; a further one fails. */
   readonly queueMax?: number;
-  /** UTF-8 bytes of a result that may come out of a thread, default `TOOL_RESULT_CROSSING_BYTES_MAX`. */
+  /** UTF-8 bytes of a result that may leave a thread, default `TOOL_RESULT_CROSSING_BYTES_MAX`. */
   readonly resultBytesMax?: number;
   /** Megabytes of heap of one thread, default `TOOL_THREAD_HEAP_MB`. */
   readonly heapMb?: number;
-  /** Variables the threads have though their names look like secrets'; default: none. */
+  /** Variables that the threads receive although their names look like secrets; default: none. */
   readonly secretEnv?: readonly string[];
-  /** Takes late errors, each once a thread. Must not throw. */
+  /** Takes late errors, each once per thread. Must not throw. */
   readonly onNoise?: (noise: ToolNoise) => void;
-  /** Makes the threads; default worker threads. A simulator gives some that are none. */
+  /** Makes the threads; default: worker threads. A simulator supplies simulated ones. */
   readonly makeTaskPool?: (options: TaskPoolOptions) => TaskPool;
 }
 
 /** A tool pool, with figures. */
 export interface ThreadedToolPool extends ToolPool {
-  /** Runs that wait and that run, and threads alive. */
+  /** The numbers of waiting runs, running runs and living threads. */
   counts(): { readonly waiting: number; readonly running: number; readonly threads: number };
 }
 
@@ -90,9 +90,9 @@ class Pool implements ThreadedToolPool {
   readonly #threadRuns: ThreadRuns;
   readonly #hostRuns: HostRuns;
   readonly #open = new Map<number, OpenRun>();
-  /** Bounds of tools seen by `describe`, for runs that do not carry theirs. */
+  /** Bounds of tools seen by `describe`, for runs that do not carry their own. */
   readonly #concurrency = new Map<string, number>();
-  /** Outcomes that the listener hears at the end of this turn (P4). */
+  /** Outcomes that the listener receives in the next microtask (P4). */
   #told: Told[] = [];
   #isClosed = false;
 
@@ -204,7 +204,7 @@ class Pool implements ThreadedToolPool {
         this.#options.listener.finished(id, outcome);
       }
     } finally {
-      // A listener that throws is its owner's error, and not the end of the other calls.
+      // A listener that throws is its owner's error; the other calls must still be reported.
       for (const { id, outcome } of told.slice(at)) this.#tell(id, outcome);
     }
   }

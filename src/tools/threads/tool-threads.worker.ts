@@ -1,8 +1,8 @@
 /**
- * A tool thread: one call at a time, in the module its tool lives in. What a tool throws where nobody catches it is tied to
- * its call and does not end the thread (F54).
+ * A tool thread: runs one call at a time, in the module of its tool. An uncaught error of a tool is attributed to its
+ * call and does not end the thread (F54).
  *
- * Owns: the call that runs, the modules loaded. Does not own: a call's deadline; the pool aborts, and kills the thread that
+ * Owns: the running call, the loaded modules. Does not own: a call's deadline; the pool aborts, and kills a thread that
  * does not obey.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -26,7 +26,7 @@ const serve: (task: unknown) => Promise<TaskReply> = serveTasks((line) => {
   const post = (note: ThreadNote): void => line.post(note);
 
   const onStray = (thrown: unknown): void => {
-    // An error out of every call's context, in native callbacks, is most likely of the call that runs.
+    // An error outside every call's context, in native callbacks, most likely comes from the running call.
     const call = calls.getStore() ?? current;
     if (call?.running === true) {
       const { content } = thrownText(thrown, resultBytesMax);
