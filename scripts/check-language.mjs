@@ -41,7 +41,6 @@ const pending = [
   'src/tools/',
   'src/definitions/',
   'src/search/',
-  'actors/',
   'src/runtime/',
   'src/index.ts',
   'src/server/',

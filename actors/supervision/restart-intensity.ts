@@ -1,18 +1,18 @@
 /**
- * How often is too often, and how long to wait: the window of restart intensity, and the back-off of transient faults.
+ * The window of restart intensity (how often is too often), and the back-off of transient faults (how long to wait).
  * Pure. Times are monotonic ms. Source of the window: Erlang/OTP, supervisor, `intensity` and `period`.
  */
 import type { Backoff, SupervisorOptions } from './child-spec.ts';
 
-/** What counting one more restart says. `restarts`: times within the period, ascending, at most `intensity + 1`. */
+/** The verdict on one more restart. `restarts`: times within the period, ascending, at most `intensity + 1`. */
 export interface IntensityVerdict {
   readonly restarts: readonly number[];
   readonly allowed: boolean;
 }
 
 /**
- * Counts a restart at `now`. Allowed when, this one included, no more than `intensity` lie within the period; one that
- * is exactly `periodMs` old still counts, as in OTP.
+ * Counts a restart at `now`. It is allowed if, including this one, at most `intensity` lie within the period. A restart
+ * that is exactly `periodMs` old still counts, as in OTP.
  */
 export function countRestart(
   restarts: readonly number[],
@@ -24,9 +24,9 @@ export function countRestart(
 }
 
 /**
- * Milliseconds to wait before the restart after the `attempt`-th transient fault in a row (from 1). The jitter is taken
- * from the child's id and the attempt: the decision stays a function of its input, and children that failed in the
- * same moment still come back apart.
+ * Milliseconds to wait before the restart after the `attempt`-th transient fault in a row (from 1). The jitter is
+ * derived from the child's id and the attempt. The decision stays a function of its input, and children that failed
+ * together still restart at different times.
  */
 export function backoffMs(backoff: Backoff, id: string, attempt: number): number {
   const full = Math.min(backoff.maxMs, backoff.minMs * backoff.factor ** (attempt - 1));
@@ -34,7 +34,7 @@ export function backoffMs(backoff: Backoff, id: string, attempt: number): number
   return Math.round(full * (1 - backoff.jitter * share));
 }
 
-/** FNV-1a over the UTF-16 units of a text: an unsigned 32-bit number. Spreads; guards nothing. */
+/** FNV-1a over the UTF-16 units of a text: an unsigned 32-bit number. It spreads values; it is not secure. */
 export function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {
