@@ -43,7 +43,6 @@ const pending = [
   'src/search/',
   'src/runtime/',
   'src/index.ts',
-  'src/server/',
   'src/otel/',
   'src/adapters/',
   'src/cli/',
