@@ -4,8 +4,8 @@
  *
  * Owns: which runs are in flight, and those waiting for a slot. Does not own: deadlines (the pool's), states, effect
  * classes.
- *  T1 each call started here ends in exactly one `toolFinished`, unless its session was forgotten, or its outcome was
- *     lost on the way from the pool: `holds` reports that;
+ *  T1 each call started here ends in exactly one `toolFinished`. Exceptions: its session was forgotten, or its outcome
+ *     was lost on the way from the pool, which `holds` reports;
  *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are in flight; the others wait in call order.
  */
 

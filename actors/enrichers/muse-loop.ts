@@ -7,8 +7,8 @@
  * kept once it is over.
  *  U1 `done` of a loop settles exactly once, and never rejects;
  *  U2 a loop that is over makes no call and starts no tool; completions still on their way to it are dropped;
- *  U3 its calls have their own mirror (`<session>: <muse>`, which cannot be a session's name), forgotten when it ends:
- *     the session's own context is not touched, and the governor counts it to the session's tree;
+ *  U3 its calls have their own mirror, named `<session>: <muse>` (no session can have such a name) and forgotten when
+ *     it ends. The session's own context is not touched. The governor counts the calls to the session's tree;
  *  U4 one loop runs per session and enricher; the next one ends the one before as cancelled.
  */
 import { z } from 'zod';

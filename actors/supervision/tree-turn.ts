@@ -1,6 +1,6 @@
 /**
- * One atomic batch of transitions over a session tree (A6): those of one session and of the sessions it reaches, such
- * as a newborn child or a notified parent. The whole batch is one append to the journal.
+ * One atomic batch of transitions over a session tree (A6). It covers one session and those it reaches, such as a
+ * newborn child or a notified parent. The whole batch is one append to the journal.
  */
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { Observer } from '../../src/session/apply/fold.ts';

@@ -5,7 +5,7 @@
  *
  *  O1  One address holds at most its share of the connections: one client cannot take them all.
  *  O2  A connection beyond a bound is admitted for a short time and may only ask for health. If there are too many of
- *      those, the oldest makes room: a probe sends its request at once, and is answered before it is the oldest.
+ *      those, the oldest is closed. A probe sends its request at once, and is answered before it is the oldest.
  *  O3  A refused request is answered with a problem.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';

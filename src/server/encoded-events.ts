@@ -3,8 +3,8 @@
  *
  * Owns: the most recent encodings. Does not own: events, their readers.
  *
- *  K1  An event is rendered and encoded once for all readers of one mode that read it at about the same time: the same
- *      bytes go to all.
+ *  K1  An event is rendered and encoded once for all readers of one mode that read it at about the same time. All of
+ *      them get the same bytes.
  *  K2  The kept bytes are bounded and counted in the budget of the readers, which may reclaim them.
  *  K3  A large event is encoded in a tick that has room for it; the readers that wait for it then share its bytes.
  */

@@ -13,8 +13,8 @@ export interface HandlerOptions {
   /**
    * Names of the service, with or without a port (`'agents.example.com'`). A request with any other `Host` is refused,
    * since a foreign page may have had its name pointed here. With a `token`, loopback names are accepted as well.
-   * Without one they are accepted only if `hosts` is empty, and only for requests known to come from this machine: by
-   * `serve` or `nodeListener`, over a loopback connection, forwarded by no proxy.
+   * Without one they are accepted only if `hosts` is empty, and only for requests known to come from this machine. Such
+   * a request came by `serve` or `nodeListener`, over a loopback connection, forwarded by no proxy.
    */
   readonly hosts?: readonly string[];
   /** Receives each failure that is answered as an internal error. Must not throw. Default: none. */

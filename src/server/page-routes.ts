@@ -11,7 +11,7 @@ import { problemAnswer } from './session-routes.ts';
 
 const PAGE = '/observer/';
 const INDEX = 'index.html';
-/** A page's address may have any query: a build marks its files there. */
+/** A page's address may have any query: a build uses it to mark its files. */
 const anyQuery = z.looseObject({});
 /** A path of plain names: no `..`, no hidden files, nothing to decode. */
 const FILE_PATH = /^(?:[A-Za-z0-9_][A-Za-z0-9._-]*\/)*[A-Za-z0-9_][A-Za-z0-9._-]*$/;

@@ -1,6 +1,7 @@
 /**
- * A fake of the Messages API that refuses the same requests as the real one: an HTTP server on the loopback address,
- * for tests and benchmarks of agents.
+ * A fake of the Messages API that refuses the same requests as the real one. It is an HTTP server on the loopback
+ * address, for tests and benchmarks of agents.
+ *
  * Owns: its socket, the position in the script, its past answers.
  * Does not own: the script language (`src/models/script/script.ts`), the rules (`src/context/legality.ts`).
  *

@@ -1,16 +1,17 @@
 /**
  * A model's memory of the thoughts it produced, so that altered ones are refused (R20, R21).
+ *
  * Owns: a secret derived from a seed, and the answers whose signatures the script supplied. Does not own: the request.
  *
- * - W1 A signature made here proves itself: it holds the fingerprint of all that stood before the thought, and a code
+ * - W1 A signature made here proves itself. It holds the fingerprint of all that stood before the thought, and a code
  *   over that and the thought. It is still valid after a restart with the same seed.
  * - W2 A thought whose text does not match its signature is refused, whatever the model (R20 in the latest answer, else
  *   R21).
  * - W3 A thought after another prefix than its own is refused for models that bind thinking (R21). Cache marks, the
  *   order of keys, and empty texts are not part of a prefix.
- * - W4 While thinking is on, the latest answer keeps all its thoughts in order when its tool calls are answered, or
- *   none of them (R20). A model whose thinking is not manual accepts a turn without them (R22), and one that binds it
- *   requires exactly that (R21).
+ * - W4 While thinking is on and tool calls are answered, the latest answer keeps all its thoughts in order, or none
+ *   (R20). A model whose thinking is not manual accepts a turn without them (R22), and one that binds it requires
+ *   exactly that (R21).
  */
 import { createHash, createHmac } from 'node:crypto';
 import { type ContentBlock, isThought } from '../base/messages.ts';

@@ -1,7 +1,7 @@
 /**
- * The facts of a session's log, collected transition by transition with the runtime's own fold: fates of messages,
- * requests as they must have been sent, calls and their results, messages between child and parent. Facts only;
- * `invariants.ts` judges.
+ * The facts of a session's log, collected transition by transition with the runtime's own fold. The facts are fates of
+ * messages, requests as they must have been sent, calls and their results, and messages between child and parent.
+ * `invariants.ts` judges them.
  */
 import { addUsage, NO_USAGE, textOf, type Usage } from '../../base/messages.ts';
 import { compactionMessages } from '../../context/compaction-request.ts';

@@ -75,8 +75,8 @@ export class SimulatedMachine {
   }
 
   /**
-   * Counts how often the running state of a session's shard was lost: by a start of it, or by a refused write, after
-   * which it reads its sessions again.
+   * Counts how often the running state of a session's shard was lost. It is lost when the shard starts, and when a
+   * write is refused, since the shard then reads its sessions again.
    */
   incarnationOf(session: string): number {
     return this.#incarnations[shardOf(session, this.stores.length)] ?? 0;

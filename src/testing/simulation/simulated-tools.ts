@@ -35,8 +35,8 @@ export const TOOL_MODULE: URL = new URL('simulated:tools');
 /** Milliseconds a simulated tool may take. */
 export const TOOL_TIMEOUT_MS = 60_000;
 /**
- * Milliseconds after which a lost call is answered: its session checks at this interval, except while its flush is
- * slow.
+ * Milliseconds within which a lost call must be answered: three intervals of its session's check. A check is skipped
+ * while the session has unflushed transitions.
  */
 const LOST_CALL_MS = 3 * (TOOL_TIMEOUT_MS + CALL_CHECK_GRACE_MS);
 
