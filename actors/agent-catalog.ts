@@ -1,6 +1,6 @@
 /**
- * What sessions are made of: the agents an embedder defined, as the session threads see them. Plain data in, facts for
- * `decide` and headers for requests out, each computed once and shared by all sessions of one agent with one set of grants.
+ * The agents an embedder defined, as the session threads see them. Input is plain data. Output is facts for `decide`
+ * and headers for requests. Each is computed once and shared by all sessions of one agent with one set of grants.
  */
 import { createHash } from 'node:crypto';
 import type { Limits } from '../src/base/bounds.ts';
@@ -20,7 +20,7 @@ import { takesTimeout } from '../src/tools/tool-schema.ts';
 import { NO_SPAWN, runtimeTools, type SpawnGrant } from './runtime-tools.ts';
 import { type SupervisorOptionsInput, supervisorOptions } from './supervision/child-spec.ts';
 
-/** An agent as plain data: it crosses to the session threads. */
+/** An agent as plain data, because it crosses to the session threads. */
 export interface AgentPlan {
   readonly name: string;
   readonly model?: string;
@@ -32,17 +32,17 @@ export interface AgentPlan {
   readonly tokenBudget?: number;
   readonly thinking?: Thinking;
   readonly subagents: { readonly spawn: SpawnGrant; readonly maxActive?: number };
-  /** What a failure of one of its sub-agents means; missing: it is reported. */
+  /** How a failure of one of its sub-agents is handled. Missing: it is reported. */
   readonly supervision?: SupervisorOptionsInput;
   /** Model answers after a user's message before the run is suspended. */
   readonly maxSteps?: number;
-  /** Tools whose calls need a person; `function`: a predicate on the host thread says which calls do. */
+  /** Tools whose calls need a person's approval. `function`: a predicate on the host thread selects the calls. */
   readonly approval?: readonly string[] | 'function';
   /** The agent has guardrails on the host thread. */
   readonly guards?: { readonly before: boolean; readonly after: boolean };
-  /** What the agent is for, where it is offered to others as a specialist. */
+  /** The agent's purpose, shown where it is offered to others as a specialist. */
   readonly description?: string;
-  /** Whether and when its conversations are compressed; missing: as the settings say. */
+  /** Whether and when its conversations are compressed. Missing: the settings decide. */
   readonly compression?: boolean | Partial<CompressionSettings>;
 }
 
@@ -58,21 +58,21 @@ export interface SessionAgent {
   readonly facts: AgentFacts;
   readonly registry: ToolRegistry;
   readonly renderOptions: RenderOptions;
-  /** The part of a request that is not messages; the same object as long as nothing of it changed. */
+  /** The part of a request that is not messages. It is the same object as long as none of it changes. */
   readonly header: (state: SessionState) => RequestHeader;
-  /** Where a tool's code is; undefined for tools of the runtime. */
+  /** Location of a tool's code. Undefined for tools of the runtime. */
   readonly place: (toolName: string) => ToolPlace | undefined;
 }
 
 const SECOND_MS = 1_000;
 
-/** The agents of one runtime. Immutable after construction but for its caches. */
+/** The agents of one runtime. Immutable after construction except for its caches. */
 export class AgentCatalog {
   readonly #definitions: ReadonlyMap<string, AgentDefinition>;
   readonly #settings: Settings;
   readonly #limits: Limits;
   readonly #enrichers: EnricherFacts | undefined;
-  /** Of sub-agents. */
+  /** Enricher facts of sub-agents. */
   readonly #namer: EnricherFacts | undefined;
   readonly #cache = new Map<string, SessionAgent>();
 
@@ -97,7 +97,7 @@ export class AgentCatalog {
     }
   }
 
-  /** The agent of a session; `undefined` when nobody defines it any more. */
+  /** The agent of a session; `undefined` when its agent is no longer defined. */
   of(state: SessionState): SessionAgent | undefined {
     const definition = state.agent === undefined ? undefined : this.#definitions.get(state.agent);
     if (definition === undefined) return undefined;
@@ -111,7 +111,7 @@ export class AgentCatalog {
     return agent;
   }
 
-  /** Facts of an agent nobody defines any more: its sessions keep what they have and start nothing. */
+  /** Facts of an agent that is no longer defined. Its sessions keep what they have and start nothing. */
   missing(name: string): AgentFacts {
     return {
       name,
@@ -125,7 +125,7 @@ export class AgentCatalog {
     };
   }
 
-  /** The name of the agent a session gets when none is said: the first. */
+  /** The agent of a session that names none: the first one defined. */
   get defaultName(): string {
     const [first] = this.#definitions.keys();
     if (first === undefined) throw new ConfigError('no agent is defined');
@@ -136,7 +136,7 @@ export class AgentCatalog {
     return this.#definitions.has(name);
   }
 
-  /** Tool names a child of this agent may be granted; undefined: no such agent. */
+  /** Tool names a child of this agent may be granted. Undefined: no such agent. */
   toolNamesOf(name: string): readonly string[] | undefined {
     return this.#definitions.get(name)?.tools.map((tool) => tool.description.name);
   }
@@ -178,7 +178,7 @@ export class AgentCatalog {
     };
   }
 
-  /** What the enrichers add to the system prompt. */
+  /** The text that the enrichers add to the system prompt. */
   #guide(registry: ToolRegistry): string | undefined {
     if (this.#enrichers === undefined) return undefined;
     return enricherSections({
@@ -241,7 +241,7 @@ export class AgentCatalog {
     };
   }
 
-  /** What one sums up the other would sum up again. */
+  /** Compression and Mneme exclude each other: each would summarise what the other already summarised. */
   #checkMemory({ name, compression, enrichers }: AgentFacts): void {
     if (enrichers?.mneme === undefined || compression?.isAutomatic !== true) return;
     const key = 'enrichers.mneme';
@@ -251,7 +251,7 @@ export class AgentCatalog {
     );
   }
 
-  /** A child's conversation is compressed when it must be, never ahead of that. */
+  /** A child's conversation is compressed only when it must be, never ahead of that. */
   #compression(
     plan: AgentPlan,
     role: { readonly isChild: boolean; readonly base: RequestHeader },
@@ -265,7 +265,7 @@ export class AgentCatalog {
   }
 }
 
-/** What the run loop must know of an agent; nothing for one that uses none of it. */
+/** The agent facts of the run loop. Empty for an agent that uses none of its features. */
 function runLoopFacts({ maxSteps, approval, guards }: AgentPlan): Partial<AgentFacts> {
   return {
     ...(maxSteps === undefined && approval === undefined ? {} : { holdsCalls: true }),
@@ -275,7 +275,7 @@ function runLoopFacts({ maxSteps, approval, guards }: AgentPlan): Partial<AgentF
   };
 }
 
-/** A name that no tool has would leave the tool that was meant without a person's look. */
+/** Rejects unknown names: with a misspelt name, the intended tool would run without a person's approval. */
 function checkApproval({ name, approval }: AgentPlan, known: ReadonlySet<string>): void {
   if (approval === undefined || approval === 'function') return;
   const unknown = approval.find((each) => !known.has(each));
@@ -285,7 +285,7 @@ function checkApproval({ name, approval }: AgentPlan, known: ReadonlySet<string>
   });
 }
 
-/** A header is built once an epoch and system text: sessions with the same text share one object. */
+/** Builds a header once per epoch and system text. Sessions with the same text share one object. */
 function headerOf(
   base: RequestHeader,
   agentSystem: string | undefined,

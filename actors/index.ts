@@ -1,4 +1,4 @@
-/** Subpath `troupe/actors`: who acts, for those who replace or study it. */
+/** Subpath `troupe/actors`: the actors, for code that replaces or studies them. */
 export { AgentCatalog, type AgentDefinition, type AgentPlan, type SessionAgent } from './agent-catalog.ts';
 export { ModelCaller } from './model-caller.ts';
 export { SessionActor } from './session-actor.ts';

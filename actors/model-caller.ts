@@ -1,9 +1,9 @@
 /**
- * Makes the model calls of a shard's sessions: renders what is new, sends it to the pool, and brings each outcome back as an
- * input. Retries are not its business: `decide` asks for each attempt.
+ * Makes the model calls of a shard's sessions. It renders what is new, sends it to the pool, and submits each outcome
+ * as an input. It does not retry: `decide` asks for each attempt.
  *
- * Owns: which calls are out. Does not own: the states, the threads.
- *  C1 at most one call is out for a session; a completion of another one is dropped (A5).
+ * Owns: which calls are in flight. Does not own: the states, the threads.
+ *  C1 at most one call is in flight for a session; a completion of another one is dropped (A5).
  */
 import { errorShape } from '../src/base/errors.ts';
 import type { Settings } from '../src/base/settings.ts';
@@ -14,10 +14,10 @@ import type { Input } from '../src/session/state/inputs.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 import type { SessionActor } from './session-actor.ts';
 
-/** What the caller needs of its host. */
+/** The services the caller needs from its host. */
 export interface ModelCallerHost {
   submit(sessionId: string, input: Input): void;
-  /** Somebody follows the deltas of this session. */
+  /** A subscriber follows the deltas of this session. */
   wantsDeltas(sessionId: string): boolean;
   delta(sessionId: string, turn: number, delta: ModelDelta): void;
   readonly settings: Settings;
@@ -29,15 +29,15 @@ interface CallOut {
   readonly halfStep: number;
   readonly attempt: number;
   readonly turn: number;
-  /** Its answer is for nobody's eyes: no deltas. */
+  /** Its answer is not shown to readers: no deltas. */
   readonly isSilent: boolean;
-  /** It was sent messages that the log does not have. */
+  /** The request contains messages that the log does not have. */
   readonly isUnbound: boolean;
 }
 
 const SECOND_MS = 1_000;
 
-/** See the head of the file. */
+/** See the file header. */
 export class ModelCaller {
   readonly #pool: ModelPool;
   readonly #host: ModelCallerHost;
@@ -50,30 +50,30 @@ export class ModelCaller {
     this.#host = host;
   }
 
-  /** Calls out now. */
+  /** Number of calls in flight. */
   get running(): number {
     return this.#byId.size;
   }
 
-  /** A call is out for this session. */
+  /** A call is in flight for this session. */
   isOut(sessionId: string): boolean {
     return this.#bySession.has(sessionId);
   }
 
-  /** Why the session's call has not left; undefined where it has, or none is out. */
+  /** Why the session's call has not left. Undefined if it has left, or if there is none. */
   waitOf(sessionId: string): CallWait | undefined {
     const out = this.#bySession.get(sessionId);
     return out === undefined ? undefined : this.#pool.waitOf?.(out.id);
   }
 
-  /** A number no other call of the pool has. */
+  /** Returns a number that no other call of the pool has. */
   takeId(): number {
     const id = this.#nextId;
     this.#nextId += 1;
     return id;
   }
 
-  /** Makes the call of a half-step. A call of the session that is still out is given up first. */
+  /** Makes the call of a half-step. Cancels a call of the session that is still in flight first. */
   call(actor: SessionActor, agent: SessionAgent, halfStep: number, attempt: number): void {
     this.cancel(actor.id);
     const id = this.takeId();
@@ -108,7 +108,7 @@ export class ModelCaller {
     );
   }
 
-  /** Readers of a session came or went, or of all sessions (`undefined`): their calls tell deltas from now on, or stop. */
+  /** Readers of a session came or left (`undefined`: of all sessions). Its calls start or stop publishing deltas. */
   watched(sessionId: string | undefined): void {
     const calls = sessionId === undefined ? this.#bySession.values() : [this.#bySession.get(sessionId)];
     for (const out of calls) {
@@ -116,7 +116,7 @@ export class ModelCaller {
     }
   }
 
-  /** Gives up the call that is out for a session, if any; its completion is dropped when it comes. */
+  /** Gives up the session's call in flight, if any. Its completion is dropped when it arrives. */
   cancel(sessionId: string): void {
     const out = this.#bySession.get(sessionId);
     if (out === undefined) return;
@@ -124,7 +124,7 @@ export class ModelCaller {
     this.#pool.cancel(out.id);
   }
 
-  /** The session left memory: its mirror may go. */
+  /** The session left memory, so its mirror may go. */
   forget(sessionId: string): void {
     this.cancel(sessionId);
     this.#pool.forget(sessionId);

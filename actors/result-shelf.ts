@@ -1,13 +1,15 @@
 /**
- * Where the whole text of a shortened result is kept, so that the model can read on with `read_file`: one file per text,
- * named by its content, beside the store (or in the system's temporary directory for a store in memory).
+ * The result store: keeps the whole text of a shortened result, so that the model can read the rest with `read_file`.
+ * Each text is one file, named by its content, beside the store. For a store in memory it is in the system's temporary
+ * directory.
  *
  * Owns: the files of its directory while they are written. Does not own: the log that names them.
  *
  * Invariants:
- *  R1 a short form names a file only when the file is durable: written, synced, moved into place, and the move synced. The record
- *     with the short form is made after that, so no log names a file that a power loss took;
- *  R2 a reader never sees half a file, and two writers of one text do not meet: each writes beside, under a name of its own.
+ *  R1 a short form names a file only when the file is durable: written, synced, moved into place, and the move synced.
+ *     The record with the short form is made after that, so no log names a file that a power loss took;
+ *  R2 a reader never sees half a file, and two writers of one text do not collide: each writes to its own temporary
+ *     name first.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,10 +18,10 @@ import { dirname, join } from 'node:path';
 import { PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE } from '../src/base/private-files.ts';
 import { type TruncationOptions, truncateResult } from '../src/tools/truncation.ts';
 
-/** How to shorten; the reference is the shelf's own. */
+/** How to shorten. The result store sets the reference itself. */
 export type ShelfOptions = Omit<TruncationOptions, 'reference'>;
 
-/** What the shard needs of a shelf. */
+/** The part of the result store that the shard needs. */
 export type Shelf = Pick<ResultShelf, 'shorten' | 'shortenNow'>;
 
 /** One operation on a disk. */
@@ -28,22 +30,22 @@ export type DiskStep =
   | { readonly kind: 'write'; readonly path: string; readonly text: string }
   | { readonly kind: 'move'; readonly path: string; readonly to: string };
 
-/** Does what it is asked, in order; throws the disk's error. A simulator gives one of its own. */
+/** Performs steps in order and throws the disk's error. A simulator supplies its own. */
 export interface ResultDisk {
-  /** Beside the thread. */
+  /** Off the thread. */
   perform(step: DiskStep): Promise<void>;
   /** On the thread. */
   performNow(step: DiskStep): void;
 }
 
-/** How a shelf is made. */
+/** The options of a result store. */
 export interface ResultShelfOptions {
-  /** False where nothing outlives a power loss anyway: a store in memory, and durability `'os'`. Default: true. */
+  /** False where nothing survives a power loss anyway: a store in memory, and durability `'os'`. Default: true. */
   readonly isSynced?: boolean;
   readonly disk?: ResultDisk;
 }
 
-/** See the head of the file. Belongs to one thread; several may share a directory, since names are content addresses. */
+/** See the file header. Belongs to one thread. Several may share a directory, since names are content addresses. */
 export class ResultShelf {
   readonly #directory: string;
   readonly #isSynced: boolean;
@@ -58,15 +60,16 @@ export class ResultShelf {
   }
 
   /**
-   * `text` within its bounds; at once where it is, else when the whole is durable (R1), which takes no time of this thread. Never
-   * throws nor rejects: when the disk refuses, the short form says that the rest is lost, and the session goes on.
+   * `text` shortened to its bounds. Returns at once if nothing is cut, else when the whole text is durable (R1),
+   * without blocking this thread. Never throws or rejects: if the disk refuses, the short form says that the rest is
+   * lost, and the session continues.
    */
   shorten(text: string, options: ShelfOptions): string | Promise<string> {
     const cut = this.#cut(text, options);
     return typeof cut === 'string' ? cut : this.#kept(cut);
   }
 
-  /** The same for those who cannot wait, in the middle of a transition: the thread waits for the disk. */
+  /** The same for callers that cannot wait, inside a transition: the thread blocks on the disk. */
   shortenNow(text: string, options: ShelfOptions): string {
     const cut = this.#cut(text, options);
     if (typeof cut === 'string') return cut;
@@ -84,13 +87,13 @@ export class ResultShelf {
       for (const step of this.#steps(cut)) await this.#disk.perform(step);
       return cut.short;
     } catch {
-      // What the tool did is done: a turn must not fail for the middle of its result.
+      // The tool's effects have happened: a turn must not fail because the middle of a result was lost.
       await this.#disk.perform({ kind: 'remove', path: cut.part }).catch(() => undefined);
       return cut.lost();
     }
   }
 
-  /** The short form and what is to be kept; a text where nothing is. */
+  /** The short form and the text to keep; a string if nothing is cut. */
   #cut(text: string, options: ShelfOptions): string | Cut {
     if (text.length * 3 <= Math.min(options.charactersMax, options.bytesMax)) return text;
     const address = createHash('sha256').update(text).digest('hex').slice(0, 32);
@@ -101,7 +104,7 @@ export class ResultShelf {
     return { file, part, whole, short, lost: () => truncateResult(text, options).text };
   }
 
-  /** What makes a text durable under its name, in this order (R1, R2). */
+  /** The steps that make a text durable under its name, in this order (R1, R2). */
   *#steps({ file, part, whole }: Cut): Generator<DiskStep> {
     yield { kind: 'makeDirectory', path: this.#directory };
     if (this.#isSynced && !this.#isNamed) yield { kind: 'syncDirectory', path: dirname(this.#directory) };
@@ -115,11 +118,11 @@ export class ResultShelf {
 
 interface Cut {
   readonly file: string;
-  /** Where it is written first. */
+  /** The temporary name it is written to first. */
   readonly part: string;
   readonly whole: string;
   readonly short: string;
-  /** The short form where the whole could not be kept. */
+  /** The short form for when the whole text could not be kept. */
   readonly lost: () => string;
 }
 
@@ -176,16 +179,16 @@ const MACHINE_DISK: ResultDisk = {
   },
 };
 
-/** Windows cannot sync a directory and needs no such thing. */
+/** Windows cannot sync a directory and does not need to. */
 function isNamesOfWindows(step: DiskStep): boolean {
   return step.kind === 'syncDirectory' && process.platform === 'win32';
 }
 
-/** A part that stays behind is only room on the disk. */
+/** Ignores a failed removal: a leftover part costs only disk space. */
 function attempt(remove: () => void): void {
   try {
     remove();
   } catch {
-    // The disk refused before; the first refusal was answered.
+    // The disk refused before, and the first refusal was already answered.
   }
 }

@@ -1,12 +1,12 @@
 /**
- * The tools the runtime itself answers: spawning and reporting (contract §7.2, §7.8). They change sessions, so they run as
- * inputs of the session's own actor, in one batch with their result, and in no pool.
+ * The tools that the runtime itself answers: spawning and reporting (contract §7.2, §7.8). They change sessions. They
+ * therefore run in no pool, but as inputs of the session's own actor, in one batch with their result.
  */
 import { z } from 'zod';
 import type { Input, SpawnRequest } from '../src/session/state/inputs.ts';
 import type { RegisteredTool } from '../src/tools/tool-registry.ts';
 
-/** Tools of the runtime. */
+/** Spawns a child of the same agent. */
 export const SPAWN_SUBAGENT = 'spawn_subagent';
 /** Spawns a child of another agent by its name. */
 export const SPAWN_SPECIALIST = 'spawn_specialist';
@@ -31,7 +31,7 @@ export interface Specialist {
 /** The runtime's tools of a session in its role. */
 export function runtimeTools(role: {
   readonly isChild: boolean;
-  /** Which spawn tools the agent has; none beyond the depth. */
+  /** The spawn tools of the agent; none beyond the maximum depth. */
   readonly spawn: SpawnGrant;
   readonly specialists: readonly Specialist[];
 }): readonly RegisteredTool[] {
@@ -42,7 +42,7 @@ export function runtimeTools(role: {
   return tools;
 }
 
-/** How children are to be dealt with, for the system prompt of a session that is watched. */
+/** Guidelines on children, for the system prompt of a session with enrichers. */
 const SPAWN_GUIDELINES: readonly string[] = [
   'A sub-agent stays there after it has answered: write to it with @name rather than starting another one for the same matter.',
   'Write @name only when you address a sub-agent; leave the @ out when you merely mention it.',
@@ -62,7 +62,7 @@ function runtimeTool(
       name,
       description,
       inputSchema: { type: 'object', properties, required },
-      // Spawn and report are atomic with their result: after a crash they either happened whole or not at all.
+      // Spawn and report are atomic with their result: after a crash they happened as a whole or not at all.
       effect: 'keyed',
       adjustableTimeout: false,
       truncate: false,
@@ -117,7 +117,7 @@ const spawnInput = z.object({ task: z.string(), tools: z.unknown().optional(), n
 const specialistInput = z.object({ name: z.string(), task: z.string() });
 const markInput = z.object({ result: z.string() });
 
-/** The session input a call of a runtime tool stands for, or the error result for input that is not of its form. */
+/** The session input that a call of a runtime tool stands for. Malformed input becomes an error result. */
 export function runtimeToolInput(name: string, callId: string, raw: unknown): Input {
   if (name === MARK_GOAL_COMPLETED) {
     const parsed = markInput.safeParse(raw);

@@ -1,8 +1,8 @@
 /**
- * One session in memory: its state, the rendering of its request, and what is out for it.
+ * One session in memory: its state, the rendering of its request, and its timers.
  *
- * Owns: the only copy of the state that is written (A1). Does not own: the journal, the pools, other sessions.
- * An actor exists while its session runs or was used lately; an idle one is dropped and folded again from the log (A11).
+ * Owns: the only copy of the state that is written (A1). Does not own: the journal, the pools, other sessions. An actor
+ * exists while its session runs or was used recently. An idle one is dropped and folded again from the log (A11).
  */
 import type { Deadline } from '../src/base/deadline-queue.ts';
 import { RequestWindow } from '../src/context/request-window.ts';
@@ -13,43 +13,46 @@ import type { TransientMessage } from '../src/session/state/edit-request.ts';
 import type { SessionState } from '../src/session/state/state.ts';
 import type { SessionAgent } from './agent-catalog.ts';
 
-/** See the head of the file. */
+/** See the file header. */
 export class SessionActor {
   readonly id: string;
   readonly key: SessionKey;
   state: SessionState;
-  /** Turns journalled but not yet durable; an actor with some is never dropped. */
+  /** Transitions journalled but not yet durable. An actor that has any is never dropped. */
   unflushed = 0;
-  /** Where the state was last stored whole. */
+  /** The place where the whole state was last stored. */
   snapshot: { readonly address: string; readonly position: number } | undefined;
-  /** Where what it begins with is stored: it is a fork, and the log it shared is gone. */
+  /** The place where a fork's beginning is stored, once the log it shared is gone. */
   base: string | undefined;
-  /** Turns since then. */
+  /** Transitions since the last snapshot. */
   turnsSinceSnapshot: number;
   /** Its head in the journal names it runnable. */
   isHeadRunnable = false;
-  /** Position of the last turn journalled. */
+  /** Position of the last journalled transition. */
   position: number;
-  /** What its half-steps need of its agent, once the session has one. */
+  /** The facts of its agent that its half-steps need, once the session has one. */
   agent: SessionAgent | undefined;
-  /** The state its parent's watchers were told last. */
+  /** The state last published to watchers of its parent. */
   toldState: string | undefined;
-  /** When it was introduced to the host last; see `Audience`. */
+  /** The introduction in which the host last learned of it; see `Audience`. */
   introducedIn = 0;
   /** A retry of the model call is due. */
   retryTimer: unknown;
   /** A restart by the supervisor is due. */
   restartTimer: unknown;
-  /** The calls that wait for a person are denied then, and when that is. */
+  /** Fires when calls that wait for approval are denied, and the time of that. */
   approvalsTimer: unknown;
   approvalsDueAt: number | undefined;
-  /** Its tool calls are looked after then. */
+  /** When its open tool calls are checked. */
   callsDeadline: Deadline<SessionActor> | undefined;
   /** Idle, and listed to leave memory; see `QuietSessions`. */
   isResting = false;
-  /** The tree turn that last reached it; see `runTreeTurn`. */
+  /** The last batch of `runTreeTurn` that reached it. */
   touchedIn = 0;
-  /** Messages that are shown and never stored; undefined: there never were any, and the request is rendered from what is new. */
+  /**
+   * Messages that are shown and never stored. Undefined: there never were any, so the request is rendered
+   * incrementally.
+   */
   transients: readonly TransientMessage[] | undefined;
   #window: RequestWindow | undefined;
 
@@ -67,7 +70,7 @@ export class SessionActor {
     return this.#window;
   }
 
-  /** Nothing runs, nothing waits that could run. */
+  /** Nothing runs, and nothing waits that could run. */
   get isQuiet(): boolean {
     if (this.transients !== undefined && this.transients.length > 0) return false;
     const { state } = this;
@@ -76,16 +79,16 @@ export class SessionActor {
   }
 }
 
-/** An enricher is out for this session. */
+/** An enricher is running for this session. */
 function isWatched({ enrichment, memory }: SessionState): boolean {
   return enrichment !== undefined || isSummarising(memory);
 }
 
-/** Something is out for this session, or is about to be: what `drain` waits for. */
+/** Work is in flight for this session, or about to be. `drain` waits for it. */
 export function isRunning(state: SessionState): boolean {
   if (state.restartAt !== undefined || isWatched(state)) return true;
   if (state.state === 'idle') return false;
-  // Who waits for a person may wait for days.
+  // A session that waits for a person may wait for days.
   if (waitsForApprovalOnly(state)) return false;
   if (state.state === 'awaiting' || state.openCalls.size > 0 || state.held !== undefined) return true;
   return !state.paused && state.blocked === undefined;
@@ -97,12 +100,12 @@ export function isRunnable(state: SessionState): boolean {
   return isWaiting(state);
 }
 
-/** Idle, with something that starts a turn as soon as one is admitted. */
+/** Idle, with an entry that starts a turn as soon as one is admitted. */
 export function isWaiting(state: SessionState): boolean {
-  // What waits for an enricher is woken by its end, and by nothing before.
+  // A session that waits for an enricher is woken only when the enricher ends.
   if (state.state !== 'idle' || state.enrichment !== undefined || isPreparing(state.memory)) return false;
   if (state.paused || state.blocked !== undefined) return false;
-  // A suspended run goes on for a user's message alone.
+  // Only a user's message continues a suspended run.
   if (state.suspended !== undefined) return state.mailbox.some((entry) => entry.type === 'user_message');
   return state.mailbox.some((entry) => entry.kind === 'active');
 }

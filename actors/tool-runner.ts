@@ -1,11 +1,12 @@
 /**
- * Runs the calls of a shard's sessions: runtime tools as inputs of their session, all others in the pool; bounds how many
- * run at once per session, shortens results, and brings each outcome back exactly once.
+ * Runs the calls of a shard's sessions: runtime tools as inputs of their session, all others in the pool. It bounds how
+ * many run at once per session, shortens results, and submits each outcome exactly once.
  *
- * Owns: which runs are out, and those waiting for a place. Does not own: deadlines (the pool's), states, effect classes.
- *  T1 each call started here ends in exactly one `toolFinished`, unless its session was forgotten, or its outcome was lost on
- *     its way from the pool: `holds` says so then.
- *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are out; the others wait in call order.
+ * Owns: which runs are in flight, and those waiting for a slot. Does not own: deadlines (the pool's), states, effect
+ * classes.
+ *  T1 each call started here ends in exactly one `toolFinished`. Exceptions: its session was forgotten, or its outcome
+ *     was lost on the way from the pool, which `holds` reports;
+ *  T2 at most `PARALLEL_CALLS_MAX` pool runs of a session are in flight; the others wait in call order.
  */
 
 import type { Limits } from '../src/base/bounds.ts';
@@ -22,7 +23,7 @@ import { runtimeToolInput } from './runtime-tools.ts';
 /** A call to start. */
 export type ToolStart = Extract<Effect, { type: 'runTool' }>;
 
-/** What the runner needs of its host. */
+/** The services the runner needs from its host. */
 export interface ToolRunnerHost {
   submit(sessionId: string, input: Input): void;
   progress(sessionId: string, callId: string, data: unknown): void;
@@ -37,7 +38,7 @@ interface RunOut {
   readonly callId: string;
   readonly toolName: string;
   readonly truncate: boolean;
-  /** Its outcome has come and is being stored: the pool knows no more of it. */
+  /** Its outcome arrived and is being stored; the pool no longer knows it. */
   isStoring: boolean;
 }
 
@@ -46,7 +47,7 @@ interface SessionRuns {
   readonly waiting: { readonly agent: SessionAgent; readonly start: ToolStart }[];
 }
 
-/** See the head of the file. */
+/** See the file header. */
 export class ToolRunner {
   readonly #pool: ToolPool;
   readonly #host: ToolRunnerHost;
@@ -59,17 +60,17 @@ export class ToolRunner {
     this.#host = host;
   }
 
-  /** Runs out now. */
+  /** Number of runs in flight. */
   get running(): number {
     return this.#byId.size;
   }
 
-  /** A call of this session is out, or waits for a place. */
+  /** A call of this session is in flight, or waits for a slot. */
   isOut(sessionId: string): boolean {
     return this.#sessions.has(sessionId);
   }
 
-  /** A result of this call is still to come: it waits for its place, is with the pool, or its result is being stored. */
+  /** A result of this call is still to come: it waits for a slot, is with the pool, or its result is being stored. */
   holds(sessionId: string, callId: string): boolean {
     const runs = this.#sessions.get(sessionId);
     if (runs === undefined) return false;
@@ -130,7 +131,7 @@ export class ToolRunner {
     });
   }
 
-  /** Gives up a call: its result is no longer wanted (the session has answered it). */
+  /** Gives up a call: its result is no longer wanted, since the session has answered it. */
   cancel(sessionId: string, callId: string, reason: string): void {
     const runs = this.#sessions.get(sessionId);
     if (runs === undefined) return;
@@ -144,7 +145,7 @@ export class ToolRunner {
     this.#settle(sessionId, runs);
   }
 
-  /** The session is gone: nothing of it is wanted any more. */
+  /** The session is gone: none of its results are wanted any more. */
   forget(sessionId: string): void {
     const runs = this.#sessions.get(sessionId);
     if (runs === undefined) return;
@@ -169,7 +170,7 @@ export class ToolRunner {
     }
   }
 
-  /** The result is as it is to be stored. Until then the call is out, and may be given up. */
+  /** The content is ready to be stored. Until now the call counts as in flight and may be given up. */
   #report(run: RunOut, content: string, { success, ms }: ToolOutcome): void {
     if (this.#byId.get(run.id) !== run) return;
     this.#release(run);
@@ -178,7 +179,7 @@ export class ToolRunner {
     this.#host.submit(run.session, { type: 'toolFinished', callId: run.callId, content, success, ms });
   }
 
-  /** Takes a tool's word on how far it is. */
+  /** Takes a tool's progress report. */
   progress(id: number, data: unknown): void {
     const run = this.#byId.get(id);
     if (run !== undefined) this.#host.progress(run.session, run.callId, data);

@@ -42,7 +42,7 @@ const pending = [
   'src/server/',
   'src/cli/',
   'src/observer/',
-  'src/testing/',
+  'src/testing/simulation/embedder.ts',
   'README.md',
   'GUARANTEES.md',
   'docs/',

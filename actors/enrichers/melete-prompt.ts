@@ -1,8 +1,8 @@
-/** What Melete is told: who it is, what it may do, how its session stands, and what there is to prepare. Texts only. */
+/** Melete's prompts: its identity, its tools, the state of its session, and the material to prepare. Texts only. */
 import type { Goal } from '../../src/base/goals.ts';
 import type { DefinitionLine, DefinitionList } from './muse-sources.ts';
 
-/** How a session stands when its turn is prepared. */
+/** The state of a session when its turn is prepared. */
 export interface MeleteView {
   readonly name: string | undefined;
   readonly skills: readonly string[];
@@ -12,7 +12,7 @@ export interface MeleteView {
   readonly goals: readonly Goal[];
 }
 
-/** What every muse is told about its words. */
+/** The rule for every enricher: only its tool calls have an effect. */
 export const ACTS_BY_TOOLS = 'You act through your tools alone: nothing you write is read by anybody.';
 
 const IDENTITY = [
@@ -55,7 +55,7 @@ export function meleteSystem(view: MeleteView): string {
   ].join('\n\n');
 }
 
-/** The one message: what was said lately and what waits, fenced. */
+/** The one message: recent messages and waiting entries, fenced. */
 export function meleteText(lines: readonly string[]): string {
   return [
     'Aoide, the model that talks with the user, is about to work on this:',
@@ -64,7 +64,7 @@ export function meleteText(lines: readonly string[]): string {
   ].join('\n\n');
 }
 
-/** Lines between fences that none of them can close. */
+/** Puts lines between fences that none of the lines can close. */
 export function fenced(lines: readonly string[]): string {
   const text = lines.join('\n');
   let fence = '```';
@@ -93,7 +93,7 @@ export function skillsLine(skills: readonly string[]): string {
   return `Active skills: ${skills.length === 0 ? 'None' : skills.join(', ')}`;
 }
 
-/** Definitions, a line each. */
+/** Definitions, one per line. */
 export function listed(definitions: readonly DefinitionLine[]): readonly string[] {
   return definitions.length === 0 ? ['None'] : definitions.map(({ name, description }) => `- ${name}: ${description}`);
 }

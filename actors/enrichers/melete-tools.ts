@@ -6,10 +6,10 @@ import { type MuseTool, museTool } from './muse-loop.ts';
 import { askHost } from './muse-sources.ts';
 import type { MuseStage } from './muse-stage.ts';
 
-/** What a tool acts through. */
+/** The part of the stage that a tool acts through. */
 export type ToolStage = Pick<MuseStage, 'act' | 'lookUp'>;
 
-/** What was changed, as a goal tool is answered. */
+/** The changed goal, as a goal tool receives it. */
 const goalResult = z.object({ id: z.number(), description: z.string() });
 
 /** The tools for a main session. */

@@ -1,4 +1,7 @@
-/** Melete: prepares the turn of a user's message (contract §8). A task for the muse loop; everything it does is an input. */
+/**
+ * Melete: prepares the turn of a user's message (contract §8). It is a task for the `MuseLoop`; each of its actions is
+ * an input.
+ */
 
 import { MELETE_LINE_CHARACTERS_MAX, MELETE_PENDING_MAX } from '../../src/base/bounds.ts';
 import { cutText } from '../../src/base/json.ts';
@@ -16,15 +19,17 @@ import type { MuseStage } from './muse-stage.ts';
 
 const SECOND_MS = 1_000;
 
-/** A waiting entry as one line needs it: a content that is read back for this is cut at once, one after the other. */
+/**
+ * A waiting entry as one line needs it. A content that is read back for this is cut at once, one entry after the other.
+ */
 function shortEntry(entry: MailboxEntry, readContent: ReadContent): FilledEntry {
   if (!isStored(entry.content)) return withContent(entry, readContent);
   const text = cutText(textOf(contentOf(entry, readContent)), MELETE_LINE_CHARACTERS_MAX);
-  // A copy: a part of a string keeps the whole of it in memory.
+  // Copied, because a slice of a string keeps the whole string in memory.
   return { ...entry, content: Buffer.from(text).toString() };
 }
 
-/** The preparation of a session's next turn. Rejects where the host cannot be asked what there is to choose from. */
+/** The preparation of a session's next turn. Rejects if the host cannot be asked for the definitions. */
 export async function meleteTask(stage: MuseStage): Promise<MuseTask> {
   const { settings, actor, agent } = stage;
   const definitions = await askHost(stage.lookUp, { about: 'definitions' });

@@ -1,11 +1,11 @@
-/** What the model that remembers is told (contract §6.5, §6.5b). Pure. */
+/** Mneme's prompts for writing summaries (contract §6.5, §6.5b). Pure. */
 import type { Goal } from '../../src/base/goals.ts';
 import { transcript } from '../../src/events/transcript.ts';
 import type { Pin } from '../../src/session/state/goals.ts';
 import type { Snapshot } from '../../src/session/state/memory.ts';
 import type { LoggedMessage } from '../../src/session/state/messages.ts';
 
-/** What both runs have in common. */
+/** The common part of both prompts. */
 const IDENTITY = [
   'You are Mneme, the memory of a conversation between a user and an assistant. You are no part of it: nobody reads what you write.',
   'You act through your tools alone.',
@@ -38,7 +38,7 @@ export const SNAPSHOTS_SYSTEM: string = [
   'Call save_snapshot with it, or everything_ok if they must stay as they are. Then stop.',
 ].join('\n\n');
 
-/** What the run over messages is given: the zone, what stands behind it, the open goals. */
+/** Input text of the run over messages: the zone, the messages after it, the open goals. */
 export function zoneText(parts: {
   readonly zone: readonly LoggedMessage[];
   readonly context: readonly LoggedMessage[];
@@ -55,7 +55,7 @@ export function zoneText(parts: {
   ].join('\n\n');
 }
 
-/** What the run over snapshots is given. */
+/** Input text of the run over snapshots. */
 export function snapshotsText(snapshots: readonly Snapshot[]): string {
   return [
     `${snapshots.length} snapshots, oldest first:`,

@@ -1,6 +1,7 @@
 /**
- * Mneme: sums up what is about to leave a session's window, and old summaries in turn (contract §6.5, §6.5b). A task for the muse
- * loop. What it saves reaches the session with the end of the run, as one input; what it pins, at once.
+ * Mneme: summarises the messages about to leave a session's window, and later the older summaries (contract §6.5,
+ * §6.5b). It is a task for the `MuseLoop`. Its summary reaches the session as one input at the end of the run; its pins
+ * take effect at once.
  */
 import { z } from 'zod';
 import { BYTES_PER_TOKEN, SNAPSHOT_CHARACTERS_MAX } from '../../src/base/bounds.ts';
@@ -17,10 +18,10 @@ import type { MuseStage } from './muse-stage.ts';
 
 const SECOND_MS = 1_000;
 
-/** What a session is told at the end of a summary. */
+/** The input a session receives at the end of a summary. */
 export type SummaryInput = Extract<Input, { type: 'summarised' }>;
 
-/** The summary under way in a session, until it is told how it ended. */
+/** The summary under way in a session, until the session receives its outcome. */
 export class SummaryWriter {
   readonly #stage: MuseStage;
   readonly #run: number;
@@ -32,7 +33,7 @@ export class SummaryWriter {
     this.#run = run;
   }
 
-  /** What is to be done. Throws an Error where the session asks for no such summary any more. */
+  /** The task of the run. Throws an Error if the session no longer asks for this summary. */
   task(): MuseTask {
     const { actor, agent, settings } = this.#stage;
     const summary = actor.state.memory?.summarising;
@@ -48,7 +49,10 @@ export class SummaryWriter {
     };
   }
 
-  /** What the session is told at the end. A run that said neither what to remember nor that there is nothing has failed (Δ24). */
+  /**
+   * The session's input at the end. A run that saved nothing and did not say that there is nothing to remember has
+   * failed (Δ24).
+   */
   ended(outcome: { readonly usage: Usage; readonly error?: ErrorShape }): SummaryInput {
     const { usage } = outcome;
     const run = this.#run;
@@ -80,7 +84,7 @@ export class SummaryWriter {
     };
   }
 
-  /** Saved in parts, it is one snapshot all the same. */
+  /** Several calls add up to one snapshot. */
   #saveSnapshot(): MuseTool {
     const charactersMax = Math.min(this.#stage.settings.mneme.maxTokens * BYTES_PER_TOKEN, SNAPSHOT_CHARACTERS_MAX);
     return museTool({

@@ -1,14 +1,15 @@
 /**
- * The loop of a muse: a model that watches a conversation and acts through tools of its own. It calls the model, runs the
- * tools asked for in their order, and calls again until the model says something or a bound is reached.
+ * The loop of an enricher: a model that watches a conversation and acts through its own tools. It calls the model, runs
+ * the requested tools in order, and repeats until the model answers without a tool call or a bound is reached.
  *
- * Owns: the conversations of the loops under way, their calls, retries and time limits. Does not own: what the tools do, what
- * becomes of an outcome, the threads the calls run on. Nothing of a loop is kept once it is over.
+ * Owns: the conversations of the loops under way, their calls, retries and time limits.
+ * Does not own: the actions of the tools, the use of an outcome, the threads the calls run on. Nothing of a loop is
+ * kept once it is over.
  *  U1 `done` of a loop settles exactly once, and never rejects;
- *  U2 a loop that is over makes no call and starts no tool; what is still on its way to it is dropped;
- *  U3 its calls have a mirror of their own (`<session>: <muse>`, which no session can be named), forgotten when it ends: the
- *     session's own context is not touched, and the governor counts it to the session's tree;
- *  U4 one loop is out for a session and a muse; the next one ends the one before as cancelled.
+ *  U2 a loop that is over makes no call and starts no tool; completions still on their way to it are dropped;
+ *  U3 its calls have their own mirror, named `<session>: <muse>` (no session can have such a name) and forgotten when
+ *     it ends. The session's own context is not touched. The governor counts the calls to the session's tree;
+ *  U4 one loop runs per session and enricher; the next one ends the one before as cancelled.
  */
 import { z } from 'zod';
 import type { Limits } from '../../src/base/bounds.ts';
@@ -32,7 +33,9 @@ import { resultText, thrownText } from '../../src/tools/result-text.ts';
 import { toolTruncationReason } from '../../src/tools/truncation.ts';
 import type { Shelf } from '../result-shelf.ts';
 
-/** One tool of a muse. `input` checks what the model gives; what is thrown becomes `{"error": …}` for the model. */
+/**
+ * One tool of an enricher. `input` checks the model's arguments. A thrown error becomes `{"error": …}` for the model.
+ */
 export interface MuseTool {
   readonly name: string;
   readonly description: string;
@@ -40,7 +43,7 @@ export interface MuseTool {
   run(input: unknown): Promise<string> | string;
 }
 
-/** A muse tool whose `run` is given what its `input` makes of a call. */
+/** An enricher's tool whose `run` receives the parsed `input` of a call. */
 export function museTool<T extends z.ZodType>(options: {
   readonly name: string;
   readonly description: string;
@@ -51,10 +54,10 @@ export function museTool<T extends z.ZodType>(options: {
   return { ...options, run: (input) => options.run(input as z.output<T>) };
 }
 
-/** What a loop is to do. */
+/** The task of a loop. */
 export interface MuseTask {
   readonly session: string;
-  /** Name of the muse, as it stands in the mirror's key. */
+  /** Name of the enricher, as it stands in the mirror's key. */
   readonly muse: string;
   readonly model: string;
   readonly maxTokens: number;
@@ -62,13 +65,13 @@ export interface MuseTask {
   /** The one message it starts from. */
   readonly text: string;
   readonly tools: readonly MuseTool[];
-  /** Milliseconds after which it is over, whatever is under way; missing: no limit but that of its rounds. */
+  /** Milliseconds after which it ends, whatever is under way. Missing: only its rounds limit it. */
   readonly timeoutMs?: number;
 }
 
-/** How a loop ended. */
+/** The outcome of a loop. */
 export interface MuseOutcome {
-  /** Of all its answers, those before a failure included. */
+  /** Usage of all its answers, including those before a failure. */
   readonly usage: Usage;
   /** Answers that asked for tools. */
   readonly rounds: number;
@@ -83,7 +86,7 @@ export interface MuseRun {
   cancel(): void;
 }
 
-/** What the loops need of the shard. */
+/** The services the loops need from the shard. */
 export interface MuseLoopHost {
   readonly pool: ModelPool;
   readonly settings: Settings;
@@ -91,15 +94,15 @@ export interface MuseLoopHost {
   readonly clock: Clock;
   readonly random: Random;
   readonly shelf: Shelf;
-  /** A number no other call of the pool has. */
+  /** Returns a number that no other call of the pool has. */
   callId(): number;
-  /** A model call goes out. */
+  /** A model call is sent. */
   called(): void;
 }
 
 const SECOND_MS = 1_000;
 
-/** See the head of the file. Lives on the session's thread. */
+/** See the file header. Lives on the session's thread. */
 export class MuseLoop {
   readonly #host: MuseLoopHost;
   readonly #byKey = new Map<string, Loop>();
@@ -109,7 +112,7 @@ export class MuseLoop {
     this.#host = host;
   }
 
-  /** Loops under way. */
+  /** Number of loops under way. */
   get running(): number {
     return this.#byKey.size;
   }
@@ -129,7 +132,7 @@ export class MuseLoop {
     return loop;
   }
 
-  /** Takes the pool's completions; those of other callers are passed over. */
+  /** Takes the pool's completions; those of other callers are skipped. */
   completed(completions: readonly ModelCompletion[]): void {
     if (this.#byCall.size === 0) return;
     for (const completion of completions) {
@@ -146,7 +149,7 @@ export class MuseLoop {
   }
 }
 
-/** Where a loop is known while it is under way. */
+/** The registers that hold a loop while it is under way. */
 interface LoopPlace {
   readonly calls: Map<number, Loop>;
   readonly over: () => void;
@@ -162,7 +165,7 @@ class Loop implements MuseRun {
   readonly #header: RequestHeader;
   readonly #messages: RequestMessage[];
   readonly #callIds = new Set<string>();
-  /** Messages of the request that went out last. */
+  /** Number of messages in the last request. */
   #sent = 0;
   #epoch = 0;
   #attempt = 1;
@@ -219,7 +222,7 @@ class Loop implements MuseRun {
   #ask(): void {
     const { pool, settings } = this.#host;
     const id = this.#host.callId();
-    // One request an epoch of its own: whatever a mirror of this name held before is none of it.
+    // Each loop has its own epoch, so nothing that a mirror of this name held before is reused.
     if (this.#epoch === 0) this.#epoch = id;
     const epoch = this.#epoch;
     const all = [...this.#messages];
@@ -237,14 +240,14 @@ class Loop implements MuseRun {
         context: isHeld ? { epoch, keep, append: all.slice(keep) } : whole(),
         wantsDeltas: false,
         timeoutMs: settings.timeouts.api * SECOND_MS,
-        // A run has an end of its own for a failure, and its session's turn goes on without it.
+        // A failed run has its own outcome, and its session's turn continues without it.
         waitsForResume: false,
       },
       isHeld ? whole : undefined,
     );
   }
 
-  /** As a half-step: what may pass is waited for, the same waits and as often; anything else ends the loop. */
+  /** Retries as a half-step does: the same delays, and as often. Any other failure ends the loop. */
   #failed(error: ErrorShape): void {
     if (error.retryable !== true || this.#attempt >= this.#host.settings.llm.retry.attempts) {
       this.#end(error);
@@ -283,7 +286,7 @@ class Loop implements MuseRun {
     void this.#runTools(content, refused);
   }
 
-  /** One after the other: a later call may build on what an earlier one did. */
+  /** Runs calls one after the other, since a later call may build on an earlier one. */
   async #runTools(content: readonly ContentBlock[], refused: ReadonlyMap<string, string | undefined>): Promise<void> {
     const results: ToolResultBlock[] = [];
     for (const block of content) {

@@ -1,6 +1,6 @@
 /**
- * What an enricher asks of the host thread: the definitions it may choose from, and what was said within reach of its session. One question,
- * one answer; plain data both ways.
+ * An enricher's questions to the host thread: the definitions it may choose from, and messages within reach of its
+ * session. One question has one answer; both are plain data.
  */
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { RememberedMessage } from '../../src/tools/built-in/memory-tools.ts';
@@ -8,13 +8,13 @@ import type { RememberedMessage } from '../../src/tools/built-in/memory-tools.ts
 /** A definition as it is listed. */
 export type DefinitionLine = Pick<Definition, 'name' | 'description'>;
 
-/** Skills and workflows there are, by name. */
+/** The available skills and workflows, by name. */
 export interface DefinitionList {
   readonly skills: readonly DefinitionLine[];
   readonly workflows: readonly DefinitionLine[];
 }
 
-/** Answers by what they are about; `null` for what is not there. */
+/** Answers by subject; `null` for a missing item. */
 export interface MuseAnswers {
   readonly definitions: DefinitionList;
   readonly skill: Definition | null;
@@ -28,19 +28,19 @@ export interface MuseAnswers {
 export type MuseQuestion =
   | { readonly about: 'definitions' }
   | { readonly about: 'skill' | 'workflow'; readonly name: string }
-  /** `session`: the one it is for, whose reach counts. What its own window shows is not found. */
+  /** `session`: the session that asks. Its reach bounds the search, and messages in its own window are not found. */
   | { readonly about: 'search'; readonly query: string; readonly session: string }
   | { readonly about: 'view' | 'message'; readonly id: string; readonly session: string };
 
-/** Its answer. */
+/** The answer to a question. */
 export type MuseWord = {
   readonly [About in keyof MuseAnswers]: { readonly about: About; readonly value: MuseAnswers[About] };
 }[keyof MuseAnswers];
 
-/** Asks the host. Rejects with the host's error (`config` for what is no message id), or where there is nobody to ask. */
+/** Asks the host. Rejects with the host's error (`config` for an invalid message id), or if there is no host to ask. */
 export type LookUp = (question: MuseQuestion) => Promise<MuseWord>;
 
-/** The value of an answer to a question about this. Rejects as `lookUp` does. */
+/** The value of the answer to this question. Rejects as `lookUp` does. */
 export async function askHost<About extends keyof MuseAnswers>(
   lookUp: LookUp,
   question: MuseQuestion & { readonly about: About },

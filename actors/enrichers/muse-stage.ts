@@ -1,4 +1,4 @@
-/** What an enricher is given for one run. */
+/** The surroundings of one enricher run. */
 import type { Settings } from '../../src/base/settings.ts';
 import type { Input } from '../../src/session/state/inputs.ts';
 import type { ReadContent } from '../../src/session/state/messages.ts';
@@ -6,13 +6,13 @@ import type { SessionAgent } from '../agent-catalog.ts';
 import type { SessionActor } from '../session-actor.ts';
 import type { LookUp } from './muse-sources.ts';
 
-/** What a run may use: its session as it is when it is asked, and the shard. */
+/** The objects a run may use: its session in its current state, and services of the shard. */
 export interface MuseStage {
   readonly actor: SessionActor;
   readonly agent: SessionAgent;
   readonly settings: Settings;
   readonly lookUp: LookUp;
-  /** As of the host, for this session. */
+  /** The host's `readContentOf` for this session. */
   readonly readContent: ReadContent;
   act(input: Input): Promise<unknown>;
 }

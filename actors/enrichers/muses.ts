@@ -1,11 +1,12 @@
 /**
- * The enrichers of a shard's sessions: runs what a session asks for (`startMuse`), and brings the end of each run back as an
- * input.
+ * The enrichers of a shard's sessions: starts the runs that a session asks for (`startMuse`), and submits the end of
+ * each run as an input.
  *
- * Owns: which runs are out, until each is over. Does not own: the loops' conversations (`muse-loop.ts`), what a run means for its
+ * Owns: which runs are in flight. Does not own: the loops' conversations (`muse-loop.ts`), the effect of a run on its
  * session (`src/session/decide/enrichment.ts`).
- *  M1 a run that was cancelled, or whose session left memory, reaches its session no more;
- *  M2 a run acts on its session through inputs alone, each a turn of its own; what it does is durable before its model learns of it.
+ *  M1 a run that was cancelled, or whose session left memory, no longer reaches its session;
+ *  M2 a run acts on its session through inputs alone, each in its own transition; an action is durable before its model
+ *     learns of it.
  */
 
 import type { ErrorShape } from '../../src/base/errors.ts';
@@ -24,17 +25,17 @@ import type { MuseStage } from './muse-stage.ts';
 import { namerTask } from './namer.ts';
 import { recallTask } from './recall.ts';
 
-/** What the enrichers need of the shard. */
+/** The services the enrichers need from the shard. */
 export interface MusesHost extends MuseLoopHost {
   readonly lookUp: LookUp;
-  /** A turn of the session; resolves with its result once it is durable, rejects with its refusal. */
+  /** Runs a transition of the session. Resolves with its result once it is durable, rejects with its refusal. */
   act(sessionId: string, input: Input): Promise<unknown>;
   submit(sessionId: string, input: Input): void;
-  /** Reads contents of waiting entries back that only the log of a session has. */
+  /** Reads back contents of waiting entries that only the log of a session has. */
   readContentOf(actor: SessionActor): ReadContent;
   /** Names of the other children of a child's parent. */
   siblingsOf(actor: SessionActor): readonly string[];
-  /** Something a run met that no session is told of. */
+  /** Reports a failure that no session receives. */
   failed(sessionId: string, message: string, error: ErrorShape): void;
 }
 
@@ -45,7 +46,7 @@ interface Out {
   loop: MuseRun | undefined;
 }
 
-/** See the head of the file. Lives on the session's thread. */
+/** See the file header. Lives on the session's thread. */
 export class Muses {
   readonly #host: MusesHost;
   readonly #loop: MuseLoop;
@@ -57,12 +58,12 @@ export class Muses {
     this.#loop = new MuseLoop(host);
   }
 
-  /** Runs out now. */
+  /** Number of runs in flight. */
   get running(): number {
     return this.#running;
   }
 
-  /** A run is out for this session. */
+  /** A run is in flight for this session. */
   isOut(sessionId: string): boolean {
     return this.#out.has(sessionId);
   }
@@ -72,7 +73,7 @@ export class Muses {
     this.#loop.completed(completions);
   }
 
-  /** Starts a run of a session; one of a number that is out already is left alone. */
+  /** Starts a run of a session, unless a run of this number is already in flight. */
   start(actor: SessionActor, agent: SessionAgent, muse: MuseName, run: number): void {
     if (this.#out.get(actor.id)?.some((each) => each.run === run) === true) return;
     const stage: MuseStage = {
@@ -112,12 +113,12 @@ export class Muses {
     for (const out of [...(this.#out.get(sessionId) ?? [])]) this.#giveUp(out);
   }
 
-  /** Gives up everything: what was under way begins anew when the store is opened again. */
+  /** Gives up all runs. The next open of the store starts them again. */
   close(): void {
     for (const session of [...this.#out.keys()]) this.forget(session);
   }
 
-  /** A run that prepares a turn, or names a sub-agent. `failure`: what is logged where it fails. */
+  /** A run that prepares a turn, or names a sub-agent. `failure`: the log text for a failure. */
   #prepare({ actor }: MuseStage, run: number, makeTask: () => Promise<MuseTask>, failure: string): void {
     void this.#run(actor.id, run, makeTask, ({ usage, error }) => {
       if (error !== undefined) this.#host.failed(actor.id, failure, error);
@@ -125,13 +126,13 @@ export class Muses {
     });
   }
 
-  /** What a summary's end is for its session. */
+  /** Reports a failed summary and submits the end of a summary to its session. */
   #tellSummarised(session: string, input: SummaryInput): void {
     if (input.error !== undefined) this.#host.failed(session, 'a summary was not written', input.error);
     this.#host.submit(session, input);
   }
 
-  /** Makes the task, runs its loop, tells its end: once, unless it was given up before. */
+  /** Makes the task, runs its loop, and calls `tell` once at its end, unless the run was given up before. */
   async #run(
     session: string,
     run: number,
@@ -150,7 +151,7 @@ export class Muses {
       out.loop = this.#loop.run(task);
       outcome = await out.loop.done;
     } catch (error) {
-      // The host could not say what there is: the turn goes on without.
+      // The host could not answer: the turn continues without the run.
       outcome = { usage: NO_USAGE, rounds: 0, error: errorShape(error) };
     }
     if (out.isOver) return;

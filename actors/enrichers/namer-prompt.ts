@@ -1,8 +1,8 @@
-/** What Melete is told when a sub-agent begins. Texts only. */
+/** Melete's prompts for a new sub-agent. Texts only. */
 import { ACTS_BY_TOOLS, fenced, listed, section, skillsLine } from './melete-prompt.ts';
 import type { DefinitionLine } from './muse-sources.ts';
 
-/** How a sub-agent stands before its first half-step. */
+/** The state of a sub-agent before its first half-step. */
 export interface NamerView {
   /** Names that are taken. */
   readonly siblings: readonly string[];

@@ -12,7 +12,7 @@ import { namerSystem, namerText } from './namer-prompt.ts';
 
 const SECOND_MS = 1_000;
 
-/** The naming of a sub-agent. `siblings`: names that are taken. Rejects where the host cannot be asked. */
+/** The naming of a sub-agent. `siblings`: names that are taken. Rejects if the host cannot be asked. */
 export async function namerTask(stage: MuseStage, siblings: readonly string[]): Promise<MuseTask> {
   const { settings, actor, agent } = stage;
   const { skills: offered } = await askHost(stage.lookUp, { about: 'definitions' });

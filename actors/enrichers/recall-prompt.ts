@@ -1,4 +1,4 @@
-/** What Mneme is told when it looks for what was said before (contract §6.9). Texts only. */
+/** Mneme's prompts for recalling earlier conversations (contract §6.9). Texts only. */
 import type { Goal } from '../../src/base/goals.ts';
 import { ACTS_BY_TOOLS, goalLines, section } from './melete-prompt.ts';
 

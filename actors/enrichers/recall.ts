@@ -1,4 +1,4 @@
-/** The recall before a turn whose goals changed (contract §6.9): a task for the muse loop. */
+/** The recall before a turn whose goals changed (contract §6.9): a task for the `MuseLoop`. */
 import { z } from 'zod';
 import { BYTES_PER_TOKEN } from '../../src/base/bounds.ts';
 import { ConfigError, ContentError } from '../../src/base/errors.ts';

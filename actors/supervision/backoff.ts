@@ -2,9 +2,9 @@
 import type { Backoff } from './child-spec.ts';
 
 /**
- * Milliseconds to wait before the restart after the `attempt`-th transient fault in a row (from 1). The jitter is taken
- * from the child's id and the attempt: the decision stays a function of its input, and children that failed in the
- * same moment still come back apart.
+ * Milliseconds to wait before the restart after the `attempt`-th transient fault in a row (from 1). The jitter is
+ * derived from the child's id and the attempt. The decision stays a function of its input, and children that failed
+ * together still restart at different times.
  */
 export function backoffMs(backoff: Backoff, id: string, attempt: number): number {
   const full = Math.min(backoff.maxMs, backoff.minMs * backoff.factor ** (attempt - 1));
@@ -12,7 +12,7 @@ export function backoffMs(backoff: Backoff, id: string, attempt: number): number
   return Math.round(full * (1 - backoff.jitter * share));
 }
 
-/** FNV-1a over the UTF-16 units of a text: an unsigned 32-bit number. Spreads; guards nothing. */
+/** FNV-1a over the UTF-16 units of a text: an unsigned 32-bit number. It spreads values; it is not secure. */
 export function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {

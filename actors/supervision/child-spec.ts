@@ -1,6 +1,5 @@
 /**
- * What a supervisor is told about its children and about itself, in OTP's words, and the checks at the door.
- * Pure; runs on every thread.
+ * The options of a supervisor and of its children, in OTP's terms, and their validation. Pure; runs on every thread.
  */
 import { SUPERVISED_CHILDREN_MAX } from '../../src/base/bounds.ts';
 import { ConfigError, describeValue } from '../../src/base/errors.ts';
@@ -10,9 +9,9 @@ import { isRecord } from '../../src/base/json.ts';
 export type RestartType = 'permanent' | 'transient' | 'temporary';
 /** How a child is stopped: killed at once, asked and killed after so many ms, or asked and waited for. */
 export type Shutdown = 'brutalKill' | 'infinity' | number;
-/** Who is started again when one child fails: it alone, all, or it and those started after it. */
+/** Which children restart when one fails: it alone, all, or it and those started after it. */
 export type Strategy = 'oneForOne' | 'oneForAll' | 'restForOne';
-/** What a failure of a child means: OTP's rules, or one answer for every failure. */
+/** How a child's failure is handled: by OTP's rules, or with one fixed answer. */
 export type OnChildFailure = 'report' | 'restart' | 'escalate' | 'ignore';
 
 /** One child. `id`: unique among the children of its supervisor. */
@@ -23,12 +22,12 @@ export interface ChildSpec {
   readonly type: 'worker' | 'supervisor';
 }
 
-/** Waits before the restart of a child that met a transient fault: `minMs * factor ** n`, at most `maxMs`. */
+/** Delays before the restart of a child that met a transient fault: `minMs * factor ** n`, at most `maxMs`. */
 export interface Backoff {
   readonly minMs: number;
   readonly maxMs: number;
   readonly factor: number;
-  /** Share of the wait, 0 to 1, by which children that failed together are drawn apart. */
+  /** Share of the delay, 0 to 1, by which children that failed together are spread. */
   readonly jitter: number;
 }
 
@@ -39,17 +38,17 @@ export interface SupervisorOptions {
   readonly periodMs: number;
   readonly onChildFailure: OnChildFailure;
   readonly backoff: Backoff;
-  /** Children at once; another is refused. */
+  /** Most children at once; another is refused. */
   readonly childrenMax: number;
 }
 
-/** What may be left out of a child spec or of the options: everything but a child's id. */
+/** A child spec or options as given: everything but a child's id may be left out. */
 export type ChildSpecInput = Partial<ChildSpec> & Pick<ChildSpec, 'id'>;
 export type SupervisorOptionsInput = Partial<Omit<SupervisorOptions, 'backoff'>> & {
   readonly backoff?: Partial<Backoff>;
 };
 
-/** OTP's wait for a worker that was asked to stop, in ms. */
+/** OTP's time limit for a worker that was asked to stop, in ms. */
 const WORKER_SHUTDOWN_MS = 5_000;
 
 /** OTP's defaults: one restart in five seconds. The back-off is that of a model call's retries. */
@@ -63,8 +62,8 @@ export const SUPERVISOR_DEFAULTS: SupervisorOptions = Object.freeze({
 });
 
 /**
- * A child spec with OTP's defaults: permanent; a worker is given 5 s to stop, a supervisor as long as it takes.
- * Throws `ConfigError` naming the key, what was found and what was expected.
+ * A child spec with OTP's defaults: permanent; a worker has 5 s to stop, a supervisor as long as it takes. Throws
+ * `ConfigError` naming the key, the value found and what was expected.
  */
 export function childSpec(input: unknown): ChildSpec {
   const given = checkKeys('child spec', input, ['id', 'restart', 'shutdown', 'type']);
@@ -83,7 +82,7 @@ export function childSpec(input: unknown): ChildSpec {
   };
 }
 
-/** Options with defaults filled in. Throws `ConfigError` naming the key, what was found and what was expected. */
+/** Options with defaults filled in. Throws `ConfigError` naming the key, the value found and what was expected. */
 export function supervisorOptions(input: unknown = {}): SupervisorOptions {
   const keys = ['strategy', 'intensity', 'periodMs', 'onChildFailure', 'backoff', 'childrenMax'];
   const given = { ...SUPERVISOR_DEFAULTS, ...defined(checkKeys('supervision', input, keys)) };
@@ -100,8 +99,8 @@ export function supervisorOptions(input: unknown = {}): SupervisorOptions {
 }
 
 /**
- * The spec of a sub-agent session: started again only when failures are to be answered so, forgotten when it ends
- * otherwise. A session parks itself in the time it is given.
+ * The spec of a sub-agent session. It restarts only if the policy answers failures so; otherwise it is forgotten when
+ * it ends. A session stops itself within the time it is given.
  */
 export function subAgentSpec(id: string, onChildFailure: OnChildFailure): ChildSpec {
   return childSpec({ id, restart: onChildFailure === 'restart' ? 'transient' : 'temporary' });
@@ -156,7 +155,7 @@ function checkKeys(name: string, input: unknown, keys: readonly string[]): Reado
   return input;
 }
 
-/** Without the keys that are undefined: they mean the default, as an absent key does. */
+/** Drops the keys that are undefined: they mean the default, as an absent key does. */
 function defined(given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }

@@ -1,20 +1,20 @@
 /**
- * The children of one supervisor as a persistent table: a changed copy shares all but three small arrays with its
- * original, so that one of 100,000 children can change without copying the others.
+ * The children of one supervisor as a persistent table. A changed copy shares all but three small arrays with its
+ * original, so one of 100,000 children can change without copying the others.
  *
- * A row is found by its id; `order` (rising, never reused) is the order of start, and is sorted out only when all
- * children are to be walked, which is when all are stopped or started.
+ * A row is found by its id. `order` rises, is never reused, and gives the order of start. Rows are sorted only when all
+ * children are walked: when all are stopped or started.
  */
 import { hashText } from './backoff.ts';
 
-/** What every row has. */
+/** The members every row has. */
 export interface TableRow {
   readonly id: string;
-  /** Place in the order of start. */
+  /** Position in the order of start. */
   readonly order: number;
 }
 
-/** Rows in 64 groups of 64 buckets by the id's hash; a group or bucket that holds nothing is absent. */
+/** Rows in 64 groups of 64 buckets by the id's hash. An empty group or bucket is absent. */
 export interface ChildTable<Row extends TableRow> {
   readonly size: number;
   readonly groups: readonly (readonly (readonly Row[] | undefined)[] | undefined)[];
@@ -32,7 +32,7 @@ export function rowOf<Row extends TableRow>(table: ChildTable<Row>, id: string):
   return table.groups[hash & MASK]?.[(hash >>> BITS) & MASK]?.find((row) => row.id === id);
 }
 
-/** A table in which the row stands in place of one with the same id, or is new. */
+/** A table with this row added, or replacing the one with the same id. */
 export function withRow<Row extends TableRow>(table: ChildTable<Row>, row: Row): ChildTable<Row> {
   return replace(table, row.id, row);
 }

@@ -1,9 +1,9 @@
 /**
- * What a failure of a sub-agent means: the supervisor's decisions, turned into inputs for the sessions of one family.
+ * Handles failures of sub-agents: turns the supervisor's decisions into inputs for the sessions of one family.
  *
- * Owns: one supervisor state a parent whose agent asked for it, made at the first failure. Does not own: the sessions; their
- * stops and starts happen in the batch that the failure is part of, so each answer is given to the supervisor at once.
- * Restart windows are in memory, as OTP's are: they begin anew with the process.
+ * Owns: one supervisor state per parent whose agent asked for it, made at the first failure. Does not own: the
+ * sessions. Their stops and starts happen in the batch that contains the failure, so each answer reaches the supervisor
+ * at once. Restart windows are in memory, as OTP's are: they start empty with each process.
  */
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { Input } from '../../src/session/state/inputs.ts';
@@ -26,7 +26,7 @@ interface Outcome {
   hasEscalated: boolean;
 }
 
-/** See the head of the file. */
+/** See the file header. */
 export class FamilySupervisor {
   readonly #states = new Map<string, SupervisorState>();
   readonly #monotonic: () => number;
@@ -35,7 +35,7 @@ export class FamilySupervisor {
     this.#monotonic = monotonic;
   }
 
-  /** What follows from the failure of a child's turn, in order. */
+  /** The inputs that follow from the failure of a child's turn, in order. */
   failed(
     parent: SessionActor,
     child: string,
@@ -65,7 +65,7 @@ export class FamilySupervisor {
     return orders.length === 0 ? [fail(true)] : orders;
   }
 
-  /** What follows when a child's back-off is over. */
+  /** The inputs that follow when a child's back-off is over. */
   due(parent: SessionActor, child: string, options: SupervisorOptionsInput): readonly FamilyOrder[] {
     const outcome = this.#drive(parent, options, (state) => {
       const run = rowOf(state.children, child)?.run ?? 0;
@@ -73,7 +73,7 @@ export class FamilySupervisor {
     });
     const orders = this.#restarts(outcome, 'its back-off is over');
     if (orders.length > 0) return orders;
-    // The process was started anew since: the supervisor knows of no wait, the child's log does.
+    // The process restarted meanwhile: the supervisor has no record of the wait, but the child's log does.
     return [{ session: child, input: { type: 'restart', reason: 'its back-off is over' } }];
   }
 
@@ -86,7 +86,7 @@ export class FamilySupervisor {
     return outcome.restarted.map((session) => ({ session, input: { type: 'restart', reason } }));
   }
 
-  /** Gives the supervisor one input and does, at once, all it answers. */
+  /** Gives the supervisor one input and performs all its actions at once. */
   #drive(
     parent: SessionActor,
     options: SupervisorOptionsInput,
@@ -108,7 +108,7 @@ export class FamilySupervisor {
     return outcome;
   }
 
-  /** The supervisor of a family, with every child that has not ended up and running. */
+  /** The supervisor of a family, with every child that has not ended marked as running. */
   #current(parent: SessionActor, options: SupervisorOptionsInput): SupervisorState {
     let state = this.#states.get(parent.id);
     const feed = (input: SupervisorInput): void => {
@@ -131,7 +131,7 @@ export class FamilySupervisor {
     return state;
   }
 
-  /** Does one action; returns the child's answer, which here comes at once. */
+  /** Performs one action. Returns the child's answer, which is immediate here. */
   #act(action: SupervisorAction, outcome: Outcome): SupervisorInput | undefined {
     switch (action.type) {
       case 'restart':

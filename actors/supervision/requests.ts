@@ -1,6 +1,6 @@
 /**
- * Requests to a supervisor: to watch one more child, or to let one go. They are served while it runs, wait while it walks,
- * and are refused when it ends.
+ * Requests to a supervisor: to watch one more child, or to let one go. They are served while it runs, wait while it
+ * walks, and are refused when it ends.
  */
 import { SUPERVISOR_REQUESTS_MAX } from '../../src/base/bounds.ts';
 import { type ChildSpec, type ChildSpecInput, childSpec } from './child-spec.ts';

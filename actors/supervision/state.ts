@@ -1,12 +1,14 @@
 /**
- * The words of a supervisor's decisions: its state, what it is told, what it answers. Types only. Everything is plain data and can be cloned, compared and stored. Times are monotonic ms.
+ * The types of a supervisor's decisions: its state, its inputs, its actions. Types only. Everything is plain data and
+ * can be cloned, compared and stored. Times are monotonic ms.
  */
 import type { ChildSpec, ChildSpecInput, SupervisorOptions } from './child-spec.ts';
 import type { ChildTable, TableRow } from './child-table.ts';
 
 /**
- * Why a child ended. `normal`: it had nothing left to do. `shutdown`: it was asked to. `transientFault`: something it
- * needs is away for a while (429, 529, a timeout); waiting helps. `error`: it failed. `killed`: it did not end by itself.
+ * Why a child ended. `normal`: it had nothing left to do. `shutdown`: it was asked to end. `transientFault`: a service
+ * it needs is away for a while (429, 529, a timeout); waiting helps. `error`: it failed. `killed`: it did not end by
+ * itself.
  */
 export interface ExitReason {
   readonly kind: 'normal' | 'shutdown' | 'transientFault' | 'error' | 'killed';
@@ -14,8 +16,8 @@ export interface ExitReason {
 }
 
 /**
- * What a child is doing. `exited`: it ended while a group was being restarted, and its turn has not come. `waiting`: it
- * will be started by a timer; `counted` says whether that restart uses up intensity.
+ * The status of a child. `exited`: it ended while a group was being restarted, and its end is not handled yet.
+ * `waiting`: a timer will start it; `counted` says whether that restart uses up intensity.
  */
 export type ChildStatus =
   | { readonly name: 'starting'; readonly isNew: boolean }
@@ -25,7 +27,7 @@ export type ChildStatus =
   | { readonly name: 'waiting'; readonly counted: boolean }
   | { readonly name: 'stopped' };
 
-/** One child. `run` numbers its lives, rising over all children: what completes names the run it completes. */
+/** One child. `run` numbers its lives, rising over all children: a completion names the run it completes. */
 export interface Child extends TableRow {
   readonly spec: ChildSpec;
   readonly run: number;
@@ -34,12 +36,12 @@ export interface Child extends TableRow {
   readonly faults: number;
 }
 
-/** Why a supervisor stops: it was told to, or it gives up and its own supervisor has to act. */
+/** Why a supervisor stops: on request, or because it gives up and its own supervisor must act. */
 export type StopCause =
   | { readonly kind: 'requested' }
   | { readonly kind: 'intensity' | 'childFailure' | 'startFailed'; readonly id: string; readonly reason: ExitReason };
 
-/** What the supervisor is doing. Lists of ids are walked from `next`; each step waits for its child's answer. */
+/** The phase of the supervisor. Lists of ids are walked from `next`; each step waits for its child's answer. */
 export type Phase =
   /** Before `begin`. */
   | { readonly name: 'new' }
@@ -48,7 +50,7 @@ export type Phase =
   | {
       readonly name: 'restarting';
       readonly step: 'stop' | 'start';
-      /** Of the group, right to left while stopping, left to right while starting. */
+      /** Ids of the group, right to left while stopping, left to right while starting. */
       readonly ids: readonly string[];
       readonly next: number;
       /** The child whose end began it. */
@@ -58,24 +60,26 @@ export type Phase =
   | { readonly name: 'stopping'; readonly ids: readonly string[]; readonly next: number; readonly cause: StopCause }
   | { readonly name: 'stopped' };
 
-/** All a supervisor remembers. */
+/** The whole state of a supervisor. */
 export interface SupervisorState {
   readonly options: SupervisorOptions;
   readonly phase: Phase;
   readonly children: ChildTable<Child>;
   /** When restarts that count were decided, within the period, ascending. */
   readonly restarts: readonly number[];
-  /** What arrived while a group was being restarted and can wait: ends of children outside it, timers, requests. */
+  /**
+   * Inputs that arrived while a group was being restarted and can wait: ends of children outside it, timers, requests.
+   */
   readonly deferred: readonly SupervisorInput[];
   readonly nextRun: number;
   readonly nextOrder: number;
-  /** Answers that named a run that was over: dropped (A5), and counted here. */
+  /** Number of answers that named a run that was over: they are dropped (A5). */
   readonly stale: number;
 }
 
-/** What a supervisor is told. */
+/** The inputs of a supervisor. */
 export type SupervisorInput =
-  /** Begins the first start, left to right. Once, before anything else. */
+  /** Begins the first start, left to right. Once, before any other input. */
   | { readonly type: 'begin' }
   | { readonly type: 'childStarted'; readonly id: string; readonly run: number }
   | {
@@ -84,7 +88,7 @@ export type SupervisorInput =
       readonly run: number;
       readonly reason: ExitReason;
     }
-  /** A timer asked for by `scheduleRestart` or `scheduleKill` is over. */
+  /** A timer asked for by `scheduleRestart` or `scheduleKill` has fired. */
   | { readonly type: 'timer'; readonly timer: 'restart' | 'kill'; readonly id: string; readonly run: number }
   | { readonly type: 'addChild'; readonly spec: ChildSpecInput }
   | { readonly type: 'removeChild'; readonly id: string }
@@ -93,14 +97,16 @@ export type SupervisorInput =
 /** Why a request was refused. */
 export type Refusal = 'duplicate' | 'invalid' | 'limit' | 'unknown' | 'stopping';
 
-/** What is told about a child that ended, could not be started, had to be killed, or is no longer watched. */
+/** The reported fact about a child: it ended, could not be started, had to be killed, or is no longer watched. */
 export type ReportEvent = 'exited' | 'startFailed' | 'killed' | 'removed';
 
-/** What the supervisor's host is to do, in this order. */
+/** An action for the supervisor's host. Actions are performed in order. */
 export type SupervisorAction =
   /** Start the child; answer with `childStarted` or `startFailed` of this run. */
   | { readonly type: 'start'; readonly id: string; readonly run: number }
-  /** The same for a child that ran before. `cause`: the child whose failure led to it. `counted`: it used up intensity. */
+  /**
+   * The same for a child that ran before. `cause`: the child whose failure led to it. `counted`: it used up intensity.
+   */
   | {
       readonly type: 'restart';
       readonly id: string;
@@ -108,11 +114,11 @@ export type SupervisorAction =
       readonly cause: string;
       readonly counted: boolean;
     }
-  /** Ask the child to end; answer with `childExited` (or `startFailed` where it was still being started). */
+  /** Ask the child to end. Answer with `childExited`, or `startFailed` if it was still being started. */
   | { readonly type: 'stop'; readonly id: string; readonly run: number }
   /** End it at once; the answer is the same. */
   | { readonly type: 'kill'; readonly id: string; readonly run: number }
-  /** Give the `timer` input of this name back after `delayMs`; 0: behind what already waits in the mailbox. */
+  /** Give the `timer` input of this name back after `delayMs`; 0: behind the entries already in the mailbox. */
   | {
       readonly type: 'scheduleRestart' | 'scheduleKill';
       readonly id: string;
@@ -129,5 +135,5 @@ export type SupervisorAction =
   | { readonly type: 'refuse'; readonly id: string; readonly refusal: Refusal; readonly message: string }
   /** All children are gone and the supervisor gives up, with exit reason shutdown: its own supervisor decides. */
   | { readonly type: 'escalate'; readonly cause: StopCause; readonly reason: ExitReason }
-  /** All children are gone, as was asked. */
+  /** All children are gone, as requested. */
   | { readonly type: 'stopped' };

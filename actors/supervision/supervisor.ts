@@ -1,16 +1,17 @@
 /**
- * Supervision as a pure state machine with the semantics of OTP's supervisor: used for the sub-agents of a session and
- * for the runtime's own threads.
+ * Supervision as a pure state machine with the semantics of OTP's supervisor. It serves the sub-agents of a session and
+ * the runtime's own threads.
  *
- * Owns: which children there are, in which order, which of them run, what follows when one ends. Does not own: the
- * children, clocks, timers or threads; its host does what the actions say and brings the answers back as inputs. A host
- * feeds one input at a time, in order, and does all actions of a decision before it feeds the next.
+ * Owns: which children there are, in which order, which of them run, and the consequences when one ends.
+ * Does not own: the children, clocks, timers or threads. Its host performs the actions and returns the answers as
+ * inputs. A host feeds one input at a time, in order, and performs all actions of a decision before it feeds the next.
  *
- *  S1  Children start left to right and stop right to left, each step after the answer to the one before.
+ *  S1  Children start left to right and stop right to left. Each step waits for the answer to the one before.
  *  S2  Restarts that count never exceed `intensity` within `periodMs`; the one that would stops all, then escalates.
  *  S3  A transient fault waits for its back-off and restarts without counting.
- *  S4  A restart that failed re-enters by a timer of 0 ms, so that a shutdown that waits is served before it.
- *  S5  A child's answer is taken only for the run it names; a run is asked to end at most once, and killed at most once.
+ *  S4  A restart that failed re-enters by a timer of 0 ms, so that a waiting shutdown is served before it.
+ *  S5  A child's answer is taken only for the run it names; a run is asked to end at most once, and killed at most
+ *      once.
  *  S6  Under shutdown each child that is up is stopped exactly once, and nothing is started any more.
  *
  * Source of the rules: Erlang/OTP, stdlib, supervisor (decision by reason and restart type, strategies, intensity).
@@ -35,7 +36,7 @@ import {
   startChild,
 } from './walk.ts';
 
-/** A decision: the state to go on with, and what the host does now, in this order. */
+/** A decision: the next state, and the host's actions in order. */
 export interface SupervisionDecision {
   readonly state: SupervisorState;
   readonly actions: readonly SupervisorAction[];
@@ -69,16 +70,16 @@ export function supervisorState(specs: readonly ChildSpecInput[], options: unkno
   };
 }
 
-/** What follows from one input at `now` (monotonic ms). Never throws; `state` is not changed. */
+/** Handles one input at `now` (monotonic ms). Never throws; `state` is not changed. */
 export function decideSupervision(state: SupervisorState, input: SupervisorInput, now: number): SupervisionDecision {
   const draft: Draft = { ...state, now, actions: [] };
   handle(draft, input);
   advance(draft);
-  // What had to wait for a walk is served when it is over; it may begin another, and the rest waits again.
+  // Deferred inputs are served when the walk is over. One may begin another walk, and then the rest waits again.
   while (draft.phase.name === 'running' && draft.deferred.length > 0) {
     const [waiting, ...others] = draft.deferred;
     draft.deferred = others;
-    // A walk may have passed the child meanwhile: then this is settled, not stale.
+    // A walk may have passed the child meanwhile. Then this input is settled, not stale.
     if (waiting !== undefined && isCurrent(draft, waiting)) handle(draft, waiting);
     advance(draft);
   }
@@ -104,7 +105,7 @@ function handle(draft: Draft, input: SupervisorInput): void {
   }
 }
 
-/** Served at once, also between the steps of a walk. A supervisor that was giving up is told so by the one above it. */
+/** Served at once, also between the steps of a walk. A supervisor that was giving up then counts as asked to stop. */
 function handleShutdown(draft: Draft): void {
   const { phase } = draft;
   if (phase.name === 'stopped') return;
@@ -123,7 +124,7 @@ function handleAnswer(draft: Draft, input: Answer): void {
   }
   switch (input.type) {
     case 'childStarted':
-      // One that was asked to end while it started will say so by ending.
+      // A child that was asked to end while it started answers by ending.
       if (child.status.name === 'starting') setChild(draft, child, { status: { name: 'running', since: draft.now } });
       return;
     case 'startFailed':
@@ -142,7 +143,7 @@ function isCurrent(draft: Draft, input: SupervisorInput): boolean {
   return child !== undefined && child.run === input.run && isAwaited(child, input);
 }
 
-/** Whether a child in this status can answer so. An end that waits for its turn is handled again from `exited`. */
+/** Whether a child in this status can answer so. A deferred end is handled again from `exited`. */
 function isAwaited(child: Child, input: Answer): boolean {
   const { name } = child.status;
   if (input.type === 'timer' && input.timer === 'restart') return name === 'waiting';
@@ -154,12 +155,12 @@ function isAwaited(child: Child, input: Answer): boolean {
 function handleExit(draft: Draft, child: Child, reason: ExitReason, input: Answer): void {
   if (child.status.name === 'stopping') return childGone(draft, child, reason);
   if (draft.phase.name === 'running') return decideExit(draft, child, reason);
-  // The walk may still come to this child and find it down; if it does not, its end is decided afterwards.
+  // The walk may still reach this child and find it down. If not, its end is decided afterwards.
   setChild(draft, child, { status: { name: 'exited', reason: reason }, faults: faultsAfter(draft, child) });
   if (draft.phase.name !== 'stopping') draft.deferred = [...draft.deferred, input];
 }
 
-/** OTP's table of reason and restart type, with `onChildFailure` in front of it. */
+/** OTP's table of reason and restart type, preceded by `onChildFailure`. */
 function decideExit(draft: Draft, child: Child, reason: ExitReason): void {
   const ended: Child = { ...child, faults: faultsAfter(draft, child) };
   const failed = reason.kind !== 'normal' && reason.kind !== 'shutdown';
@@ -175,7 +176,7 @@ function decideExit(draft: Draft, child: Child, reason: ExitReason): void {
   countAndRestart(draft, ended, reason);
 }
 
-/** A child that ran for as long as the longest wait has recovered: its next fault is a first one. */
+/** A child that ran for as long as the longest delay has recovered: its next fault counts as the first. */
 function faultsAfter(draft: Draft, child: Child): number {
   const recovered = child.status.name === 'running' && draft.now - child.status.since >= draft.options.backoff.maxMs;
   return recovered ? 0 : child.faults;
@@ -199,7 +200,7 @@ function giveUp(draft: Draft, child: Child, cause: StopCause): void {
   beginStopping(draft, cause);
 }
 
-/** Puts a child on a timer: its back-off after a transient fault, else 0 ms, to be counted when it is over. */
+/** Puts a child on a timer: its back-off after a transient fault, else 0 ms, to be counted when the timer fires. */
 function waitForRestart(draft: Draft, child: Child, reason: ExitReason): void {
   const { id, run } = child;
   const isFault = reason.kind === 'transientFault';
@@ -218,7 +219,7 @@ function handleStartFailed(draft: Draft, child: Child, reason: ExitReason): void
     draft.children = withoutRow(draft.children, child.id);
     return;
   }
-  // The group stays as it is, partly down, until the child's timer begins a new attempt for it.
+  // The group stays partly down until the child's timer begins a new attempt for it.
   if (phase.name === 'restarting' && phase.ids[phase.next] === child.id) draft.phase = { name: 'running' };
   waitForRestart(draft, child, reason);
 }

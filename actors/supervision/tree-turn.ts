@@ -1,6 +1,6 @@
 /**
- * One atomic turn over a session tree (A6): the turn of one session and of those it reaches in the same batch, a child that
- * is born, a parent that is told. All of it is one append to the journal.
+ * One atomic batch of transitions over a session tree (A6). It covers one session and those it reaches, such as a
+ * newborn child or a notified parent. The whole batch is one append to the journal.
  */
 import type { ErrorShape } from '../../src/base/errors.ts';
 import type { Observer } from '../../src/session/apply/fold.ts';
@@ -12,17 +12,17 @@ import { runTurn } from '../../src/session/turn.ts';
 import type { SessionActor } from '../session-actor.ts';
 import type { FamilyOrder } from './family-supervisor.ts';
 
-/** What a tree turn needs of its host. */
+/** The services a batch needs from its host. */
 export interface TreeAccess {
   /** The actor of a session; undefined when there is no such session. */
   find(sessionId: string): SessionActor | undefined;
-  /** An actor for a session that does not exist yet. */
+  /** Creates an actor for a session that does not exist yet. */
   create(sessionId: string): SessionActor;
   environment(actor: SessionActor): Environment;
   observer(actor: SessionActor): Observer | undefined;
-  /** What follows from a supervised child's failure, or the end of its back-off, as inputs of its family. */
+  /** The inputs for the family after a supervised child's failure, or after the end of its back-off. */
   supervise(parent: SessionActor, child: SessionActor, error: ErrorShape | undefined): readonly FamilyOrder[];
-  /** A child's words as its parent may store them: shortened, the whole kept beside. */
+  /** A child's text as its parent may store it: shortened, with the whole text in the result store. */
   shorten(text: string): string;
 }
 
@@ -32,15 +32,15 @@ export interface ActorEffect {
   readonly effect: Effect;
 }
 
-/** What one session wrote in a tree turn. */
+/** The records of one session in a batch. */
 export interface ActorWrite {
   readonly actor: SessionActor;
   records: readonly SessionRecord[];
 }
 
-/** What a tree turn did. */
+/** The result of a batch. */
 export interface TreeTurnOutcome {
-  /** Records by session, in the order the sessions were reached; one entry a session. */
+  /** Records by session, in the order the sessions were reached; one entry per session. */
   readonly writes: readonly ActorWrite[];
   /** Effects for the outside, in order. */
   readonly effects: readonly ActorEffect[];
@@ -52,9 +52,10 @@ interface Step {
 }
 
 /**
- * Runs inputs of one session and all that follows from them within the tree. Throws only for broken invariants, after which every actor in
- * `touched` is to be dropped and read again from the log; nothing was journalled then. `touched` takes each session that was
- * looked at and perhaps changed, once; `turn` is a number no other turn of the same actors has, by which it knows them.
+ * Runs inputs of one session and all that follows from them within the tree. Throws only for broken invariants, and
+ * then nothing was journalled. Every actor in `touched` must be dropped and read again from the log. `touched` receives
+ * each session that was looked at and perhaps changed, once. `turn` identifies this batch: no other batch of the same
+ * actors has the number.
  */
 export function runTreeTurn(
   access: TreeAccess,
@@ -87,7 +88,7 @@ export function runTreeTurn(
   return { writes, effects };
 }
 
-/** What a session used of a budget is told to the one that spawned it, before anything else that follows. */
+/** Reports a session's use of a budget to its parent, before anything else that follows. */
 function reportUse(access: TreeAccess, queue: Step[], actor: SessionActor, tokens: number): void {
   const parent = tokens === 0 ? undefined : parentOf(access, actor);
   if (parent !== undefined) queue.push({ actor: parent, input: { type: 'childSpent', tokens } });
@@ -99,12 +100,12 @@ function write(writes: ActorWrite[], actor: SessionActor, records: readonly Sess
   else before.records = [...before.records, ...records];
 }
 
-/** The steps an effect is within the tree, none where its target is gone (R23), or `outside`. */
+/** The steps that an effect leads to within the tree, none if its target is gone (R23), or `outside`. */
 function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'outside' | readonly Step[] {
   switch (effect.type) {
     case 'born': {
       const child = access.create(effect.seed.id);
-      // Its first half-step is a step of its own: only once it is born is it known what agent it is made of.
+      // The child's first half-step is a separate step: its agent is known only once it is born.
       return [
         { actor: child, input: { type: 'born', seed: effect.seed } },
         { actor: child, input: { type: 'wake' } },
@@ -112,7 +113,7 @@ function followUps(access: TreeAccess, actor: SessionActor, effect: Effect): 'ou
     }
     case 'forkBorn': {
       const fork = access.create(effect.child);
-      // Where the record itself has what the fork begins with, folding it plants that.
+      // If the record itself has the fork's beginning, folding it plants that.
       if (effect.record.seed === undefined) plantSeed(fork.state, effect.seed);
       return [{ actor: fork, input: { type: 'forked', record: effect.record } }];
     }

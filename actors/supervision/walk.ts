@@ -1,6 +1,6 @@
 /**
- * How a supervisor walks its children: one draft of the next state per decision, and the procedures that stop children
- * right to left and start them left to right, a child at a time, each step waiting for the answer to the one before.
+ * How a supervisor walks its children: one draft of the next state per decision. The procedures stop children right to
+ * left and start them left to right. Each step handles one child and waits for the answer to the one before.
  */
 import type { Shutdown } from './child-spec.ts';
 import { type ChildTable, rowOf, rowsInOrder, withoutRow, withRow } from './child-table.ts';
@@ -15,7 +15,7 @@ import type {
   SupervisorState,
 } from './state.ts';
 
-/** The next state while it is being decided. Lives within one decision; the state it came from is not touched. */
+/** The next state while it is being decided. Lives within one decision; the original state is not touched. */
 export interface Draft {
   readonly options: SupervisorState['options'];
   readonly now: number;
@@ -29,12 +29,12 @@ export interface Draft {
   stale: number;
 }
 
-/** Replaces a child by itself with a change. */
+/** Replaces a child by a changed copy. */
 export function setChild(draft: Draft, child: Child, change: Partial<Child>): void {
   draft.children = withRow(draft.children, { ...child, ...change });
 }
 
-/** Tells of a child. */
+/** Reports an event of a child. */
 export function report(draft: Draft, event: ReportEvent, child: Child, reason: ExitReason): void {
   draft.actions.push({ type: 'report', event, id: child.id, run: child.run, reason });
 }
@@ -53,7 +53,7 @@ export function startChild(
   else draft.actions.push({ type: 'restart', id: child.id, run, cause: again.cause, counted: again.counted });
 }
 
-/** Asks a child to end, in the way and the time of its spec. `forget`: its spec goes with it. */
+/** Asks a child to end, in the way and the time of its spec. `forget`: its spec is removed with it. */
 export function stopChild(draft: Draft, child: Child, forget: boolean): void {
   const { id, run } = child;
   const shutdown: Shutdown = child.spec.shutdown;
@@ -63,13 +63,13 @@ export function stopChild(draft: Draft, child: Child, forget: boolean): void {
   if (typeof shutdown === 'number') draft.actions.push({ type: 'scheduleKill', id, run, delayMs: shutdown });
 }
 
-/** A child that ended and is not started again: a temporary one is forgotten, another keeps its place. */
+/** Handles a child that ended and is not started again: a temporary one is forgotten, another keeps its place. */
 export function settle(draft: Draft, child: Child): void {
   if (child.spec.restart === 'temporary') draft.children = withoutRow(draft.children, child.id);
   else setChild(draft, child, { status: { name: 'stopped' }, faults: 0 });
 }
 
-/** A child that was to end has ended. What it says of a failure on the way is reported, as nobody else will. */
+/** A child that was asked to end has ended. A failure on the way is reported here, since nothing else reports it. */
 export function childGone(draft: Draft, child: Child, reason: ExitReason): void {
   if (reason.kind === 'error' || reason.kind === 'transientFault') report(draft, 'exited', child, reason);
   if (child.status.name === 'stopping' && child.status.forget) {
@@ -93,7 +93,7 @@ export function beginGroup(draft: Draft, failed: Child, counted: boolean): void 
   draft.phase = { name: 'restarting', step: 'stop', ids, next: 0, cause: failed.id, counted };
 }
 
-/** Begins to stop all children. Requests that waited are refused; ends that waited are seen by the walk itself. */
+/** Begins to stop all children. Waiting requests are refused; the walk itself handles ends that waited. */
 export function beginStopping(draft: Draft, cause: StopCause): void {
   for (const input of draft.deferred) {
     if (input.type === 'removeChild') refuseStopping(draft, input.id);
@@ -109,7 +109,7 @@ export function refuseStopping(draft: Draft, id: string): void {
   draft.actions.push({ type: 'refuse', id, refusal: 'stopping', message: 'the supervisor is stopping' });
 }
 
-/** Walks on until a step has to wait for a child, or the walk is over. Each turn of the loop passes one child. */
+/** Walks until a step has to wait for a child, or the walk is over. Each iteration passes one child. */
 export function advance(draft: Draft): void {
   for (let { phase } = draft; isWalk(phase); phase = draft.phase) {
     const id = phase.ids[phase.next];
@@ -131,7 +131,7 @@ function isWalk(phase: Phase): phase is Walk {
   return phase.name === 'starting' || phase.name === 'restarting' || phase.name === 'stopping';
 }
 
-/** True when the child is down; asks it to end when it was not asked before. */
+/** True when the child is down; asks it to end if that has not happened yet. */
 function isDown(draft: Draft, child: Child): boolean {
   switch (child.status.name) {
     case 'starting':
@@ -151,7 +151,7 @@ function isDown(draft: Draft, child: Child): boolean {
   }
 }
 
-/** True when the child is up, or was and has its end waiting; starts it when it is down. */
+/** True when the child is up, or was up and its end is deferred; starts it when it is down. */
 function isUp(draft: Draft, child: Child, phase: Walk): boolean {
   if (child.status.name === 'starting') return false;
   if (child.status.name !== 'stopped') return true;

@@ -1,4 +1,7 @@
-/** What the answers of the HTTP interface have. The document at `/openapi.json` is made from these, and the tests check by them. */
+/**
+ * Schemas of the answers of the HTTP interface. The document at `/openapi.json` is built from them, and the tests
+ * validate against them.
+ */
 import { z } from 'zod';
 import { SESSION_STATES } from '../events/event.ts';
 
@@ -29,7 +32,7 @@ export const session: z.ZodType = z.looseObject({
   usage,
 });
 
-/** A page of sessions; `next` is the `after` of the page that follows. */
+/** A page of sessions; `next` is the `after` of the following page. */
 export const sessionList: z.ZodType = z.strictObject({ sessions: z.array(summary), next: z.string().optional() });
 
 /** A message of a log. */
@@ -43,7 +46,7 @@ export const message: z.ZodType = z.looseObject({
 
 /** A page of messages. */
 export const messageList: z.ZodType = z.strictObject({ messages: z.array(message), next: z.number().optional() });
-/** A page of the messages a model is shown now. */
+/** A page of the messages that a model is shown now. */
 export const viewport: z.ZodType = z.strictObject({ messages: z.array(message), next: z.number().optional() });
 
 /** A page of the mailbox in drain order. */
@@ -61,7 +64,7 @@ export const receipt: z.ZodType = z.strictObject({
   duplicate: z.boolean(),
 });
 
-/** What became of a message. */
+/** The current status of a message. */
 export const receiptStatus: z.ZodType = z.strictObject({
   id: z.string(),
   session: z.string(),
@@ -80,7 +83,10 @@ const violation = z.strictObject({
   fatal: z.boolean().describe('The API would refuse the request for it'),
 });
 
-/** A page of the messages of a request, with the rest of it on the first one, and beside it what is said of it. */
+/**
+ * A page of the messages of a request. The first page has the rest of the request; the violations and the context stand
+ * beside it.
+ */
 export const modelRequest: z.ZodType = z.looseObject({
   messages: z.array(anyObject),
   violations: z.array(violation),
@@ -95,7 +101,7 @@ export const interrupted: z.ZodType = z.strictObject({ interrupted: z.boolean() 
 export const paused: z.ZodType = z.strictObject({ paused: z.boolean() });
 /** Whether the entry was withdrawn. */
 export const recalled: z.ZodType = z.strictObject({ recalled: z.boolean() });
-/** What was said of a call, and whether that holds. */
+/** The decision about a call, and whether it holds. */
 export const approved: z.ZodType = z.strictObject({
   callId: z.string(),
   allow: z.boolean(),
@@ -109,7 +115,7 @@ export const health: z.ZodType = z.strictObject({ status: z.enum(['ok', 'degrade
 /** Whether messages are taken. */
 export const readiness: z.ZodType = z.strictObject({ status: z.enum(['ready', 'not_ready']) });
 
-/** What a runtime is. */
+/** Facts about a runtime. */
 export const info: z.ZodType = z.looseObject({
   version: z.string(),
   node: z.string(),
@@ -120,7 +126,7 @@ export const info: z.ZodType = z.looseObject({
   defaultViewMode: z.enum(['basic', 'verbose', 'debug']),
 });
 
-/** Counters since the runtime was opened, and the host. */
+/** Counters since the runtime was opened, and figures of the host. */
 export const metrics: z.ZodType = z.looseObject({
   halfSteps: z.number(),
   turns: z.number(),

@@ -2,8 +2,8 @@
  * The interface as one function from a request to its answer.
  *
  *  Z1  Every failure is an answer: a request never rejects.
- *  Z2  The guard looks at the sender before a route is looked for, and at the token before anything of the request is read.
- *  Z3  Every answer says that it is what its type says, and is kept by nobody, unless it is a file of the page.
+ *  Z2  The guard checks the sender before routing, and the token before anything of the request is read.
+ *  Z3  Every answer must be taken as its declared type (`nosniff`), and only files of the page may be cached.
  */
 import { Hono } from 'hono';
 import { SERVER_PAGES_UNDER_WAY_MAX } from '../base/bounds.ts';
@@ -19,15 +19,15 @@ import type { Route, ServerParts } from './route.ts';
 import { ROUTES } from './route-table.ts';
 import { StreamRegistry } from './stream-registry.ts';
 
-/** What answers requests; of the Fetch kind. */
+/** Answers requests of the Fetch API. */
 export type FetchHandler = (request: Request) => Promise<Response>;
 
-/** See the head of the file. */
+/** See the file header. */
 export interface Application {
   readonly fetch: FetchHandler;
   /** Routes as the router has them: `GET /sessions`. */
   readonly routes: readonly string[];
-  /** Takes nothing new from now on. */
+  /** Refuses new work from now on. */
   drain(): void;
   /** Ends the event streams; requests for new ones are refused. */
   end(): void;
@@ -53,7 +53,7 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
   const router = routerOf(server, guard, failed);
   const dispatch = async (request: Request, isHead: boolean): Promise<Response> => {
     try {
-      // Before any copy is made: only the request itself is known to a bridge.
+      // Checked before any copy is made, since a bridge knows the peer of the original request only.
       guard.checkSender(request);
       return await router.fetch(isHead ? new Request(request, { method: 'GET' }) : request);
     } catch (error) {
@@ -68,7 +68,7 @@ export function createApplication(runtime: Runtime, options: CheckedHandlerOptio
       response.headers.set('cross-origin-resource-policy', 'same-origin');
       if (!response.headers.has('cache-control')) response.headers.set('cache-control', 'no-store');
       if (!isHead) return response;
-      // What nobody will read must not stay open: an event stream has a place.
+      // An unread body must be closed: an event stream counts against the limit of streams.
       await response.body?.cancel();
       return new Response(null, response);
     },
@@ -97,7 +97,7 @@ function routerOf(server: ServerParts, guard: Guard, failed: (error: unknown) =>
       }
     });
   }
-  // Looked at last: the path is known, the method is not one of its own.
+  // Matched last: the path is known, but it does not have this method.
   for (const [path, allow] of methodsOf(ROUTES)) {
     router.all(path, () =>
       failed(new HttpProblem('method_not_allowed', `the methods here are ${allow}`, { headers: { allow } })),
@@ -114,7 +114,7 @@ function admit(guard: Guard, request: Request, door: Door): void {
   guard.checkToken(request, door, new URL(request.url).searchParams.get('token'));
 }
 
-/** What a `*` stands for, as it was written. */
+/** The raw part of the path that `*` stands for. */
 function rest(request: Request, route: Route): string {
   return new URL(request.url).pathname.slice(route.path.length - 1);
 }

@@ -1,12 +1,12 @@
 /**
- * Who may hold connections.
+ * Decides which clients may hold connections.
  *
- * Owns: the connections there are, by address. Does not own: requests. Belongs to one server.
+ * Owns: the open connections, by address. Does not own: requests. Belongs to one server.
  *
  *  O1  One address holds at most its share of the connections: one client cannot take them all.
- *  O2  A connection beyond a bound is let in for a short time and may only ask for health. Where there are too many of those, the
- *      oldest makes room: a probe sends its request at once, and is answered before it is the oldest.
- *  O3  What is refused is answered with a problem.
+ *  O2  A connection beyond a bound is admitted for a short time and may only ask for health. If there are too many of
+ *      those, the oldest is closed. A probe sends its request at once, and is answered before it is the oldest.
+ *  O3  A refused request is answered with a problem.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -15,7 +15,7 @@ import type { Clock } from '../base/clock.ts';
 import { LimitError } from '../index.ts';
 import { problemResponse } from './problem.ts';
 
-/** Paths that may be asked for on a connection beyond the bounds. */
+/** Paths allowed on a connection beyond the bounds. */
 const HEALTH_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz']);
 
 /** Bounds of a gate. */
@@ -25,7 +25,7 @@ export interface GateOptions {
   readonly clock: Clock;
 }
 
-/** See the head of the file. */
+/** See the file header. */
 export class ConnectionGate {
   readonly #options: GateOptions;
   readonly #byAddress = new Map<string, number>();
@@ -37,7 +37,7 @@ export class ConnectionGate {
     this.#options = options;
   }
 
-  /** Takes a connection that was made. */
+  /** Takes a new connection. */
   take(socket: Socket): void {
     const { connections, connectionsPerAddress, clock } = this.#options;
     const address = socket.remoteAddress ?? '';
@@ -58,7 +58,7 @@ export class ConnectionGate {
     if (this.#beyond.size > SERVER_HEALTH_CONNECTIONS_MAX) oldest?.destroy();
   }
 
-  /** Answers a request that its connection may not make; false: it may. */
+  /** Refuses a request that its connection may not make, and answers it. Returns false if the request is allowed. */
   refuses(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
     if (!this.#beyond.has(incoming.socket)) return false;
     outgoing.shouldKeepAlive = false;
@@ -82,7 +82,7 @@ export class ConnectionGate {
 }
 
 function answerProblem(error: LimitError, outgoing: ServerResponse): void {
-  // Its own message, so that nothing is internal.
+  // The error's own message has no internal detail, so there is nothing to report.
   const response = problemResponse(error, () => undefined);
   for (const [name, value] of response.headers) outgoing.setHeader(name, value);
   outgoing.statusCode = response.status;

@@ -1,4 +1,4 @@
-/** Routes of a session's conversation: what is sent to it, what it said, what waits, what happens. */
+/** Routes of a session's conversation: send a message, read messages, mailbox and receipts, follow events. */
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX } from '../base/bounds.ts';
 import { checkSessionId, isInTree } from '../base/ids.ts';
@@ -23,7 +23,7 @@ const UNKNOWN: RouteAnswer = problemAnswer(404, 'There is no such session');
 const EVENT_STREAM = 'text/event-stream';
 
 const deltas = z.enum(['true', 'false']).describe('false: no text.delta and thinking.delta');
-/** What is in a block is checked by the session. */
+/** The session checks the content of each block. */
 const content = z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]);
 
 const send = route({
@@ -48,7 +48,7 @@ const send = route({
   ],
   async handle({ part, body, server: { runtime } }) {
     const { content: said, ...options } = body;
-    // Blocks are checked one by one where they are taken: here they are only known to be objects.
+    // The session checks blocks one by one; here they are only known to be objects.
     return accepted(await runtime.session(part('id')).send(said as string | readonly ContentBlock[], given(options)));
   },
   async handleLarge({ part, json: bytes, server: { runtime } }) {
@@ -185,7 +185,7 @@ const allEvents = route({
   },
 });
 
-/** See the head of the file. */
+/** See the file header. */
 export const conversationRoutes: readonly Route[] = [send, messages, pending, recall, receipt, events, allEvents];
 
 function accepted(receipt: Receipt): Response {
@@ -196,15 +196,17 @@ function receiptOf({ id, session, seq, pendingId, duplicate }: Receipt): object 
   return { id, session, seq, pendingId, duplicate };
 }
 
-/** Where an event source wants to go on; anything but a number is not of this server, and is no place to go on from. */
+/**
+ * The position from which an event source resumes. A value that is not a number is not from this server and is ignored.
+ */
 function lastEventId(request: Request): string | undefined {
   const id = request.headers.get('last-event-id');
   return id !== null && /^\d{1,15}$/.test(id) ? id : undefined;
 }
 
-/** The promise, or a rejection as soon as the client has gone: then nobody is to be told. */
+/** Settles as the promise, or rejects as soon as the client disconnects, since no client waits for the answer then. */
 function untilGone<T>(promise: Promise<T>, request: Request): Promise<T> {
-  // The request is held on to: its signal lives no longer than itself.
+  // Keeps the request referenced: its signal lives only as long as the request.
   const { signal } = request;
   return new Promise<T>((resolve, reject) => {
     const onAbort = (): void => reject(new CancelledError('the client has gone'));

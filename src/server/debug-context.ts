@@ -1,4 +1,4 @@
-/** What a model is told before the conversation, as an entry a debug reader sees (contract §10.6). Pure. */
+/** The model's context before the conversation, as an entry for debug readers (contract §10.6). Pure. */
 import { BYTES_PER_TOKEN } from '../base/bounds.ts';
 import type { ModelRequest } from '../index.ts';
 
@@ -9,15 +9,15 @@ export interface DebugContext {
   readonly rendered: {
     readonly role: 'system_prompt';
     readonly content: string;
-    /** Of the prompt and the tools, estimated. */
+    /** Estimated tokens of the prompt and the tools. */
     readonly tokens: number;
     readonly estimated: true;
-    /** As they are sent; absent where there are none. */
+    /** The tools as they are sent; absent if there are none. */
     readonly tools?: unknown;
   };
 }
 
-/** The context of a request; undefined where there is no system prompt. */
+/** The context of a request; undefined if there is no system prompt. */
 export function debugContext(request: Omit<ModelRequest, 'messages'>): DebugContext | undefined {
   const content = request.system ?? '';
   if (content === '') return undefined;

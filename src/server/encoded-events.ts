@@ -1,11 +1,12 @@
 /**
- * Events as they go over the wire, for all readers of a server.
+ * Events in their wire form, for all readers of a server.
  *
- * Owns: the encodings made last. Does not own: events, who reads.
+ * Owns: the most recent encodings. Does not own: events, their readers.
  *
- *  K1  An event is rendered and encoded once for all readers of one mode that read it at about the same time: the same bytes go to all.
- *  K2  What is kept is bounded in bytes and counted in the budget of the readers, which may take it.
- *  K3  A large event is encoded in a turn of the loop that has room for it; the readers that wait for it then share its bytes.
+ *  K1  An event is rendered and encoded once for all readers of one mode that read it at about the same time. All of
+ *      them get the same bytes.
+ *  K2  The kept bytes are bounded and counted in the budget of the readers, which may reclaim them.
+ *  K3  A large event is encoded in a tick that has room for it; the readers that wait for it then share its bytes.
  */
 import { ENCODED_EVENTS_BYTES_MAX, LOOP_PIECE_BYTES_MIN } from '../base/bounds.ts';
 import { type BudgetedReader, READERS } from '../events/reading/reader-budget.ts';
@@ -14,16 +15,16 @@ import type { SessionEvent, ViewMode } from '../index.ts';
 import { textBytes } from '../runtime/host/request-line.ts';
 import { ANSWERS, type LoopBudget } from './loop-budget.ts';
 
-/** By mode; null: the mode leaves the event out. */
+/** Encodings by mode; null: the mode leaves the event out. */
 type Encodings = { [Mode in ViewMode]?: Uint8Array | null };
 
 const encoder = new TextEncoder();
 
-/** See the head of the file. */
+/** See the file header. */
 export class EncodedEvents implements BudgetedReader {
   readonly #bytesMax: number;
   readonly #loop: LoopBudget;
-  /** The one encoded first is first. */
+  /** Ordered by first encoding, oldest first. */
   readonly #kept = new Map<SessionEvent, Encodings>();
   #bytes = 0;
 
@@ -41,7 +42,7 @@ export class EncodedEvents implements BudgetedReader {
     this.#hold(0);
   }
 
-  /** `bytesOf`, now or, where a large event is still to be encoded, in a turn of the loop that has room for it (K3). */
+  /** `bytesOf` at once, or for a large event not encoded yet, in a tick that has room for it (K3). */
   inTurn(event: SessionEvent, mode: ViewMode): Uint8Array | undefined | Promise<Uint8Array | undefined> {
     if (this.#kept.get(event)?.[mode] !== undefined) return this.bytesOf(event, mode);
     const bytes = textBytes(event);
@@ -49,7 +50,7 @@ export class EncodedEvents implements BudgetedReader {
     return turn === undefined ? this.bytesOf(event, mode) : turn.then(() => this.bytesOf(event, mode));
   }
 
-  /** An event as a mode shows it, on the wire; undefined: it does not show it. */
+  /** The wire form of an event in a mode; undefined if the mode does not show it. */
   bytesOf(event: SessionEvent, mode: ViewMode): Uint8Array | undefined {
     const known = this.#kept.get(event);
     const found = known?.[mode];
@@ -79,10 +80,10 @@ export class EncodedEvents implements BudgetedReader {
   }
 }
 
-/** Encodings kept at most, however small: readers that read along are a few hundred events apart. */
+/** Most encodings kept, however small: readers that keep up are a few hundred events apart. */
 const EVENTS_KEPT_MAX = 4_096;
 
-/** One event on the wire. JSON has no line breaks of its own, so the data is one line. */
+/** One event on the wire. JSON contains no raw line breaks, so the data is one line. */
 export function eventText(event: SessionEvent | ViewedEvent): string {
   const id = event.seq === undefined ? '' : `id: ${event.seq}\n`;
   return `${id}event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;

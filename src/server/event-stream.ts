@@ -1,15 +1,15 @@
 /**
- * Events as server-sent events (HTML standard, section "Server-sent events"): `id` is the sequence number, `event` the type, `data`
- * the event as JSON.
+ * Events as server-sent events (HTML standard, section "Server-sent events"). `id` is the sequence number, `event` the
+ * type, `data` the event as JSON.
  *
  * Owns: one reader's iteration, its timer. Does not own: the events, which wait in the reader's bounded queue.
  *
- *  X1  An event is taken from its reader when the client has room for it: what a client does not read waits in the queue, whose
- *      bounds hold, and becomes a `gap` there.
- *      Each event it was handed is in the budget of the readers until the client has room for the next one.
+ *  X1  An event is taken from its reader when the client has room for it. Unread events wait in the queue, whose bounds
+ *      hold, and become a `gap` there. Each event handed to the client is in the budget of the readers until the client
+ *      has room for the next one.
  *  X2  When the stream ends, for any reason, the iteration is over and no timer is set.
- *  X3  A client that does not read is let go when the budget says so: the stream breaks. Each durable event carries its number, so the
- *      client resumes behind the last one it read whole (`Last-Event-ID`), without loss.
+ *  X3  A client that does not read is dropped when the budget requires it: the stream breaks. Each durable event
+ *      carries its number, so the client resumes after the last one it read whole (`Last-Event-ID`), without loss.
  */
 import { SERVER_HEARTBEAT_MS, SERVER_RECONNECT_MS } from '../base/bounds.ts';
 import type { Clock } from '../base/clock.ts';
@@ -18,24 +18,27 @@ import { type BudgetedReader, READERS, type ReaderBudget } from '../events/readi
 import type { SessionEvent } from '../index.ts';
 import { problemOf } from './problem.ts';
 
-/** What a stream is made of. */
+/** The parts of a stream. */
 export interface EventStreamParts {
   readonly events: AsyncIterableIterator<SessionEvent>;
-  /** An event as it goes over the wire; undefined: this reader is not shown it. A promise: it waits for its turn of the loop. */
+  /**
+   * The wire form of an event; undefined if this reader is not shown it. A promise resolves in a tick that has room for
+   * the event.
+   */
   readonly encode: (event: SessionEvent) => Uint8Array | undefined | Promise<Uint8Array | undefined>;
   readonly clock: Clock;
-  /** Default: that of the process. */
+  /** Default: the budget of the process. */
   readonly budget?: ReaderBudget;
-  /** Told once, when the stream is over. */
+  /** Called once, when the stream is over. */
   readonly onClose: () => void;
-  /** Told of a failure the client is not told the reason of. */
+  /** Receives failures whose reason the client is not shown. */
   readonly onError: (error: unknown) => void;
 }
 
-/** A stream of one reader's events, and its end from this side. */
+/** A stream of one reader's events, and a way to end it from this side. */
 export interface EventStream {
   readonly body: ReadableStream<Uint8Array>;
-  /** Ends the stream behind what was sent. Safe to call again. */
+  /** Ends the stream after the data already sent. Safe to call again. */
   end(): void;
 }
 
@@ -43,10 +46,10 @@ const encoder = new TextEncoder();
 const OPENING = encoder.encode(`: open\nretry: ${SERVER_RECONNECT_MS}\n\n`);
 const HEARTBEAT = encoder.encode(': alive\n\n');
 
-/** What the iteration came to, until it is sent. */
+/** An outcome of the iteration, until it is sent. */
 type Arrival = { readonly result: IteratorResult<SessionEvent, unknown> } | { readonly error: unknown };
 
-/** See the head of the file. */
+/** See the file header. */
 export function eventStream(parts: EventStreamParts): EventStream {
   const { events, encode, clock, onClose, onError, budget = READERS } = parts;
   let arrived: Arrival | undefined;
@@ -55,7 +58,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
   let timer: unknown;
   let isOver = false;
   let isCancelled = false;
-  /** What the client was handed and has not read yet. */
+  /** Bytes handed to the client and not yet read. */
   let handed: Uint8Array | undefined;
   let controllerOf: ReadableStreamDefaultController<Uint8Array> | undefined;
 
@@ -64,7 +67,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
       return handed?.byteLength ?? 0;
     },
     giveUp() {
-      // It is in a buffer of the connection, which nothing but its end empties.
+      // They are in a buffer of the connection, which only the end of the connection frees.
       isCancelled = true;
       controllerOf?.error(new LimitError('the reader fell too far behind', { data: { limit: 'readersBytes' } }));
       finish();
@@ -84,7 +87,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
     if (isOver) return;
     isOver = true;
     release();
-    // Readers of the hub never fail at this; an iteration of another kind may be slow to end, and is not waited for.
+    // Readers of the hub never fail here. An iteration of another kind may be slow to end, and is not awaited.
     events.return?.().catch(onError);
     wake();
     onClose();
@@ -93,7 +96,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
     arrived = arrival;
     wake();
   };
-  /** Asks for one event at a time, however many heartbeats its coming takes. */
+  /** Asks for one event at a time, however many heartbeats pass before it comes. */
   const ask = (): void => {
     if (isAsked) return;
     isAsked = true;
@@ -102,7 +105,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
       (error: unknown) => take({ error }),
     );
   };
-  /** The next event; undefined when none came for so long that the client is to be told that this is alive. */
+  /** The next event. Undefined if none came for so long that a heartbeat is due. */
   const arrival = async (): Promise<Arrival | undefined> => {
     ask();
     if (arrived === undefined && !isOver) {
@@ -134,7 +137,7 @@ export function eventStream(parts: EventStreamParts): EventStream {
           if (!('result' in found) || found.result.done === true) break;
           const encoded = encode(found.result.value);
           const bytes = encoded instanceof Promise ? await encoded : encoded;
-          // It may have ended while the event waited for its turn.
+          // The stream may have ended while the event waited for its tick.
           if (isCancelled) return;
           if (isOver) return controller.close();
           if (bytes !== undefined) return hand(controller, bytes);
@@ -149,13 +152,13 @@ export function eventStream(parts: EventStreamParts): EventStream {
         finish();
       },
     },
-    // Nothing is taken ahead: what was handed over waits in the connection, once.
+    // Nothing is read ahead: bytes handed over are buffered once, in the connection.
     { highWaterMark: 0 },
   );
   return { body, end: finish };
 }
 
-/** Not `error`: that is what a browser calls a lost connection. */
+/** Not named `error`: browsers use that event for a lost connection. */
 function failureText(error: unknown, onError: (error: unknown) => void): string {
   const problem = problemOf(error);
   if (problem.code === 'internal') onError(error);

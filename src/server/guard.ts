@@ -1,10 +1,13 @@
 /**
- * Who may ask. Looked at before anything else is done with a request:
+ * Decides which requests are allowed, before any other work on them:
  *
- *  G1  The `Host` is one of ours: a page of another origin, whose name was pointed here, names its own (DNS rebinding).
- *  G2  An `Origin`, which browsers send with whatever changes something, is the host that was asked.
- *  G3  Where there is a token, it is asked for everywhere but at open doors; it is compared in constant time and never shown.
- *  G4  Without a token a loopback name is no proof: any client may send one. It counts only for a peer known to be on this machine.
+ *  G1  The `Host` is one of ours. A page of another origin whose name was pointed here sends its own name (DNS
+ *      rebinding).
+ *  G2  An `Origin`, which browsers send with every request that changes state, is the requested host.
+ *  G3  If there is a token, it is required everywhere except at open doors. It is compared in constant time and never
+ *      shown.
+ *  G4  Without a token a loopback name is no proof, since any client may send one. It counts only for a peer known to
+ *      be on this machine.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -13,7 +16,7 @@ import type { CheckedHandlerOptions } from './options.ts';
 import { peerOf } from './peer.ts';
 import { HttpProblem } from './problem.ts';
 
-/** How a door is guarded: `token` asks for it, `stream` also takes it from the query, `open` asks for none. */
+/** The check at a door: `token` requires the token, `stream` also takes it from the query, `open` requires none. */
 export type Door = 'token' | 'stream' | 'open';
 
 /** Checks requests of one server. */
@@ -72,14 +75,14 @@ export class Guard {
   }
 }
 
-/** What a proxy passes on is not from here, though the proxy is. */
+/** A forwarded request is not from this machine, even if the proxy is. */
 function isFromThisMachine(request: Request): boolean {
   const peer = peerOf(request);
   const isForwarded = request.headers.has('forwarded') || request.headers.has('x-forwarded-for');
   return peer !== undefined && isLoopback(peer) && !isForwarded;
 }
 
-/** Host and port of an origin, as a `Host` header has them; undefined for `null` and for what is no origin. */
+/** Host and port of an origin, in the form of a `Host` header. Undefined for `null` and for an invalid origin. */
 function authorityOf(origin: string): string | undefined {
   try {
     const { host } = new URL(origin);
@@ -89,7 +92,7 @@ function authorityOf(origin: string): string | undefined {
   }
 }
 
-/** Of one length whatever was given, as the comparison needs it. */
+/** A digest of fixed length for any text, as the constant-time comparison needs. */
 function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }

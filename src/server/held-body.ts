@@ -1,14 +1,14 @@
 /**
- * The body of a large answer: in the budget of the readers until its client has taken it, and given up with its connection when the
- * budget says so. A page can be asked for again.
+ * The body of a large answer. It is in the budget of the readers until its client has taken it. If the budget runs out,
+ * the body is given up with its connection. A page can be requested again.
  */
 import { LimitError } from '../base/errors.ts';
 import { type BudgetedReader, READERS, type ReaderBudget } from '../events/reading/reader-budget.ts';
 
-/** Bytes of a body from which it is counted: a smaller one is taken by a socket's own buffer. */
+/** Size in bytes from which a body is counted. A smaller one fits into a socket's own buffer. */
 export const HELD_BODY_BYTES_MIN: number = 64 * 1024;
 
-/** A stream of these bytes. It is over for the budget when the next read shows that they left, and when it is cancelled. */
+/** A stream of these bytes. The budget releases them when the next read shows that they left, or on cancel. */
 export function heldBody(bytes: Uint8Array, budget: ReaderBudget = READERS): ReadableStream<Uint8Array> {
   let left: Uint8Array | undefined = bytes;
   let controllerOf: ReadableStreamDefaultController<Uint8Array> | undefined;

@@ -1,22 +1,22 @@
 /**
- * How late the loop of the host thread is. Watched from the first question on, so that a server nobody asks costs nothing; told of the
- * last seconds, as what was an hour ago hides what is now.
+ * Delay of the host thread's event loop. It is measured from the first query on, so an unqueried server pays nothing.
+ * It covers the last seconds only, since an hour of history would hide the present.
  */
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import type { HostMetrics } from './prometheus.ts';
 
-/** Milliseconds between looks: what is late is told in excess of them. */
+/** Sampling interval in milliseconds. Reported delay is what exceeds it. */
 const RESOLUTION_MS = 20;
 const NANOSECONDS = 1e6;
-/** Milliseconds after which a look begins anew. */
+/** Milliseconds after which a new measuring window begins. */
 const WINDOW_MS = 10_000;
 
-/** See the head of the file. */
+/** See the file header. */
 export class HostWatch {
   #histogram: IntervalHistogram | undefined;
   #begunMs = 0;
 
-  /** Figures since the last look that ended a window, or since the first one. */
+  /** Figures since the last call that ended a window, or since the first call. */
   metrics(eventStreams: number): HostMetrics {
     if (this.#histogram === undefined) {
       this.#histogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
@@ -36,7 +36,7 @@ export class HostWatch {
     return figures;
   }
 
-  /** Stops watching. */
+  /** Stops measuring. */
   stop(): void {
     this.#histogram?.disable();
     this.#histogram = undefined;

@@ -1,4 +1,4 @@
-/** Names and addresses a service is reached by. Pure. */
+/** Names and addresses of a service. Pure. */
 import { isIP } from 'node:net';
 
 /** True for an address only this machine can reach. */
@@ -9,12 +9,12 @@ export function isLoopback(host: string): boolean {
   return isIP(name) === 6 && (name === '::1' || name === '0:0:0:0:0:0:0:1' || name.startsWith('::ffff:127.'));
 }
 
-/** True for the addresses that mean all of a machine's. */
+/** True for the addresses that mean all addresses of a machine. */
 export function isWildcard(host: string): boolean {
   return host === '0.0.0.0' || host === '::' || host === '0:0:0:0:0:0:0:0';
 }
 
-/** Host and port of a `Host` header, an authority of a URL: lower case, brackets off; undefined for what is none. */
+/** Host and port of a `Host` header or URL authority: lower case, without brackets. Undefined if invalid. */
 export function parseAuthority(authority: string): { readonly name: string; readonly port: string } | undefined {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?$/.exec(authority);
   const name = match?.[1] ?? match?.[2];
@@ -22,7 +22,7 @@ export function parseAuthority(authority: string): { readonly name: string; read
   return { name: name.toLowerCase(), port: match?.[3] ?? '' };
 }
 
-/** True when a host header names one of `hosts`, which have a port or stand for any. */
+/** True when a host header names one of `hosts`. An entry without a port matches any port. */
 export function isNamed(authority: string, hosts: readonly string[]): boolean {
   const asked = parseAuthority(authority);
   if (asked === undefined) return false;

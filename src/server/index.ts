@@ -1,4 +1,4 @@
-/** Subpath `troupe/server`: a runtime over HTTP, as a server of its own or as a part of yours. */
+/** Subpath `troupe/server`: a runtime over HTTP, as a separate server or as a part of yours. */
 import type { Runtime } from '../index.ts';
 import { createApplication, type FetchHandler } from './application.ts';
 import { checkHandlerOptions, type HandlerOptions } from './options.ts';
@@ -11,8 +11,8 @@ export type { HttpCode, Problem, ProblemCode } from './problem.ts';
 export { type RunningServer, serve } from './serve.ts';
 
 /**
- * A runtime as one function from a `Request` to its `Response`, for any framework that speaks those. Throws `ConfigError` for a bad
- * option; the function itself never rejects.
+ * A runtime as one function from a `Request` to its `Response`, for any framework that uses them. Throws `ConfigError`
+ * for a bad option; the function itself never rejects.
  *
  * ```ts
  * app.mount('/agents', handler(runtime, { token }));                  // Hono
@@ -20,8 +20,9 @@ export { type RunningServer, serve } from './serve.ts';
  * await app.register(fastifyPlugin(handler(runtime)), { prefix: '/agents' }); // Fastify
  * ```
  *
- * Without `token` and `hosts` it answers only requests of this machine, and only where `serve` or `nodeListener` took the connection;
- * others are answered with 403. A framework that makes the `Request` itself, such as Hono, needs one of the two options.
+ * Without `token` and `hosts` it answers only requests of this machine, and only if `serve` or `nodeListener` took the
+ * connection. Others are answered with 403. A framework that makes the `Request` itself, such as Hono, needs one of the
+ * two options.
  */
 export function handler(runtime: Runtime, options: HandlerOptions = {}): FetchHandler {
   return createApplication(runtime, checkHandlerOptions(options)).fetch;

@@ -1,8 +1,8 @@
-/** Whether a server takes new work. Once closed it stays so. */
+/** Whether a server takes new work. Once closed it stays closed. */
 import { SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
 import { CancelledError } from '../index.ts';
 
-/** See the head of the file. */
+/** See the file header. */
 export class Intake {
   #isOpen = true;
 

@@ -1,13 +1,13 @@
 /**
- * Large pieces of work of the host, in line. What sockets are given and what is encoded or parsed for them is bounded in bytes in one
- * turn of the loop, for the whole process: a socket whose buffer has room takes what it is given at once, so that fifty answers of a
- * megabyte would hold up everything else, health checks too.
+ * Queues large pieces of work on the host's event loop. Bytes written, encoded or parsed for sockets are bounded per
+ * tick, for the whole process. Without the bound, a socket with room would take everything at once: fifty answers of a
+ * megabyte would delay all other work, including health checks.
  *
- * Owns: how many bytes are left of this turn, and who waits for a later one. Does not own: the work, nor the loop: answers and bodies
- * have a budget each.
- *  B1 at most `LOOP_BYTES_MAX` are granted in one turn, or one piece alone; small work does not ask;
- *  B2 who waits is granted in the order it asked, and nobody who asks meanwhile comes before;
- *  B3 nothing is scheduled while nothing was granted and nobody waits.
+ * Owns: the bytes left in this tick, and the requests that wait for a later one. Does not own: the work, the loop.
+ * Answers and bodies have a budget each.
+ *  B1 at most `LOOP_BYTES_MAX` are granted in one tick, or one piece alone; small work does not ask;
+ *  B2 waiting requests are granted in the order they were made, and a later request never overtakes them;
+ *  B3 nothing is scheduled while nothing was granted and nothing waits.
  */
 import { LOOP_BYTES_MAX } from '../base/bounds.ts';
 import { soon as nextTurn, type Soon } from '../base/clock.ts';
@@ -17,7 +17,7 @@ interface Waiting {
   readonly grant: () => void;
 }
 
-/** See the head of the file. */
+/** See the file header. */
 export class LoopBudget {
   readonly #bytesMax: number;
   readonly #soon: Soon;
@@ -31,7 +31,7 @@ export class LoopBudget {
     this.#soon = soon;
   }
 
-  /** Takes bytes of this turn; a promise of a later turn where this one has no room for them. */
+  /** Takes bytes of this tick. Returns a promise of a later tick if this one has no room. */
   take(bytes: number): Promise<void> | undefined {
     this.#schedule();
     if (this.#waiting.length === 0 && this.#grants(bytes)) return undefined;
@@ -65,7 +65,7 @@ export class LoopBudget {
   };
 }
 
-/** What answers cost, of the process: its loop is one. */
+/** The budget of answers. There is one per process, because the process has one event loop. */
 export const ANSWERS: LoopBudget = new LoopBudget();
-/** What the bodies of requests cost. By itself: a message must not wait behind a thousand readers. */
+/** The budget of request bodies. It is separate, so that a message never waits behind a thousand readers. */
 export const BODIES: LoopBudget = new LoopBudget();

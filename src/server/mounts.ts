@@ -1,9 +1,9 @@
-/** Where services already listen: a handler below a path of theirs, in one line each. */
+/** Mounts a handler below a path of an existing service, in one line. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FetchHandler } from './application.ts';
 import { nodeListener } from './node-bridge.ts';
 
-/** What is used of a Fastify instance; its own types are not needed to mount. */
+/** The used part of a Fastify instance; Fastify's own types are not needed to mount. */
 export interface FastifyLike {
   readonly prefix: string;
   removeAllContentTypeParsers(): void;
@@ -14,19 +14,19 @@ export interface FastifyLike {
   all(path: string, handler: (request: FastifyRequestLike, reply: FastifyReplyLike) => void): unknown;
 }
 
-/** What is used of a Fastify request. */
+/** The used part of a Fastify request. */
 export interface FastifyRequestLike {
   readonly raw: IncomingMessage;
 }
 
-/** What is used of a Fastify reply. */
+/** The used part of a Fastify reply. */
 export interface FastifyReplyLike {
   readonly raw: ServerResponse;
   hijack(): unknown;
 }
 
 /**
- * A Fastify plugin that answers with `handler` everything below its prefix:
+ * A Fastify plugin that answers everything below its prefix with `handler`:
  *
  * ```ts
  * await app.register(fastifyPlugin(handler(runtime)), { prefix: '/agents' });
@@ -35,7 +35,7 @@ export interface FastifyReplyLike {
 export function fastifyPlugin(handler: FetchHandler): (instance: FastifyLike) => Promise<void> {
   const listener = nodeListener(handler);
   return async (instance) => {
-    // Bodies are left to the handler, which reads them within its own bound.
+    // The handler itself reads bodies, within its own bound.
     instance.removeAllContentTypeParsers();
     instance.addContentTypeParser('*', (_request, _payload, done) => done(null));
     instance.all('/*', ({ raw }, reply) => {

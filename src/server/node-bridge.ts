@@ -1,13 +1,13 @@
 /**
- * Between `node:http` and a handler of the Fetch kind.
+ * Connects `node:http` to a handler of the Fetch API.
  *
- * Owns: one exchange at a time of each connection. Does not own: the server, what is answered.
+ * Owns: one exchange at a time of each connection. Does not own: the server, the content of answers.
  *
- *  J1  What is sent waits for the socket: a piece of an answer is taken when the one before it left.
- *      A body that fails breaks the connection at once, also while a piece waits for the socket.
- *      A large piece also waits for a turn of the loop that has room for it.
- *  J2  When the client goes, the request's signal fires and the answer's body is cancelled.
- *  J3  A body that nobody read is thrown away within a bound, and the connection with it beyond.
+ *  J1  Writes wait for the socket: a piece of an answer is taken when the one before it left. A body that fails breaks
+ *      the connection at once, also while a piece waits for the socket. A large piece also waits for a tick that has
+ *      room for it.
+ *  J2  When the client disconnects, the request's signal fires and the answer's body is cancelled.
+ *  J3  An unread body is discarded within a bound; beyond it, the connection is closed too.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { LOOP_PIECE_BYTES_MIN, SERVER_DISCARD_BYTES_MAX } from '../base/bounds.ts';
@@ -20,20 +20,24 @@ import { HttpProblem, problemResponse, unreadable } from './problem.ts';
 /** Answers one request of `node:http`. Resolves when the exchange is over; never rejects. */
 export type NodeListener = (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<void>;
 
-/** Bytes given to a socket at once: handing half a megabyte to each of a thousand readers in one turn of the loop would hold up all else. */
+/**
+ * Bytes given to a socket at once. Half a megabyte to each of a thousand readers in one tick would delay all other
+ * work.
+ */
 const PIECE_BYTES: number = 64 * 1024;
 
-/** Methods a `Request` may not have. */
+/** Methods that a `Request` may not have. */
 const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK']);
 
 /**
- * A listener that answers with `handler`: for `node:http`, and for whatever hands on its requests and responses, such as Express
- * (`app.use('/agents', nodeListener(handler(runtime)))`). `onError` hears of failures of the handler itself and of broken answers.
+ * A listener that answers with `handler`: for `node:http`, and for frameworks that pass on its requests and responses,
+ * such as Express (`app.use('/agents', nodeListener(handler(runtime)))`). `onError` receives failures of the handler
+ * itself and broken answers.
  */
 export function nodeListener(handler: FetchHandler, onError: (error: unknown) => void = () => undefined): NodeListener {
-  // The platform loads its fetch when it is first named, which takes 30 ms: now, and not within the first request.
+  // The platform loads its fetch on first use, which takes 30 ms. This loads it now, not within the first request.
   void globalThis.Request;
-  // Held until their answers have left: a request's signal lives no longer than the request.
+  // Requests are held until their answers have left: a request's signal lives no longer than the request.
   const underWay = new Set<Request>();
   const answerTo = async (incoming: IncomingMessage, signal: AbortSignal): Promise<Response> => {
     let request: Request | undefined;
@@ -53,8 +57,8 @@ export function nodeListener(handler: FetchHandler, onError: (error: unknown) =>
     try {
       await send(await answerTo(incoming, gone.signal), outgoing, gone.signal);
     } catch (error) {
-      // What broke in the middle cannot be made good: the client must see that it is not whole.
-      // A reader that fell too far behind is no failure of the handler.
+      // A half-sent answer cannot be repaired: the client must see that it is incomplete. A reader that fell too far
+      // behind is not a failure of the handler.
       if (!gone.signal.aborted && !(error instanceof LimitError)) onError(error);
       outgoing.destroy();
     }
@@ -62,7 +66,7 @@ export function nodeListener(handler: FetchHandler, onError: (error: unknown) =>
   };
 }
 
-/** Throws `HttpProblem` for what no `Request` can be made of. */
+/** Throws `HttpProblem` if no `Request` can be made. */
 function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
   const { method = 'GET', url = '/' } = incoming;
   if (FORBIDDEN_METHODS.has(method))
@@ -84,7 +88,7 @@ function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
   }
 }
 
-/** The path is put behind the host as it came: read as an address of its own, `//name/` would be another host. */
+/** Appends the raw path to the host. Parsed as a separate address, `//name/` would be another host. */
 function addressOf(incoming: IncomingMessage, url: string): string {
   if (!url.startsWith('/')) throw new HttpProblem('bad_request', 'the target of the request must be a path');
   const isSecure = 'encrypted' in incoming.socket && incoming.socket.encrypted === true;
@@ -99,7 +103,7 @@ function headersOf({ rawHeaders }: IncomingMessage): Headers {
   return headers;
 }
 
-/** The body as it comes in, or as a framework has read it already; undefined where there is none. */
+/** The body as it comes in, or as a framework has already read it. Undefined if there is none. */
 function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> | string | undefined {
   const { method, headers } = incoming;
   if (method === 'GET' || method === 'HEAD') return undefined;
@@ -109,7 +113,7 @@ function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> | string 
   return typeof parsed === 'string' ? parsed : parsed === undefined ? undefined : JSON.stringify(parsed);
 }
 
-/** Reads from the socket as fast as it is read from. */
+/** Reads from the socket only as fast as the stream is read. */
 function incomingStream(incoming: IncomingMessage): ReadableStream<Uint8Array> {
   let isOver = false;
   return new ReadableStream<Uint8Array>(
@@ -149,7 +153,8 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
     outgoing.statusCode = response.status;
     for (const [name, value] of response.headers) outgoing.setHeader(name, value);
     if (reader === undefined) return void outgoing.end();
-    // Who waits for a stream is to know at once that there is one; an answer of known length leaves with its head.
+    // A client of a stream must see at once that it is open. An answer of known length leaves together with its
+    // headers.
     if (!response.headers.has('content-length')) outgoing.flushHeaders();
     // One reaction for the whole answer: a stream waits for its socket thousands of times.
     const failed = new AbortController();
@@ -171,7 +176,10 @@ async function send(response: Response, outgoing: ServerResponse, gone: AbortSig
   }
 }
 
-/** Resolves when the socket took what it was given, the client has gone, or the body failed meanwhile, which the next read says. */
+/**
+ * Resolves when the socket has drained, the client has disconnected, or the body failed; the next read reports the
+ * failure.
+ */
 function drained(outgoing: ServerResponse, ...ends: readonly AbortSignal[]): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
@@ -185,11 +193,14 @@ function drained(outgoing: ServerResponse, ...ends: readonly AbortSignal[]): Pro
   });
 }
 
-/** J3. A client that is still writing would not read its answer, and the next request could not be told from the rest. */
+/**
+ * J3. A client that is still writing would not read its answer. The rest of the body could not be distinguished from
+ * the next request.
+ */
 function discardRest(incoming: IncomingMessage): void {
   if (incoming.complete || incoming.destroyed) return;
   let left = SERVER_DISCARD_BYTES_MAX;
-  // Whoever listened gathered it for a reader that will not come.
+  // Earlier listeners collected data for a reader that will not come.
   incoming.removeAllListeners('data');
   incoming.on('data', (piece: Buffer) => {
     left -= piece.length;

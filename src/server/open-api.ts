@@ -1,8 +1,8 @@
-/** The OpenAPI document of the interface, made from the routes and the schemas they are checked by. Pure. */
+/** The OpenAPI document of the interface, built from the routes and from the schemas that check them. Pure. */
 import { z } from 'zod';
 import type { Route, RouteAnswer } from './route.ts';
 
-/** Answers every route may give that asks for a token. */
+/** Answers that every route with a token may give. */
 const COMMON: readonly RouteAnswer[] = [
   { status: 401, description: 'A token is needed', mediaType: 'application/problem+json' },
   { status: 403, description: 'The Host or the Origin is not this server', mediaType: 'application/problem+json' },

@@ -1,4 +1,4 @@
-/** What the server takes, checked at its door. */
+/** The server's options and their validation. */
 import { z } from 'zod';
 import { SERVER_CONNECTIONS_MAX, SERVER_CONNECTIONS_PER_ADDRESS_MAX } from '../base/bounds.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
@@ -8,32 +8,35 @@ import { isLoopback, isWildcard } from './hosts.ts';
 
 /** Options of `handler`. */
 export interface HandlerOptions {
-  /** Asked for with every request but those for `/healthz`, `/readyz` and the observer page. Default: none. */
+  /** Required for every request except those for `/healthz`, `/readyz` and the observer page. Default: none. */
   readonly token?: string;
   /**
-   * Names the service is reached by, with or without a port (`'agents.example.com'`). A request whose `Host` is another is refused:
-   * a page from elsewhere may have had its name pointed here. With a `token`, loopback names are accepted besides. Without one they
-   * are only where `hosts` is empty, and only for requests known to come from this machine: by `serve` or `nodeListener`, over a
-   * loopback connection, forwarded by no proxy.
+   * Names of the service, with or without a port (`'agents.example.com'`). A request with any other `Host` is refused,
+   * since a foreign page may have had its name pointed here. With a `token`, loopback names are accepted as well.
+   * Without one they are accepted only if `hosts` is empty, and only for requests known to come from this machine. Such
+   * a request came by `serve` or `nodeListener`, over a loopback connection, forwarded by no proxy.
    */
   readonly hosts?: readonly string[];
-  /** Told of each failure that is answered as an internal error. Must not throw. Default: nobody is told. */
+  /** Receives each failure that is answered as an internal error. Must not throw. Default: none. */
   readonly onError?: (error: unknown) => void;
-  /** Where the observer page lies. Default: beside the built package. */
+  /** Directory of the observer page. Default: beside the built package. */
   readonly observerDirectory?: string;
-  /** For tests: the time of heartbeats. */
+  /** For tests: the clock of heartbeats. */
   readonly clock?: Clock;
 }
 
 /** Options of `serve`. */
 export interface ServeOptions extends HandlerOptions {
-  /** 0: any free one, told in `url`. */
+  /** 0: any free port; see `url`. */
   readonly port: number;
   /** Address to listen at; default `127.0.0.1`. Any but a loopback one needs a `token`. */
   readonly host?: string;
   /** Connections at once; default 4,096. A further one may only ask for health. */
   readonly connections?: number;
-  /** Those of one address; default 1,024. Behind a proxy all clients have one address: set it to `connections`. */
+  /**
+   * Connections of one address at once; default 1,024. Behind a proxy all clients have one address: set it to
+   * `connections`.
+   */
   readonly connectionsPerAddress?: number;
 }
 
@@ -41,7 +44,7 @@ export interface ServeOptions extends HandlerOptions {
 export interface CheckedHandlerOptions {
   readonly token: string | undefined;
   readonly hosts: readonly string[];
-  /** Any address as `Host`: one cannot be pointed elsewhere, only a name can. */
+  /** Accepts any address as `Host`: only a name can be pointed elsewhere, an address cannot. */
   readonly takesAddresses: boolean;
   /** Whether a loopback name as `Host` is enough: `fromLoopback` for a peer on this machine only. */
   readonly loopbackNames: 'always' | 'fromLoopback' | 'never';
@@ -109,7 +112,7 @@ export function checkServeOptions(options: unknown): CheckedServeOptions {
   };
 }
 
-/** A bad token is refused here: the general check shows the value it refuses. */
+/** Refuses a bad token here, because the general check shows the refused value. */
 function hideToken(options: unknown, name: string): unknown {
   if (typeof options !== 'object' || options === null) return options ?? {};
   const token: unknown = Reflect.get(options, 'token');

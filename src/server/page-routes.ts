@@ -1,4 +1,4 @@
-/** The observer page: files of a directory that is built beside the package, and nothing else of the disk. */
+/** The observer page: files of a directory that is built beside the package, and no other files of the disk. */
 import { constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
 import { extname, join, sep } from 'node:path';
@@ -11,7 +11,7 @@ import { problemAnswer } from './session-routes.ts';
 
 const PAGE = '/observer/';
 const INDEX = 'index.html';
-/** Anything may stand behind a page's address: a build marks its files there. */
+/** A page's address may have any query: a build uses it to mark its files. */
 const anyQuery = z.looseObject({});
 /** A path of plain names: no `..`, no hidden files, nothing to decode. */
 const FILE_PATH = /^(?:[A-Za-z0-9_][A-Za-z0-9._-]*\/)*[A-Za-z0-9_][A-Za-z0-9._-]*$/;
@@ -30,7 +30,7 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.txt': 'text/plain; charset=utf-8',
 };
 
-/** The page runs its own files and asks its own server; nothing else, and nobody frames it. */
+/** The page may run its own files and query its own server only, and no other page may frame it. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -44,7 +44,7 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** `location` is seen from the path: below whatever path of a service this is mounted at. */
+/** `location` is relative to the path, so that it works below any path where this is mounted. */
 const toPage = (path: string, location: string): Route =>
   route({
     method: 'GET',
@@ -82,7 +82,7 @@ const page = route({
   },
 });
 
-/** See the head of the file. */
+/** See the file header. */
 export const pageRoutes: readonly Route[] = [toPage('/', PAGE), toPage('/observer', 'observer/'), page];
 
 function missing(path: string): HttpProblem {
@@ -91,7 +91,7 @@ function missing(path: string): HttpProblem {
   return new HttpProblem('not_found', why);
 }
 
-/** Beside the built package, or below the sources it is built from. */
+/** The page beside the built package, or below its sources. */
 async function builtPage(): Promise<string | undefined> {
   for (const place of ['../../observer', '../../dist/observer']) {
     const directory = fileURLToPath(new URL(place, import.meta.url));
@@ -101,7 +101,7 @@ async function builtPage(): Promise<string | undefined> {
   return undefined;
 }
 
-/** The bytes of a file below `directory`, links followed no further than that; undefined where there is none. */
+/** The bytes of a file below `directory`; links may not leave it. Undefined if there is none. */
 async function fileIn(directory: string, path: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
   if (!FILE_PATH.test(path)) return undefined;
   try {
@@ -116,7 +116,7 @@ async function fileIn(directory: string, path: string): Promise<Uint8Array<Array
       await file.close();
     }
   } catch (error) {
-    // Not there, or a folder: for the asker the same.
+    // Absent, or a folder: the client sees no difference.
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'EISDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG')
       return undefined;

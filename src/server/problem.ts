@@ -1,12 +1,12 @@
 /**
- * Failures as `application/problem+json` (RFC 9457): one table from codes to statuses. What a client is told is the message of an
- * error of ours, which is written for users; of any other error it is told nothing but that there was one.
+ * Failures as `application/problem+json` (RFC 9457): one table from codes to statuses. A client sees the message of our
+ * own errors, which are written for users. Of any other error it sees only that it happened.
  */
 import { GOVERNOR_FULL_RETRY_MS, SERVER_FULL_RETRY_MS } from '../base/bounds.ts';
 import { boundedText } from '../base/errors.ts';
 import { type ErrorCode, TroupeError } from '../index.ts';
 
-/** Codes of what only HTTP can refuse. */
+/** Codes of failures that only HTTP has. */
 export type HttpCode =
   | 'bad_request'
   | 'unauthorized'
@@ -21,7 +21,7 @@ export type HttpCode =
 /** The code of a problem. */
 export type ProblemCode = ErrorCode | HttpCode;
 
-/** What a client is told of a failure. */
+/** A failure as a client sees it. */
 export interface Problem {
   readonly type: string;
   readonly title: string;
@@ -97,12 +97,15 @@ export class HttpProblem extends Error {
   }
 }
 
-/** The refusal of what cannot be read as a request. */
+/** The refusal of input that cannot be read as a request. */
 export function unreadable(detail: string, cause: unknown): HttpProblem {
   return new HttpProblem('bad_request', detail, { cause });
 }
 
-/** The answer to a request that failed with `thrown`; `onInternal` hears of what the client is not told. Never throws. */
+/**
+ * The answer to a request that failed with `thrown`. `onInternal` receives errors that the client is not shown. Never
+ * throws.
+ */
 export function problemResponse(thrown: unknown, onInternal: (error: unknown) => void): Response {
   const problem = problemOf(thrown);
   if (problem.code === 'internal') onInternal(thrown);
@@ -117,13 +120,13 @@ export function problemResponse(thrown: unknown, onInternal: (error: unknown) =>
   return new Response(body, { status: problem.status, headers });
 }
 
-/** What a client is told of `thrown`. */
+/** The part of `thrown` that a client may see. */
 export function problemOf(thrown: unknown): Problem {
   if (thrown instanceof HttpProblem) return problem(thrown.code, thrown.message, false);
   if (!(thrown instanceof TroupeError) || thrown.code === 'internal') {
     return problem('internal', 'The request failed inside the server, which knows more', false);
   }
-  // A code of a newer library than this table is one more failure of the server's own making.
+  // A code of a newer library that this table lacks counts as an internal failure.
   if (!Object.hasOwn(TABLE, thrown.code)) return problem('internal', thrown.message, thrown.retryable);
   return problem(thrown.code, thrown.message, thrown.retryable, statusOf(thrown));
 }
@@ -139,7 +142,7 @@ function problem(code: ProblemCode, detail: string, retryable: boolean, status: 
   };
 }
 
-/** Where one code means several things, the error says which. */
+/** If one code has several meanings, the error's data decides. */
 function statusOf({ code, retryable, data }: TroupeError): number {
   if (code === 'limit' && data['limit'] === 'messageBytes') return 413;
   if (code === 'limit' && retryable) return 503;
@@ -148,7 +151,7 @@ function statusOf({ code, retryable, data }: TroupeError): number {
   return TABLE[code][0];
 }
 
-/** Milliseconds a client should wait; undefined where waiting is no advice. */
+/** Milliseconds a client should wait. Undefined if waiting does not help. */
 function retryAfterOf(thrown: unknown, { code, status }: Problem): number | undefined {
   const asked = thrown instanceof TroupeError ? thrown.data['retryAfterMs'] : undefined;
   if (typeof asked === 'number' && Number.isFinite(asked)) return asked;

@@ -3,12 +3,12 @@ import type { RuntimeInfo, RuntimeMetrics } from '../index.ts';
 
 /** Figures of the process and of the server itself. */
 export interface HostMetrics {
-  /** How late the loop of the host thread is, on average. */
+  /** Mean delay of the host thread's event loop. */
   readonly loopDelayMs: number;
   readonly loopDelayP99Ms: number;
   /** Resident memory of the process. */
   readonly memoryBytes: number;
-  /** Event streams open. */
+  /** Open event streams. */
   readonly eventStreams: number;
 }
 
@@ -39,7 +39,7 @@ const FAMILIES: Readonly<Record<Figure, Family>> = {
   restarts: ['troupe_session_thread_restarts_total', 'counter', 'Session threads that died and were replaced.'],
 };
 
-/** All metrics as one text: a family each with its help and its type. */
+/** All metrics as one text: one family each, with its help and its type. */
 export function prometheusText(metrics: RuntimeMetrics, host: HostMetrics, info: RuntimeInfo): string {
   const families: string[] = [];
   for (const [figure, family] of Object.entries(FAMILIES)) families.push(sample(family, metrics[figure as Figure]));

@@ -1,30 +1,30 @@
-/** What the queries and bodies of several routes have. */
+/** Common parts of the queries and bodies of several routes. */
 import { z } from 'zod';
 import { KEY_CHARACTERS_MAX, SERVER_PAGE_DEFAULT, SERVER_PAGE_MAX } from '../base/bounds.ts';
 import type { ViewMode } from '../index.ts';
 
-/** Taken from every query, looked at by the guard: an event source cannot send a header. */
+/** Accepted in every query and checked by the guard: an event source cannot send a header. */
 export const token: z.ZodType<string | undefined> = z.string().optional();
 
-/** A query with nothing in it. */
+/** An empty query. */
 export const noQuery: z.ZodType<{ readonly token?: string | undefined }> = z.strictObject({
   token: z.string().optional(),
 });
 
-/** A body with nothing in it. */
+/** An empty body. */
 export const noBody: z.ZodType<Record<never, never>> = z.strictObject({});
 
 /** A whole number; in a query a number is a text. */
 export const wholeNumber: z.ZodType<string> = z.string().regex(/^\d{1,15}$/, 'must be a whole number');
 
-/** How many of a list. */
+/** Number of items of a list. */
 export const pageSize: z.ZodType<string> = z
   .string()
   .regex(/^\d{1,5}$/, 'must be a whole number')
   .refine((text) => Number(text) >= 1 && Number(text) <= SERVER_PAGE_MAX, `must be from 1 to ${SERVER_PAGE_MAX}`)
   .describe(`1 to ${SERVER_PAGE_MAX}, default ${SERVER_PAGE_DEFAULT}`);
 
-/** How much to see. */
+/** Level of detail. */
 export const viewMode: z.ZodType<ViewMode> = z
   .enum(['basic', 'verbose', 'debug'])
   .describe(
@@ -38,12 +38,12 @@ export const key: z.ZodType<string> = z
   .max(KEY_CHARACTERS_MAX)
   .describe('Idempotency: the same key and content are taken once');
 
-/** The page size asked for, or the default. */
+/** The requested page size, or the default. */
 export function sizeOf(limit: string | undefined): number {
   return limit === undefined ? SERVER_PAGE_DEFAULT : Number(limit);
 }
 
-/** The page a query asks for. */
+/** The page that a query asks for. */
 export function pageOf({
   after,
   limit,
@@ -57,7 +57,7 @@ export function pageOf({
   return { limit: sizeOf(limit), ...(after === undefined ? {} : { after }) };
 }
 
-/** The `next` of a page whose places are numbers. */
+/** The `next` of a page whose cursors are numbers. */
 export function numberOf(next: string | undefined): number | undefined {
   return next === undefined ? undefined : Number(next);
 }

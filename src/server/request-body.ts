@@ -1,4 +1,7 @@
-/** A request's body, read within a bound and checked. What cannot be read is an `HttpProblem`, never a failure of ours. */
+/**
+ * Reads a request's body within a bound and checks it. An unreadable body is an `HttpProblem`, never an internal
+ * failure.
+ */
 import type { z } from 'zod';
 import {
   LOOP_PIECE_BYTES_MIN,
@@ -10,10 +13,10 @@ import { LimitError } from '../index.ts';
 import { BODIES } from './loop-budget.ts';
 import { HttpProblem, unreadable } from './problem.ts';
 
-/** Characters told of what is wrong with a value: a name from outside may stand in it. */
+/** Most characters of a message about a bad value: it may contain a name from outside. */
 const MESSAGE_CHARACTERS_MAX = 300;
 
-/** What is done with a body: with its value, or with the bytes of a large one. */
+/** The use of a body: by its value, or by the bytes of a large one. */
 export interface BodyUse<T> {
   readonly schema: z.ZodType<T>;
   readonly use: (value: T) => Response | Promise<Response>;
@@ -22,8 +25,8 @@ export interface BodyUse<T> {
 }
 
 /**
- * Reads a body and uses it: as `schema` has it, `{}` where there is none. Rejects with `HttpProblem` (400, 413, 415), and as the use does.
- * The bytes of a large body count until its use is over: it may wait for others on its way.
+ * Reads a body, checks it by `schema` (`{}` if there is none), and uses it. Rejects with `HttpProblem` (400, 413, 415),
+ * and as the use does. The bytes of a large body count until its use is over: it may wait for others on its way.
  */
 export async function withBody<T>(request: Request, { schema, use, useLarge }: BodyUse<T>): Promise<Response> {
   const kind = request.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase();
@@ -44,7 +47,7 @@ export async function withBody<T>(request: Request, { schema, use, useLarge }: B
   }
 }
 
-/** The query as `schema` has it, from its last value for each name. Throws `HttpProblem` (400). */
+/** Checks the query by `schema`, taking the last value of each name. Throws `HttpProblem` (400). */
 export function readQuery<T>(parameters: URLSearchParams, schema: z.ZodType<T>): T {
   return checked(schema, Object.fromEntries(parameters), 'the query');
 }
@@ -65,7 +68,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
       });
       if (done && isRefused) throw tooMany();
       if (done) {
-        // Joining, passing on and parsing a large body are work of one turn of the loop.
+        // Joining, passing on and parsing a large body is the work of one tick.
         if (size >= LOOP_PIECE_BYTES_MIN) await BODIES.take(size);
         return Buffer.concat(pieces, size);
       }
@@ -76,7 +79,7 @@ async function readBytes(request: Request): Promise<Uint8Array> {
       }
       if (isRefused) continue;
       if (bytesUnderWay + value.length > SERVER_BODIES_BYTES_MAX) {
-        // Read to its end and thrown away: a client that is still writing would not read its answer.
+        // The rest is read and discarded: a client that is still writing would not read its answer.
         isRefused = true;
         bytesUnderWay -= counted;
         counted = 0;
@@ -92,7 +95,10 @@ async function readBytes(request: Request): Promise<Uint8Array> {
   }
 }
 
-/** Of all bodies of the process that are being read, and of large ones until they were used: a thousand would fill memory. */
+/**
+ * Bytes of all bodies of the process that are being read, and of large ones until they were used. A thousand would fill
+ * the memory.
+ */
 let bytesUnderWay = 0;
 
 function tooMany(): LimitError {
@@ -110,7 +116,7 @@ function parse(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
-    // Neither parser says what is wrong without showing the body.
+    // No parser message is passed on, since it would show the body.
     throw unreadable('the body is not JSON in UTF-8', error);
   }
 }

@@ -5,5 +5,5 @@ import type { Route } from './route.ts';
 import { runtimeRoutes } from './runtime-routes.ts';
 import { sessionRoutes } from './session-routes.ts';
 
-/** In the order in which they are looked at; no two match the same request. */
+/** Routes in matching order; no two match the same request. */
 export const ROUTES: readonly Route[] = [...sessionRoutes, ...conversationRoutes, ...runtimeRoutes, ...pageRoutes];

@@ -1,4 +1,7 @@
-/** What a route is: method, path, what it takes and answers, all in one place, from which it is served, checked and documented. */
+/**
+ * The definition of a route: method, path, input and answers in one place. Serving, validation and documentation all
+ * use it.
+ */
 import type { z } from 'zod';
 import { LOOP_PIECE_BYTES_MIN } from '../base/bounds.ts';
 import type { Lane } from '../base/lane.ts';
@@ -15,14 +18,14 @@ import type { StreamRegistry } from './stream-registry.ts';
 
 const encoder = new TextEncoder();
 
-/** What every route stands on. */
+/** The parts shared by all routes. */
 export interface ServerParts {
   readonly runtime: Runtime;
   readonly options: CheckedHandlerOptions;
   readonly streams: StreamRegistry;
   readonly watch: HostWatch;
   readonly intake: Intake;
-  /** Pages are read in it: each is in memory whole. */
+  /** Bounds the pages read at once, because each is in memory as a whole. */
   readonly pages: Lane;
   /** The document of all routes, as JSON. */
   readonly document: () => string;
@@ -46,22 +49,22 @@ export interface RouteAnswer {
   readonly mediaType?: string;
 }
 
-/** See the head of the file. `path` has its parts as `:name`, and `*` for whatever is left. */
+/** See the file header. `path` has its parts as `:name`, and `*` for the rest. */
 export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
   readonly door: Door;
-  /** It starts something, or holds a stream: refused by a server that is closing. */
+  /** It starts work or holds a stream: refused by a server that is closing. */
   readonly isNewWork: boolean;
   readonly summary: string;
   readonly query: z.ZodType;
   readonly body: z.ZodType | undefined;
   readonly answers: readonly RouteAnswer[];
-  /** Rejects with what went wrong. */
+  /** Rejects with the failure. */
   readonly answer: (call: Call) => Promise<Response>;
 }
 
-/** A route as it is written: `handle` is given the query and the body, checked. */
+/** A route as it is written: `handle` receives the checked query and body. */
 export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 'summary' | 'answers'> {
   /** Default: `token`. */
   readonly door?: Door;
@@ -70,7 +73,10 @@ export interface RouteSpec<Query, Body> extends Pick<Route, 'method' | 'path' | 
   readonly query: z.ZodType<Query>;
   readonly body?: z.ZodType<Body>;
   readonly handle: (call: Call & { readonly query: Query; readonly body: Body }) => Response | Promise<Response>;
-  /** Takes the bytes of a large body instead, unread: whoever gets them reads them. Default: a large body is handled as any. */
+  /**
+   * Takes the bytes of a large body instead, unparsed; the receiver parses them. Default: a large body is handled like
+   * any other.
+   */
   readonly handleLarge?: (call: Call & { readonly query: Query; readonly json: Uint8Array }) => Promise<Response>;
 }
 
@@ -104,14 +110,14 @@ export function json(value: unknown, status = 200, headers: Readonly<Record<stri
   return text(JSON.stringify(value), 'application/json', { status, headers });
 }
 
-/** An answer of JSON that may be large, made in a turn of the loop that has room for it. */
+/** An answer of JSON that may be large, made in a tick that has room for it. */
 export async function jsonInTurn(value: unknown): Promise<Response> {
   const bytes = textBytes(value);
   if (bytes >= LOOP_PIECE_BYTES_MIN) await ANSWERS.take(bytes);
   return json(value);
 }
 
-/** An answer of text, all of it at hand. */
+/** An answer of text, complete in memory. */
 export function text(
   body: string,
   type: string,
@@ -123,7 +129,7 @@ export function text(
   return new Response(sent, { status: init.status ?? 200, headers });
 }
 
-/** The members that have a value: what was not given keeps its default. */
+/** The members that have a value; an absent one keeps its default. */
 export function given<T extends object>(value: T): { readonly [Key in keyof T]?: Exclude<T[Key], undefined> } {
   const members = Object.entries(value).filter(([, member]) => member !== undefined);
   return Object.fromEntries(members) as { readonly [Key in keyof T]?: Exclude<T[Key], undefined> };

@@ -1,4 +1,4 @@
-/** Routes of the runtime itself: what it is, how it does, what the interface has. */
+/** Routes of the runtime itself: facts, metrics, health, and the document of the interface. */
 import * as answers from './answers.ts';
 import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts';
 import { noQuery } from './query-parts.ts';
@@ -44,7 +44,7 @@ const health = route({
   ],
   handle({ server }) {
     const isDegraded = server.runtime.metrics().degraded !== undefined;
-    // Not why: a probe has no token, and a reason may name paths.
+    // The reason is left out: a probe has no token, and a reason may name paths.
     return json({ status: isDegraded ? 'degraded' : 'ok' }, isDegraded ? 503 : 200);
   },
 });
@@ -74,5 +74,5 @@ const document = route({
   handle: ({ server }) => text(server.document(), 'application/json'),
 });
 
-/** See the head of the file. */
+/** See the file header. */
 export const runtimeRoutes: readonly Route[] = [info, metricsJson, metrics, health, ready, document];

@@ -1,4 +1,4 @@
-/** A server of its own: `serve` listens, answers, and closes in order. */
+/** A separate server: `serve` listens, answers, and closes in order. */
 import { createServer, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import {
@@ -25,13 +25,13 @@ export interface RunningServer {
   /** `http://127.0.0.1:4111`, without a slash at the end. */
   readonly url: string;
   /**
-   * Takes nothing new from now on: messages, sessions, children, `resume` and event streams are refused (503), `/readyz` says so. What
-   * is under way continues, reads are answered. Safe to call again.
+   * Takes no new work from now on: messages, sessions, children, `resume` and event streams are refused (503), and
+   * `/readyz` says so. Running work continues, reads are answered. Safe to call again.
    */
   drain(): void;
   /**
-   * Takes no more connections, ends the event streams, waits up to `deadlineMs` for the requests being answered, and closes every
-   * connection. The runtime is left open. Safe to call again.
+   * Takes no more connections, ends the event streams, waits up to `deadlineMs` for the requests being answered, and
+   * closes every connection. The runtime is left open. Safe to call again.
    */
   close(options?: { readonly deadlineMs?: number }): Promise<void>;
   /** `close()`, for `await using`. */
@@ -39,8 +39,8 @@ export interface RunningServer {
 }
 
 /**
- * Serves a runtime over HTTP. Resolves once it listens. Rejects with `ConfigError` for a bad option, an address others can reach
- * without a token, and an address that cannot be listened at.
+ * Serves a runtime over HTTP. Resolves once it listens. Rejects with `ConfigError` for a bad option, an address others
+ * can reach without a token, and an address that cannot be listened at.
  */
 export async function serve(runtime: Runtime, options: ServeOptions): Promise<RunningServer> {
   const checked = checkServeOptions(options);
@@ -65,13 +65,13 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
       void listener(incoming, outgoing);
     },
   );
-  // One more: the gate makes room for the newest among those beyond its bounds.
+  // One more: the gate makes room for the newest connection beyond its bounds.
   server.maxConnections = checked.connections + SERVER_HEALTH_CONNECTIONS_MAX + 1;
   server.on('connection', (socket: Socket) => gate.take(socket));
   server.on('clientError', refuse);
   server.on('checkContinue', (incoming, outgoing: ServerResponse) => {
-    // A body that is too large by its own account is refused before it is sent. Whether it still comes nobody can know then: what
-    // follows on the connection could not be told from it.
+    // A body whose declared length is too large is refused before it is sent. The client may still send it, and the
+    // next request could not be distinguished from it.
     if (Number(incoming.headers['content-length'] ?? 0) <= SERVER_BODY_BYTES_MAX) outgoing.writeContinue();
     else outgoing.shouldKeepAlive = false;
     server.emit('request', incoming, outgoing);
@@ -92,7 +92,7 @@ export async function serve(runtime: Runtime, options: ServeOptions): Promise<Ru
   };
 }
 
-/** Answers on their way, each until its connection is done with it. */
+/** Answers in flight, each until its connection is done with it. */
 class OpenExchanges {
   readonly #answers = new Set<ServerResponse>();
   #whenNone: (() => void) | undefined;
@@ -105,7 +105,7 @@ class OpenExchanges {
     });
   }
 
-  /** Tells the clients that their connections end with these answers; calls `done` when all have left. */
+  /** Announces to the clients that their connections end with these answers; calls `done` when all have left. */
   finish(done: () => void): void {
     for (const answer of this.#answers) if (!answer.headersSent) answer.setHeader('connection', 'close');
     if (this.#answers.size === 0) done();
@@ -149,7 +149,7 @@ function listen(server: Server, { host, port }: CheckedServeOptions): Promise<vo
   });
 }
 
-/** What is no HTTP, or comes too late, is answered as far as it can be, and let go. */
+/** Input that is not HTTP, or comes too late, is answered as far as possible, and the connection is closed. */
 function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const [code, detail] = REFUSALS[error.code ?? ''] ?? (['bad_request', 'this is no request'] as const);
@@ -164,7 +164,7 @@ const REFUSALS: Readonly<Record<string, readonly [code: HttpCode, detail: string
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'the request did not come in time'],
 };
 
-/** An address a client can use, for one that means all of them. */
+/** An address a client can use, in place of a wildcard address. */
 function reachable(host: string): string {
   if (!isWildcard(host)) return host;
   return host === '0.0.0.0' ? '127.0.0.1' : '::1';

@@ -1,4 +1,4 @@
-/** Routes of sessions as a whole: made, listed, read, told what to do, deleted. */
+/** Routes of whole sessions: create, list, read, control, delete. */
 import { z } from 'zod';
 import { BUDGET_TOKENS_MAX, SERVER_PAGE_MAX } from '../base/bounds.ts';
 import { SESSION_STATES } from '../events/event.ts';
@@ -65,9 +65,9 @@ const create = route({
   async handle({ body, server: { runtime } }) {
     const session = runtime.session(body.id, body.agent);
     const isNew = (await runtime.sessions.get(body.id)) === undefined;
-    // Nothing is held back in a session that was not there: this makes it, and starts nothing.
+    // A session that did not exist has nothing paused, so `resume` creates it and starts nothing.
     if (isNew) await session.resume();
-    // Seen from the path that was asked: this may be mounted below another.
+    // Relative to the requested path, since this may be mounted below another.
     const headers = { location: `sessions/${encodeURIComponent(body.id)}` };
     return json(await whole(runtime, body.id), isNew ? 201 : 200, headers);
   },
@@ -240,7 +240,7 @@ const request = route({
   },
 });
 
-/** See the head of the file. */
+/** See the file header. */
 export const sessionRoutes: readonly Route[] = [
   list,
   create,

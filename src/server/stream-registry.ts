@@ -1,7 +1,7 @@
 /**
- * The event streams a server has open.
+ * The open event streams of a server.
  *
- *  Y1  Never more than `SERVER_STREAMS_MAX`; the next is refused by name.
+ *  Y1  Never more than `SERVER_STREAMS_MAX`; a further one is refused with a named limit.
  *  Y2  Once they were ended, no stream is opened any more.
  */
 import { SERVER_FULL_RETRY_MS, SERVER_STREAMS_MAX } from '../base/bounds.ts';
@@ -10,7 +10,7 @@ import { EncodedEvents } from './encoded-events.ts';
 import { type EventStream, eventStream } from './event-stream.ts';
 import type { CheckedHandlerOptions } from './options.ts';
 
-/** See the head of the file. */
+/** See the file header. */
 export class StreamRegistry {
   readonly #options: CheckedHandlerOptions;
   readonly #streamsMax: number;
@@ -23,12 +23,15 @@ export class StreamRegistry {
     this.#streamsMax = streamsMax;
   }
 
-  /** Streams there are. */
+  /** Number of open streams. */
   get size(): number {
     return this.#streams.size;
   }
 
-  /** An answer that streams what `read` gives, as the mode shows it. Throws `LimitError` (Y1), `CancelledError` (Y2), and what `read` throws. */
+  /**
+   * An answer that streams the events of `read` as the mode shows them. Throws `LimitError` (Y1), `CancelledError`
+   * (Y2), and the errors of `read`.
+   */
   answer(mode: ViewMode, read: () => AsyncIterableIterator<SessionEvent>): Response {
     if (this.#isEnded) throw new CancelledError('the server is closing');
     if (this.#streams.size >= this.#streamsMax) {
@@ -50,13 +53,13 @@ export class StreamRegistry {
     return new Response(stream.body, {
       headers: {
         'content-type': 'text/event-stream; charset=utf-8',
-        // A proxy that gathers what it forwards would hold events back.
+        // A proxy that buffers would delay events.
         'x-accel-buffering': 'no',
       },
     });
   }
 
-  /** Ends all streams, for good. */
+  /** Ends all streams permanently. */
   end(): void {
     this.#isEnded = true;
     for (const stream of [...this.#streams]) stream.end();

@@ -1,15 +1,16 @@
 /**
- * The faults of the fake server: which call meets which, and what a broken stream looks like. A faulted call takes no reply
- * from the script, so that a client which tries again gets the answer it would have had; `slow_bytes` and `unknown_event` are
- * no failures, they deliver the answer. `truncated_input` is no failure of the wire: it is an answer, with a call nobody can run.
+ * The faults of the fake server: which call meets which fault, and the form of a broken stream. A faulted call takes no
+ * reply from the script, so a client that retries gets the original answer. `slow_bytes` and `unknown_event` are not
+ * failures: they deliver the answer. `truncated_input` is not a wire failure: it is an answer with a call that cannot
+ * run.
  *
- * Which fault a call meets is a function of the seed and of the number of its arrival, not of time: a run with the same seed
- * and the same calls meets the same faults.
+ * The fault of a call is a function of the seed and of its arrival number, not of time. A run with the same seed and
+ * the same calls meets the same faults.
  */
 import type { ModelResponse } from '../models/provider.ts';
 import { eventText, streamTexts } from './fake-stream.ts';
 
-/** What can go wrong. */
+/** The kinds of faults. */
 export type FaultKind =
   /** 429 with `retry-after`. */
   | 'rate_limited'
@@ -25,9 +26,9 @@ export type FaultKind =
   | 'disconnect'
   /** The stream ends properly, but before its last event. */
   | 'missing_stop'
-  /** An event whose data is no JSON. */
+  /** An event whose data is not JSON. */
   | 'bad_json'
-  /** A tool call whose input is cut, though the token limit was not met. */
+  /** A tool call whose input is cut, although the token limit was not reached. */
   | 'truncated_input'
   /** A delta of a block that is not open. */
   | 'wrong_index'
@@ -35,7 +36,7 @@ export type FaultKind =
   | 'out_of_order'
   /** The whole answer, written a few bytes at a time. */
   | 'slow_bytes'
-  /** The whole answer with events and fields nobody knows in between. */
+  /** The whole answer, with unknown events and fields in between. */
   | 'unknown_event';
 
 /** Every fault. */
@@ -45,19 +46,19 @@ export const FAULT_KINDS: readonly FaultKind[] = [
   ...(['slow_bytes', 'unknown_event'] as const),
 ];
 
-/** Faults by number of arrival, and by chance. */
+/** Faults by arrival number, and by chance. */
 export interface Faults {
   /** The fault of the n-th call, from 0. */
   readonly at?: Readonly<Record<number, FaultKind>>;
-  /** The part of the other calls that meet a fault, 0 to 1. Default 0. */
+  /** The share of the other calls that meet a fault, 0 to 1. Default 0. */
   readonly rate?: number;
-  /** What those meet, drawn evenly. Default: every kind. */
+  /** The kinds those calls meet, drawn evenly. Default: every kind. */
   readonly kinds?: readonly FaultKind[];
   /** Milliseconds of `retry-after-ms`, and seconds rounded up of `retry-after`, with a 429. Default 1000. */
   readonly retryAfterMs?: number;
 }
 
-/** The HTTP status of a fault that is one. */
+/** The HTTP status of a fault that has one. */
 export const FAULT_STATUS: Readonly<Partial<Record<FaultKind, number>>> = {
   rate_limited: 429,
   overloaded: 529,
@@ -86,7 +87,7 @@ export function randomOf(seed: number, call: number): () => number {
   };
 }
 
-/** The text of a broken stream; it has nothing of the script's answer. */
+/** The text of a broken stream. It contains nothing of the script's answer. */
 export function brokenStream(kind: FaultKind, model: string): string {
   const texts = [...streamTexts(placeholder(model))];
   const firstDelta = texts.findIndex((text) => text.includes('text_delta'));

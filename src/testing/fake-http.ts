@@ -1,4 +1,7 @@
-/** The HTTP of the fake server: bodies in, errors, messages and streams out. No state, and nothing of what is answered. */
+/**
+ * The HTTP layer of the fake server: reads bodies, writes errors, messages and streams. It has no state and does not
+ * choose answers.
+ */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { REQUEST_BYTES_MAX } from '../base/bounds.ts';
 import { errorTypeOf } from '../models/model-error.ts';
@@ -6,10 +9,10 @@ import type { ModelResponse } from '../models/provider.ts';
 import { type FaultKind, withUnknownEvents } from './fake-faults.ts';
 import { streamTexts } from './fake-stream.ts';
 
-/** Bytes a slow stream writes at once, at most. */
+/** Most bytes a slow stream writes at once. */
 const SLOW_CHUNK_BYTES_MAX = 16;
 
-/** The whole body as text; undefined when it is longer than the API takes. */
+/** The whole body as text; undefined when it is longer than the API accepts. */
 export function readBody(request: IncomingMessage, done: (body: string | undefined) => void): void {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -23,14 +26,16 @@ export function readBody(request: IncomingMessage, done: (body: string | undefin
   });
 }
 
-/** True when a request brings a key or a bearer token. */
+/** True when a request has a key or a bearer token. */
 export function hasCredentials(request: IncomingMessage): boolean {
   const key = request.headers['x-api-key'];
   const bearer = /^Bearer \S/.test(request.headers.authorization ?? '');
   return bearer || (typeof key === 'string' && key !== '');
 }
 
-/** Answers with an error in the shape of the API; an answer that has begun is broken off instead. `retryAfterMs`: when to come back. */
+/**
+ * Answers with an error in the shape of the API; breaks off an answer that has begun. `retryAfterMs`: when to retry.
+ */
 export function sendError(
   response: ServerResponse,
   status: number,
@@ -60,7 +65,10 @@ export function startStream(response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
 }
 
-/** Streams an answer, whole whatever the fault; `random` places the cuts of `slow_bytes`. Resolves when all is written. */
+/**
+ * Streams an answer, complete whatever the fault. `random` places the cuts of `slow_bytes`. Resolves when all is
+ * written.
+ */
 export async function sendStream(
   response: ServerResponse,
   answer: ModelResponse,
@@ -83,7 +91,9 @@ export async function sendStream(
   response.end((fault === 'unknown_event' ? withUnknownEvents(texts) : texts).join(''));
 }
 
-/** Resolves once the server listens on the loopback address. Rejects with the error of the system. Port 0: a free one. */
+/**
+ * Resolves once the server listens on the loopback address. Rejects with the error of the system. Port 0: any free one.
+ */
 export function listen(server: Server, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
@@ -94,7 +104,7 @@ export function listen(server: Server, port: number): Promise<void> {
   });
 }
 
-/** Ends the server and its connections, the busy ones too. */
+/** Ends the server and its connections, including the busy ones. */
 export function close(server: Server): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve());

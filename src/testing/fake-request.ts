@@ -1,8 +1,8 @@
-/** Requests as the fake server gets them: kept for tests, and turned back into what a script is told. */
+/** Requests of the fake server: kept for tests, and converted back into the input of a script. */
 import type { TextBlock } from '../base/messages.ts';
 import type { ModelRequest, RequestMessage, ToolSchema } from '../models/provider.ts';
 
-/** Requests kept, and the bytes of them all; the oldest are dropped. */
+/** Most requests kept, and the most bytes of all; the oldest are dropped. */
 const REQUESTS_KEPT_MAX = 10_000;
 const REQUEST_BYTES_KEPT_MAX: number = 128 * 1024 * 1024;
 
@@ -38,7 +38,7 @@ export class RequestLog {
   }
 }
 
-/** A wire body as the provider port has it: the system prompt as text, no cache marks, no `stream`. */
+/** A wire body in the form of the provider port: the system prompt as text, no cache marks, no `stream`. */
 export function toModelRequest(wire: WireRequest): ModelRequest {
   const { stream: _stream, system, tools, messages, ...rest } = wire;
   const text = typeof system === 'string' ? system : system?.map((block) => block.text).join('\n\n');

@@ -5,11 +5,11 @@ import type { ModelResponse } from '../models/provider.ts';
 
 /** Characters of one delta of text, thinking or input. */
 const DELTA_CHARACTERS = 32;
-/** Texts whose events are kept ready, and the longest of them: a benchmark's answers repeat. */
+/** Most texts whose events are cached, and the longest of them: a benchmark's answers repeat. */
 const READY_TEXTS_MAX = 1_000;
 const READY_TEXT_CHARACTERS_MAX = 16_384;
 
-/** One event of a stream as text, blank line included. */
+/** One event of a stream as text, including the blank line. */
 export function eventText(data: Readonly<Record<string, unknown>> & { readonly type: string }): string {
   return `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
 }
@@ -42,7 +42,7 @@ export function streamTexts(response: ModelResponse): readonly string[] {
   return texts;
 }
 
-/** The first event: usage so far, which a later event corrects. */
+/** The first event. It has the usage so far, which a later event corrects. */
 function startText(response: ModelResponse): string {
   const message = {
     ...messageHead(response),
@@ -106,7 +106,7 @@ function buildBlock(block: ContentBlock, index: number): readonly string[] {
   }
 }
 
-/** A text in pieces of at most `DELTA_CHARACTERS`, no surrogate pair split. */
+/** A text in pieces of at most `DELTA_CHARACTERS`, except that no surrogate pair is split. */
 function pieces(text: string): readonly string[] {
   const list: string[] = [];
   for (let start = 0; start < text.length; ) {

@@ -1,4 +1,4 @@
-/** Subpath `troupe/testing`: what the project tests itself with, for users' own agents. */
+/** Subpath `troupe/testing`: the project's own test tools, for users' agents. */
 export { killSessionThread } from '../runtime/handles/runtime.ts';
 export { type JournalConformance, runJournalConformance } from './conformance/journal-conformance.ts';
 export type { JournalUnderTest, MakeJournal } from './conformance/journal-under-test.ts';

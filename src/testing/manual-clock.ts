@@ -1,30 +1,31 @@
 /**
- * Time that stands still until it is told to move.
- * Owns: the current time and the timers waiting. Does not own: real time; what real I/O takes is not part of it.
+ * A clock that moves only on request.
+ * Owns: the current time and the waiting timers. Does not own: real time; the duration of real I/O is not part of it.
  *
- * - V1 Timers fire in the order of their due times, those due together in the order they were set.
- * - V2 While a timer runs the clock shows its due time, so what it sets is timed from there.
- * - V3 Between two timers microtasks and immediates settle, so what one timer causes is there before the next fires.
+ * - V1 Timers fire in the order of their due times. Those due together fire in the order they were set.
+ * - V2 While a timer runs, the clock shows its due time, so timers it sets are timed from there.
+ * - V3 Between two timers microtasks and immediates settle, so the effects of one timer are complete before the next
+ *   fires.
  */
 import type { Clock } from '../base/clock.ts';
 
 /** Epoch ms a manual clock starts at: 2026-01-01, 00:00 UTC. */
 const START_MS = 1_767_225_600_000;
-/** Turns of the loop that count as settled: a chain of as many immediates has run. */
+/** Ticks that count as settled: a chain of as many immediates has run. */
 const SETTLE_TURNS = 8;
-/** Timers one `runAll` fires; beyond it something sets timers for ever. */
+/** Most timers one `runAll` fires. Beyond that, timers set each other without end. */
 const RUN_ALL_TIMERS_MAX = 100_000;
 
 /** A clock moved by hand. */
 export interface ManualClock extends Clock {
   /**
-   * Moves time by `ms` and fires what falls due, in order, timers set on the way included. Resolves when all has settled;
-   * rejects with what a timer throws.
+   * Moves time by `ms` and fires due timers in order, including timers set on the way. Resolves when all has settled;
+   * rejects with an error that a timer throws.
    */
   advance(ms: number): Promise<void>;
   /** Moves time from timer to timer until none waits. Rejects after 100,000 timers. */
   runAll(): Promise<void>;
-  /** Timers waiting. */
+  /** Number of waiting timers. */
   readonly pending: number;
 }
 
@@ -33,7 +34,7 @@ interface Timer {
   readonly run: () => void;
 }
 
-/** A clock that starts at `startMs` (epoch ms). Moves one at a time: `advance` is not to be called while it runs. */
+/** A clock that starts at `startMs` (epoch ms). `advance` must not be called while another `advance` runs. */
 export function manualClock(startMs: number = START_MS): ManualClock {
   return new HandClock(startMs);
 }
@@ -91,7 +92,7 @@ class HandClock implements ManualClock {
     }
   }
 
-  /** Takes out the first timer due by `target`. */
+  /** Removes and returns the first timer due by `target`. */
   #due(target: number): Timer | undefined {
     const first = this.#timers[0];
     if (first === undefined || first.at > target) return undefined;
@@ -117,7 +118,7 @@ class HandClock implements ManualClock {
   }
 }
 
-/** Microtasks run to the end between immediates, so each turn lets one more link of a chain go on. */
+/** Microtasks run to the end between immediates, so each tick lets one more link of a chain run. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < SETTLE_TURNS; turn += 1) {
     await new Promise<void>((resolve) => {

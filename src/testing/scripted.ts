@@ -1,4 +1,4 @@
-/** The scripted model, as users meet it: `scripted(script)` in the place of `anthropic()`. */
+/** The scripted model for users: `scripted(script)` in place of `anthropic()`. */
 import type { ModelProvider, ProviderData } from '../models/provider.ts';
 import { createScriptedProvider, type ScriptedOptions } from '../models/script/provider.ts';
 import { checkScript, isPlainScript, type PlainScript, type Script } from '../models/script/script.ts';
@@ -12,11 +12,12 @@ export type {
 } from '../models/script/script.ts';
 
 /**
- * A model that answers from a script (the language is in `src/models/script/script.ts`). Each session plays the script from its
- * start. Requests the Messages API would refuse are refused, unless `strict` is false.
+ * A model that answers from a script (the language is in `src/models/script/script.ts`). Each session plays the script
+ * from its start. It refuses requests that the Messages API would refuse, unless `strict` is false.
  *
- * A script that is plain data, or names a module, gives provider data and runs in the model threads; one with functions, or
- * with a `clock`, gives a provider value and runs on the host thread. Throws `ConfigError` naming what is no script.
+ * A script that is plain data, or names a module, gives provider data and runs in the model threads. One with
+ * functions, or with a `clock`, gives a provider value and runs on the host thread. Throws `ConfigError` naming the
+ * invalid part.
  *
  * ```ts
  * scripted(['Hello.', { toolUse: { name: 'add', input: { a: 1, b: 2 } } }, 'The sum is 3.']);

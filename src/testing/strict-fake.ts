@@ -1,8 +1,9 @@
 /**
- * A fake of the Messages API that refuses what the real one refuses: an HTTP server on the loopback address for tests and
- * benchmarks of agents.
- * Owns: its socket, the place in the script, what it answered. Does not own: the script language (`src/models/script/script.ts`), the
- * rules (`src/context/legality.ts`).
+ * A fake of the Messages API that refuses the same requests as the real one. It is an HTTP server on the loopback
+ * address, for tests and benchmarks of agents.
+ *
+ * Owns: its socket, the position in the script, its past answers.
+ * Does not own: the script language (`src/models/script/script.ts`), the rules (`src/context/legality.ts`).
  *
  * - W5 A request that breaks a fatal rule is answered 400 (413 for its size) in the API's words, and takes no reply.
  * - W6 Replies of a list are taken in the order of arrival, over all callers.
@@ -36,14 +37,14 @@ export type { WireRequest } from './fake-request.ts';
 
 /** Options of `strictFake`. */
 export interface StrictFakeOptions {
-  /** What it answers. A function is given the request without cache marks, and `session` `''`. */
+  /** The source of its answers. A function receives the request without cache marks, and `session` `''`. */
   readonly script: Script;
   /** Decides faults, boundaries of chunks and signatures. Default 1. */
   readonly seed?: number;
   readonly faults?: Faults;
-  /** Default: a free one. */
+  /** Default: any free one. */
   readonly port?: number;
-  /** Times `delayMs` of replies. Default: the machine's. */
+  /** Times `delayMs` of replies. Default: the machine's clock. */
   readonly clock?: Clock;
 }
 
@@ -56,9 +57,12 @@ export interface FakeViolation extends Violation {
 export interface StrictFake {
   /** Its base URL, `http://127.0.0.1:<port>`. */
   readonly url: string;
-  /** The bodies of the calls that arrived, oldest first, those refused too; the newest 10,000. Grows as they come. */
+  /**
+   * The bodies of the calls that arrived, oldest first, including refused ones; the newest 10,000. The list grows with
+   * each call.
+   */
   readonly requests: readonly WireRequest[];
-  /** Every rule that was broken, warnings too; at most 10,000. Grows as they come. */
+  /** Every broken rule, including warnings; at most 10,000. The list grows with each call. */
   readonly violations: readonly FakeViolation[];
   /** Ends the server and its connections. */
   close(): Promise<void>;
@@ -69,8 +73,8 @@ const VIOLATIONS_KEPT_MAX = 10_000;
 const KEEP_ALIVE_MS = 120_000;
 
 /**
- * Starts a fake and resolves once it listens. Rejects with `ConfigError` for what is no script, and with the system's error
- * when the port is taken.
+ * Starts a fake and resolves once it listens. Rejects with `ConfigError` for an invalid script, and with the system's
+ * error when the port is taken.
  *
  * ```ts
  * const fake = await strictFake({ script: ['Hello.'] });
@@ -177,7 +181,7 @@ class FakeModel {
     }
   }
 
-  /** Answers with a fault; false for those that deliver the answer. */
+  /** Answers with a fault. Returns false for faults that deliver the answer. */
   #fail(fault: FaultKind, request: ModelRequest, response: ServerResponse): boolean {
     if (fault === 'slow_bytes' || fault === 'unknown_event') return false;
     const status = FAULT_STATUS[fault];

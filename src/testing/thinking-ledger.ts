@@ -1,14 +1,17 @@
 /**
- * What a model remembers of its thoughts, so that altered ones are refused (R20, R21).
- * Owns: a secret made of a seed, and what was answered with signatures of the script's own. Does not own: the request.
+ * A model's memory of the thoughts it produced, so that altered ones are refused (R20, R21).
  *
- * - W1 A signature made here proves itself: it holds the fingerprint of all that stood before the thought, and a code over that
- *   and the thought. It is still good after a restart with the same seed.
- * - W2 A thought of another text than its signature's is refused, whatever the model (R20 in the latest answer, else R21).
- * - W3 A thought after another prefix than its own is refused for models that bind thinking (R21). Cache marks, the order of
- *   keys, and empty texts are no part of a prefix.
- * - W4 While thinking is on, the latest answer keeps all its thoughts in order when its tool calls are answered, or none of them
- *   (R20): a model whose thinking is not manual takes a turn without (R22), and one that binds it asks for just that (R21).
+ * Owns: a secret derived from a seed, and the answers whose signatures the script supplied. Does not own: the request.
+ *
+ * - W1 A signature made here proves itself. It holds the fingerprint of all that stood before the thought, and a code
+ *   over that and the thought. It is still valid after a restart with the same seed.
+ * - W2 A thought whose text does not match its signature is refused, whatever the model (R20 in the latest answer, else
+ *   R21).
+ * - W3 A thought after another prefix than its own is refused for models that bind thinking (R21). Cache marks, the
+ *   order of keys, and empty texts are not part of a prefix.
+ * - W4 While thinking is on and tool calls are answered, the latest answer keeps all its thoughts in order, or none
+ *   (R20). A model whose thinking is not manual accepts a turn without them (R22), and one that binds it requires
+ *   exactly that (R21).
  */
 import { createHash, createHmac } from 'node:crypto';
 import { type ContentBlock, isThought } from '../base/messages.ts';
@@ -17,9 +20,9 @@ import type { Violation } from '../context/legality-report.ts';
 import { stableText, trailingBlocks } from '../models/governor/paused-turns.ts';
 import type { ModelRequest, ModelResponse } from '../models/provider.ts';
 
-/** Answers and foreign signatures remembered; the oldest are forgotten and no longer judged. */
+/** Most answers and foreign signatures remembered. The oldest are forgotten and no longer judged. */
 const REMEMBERED_MAX = 10_000;
-/** Answers of the same call id that are remembered. */
+/** Most answers of the same call id that are remembered. */
 const ALIKE_MAX = 16;
 const PREFIX_BYTES = 12;
 const CODE_BYTES = 16;
@@ -32,7 +35,7 @@ interface Thought {
 /** The ledger of one fake model. */
 export class ThinkingLedger {
   readonly #secret: string;
-  /** Signatures a script gave itself, and redacted data: what they stood for. */
+  /** Signatures supplied by a script, and redacted data, each with the thought it stood for. */
   readonly #foreign = new Map<string, Thought>();
   #hasForgotten = false;
   /** The thoughts of answers, by the id of their last tool call: two conversations may have the same. */
@@ -48,7 +51,7 @@ export class ThinkingLedger {
     return `${prefix}${this.#code(prefix, thinking)}`;
   }
 
-  /** Remembers what an answer must look like when it comes back. */
+  /** Remembers the form an answer must have when it comes back. */
   note(request: ModelRequest, response: ModelResponse): void {
     response.content.forEach((block, index) => {
       if (!isThought(block)) return;
@@ -68,7 +71,7 @@ export class ThinkingLedger {
     );
   }
 
-  /** What of R20 and R21 a request breaks, all fatal. */
+  /** The violations of R20 and R21 in a request, all fatal. */
   check(request: ModelRequest): readonly Violation[] {
     const violations: Violation[] = [];
     const latest = request.messages.findLastIndex((message) => message.role === 'assistant');
@@ -129,7 +132,7 @@ export class ThinkingLedger {
     const isKept = expected.some((thoughts) => stableText(found) === stableText(thoughts));
     if (isKept || (found.length === 0 && mode !== 'enabled')) return;
     const path = `messages.${latest}.content.0`;
-    // An altered signature was told already.
+    // An altered signature was already reported.
     if (violations.some((violation) => violation.path.startsWith(`messages.${latest}.`))) return;
     violations.push(modified(path));
   }
@@ -148,7 +151,7 @@ export class ThinkingLedger {
     return code.subarray(0, CODE_BYTES).toString('base64url');
   }
 
-  /** Of the form of a signature made here; whether it is good is another question. */
+  /** Whether the key has the form of a signature made here; its validity is checked separately. */
   #isOwn(key: string): boolean {
     return !this.#foreign.has(key) && ownForm.test(key);
   }
@@ -199,7 +202,7 @@ function invalid(path: string, type: string, reason: string): Violation {
   return { rule: 'R21', path, message, fatal: true };
 }
 
-/** Puts an entry in, the oldest out; true when one went out. */
+/** Adds an entry and drops the oldest beyond the bound. Returns true when one was dropped. */
 function remember<T>(map: Map<string, T>, key: string, value: T): boolean {
   map.set(key, value);
   if (map.size <= REMEMBERED_MAX) return false;

@@ -1,6 +1,6 @@
 /**
- * The conformance suite of the Journal port: for the two journals of the house and for anyone who brings a third. It needs no
- * test runner; `journalChecks` can be given to any of them, one test a check.
+ * The conformance suite of the Journal port, for the project's two journals and for any other implementation. It needs
+ * no test runner; `journalChecks` can be given to any of them, one test per check.
  */
 
 import { crashChecks } from './journal-crash-checks.ts';
@@ -11,13 +11,16 @@ import type { JournalCheck, MakeJournal } from './journal-under-test.ts';
 /** Every check, in the order they are run. */
 export const journalChecks: readonly JournalCheck[] = [...logChecks, ...tableChecks, ...crashChecks];
 
-/** Which checks passed, and which could not be run because the maker lacks what they need. Titles. */
+/** Titles of the checks that passed, and of those skipped because the maker lacks an ability they need. */
 export interface JournalConformance {
   readonly passed: readonly string[];
   readonly skipped: readonly string[];
 }
 
-/** Runs one check on a new store. False: the maker lacks what the check needs. Rejects with what the check threw. */
+/**
+ * Runs one check on a new store. Returns false if the maker lacks an ability the check needs. Rejects with the check's
+ * error.
+ */
 export async function runJournalCheck(check: JournalCheck, makeJournal: MakeJournal): Promise<boolean> {
   const store = await makeJournal();
   try {
@@ -30,7 +33,7 @@ export async function runJournalCheck(check: JournalCheck, makeJournal: MakeJour
 }
 
 /**
- * Runs every check, each on a store of its own, one after the other. Rejects at the first that fails, with its error
+ * Runs every check one after the other, each on its own store. Rejects at the first that fails, with its error
  * (`AssertionError`), whose message begins with the check's title.
  */
 export async function runJournalConformance(makeJournal: MakeJournal): Promise<JournalConformance> {

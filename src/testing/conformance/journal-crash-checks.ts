@@ -197,7 +197,9 @@ async function crash(store: JournalUnderTest): Promise<Journal> {
   return again;
 }
 
-/** Appends, flushes, checkpoints, removes and crashes at random beside a plain list of what must be there. */
+/**
+ * Appends, flushes, checkpoints, removes and crashes at random, and compares with a plain list of the expected entries.
+ */
 async function runModel(store: JournalUnderTest, random: (below: number) => number): Promise<void> {
   let { journal } = store;
   let durable: Written[] = [];
@@ -223,7 +225,7 @@ async function runModel(store: JournalUnderTest, random: (below: number) => numb
       if (key === undefined) continue;
       journal.remove([key]);
       written = written.filter((entry) => entry.key !== key);
-      // A removal not yet durable makes the state after a crash one of two: the model keeps to one.
+      // A crash before a removal is durable allows two states. The flush leaves the model with one.
       await journal.flushed();
       durable = written.slice();
     } else if (kind < 19) {
@@ -240,7 +242,7 @@ async function runModel(store: JournalUnderTest, random: (below: number) => numb
   assertLog(journal, written);
 }
 
-/** Integers from 0 to below a bound: a linear congruential generator, so that a seed tells all. */
+/** Integers from 0 to below a bound: a linear congruential generator, so that the seed determines the run. */
 function randomNumbers(seed: number): (below: number) => number {
   let state = seed >>> 0;
   return (below) => {

@@ -17,14 +17,17 @@ const hardTexts: readonly string[] = [
   JSON.stringify('∑'.repeat(LARGE_CHARACTERS)),
 ];
 
-/** The entries after `after`, as the port says they are read: by session and all together. */
+/** An entry that was appended, for comparison with the port's reads. */
 export interface Written {
   readonly position: Position;
   readonly key: SessionKey;
   readonly data: string;
 }
 
-/** Asserts that the journal holds exactly `written`, by `tail`, `tailKeys` and `read`, from the start and from points between. */
+/**
+ * Asserts that the journal holds exactly `written`, by `tail`, `tailKeys` and `read`, from the start and from points
+ * between.
+ */
 export function assertLog(journal: Journal, written: readonly Written[]): void {
   const positions = [0, ...new Set(written.map((entry) => entry.position))];
   const step = Math.max(1, Math.floor(positions.length / 4));
@@ -32,7 +35,7 @@ export function assertLog(journal: Journal, written: readonly Written[]): void {
     const after = positions[index] ?? 0;
     const wanted = written.filter((entry) => entry.position > after);
     assert.deepEqual([...journal.tail(after)].map(plain), wanted.map(plain), `tail after ${after}`);
-    // Those of sessions that were deleted since may stand between.
+    // Keys of sessions deleted since may still be listed.
     const tailKeys = [...journal.tailKeys(after)].filter((key) => journal.nameOf(key) !== undefined);
     assert.deepEqual(tailKeys, [...new Set(wanted.map(({ key }) => key))], `tailKeys after ${after}`);
     for (const key of new Set(written.map((entry) => entry.key))) {
@@ -46,7 +49,7 @@ function plain({ position, key, data }: Written): Written {
   return { position, key, data };
 }
 
-/** Appends one turn and notes it in `written`. */
+/** Appends one transition of entries and adds them to `written`. */
 export function appendTurn(journal: Journal, entries: readonly TurnEntry[], written: Written[]): Position {
   const position = journal.append(entries);
   for (const { key, data } of entries) written.push({ position, key, data });

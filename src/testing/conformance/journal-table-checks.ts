@@ -1,4 +1,4 @@
-/** Checks of what stands beside the log: heads, the runnable set, names, removal, blobs. */
+/** Checks of the data beside the log: heads, the runnable set, names, removal, blobs. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type { Journal } from '../../journal/journal.ts';

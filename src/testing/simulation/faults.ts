@@ -1,14 +1,15 @@
 /**
- * Which faults a run has, and how often: each seed enables a random subset of all kinds (swarm testing), so that some runs
- * meet one fault a hundred times and others many at once.
+ * The faults of a run, and how often they strike. Each seed enables a random subset of all kinds (swarm testing): some
+ * runs meet one fault a hundred times, others meet many at once.
  *
- * Owns: what is enabled, how often each was drawn. Does not own: what a fault does.
+ * Owns: the enabled kinds, the count of each. Does not own: the effect of a fault.
  */
 import type { SeededRandom } from './seeded-random.ts';
 
-/** Every kind of fault the simulator knows, by what it strikes. */
+/** Every kind of fault the simulator knows, grouped by its target. */
 export const FAULT_KINDS = [
-  // The process, at an operation of the store: before it, in mid-write, after it and before anybody is told.
+  // The process dies at an operation of the store: before it, in mid-write, or after it but before the write is
+  // acknowledged.
   'crash.before',
   'crash.torn',
   'crash.after',
@@ -67,13 +68,13 @@ export const FAULT_KINDS = [
   'interrupt',
   'delete',
   'pause',
-  // A write that was under way when its process died reaches the store later.
+  // A write in flight when its process died reaches the store later.
   'store.late',
   // For minutes no model call succeeds.
   'model.outage',
   // The embedder again.
   'key.reused',
-  // The outcome of a tool call is lost on its way, and both sides live.
+  // The outcome of a tool call is lost on its way, although both sides live.
   'tool.lost',
 ] as const;
 
@@ -88,7 +89,7 @@ export class Faults {
   readonly #rates = new Map<FaultKind, number>();
   #isOn = true;
 
-  /** `only`: these kinds and no others; missing: a subset drawn from the seed. */
+  /** `only`: these kinds and no others. Missing: a subset drawn from the seed. */
   constructor(random: SeededRandom, only?: ReadonlySet<FaultKind>) {
     this.#random = random;
     const share = random.pick([0, 0.15, 0.3, 0.5, 0.8]);
@@ -104,7 +105,7 @@ export class Faults {
     return [...this.#rates.keys()];
   }
 
-  /** No more faults: what is left must come to its end. */
+  /** Stops all faults, so that the remaining work can finish. */
   off(): void {
     this.#isOn = false;
   }
@@ -113,7 +114,7 @@ export class Faults {
     return this.#isOn;
   }
 
-  /** True, and counted, when this fault strikes now; `probability` is that of an average run. */
+  /** Returns true, and counts it, when this fault strikes now. `probability` is that of an average run. */
   strikes(kind: FaultKind, probability: number): boolean {
     const rate = this.#rates.get(kind);
     if (rate === undefined || !this.#isOn || !this.#random.chance(Math.min(0.9, probability * rate))) return false;

@@ -1,6 +1,6 @@
 /**
- * The part of the embedder that works on conversations as such: it forks them, moves among their tasks, has them compressed,
- * sets goals, decides about calls and goes on with suspended runs. What it was told goes to the ledger.
+ * The part of the embedder that works on whole conversations. It forks them, switches between their tasks, compresses
+ * them, sets goals, decides about calls and continues suspended runs. Replies it receives go to the ledger.
  */
 import { InvalidArgumentError } from '../../base/errors.ts';
 import type { Runtime } from '../../runtime/handles/runtime.ts';
@@ -10,30 +10,30 @@ import type { SeededRandom } from './seeded-random.ts';
 import { agentOfSession } from './swarm.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
-/** What these actions need of their embedder. */
+/** The parts of the embedder that these actions need. */
 export interface HistoryActionParts {
   readonly runtime: Runtime;
   readonly ledger: Ledger;
   readonly process: SimulatedProcess;
   readonly world: World;
   readonly random: SeededRandom;
-  /** Calls that wait for a person are denied after a while. */
+  /** Calls that wait for approval are denied after a while. */
   readonly callsExpire: boolean;
   readonly trace: (text: string) => void;
   readonly uid: (prefix: string) => string;
   readonly send: (session: string) => Promise<void>;
-  /** Does something that may fail with what is part of the bargain. */
+  /** Runs an action that may fail with one of the expected errors. */
   readonly attempt: (what: string, act: () => Promise<unknown>) => Promise<void>;
 }
 
-/** Virtual milliseconds between two rounds of whoever decides about calls. */
+/** Virtual milliseconds between two rounds of approvals. */
 const ATTENDING_MS = 5_000;
-/** Rounds after which a session that still waits for a person, or is suspended, is stuck. */
+/** Rounds after which a session that still waits for approval, or is suspended, is stuck. */
 const ATTENDING_ROUNDS = 60;
-/** The same where nobody comes and calls expire: by wall time, which may have been set back by an hour. */
+/** The same if no approver comes and calls expire: by wall time, which may have been set back by an hour. */
 const ABSENT_ROUNDS = 850;
 
-/** See the head of the file. */
+/** See the file header. */
 export class HistoryActions {
   readonly #parts: HistoryActionParts;
 
@@ -54,7 +54,7 @@ export class HistoryActions {
     return this.#parts.send(session);
   }
 
-  /** Decides about calls that wait, goes on with what is suspended, or leaves it to the next message. */
+  /** Resumes the session, which continues a suspended run, or decides about its waiting calls. */
   decide(session: string): Promise<void> {
     const { random } = this.#parts;
     return this.#parts.attempt('decide', async () => {
@@ -65,8 +65,8 @@ export class HistoryActions {
   }
 
   /**
-   * Persons who are there, until nothing waits for them any more: what waits is allowed or denied, what is suspended goes on.
-   * Where calls expire, nobody may come any more once `isOver`: nothing new is coming.
+   * Acts as the approvers until nothing waits for them: waiting calls are allowed or denied, suspended runs continue.
+   * If calls expire, the approvers may stay away once `isOver`, when nothing new comes.
    */
   async attend(isOver: () => boolean): Promise<void> {
     const { runtime, ledger, world, process, random, callsExpire } = this.#parts;
@@ -83,7 +83,7 @@ export class HistoryActions {
           if (state === 'executing' && !(isAbsent && isOver())) await this.#approve(handle, 0.8);
           if (reason !== 'suspended' && reason !== 'paused') return;
           waiting += 1;
-          // Refused while too many sessions run: asked again.
+          // The resume is refused while too many sessions run, and is tried again.
           await handle.resume();
         });
       }
@@ -95,7 +95,7 @@ export class HistoryActions {
     }
   }
 
-  /** What every session says of its history now goes to the ledger: the fold of its log must say the same. */
+  /** Stores the current history of every session in the ledger. The fold of its log must equal it. */
   async noteHistories(): Promise<void> {
     const { runtime, ledger } = this.#parts;
     for (const { id } of await runtime.sessions.list({ limit: 10_000 }))
@@ -108,7 +108,7 @@ export class HistoryActions {
 
   async #approve(handle: Session, share: number): Promise<void> {
     const { random, trace } = this.#parts;
-    // Not the last assistant message's alone: an edit may have put another one behind it.
+    // Looks at all messages, not only the last assistant message: an edit may have put another one after it.
     const messages = await handle.messages();
     const answered = new Set(messages.flatMap(({ type, toolUseId }) => (type === 'tool_response' ? [toolUseId] : [])));
     for (const { type, toolUseId: callId } of messages) {
@@ -120,7 +120,10 @@ export class HistoryActions {
     }
   }
 
-  /** A fork begins with what its parent says before and behind it, when nothing happened to the parent in between. */
+  /**
+   * Makes a fork. It must begin with the history that its parent shows before and after, if nothing happened to the
+   * parent meanwhile.
+   */
   fork(session: string): Promise<void> {
     const { random, uid, ledger, process, trace, send } = this.#parts;
     return this.#parts.attempt('fork', async () => {
@@ -135,7 +138,8 @@ export class HistoryActions {
       if (fork === undefined) return;
       const begins = JSON.stringify(await fork.history.toArray());
       const after = JSON.stringify(await parent.history.toArray());
-      // A message may have come and gone in between: that the history is the same again says nothing. The fork itself tells nothing.
+      // A message may have come and gone meanwhile, so an equal history is not enough; the event numbers must be equal
+      // too. The fork itself publishes no event in its parent.
       const { seq: last } = await parent.state();
       if (!process.isAlive || ledger.isDeleted(session)) return;
       trace(`forked ${session} as ${fork.id}`);
@@ -188,7 +192,7 @@ export class HistoryActions {
   }
 }
 
-/** Undefined where the message that is named is not in the conversation any more: undone, archived or evicted. */
+/** Undefined if the named message is no longer in the conversation: undone, archived or evicted. */
 export async function orMissing<T>(operation: Promise<T>): Promise<T | undefined> {
   try {
     return await operation;

@@ -1,23 +1,27 @@
 /**
- * What must hold after every life of a runtime, however it ended: what was told (`ledger.ts`) against what the stores say
- * (`session-story.ts`). The checks know nothing of what happened in between, so they hold under every schedule.
+ * The invariants that must hold after every life of a runtime, however it ended. They compare the replies and events
+ * that left (`ledger.ts`) with the stores (`session-story.ts`). The checks know nothing of the schedule in between, so
+ * they hold under every schedule.
  *
- *  I1 each acknowledged message is in its session's store exactly once, unchanged and in order; each accepted entry is in
- *     exactly one of mailbox, log, dropped-with-reason (A7);
- *  I2 what a reader was told is what the log says, without a hole;
- *  I3 every request that left was legal, and is the log's own;
- *  I4 a `once` tool starts at most once a call; no effect of a `probe` tool happens twice; no finished call runs again;
+ *  I1 each acknowledged message is in its session's store exactly once, unchanged and in order; each accepted entry is
+ *     in exactly one of mailbox, log, dropped-with-reason (A7);
+ *  I2 the events a reader received equal the log, without a gap;
+ *  I3 every request that left was legal, and follows from the log;
+ *  I4 a `once` tool starts at most once per call; no effect of a `probe` tool happens twice; no finished call runs
+ *     again;
  *  I5 every call has exactly one result, or is open, or waited in a suspended run whose branch was left;
- *  I6 a child is known to its parent or does not exist; it ends once and its parent is told once; nothing it said is lost;
- *  I7 with faults off everything comes to its end;
- *  I10 what a model answered stays a prefix of what it is sent next within an epoch;
+ *  I6 a child is known to its parent or does not exist; it ends once and its parent is notified once; none of its
+ *     messages is lost;
+ *  I7 with faults off everything finishes;
+ *  I10 a model's answers stay a prefix of its next request within an epoch;
  *  I11 the usage of a session is the sum of its answers;
  *  I12 a session woken from its snapshot is the fold of its whole log;
- *  I13 an acknowledged fork is there, and begins with its parent's messages as they were when it was made;
- *  I14 a call that a person is asked about runs only when it was allowed, and none of a suspended run does;
- *  I15 a file that a result says its whole is saved to outlives a power loss;
- *  I16 a turn fails with refused credentials only where a call of its own session was refused;
- *  I17 a call whose outcome was lost while both sides lived is answered within its deadline (checked by `simulated-tools.ts`).
+ *  I13 an acknowledged fork exists, and begins with its parent's messages as they were when it was made;
+ *  I14 a call that needs approval runs only when it was allowed, and no call of a suspended run runs;
+ *  I15 a file that a result names as the place of its whole text survives a power loss;
+ *  I16 a turn fails with refused credentials only if a call of that session was refused;
+ *  I17 a call whose outcome was lost while both sides lived is answered within its deadline (checked by
+ *      `simulated-tools.ts`).
  */
 
 import type { Limits } from '../../base/bounds.ts';
@@ -38,7 +42,7 @@ import { resultOf } from './simulated-tools.ts';
 import type { Reading, Stories } from './store-reading.ts';
 import { ASKED_TOOLS } from './swarm.ts';
 
-/** Where a shortened result says its whole is. */
+/** The path in a shortened result under which its whole text is saved. */
 const SAVED_TO = /saved to: (\S+)/;
 
 /** Checks stores against a ledger, life by life. Findings go to the ledger. */
@@ -59,9 +63,9 @@ export class Invariants {
   readonly #changesAgents: boolean;
 
   /**
-   * `incarnationOf`: the incarnation of a session's shard, as the ledger's stories have it. `limits`: those of the runtime, where they
-   * are known. `isKept`: a file of the result store is there after the power loss that ended a life; missing: not asked.
-   * `changesAgents`: an agent is another one in each life.
+   * `incarnationOf`: the incarnation of a session's shard, as in the ledger. `limits`: those of the runtime, if known.
+   * `isKept`: whether a file of the result store survived the power loss that ended a life; missing: not checked.
+   * `changesAgents`: each life defines its agents differently.
    */
   constructor(
     ledger: Ledger,
@@ -112,7 +116,7 @@ export class Invariants {
     this.#noteDone(stories);
   }
 
-  /** I7, when a life without faults was drained: nothing waits, nothing is open, everybody was answered. */
+  /** I7, after a life without faults was drained: nothing waits, nothing is open, every request was answered. */
   checkFinished(stories: Stories): void {
     for (const { id, state, calls, accepted, settled, spawned, childExits } of stories.values()) {
       const waiting = state.mailbox.filter((entry) => entry.kind === 'active').length;
@@ -139,7 +143,7 @@ export class Invariants {
       if (folded !== digest) this.#ledger.violate('fold', `${session} tells another history than its log`);
     }
     for (const { uid, session, key, pendingId, isRefused, hasNoRoom } of this.#ledger.messages.values()) {
-      // A mailbox of a few hundred bytes may have no room for as long as it was asked.
+      // A mailbox of a few hundred bytes may have no room for as long as the sender retries.
       const isMissing = pendingId === undefined && isRefused === undefined && hasNoRoom !== true;
       if (key !== undefined && isMissing) {
         this.#ledger.violate('lost', `${uid} of ${session} was sent again and again and never acknowledged`);
@@ -221,7 +225,7 @@ export class Invariants {
     }
   }
 
-  /** A result is what the tool gave, or says of itself that it is none. */
+  /** Checks that a result is the tool's own, or that its text marks it as a substitute. */
   #checkResult(key: string, { tool, results }: CallFact): void {
     const result = results[0];
     const run = this.#ledger.tools.get(key);
@@ -256,13 +260,13 @@ export class Invariants {
       this.#ledger.violate('unbalanced', `${id} is known to its parent or exists, not both`);
       return;
     }
-    // One that ended may be woken again; only its first end is one.
+    // A child that ended may be woken again; only its first end counts.
     const told = parent.childExits.get(id) ?? 0;
     if (told > 1 || (told === 1) !== child.exits.length > 0) {
       this.#ledger.violate('unbalanced', `${id} ended ${child.exits.length} times, its parent was told ${told} times`);
     }
     if (child.exits.length > 1) this.#ledger.violate('duplicated', `${id} ended ${child.exits.length} times`);
-    // Of a failure the parent hears as well, in words the child did not say.
+    // The parent also receives failures, whose text is not among the child's messages.
     const heard = parent.heard.get(link.name) ?? [];
     const missing = link.replies === 'mailbox' ? firstMissing(child.said, heard) : undefined;
     if (missing !== undefined) {
@@ -280,7 +284,7 @@ export class Invariants {
 
   // ---- I13 ----------------------------------------------------------------------------------------------------------
 
-  /** To both sides, as either may be the one that has grown. */
+  /** Compares both sides of each fork, since either may have grown. */
   #checkForks(story: SessionStory, stories: Stories): void {
     for (const [number, { child, texts }] of story.forksMade) {
       const fork = stories.get(child);
@@ -316,7 +320,7 @@ export class Invariants {
       );
   }
 
-  // ---- I1, I2: what was told is still true -----------------------------------------------------------------------------
+  // ---- I1, I2: every reply and event that left still holds ----------------------------------------------------------
 
   #checkTold(stories: Stories): void {
     for (const story of this.#ledger.messages.values()) this.#checkMessage(story, stories);
@@ -382,7 +386,10 @@ export class Invariants {
 
   // ---- I3, I4 -------------------------------------------------------------------------------------------------------
 
-  /** Every request is the log's own, none is asked again once its answer is durable, and one asked again has the same bytes. */
+  /**
+   * Every request follows from the log, none is sent again once its answer is durable, and a repeated one has the same
+   * bytes.
+   */
   #checkModelCalls(stories: Stories): void {
     for (const [session, calls] of this.#ledger.calls) {
       const story = stories.get(session);
@@ -390,14 +397,17 @@ export class Invariants {
         const call = calls[index];
         if (call === undefined) break;
         const halfStep = story?.requests.get(call.digest);
-        // A restarted child begins with the request it began with: that it is in the log says nothing of the restart.
+        // A restarted child begins with its first request again, so that request in the log proves nothing about the
+        // restart.
         const first = session.includes(':') ? story?.requests.keys().next().value : undefined;
         const isInLog = (digest: string): boolean => digest !== first && story?.requests.has(digest) === true;
-        // A claim need not be durable before its call: it may be lost with its incarnation, and then all that followed.
+        // A claim need not be durable before its call. It may be lost with its incarnation, together with all that
+        // followed.
         const mayBeLost = (from: number, { incarnation }: CallStory = call): boolean =>
           !calls.slice(from).some((later) => later.incarnation === incarnation && isInLog(later.digest));
         if (halfStep === undefined) {
-          // On its way to a model thread when its incarnation ended, it arrives as the first call of the next.
+          // A request on its way to a model thread when its incarnation ended arrives as the first call of the next
+          // one.
           const isStraggler = calls[index - 1]?.incarnation !== call.incarnation;
           if (!isStraggler && !mayBeLost(index))
             this.#ledger.violate('illegal', `${session} sent a request that its log does not have: ${call.digest}`);
@@ -411,9 +421,9 @@ export class Invariants {
         const asked = calls.slice(0, index).findLastIndex((other) => other.digest === call.digest);
         const before = calls[asked];
         if (before === undefined || before.whole === call.whole) continue;
-        // Another agent is asked otherwise.
+        // A changed agent has other requests.
         if (this.#changesAgents && before.incarnation !== call.incarnation) continue;
-        // What was lost with the claim, a summary say, may have been made again otherwise.
+        // Work lost with the claim, such as a summary, may have been made again with another result.
         const claimedIn = this.#claimedIn.get(session)?.get(halfStep) ?? Number.POSITIVE_INFINITY;
         const isLost = before.incarnation < claimedIn && mayBeLost(asked + 1, before);
         if (before.incarnation === call.incarnation || !isLost)
@@ -444,7 +454,7 @@ export class Invariants {
     }
   }
 
-  /** I14. A `pure` call of a run that goes on may have run ahead of what says that it does. */
+  /** I14. A `pure` call is skipped: it may have run ahead of the record that continues its run. */
   #checkAllowed(key: string, tool: string, story: SessionStory | undefined): void {
     if (story === undefined || tool === 'pure') return;
     if (story.state.agent === 'careful' && ASKED_TOOLS.has(tool) && story.decided.get(key) !== true)
@@ -473,7 +483,7 @@ function hasWord(text: string, uid: string): boolean {
   return new RegExp(`(^|\\W)${uid}(\\W|$)`).test(text);
 }
 
-/** The first of `said` that does not stand in `heard`, in order. */
+/** The first of `said` that is missing in `heard`, in order. */
 function firstMissing(said: readonly string[], heard: readonly string[]): string | undefined {
   let from = 0;
   for (const text of said) {

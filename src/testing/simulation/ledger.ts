@@ -1,6 +1,7 @@
 /**
- * What an embedder was told over all lives of a runtime, and what its tools and its model saw: the half of every check that
- * does not come from the store. It outlives every crash, and finds by itself what contradicts itself.
+ * The replies and events an embedder received over all lives of a runtime, and the view of its tools and its model.
+ * This is the half of every check that does not come from the store. It outlives every crash, and finds contradictions
+ * within itself.
  */
 import { createHash } from 'node:crypto';
 import type { Effect } from '../../tools/tool.ts';
@@ -25,13 +26,13 @@ export interface Violation {
   readonly what: string;
 }
 
-/** How a message, or a child, ended, as its sender was told. */
+/** The outcome of a message or a child, as its sender received it. */
 export interface Outcome {
   readonly kind: 'text' | 'cancelled' | 'dropped' | 'failed';
   readonly text: string;
 }
 
-/** A message with what its sender was told. */
+/** A message with the replies its sender received. */
 export interface MessageStory {
   readonly uid: string;
   readonly session: string;
@@ -41,13 +42,13 @@ export interface MessageStory {
   /** Highest acknowledged id of its session when it was sent. */
   readonly sentAfter: number;
   pendingId?: number;
-  /** Refused for good: it must not be in the store. */
+  /** Refused permanently: it must not be in the store. */
   isRefused?: true;
-  /** It has a key, and the last time it was sent the mailbox had no room for it: it may be sent again. */
+  /** It has a key, and on the last attempt the mailbox had no room for it: it may be sent again. */
   hasNoRoom?: boolean;
 }
 
-/** A spawn with what its spawner was told. */
+/** A spawn with the replies its spawner received. */
 export interface SpawnStory {
   readonly uid: string;
   readonly session: string;
@@ -64,21 +65,21 @@ export interface ToolStory {
   readonly starts: number[];
   /** Times its effect on the world happened. */
   effects: number;
-  /** What it gave back, where it gave something back. */
+  /** Its return value, if it had one. */
   result?: string;
 }
 
 /** One model call as the model saw it. */
 export interface CallStory {
-  /** Of the session's shard; see `SimulatedMachine.incarnationOf`. */
+  /** The incarnation of the session's shard; see `SimulatedMachine.incarnationOf`. */
   readonly incarnation: number;
-  /** Of the request's messages. */
+  /** Digest of the request's messages. */
   readonly digest: string;
-  /** Of the whole request. */
+  /** Digest of the whole request. */
   readonly whole: string;
 }
 
-/** See the head of the file. */
+/** See the file header. */
 export class Ledger {
   readonly violations: Violation[] = [];
   readonly messages: Map<string, MessageStory> = new Map();
@@ -87,22 +88,22 @@ export class Ledger {
   readonly answers: Map<string, { readonly session: string; readonly pendingId: number; readonly outcome: Outcome }> =
     new Map();
   readonly replies: Map<string, Outcome> = new Map();
-  /** Digests of durable events told, by session and seq. */
+  /** Digests of published durable events, by session and seq. */
   readonly events: Map<string, Map<number, string>> = new Map();
   readonly tools: Map<string, ToolStory> = new Map();
   /** Model calls in order, by session. */
   readonly calls: Map<string, CallStory[]> = new Map();
   /** Calls that the model refused for their credentials, by session. */
   readonly refusals: Map<string, number> = new Map();
-  /** Sessions whose deletion was asked for; true: it was acknowledged. */
+  /** Sessions whose deletion was requested; true: it was acknowledged. */
   readonly deleted: Map<string, boolean> = new Map();
   /** Sessions that were read from their first event to the end of the last life. */
   readonly readThrough: Set<string> = new Set();
-  /** Forks that were acknowledged: whose they are, and a digest of the history they began with. */
+  /** Acknowledged forks: their parent, and a digest of the history they began with. */
   readonly forks: Map<string, { readonly parent: string; readonly digest: string }> = new Map();
   /** The highest task that was acknowledged, by session. */
   readonly tasks: Map<string, number> = new Map();
-  /** Digests of the histories that were told at the end of all. */
+  /** Digests of the histories read at the very end. */
   readonly histories: Map<string, string> = new Map();
   readonly #acknowledgedUpTo = new Map<string, number>();
   readonly #seen = new Set<string>();
@@ -166,13 +167,13 @@ export class Ledger {
     told.set(seq, digest);
   }
 
-  /** The deletion of a session, or of one it descends from, was asked for. */
+  /** The deletion of a session, or of one it descends from, was requested. */
   isDeleted(session: string): boolean {
     for (const id of this.deleted.keys()) if (isWithin(session, id)) return true;
     return false;
   }
 
-  /** A session and its descendants are to be deleted: nothing told of them needs to be true any more. */
+  /** Deletes a session and its descendants from the ledger: earlier replies about them need not hold any more. */
   forget(session: string): void {
     const isOf = (id: string): boolean => isWithin(id, session);
     for (const [uid, story] of this.messages) if (isOf(story.session)) this.messages.delete(uid);
@@ -187,7 +188,7 @@ export class Ledger {
   }
 }
 
-/** A session is another one or descends from it; a fork descends from nobody, whatever its id. */
+/** True for a session and its descendants. A fork descends from no session, whatever its id. */
 export function isWithin(id: string, ancestor: string): boolean {
   if (id === ancestor) return true;
   return id.startsWith(`${ancestor}:`) && !id.slice(ancestor.length).includes(':fork-');

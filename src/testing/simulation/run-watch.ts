@@ -1,12 +1,12 @@
-/** What watches a simulated run from outside: errors nobody caught, the runtime's own complaints, a run that does not end. */
+/** Watches a simulated run from outside: uncaught errors, complaints in the runtime's log, a run that does not end. */
 import type { Logger } from 'pino';
 import type { Ledger } from './ledger.ts';
 import type { SimulatedProcess, World, WorldListener } from './world.ts';
 
-/** Lines of the runtime's log that tell of a broken invariant it survived. */
+/** Log lines of the runtime that report a broken invariant it survived. */
 const COMPLAINTS = /turn failed|followed a flush|cannot be resumed|did not close within/;
 
-/** See the head of the file. Findings go to the ledger. */
+/** See the file header. Findings go to the ledger. */
 export class RunWatch implements WorldListener {
   readonly #ledger: Ledger;
   readonly #note: (text: string) => void;
@@ -23,7 +23,7 @@ export class RunWatch implements WorldListener {
     this.#ledger.violate('failed', `uncaught in ${process.name}: ${text}`);
   }
 
-  /** A logger for the runtime: a turn that throws is survived, and said so in its log. */
+  /** A logger for the runtime, because a transition that throws is survived and only logged. */
   logger(): Logger {
     const write = (fields: unknown, message: unknown): void => {
       this.#note(`log: ${String(message)} ${JSON.stringify(fields)}`);
@@ -34,7 +34,7 @@ export class RunWatch implements WorldListener {
     return { debug: write, info: write, warn: write, error: write } as unknown as Logger;
   }
 
-  /** Runs a world until `drive`, begun here as `harness`, has ended; a run that never ends is a violation. */
+  /** Runs a world until `drive`, begun here as `harness`, has ended. A run that never ends is a violation. */
   async run(world: World, harness: SimulatedProcess, drive: () => Promise<void>): Promise<void> {
     const onRejection = (reason: unknown): void => this.uncaught(harness, reason);
     process.on('unhandledRejection', onRejection);

@@ -1,4 +1,4 @@
-/** Chance that follows from a seed: the same on every machine and every version of Node. */
+/** Randomness derived from a seed: the same on every machine and every version of Node. */
 
 /** Draws that follow from a seed. */
 export class SeededRandom {
@@ -6,7 +6,7 @@ export class SeededRandom {
 
   constructor(seed: number) {
     this.#state = seed >>> 0;
-    // Neighbouring seeds begin alike; a few steps on they do not.
+    // Neighbouring seeds begin alike; after a few steps they differ.
     for (let step = 0; step < 4; step += 1) this.number();
   }
 
@@ -41,7 +41,7 @@ export class SeededRandom {
     return items.filter((_item, index) => chosen.has(index));
   }
 
-  /** A stream of its own that follows from this one: what draws from it does not disturb what draws here. */
+  /** A separate stream that follows from this one. Draws from it do not affect draws here. */
   fork(): SeededRandom {
     return new SeededRandom(Math.floor(this.number() * 4_294_967_296));
   }

@@ -1,6 +1,7 @@
 /**
- * What a session's log says, gathered turn by turn with the fold the runtime itself uses: fates of messages, requests as
- * they must have been sent, calls and their results, words between child and parent. Facts only; `invariants.ts` judges.
+ * The facts of a session's log, collected transition by transition with the runtime's own fold. The facts are fates of
+ * messages, requests as they must have been sent, calls and their results, and messages between child and parent.
+ * `invariants.ts` judges them.
  */
 import { addUsage, NO_USAGE, textOf, type Usage } from '../../base/messages.ts';
 import { compactionMessages } from '../../context/compaction-request.ts';
@@ -17,29 +18,32 @@ import { emptyState, type ReceiptState, type SessionState } from '../../session/
 import { contentBytes } from '../../session/state/tokens.ts';
 import { digestOf } from './ledger.ts';
 
-/** Agents with tools of which none thinks by hand: deliveries are phantom pairs. */
+/** Agents have tools, and none has manual thinking: deliveries are phantom pairs. */
 const RENDERING: RenderOptions = { timestamps: false, deliveriesAsText: false };
 
-/** A tool call of the log with what became of it. */
+/** A tool call of the log with its results. */
 export interface CallFact {
   readonly tool: string;
   readonly results: { readonly content: string; readonly success: boolean }[];
-  /** It waited in a suspended run whose branch was left: nobody runs it, and only whoever comes back to it answers it. */
+  /**
+   * It waited in a suspended run whose branch was left. It does not run, and is answered only if the session returns to
+   * that branch.
+   */
   isLeft: boolean;
 }
 
-/** Everything the invariants look at of one session. */
+/** Everything about one session that the invariants look at. */
 export interface SessionStory {
   readonly id: string;
   readonly state: SessionState;
-  /** Accepted entries by id, as often as a record accepts one. */
+  /** Accepted entries by id, one for each record that accepts it. */
   readonly accepted: Map<number, Entry[]>;
-  /** What took an entry out of the mailbox, as often as a record does. */
+  /** The reasons an entry left the mailbox, one for each record that removes it. */
   readonly fates: Map<number, string[]>;
   /** Promoted entries in order of promotion. */
   readonly promoted: number[];
   readonly settled: Map<number, ReceiptState>;
-  /** Texts of the user messages of the log, removed ones included. */
+  /** Texts of the user messages of the log, including removed ones. */
   readonly userTexts: string[];
   readonly keys: Map<string, number[]>;
   /** By idempotency key. */
@@ -48,28 +52,28 @@ export interface SessionStory {
   readonly requests: Map<string, number>;
   readonly responded: Set<number>;
   readonly usage: Usage;
-  /** What the session told its parent with its answers and reports, in order. */
+  /** The session's messages to its parent by answers and reports, in order. */
   readonly said: string[];
-  /** What each child told, by nickname, in order. */
+  /** Messages received from each child, by nickname, in order. */
   readonly heard: Map<string, string[]>;
   readonly spawned: Map<string, { readonly name: string; readonly replies: string; readonly key: string | undefined }>;
   readonly childExits: Map<string, number>;
   readonly exits: { readonly reason: string; readonly reply: string }[];
-  /** What persons said of calls, by idempotency key; true: allowed. */
+  /** Approval decisions about calls, by idempotency key; true: allowed. */
   readonly decided: Map<string, boolean>;
-  /** The history as it was at each fork that was made of it, by number. */
+  /** The history at the time of each fork made of it, by number. */
   readonly forksMade: Map<number, { readonly child: string; readonly texts: readonly string[] }>;
   /** The history a fork begins with. */
   begins: readonly string[] | undefined;
   /** Digests of durable events; index 0 is event 1. */
   readonly events: string[];
-  /** Entries that waited when a message was sent, at most. */
+  /** Most entries that waited when a message was sent. */
   fullest: number;
-  /** UTF-8 bytes with a message that was accepted, where something waited beside it; the most there ever were. */
+  /** Most UTF-8 bytes in the mailbox including an accepted message, if something already waited. */
   fullestBytes: number;
   /** Turns that failed since the credentials were refused. */
   refused: number;
-  /** What is wrong by itself, without a look at anything else. */
+  /** Faults visible in this log alone. */
   readonly faults: {
     readonly kind: 'illegal' | 'unstable' | 'failed' | 'repeated' | 'reordered';
     readonly what: string;
@@ -77,9 +81,8 @@ export interface SessionStory {
 }
 
 /**
- * Folds a session's turns; `plant` gives the state of a fork what it begins with, `rendering` says how its agent's requests are
- * made. Throws where the runtime would call the log
- * corrupt.
+ * Folds a session's transitions. `plant` gives the state of a fork its beginning, `rendering` says how its agent's
+ * requests are made. Throws where the runtime would call the log corrupt.
  */
 export function tellStory(
   id: string,
@@ -101,13 +104,16 @@ class Teller {
   readonly #story: SessionStory;
   readonly #observer: Observer;
   readonly #callKeys = new Map<string, string>();
-  /** The last request that was answered, as text without its closing bracket, with its epoch. */
+  /** The last answered request as text, without its closing bracket, with its epoch. */
   #answered = { epoch: -1, text: '' };
   #usage = NO_USAGE;
-  /** Entries whose preparation came to its end. */
+  /** Entries whose preparation has ended. */
   readonly #prepared = new Set<number>();
   readonly #rendering: RenderOptions;
-  /** The half-step whose request was noted last, and its epoch: one that is made again after a change is another request. */
+  /**
+   * The half-step whose request was noted last, and its epoch. A request made again after a change counts as another
+   * one.
+   */
   #noted = '';
 
   constructor(id: string, rendering: RenderOptions) {
@@ -145,7 +151,7 @@ class Teller {
     };
   }
 
-  /** Before the first turn. */
+  /** Plants a fork's beginning, before the first transition. */
   plant(plant: (state: SessionState) => void): void {
     plant(this.#story.state);
   }
@@ -202,7 +208,9 @@ class Teller {
     this.#story.fullestBytes = Math.max(this.#story.fullestBytes, state.mailboxBytes + contentBytes(content));
   }
 
-  /** Results go before background, that before steers, those before riders; no steer is left behind but by an interrupt. */
+  /**
+   * Checks the order: results, then background, then steers, then riders. Only an interrupt may leave a steer behind.
+   */
   #checkClaim(chosen: readonly number[]): void {
     const { state, accepted, faults, id } = this.#story;
     const entries = chosen.flatMap((pendingId) => accepted.get(pendingId)?.[0] ?? []);
@@ -215,13 +223,13 @@ class Teller {
     if (left !== undefined) faults.push({ kind: 'reordered', what: `${id}/${left.id}, a steer, is left behind` });
   }
 
-  /** What is answered now must stay a prefix of what is sent next within the epoch (A8). */
+  /** The answered request must stay a prefix of the next one within the epoch (A8). */
   #sealRequest(): void {
     const text = JSON.stringify(this.#messages());
     this.#answered = { epoch: this.#story.state.epoch, text: text.slice(0, -1) };
   }
 
-  /** What a compression archived is not shown beside its summary. */
+  /** Messages archived by a compression must not be shown beside its summary. */
   #checkArchived({ archived, number }: Extract<SessionRecord, { type: 'compacted' }>): void {
     const { state, faults, id } = this.#story;
     const isShown = ({ seq, prompt }: { readonly seq: number; readonly prompt?: boolean }): boolean =>
@@ -231,7 +239,10 @@ class Teller {
       faults.push({ kind: 'failed', what: `compression ${number} of ${id} archived ${shown.seq}, which is shown` });
   }
 
-  /** A request has messages of the active task's own line only; where the tasks are one line there is nothing to look for. */
+  /**
+   * A request must have messages of the active task's own line only. If the tasks form one line, there is nothing to
+   * check.
+   */
   #checkBranch(halfStep: number): void {
     const { state, faults, id } = this.#story;
     const { tasks } = state;
@@ -249,7 +260,7 @@ class Teller {
     }
   }
 
-  /** The request as it would be sent were the turn to go on here. */
+  /** Checks the request that would be sent if the turn continued here. */
   #checkLegality(): void {
     const messages = this.#messages();
     if (messages.length === 0) return;
@@ -365,14 +376,14 @@ class Teller {
     if (body.type !== 'message.created') return;
     const { message } = body;
     if (message.type === 'user_message') story.userTexts.push(textOf(message.content));
-    // A delivery is a pair of its own making, not a call of the model.
+    // A delivery is a phantom pair, not a call of the model.
     if (message.type !== 'tool_call' || message.toolUseId === undefined || message.source !== undefined) return;
     const key = `${story.id}#${message.seq}`;
     this.#callKeys.set(message.toolUseId, key);
     story.calls.set(key, { tool: message.toolName ?? '', results: [], isLeft: false });
   }
 
-  /** A branch was left: the calls that are open no more are left with it. */
+  /** A branch was left: the calls that are no longer open are left with it. */
   #leave(pending: readonly string[]): void {
     const { state, calls } = this.#story;
     for (const callId of pending) {
@@ -381,7 +392,7 @@ class Teller {
     }
   }
 
-  /** Calls of a run that is suspended are answered by whoever discards them. */
+  /** Calls of a suspended run are answered by the edit that discards them. */
   #answerByEdit({ added }: Extract<SessionRecord, { type: 'edited' }>): void {
     for (const { message } of added ?? []) {
       if (message.role === 'tool')

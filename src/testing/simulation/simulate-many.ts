@@ -1,30 +1,30 @@
-/** Many seeds on several threads, and what they come to. */
+/** Runs many seeds on several threads and sums up their results. */
 import { startThread } from '../../threads/thread.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
 import { FAULT_KINDS, type FaultKind } from './faults.ts';
 import type { SimulationResult } from './simulate.ts';
 
-/** Which seeds. */
+/** The seeds to run. */
 export interface ManyOptions {
   /** First seed. */
   readonly from: number;
-  /** How many. */
+  /** Number of seeds. */
   readonly seeds: number;
   /** Threads, from 1. */
   readonly threads: number;
   /** Called after each seed, in no order. */
   readonly onResult?: (result: SimulationResult) => void;
-  /** Stops handing out seeds after so many failed ones; default 10. */
+  /** Starts no further seeds after so many failed ones; default 10. */
   readonly failuresMax?: number;
 }
 
-/** What all seeds came to. */
+/** The sums over all seeds. */
 export interface SimulationTotals {
   seeds: number;
   /** Virtual hours. */
   simulatedHours: number;
   lives: number;
-  /** Things that happened: timers, messages between threads, completions. */
+  /** Number of tasks: timers, messages between threads, completions. */
   tasks: number;
   messages: number;
   modelCalls: number;
@@ -79,7 +79,7 @@ export async function simulateMany(options: ManyOptions): Promise<SimulationTota
 }
 
 const HOUR_MS = 3_600_000;
-/** Real milliseconds after which a run of a second or less is taken for one that never gives its thread back. */
+/** Real milliseconds after which a run counts as hanging its thread. A run normally takes a second or less. */
 const HANG_MS = 180_000;
 
 /** Rejects, naming the seed, when the run does not end. */

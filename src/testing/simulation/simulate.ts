@@ -1,6 +1,6 @@
 /**
- * One simulated run: a runtime lives, crashes, lives again, and is checked after each life. Everything follows from the seed:
- * what fails, what is sent, what a model answers, in which order things happen.
+ * One simulated run: a runtime lives, crashes, lives again, and is checked after each life. Everything follows from the
+ * seed: the failures, the messages, the model's answers, the order of events.
  */
 import { isGivenUp } from './attempts.ts';
 import { Embedder } from './embedder.ts';
@@ -16,23 +16,26 @@ import { type Reading, StoreReader, type Stories } from './store-reading.ts';
 import { drawSwarm, type Swarm, swarmAgents, swarmRendering } from './swarm.ts';
 import { SimulatedProcess, World } from './world.ts';
 
-/** What to simulate. */
+/** The options of `simulate`. */
 export interface SimulationOptions {
   /** A whole number; the run follows from it. */
   readonly seed: number;
-  /** Draw these faults and no others; missing: a subset the seed chooses. */
+  /** Draw these faults and no others. Missing: a subset the seed chooses. */
   readonly faults?: readonly FaultKind[];
-  /** The message between threads, from 1 and since a close was begun, that is held until all else is at rest; in each life that closes. */
+  /**
+   * The number of the message between threads that is held until all else is at rest. Counted from 1 since a close was
+   * begun, in each life that closes.
+   */
   readonly heldAtClose?: number;
-  /** Takes each line of the trace as it happens; missing: the last lines are kept for the result. */
+  /** Takes each line of the trace as it happens. Missing: the last lines are kept for the result. */
   readonly onTrace?: (line: string) => void;
 }
 
-/** What happened. */
+/** The result of a run. */
 export interface SimulationResult {
   readonly seed: number;
   readonly violations: readonly Violation[];
-  /** The last lines of what happened, oldest first. */
+  /** The last lines of the trace, oldest first. */
   readonly trace: readonly string[];
   /** Virtual milliseconds. */
   readonly simulatedMs: number;
@@ -49,15 +52,15 @@ export interface SimulationResult {
   readonly fingerprint: number;
 }
 
-/** Trace lines kept. */
+/** Most trace lines kept. */
 const TRACE_LINES = 400;
-/** Virtual milliseconds the last life may take to come to its end. */
+/** Virtual milliseconds the last life may take to finish. */
 const SETTLE_MS = 24 * 3_600_000;
 /** Virtual milliseconds a close waits for half-steps. */
 const CLOSE_MS = 5_000;
 const CLOCK_JUMP_MS = 3_600_000;
 
-/** Runs one seed. Resolves whatever happens: what is wrong stands in `violations`. */
+/** Runs one seed. Always resolves: failures are in `violations`. */
 export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
   return new Simulation(options).run();
 }
@@ -135,7 +138,10 @@ class Simulation {
     if (this.#ledger.violations.length === 0) await this.#reopen(reading.stories);
   }
 
-  /** One life with faults. `endsInPlace`: they end before it does, and it comes to its end; true when it did. */
+  /**
+   * One life with faults. `endsInPlace`: the faults stop before the life ends, and its work finishes; returns true if
+   * it did.
+   */
   async #live(endsInPlace: boolean): Promise<boolean> {
     const { process, opened } = this.#begin();
     const runtime = await opened;
@@ -174,7 +180,7 @@ class Simulation {
     return false;
   }
 
-  /** The last life, without faults: everything comes to its end (I7). */
+  /** The last life, without faults: everything finishes (I7). */
   async #settle(): Promise<void> {
     const { process, opened } = this.#begin();
     const runtime = await opened;
@@ -185,7 +191,9 @@ class Simulation {
     await this.#settleIn(process, runtime, this.#embed(process, runtime));
   }
 
-  /** False when the process died of an earlier fault, or of what earlier faults made of its session threads (L3). */
+  /**
+   * False when the process died of an earlier fault, or of the effect of earlier faults on its session threads (L3).
+   */
   async #settleIn(
     process: SimulatedProcess,
     runtime: Awaited<ReturnType<SimulatedMachine['open']>>,
@@ -217,7 +225,7 @@ class Simulation {
     return true;
   }
 
-  /** What was closed in peace opens without anything to recover. */
+  /** After an orderly close the store opens without anything to recover. */
   async #reopen(before: Stories): Promise<void> {
     const { process, opened } = this.#begin();
     const runtime = await opened;
@@ -241,7 +249,7 @@ class Simulation {
     const swarm = this.#swarm;
     const opening = this.#machine.open(process, {
       agents: swarmAgents(this.#tools.valuesFor(process), swarm, this.#lives),
-      // A value runs on the host; with model threads the provider is data, which they build themselves.
+      // A value runs on the host. With model threads the provider is data, from which they build it themselves.
       provider: swarm.models > 0 ? { kind: 'module', url: 'simulated:model' } : this.#model.providerOf(process),
       threads: { sessions: swarm.hasSessionThreads ? swarm.shards : 0, models: swarm.models, tools: swarm.toolThreads },
       durability: swarm.durability,

@@ -1,4 +1,7 @@
-/** The skills and workflows of every simulated runtime: they never change, and some names that are asked for are none of them. */
+/**
+ * The skills and workflows of every simulated runtime. They never change, and some requested names are missing among
+ * them.
+ */
 import type { Definition, DefinitionSource } from '../../definitions/definition.ts';
 
 const SKILLS = ['baking', 'frying', 'washing'].map(definition);
@@ -8,7 +11,7 @@ const WORKFLOWS = ['plan', 'build'].map(definition);
 export const SKILL_NAMES: readonly string[] = [...SKILLS.map(({ name }) => name), 'flying'];
 export const WORKFLOW_NAMES: readonly string[] = [...WORKFLOWS.map(({ name }) => name), 'wait'];
 
-/** What a simulated runtime is given. */
+/** The definitions given to a simulated runtime. */
 export const SIMULATED_DEFINITIONS: DefinitionSource = {
   skill: (name) => SKILLS.find((each) => each.name === name),
   workflow: (name) => WORKFLOWS.find((each) => each.name === name),

@@ -1,26 +1,29 @@
-/** The device under a memory journal, with what devices do: answer late, refuse, fall silent, and stop in the middle. */
+/**
+ * The device under a memory journal, with a device's faults: it answers late, refuses, falls silent, or stops in the
+ * middle.
+ */
 import { StoreFullError } from '../../base/errors.ts';
 import type { DeviceOperation } from '../../journal/memory-journal.ts';
 import type { Faults } from './faults.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
-/** What a device needs of the simulation. */
+/** The parts of the simulation a device needs. */
 export interface DeviceSurroundings {
   readonly world: World;
   readonly faults: Faults;
   readonly trace: (text: string) => void;
   /** Ends the whole process, as a power cut or a kill at this very operation would. */
   readonly crash: (why: string) => void;
-  /** An operation was refused: what it held is lost. */
+  /** An operation was refused: its data is lost. */
   readonly refused: () => void;
 }
 
-/** What a memory journal writes to. */
+/** The device a memory journal writes to. */
 export type SimulatedDevice = (operation: DeviceOperation) => Promise<void>;
 
 /** Milliseconds after which a process whose device fell silent is killed from outside. */
 const SILENCE_MS = 30_000;
-/** Milliseconds an operation takes, at most, on one device or another. */
+/** Most milliseconds an operation takes, on a fast, usual or slow device. */
 const USUAL_MS = [3, 30, 300] as const;
 /** Milliseconds after the death of its process in which a write may still arrive. */
 const LATE_MS = 200;
@@ -31,7 +34,7 @@ export function createSimulatedDevice(
   { world, faults, trace, crash, refused: noteRefused }: DeviceSurroundings,
 ): SimulatedDevice {
   const { random } = world;
-  // On a device that takes its time, much happens during a write.
+  // On a slow device, much happens during a write.
   const usualMs = random.pick(USUAL_MS);
   let refusesUntil = 0;
   const refusal = (): StoreFullError | undefined => {
@@ -48,7 +51,8 @@ export function createSimulatedDevice(
   process.onDeath(() => {
     const late = underWay;
     if (late === undefined) return;
-    // What another has opened meanwhile must refuse it (J5); until then it is as if the process had died a little later.
+    // A journal that was opened meanwhile must refuse the late write (J5). Before that, the write is as if the process
+    // had died a little later.
     world.schedule(machineOf(process), random.between(0, LATE_MS), () => {
       trace('a write arrives late');
       try {
@@ -94,7 +98,7 @@ export function createSimulatedDevice(
     });
 }
 
-/** What outlives the process and all its threads. */
+/** The root process, which outlives the process and all its threads. */
 function machineOf(process: SimulatedProcess): SimulatedProcess {
   return process.parent === undefined ? process : machineOf(process.parent);
 }

@@ -1,6 +1,6 @@
 /**
- * Lines between simulated threads: the production endpoint over ports whose messages are cloned, travel for a while, and are
- * lost with the side that dies.
+ * Lines between simulated threads: the production endpoint over simulated ports. Their messages are cloned, travel for
+ * a while, and are lost with the side that dies.
  */
 import { createEndpoint, type MessagePortLike } from '../../threads/batched-endpoint.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
@@ -12,7 +12,7 @@ export interface SimulatedLine {
   readonly far: Endpoint;
 }
 
-/** A line between two processes. A side is told of the other's death as a thread's port tells it. */
+/** A line between two processes. The death of one side closes the other side's port, as with real threads. */
 export function createSimulatedLine(world: World, near: SimulatedProcess, far: SimulatedProcess): SimulatedLine {
   const left = new SimulatedPort(world, near);
   const right = new SimulatedPort(world, far);
@@ -57,7 +57,7 @@ class SimulatedPort implements MessagePortLike {
     peer?.arrive('close', undefined);
   }
 
-  /** The other side is dead: behind what it had already posted. */
+  /** The other side died: closes after the messages it had already posted. */
   lose(): void {
     this.arrive('close', undefined);
   }

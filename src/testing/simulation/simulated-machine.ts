@@ -1,5 +1,5 @@
 /**
- * The machine a simulated runtime stands on: disks that outlive processes, session threads and model threads that are none.
+ * The machine under a simulated runtime: disks that outlive processes, and simulated session and model threads.
  * Everything above the ports is the production code.
  */
 import { ResultShelf } from '../../../actors/result-shelf.ts';
@@ -30,14 +30,14 @@ import { SimulatedResults } from './simulated-results.ts';
 import type { SimulatedTools } from './simulated-tools.ts';
 import { SimulatedProcess, type World } from './world.ts';
 
-/** Session threads of one process that a fault at their device may end. */
+/** Most session threads of one process that a fault at their device may end. */
 const THREADS_STRUCK_MAX = 2;
-/** Where a simulated store lies. */
+/** Directory of a simulated store. */
 export const STORE_DIRECTORY = '/simulated';
-/** Where it keeps shortened results. */
+/** Directory of its shortened results. */
 const RESULTS_DIRECTORY = `${STORE_DIRECTORY}/results`;
 
-/** What becomes of everything a process asks of a disk, where that is not left to chance. */
+/** Controls the outcome of every disk operation of a process, in place of random faults. */
 export interface SimulatedDisk {
   /** Opens a journal, late or not at all: a rejection keeps it shut. */
   open(process: SimulatedProcess, surroundings: DeviceSurroundings, open: () => Journal): Promise<Journal>;
@@ -45,7 +45,7 @@ export interface SimulatedDisk {
   device(process: SimulatedProcess, surroundings: DeviceSurroundings): SimulatedDevice;
 }
 
-/** What a machine is made of. */
+/** The parts of a machine. */
 export interface MachineParts {
   readonly world: World;
   readonly faults: Faults;
@@ -60,11 +60,11 @@ export interface MachineParts {
   readonly crashed: (process: SimulatedProcess, why: string) => void;
 }
 
-/** See the head of the file. */
+/** See the file header. */
 export class SimulatedMachine {
-  /** One store a shard. */
+  /** One store per shard. */
   readonly stores: readonly MemoryStore[];
-  /** Where shortened results are kept whole. */
+  /** The result store's simulated disk. */
   readonly results: SimulatedResults = new SimulatedResults();
   readonly #parts: MachineParts;
   readonly #incarnations: number[];
@@ -77,8 +77,8 @@ export class SimulatedMachine {
   }
 
   /**
-   * How often what runs in the shard of a session was lost: by a start of it, or by a write that was refused, after which it
-   * reads its sessions again.
+   * Counts how often the running state of a session's shard was lost. It is lost when the shard starts, and when a
+   * write is refused, since the shard then reads its sessions again.
    */
   incarnationOf(session: string): number {
     return this.#incarnations[shardOf(session, this.stores.length)] ?? 0;
@@ -138,10 +138,13 @@ export class SimulatedMachine {
     };
   }
 
-  /** What a fault at a device ends: everything, or, for the first ones of a process, the session thread alone. */
+  /**
+   * The process that a fault at a device ends: the whole host, or, for the first few faults of a process, the session
+   * thread alone.
+   */
   #struckBy(host: SimulatedProcess, thread: SimulatedProcess): SimulatedProcess {
     const deaths = this.#threadsStruck.get(host) ?? 0;
-    // More of them, and the link would give the shard up (L3 of `shard-link.ts`).
+    // With more of them, the link would give up the shard (L3 of `shard-link.ts`).
     if (thread === host || deaths >= THREADS_STRUCK_MAX || this.#parts.world.random.chance(0.5)) return host;
     this.#threadsStruck.set(host, deaths + 1);
     return thread;
@@ -154,7 +157,8 @@ export class SimulatedMachine {
   #startShard(host: SimulatedProcess, plan: ShardPlan): ShardThread {
     const { world, faults, trace } = this.#parts;
     const thread = new SimulatedProcess(`shard ${plan.index}`, host);
-    // Before the lines, as of a real thread: what a cut line rejects finds its thread known to be gone.
+    // Registered before the lines, as with a real thread: when a cut line rejects, its thread is already known to be
+    // gone.
     const onExit: ((end: ShardThreadEnd) => void)[] = [];
     thread.onDeath(() => {
       for (const listener of onExit) world.schedule(host, 0, () => listener({}));

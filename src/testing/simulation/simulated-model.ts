@@ -1,6 +1,6 @@
 /**
- * A model that answers by chance: texts, tool calls, sub-agents, reports, and every way a model call is known to go wrong. It
- * checks each request it is sent against the rules of the Messages API, and tells the ledger.
+ * A model that answers at random: texts, tool calls, sub-agents, reports, and every known failure of a model call. It
+ * checks each request against the rules of the Messages API, and notes it in the ledger.
  */
 import { CancelledError } from '../../base/errors.ts';
 import { COMPACTION_INSTRUCTION } from '../../context/compaction-request.ts';
@@ -16,7 +16,7 @@ import type { SeededRandom } from './seeded-random.ts';
 import { SKILL_NAMES, WORKFLOW_NAMES } from './simulated-definitions.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
-/** What the model needs of the simulation. */
+/** The parts of the simulation the model needs. */
 export interface ModelSurroundings {
   readonly world: World;
   readonly faults: Faults;
@@ -27,16 +27,16 @@ export interface ModelSurroundings {
 }
 
 type Block = Readonly<Record<string, unknown>> & { readonly type: string };
-/** A response before it is checked: what a provider may hand over, right or not. */
+/** A response before it is checked, valid or not, as a provider may hand it over. */
 interface RawResponse {
   readonly content: readonly Block[];
   readonly stop_reason: string | null;
   readonly usage?: unknown;
 }
 
-/** Milliseconds a provider is out of order, at most: longer than a call is tried. */
+/** Most milliseconds of an outage: longer than the retries of a call. */
 const OUTAGE_MS = 1_200_000;
-/** Faults that end a call with an error, with what the error is. */
+/** Faults that end a call with an error, each with its error. */
 const FAILURES: readonly (readonly [FaultKind, () => Parameters<typeof modelErrorOf>[0]])[] = [
   ['model.rate_limited', () => ({ message: 'rate limited', status: 429, retryAfterMs: 20_000 })],
   ['model.overloaded', () => ({ message: 'overloaded', status: 529 })],
@@ -54,7 +54,7 @@ export class SimulatedModel {
   readonly #surroundings: ModelSurroundings;
   readonly #random: SeededRandom;
   readonly #paused = new PausedTurns();
-  /** What it thought, about what: it outlives processes, as a provider's does. */
+  /** Its thoughts and their contexts. They outlive processes, as a provider's do. */
   readonly #thoughts = new ThinkingLedger(1);
   #count = 0;
   #lastCallId = 'c0';
@@ -71,7 +71,7 @@ export class SimulatedModel {
     return {
       name: 'simulated',
       generate: (request, context) => {
-        // A call of a process that is dead was never made.
+        // A call of a dead process was never made.
         if (!process.isAlive) return new Promise(() => undefined);
         return this.#generate(process, request, context);
       },
@@ -140,7 +140,7 @@ export class SimulatedModel {
     const random = this.#random;
     const usage = { input_tokens: random.between(1, 500), output_tokens: random.between(1, 100) };
     const text = (): Block => ({ type: 'text', text: `answer ${this.#next()}` });
-    // By hand it thinks always, as a turn must start with a thought (R22).
+    // With manual thinking it always thinks, since a turn must start with a thought (R22).
     const isManual = request.thinking?.type === 'enabled';
     const thinking = thinks(request) && (isManual || random.chance(0.5)) ? [this.#thought(request)] : [];
     if (faults.strikes('model.empty', 0.03)) return { content: [], stop_reason: 'end_turn', usage };
@@ -212,12 +212,12 @@ export class SimulatedModel {
   }
 }
 
-/** By its setting, or by what its model does without one. */
+/** Decided by the request's setting, or by the model's default without one. */
 function thinks({ model, thinking }: ModelRequest): boolean {
   return thinking === undefined ? !modelTraits(model).thinkingOffByDefault : thinking.type !== 'disabled';
 }
 
-/** What an enricher's tool is called with, right or not; undefined for other tools. */
+/** The input for an enricher's tool, valid or not; undefined for other tools. */
 function museInput(name: string, random: SeededRandom, next: () => number): unknown {
   switch (name) {
     case 'rename_session':
@@ -239,7 +239,8 @@ function museInput(name: string, random: SeededRandom, next: () => number): unkn
     case 'attach_messages_to_goals':
       return { message_ids: [random.between(1, 9)], goal_ids: [random.between(1, 4)] };
     case 'search_messages':
-      // An index of what was said is built on the machine's own time: here it is only asked for what it refuses.
+      // A message index is built in the machine's own time. The simulation therefore only sends a query that is
+      // refused.
       return { query: ' ' };
     case 'view_messages':
       return { message_id: `s${random.between(0, 4)}#${random.between(1, 9)}` };
@@ -250,10 +251,10 @@ function museInput(name: string, random: SeededRandom, next: () => number): unkn
   }
 }
 
-/** The request ends with the instruction to sum up. */
+/** The request ends with the instruction to write a summary. */
 function isSummaryAsked(request: ModelRequest): boolean {
   return JSON.stringify(request.messages.at(-1)).includes(INSTRUCTION_BEGINNING);
 }
 
-/** Enough of it, and nothing that JSON would escape. */
+/** A prefix long enough to be unique, without characters that JSON would escape. */
 const INSTRUCTION_BEGINNING = COMPACTION_INSTRUCTION.slice(0, 60);

@@ -1,14 +1,14 @@
 /**
- * The disk of shortened results, as a power loss leaves it: a file whose content was not synced, or whose name was not, is gone.
+ * The disk of shortened results, as a power loss leaves it. A file is lost if its content or its name was not synced.
  *
- * Owns: the files and what of them is durable. Outlives processes. Does not own: who names them.
+ * Owns: the files and their durable parts. Outlives processes. Does not own: the logs that name them.
  */
 import { dirname } from 'node:path';
 import type { DiskStep, ResultDisk } from '../../../actors/result-shelf.ts';
 import type { Faults } from './faults.ts';
 import type { SimulatedProcess, World } from './world.ts';
 
-/** Milliseconds one operation takes, at most. */
+/** Most milliseconds one operation takes. */
 const STEP_MS = 4;
 
 interface SimulatedFile {
@@ -17,22 +17,22 @@ interface SimulatedFile {
   isNamed: boolean;
 }
 
-/** See the head of the file. */
+/** See the file header. */
 export class SimulatedResults {
   readonly #files = new Map<string, SimulatedFile>();
 
-  /** True when a file of this name would outlive a power loss now. */
+  /** True when a file of this name would survive a power loss now. */
   isDurable(path: string): boolean {
     const file = this.#files.get(path);
     return file?.isSynced === true && file.isNamed;
   }
 
-  /** What was not durable is gone. */
+  /** Removes everything that was not durable. */
   losePower(): void {
     for (const path of [...this.#files.keys()]) if (!this.isDurable(path)) this.#files.delete(path);
   }
 
-  /** The disk as a process has it: operations take their time, fail, and end with the process. */
+  /** The disk as a process sees it: operations take their time, fail, and end with the process. */
   diskOf(process: SimulatedProcess, world: World, faults: Faults): ResultDisk {
     const perform = (step: DiskStep): void => {
       if (step.kind === 'write' && faults.strikes('shelf.full', 0.3)) {
@@ -71,7 +71,7 @@ export class SimulatedResults {
       case 'move':
         if (file === undefined) throw new Error(`no file ${step.path}`);
         this.#files.delete(step.path);
-        // One of the same content that was there is replaced by this one.
+        // An existing file of the same content is replaced by this one.
         this.#files.set(step.to, { ...file, isNamed: this.isDurable(step.to) });
         return;
       case 'remove':

@@ -1,6 +1,6 @@
 /**
- * Tools of all four effects, and the threads they run on. A tool tells the ledger when it starts and when its effect on the
- * world happens, so that what a crash may do to a call can be checked.
+ * Tools of all four effects, and the threads they run on. A tool notes in the ledger when it starts and when its effect
+ * on the world happens. The checks thus see whether a crash treats a call as its effect allows.
  */
 import { CALL_CHECK_GRACE_MS } from '../../base/bounds.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
@@ -17,7 +17,7 @@ import { type Ledger, sessionOfKey, type ToolStory } from './ledger.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import { SimulatedProcess, type World } from './world.ts';
 
-/** What tools need of the simulation. */
+/** The parts of the simulation the tools need. */
 export interface ToolSurroundings {
   readonly world: World;
   readonly faults: Faults;
@@ -30,17 +30,20 @@ export interface ToolSurroundings {
 /** True when the outcome of a run is lost now. */
 type Loses = (id: number, probability: number) => boolean;
 
-/** The address the tools of threads are given by. */
+/** The address under which the tools of threads are given. */
 export const TOOL_MODULE: URL = new URL('simulated:tools');
 /** Milliseconds a simulated tool may take. */
 export const TOOL_TIMEOUT_MS = 60_000;
-/** Milliseconds after which a lost call is answered: its session asks this often, and not while its flush is slow. */
+/**
+ * Milliseconds within which a lost call must be answered: three intervals of its session's check. A check is skipped
+ * while the session has unflushed transitions.
+ */
 const LOST_CALL_MS = 3 * (TOOL_TIMEOUT_MS + CALL_CHECK_GRACE_MS);
 
 const EFFECTS: readonly Effect[] = ['pure', 'keyed', 'once', 'probe'];
 const SCHEMA = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };
 
-/** The tools of one process, by name: those named after their effect run where their code is called. */
+/** The tools of one process, by name: those named after their effect run on the thread that calls them. */
 export class SimulatedTools {
   readonly #surroundings: ToolSurroundings;
   readonly #random: SeededRandom;
@@ -50,12 +53,15 @@ export class SimulatedTools {
     this.#random = surroundings.world.random.fork();
   }
 
-  /** Tools to be given as values; they run in `process`. */
+  /** Tools given as values; they run in `process`. */
   valuesFor(process: SimulatedProcess): readonly AnyTool[] {
     return EFFECTS.map((effect) => this.#tool(`host_${effect}`, effect, process));
   }
 
-  /** Makes the tool pool of a session thread: the product's, over threads that are none, and with a way that loses outcomes. */
+  /**
+   * Makes the tool pool of a session thread: the production pool over simulated threads, with a chance to lose
+   * outcomes.
+   */
   poolOf(process: SimulatedProcess): (options: ToolPoolOptions) => ToolPool {
     const moduleOf = (thread: SimulatedProcess): Readonly<Record<string, AnyTool>> => this.#module(thread);
     return (options) => new LossyToolPool(process, options, this.#surroundings, moduleOf);
@@ -93,7 +99,7 @@ export class SimulatedTools {
     const { ledger, faults, world, incarnationOf, trace } = this.#surroundings;
     if (!process.isAlive) return new Promise(() => undefined);
     const known = ledger.tools.get(key);
-    // A `pure` call that ran ahead of its intent may have been lost with it, and its key be that of another call by now.
+    // A `pure` call that ran ahead of its intent may have been lost with it. Another call may have its key by now.
     const isLost = known !== undefined && known.tool !== name && known.effect === 'pure';
     const story: ToolStory = known === undefined || isLost ? { tool: name, effect, starts: [], effects: 0 } : known;
     ledger.tools.set(key, story);
@@ -122,14 +128,14 @@ export function resultOf(tool: string, key: string): string {
 }
 
 /**
- * The product's pool, of which some outcomes never reach their session. A session gives each lost call up within a bound, as it
- * answers it, or is told of another end; the check belongs to the process, which may die before.
+ * The production pool, of which some outcomes never reach their session. A session must give up each lost call within a
+ * bound: it answers the call, or receives another outcome. The check belongs to the process, which may die before.
  */
 class LossyToolPool implements ToolPool {
   readonly #pool: ToolPool;
   readonly #process: SimulatedProcess;
   readonly #surroundings: ToolSurroundings;
-  /** Runs that the session has not given up and was not told of. */
+  /** Runs that the session has not given up and whose outcome it has not received. */
   readonly #runs = new Map<number, ToolRun>();
 
   constructor(
@@ -156,7 +162,7 @@ class LossyToolPool implements ToolPool {
     });
   }
 
-  /** The outcome of a run is lost here, and both sides live. */
+  /** Loses the outcome of a run here, although both sides live. */
   #loses(id: number, probability: number): boolean {
     const { world, faults, ledger, trace } = this.#surroundings;
     const run = this.#runs.get(id);
@@ -193,7 +199,7 @@ class LossyToolPool implements ToolPool {
   }
 }
 
-/** Tool threads that are none: each task runs in a process of its own, which can die. */
+/** Simulated tool threads: each task runs in its own process, which can die. */
 class SimulatedTaskPool implements TaskPool {
   readonly #process: SimulatedProcess;
   readonly #options: TaskPoolOptions;
@@ -274,7 +280,7 @@ class SimulatedTaskPool implements TaskPool {
     });
   }
 
-  /** What `tool-threads.worker.ts` does, over a virtual clock. */
+  /** The work of `tool-threads.worker.ts`, over a virtual clock. */
   async #work(task: ThreadTask, thread: SimulatedProcess): Promise<unknown> {
     const { world } = this.#surroundings;
     const module = this.#moduleOf(thread);
@@ -295,7 +301,7 @@ class SimulatedTaskPool implements TaskPool {
       clock: world.clockOf(thread),
       soon: world.soonOf(thread),
       post: (note) => {
-        // Few batches have more than one call.
+        // The rate is high because few batches have more than one call.
         if (note.kind === 'finished' && this.#loses(note.id, 0.3)) return;
         world.schedule(this.#process, 0, () => this.#options.onNote?.(note, line));
       },

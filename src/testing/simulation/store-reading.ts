@@ -1,7 +1,7 @@
 /**
  * Every session of a machine's stores, folded from its log while no process has a store open.
  *
- * Owns: what was read before, so that a session whose log has not grown is not read again. Does not own: the stores.
+ * Owns: earlier readings, so that a session whose log has not grown is not read again. Does not own: the stores.
  */
 import type { RenderOptions } from '../../context/render.ts';
 import type { Journal } from '../../journal/journal.ts';
@@ -15,17 +15,17 @@ import { decodeTurn, type RecordTurn } from '../../session/state/records.ts';
 import { type SessionState, snapshotState } from '../../session/state/state.ts';
 import { type SessionStory, tellStory } from './session-story.ts';
 
-/** What the stores of a runtime say, by session. */
+/** The contents of a runtime's stores, by session. */
 export type Stories = ReadonlyMap<string, SessionStory>;
 
-/** What a reading found. */
+/** The result of a reading. */
 export interface Reading {
   readonly stories: Stories;
   /** Sessions whose logs grew since the reading before. */
   readonly changed: ReadonlySet<string>;
-  /** Names whose session a wake-up would see otherwise than its whole log says, or whose log is not whole. */
+  /** Names of sessions that would wake in another state than their whole log gives, or whose log is incomplete. */
   readonly differing: readonly string[];
-  /** Every name, of those too under which no turn was written. */
+  /** Every name, including those without any transition. */
   readonly names: readonly string[];
 }
 
@@ -36,14 +36,14 @@ export class StoreReader {
   readonly #rendering: RenderOptions | undefined;
   #stories = new Map<string, SessionStory>();
 
-  /** `rendering`: how requests are made of the logs; missing: as of agents with tools that do not think. */
+  /** `rendering`: how requests are made of the logs. Missing: for agents with tools that do not think. */
   constructor(stores: readonly MemoryStore[], rendering?: RenderOptions) {
     this.#stores = stores;
     this.#rendering = rendering;
     this.#positions = stores.map(() => 0);
   }
 
-  /** Reads what is new: whole logs, and once more as the runtime would wake the sessions. */
+  /** Reads new data: whole logs, and once more as the runtime would wake the sessions. */
   async read(): Promise<Reading> {
     const before = this.#stories;
     this.#stories = new Map();
@@ -65,11 +65,11 @@ export class StoreReader {
           plantFork(journal, key, state, first);
         };
         const story = tellStory(name, turnsOf(journal, key), plant, this.#rendering);
-        // A name that no turn was written under: the turn that was to make the session was lost.
+        // A name without any transition: the transition that would have made the session was lost.
         if (story.state.agent === undefined) continue;
         this.#stories.set(name, story);
         changed.add(name);
-        // What stands in the log of all and not in the session's own would come back, or be missed, at some later time.
+        // An entry in the common log that the session's own log lacks would reappear, or be missed, at some later time.
         const isWhole = count(journal.read(key, since)) === (grown.get(key) ?? 0);
         const woken = readActor(journal, name, key).state;
         if (!isWhole || snapshotState(filled(woken, journal, key)) !== snapshotState(story.state)) differing.push(name);
@@ -79,7 +79,7 @@ export class StoreReader {
     return { stories: this.#stories, changed, differing, names };
   }
 
-  /** How many turns are new, by session. */
+  /** Number of new log entries, by session. */
   #grown(journal: Journal, index: number): ReadonlyMap<SessionKey, number> {
     const turns = new Map<SessionKey, number>();
     for (const entry of journal.tail(this.#positions[index] ?? 0)) {
@@ -90,7 +90,7 @@ export class StoreReader {
   }
 }
 
-/** The state with all contents at hand: a story is told by one that never left any to the log. */
+/** The state with all contents in memory, as a story has them: its fold never leaves any to the log. */
 function filled(state: SessionState, journal: Journal, key: SessionKey): SessionState {
   const read = contentReader(journal, key);
   return {

@@ -1,4 +1,4 @@
-/** What a seed makes of a runtime: shape, limits and agents, drawn so that rare states are common somewhere. */
+/** The runtime that a seed determines: shape, limits and agents, drawn so that rare states are common in some runs. */
 import { LIMIT_DEFAULTS, type Limits, type ShardBounds, STORED_CONTENT_BYTES_MIN } from '../../base/bounds.ts';
 import type { SettingsInput } from '../../base/settings.ts';
 import { modelTraits } from '../../context/legality-models.ts';
@@ -26,26 +26,26 @@ export interface Swarm {
   readonly bounds: ShardBounds;
   /** Lives before the last one. */
   readonly lives: number;
-  /** The faults of the last of these end before it does, and it goes on to the end of everything. */
+  /** In the last of these lives the faults stop before its end, and it finishes all work itself. */
   readonly endsInPlace: boolean;
-  /** Conversations at once, and sessions they are about. */
+  /** Conversations at once, and the number of sessions they use. */
   readonly conversations: number;
   readonly sessions: number;
-  /** Actions of one conversation in one life, at most. */
+  /** Most actions of one conversation in one life. */
   readonly actions: number;
-  /** Share of the actions that are about sessions whose calls wait for persons, or that are compressed. */
+  /** Share of the actions about sessions whose calls wait for approval, or that are compressed. */
   readonly specialShare: number;
-  /** Share of the actions on conversations as such: forks, tasks, compressions, goals. */
+  /** Share of the actions on whole conversations: forks, tasks, compressions, goals. */
   readonly historyShare: number;
-  /** Milliseconds between two actions of a conversation, at most. */
+  /** Most milliseconds between two actions of a conversation. */
   readonly thinkMs: number;
   /** Milliseconds of a life. */
   readonly lifeMs: number;
-  /** What watches its main sessions. */
+  /** The enrichers of its main sessions. */
   readonly enrichers: EnricherOptions | undefined;
-  /** What its agents think with. */
+  /** The model of its agents. */
   readonly thinker: Thinker;
-  /** Its agents are told something else in every life: each session goes on in a new epoch. */
+  /** Its agents have another system prompt in every life: each session continues in a new epoch. */
   readonly changesAgents: boolean;
 }
 
@@ -55,7 +55,10 @@ export interface Thinker {
   readonly thinking?: Thinking;
 }
 
-/** Each way a model treats thoughts: it minds nothing, wants them first, thinks unasked and binds them, thinks when asked, not at all. */
+/**
+ * Each way a model treats thoughts: no rule, thoughts required first, thinking by default with bound thoughts, thinking
+ * on request, no thinking.
+ */
 const THINKERS: readonly Thinker[] = [
   {},
   { thinking: { type: 'adaptive' } },
@@ -74,7 +77,7 @@ export const ASKED_TOOLS: ReadonlySet<string> = new Set(['keyed', 'once']);
 /** The model of every enricher. */
 const MUSE = { model: 'muse' };
 
-/** Small runs are many for the time of a large one, and most mistakes need little room. */
+/** Many small runs fit into the time of a large one, and most mistakes need little room. */
 const SMALL = { lives: 2, conversations: 2, sessions: 2, actions: 8 };
 const MEDIUM = { lives: 3, conversations: 2, sessions: 4, actions: 15 };
 const LARGE = { lives: 4, conversations: 3, sessions: 5, actions: 40 };
@@ -83,7 +86,7 @@ const SIZES = [SMALL, SMALL, SMALL, SMALL, SMALL, MEDIUM, MEDIUM, MEDIUM, LARGE]
 /** Draws a runtime. */
 export function drawSwarm(random: SeededRandom): Swarm {
   const hasSessionThreads = random.chance(0.5);
-  // The longest lives see retries to their end; little happens at once in them.
+  // The longest lives let retries finish; few things happen at once in them.
   const size = random.pick(SIZES);
   const lifeMs = random.pick([20_000, 60_000, 180_000, 1_200_000]);
   const swarm: Omit<Swarm, 'toolThreads'> = {
@@ -109,24 +112,25 @@ export function drawSwarm(random: SeededRandom): Swarm {
     conversations: random.between(1, size.conversations),
     sessions: random.between(1, size.sessions),
     actions: size.actions,
-    // Rare in most runs, as each makes work for the rest of its run, and all there is in some.
+    // Rare in most runs, since each adds work for the rest of its run; dominant in some.
     specialShare: random.pick([0.04, 0.04, 0.04, 0.7]),
     historyShare: random.pick([0.02, 0.02, 0.02, 0.3]),
     thinkMs: lifeMs > 180_000 ? 60_000 : random.pick([500, 5_000, 60_000]),
     lifeMs,
     endsInPlace: random.chance(0.5),
-    // Last: what was drawn before stays what it was.
+    // Drawn last, so that earlier draws keep their values.
     enrichers: random.pick([undefined, undefined, undefined, { melete: MUSE }, { melete: MUSE, mneme: MUSE }]),
     thinker: random.pick(THINKERS),
     changesAgents: random.chance(0.3),
   };
   const { limits, bounds, settings } = swarm;
-  // Some hundred bytes are a few messages here: the bounds are met, and what waits is read back from the log.
+  // A few hundred bytes hold a few messages here. The bounds are reached, and waiting contents are read back from the
+  // log.
   const mailboxBytes = random.pick([300, LIMIT_DEFAULTS.mailboxBytes, LIMIT_DEFAULTS.mailboxBytes]);
   const waitingBytes = random.pick([600, LIMIT_DEFAULTS.waitingBytes, LIMIT_DEFAULTS.waitingBytes]);
   const liveBytes = random.pick([500, LIMIT_DEFAULTS.liveBytes, LIMIT_DEFAULTS.liveBytes]);
   const storedContentBytes = random.pick([0, 20, STORED_CONTENT_BYTES_MIN]);
-  // Short enough for a person to be late, and for ever, as by default.
+  // Short enough for a person to be late, or never, as by default.
   const approvals = {
     expiresMs: random.pick([null, 3_000, 60_000]),
     onInput: random.pick(['wait', 'deny'] as const),
@@ -140,7 +144,7 @@ export function drawSwarm(random: SeededRandom): Swarm {
   };
 }
 
-/** The agents of a runtime; `values`: tools that run on the host. `remembers`: none is compressed of itself. */
+/** The agents of a runtime. `values`: tools that run on the host. With Mneme, no agent is compressed automatically. */
 export function swarmAgents(
   values: readonly AnyTool[],
   { enrichers, thinker, changesAgents }: Pick<Swarm, 'enrichers' | 'thinker' | 'changesAgents'>,
@@ -167,7 +171,7 @@ export function swarmAgents(
       subagents: { spawn: true, maxActive: 3 },
       supervision: { strategy: 'oneForOne', intensity: 2, periodMs: 60_000, onChildFailure: 'restart' },
     }),
-    // A person is asked all the time, and runs stop in the middle.
+    // Calls need approval all the time, and runs stop in the middle.
     agent({
       ...thinker,
       name: 'careful',
@@ -186,7 +190,7 @@ export function swarmAgents(
   ];
 }
 
-/** How their requests are rendered, as the catalog of agents has it: all have tools, none a time line. */
+/** How their requests are rendered, matching the catalog of agents: all have tools, none shows timestamps. */
 export function swarmRendering({ thinker }: Pick<Swarm, 'thinker'>): RenderOptions {
   const isManual = thinker.thinking?.type === 'enabled';
   return {
@@ -197,9 +201,9 @@ export function swarmRendering({ thinker }: Pick<Swarm, 'thinker'>): RenderOptio
   };
 }
 
-/** The agent a session is made of: it follows from the id, as it must be the same in every life. */
+/** The agent of a session. It follows from the id, because it must be the same in every life. */
 export function agentOfSession(session: string): string {
-  // A fork is made of what its parent is made of.
+  // A fork has the agent of its parent.
   const root = session.split(/[:-]/)[0] ?? session;
   if (root.startsWith('p')) return 'careful';
   if (root.startsWith('c')) return 'brief';

@@ -1,22 +1,22 @@
 /**
- * The simulated machine: virtual time, one queue of everything that is going to happen, and processes that can die.
+ * The simulated machine: virtual time, one queue of all future tasks, and processes that can die.
  *
- * Owns: the time, the order of tasks, who is alive. Does not own: what tasks do, which faults are drawn.
+ * Owns: the time, the order of tasks, which processes live. Does not own: the tasks' work, the drawn faults.
  *  V1 tasks run in the order of their virtual time, equal ones in the order they were given; between two of them all
  *     microtasks run, so the run is a function of the seed alone;
  *  V2 a task belongs to a process and never runs once that process is dead: a killed process does nothing any more;
  *  V3 a process dies with its parent: threads with their process;
  *  V4 wall time may jump, monotonic time never does;
- *  V5 a task that throws is an error nobody caught: it is told, as a real process would end of it.
+ *  V5 an error that a task throws is uncaught, and a real process would end of it: it goes to the listener.
  */
 import type { Clock, Soon } from '../../base/clock.ts';
 import type { SeededRandom } from './seeded-random.ts';
 
 /** Epoch ms at which every simulation begins: 2026-01-01, 00:00 UTC. */
 const START_MS = 1_767_225_600_000;
-/** Virtual ms a message is held: all else is at rest by then, and no bound on a close is met yet. */
+/** Virtual ms a message is held: all else is at rest by then, and no bound on a close is reached yet. */
 const HELD_MS = 25_000;
-/** Tasks after which a run is taken for one that never ends. */
+/** Tasks after which a run counts as endless. */
 const TASKS_MAX = 400_000;
 
 interface Task {
@@ -27,7 +27,7 @@ interface Task {
   cancelled: boolean;
 }
 
-/** A process or a thread of one: everything that dies at once. */
+/** A process or one of its threads: everything that dies at once. */
 export class SimulatedProcess {
   readonly name: string;
   readonly parent: SimulatedProcess | undefined;
@@ -45,7 +45,7 @@ export class SimulatedProcess {
     return this.#isAlive;
   }
 
-  /** Runs `listener` once when the process dies, at once when it is dead. */
+  /** Runs `listener` once when the process dies; at once if it is already dead. */
   onDeath(listener: () => void): void {
     if (this.#isAlive) this.#onDeath.push(listener);
     else listener();
@@ -57,7 +57,7 @@ export class SimulatedProcess {
     return Promise.race([promise, death]);
   }
 
-  /** Dies, and what it started with it (V3). */
+  /** Dies together with its children (V3). */
   kill(): void {
     if (!this.#isAlive) return;
     this.#isAlive = false;
@@ -66,13 +66,13 @@ export class SimulatedProcess {
   }
 }
 
-/** What a world tells. */
+/** The listener of a world. */
 export interface WorldListener {
-  /** A task threw, or a promise was rejected and nobody cared. */
+  /** A task threw, or a rejection was not handled. */
   uncaught(process: SimulatedProcess, thrown: unknown): void;
 }
 
-/** See the head of the file. */
+/** See the file header. */
 export class World {
   readonly random: SeededRandom;
   readonly #listener: WorldListener;
@@ -81,7 +81,7 @@ export class World {
   #wallShiftMs = 0;
   #order = 0;
   #ran = 0;
-  /** Messages between threads since `countMessages`, and which of them is held. */
+  /** Messages between threads since `countMessages`, and the number of the one that is held. */
   #messages = 0;
   #heldAt: number | undefined;
 
@@ -100,18 +100,21 @@ export class World {
     return this.#ran;
   }
 
-  /** Counts messages between threads from now on; the one of the number `heldAt`, from 1, and those behind it on its line, are held. */
+  /**
+   * Counts messages between threads from now on. The one with the number `heldAt`, from 1, is held, and so are those
+   * behind it on its line.
+   */
   countMessages(heldAt: number | undefined): void {
     this.#messages = 0;
     this.#heldAt = heldAt;
   }
 
-  /** Messages between threads since they were counted last. */
+  /** Messages between threads since the last `countMessages`. */
   get messages(): number {
     return this.#messages;
   }
 
-  /** Counts a message; how long it is held, in virtual ms. */
+  /** Counts a message. Returns how long it is held, in virtual ms. */
   heldMs(): number {
     this.#messages += 1;
     return this.#messages === this.#heldAt ? HELD_MS : 0;
@@ -122,7 +125,7 @@ export class World {
     this.#wallShiftMs += ms;
   }
 
-  /** Puts a task into the queue. Nothing happens when the process is dead, now or then (V2). */
+  /** Puts a task into the queue. It never runs if the process is dead, now or when it is due (V2). */
   schedule(process: SimulatedProcess, delayMs: number, run: () => void): object {
     this.#order += 1;
     const delay = Number.isFinite(delayMs) ? Math.max(0, delayMs) : 2 ** 31;
@@ -152,7 +155,7 @@ export class World {
     };
   }
 
-  /** A later turn of the loop of a process: in order, a little time apart, so that processes overtake each other. */
+  /** A later tick of a process. Ticks come in order, a little time apart, so that processes overtake each other. */
   soonOf(process: SimulatedProcess): Soon {
     let last = 0;
     return (run) => {
@@ -162,7 +165,7 @@ export class World {
     };
   }
 
-  /** Runs tasks until `isOver` or until nothing is left; false when something went on for ever. */
+  /** Runs tasks until `isOver` or until nothing is left; false when the run does not end. */
   async run(isOver: () => boolean): Promise<boolean> {
     await settle();
     while (!isOver()) {
