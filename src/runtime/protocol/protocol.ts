@@ -1,4 +1,6 @@
-/** What the host thread and a shard say to each other. Plain data both ways; one method, one request, one answer. */
+/**
+ * The messages between the host thread and a shard. Plain data both ways; each method has one request and one answer.
+ */
 
 import type { AgentPlan } from '../../../actors/agent-catalog.ts';
 import type { MuseQuestion, MuseWord } from '../../../actors/enrichers/muse-sources.ts';
@@ -28,55 +30,55 @@ import type { ToolDescription } from '../../tools/tool.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
 import type { PageBounds, PageKind, PageOf } from './pages.ts';
 
-/** Where an agent's tool comes from. */
+/** The source of an agent's tool. */
 export type ToolSource =
   | { readonly kind: 'module'; readonly url: string }
   /** A tool of another agent, by its name in lower case. */
   | { readonly kind: 'named'; readonly name: string }
   | { readonly kind: 'value'; readonly description: ToolDescription };
 
-/** An agent with its tools still to be found. */
+/** An agent whose tools are not loaded yet. */
 export interface AgentSource {
   readonly plan: AgentPlan;
   readonly tools: readonly ToolSource[];
 }
 
-/** Where model calls are made. */
+/** The place where model calls are made. */
 export type ProviderPlan =
   | { readonly kind: 'data'; readonly data: ProviderData }
   | { readonly kind: 'host'; readonly name: string };
 
-/** Everything a shard is started with. */
+/** The data that a shard is started with. */
 export interface ShardPlan {
   readonly index: number;
   readonly count: number;
-  /** Directory of this shard's journal; missing: memory. */
+  /** Directory of this shard's journal; missing: the journal is in memory. */
   readonly directory?: string;
-  /** Directory of shortened results. */
+  /** Directory of the result store. */
   readonly shelf: string;
   readonly durability: Durability;
   readonly agents: readonly AgentSource[];
-  /** What watches main sessions; missing: nothing does. */
+  /** Enrichers of main sessions; missing: there are none. */
   readonly enrichers?: EnricherFacts;
   readonly provider: ProviderPlan;
   readonly settings: Settings;
   readonly limits: Limits;
-  /** This shard's share of what the provider key allows. */
+  /** This shard's share of the provider key's limits. */
   readonly governor?: GovernorLimits;
   readonly threads: { readonly models: number; readonly tools: number };
   /** Counters shared with the host; see `metrics.ts`. */
   readonly counters: SharedArrayBuffer;
 }
 
-/** What a shard thread is given when it starts, beside its plan. */
+/** The data that a shard thread receives at its start, beside its plan. */
 export interface ShardStart {
-  /** Sessions whose listeners are still there. */
+  /** Sessions that still have listeners to wait for. */
   readonly gated: readonly string[];
-  /** Sessions a thread before it ran out of memory on; see `isolated-sessions.ts`. */
+  /** Sessions on which an earlier thread ran out of memory; see `isolated-sessions.ts`. */
   readonly isolated: readonly SessionKey[];
 }
 
-/** A session as `state()` tells it. */
+/** A session as `state()` returns it. */
 export interface SessionSnapshot {
   readonly state: SessionStateName;
   readonly phase?: Phase;
@@ -84,11 +86,14 @@ export interface SessionSnapshot {
   readonly mailbox: number;
   readonly seq: number;
   readonly children: readonly { readonly id: string; readonly name: string; readonly exited?: string }[];
-  /** Skills and workflow that are active; left out where there are none. */
+  /** Active skills and workflow; left out when there are none. */
   readonly skills?: readonly string[];
   readonly workflow?: string;
   readonly usage: Usage;
-  /** What it and everything it spawned may use in all, and used, in tokens; left out where it was given none. */
+  /**
+   * The tokens that the session and all its descendants may use in total, and have used; left out when it has no
+   * budget.
+   */
   readonly budget?: { readonly tokens: number; readonly used: number };
 }
 
@@ -103,7 +108,7 @@ export interface SessionSummary {
   readonly updatedAt: number;
 }
 
-/** How a compression on demand ended. */
+/** The result of a compression on demand. */
 export type CompressionResult =
   | { readonly compressed: true; readonly level: number; readonly chunk?: number }
   | { readonly compressed: false; readonly reason: string };
@@ -113,7 +118,7 @@ export interface ChunkInfo {
   readonly session: string;
   /** From 1, without gaps. */
   readonly number: number;
-  /** Compressions there were, this one included, when it was made. */
+  /** Number of compressions so far when it was made, this one included. */
   readonly level: number;
   /** Epoch ms. */
   readonly archivedAt: number;
@@ -129,12 +134,12 @@ export type SpawnAnswer =
   | { readonly child: string; readonly name: string; readonly duplicate: boolean }
   | { readonly error: ErrorShape };
 
-/** How a child ended. */
+/** The result of a child. */
 export interface ChildEnd {
   readonly reason: 'completed' | 'failed' | 'cancelled';
   readonly reply: string;
   readonly error?: ErrorShape;
-  /** What it is called; missing: it was deleted. */
+  /** The child's name; missing when the child was deleted. */
   readonly name?: string;
 }
 
@@ -144,13 +149,13 @@ export type ForkedRecord = Extract<SessionRecord, { type: 'forked' }>;
 /** An accepted message of one incarnation of a session. */
 export interface ReceiptName {
   readonly pendingId: number;
-  /** The journal's key of the session: kept over restarts, given once. */
+  /** The journal's key of the session. It survives restarts and is never reused. */
   readonly incarnation: SessionKey;
 }
 
 interface OfSession {
   readonly session: string;
-  /** The agent a session is made of if it does not exist yet. */
+  /** The agent for a session that does not exist yet. */
   readonly agent?: string;
 }
 
@@ -164,12 +169,14 @@ export interface ShardMethods {
       readonly fingerprint?: string;
       readonly bounceBack?: boolean;
       readonly from?: string;
-      /** Nobody waits for the acceptance alone: the end of the receipt is told, once, under this number. */
+      /**
+       * The sender does not wait for the acceptance alone: the end of the receipt is reported once, under this number.
+       */
       readonly follow?: number;
     };
     answer: ReceiptName & { readonly seq: number; readonly duplicate: boolean };
   };
-  /** A message as bytes of JSON, which the thread reads and checks. */
+  /** A message as bytes of JSON, which the session thread reads and checks. */
   'session.post': {
     request: OfSession & { readonly json: Uint8Array };
     answer: ShardMethods['session.send']['answer'];
@@ -180,7 +187,7 @@ export interface ShardMethods {
     request: OfSession & { readonly after?: number; readonly limit?: number };
     answer: readonly Message[];
   };
-  /** A page of what a session holds, bounded in bytes. */
+  /** A page of a session's contents, bounded in bytes. */
   'session.page': {
     request: OfSession & PageBounds & { readonly of: PageKind };
     answer: PageOf[PageKind];
@@ -197,7 +204,7 @@ export interface ShardMethods {
     };
     answer: boolean;
   };
-  /** Listeners on the host are waited for at the session's message boundaries, or not any more. */
+  /** Turns on or off the waiting for listeners on the host at the session's message boundaries. */
   'history.gate': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'session.spawn': { request: OfSession & { readonly items: readonly SpawnItem[] }; answer: readonly SpawnAnswer[] };
   'session.viewport': { request: OfSession; answer: readonly Message[] };
@@ -225,7 +232,7 @@ export interface ShardMethods {
     request: OfSession & { readonly id?: string; readonly at?: number };
     answer: { readonly id: string };
   };
-  /** What a fork on another shard begins with, as its first record. */
+  /** The beginning of a fork on another shard, as its first record. */
   'session.copy': { request: OfSession & { readonly at?: number }; answer: ForkedRecord };
   'session.plant': { request: OfSession & { readonly record: ForkedRecord }; answer: { readonly id: string } };
   'session.compress': { request: OfSession & { readonly force: boolean }; answer: CompressionResult };
@@ -236,26 +243,29 @@ export interface ShardMethods {
     request: OfSession & { readonly after: number; readonly limit: number; readonly bytesMax: number };
     answer: { readonly events: readonly SessionEvent[]; readonly isComplete: boolean };
   };
-  /** Without a session: all of them. */
+  /** Without a session: all sessions. */
   'session.watch': { request: { readonly session?: string; readonly on: boolean }; answer: undefined };
-  /** Of what is watched: each session is introduced with what it tells first (`EventsNote`), or not any more. */
+  /** For watched sessions: turns on or off the introduction of each session with its first events (`EventsNote`). */
   'sessions.introduce': { request: { readonly on: boolean }; answer: undefined };
   'history.edit': {
     request: OfSession & {
       readonly edit: EditRequest;
       readonly key?: string;
       readonly fingerprint?: string;
-      /** Of the handle the operation is given: one of an earlier session of this id is refused. */
+      /**
+       * The incarnation of the handle that makes the edit. An edit by a handle of an earlier session of this id is
+       * refused.
+       */
       readonly incarnation?: number;
     };
     answer: unknown;
   };
-  /** The answer of a query, all of it of one moment. */
+  /** The answer of a query; all of it is from one moment. */
   'history.read': { request: OfSession & { readonly query: HistoryQuery }; answer: unknown };
-  /** Starts or stops the telling of what is said in a session (`history.said`). */
+  /** Starts or stops publishing the messages of a session (`history.said`). */
   'history.watch': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'receipt.status': { request: OfSession & ReceiptName; answer: ReceiptState | undefined };
-  /** Without an incarnation: of the session there is now. */
+  /** Without an incarnation: the present session of this id. */
   'receipt.find': {
     request: OfSession & { readonly pendingId: number; readonly incarnation?: number };
     answer: { readonly seq: number; readonly incarnation: number } | undefined;
@@ -265,15 +275,15 @@ export interface ShardMethods {
     answer: ReceiptState;
   };
   'child.wait': { request: OfSession; answer: ChildEnd };
-  /** Those of these children that have ended, in the order of the parent's log. */
+  /** The given children that have ended, in the order of the parent's log. */
   'children.ended': {
     request: { readonly session: string; readonly children: readonly string[] };
     answer: readonly string[];
   };
   'child.link': { request: OfSession; answer: { readonly parent?: string; readonly name?: string } };
-  /** For an index of all messages, each in bounded pieces: what was written since, in order of the log. */
+  /** For the index of all messages, in bounded pieces: the rows written since, in log order. */
   'search.log': { request: { readonly from: number; readonly offset: number }; answer: RowPiece };
-  /** Where one session was written, from new to old, and those rows. */
+  /** The rows in which one session was written, from new to old, and their contents. */
   'search.chain': {
     request: { readonly key: number; readonly until: number; readonly from?: number };
     answer: RowChain;
@@ -281,10 +291,10 @@ export interface ShardMethods {
   'search.rows': { request: { readonly rows: readonly number[]; readonly offset: number }; answer: RowPiece };
   /** The names of sessions by their keys, at most `SEARCH_PAGE_NAMES`; `null`: deleted. */
   'search.names': { request: { readonly keys: readonly number[] }; answer: readonly (string | null)[] };
-  /** What has a name now. `base`: address of what a fork begins with, where that is stored by itself. */
+  /** The session that bears a name now. `base`: address of a fork's beginning, when that is stored separately. */
   'search.session': { request: OfSession; answer: { readonly key: number; readonly base?: string } | undefined };
   'search.blob': { request: { readonly address: string; readonly offset: number }; answer: BlobPiece | undefined };
-  /** Where a session's window begins; `undefined`: it is not in memory. */
+  /** The start of a session's window; `undefined`: the session is not resident. */
   'search.floor': { request: OfSession; answer: number | undefined };
   'sessions.list': {
     request: {
@@ -296,14 +306,17 @@ export interface ShardMethods {
     answer: readonly SessionSummary[];
   };
   'sessions.get': { request: OfSession; answer: SessionSummary | undefined };
-  /** Ids of what was deleted. */
+  /** Ids of the deleted sessions. */
   'sessions.delete': { request: OfSession; answer: readonly string[] };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
   'runtime.close': { request: { readonly deadlineMs: number }; answer: undefined };
 }
 
-/** Asks a shard, wherever it runs. `repeatable`: the question may be asked again of the thread that replaces a dead one. */
+/**
+ * Sends requests to a shard, wherever it runs. `repeatable`: the request may be sent again to the thread that replaces
+ * a dead one.
+ */
 export interface ShardCaller {
   call<M extends keyof ShardMethods>(
     method: M,
@@ -321,21 +334,21 @@ export interface ShardNotes {
   'history.said': SaidNote;
 }
 
-/** Who a session is. Neither ever changes; another session may bear its name once it is deleted. */
+/** A session's identity. Its agent and parent never change. After its deletion another session may bear its name. */
 export interface SessionIntroduction {
   readonly session: string;
   readonly agent: string;
   readonly parent?: string;
 }
 
-/** What a shard tells with one note. */
+/** The contents of one note of events. */
 export interface EventsNote<Events> {
   readonly events: Events;
-  /** Sessions that tell something for the first time, with these events. */
+  /** Sessions whose first events are in this note. */
   readonly introduced?: readonly SessionIntroduction[] | undefined;
 }
 
-/** Something was said in a session, and is durable. */
+/** Messages of a session that are durable. */
 export interface SaidNote {
   readonly session: string;
   readonly messages: readonly HistoryMessage[];
@@ -346,24 +359,26 @@ export interface LogLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
   readonly session?: string;
-  /** Agent of the session, where it is known. */
+  /** Agent of the session, if it is known. */
   readonly agent?: string;
   readonly error?: ErrorShape;
-  /** Milliseconds of what the line is about. */
+  /** Duration in milliseconds of the event that the line describes. */
   readonly ms?: number;
 }
 
-/** What a shard asks of the host thread: the closures an embedder gave. Called in place, or through a bridge. */
+/**
+ * The requests of a shard to the host thread: the closures that an embedder gave. Called in place, or through a bridge.
+ */
 export interface HostServices extends HostRunner {
-  /** One call of a provider given by value; its deltas come as notes (`model.delta`). */
+  /** One call of a provider given by value. Its deltas arrive as notes (`model.delta`). */
   generate(call: HostModelCall): Promise<HostModelAnswer>;
   /** Aborts a running `generate`; unknown ids are ignored. */
   abortModel(id: number): void;
-  /** The text of an agent's system function. */
+  /** The text that an agent's system function returns. */
   evaluateSystem(agent: string, session: string): Promise<string>;
-  /** What listeners, guardrails and approval predicates say. */
+  /** The verdicts of listeners, guardrails and approval predicates. */
   consult(question: HostQuestion): Promise<HostWord>;
-  /** What an enricher asks. */
+  /** The answer to an enricher's question. */
   lookUp(question: MuseQuestion): Promise<MuseWord>;
 }
 
@@ -374,14 +389,14 @@ export interface HostModelCall {
   readonly request: ModelRequest;
 }
 
-/** How it was answered. */
+/** The answer to such a call. */
 export interface HostModelAnswer {
   readonly response: unknown;
-  /** Deltas told: they come another way, and none may be outrun by the answer. */
+  /** Number of deltas sent. They take another way, so the answer waits until all of them have arrived. */
   readonly deltas: number;
 }
 
-/** A host service as the shard sees it: every answer a promise. */
+/** A host service as the shard sees it: every answer is a promise. */
 export type RemoteServices = {
   readonly [Key in keyof HostServices]: (
     ...args: Parameters<HostServices[Key]>

@@ -6,7 +6,7 @@ import { z } from 'zod';
 export const VERSION: string = readVersion();
 
 function readVersion(): string {
-  // From source the file is two folders up, from dist three: the nearest package.json that is ours wins.
+  // From source the file is two folders up, from dist three: the nearest package.json of this package wins.
   for (const up of ['../../../package.json', '../../../package.json']) {
     try {
       const text = readFileSync(new URL(up, import.meta.url), 'utf8');
