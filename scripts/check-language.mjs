@@ -50,7 +50,6 @@ const pending = [
   'src/server/',
   'src/otel/',
   'src/adapters/',
-  'src/cli/',
   'src/observer/',
   'src/testing/',
   'README.md',
