@@ -37,5 +37,5 @@ function resultOf(content: string | readonly ContentBlock[]): string | undefined
 
 const provider: ModelProvider = { name: 'bench', generate: (request) => Promise.resolve(answerTo(request)) };
 
-// biome-ignore lint/style/noDefaultExport: the provider port asks a module for its default export
+// biome-ignore lint/style/noDefaultExport: the provider port loads the default export of a module
 export default provider;
