@@ -51,8 +51,6 @@ const pending = [
   'src/adapters/',
   'src/testing/',
   'README.md',
-  'GUARANTEES.md',
-  'docs/',
 ];
 
 const project = join(dirname(fileURLToPath(import.meta.url)), '..');
