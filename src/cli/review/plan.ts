@@ -147,7 +147,7 @@ export function taskOf(file: PlannedFile): string {
   return `${TASK_START}${file.path}`;
 }
 
-/** The file a task names. */
+/** The file that a task names. */
 export function pathOfTask(task: string): string | undefined {
   const [first = ''] = task.split('\n', 1);
   return first.startsWith(TASK_START) ? first.slice(TASK_START.length) : undefined;

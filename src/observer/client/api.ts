@@ -34,7 +34,7 @@ export class ApiError extends Error {
   }
 }
 
-/** How a message is delivered to a busy session. */
+/** The ways to deliver a message to a busy session. */
 export type Delivery = 'ride' | 'steer' | 'turn' | 'interrupt' | 'merge' | 'latest' | 'reject';
 
 /**

@@ -5,7 +5,7 @@ import { markOf } from './wording.ts';
 /** Sessions named in one list of the overview. */
 export const OVERVIEW_MAX = 6;
 
-/** Some of the sessions of a kind, and how many there are. */
+/** Some sessions of a kind, and their total number. */
 export interface OverviewList {
   readonly first: readonly SessionNode[];
   readonly count: number;

@@ -13,11 +13,11 @@ import { describeTool } from '../../tools/tool-schema.ts';
 import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
 import type { AgentSource, ToolSource } from './protocol.ts';
 
-/** How an agent's sub-agents are kept. */
+/** Options of an agent's sub-agents. */
 export interface SubagentOptions {
-  /** Gives the model `spawn_subagent`, and `spawn_specialist` where other agents are defined. Default false. */
+  /** Gives the model `spawn_subagent`, and `spawn_specialist` if other agents are defined. Default false. */
   readonly spawn?: boolean;
-  /** Children that may work at once when the model spawns them; default `settings.subagents.maxActive`. */
+  /** Maximum children at work at once when the model spawns them; default `settings.subagents.maxActive`. */
   readonly maxActive?: number;
 }
 
@@ -66,7 +66,7 @@ export interface SupervisionOptions {
   readonly onChildFailure?: 'report' | 'restart' | 'escalate' | 'ignore';
 }
 
-/** An agent, checked. */
+/** A checked agent. */
 export interface Agent extends AgentOptions {
   readonly [CHECKED]: true;
 }

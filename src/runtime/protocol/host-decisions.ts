@@ -35,7 +35,7 @@ export type HostWord =
   | { readonly type: 'guard_before'; readonly word: GuardWord<readonly HistoryMessage[]> }
   | { readonly type: 'guard_after'; readonly word: GuardWord<AssistantMessage> };
 
-/** The functions an embedder gave, by agent. */
+/** The functions that an embedder gave, by agent. */
 export interface HostDecisions {
   readonly listeners?: WaitingListeners;
   readonly guardrails?: ReadonlyMap<string, Guardrails>;

@@ -113,7 +113,7 @@ export type CompressionResult =
   | { readonly compressed: true; readonly level: number; readonly chunk?: number }
   | { readonly compressed: false; readonly reason: string };
 
-/** An archived part of a conversation. */
+/** An archive: a part of the conversation that a compression took out of the window. */
 export interface ChunkInfo {
   readonly session: string;
   /** From 1, without gaps. */
@@ -236,7 +236,7 @@ export interface ShardMethods {
   'session.copy': { request: OfSession & { readonly at?: number }; answer: ForkedRecord };
   'session.plant': { request: OfSession & { readonly record: ForkedRecord }; answer: { readonly id: string } };
   'session.compress': { request: OfSession & { readonly force: boolean }; answer: CompressionResult };
-  /** Archived parts of the conversation, oldest first. */
+  /** Archives of the conversation, oldest first. */
   'session.chunks': { request: OfSession; answer: readonly ChunkInfo[] };
   'session.chunk': { request: OfSession & { readonly number: number }; answer: readonly HistoryMessage[] | undefined };
   'session.events': {
@@ -289,7 +289,7 @@ export interface ShardMethods {
     answer: RowChain;
   };
   'search.rows': { request: { readonly rows: readonly number[]; readonly offset: number }; answer: RowPiece };
-  /** The names of sessions by their keys, at most `SEARCH_PAGE_NAMES`; `null`: deleted. */
+  /** The names of sessions by their keys, at most `SEARCH_PAGE_NAMES`; `null`: the session is deleted. */
   'search.names': { request: { readonly keys: readonly number[] }; answer: readonly (string | null)[] };
   /** The session that bears a name now. `base`: address of a fork's beginning, when that is stored separately. */
   'search.session': { request: OfSession; answer: { readonly key: number; readonly base?: string } | undefined };
@@ -325,7 +325,7 @@ export interface ShardCaller {
   ): Promise<ShardMethods[M]['answer']>;
 }
 
-/** Notes a shard sends to the host. */
+/** Notes that a shard sends to the host. */
 export interface ShardNotes {
   events: EventsNote<readonly SessionEvent[]>;
   'events.packed': EventsNote<PackedEvents>;

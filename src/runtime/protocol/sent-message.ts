@@ -16,7 +16,7 @@ import type { ShardMethods } from './protocol.ts';
 /** The form in which a session thread accepts a message. */
 export type SentMessage = Omit<ShardMethods['session.send']['request'], 'session' | 'agent' | 'follow'>;
 
-/** How a message is sent. */
+/** The options with which a message is sent. */
 interface SentOptions {
   readonly key?: string | undefined;
   readonly deliver?: Deliver | undefined;
@@ -81,7 +81,7 @@ function posted(json: Uint8Array): z.infer<typeof postedSchema> {
   return parseOption(postedSchema, 'body', value);
 }
 
-/** The cause stays out of the message: the errors of both parsers quote the body. */
+/** The message leaves out the parser's text: the errors of both parsers quote the body. */
 function notJson(cause: unknown): InvalidArgumentError {
   return new InvalidArgumentError('invalid_argument', 'the body is not JSON in UTF-8', { cause });
 }

@@ -6,7 +6,7 @@ import { z } from 'zod';
 export const VERSION: string = readVersion();
 
 function readVersion(): string {
-  // From source the file is two folders up, from dist three: the nearest package.json of this package wins.
+  // package.json is three folders up from the source, and four from dist. The nearest one of this package wins.
   for (const up of ['../../../package.json', '../../../package.json']) {
     try {
       const text = readFileSync(new URL(up, import.meta.url), 'utf8');

@@ -5,7 +5,7 @@ import { SESSION_STATES } from '../../events/event.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 
-/** A stored state: the address of its text, and the position of the last turn in it. */
+/** A stored state: the address of its text, and the position of the last transition in it. */
 export interface SnapshotReference {
   readonly address: string;
   readonly position: number;

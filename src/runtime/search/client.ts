@@ -3,7 +3,7 @@
  *
  * Owns: that thread. Does not own: the index (`search/service.ts`), messages. Invariants:
  *  R1 nothing is read or held before the first search, which starts the thread. The index on disk is brought up to date
- *     from the logs, and anything missing is read from them, so a crash or a restart needs nothing else;
+ *     from the logs, and anything missing is read from them. A crash or a restart needs nothing else;
  *  R2 every message found was there when the search began; see V1;
  *  R3 the host only forwards pages: neither a search nor building the index blocks it.
  */
