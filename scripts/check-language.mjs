@@ -37,15 +37,15 @@ const pending = [
   'src/models/',
   'src/tools/',
   'actors/',
-  'src/runtime/',
-  'src/index.ts',
+  'src/runtime/shard/',
+  'src/runtime/door/',
+  'src/runtime/host/',
+  'src/runtime/handles/',
   'src/server/',
   'src/cli/',
   'src/observer/',
   'src/testing/simulation/embedder.ts',
   'README.md',
-  'GUARANTEES.md',
-  'docs/',
 ];
 
 const project = join(dirname(fileURLToPath(import.meta.url)), '..');

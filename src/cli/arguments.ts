@@ -1,15 +1,15 @@
-/** Arguments of a command line, read by the command's own table of options. */
+/** Reads the arguments of a command line by the command's own table of options. */
 import { parseArgs } from 'node:util';
 import { systemCodeOf } from '../base/errors.ts';
 import { type Arguments, type Command, UsageError } from './command.ts';
 
-/** The option every command has. */
+/** The option that every command has. */
 const HELP = 'help';
 const WHOLE_NUMBER = /^\d{1,9}$/;
-/** Letters that may differ in an option's name for another one to be offered. */
+/** Maximum differing letters between an unknown option and the one that is suggested. */
 const NEAR = 2;
 
-/** The arguments, or `help` when that is asked for. Throws `UsageError` naming the argument that cannot be. */
+/** The arguments, or `help` if it is requested. Throws `UsageError` that names the wrong argument. */
 export function readArguments(command: Command, line: readonly string[]): Arguments | typeof HELP {
   const { values, positionals } = parse(command, line);
   if (values[HELP] === true) return HELP;
@@ -56,7 +56,7 @@ function parse(command: Command, line: readonly string[]): Parsed {
   }
 }
 
-/** What Node found wrong, in our words: its own are followed by advice on quoting. */
+/** Explains a parse error in the program's own words: Node's messages are followed by advice on quoting. */
 function explain(command: Command, error: unknown): string {
   const code = systemCodeOf(error);
   const message = error instanceof Error ? error.message : String(error);
@@ -97,7 +97,7 @@ function readPositionals(command: Command, given: readonly string[]): ReadonlyMa
   return named;
 }
 
-/** The name that differs least from `wanted`, if one is near. */
+/** The name that differs least from `wanted`, if one is similar enough. */
 export function nearest(wanted: string, names: readonly string[]): string | undefined {
   let best: { readonly name: string; readonly distance: number } | undefined;
   for (const name of names) {

@@ -1,4 +1,4 @@
-/** The program as a function: a line of arguments in, an exit code out. */
+/** The program as a function: it takes a line of arguments and returns an exit code. */
 import { TroupeError } from '../base/errors.ts';
 import { VERSION } from '../runtime/protocol/version.ts';
 import { nearest, readArguments } from './arguments.ts';
@@ -31,10 +31,10 @@ const COMMANDS: readonly Command[] = [
   benchCommand,
   simCommand,
 ];
-/** Causes told below an error. */
+/** Maximum causes shown below an error. */
 const CAUSES_MAX = 3;
 
-/** Runs one command line. Resolves to its exit code (`EXIT`); what went wrong was told on stderr. Never rejects. */
+/** Runs one command line. Resolves to its exit code (`EXIT`), after failures were printed to stderr. Never rejects. */
 export async function runCommandLine(line: readonly string[], surroundings: Surroundings): Promise<number> {
   const [name, ...rest] = line;
   try {
@@ -67,7 +67,7 @@ function commandNamed(name: string): Command {
   throw new UsageError(`unknown command ${JSON.stringify(name)}${near === undefined ? '' : `; did you mean ${near}?`}`);
 }
 
-/** Says what went wrong: for people on stderr, with `--json` also as JSON on stdout. */
+/** Reports a failure: for people on stderr, and with `--json` also as JSON on stdout. */
 function tell(error: unknown, line: readonly string[], { stdout, stderr, environment }: Surroundings): number {
   const isUsage = error instanceof UsageError;
   const message = printable(error instanceof Error ? error.message : String(error));
@@ -82,7 +82,7 @@ function tell(error: unknown, line: readonly string[], { stdout, stderr, environ
   return isUsage ? EXIT.usage : EXIT.failed;
 }
 
-/** The causes of a failure of ours, which say what its message does not; the stack of one that is not ours. */
+/** For an error of this package, the causes, which add to its message; for any other error, the stack. */
 function causes(error: unknown): string {
   if (error instanceof UsageError || !(error instanceof Error)) return '';
   if (!(error instanceof TroupeError)) return `${printable(error.stack ?? '')}\n`;

@@ -1,7 +1,7 @@
-/** What a command is: its options as one table, from which its arguments are read and its help is written. */
+/** The definition of a command: one table of options, from which arguments are read and help is written. */
 import type { Surroundings } from './surroundings.ts';
 
-/** One option. `flag`: stands alone; `text`: takes a value; `count`: takes a whole number from 0 or 1 on. */
+/** One option. `flag`: has no value; `text`: takes a value; `count`: takes a whole number from 0 or 1 on. */
 export type OptionSpec =
   | { readonly kind: 'flag'; readonly help: string }
   | { readonly kind: 'text'; readonly value: string; readonly help: string }
@@ -13,12 +13,12 @@ export type OptionSpec =
       readonly help: string;
     };
 
-/** One argument without a name. */
+/** One positional argument. */
 export interface PositionalSpec {
   readonly name: string;
   readonly required: boolean;
   readonly help: string;
-  /** Takes all that follow, joined by blanks. Only the last may. */
+  /** Takes all remaining arguments, joined by blanks. Only the last one may. */
   readonly rest?: boolean;
 }
 
@@ -30,7 +30,7 @@ export interface Arguments {
   count(name: string): number | undefined;
   /** True when a `flag` was given. */
   flag(name: string): boolean;
-  /** An argument without a name. */
+  /** A positional argument. */
   positional(name: string): string | undefined;
 }
 
@@ -41,18 +41,18 @@ export interface Command {
   readonly summary: string;
   readonly positionals: readonly PositionalSpec[];
   readonly options: Readonly<Record<string, OptionSpec>>;
-  /** Paragraphs of the help behind the options. */
+  /** Paragraphs of the help after the options. */
   readonly details: readonly string[];
-  /** Resolves to the exit code. Rejects with `UsageError` for an argument that cannot be, with anything else for a failure. */
+  /** Resolves to the exit code. Rejects with `UsageError` for a wrong argument, with any other error for a failure. */
   readonly run: (given: Arguments, surroundings: Surroundings) => Promise<number>;
 }
 
-/** An argument that cannot be: exit code 2. The message names the argument. */
+/** A wrong argument: exit code 2. The message names the argument. */
 export class UsageError extends Error {
   override readonly name: string = 'UsageError';
 }
 
-/** Exit codes: 1 what was asked for failed, 2 it could not be asked for like this; a signal adds its number to 128. */
+/** Exit codes. 1: the command failed. 2: the arguments were wrong. A signal adds its number to 128. */
 export const EXIT: {
   readonly ok: 0;
   readonly failed: 1;

@@ -1,4 +1,4 @@
-/** `troupe export`: the messages of a session, one JSON object a line, from the log. Starts nothing. */
+/** `troupe export`: prints the messages of a session from the log, one JSON object per line. Starts nothing. */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, rename, rm, writeFile } from 'node:fs/promises';
@@ -62,7 +62,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   return EXIT.ok;
 }
 
-/** What is written, and how many messages are in it. */
+/** The lines to write, and the number of messages in them. */
 interface Written {
   readonly messages: number;
   readonly lines: readonly string[];
@@ -75,12 +75,12 @@ function logOf(sessions: StoredSessions, id: string): Written {
 
 function historyOf(sessions: StoredSessions, id: string): Written {
   const messages = sessions.history(id) ?? [];
-  // JSON of a text without what steers a terminal is that text.
+  // JSON text without terminal control characters stays the same text.
   const lines = [...historyLines(id, messages)].map((line) => `${printableJsonText(line)}\n`);
   return { messages: messages.length, lines };
 }
 
-/** All messages the log has of a session: what its durable events made, changed and removed. */
+/** All messages of a session in the log, after the changes and removals of its durable events. */
 function messagesOf(sessions: StoredSessions, id: string): readonly Message[] {
   const found = new Map<number, Message>();
   let after = 0;
@@ -105,7 +105,7 @@ async function requireFree(file: string, given: string): Promise<void> {
   if (isThere) throw new UsageError(`--out ${given} is there already; --force replaces it`);
 }
 
-/** Beside it first, then in its place: nobody finds half of it. */
+/** Writes to a temporary file beside the target and renames it, so that a reader never finds half of it. */
 async function writeWhole(file: string, text: string): Promise<void> {
   const part = `${file}.${randomUUID().slice(0, 8)}.part`;
   try {

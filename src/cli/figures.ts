@@ -1,16 +1,16 @@
-/** What a run measured: times of sends, delay of the host's loop, half-steps a second. */
+/** Measurements of a run: times of sends, delay of the host's event loop, half-steps per second. */
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Runtime } from '../index.ts';
 
-/** The figures of a run. Times in milliseconds unless named otherwise. */
+/** The figures of a run. Times in milliseconds unless the name says otherwise. */
 export interface RunFigures {
   readonly sessions: number;
-  /** Made by this process. */
+  /** Half-steps made by this process. */
   readonly halfSteps: number;
   readonly halfStepsPerSecond: number;
-  /** From before the store was opened to the answer. */
+  /** From before the store was opened until the answer. */
   readonly seconds: number;
-  /** Of which opening the store and starting its threads. */
+  /** The part spent opening the store and starting its threads. */
   readonly openSeconds: number;
   readonly sends: number;
   /** Missing when nothing was sent. */
@@ -18,13 +18,13 @@ export interface RunFigures {
   readonly hostLoopDelayP99Ms: number;
 }
 
-/** Milliseconds between two looks at the loop; the histogram counts them as delay, so they are taken off again. */
+/** Sampling period of the event loop in milliseconds. The histogram counts it as delay, so it is subtracted. */
 const LOOP_RESOLUTION_MS = 2;
 const NANOSECONDS_PER_MS = 1e6;
-/** Milliseconds over which the live rate is taken. */
+/** Milliseconds over which the live rate is measured. */
 const RATE_WINDOW_MS = 1_000;
 
-/** Gathers figures from its making on; `stop` once. */
+/** Collects figures from its construction on; call `stop` once. */
 export class RunMeter {
   readonly #begun: number = performance.now();
   readonly #loop: IntervalHistogram = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
@@ -36,7 +36,7 @@ export class RunMeter {
     this.#loop.enable();
   }
 
-  /** The store is open: half-steps are counted against the time from here on. */
+  /** The store is open: the rate of half-steps is measured from now on. */
   opened(): void {
     this.#opened = performance.now();
   }
@@ -50,7 +50,7 @@ export class RunMeter {
     return (performance.now() - this.#begun) / 1_000;
   }
 
-  /** Half-steps a second, lately. */
+  /** Half-steps per second, over the last `RATE_WINDOW_MS`. */
   rate(halfSteps: number): number {
     const at = performance.now();
     this.#samples = [...this.#samples.filter((sample) => at - sample.at <= RATE_WINDOW_MS), { at, halfSteps }];
@@ -82,13 +82,13 @@ export class RunMeter {
   }
 }
 
-/** The value below which `percent` of the values lie (nearest rank). `sorted`: ascending; 0 when there are none. */
+/** The value below which `percent` of the values lie (nearest rank). `sorted`: ascending. 0 for an empty list. */
 export function percentile(sorted: readonly number[], percent: number): number {
   const rank = Math.ceil((percent / 100) * sorted.length);
   return sorted[Math.max(0, rank - 1)] ?? 0;
 }
 
-/** The middle of some numbers; the mean of the two middle ones; NaN of none. */
+/** The median: the mean of the two middle values for an even count; NaN for an empty list. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;

@@ -1,11 +1,11 @@
-/** Help texts, written from the tables of the commands. Pure. */
+/** Writes help texts from the tables of the commands. Pure. */
 import type { Command, OptionSpec } from './command.ts';
 import { wrap } from './text-layout.ts';
 
 const COLUMNS = 79;
 const GUTTER = 2;
 
-/** Help of the program: its commands. */
+/** Help of the program: a list of its commands. */
 export function programHelp(commands: readonly Command[], version: string): string {
   return [
     `troupe ${version}: an actor runtime for LLM agent sessions`,

@@ -1,4 +1,6 @@
-/** `troupe import`: the history of a session, from the lines `troupe export --history` writes. No model is called. */
+/**
+ * `troupe import`: reads the history of a session from the lines that `troupe export --history` writes. Calls no model.
+ */
 import { createReadStream } from 'node:fs';
 import { resolve } from 'node:path';
 import { IMPORT_CHARACTERS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
@@ -15,7 +17,7 @@ import type { Surroundings } from './surroundings.ts';
 import { counted, printableJson } from './text-layout.ts';
 import { textLines } from './text-lines.ts';
 
-/** The agent of sessions whose embedder named none. */
+/** The agent of sessions for which no agent is named. */
 const DEFAULT_AGENT = 'default';
 
 /** See the head of the file. */
@@ -41,7 +43,7 @@ export const importCommand: Command = {
 async function run(given: Arguments, surroundings: Surroundings): Promise<number> {
   const data = dataDirectory(given, surroundings);
   const id = checked(() => checkSessionId(given.positional('session')), '<session>');
-  // Read first: lines that cannot be leave no trace.
+  // Read first, so that invalid lines leave no trace.
   const drafts = await readHistoryLines(textLines(pieces(given, surroundings), IMPORT_CHARACTERS_MAX));
   await prepareDataDirectory(data);
   const isStore = (await readManifest(data)) !== undefined;
@@ -61,7 +63,7 @@ function leftOut(messages: number): string {
   return messages > 0 ? `; ${counted(messages, 'message')} of exchanges that were cut off left out` : '';
 }
 
-/** Puts the messages into the session; resolves to how many it has then. */
+/** Puts the messages into the session; resolves to the session's number of messages afterwards. */
 async function seed(
   data: string,
   { id, agent, drafts }: { readonly id: string; readonly agent: Agent; readonly drafts: readonly HistoryDraft[] },
@@ -77,7 +79,7 @@ async function seed(
   }
 }
 
-/** Nothing here calls a model; should something, its call is cut off when the store is closed, and nothing comes of it. */
+/** Nothing here calls a model. If something did, closing the store would cut the call off without a result. */
 const NO_MODEL: ModelProvider = {
   name: 'none',
   generate: (_request, { signal }) =>
@@ -92,7 +94,9 @@ interface Wanted {
   readonly replace: boolean;
 }
 
-/** The agent the session is, or will be, of. Throws `UsageError` where the lines must not go in. */
+/**
+ * The agent of the session, or of the session to be created. Throws `UsageError` when the lines must not be imported.
+ */
 function agentFor(sessions: StoredSessions, { id, agent, replace }: Wanted): string {
   const found = sessions.session(id);
   if (found !== undefined && agent !== undefined && agent !== found.agent) {
@@ -128,7 +132,7 @@ async function* pieces(given: Arguments, { stdin, directory }: Surroundings): As
   }
 }
 
-/** A bad name is a bad argument. */
+/** Turns an invalid name into a `UsageError`. */
 function checked<T>(read: () => T, name: string): T {
   try {
     return read();

@@ -1,4 +1,4 @@
-/** `troupe inspect`: the sessions of a data directory, or one of them, read from the log. Starts nothing. */
+/** `troupe inspect`: shows the sessions of a data directory, or one of them, from the log. Starts nothing. */
 import { INSPECT_LIMIT_MAX, INSPECT_SESSIONS_DEFAULT } from '../base/bounds.ts';
 import type { SessionSummary } from '../runtime/protocol/protocol.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';
@@ -85,7 +85,7 @@ async function inspectOne(
   return EXIT.ok;
 }
 
-/** The argument names no session there. */
+/** The error for an argument that names no session of the store. */
 export function unknownSession(id: string, data: string, surroundings: Surroundings): UsageError {
   return new UsageError(
     `<session> ${JSON.stringify(id)} is not in ${shownPath(data, surroundings)}; \`troupe inspect\` lists what is`,
@@ -103,7 +103,7 @@ function withFacts(sessions: StoredSessions, { id, depth }: Place): TreeEntry {
   return { session, depth };
 }
 
-/** Roots by id, each with its descendants below it, children in the order they were born. */
+/** Roots by id, each followed by its descendants; children in order of birth. */
 function inTreeOrder(list: readonly SessionSummary[]): readonly Place[] {
   const known = new Set(list.map(({ id }) => id));
   const below = new Map<string | undefined, string[]>();

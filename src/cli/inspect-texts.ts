@@ -1,4 +1,4 @@
-/** What `troupe inspect` prints. Pure. */
+/** The texts that `troupe inspect` prints. Pure. */
 import type { Message } from '../base/messages.ts';
 import { SESSION_STATES } from '../events/event.ts';
 import type { SessionSummary } from '../runtime/protocol/protocol.ts';
@@ -12,7 +12,7 @@ export interface TreeEntry {
   readonly depth: number;
 }
 
-/** Where it is printed. */
+/** The width and colours of the output. */
 export interface View {
   readonly columns: number;
   readonly paint: Paint;
@@ -24,14 +24,14 @@ const MAIL_COLUMNS = 6;
 const MESSAGES_COLUMNS = 6;
 const TOKENS_COLUMNS = 11;
 const WHY_COLUMNS_MIN = 14;
-/** Columns from which on the reason is told in a sentence. */
+/** Minimum columns for the reason as a sentence. */
 const DETAIL_COLUMNS = 36;
 const SESSION_COLUMNS_MAX = 36;
 const KIND_COLUMNS = 12;
-/** Lines shown of one message. */
+/** Maximum lines shown of one message. */
 const MESSAGE_LINES = 4;
 
-/** The tree of a directory. `all`: every session, shown or not. */
+/** The tree of a directory. `all`: every session, including those not shown. */
 export function treeText(
   entries: readonly TreeEntry[],
   all: readonly SessionSummary[],
@@ -82,7 +82,7 @@ function row(
   ].join('');
 }
 
-/** A root by its id, a child by the end of its id and its nickname. */
+/** The id of a root, or the end of a child's id and its nickname. */
 function nameOf({ session, depth }: TreeEntry): string {
   if (depth === 0) return session.id;
   const own = session.id.slice(session.id.lastIndexOf(':'));
@@ -94,7 +94,7 @@ function toned(text: string, session: StoredSession, paint: Paint): string {
   return session.state === 'idle' && session.mailbox === 0 ? text : paint.yellow(text);
 }
 
-/** One session: its facts, what waits, its last messages. */
+/** The text of one session: its facts, its waiting entries, its last messages. */
 export function sessionText(session: StoredSession, view: View): string {
   const { paint } = view;
   const columns = Math.min(view.columns - 1, COLUMNS_MAX);
@@ -149,7 +149,7 @@ function messageText(message: Message): string {
   return `${message.toolName ?? ''} ${JSON.stringify(message.input ?? {})}`;
 }
 
-/** What a message is, in a word or two. */
+/** The kind of a message in a word or two. */
 export function kindOf({ type, success, source }: Message): string {
   if (source?.type === 'subagent') return type === 'tool_call' ? 'delivery' : 'its text';
   switch (type) {

@@ -3,10 +3,10 @@
 import { runCommandLine } from './command-line.ts';
 import { processSurroundings } from './surroundings.ts';
 
-// A reader that has seen enough (`troupe tail ... | head`) is no failure.
+// A reader that closes the pipe early (`troupe tail ... | head`) is not a failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') process.exit();
   throw error;
 });
-// Set, not exited with: what is written to a pipe must leave first.
+// Sets the code instead of exiting: output to a pipe must be flushed first.
 process.exitCode = await runCommandLine(process.argv.slice(2), processSurroundings());

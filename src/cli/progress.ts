@@ -1,14 +1,14 @@
-/** How a review is shown while it runs: a live tree where a person watches, plain lines elsewhere, nothing at all. */
+/** The progress display of a review: a live tree on a terminal, plain lines elsewhere, or nothing. */
 import { REDRAW_INTERVAL_MS, TREE_LINES_MAX } from '../base/bounds.ts';
 import type { ReaderRow, ReviewBoard } from './review/board.ts';
 import { type Output, type Paint, paintFor, type Surroundings } from './surroundings.ts';
 import { clip, clipEnd, counted, displayWidth, left, number } from './text-layout.ts';
 
-/** What is shown besides the board. */
+/** The data shown besides the board. */
 export interface ProgressSource {
   readonly board: ReviewBoard;
   readonly id: string;
-  /** Half-steps a second, lately. */
+  /** Half-steps per second at present. */
   rate(): number;
   /** Seconds since the start. */
   seconds(): number;
@@ -16,9 +16,9 @@ export interface ProgressSource {
 
 /** Shows progress until it is stopped. */
 export interface Progress {
-  /** Something changed. */
+  /** Reports a change. */
   changed(): void;
-  /** Leaves the terminal as it was found. More than once is as once. */
+  /** Restores the terminal. Later calls do nothing. */
   stop(): void;
 }
 
@@ -26,12 +26,12 @@ const HIDE_CURSOR = '\u001b[?25l';
 const SHOW_CURSOR = '\u001b[?25h';
 const CLEAR_BELOW = '\u001b[J';
 const BAR_COLUMNS = 24;
-/** Lines of the tree that are no readers: the reviewer, those that are not shown, the bar, a warning. */
+/** Lines of the tree that are not readers: the reviewer, the count of hidden readers, the bar, a warning. */
 const FRAME_LINES = 4;
 const STATE_COLUMNS = 26;
-/** Where in a reader's line the sign of its state stands. */
+/** Column of the state's sign in a reader's line. */
 const SIGN_AT = 2;
-/** Plain progress is told each time another tenth is done. */
+/** Plain progress prints a line for each further tenth that is done. */
 const TENTHS = 10;
 const NOTHING: Progress = { changed: () => undefined, stop: () => undefined };
 
@@ -69,9 +69,10 @@ function progressLine({ board, rate, seconds }: ProgressSource): string {
 }
 
 /**
- * A bounded number of lines, drawn over each other. Owns the cursor while it lives.
- *  T1 the cursor is shown again whatever ends the process but a kill;
- *  T2 no line is wider than the terminal, and there are never more than it has rows: what is drawn can be drawn over.
+ * A bounded number of lines that are redrawn in place. Owns the cursor while it exists.
+ *  T1 the cursor is shown again however the process ends, except by a kill;
+ *  T2 no line is wider than the terminal, and there are never more lines than it has rows: a drawn frame can be drawn
+ *     over.
  */
 class LiveTree implements Progress {
   readonly #output: Output;
@@ -79,7 +80,7 @@ class LiveTree implements Progress {
   readonly #paint: Paint;
   readonly #timer: NodeJS.Timeout;
   readonly #undo: readonly (() => void)[];
-  /** Widths of the lines that stand on the terminal. */
+  /** Widths of the lines that are on the terminal. */
   #drawn: readonly number[] = [];
   #isOver = false;
 
@@ -93,7 +94,7 @@ class LiveTree implements Progress {
     this.#draw();
   }
 
-  /** Drawn at intervals, not by changes: there may be thousands a second. */
+  /** Does nothing: the tree is redrawn at intervals, since there may be thousands of changes per second. */
   changed(): void {}
 
   stop(): void {
@@ -112,7 +113,7 @@ class LiveTree implements Progress {
     this.#output.write(`${erase}${lines.map((line) => paintLine(line, this.#paint)).join('\n')}\n`);
   }
 
-  /** Back to the first line. A terminal that became narrower has broken the lines it shows. */
+  /** Moves back to the first line. A terminal that became narrower has broken the lines it shows. */
   #erase(): string {
     const columns = Math.max(1, this.#output.columns);
     const rows = this.#drawn.reduce((sum, width) => sum + Math.max(1, Math.ceil(width / columns)), 0);
@@ -127,7 +128,7 @@ export interface TreeLine {
   readonly tone: 'head' | 'plain' | 'done' | 'failed' | 'dim' | 'warning';
 }
 
-/** The tree as it stands, within a terminal. Pure. */
+/** The present tree, fitted to a terminal. Pure. */
 export function treeLines(
   { board, id, rate, seconds }: ProgressSource,
   size: { readonly columns: number; readonly rows: number },

@@ -46,14 +46,14 @@ export const runCommand: Command = {
 
 type Ended = Omit<RunReport, 'log'>;
 
-/** Everything a run is given. */
+/** The input of a run. */
 interface Job {
   readonly order: ReviewOrder;
   readonly id: string;
   readonly data: string;
   readonly isFresh: boolean;
   readonly isJson: boolean;
-  /** The command that asks for the same. */
+  /** The command that repeats this run. */
   readonly again: string;
   readonly surroundings: Surroundings;
 }
@@ -102,13 +102,13 @@ async function review(job: Job): Promise<number> {
   }
 }
 
-/** The review with everything that shows it, which is gone when this settles or a signal came. */
+/** Runs the review with its displays, which are removed when this settles or a signal arrives. */
 async function work(job: Job, runtime: Runtime, meter: RunMeter, messages: Output): Promise<Ended> {
   const { surroundings, order, id, data } = job;
   const board = new ReviewBoard();
   const watching = new AbortController();
   let progress: Progress | undefined;
-  // A signal ends the runtime under our hands: the terminal is given back first.
+  // A signal closes the runtime during the review, so the terminal is restored first.
   const unsubscribe = surroundings.onStop(() => progress?.stop());
   const listener: ReviewListener = {
     planned: (plan, standing, before) => {
@@ -158,16 +158,16 @@ async function makePlan(order: ReviewOrder, messages: Output): Promise<ReviewPla
   throw new UsageError(`--dir ${order.directory} has no source files (${SOURCE_KINDS}) to review`);
 }
 
-/** Feeds the board from the reviewer's events, which tell of its children. */
+/** Feeds the board from the reviewer's events, which include the states of its children. */
 async function watchReviewer(runtime: Runtime, id: string, board: ReviewBoard, signal: AbortSignal): Promise<void> {
   try {
     for await (const event of runtime.session(id).events({ deltas: false, signal })) board.event(event);
   } catch {
-    // Closed or stopped: what is shown ends with what is run.
+    // The runtime was closed or the review stopped: the display ends with it.
   }
 }
 
-/** Rejects when the model refuses the credentials; tells the board of waits between attempts. Never resolves. */
+/** Rejects when the model refuses the credentials, and reports waits between attempts to the board. Never resolves. */
 async function refusal(runtime: Runtime, board: ReviewBoard, signal: AbortSignal): Promise<never> {
   try {
     const events = runtime.events({
@@ -193,7 +193,7 @@ async function refusal(runtime: Runtime, board: ReviewBoard, signal: AbortSignal
   return new Promise<never>(() => undefined);
 }
 
-/** Counted in the log itself, now that nobody writes to it. */
+/** Counted in the log itself, once it has no writer. */
 function logOf(sessions: StoredSessions, id: string): ReviewLog {
   let [messages, inputTokens, outputTokens] = [0, 0, 0];
   for (const each of sessions.list()) {
@@ -214,7 +214,7 @@ function write({ isJson, surroundings }: Job, report: RunReport): void {
   );
 }
 
-/** Resolves with the first signal. From then on, and once forgotten, a signal ends the process as ever. */
+/** Resolves with the first signal. After that, and after `forget`, a signal ends the process as usual. */
 function stopSignal(surroundings: Surroundings): { readonly fired: Promise<StopSignal>; forget(): void } {
   let forget = (): void => undefined;
   const fired = new Promise<StopSignal>((resolve) => {

@@ -1,4 +1,4 @@
-/** What `troupe run` ends with: the index, a table of figures, and the commands to try next. Pure. */
+/** The end of the output of `troupe run`: the index, a table of figures, and suggested commands. Pure. */
 import type { RunFigures } from './figures.ts';
 import type { ReviewOrder } from './review/plan.ts';
 import type { ReviewResult } from './review/review.ts';
@@ -6,7 +6,7 @@ import { dataArgument, shownPath } from './store-directory.ts';
 import type { Paint, Surroundings } from './surroundings.ts';
 import { counted, left, number, printable } from './text-layout.ts';
 
-/** A run that ended well. */
+/** A run that succeeded. */
 export interface RunReport {
   /** The reviewer's session. */
   readonly id: string;
@@ -18,7 +18,7 @@ export interface RunReport {
   readonly log: ReviewLog;
 }
 
-/** The log of a whole review, whatever process wrote it. */
+/** The log of a whole review, including the parts that other processes wrote. */
 export interface ReviewLog {
   readonly messages: number;
   readonly inputTokens: number;
@@ -78,7 +78,7 @@ function figureRows(
   ];
 }
 
-/** A scripted model estimates what it used. */
+/** A scripted model estimates its usage. */
 function estimated({ plan }: ReviewResult): string {
   return plan.model === 'scripted' ? ' (estimates)' : '';
 }

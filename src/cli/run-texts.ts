@@ -1,4 +1,4 @@
-/** What `troupe run` says before and beside its result. Pure. */
+/** The texts of `troupe run` before and beside its result. Pure. */
 
 import type { Arguments } from './command.ts';
 import type { ReviewOrder, ReviewPlan } from './review/plan.ts';
@@ -7,14 +7,14 @@ import { dataArgument, quoted, shownPath } from './store-directory.ts';
 import type { Paint, StopSignal, Surroundings } from './surroundings.ts';
 import { counted, number, oneLine } from './text-layout.ts';
 
-/** Bytes of source a token stands for, roughly. */
+/** Approximate bytes of source per token. */
 const BYTES_PER_TOKEN = 3.5;
 const MODEL_WORDS = {
   claude: 'Claude (the key in the environment; every file is a paid call)',
   scripted: 'scripted: rules over tool results, no language model',
 } as const;
 
-/** What is about to be done, and with what. */
+/** The review to be done, and its settings. */
 export function runHeader(order: ReviewOrder, data: string, surroundings: Surroundings, paint: Paint): string {
   return [
     paint.bold(`Review of ${oneLine(order.directory)}`),
@@ -25,7 +25,7 @@ export function runHeader(order: ReviewOrder, data: string, surroundings: Surrou
   ].join('\n');
 }
 
-/** Where the review stands as it is taken up. */
+/** The standing of the review at its start. */
 export function standingText(plan: ReviewPlan, standing: ReviewStanding, before: number): string {
   if (standing === 'finished') {
     return 'This review was finished before. What follows is in the log: no call was made.\nUse --fresh to start over.\n\n';
@@ -41,13 +41,13 @@ export function standingText(plan: ReviewPlan, standing: ReviewStanding, before:
   return `${files}${rest}, one reader each${cost}.\n\n`;
 }
 
-/** What is said when a signal ends the run. `again`: the command that goes on. */
+/** The text after a signal ended the run. `again`: the command that continues it. */
 export function stoppedText(signal: StopSignal, again: string): string {
   const why = signal === 'SIGINT' ? 'Stopped' : 'Told to stop';
   return `${why}. Everything so far is in the log; this goes on from there:\n  ${again}\n`;
 }
 
-/** The command that asks for the same review. */
+/** The command that repeats the same review. */
 export function runAgain(given: Arguments, data: string, surroundings: Surroundings): string {
   const directory = given.text('dir');
   const limit = given.count('limit');

@@ -1,4 +1,4 @@
-/** `troupe send`: a message to a session, and its answer. */
+/** `troupe send`: sends a message to a session and prints its answer. */
 import { STOP_DEADLINE_MS } from '../base/bounds.ts';
 import { ConfigError, InvalidNameError, ModelAuthenticationError } from '../base/errors.ts';
 import { checkSessionId } from '../base/ids.ts';
@@ -12,9 +12,9 @@ import { readStore, type StoredSessions } from './stored-sessions.ts';
 import type { StopSignal, Surroundings } from './surroundings.ts';
 import { printable, printableJson } from './text-layout.ts';
 
-/** The agent of sessions whose embedder named none. */
+/** The agent of sessions for which no agent is named. */
 const DEFAULT_AGENT = 'default';
-/** Events among which a reviewer's plan is found: it is the first thing its mailbox gets. */
+/** Number of events searched for a reviewer's plan, which is the first entry of its mailbox. */
 const PLAN_EVENTS = 20;
 
 /** See the head of the file. */
@@ -96,7 +96,7 @@ function isPaid({ provider }: OpenOptions): boolean {
   return provider !== undefined && 'kind' in provider && provider.kind === 'anthropic';
 }
 
-/** By whom a session is answered: read from the log before the store is opened. */
+/** The model that answers a session, read from the log before the store is opened. */
 async function howToAnswer(data: string, id: string): Promise<Answering> {
   const isStore = (await readManifest(data)) !== undefined;
   return isStore ? readStore(data, (sessions) => answering(sessions, id)) : byClaude();

@@ -1,4 +1,4 @@
-/** `troupe serve`: the sessions of a data directory over HTTP, until a signal comes. */
+/** `troupe serve`: serves the sessions of a data directory over HTTP until a signal arrives. */
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { SERVE_DRAIN_MS, SERVE_PORT_DEFAULT, SERVER_CONNECTIONS_MAX, STOP_DEADLINE_MS } from '../base/bounds.ts';
@@ -11,7 +11,7 @@ import { DEFAULT_DATA, prepareDataDirectory, shownPath } from './store-directory
 import type { StopSignal, Surroundings } from './surroundings.ts';
 import { printable, printableJson } from './text-layout.ts';
 
-/** Where a token is looked for that is not to stand in a list of processes. */
+/** The environment variable for a token that must not appear in a list of processes. */
 const TOKEN_VARIABLE = 'TROUPE_TOKEN';
 
 /** See the head of the file. */
@@ -65,7 +65,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
     stop = resolve;
   });
   const forget = surroundings.onStop((signal) => {
-    // The next signal ends the process as ever.
+    // The next signal ends the process as usual.
     forget();
     stop(signal);
   });
@@ -88,20 +88,20 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
         : `Serving ${printable(shownPath(data, surroundings))} at ${server.url}\nObserver: ${server.url}/observer/\n`,
     );
     const signal = await stopped;
-    // Turns end where they can, and those who wait for them are answered; reads and probes still are.
+    // Turns end if they can, and waiting callers are answered. Reads and probes are still answered.
     server.drain();
     await drained(runtime);
-    // A process manager asked for the end, and has it: nothing failed.
+    // A process manager asked for the end and got it, so nothing failed.
     return signal === 'SIGTERM' ? EXIT.ok : EXIT[signal];
   } finally {
     forget();
-    // Streams have what there was, and end; the listening socket goes last, so that probes see the end coming.
+    // Streams receive all events so far and end. The listening socket closes last, so that probes see the end coming.
     await runtime.close({ deadlineMs: STOP_DEADLINE_MS });
     await server?.close({ deadlineMs: STOP_DEADLINE_MS });
   }
 }
 
-/** Resolves when nothing runs or waits to run, or the deadline has passed: what is cut off then goes on at the next open. */
+/** Resolves when no work runs or waits, or the deadline has passed. Interrupted work continues at the next open. */
 async function drained(runtime: Runtime): Promise<void> {
   try {
     await runtime.drain({ signal: AbortSignal.timeout(SERVE_DRAIN_MS) });
@@ -110,7 +110,7 @@ async function drained(runtime: Runtime): Promise<void> {
   }
 }
 
-/** What `open` is given: a module's default export, which is agents, or options. */
+/** The options for `open`: the default export of a module, which is a list of agents or options. */
 async function optionsOf(path: string, directory: string): Promise<OpenOptions> {
   const found = await load(path, directory);
   if (Array.isArray(found)) return { agents: found as readonly Agent[] };

@@ -1,17 +1,17 @@
-/** The durable events of a session as a running server tells them (`GET /sessions/:id/events`). */
+/** The durable events of a session from a running server (`GET /sessions/:id/events`). */
 import { z } from 'zod';
 import { TOP_ANSWER_BYTES_MAX, TOP_TIMEOUT_MS } from '../base/bounds.ts';
 import type { SessionEvent } from '../events/event.ts';
 import { UsageError } from './command.ts';
 
-/** What is read of a session. */
+/** The session to read, and how. */
 export interface ServedEvents {
   readonly url: string;
   readonly token: string | undefined;
   readonly session: string;
   /** Events after this number. */
   readonly after: number;
-  /** Aborted: the iteration ends. */
+  /** When it is aborted, the iteration ends. */
   readonly signal: AbortSignal;
 }
 
@@ -23,7 +23,9 @@ const eventSchema = z.looseObject({
 });
 const snapshotSchema = z.looseObject({ seq: z.number().int() });
 
-/** Durable events the session has now. Throws `UsageError` for an address that is none and a session that is not there. */
+/**
+ * Number of durable events of the session at present. Throws `UsageError` for an invalid address or an unknown session.
+ */
 export async function servedSeq(wanted: ServedEvents): Promise<number> {
   const response = await ask(wanted, '', 'application/json', AbortSignal.timeout(TOP_TIMEOUT_MS));
   const parsed = snapshotSchema.safeParse(await response.json());
@@ -31,7 +33,10 @@ export async function servedSeq(wanted: ServedEvents): Promise<number> {
   return parsed.data.seq;
 }
 
-/** Events in their order, until the server ends the stream or the signal fires. Rejects for a stream that is none. */
+/**
+ * Events in order, until the server ends the stream or the signal fires. Rejects for a response that is not an event
+ * stream.
+ */
 export async function* servedEvents(wanted: ServedEvents): AsyncGenerator<SessionEvent, undefined> {
   const { after, signal } = wanted;
   try {
@@ -55,7 +60,7 @@ export async function* servedEvents(wanted: ServedEvents): AsyncGenerator<Sessio
   return undefined;
 }
 
-/** The event of one block; undefined for a comment, which is how a server shows that it lives. */
+/** The event of one block; undefined for a comment, which the server sends to show that it is alive. */
 function eventOf(block: string): SessionEvent | undefined {
   const data = block
     .split('\n')

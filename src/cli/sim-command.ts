@@ -1,4 +1,6 @@
-/** `troupe sim`: the whole runtime over virtual time, with faults at every port, checked after every life. */
+/**
+ * `troupe sim`: runs the whole runtime over virtual time, with faults at every port, and checks it after every life.
+ */
 import { execFile } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -14,10 +16,10 @@ import { number as grouped, printableJson } from './text-layout.ts';
 const SEEDS_DEFAULT = 200;
 const SEEDS_MAX = 100_000_000;
 const THREADS_MAX = 64;
-/** Lines of a failed run that are shown. */
+/** Maximum lines shown of a failed run. */
 const TRACE_LINES = 60;
 const FAULT_COLUMNS = 26;
-/** Seeds after which every kind of fault should have been drawn. */
+/** Number of seeds after which every kind of fault should have occurred. */
 const SEEDS_FOR_ALL_KINDS = 1_000;
 
 /** See the head of the file. */
@@ -123,19 +125,19 @@ function faultLines(faults: SimulationTotals['faults']): readonly string[] {
   return lines;
 }
 
-/** Kinds that never struck, once there were seeds enough for all of them. */
+/** Kinds of fault that never occurred, once there were enough seeds for all of them. */
 function undrawn({ seeds, faults }: SimulationTotals): readonly string[] {
   return seeds < SEEDS_FOR_ALL_KINDS ? [] : FAULT_KINDS.filter((kind) => faults[kind] === 0);
 }
 
-/** What the seeds mean anything for: the commit of a working copy, else the version of the package. */
+/** The version for which seeds are valid: the commit of a working copy, or the version of the package. */
 async function commitName(): Promise<string> {
   try {
     const cwd = fileURLToPath(new URL('.', import.meta.url));
     const { stdout } = await promisify(execFile)('git', ['describe', '--always', '--dirty', '--abbrev=12'], { cwd });
     return stdout.trim();
   } catch {
-    // An installed package is no working copy.
+    // An installed package is not a working copy.
     return `version ${VERSION}`;
   }
 }

@@ -1,4 +1,4 @@
-/** The data directory a command works on: found, checked, told. */
+/** Finds, checks and prints the data directory of a command. */
 import { constants } from 'node:fs';
 import { access, mkdir, realpath, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
@@ -9,7 +9,7 @@ import { readManifest } from '../journal/store/manifest.ts';
 import { type Arguments, type OptionSpec, UsageError } from './command.ts';
 import type { Surroundings } from './surroundings.ts';
 
-/** Where a run keeps its log unless told otherwise. */
+/** Default directory for the log of a run. */
 export const DEFAULT_DATA: string = join('.troupe', 'review');
 
 /** The option that names the data directory. */
@@ -27,7 +27,7 @@ export function dataDirectory(given: Arguments, surroundings: Surroundings): str
   return resolve(surroundings.directory, given.text('data') ?? DEFAULT_DATA);
 }
 
-/** Makes the directory if need be. Throws `UsageError` when it cannot be written to. */
+/** Creates the directory if needed. Throws `UsageError` when it is not writable. */
 export async function prepareDataDirectory(path: string): Promise<void> {
   try {
     await makeDirectory(path);
@@ -37,7 +37,10 @@ export async function prepareDataDirectory(path: string): Promise<void> {
   }
 }
 
-/** Parents first, one by one: Node's own recursion never ends where a file system answers ENOENT, as `/proc` does. */
+/**
+ * Creates parents first, one by one: Node's own recursion never ends on a file system that answers ENOENT, such as
+ * `/proc`.
+ */
 async function makeDirectory(path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined);
   if (found?.isDirectory() === true) return;
@@ -45,18 +48,18 @@ async function makeDirectory(path: string): Promise<void> {
   try {
     await mkdir(path, PRIVATE_DIRECTORY_MODE);
   } catch (error) {
-    // Another process was faster.
+    // Another process created it first.
     if (!(await stat(path)).isDirectory()) throw error;
   }
 }
 
-/** Throws `UsageError` unless a store is there. Makes nothing. */
+/** Throws `UsageError` unless the directory has a store. Creates nothing. */
 export async function requireStore(path: string): Promise<void> {
   if ((await readManifest(path)) !== undefined) return;
   throw new UsageError(`--data ${path} holds no store; \`troupe run\` makes one`);
 }
 
-/** The directory an argument names, links resolved. Throws `UsageError` unless it is a directory that can be read. */
+/** The directory that an argument names, with links resolved. Throws `UsageError` unless it is a readable directory. */
 export async function sourceDirectory(given: string | undefined, surroundings: Surroundings): Promise<string> {
   const path = given === undefined ? projectRoot() : resolve(surroundings.directory, given);
   try {
@@ -70,26 +73,26 @@ export async function sourceDirectory(given: string | undefined, surroundings: S
   }
 }
 
-/** This project's own directory: below it lie `src/cli`, or `dist/src/cli`. */
+/** The directory of this project, which contains `src/cli` or `dist/src/cli`. */
 function projectRoot(): string {
   const folder = dirname(fileURLToPath(import.meta.url));
   const root = resolve(folder, '..', '..');
   return root.endsWith('dist') ? dirname(root) : root;
 }
 
-/** A path as a user would type it: relative where that is shorter. */
+/** A path as a user would type it: relative if that is shorter. */
 export function shownPath(path: string, surroundings: Surroundings): string {
   const short = relative(surroundings.directory, path);
   return short === '' ? '.' : short.startsWith('..') || isAbsolute(short) ? path : short;
 }
 
-/** `--data DIR ` for the commands that are proposed; nothing where it is the default. */
+/** `--data DIR ` for suggested commands; empty for the default directory. */
 export function dataArgument(path: string, surroundings: Surroundings): string {
   const shown = shownPath(path, surroundings);
   return shown === DEFAULT_DATA ? '' : ` --data ${quoted(shown)}`;
 }
 
-/** A word as a shell takes it. */
+/** A word quoted for a shell. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

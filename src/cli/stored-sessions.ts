@@ -1,7 +1,7 @@
 /**
- * A data directory read without a runtime: nothing in it is resumed, no model is called, nothing is written to a log. The
- * store's lock is held meanwhile, so that nobody writes what is being read; it rejects with `StoreLockedError` when the
- * directory is in use.
+ * Reads a data directory without a runtime: no session resumes, no model is called, nothing is written to a log. The
+ * store's lock is held meanwhile, so that the store does not change during the read. Rejects with `StoreLockedError`
+ * when the directory is in use.
  */
 import type { ErrorShape } from '../base/errors.ts';
 import type { HistoryMessage } from '../base/history-message.ts';
@@ -25,9 +25,9 @@ import type { ReadContent } from '../session/state/messages.ts';
 import { publicEntry, publicMessage } from '../session/state/messages.ts';
 import type { SessionState } from '../session/state/state.ts';
 
-/** A session as its log has it. */
+/** A session from its log. */
 export interface StoredSession extends SessionSummary {
-  /** Messages ever logged; the last of them are in `recent`. */
+  /** Number of messages ever logged; the last of them are in `recent`. */
   readonly messages: number;
   readonly events: number;
   readonly usage: Usage;
@@ -37,7 +37,7 @@ export interface StoredSession extends SessionSummary {
   };
   readonly blocked?: ErrorShape;
   readonly children: number;
-  /** Messages still in its window, oldest first. */
+  /** Messages still in the window, oldest first. */
   readonly recent: readonly Message[];
   readonly pending: readonly Pending[];
 }
@@ -48,13 +48,13 @@ export interface StoredSessions {
   list(): readonly SessionSummary[];
   /** One session; undefined when there is none. Throws `StoreCorruptError` for a log that cannot be read. */
   session(id: string): StoredSession | undefined;
-  /** What `session.history.toArray()` tells of a session; undefined when there is none. */
+  /** The result of `session.history.toArray()`; undefined for an unknown session. */
   history(id: string): readonly HistoryMessage[] | undefined;
   /** Durable events after `after`, oldest first, at most `limit`. */
   events(id: string, options: { readonly after: number; readonly limit: number }): readonly SessionEvent[];
 }
 
-/** Reads a directory with a store in it. The reader is valid until `read` settles. */
+/** Reads a directory that has a store. The reader is valid until `read` settles. */
 export async function readStore<T>(directory: string, read: (sessions: StoredSessions) => T): Promise<T> {
   const lock = await acquireStoreLock(directory);
   const journals: Journal[] = [];
@@ -98,7 +98,10 @@ function storedSessions(journals: readonly Journal[]): StoredSessions {
   };
 }
 
-/** From the heads, but for sessions that were at work, or changed since the last checkpoint: theirs are of before. */
+/**
+ * Summaries from the heads. Sessions that are runnable or changed since the last checkpoint are read from the log,
+ * since their heads are older.
+ */
 function summaries(journal: Journal): readonly SessionSummary[] {
   const changed = new Set<SessionKey>(journal.runnable());
   for (const key of journal.tailKeys(journal.checkpointed())) changed.add(key);
@@ -124,7 +127,7 @@ function storedSession(state: SessionState, read: ReadContent): StoredSession {
   };
 }
 
-/** Why nothing happens in it. The store is closed, so what was in flight stopped with the process that had it. */
+/** The reason why the session does nothing. The store is closed, so work in flight stopped with its process. */
 function whyItRests(state: SessionState): StoredSession['why'] {
   const { reason, detail } = explain(state, { now: Date.now(), isAgentDefined: true, isQueued: false });
   if (reason === 'nothing_waits' && state.exit !== undefined) {
@@ -140,7 +143,7 @@ function whyItRests(state: SessionState): StoredSession['why'] {
   return { reason, detail };
 }
 
-/** The text of a message or entry for a line on a screen. */
+/** The text of a message or entry for one line. */
 export function shortText(content: Message['content']): string {
   if (typeof content === 'string') return content;
   const others = content.filter((block) => block.type !== 'text').map((block) => `[${block.type}]`);

@@ -1,21 +1,23 @@
-/** What a command has around it: streams, environment, directory, signals. A port, so that tests run commands in place. */
+/**
+ * The surroundings of a command: streams, environment, directory, signals. A port, so that tests run commands in place.
+ */
 
-/** A stream a command writes to. */
+/** An output stream of a command. */
 export interface Output {
-  /** True where a person watches: a terminal. */
+  /** True for a terminal. */
   readonly isTerminal: boolean;
   readonly columns: number;
   readonly rows: number;
   write(text: string): void;
-  /** Tells of a new size; returns what stops that. */
+  /** Calls `handler` at each new size; returns the function that stops this. */
   onResize(handler: () => void): () => void;
 }
 
-/** What is piped into a command. */
+/** The standard input of a command. */
 export interface PipedInput {
-  /** True where a person would have to type: nothing is piped in. */
+  /** True for a terminal: nothing is piped in. */
   readonly isTerminal: boolean;
-  /** The text, as it comes; to be read once. */
+  /** The text in pieces, as it arrives; it can be read once. */
   pieces(): AsyncIterable<string>;
 }
 
@@ -28,17 +30,19 @@ export interface Surroundings {
   readonly stdout: Output;
   readonly stderr: Output;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Directory relative paths start at. */
+  /** The directory at which relative paths start. */
   readonly directory: string;
-  /** How a user calls this program, for the commands it proposes. */
+  /** The name by which a user calls this program, for suggested commands. */
   readonly invocation: string;
-  /** Calls `handler` at each signal until the returned function is called; then a signal ends the process again. */
+  /**
+   * Calls `handler` at each signal until the returned function is called. After that a signal ends the process again.
+   */
   onStop(handler: (signal: StopSignal) => void): () => void;
-  /** Calls `handler`, which must be synchronous, when the process ends however it ends. */
+  /** Calls `handler` when the process ends for any reason. The handler must be synchronous. */
   onExit(handler: () => void): () => void;
 }
 
-/** Columns of a stream that is no terminal. */
+/** Columns of a stream that is not a terminal. */
 const PLAIN_COLUMNS = 80;
 const PLAIN_ROWS = 24;
 const STOP_SIGNALS: readonly StopSignal[] = ['SIGINT', 'SIGTERM'];
@@ -87,7 +91,7 @@ function outputOf(stream: NodeJS.WriteStream): Output {
   };
 }
 
-/** Texts in colour where a person watches and has not said otherwise (NO_COLOR). */
+/** Coloured text for a terminal, unless the user disabled colours (NO_COLOR). */
 export interface Paint {
   bold(text: string): string;
   dim(text: string): string;
@@ -96,7 +100,7 @@ export interface Paint {
   yellow(text: string): string;
 }
 
-/** The paint of a stream. */
+/** The colours of a stream. */
 export function paintFor(output: Output, environment: Surroundings['environment']): Paint {
   const isPlain = !output.isTerminal || (environment['NO_COLOR'] ?? '') !== '' || environment['TERM'] === 'dumb';
   const code =

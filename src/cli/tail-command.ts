@@ -1,4 +1,4 @@
-/** `troupe tail`: the durable events of a session, from the log. Starts nothing. */
+/** `troupe tail`: prints the durable events of a session from the log. Starts nothing. */
 import { INSPECT_LIMIT_MAX, TAIL_EVENTS_DEFAULT } from '../base/bounds.ts';
 import type { SessionEvent } from '../events/event.ts';
 import { type Arguments, type Command, EXIT, UsageError } from './command.ts';

@@ -1,40 +1,43 @@
-/** Texts laid out for a terminal: what may be printed, how wide it is, cut and padded to a width. Pure. */
+/** Text layout for a terminal: printable characters, display width, cutting and padding. Pure. */
 
-/** Control characters and directions overrides: a file name or a model's text must not steer the terminal. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+/** Control characters and direction overrides: a file name or a model's text must not control the terminal. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for these characters
 const UNPRINTABLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
 const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
 const ZERO = /\p{Mark}|\p{Cf}|\u200b/u;
 const ELLIPSIS = '…';
-// Made once: a format costs more than a thousand numbers written with it.
+// Created once: a format costs more than formatting a thousand numbers with it.
 const WHOLE = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const FORMATS: readonly Intl.NumberFormat[] = [
   WHOLE,
   new Intl.NumberFormat('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 }),
 ];
 
-/** Without what could steer a terminal; line ends and tabs stay. */
+/** The text without terminal control characters; line ends and tabs stay. */
 export function printable(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(UNPRINTABLE, '�');
 }
 
-/** JSON on one line that steers no terminal: what JSON leaves raw is escaped, so that it parses to the same value. */
+/**
+ * JSON on one line without terminal control characters. Characters that JSON leaves raw are escaped, so it parses to
+ * the same value.
+ */
 export function printableJson(value: unknown): string {
   return printableJsonText(JSON.stringify(value));
 }
 
-/** As `printableJson`, of what is JSON already. */
+/** Like `printableJson`, for a text that is already JSON. */
 export function printableJsonText(json: string): string {
   return json.replace(UNPRINTABLE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** On one line: printable, runs of blanks as one. */
+/** The text on one line: printable, with each run of blanks as one blank. */
 export function oneLine(text: string): string {
   return printable(text).replace(/\s+/g, ' ').trim();
 }
 
-/** Columns a text takes, which must hold no line ends. */
+/** Number of columns of a text without line ends. */
 export function displayWidth(text: string): number {
   let width = 0;
   for (const character of text) width += widthOf(character);
@@ -54,7 +57,7 @@ export function clip(text: string, width: number): string {
   return width < 1 ? '' : cut + ELLIPSIS;
 }
 
-/** At most `width` columns, the end kept: for paths, whose end says most. */
+/** At most `width` columns. Keeps the end, which is the most informative part of a path. */
 export function clipEnd(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   const characters = [...text];
@@ -67,19 +70,19 @@ export function clipEnd(text: string, width: number): string {
   return width < 1 ? '' : ELLIPSIS + characters.slice(from).join('');
 }
 
-/** Exactly `width` columns, the text at the left. */
+/** Exactly `width` columns, aligned left. */
 export function left(text: string, width: number): string {
   const fitted = clip(text, width);
   return fitted + ' '.repeat(Math.max(0, width - displayWidth(fitted)));
 }
 
-/** Exactly `width` columns, the text at the right. */
+/** Exactly `width` columns, aligned right. */
 export function right(text: string, width: number): string {
   const fitted = clip(text, width);
   return ' '.repeat(Math.max(0, width - displayWidth(fitted))) + fitted;
 }
 
-/** A text broken between words into lines of at most `width` columns. */
+/** Breaks a text between words into lines of at most `width` columns. */
 export function wrap(text: string, width: number): readonly string[] {
   const lines: string[] = [];
   let line = '';
@@ -94,7 +97,7 @@ export function wrap(text: string, width: number): readonly string[] {
   return [...lines, line];
 }
 
-/** `1,234`, or with one digit after the point. */
+/** Formats a number: `1,234`, or with one digit after the point. */
 export function number(value: number, digits: 0 | 1 = 0): string {
   return (FORMATS[digits] ?? WHOLE).format(value);
 }

@@ -1,12 +1,12 @@
-/** Lines of a text that comes in pieces: a file, or what is piped in. */
+/** Splits a text that arrives in pieces into lines: a file, or piped input. */
 import { LimitError } from '../base/errors.ts';
 
-/** The byte order mark some editors begin a file with. */
+/** The byte order mark with which some editors begin a file. */
 const BYTE_ORDER_MARK = '\ufeff';
 
 /**
- * The lines, without their ends (LF or CRLF). Rejects with `LimitError` once the text is longer than `charactersMax` UTF-16
- * units: what has no line ends must not be gathered for ever.
+ * The lines, without their ends (LF or CRLF). Rejects with `LimitError` once the text is longer than `charactersMax`
+ * UTF-16 units: a text without line ends must not accumulate without bound.
  */
 export async function* textLines(
   pieces: AsyncIterable<string>,
@@ -14,7 +14,7 @@ export async function* textLines(
 ): AsyncGenerator<string, void, undefined> {
   let characters = 0;
   let isFirst = true;
-  /** Pieces of the line that has no end yet: joined once, not at each piece. */
+  /** Pieces of the unfinished line: joined once, not at each piece. */
   let open: string[] = [];
   const lineOf = (end: string): string => {
     open.push(end);

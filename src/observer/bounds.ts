@@ -1,64 +1,73 @@
-/** Every bound of the observer page, with unit and reason. What is beyond one of them leaves, oldest first, and the page says so. */
+/**
+ * Every bound of the observer page, with unit and reason. Items beyond a bound leave, oldest first, and the page says
+ * so.
+ */
 
-/** Sessions kept in the tree: twice the most a runtime is measured with; one costs about 400 bytes. */
+/** Sessions kept in the tree: twice the largest number measured with a runtime. One costs about 400 bytes. */
 export const SESSIONS_MAX = 20_000;
-/** Sessions asked for at once. */
+/** Sessions requested at once. */
 export const LIST_PAGE_SESSIONS = 1_000;
-/** Milliseconds between two readings of the whole list: what no event tells (a deletion elsewhere) is seen then. */
+/**
+ * Milliseconds between two readings of the whole list. A reading finds changes without an event, such as a deletion by
+ * another client.
+ */
 export const RELIST_INTERVAL_MS = 60_000;
-/** Milliseconds between two readings of the list that gaps in the events ask for. */
+/** Minimum milliseconds between two readings of the list after gaps in the events. */
 export const RELIST_AFTER_GAP_MS = 2_000;
-/** Milliseconds between two orderings of the tree: rows that move each frame cannot be read. */
+/** Milliseconds between two orderings of the tree: rows that move in each frame cannot be read. */
 export const ORDER_INTERVAL_MS = 250;
-/** Events that may wait for the next frame; beyond it the oldest are given up and the list is read again. */
+/** Maximum events waiting for the next frame. Beyond it the oldest are dropped and the list is read again. */
 export const BATCH_EVENTS_MAX = 50_000;
-/** Milliseconds until events are handed on where no frame is drawn, as in a tab that is hidden. */
+/** Milliseconds until events are handed over when no frame is drawn, as in a hidden tab. */
 export const HIDDEN_FLUSH_MS = 250;
-/** Characters of one line of an event stream: a message may have 4 MiB, escaped it has more. */
+/** Characters of one line of an event stream: a message may have 4 MiB, and more when escaped. */
 export const STREAM_LINE_CHARACTERS_MAX: number = 16 * 1024 * 1024;
 /** Characters of all lines of one event. */
 export const STREAM_EVENT_CHARACTERS_MAX: number = 32 * 1024 * 1024;
-/** Milliseconds without a word, pings included, after which a stream counts as lost: three pings. */
+/** Milliseconds of silence, pings included, after which a stream counts as lost: three pings. */
 export const STREAM_SILENCE_MS = 45_000;
-/** Milliseconds a page must be hidden before its streams are let go: a browser has six connections to one server for all its tabs. */
+/**
+ * Milliseconds a page must be hidden before its streams are closed: a browser has six connections per server for all
+ * its tabs.
+ */
 export const HIDDEN_STREAM_MS = 20_000;
-/** Milliseconds before the first new attempt of a lost stream; each one that follows waits twice as long. */
+/** Milliseconds before the first reconnection of a lost stream; each further one waits twice as long. */
 export const RECONNECT_MS = 500;
-/** Milliseconds before an attempt at most: a server that is back is found within them. */
+/** Maximum milliseconds before a reconnection: the page finds a returning server within this time. */
 export const RECONNECT_MS_MAX = 10_000;
 /** Milliseconds a request may take. */
 export const REQUEST_TIMEOUT_MS = 30_000;
-/** Sessions whose details are asked for at once, for the rows in view. */
+/** Concurrent requests for details of sessions, for the rows in view. */
 export const DETAIL_REQUESTS_MAX = 2;
-/** Children whose histories are read at once, for the rows of a time line in view. */
+/** Concurrent readings of children's histories, for the rows of a time line in view. */
 export const HISTORIES_MAX = 2;
-/** Rows in view whose details are asked for, per look. */
+/** Rows in view whose details are requested at a time. */
 export const DETAIL_ROWS_MAX = 60;
-/** Milliseconds the tree must stand still before that. */
+/** Milliseconds without a change of the view before that. */
 export const DETAIL_REST_MS = 200;
-/** Events of the past that the time line is built from. */
+/** Past events from which the time line is built. */
 export const REPLAY_EVENTS_MAX = 8_000;
 /** Spans of the time line; the oldest leave. */
 export const SPANS_MAX = 4_000;
-/** Stretches of one span: a child that works and waits more often than that is shown by its newest ones. */
+/** Stretches of one span: a child with more changes between work and waiting is shown by its newest ones. */
 export const STRETCHES_MAX = 64;
-/** Entries of the mailbox shown as rows of their own. */
+/** Entries of the mailbox shown as separate rows. */
 export const WAITING_ROWS_MAX = 50;
 /** Messages of one conversation in memory. */
 export const MESSAGES_MAX = 2_000;
-/** Messages asked for at once. */
+/** Messages requested at once. */
 export const MESSAGES_PAGE = 300;
 /** Entries of one mailbox in memory: the runtime's own default bound. */
 export const PENDING_MAX = 10_000;
-/** Characters of an answer under way. */
+/** Characters of an answer in flight. */
 export const STREAMED_CHARACTERS_MAX = 200_000;
-/** Characters of one text shown at once; the rest is asked for with a button. */
+/** Characters of one text shown at first; a button shows the rest. */
 export const TEXT_CHARACTERS_MAX = 8_000;
-/** Milliseconds between two looks at the counters. */
+/** Milliseconds between two readings of the counters. */
 export const METRICS_INTERVAL_MS = 1_000;
-/** Looks kept for the drawing: a minute. */
+/** Readings kept for the chart: one minute. */
 export const METRICS_HISTORY = 60;
-/** Milliseconds between two questions of the same kind about the chosen session (why it waits, its request). */
+/** Minimum milliseconds between two requests of the same kind about the chosen session (why it waits, its request). */
 export const ASK_INTERVAL_MS = 1_000;
 /** Milliseconds a notice stays. */
 export const NOTICE_MS = 6_000;

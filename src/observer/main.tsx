@@ -1,4 +1,4 @@
-/** The entry of the observer page: puts its parts together and draws it. */
+/** The entry of the observer page: creates its parts and draws it. */
 import { render } from 'preact';
 import { createApi } from './client/api.ts';
 import { Observer } from './state/observer.ts';
@@ -7,7 +7,7 @@ import { createRoute } from './state/route.ts';
 import { Page } from './views/page.tsx';
 
 let token = readToken();
-// The page stands one level below the interface, wherever both are mounted.
+// The page is one level below the interface, wherever both are mounted.
 const observer = new Observer(createApi(new URL('../', location.href), () => token));
 const route = createRoute();
 const root = document.getElementById('page');

@@ -1,12 +1,12 @@
 /**
- * The door: what the server says, checked and narrowed. Unknown members are ignored, so that a newer server can say more; a
- * body that is not of the form throws `WireError`. Pure.
+ * Checks and narrows the server's answers. Unknown members are ignored, so that a newer server may send more; a
+ * malformed body throws `WireError`. Pure.
  */
 import type { ContentBlock, Message, MessageType, Pending, PendingType, Usage } from '../base/messages.ts';
 import type { Phase, SessionEvent, SessionStateName } from '../events/event.ts';
 import type { ViewedEvent, ViewedMessage, ViewedPending } from '../events/viewed-event.ts';
 
-/** The server said something this page cannot read. */
+/** The server sent something that this page cannot read. */
 export class WireError extends Error {
   override readonly name: string = 'WireError';
 }
@@ -22,27 +22,27 @@ export interface ListedSession {
   readonly updatedAt: number;
 }
 
-/** A session asked for by its id. `seq`: the number of its newest durable event. */
+/** A session requested by its id. `seq`: the number of its newest durable event. */
 export interface SessionDetail extends ListedSession {
   readonly phase?: Phase;
-  /** Why nothing starts until somebody resumes. */
+  /** The reason why the session is blocked until it is resumed. */
   readonly blocked?: string;
   readonly seq: number;
   readonly usage?: Usage;
-  /** `exited`: how a child has ended; missing: it has not. */
+  /** `exited`: the reason of a child's end; missing: it has not ended. */
   readonly children: readonly { readonly id: string; readonly exited?: string }[];
 }
 
-/** A call that waits for a person. */
+/** A call that waits for a person's decision. */
 export type ApprovalRequired = Extract<SessionEvent, { readonly type: 'approval.required' }>;
 
-/** An event with its content, as `mode=debug` tells it. */
+/** An event with its content, as in `mode=debug`. */
 export type ObservedEvent = SessionEvent;
 
-/** Any object of the wire. */
+/** Any JSON object of an answer. */
 export type WireRecord = Readonly<Record<string, unknown>>;
 
-/** One rule of the model's API that a request breaks. */
+/** One violation of a rule of the model's API by a request. */
 export interface RuleViolation {
   readonly rule: string;
   readonly path: string;
@@ -50,7 +50,7 @@ export interface RuleViolation {
   readonly fatal: boolean;
 }
 
-/** The request as it would be sent now. `violations` missing: the server checked nothing. */
+/** The request as it would be sent now. `violations` missing: the server did not check it. */
 export interface RequestReport {
   readonly request: WireRecord;
   readonly violations?: readonly RuleViolation[];
@@ -75,7 +75,10 @@ const PENDING_TYPES: ReadonlySet<unknown> = new Set<PendingType>([
   'from_melete_goal',
 ]);
 
-/** The members each type of event must have in every mode, by the type of their values; types that are not here are left out. */
+/**
+ * The members that each type of event must have in every mode, with the types of their values; events of other types
+ * are ignored.
+ */
 const EVENT_MEMBERS: Readonly<
   Record<string, Readonly<Record<string, 'string' | 'number' | 'boolean' | 'object' | 'list'>>>
 > = {
@@ -109,25 +112,25 @@ const EVENT_MEMBERS: Readonly<
   gap: { from: 'number', to: 'number' },
 };
 
-/** The object a value is; throws `WireError` naming `what` when it is none. */
+/** The value as an object; throws `WireError` naming `what` for any other value. */
 export function recordOf(value: unknown, what: string): WireRecord {
   if (!isRecord(value)) throw new WireError(`${what} is not an object`);
   return value;
 }
 
-/** True for an object that is no list. */
+/** True for an object that is not a list. */
 export function isRecord(value: unknown): value is WireRecord {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** One page of the list of sessions. `next`: the id to ask after, missing on the last page. */
+/** One page of the list of sessions. `next`: the id after which to continue; missing on the last page. */
 export function readSessions(body: unknown): { readonly sessions: readonly ListedSession[]; readonly next?: string } {
   const page = recordOf(body, 'the list of sessions');
   const sessions = listOf(page['sessions'], 'sessions').map((value) => readListed(recordOf(value, 'a session')));
   return typeof page['next'] === 'string' ? { sessions, next: page['next'] } : { sessions };
 }
 
-/** A session asked for by its id. */
+/** Reads a session requested by its id. */
 export function readDetail(body: unknown): SessionDetail {
   const value = recordOf(body, 'the session');
   const { seq, phase, blocked, usage, children } = value;
@@ -161,7 +164,7 @@ function readListed(value: WireRecord): ListedSession {
   };
 }
 
-/** One page of messages, ascending by `seq`. `isLast`: the server says there are no more behind it. */
+/** One page of messages, ascending by `seq`. `isLast`: the server says that no more follow. */
 export function readMessages(body: unknown): { readonly messages: readonly Message[]; readonly isLast: boolean } {
   const page = recordOf(body, 'the messages');
   return { messages: listOf(page['messages'], 'messages').map(readMessage), isLast: page['next'] === undefined };
@@ -177,7 +180,7 @@ export function readPendingList(body: unknown): readonly Pending[] {
   return (Array.isArray(body) ? body : listOf(recordOf(body, 'the mailbox')['pending'], 'pending')).map(readPending);
 }
 
-/** The request, and what it breaks; the body is the request itself, or has it under `request`. */
+/** The request and its violations; the body is the request itself, or has it under `request`. */
 export function readRequest(body: unknown): RequestReport {
   const report = recordOf(body, 'the request');
   const { violations: found, request: inner, ...outer } = report;
@@ -195,7 +198,7 @@ export function readRequest(body: unknown): RequestReport {
   return { request, violations };
 }
 
-/** Counters: the members that are numbers, and what the store refuses, if it does. */
+/** Counters: the members that are numbers, and the store's failure while it refuses writes. */
 export function readMetrics(body: unknown): {
   readonly counters: Readonly<Record<string, number>>;
   readonly degraded?: string;
@@ -206,7 +209,7 @@ export function readMetrics(body: unknown): {
   return typeof value['degraded'] === 'string' ? { counters, degraded: value['degraded'] } : { counters };
 }
 
-/** Whether what was said of a call holds; a server that says nothing of it has not refused it. */
+/** Whether a decision about a call took effect; an answer that does not say so has not refused it. */
 export function readDecided(body: unknown): boolean {
   return recordOf(body, 'the decision')['decided'] !== false;
 }
@@ -218,7 +221,7 @@ export function readExplanation(body: unknown): { readonly reason: string; reado
   return { reason, detail: typeof detail === 'string' ? detail : '' };
 }
 
-/** What stands in an error's body (RFC 9457). Never throws: an error without a body is an error all the same. */
+/** The contents of an error's body (RFC 9457). Never throws: an error may have no body. */
 export function readProblem(body: unknown): { readonly code?: string; readonly detail?: string } {
   if (!isRecord(body)) return {};
   const { code, detail, title } = body;
@@ -229,14 +232,14 @@ export function readProblem(body: unknown): { readonly code?: string; readonly d
   };
 }
 
-/** Members of content: an event has them in `debug` only. */
+/** Content members, which an event has only in `debug`. */
 const CONTENT_MEMBERS: Readonly<Record<string, string>> = {
   'text.delta': 'text',
   'thinking.delta': 'text',
   bounce_back: 'content',
 };
 
-/** The event in the text of a `debug` stream; undefined for one of a type this page does not know, or that is not of its form. */
+/** The event in a text of a `debug` stream; undefined for an unknown type of event or a malformed one. */
 export function readEvent(text: string): ObservedEvent | undefined {
   const event = readViewedEvent(text);
   if (event === undefined) return undefined;
@@ -251,11 +254,11 @@ export function readEvent(text: string): ObservedEvent | undefined {
     const listed = value[name];
     if (Array.isArray(listed) && !listed.every(isMessage)) return undefined;
   }
-  // Its members were checked here and by `readViewedEvent`, name by name.
+  // The members were checked here and by `readViewedEvent`, name by name.
   return event as ObservedEvent;
 }
 
-/** The event in the text of a stream of any mode, read without its content; undefined as for `readEvent`. */
+/** The event in a text of a stream of any mode, read without its content; undefined as for `readEvent`. */
 export function readViewedEvent(text: string): ViewedEvent | undefined {
   let value: unknown;
   try {
@@ -276,7 +279,7 @@ export function readViewedEvent(text: string): ViewedEvent | undefined {
     const listed = value[name];
     if (Array.isArray(listed) && !listed.every(isViewedMessage)) return undefined;
   }
-  // Its members were checked above, name by name.
+  // The members were checked above, name by name.
   return value as unknown as ViewedEvent;
 }
 

@@ -1,4 +1,4 @@
-/** `troupe bench`: how much of the runtime's own work this machine and this disk can do. Needs nothing but the package. */
+/** `troupe bench`: measures the runtime's own work on this machine and this disk. Needs only the package. */
 import { rmSync } from 'node:fs';
 import { access, constants, mkdtemp, rm, stat } from 'node:fs/promises';
 import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os';
@@ -59,7 +59,7 @@ async function run(given: Arguments, surroundings: Surroundings): Promise<number
   const messages = given.flag('json') ? stderr : stdout;
   const stop = stopSignal(surroundings);
   const directory = await mkdtemp(join(parent, 'troupe-bench-'));
-  // However the process ends, gigabytes must not stay behind.
+  // However the process ends, gigabytes of data must not stay behind.
   const forget = surroundings.onExit(() => rmSync(directory, { recursive: true, force: true }));
   try {
     const place = shownPath(parent, surroundings);
@@ -119,7 +119,7 @@ async function writableDirectory(given: string | undefined, { directory }: Surro
   return path;
 }
 
-/** The first signal that came: the work ends at the next repetition. */
+/** Catches the first signal; the work ends at the next repetition. */
 function stopSignal(surroundings: Surroundings): {
   readonly came: () => StopSignal | undefined;
   readonly forget: () => void;

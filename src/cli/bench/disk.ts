@@ -1,23 +1,23 @@
-/** What the disk under a directory does: how long one small write takes to be on it. */
+/** Measures the disk under a directory: the time until one small write is durable. */
 import { open, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { median } from '../figures.ts';
 
-/** A page of the store. */
+/** Size of a page of the store. */
 const WRITE_BYTES = 4_096;
 const WRITES_MAX = 200;
-/** Types of file systems that are memory: tmpfs and ramfs, from Linux's `magic.h`. */
+/** Types of file systems in memory: tmpfs and ramfs, from Linux's `magic.h`. */
 const MEMORY_TYPES: ReadonlySet<number> = new Set([0x01021994, 0x858458f6]);
 
-/** What was found. */
+/** The measurements of a disk. */
 export interface DiskFigures {
   /** Median of one append and `fdatasync`, ms. */
   readonly flushMs: number;
-  /** The directory is in memory: nothing in it is durable, and a flush says nothing of a disk. */
+  /** The directory is in memory: nothing in it is durable, and the flush time does not describe a disk. */
   readonly isMemory: boolean;
 }
 
-/** Writes and flushes for at most `seconds`, one after another, in a file of its own. */
+/** Writes and flushes for at most `seconds`, one after another, in a separate file. */
 export async function measureDisk(directory: string, seconds: number): Promise<DiskFigures> {
   const path = join(directory, 'flush');
   const page = Buffer.alloc(WRITE_BYTES, 1);

@@ -1,4 +1,7 @@
-/** The model of `troupe bench`: answers at once, from the last message alone. `add 1 2` is answered with a call, its result with a sum. */
+/**
+ * The model of `troupe bench`: it answers at once, from the last message alone. It answers `add 1 2` with a call, and
+ * the call's result with a sum.
+ */
 import type { ContentBlock } from '../../base/messages.ts';
 import type { ModelProvider, ModelRequest, ModelResponse } from '../../models/provider.ts';
 
@@ -34,5 +37,5 @@ function resultOf(content: string | readonly ContentBlock[]): string | undefined
 
 const provider: ModelProvider = { name: 'bench', generate: (request) => Promise.resolve(answerTo(request)) };
 
-// biome-ignore lint/style/noDefaultExport: the provider port asks a module for its default export
+// biome-ignore lint/style/noDefaultExport: the provider port loads the default export of a module
 export default provider;

@@ -1,19 +1,19 @@
-/** What `troupe bench` ends with: a table, what it means, and the same for programs. Pure. */
+/** The output of `troupe bench`: a table with explanations, and the same as JSON. Pure. */
 
 import type { Paint } from '../surroundings.ts';
 import { counted, left, number, right, wrap } from '../text-layout.ts';
 import type { DiskFigures } from './disk.ts';
 import { MANY, type WorkFigures } from './workloads.ts';
 
-/** Everything that was measured, and where. */
+/** All measurements, and where they were made. */
 export interface BenchReport {
-  /** As the user would type it. */
+  /** The directory as the user would type it. */
   readonly directory: string;
   readonly seconds: number;
   readonly node: string;
   readonly machine: string;
   readonly cores: number;
-  /** Runnable tasks of the last minute, before it started; missing where the system does not say. */
+  /** Load average of the last minute, taken before the start; missing when the system does not report it. */
   readonly load: number | undefined;
   readonly disk: DiskFigures;
   readonly isolated: WorkFigures;
@@ -25,12 +25,12 @@ const COLUMNS = 79;
 const LABEL_COLUMNS = 37;
 const NUMBER_COLUMNS = 12;
 const SECONDS_A_MINUTE = 60;
-/** Of the cores taken by others: from here on figures are not the machine's own. */
+/** Share of the cores that other processes use, from which on the figures do not describe the machine. */
 const BUSY_SHARE = 0.5;
-/** Figures of agents are told with so many digits that mean something. */
+/** Significant digits of a number of agents. */
 const DIGITS = 2;
 
-/** Agents that keep this machine busy when each makes so many model calls a minute. */
+/** Number of agents that keep this machine busy when each makes so many model calls per minute. */
 export function agentsOf(halfStepsPerSecond: number, callsPerMinute: number): number {
   return Math.floor((halfStepsPerSecond * SECONDS_A_MINUTE) / callsPerMinute);
 }

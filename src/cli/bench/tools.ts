@@ -1,7 +1,7 @@
 /** The tool of `troupe bench`. */
 import type { Tool } from '../../tools/tool.ts';
 
-/** Adds; as cheap as a tool can be. */
+/** Adds two integers: the cheapest possible tool. */
 export const add: Tool<Readonly<Record<string, unknown>>> = {
   name: 'add',
   description: 'Add two integers.',

@@ -1,6 +1,6 @@
 /**
- * The work of `troupe bench`: turns whose question, call, result and answer are each durable before anything depends on them. Every
- * answer is checked; a wrong one ends the run.
+ * The work of `troupe bench`: turns whose question, call, result and answer are each durable before later work depends
+ * on them. Every answer is checked; a wrong one ends the run.
  */
 import { agent, type OpenOptions, open, type Runtime } from '../../index.ts';
 import { workerUrl } from '../../threads/worker-url.ts';
@@ -8,25 +8,25 @@ import { median } from '../figures.ts';
 import provider from './model.ts';
 import { add } from './tools.ts';
 
-/** How threads are used: the defaults, or everything on one. */
+/** The use of threads: the defaults, or everything on one thread. */
 export type Isolation = 'isolated' | 'inline';
 
-/** What one way to run measured. Rates are medians over repetitions. */
+/** The measurements with one use of threads. Rates are medians over repetitions. */
 export interface WorkFigures {
-  /** W1: turns a second of one session. */
+  /** W1: turns per second of one session. */
   readonly oneSession: number;
-  /** W2: half-steps a second of many sessions at once. */
+  /** W2: half-steps per second of many concurrent sessions. */
   readonly manySessions: number;
-  /** W3: children a second of one parent, every reply delivered. */
+  /** W3: children per second of one parent, with every reply delivered. */
   readonly oneFamily: number;
-  /** Median from `send` to the durable receipt, nothing else running; ms. */
+  /** Median time in ms from `send` to the durable receipt, without other work. */
   readonly receiptMs: number;
 }
 
-/** Asked between repetitions: true ends the work. */
+/** Checked between repetitions: true ends the work. */
 export type IsStopped = () => boolean;
 
-/** The work was stopped before it could say anything. */
+/** The work was stopped before it had a result. */
 export class StoppedError extends Error {
   override readonly name: string = 'StoppedError';
 }
@@ -35,13 +35,13 @@ export class StoppedError extends Error {
 export const MANY = 1_000;
 const TURNS_EACH = 3;
 const HALF_STEPS_A_TURN = 2;
-/** Turns of W1 in one repetition: short, so that a slow disk is left in time. */
+/** Turns of W1 in one repetition: few, so that a slow disk stays within the time. */
 const TURNS_IN_A_ROW = 20;
 /** Shares of the time; the rest is the warm-up, in which code is compiled. */
 const SHARES = { oneSession: 0.2, manySessions: 0.25, oneFamily: 0.2, receipts: 0.05 } as const;
 const WARM_SHARE = 0.3;
 
-/** Measures for about `seconds` in a new store in `directory`. Throws `StoppedError`, or what went wrong. */
+/** Measures for about `seconds` in a new store in `directory`. Throws `StoppedError`, or the error of the work. */
 export async function measureWork(
   directory: string,
   isolation: Isolation,
@@ -75,7 +75,7 @@ function optionsOf(isolation: Isolation): OpenOptions {
 
 type Repeat = (label: string, share: number, work: (label: string) => Promise<number>) => Promise<readonly number[]>;
 
-/** Repeats work until its share of the time has passed, once at least, and gives what each repetition said. */
+/** Repeats work until its share of the time has passed, at least once, and returns the result of each repetition. */
 function repeater(seconds: number, isStopped: IsStopped): Repeat {
   return async (label, share, work) => {
     const found: number[] = [];
@@ -108,14 +108,14 @@ async function oneFamily(runtime: Runtime, label: string): Promise<number> {
   const startedAt = performance.now();
   const family = await runtime.session(label).spawnAll(indexes().map((index) => ({ task: `add ${index} ${MANY}` })));
   const results = await family.all();
-  // Until the parent has read what it was told.
+  // Wait until the parent has read its deliveries.
   await runtime.drain();
   const found = rate(MANY, startedAt);
   for (const [index, { reply }] of results.entries()) check(label, reply, index + MANY);
   return found;
 }
 
-/** Milliseconds from `send` to its receipt. The turn it starts is over before the next one. */
+/** Milliseconds from `send` to its receipt. The turn that it starts ends before the next one. */
 async function receipt(runtime: Runtime): Promise<number> {
   const startedAt = performance.now();
   const sent = await runtime.session('receipts').send('add 2 3');

@@ -1,10 +1,10 @@
-/** What `troupe doctor check` finds. Pure over what was read. */
+/** The findings of `troupe doctor check`. Pure over the data that was read. */
 import { relative } from 'node:path';
 import type { Finding, SalvageStore } from '../../journal/check/salvage-store.ts';
 import { oneLine } from '../text-layout.ts';
 import { foldedSessions } from './sessions.ts';
 
-/** Everything that is wrong with a store, and how many sessions were folded. Reads all of it. */
+/** All damage of a store, and the number of folded sessions. Reads the whole store. */
 export function checkStore(store: SalvageStore): { readonly findings: readonly Finding[]; readonly sessions: number } {
   const findings: Finding[] = [...store.findings, ...store.shards.flatMap((shard) => shard.findings)];
   let sessions = 0;

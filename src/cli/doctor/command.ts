@@ -1,4 +1,7 @@
-/** `troupe doctor`: is a store whole, what is in it, and what can be saved of a damaged one. Writes nothing into the store. */
+/**
+ * `troupe doctor`: checks whether a store is whole, measures its contents, and saves what a damaged one still has.
+ * Writes nothing into the store.
+ */
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { DOCTOR_FINDINGS_MAX } from '../../base/bounds.ts';
@@ -114,7 +117,7 @@ async function stats(store: SalvageStore, { directory, isJson, surroundings }: P
   return EXIT.ok;
 }
 
-/** Exit code 1 where something was damaged: what was saved is not all there was. */
+/** Exit code 1 when something was damaged: not everything was saved. */
 async function salvage(store: SalvageStore, to: string, { directory, isJson, surroundings }: Place): Promise<number> {
   const saved = await salvageStore(store, directory, to);
   await store.checkUnchanged();

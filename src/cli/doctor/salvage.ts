@@ -1,9 +1,9 @@
 /**
- * `troupe doctor salvage`: readable sessions as lines of JSON, in a directory of its own.
+ * `troupe doctor salvage`: writes readable sessions as lines of JSON into a new directory.
  *
- * `sessions.jsonl`: `{ type: 'session', id, agent, parent?, name?, state, createdAt, updatedAt, usage, messages, pending, cut? }`,
- * followed by its lines `{ type: 'message', session, message }` and `{ type: 'pending', session, pending }`, oldest first. `cut`
- * says why the session ends there. `damage.jsonl`: one finding a line.
+ * `sessions.jsonl`: `{ type: 'session', id, agent, parent?, name?, state, createdAt, updatedAt, usage, messages,
+ * pending, cut? }`, followed by its lines `{ type: 'message', session, message }` and `{ type: 'pending', session,
+ * pending }`, oldest first. `cut` says why the session ends there. `damage.jsonl`: one finding per line.
  */
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { join, relative } from 'node:path';
@@ -15,7 +15,7 @@ import { publicEntry } from '../../session/state/messages.ts';
 import { UsageError } from '../command.ts';
 import { type FoldedSession, foldedSessions } from './sessions.ts';
 
-/** What was saved. */
+/** The counts of saved items. */
 export interface Salvaged {
   readonly sessions: number;
   readonly messages: number;
@@ -26,7 +26,10 @@ export interface Salvaged {
   readonly damage: number;
 }
 
-/** Writes everything readable to the new directory `to`. Rejects with `UsageError` when `to` is there or lies in the store. */
+/**
+ * Writes everything readable to the new directory `to`. Rejects with `UsageError` when `to` exists or is inside the
+ * store.
+ */
 export async function salvageStore(store: SalvageStore, directory: string, to: string): Promise<Salvaged> {
   const inside = relative(directory, to);
   if (inside === '' || !(inside.startsWith('..') || inside === to)) {
@@ -42,7 +45,7 @@ export async function salvageStore(store: SalvageStore, directory: string, to: s
         findings.push({ path: session.shard.path, session: session.id, ...session.damage });
         saved.cut += 1;
       }
-      // Damage before its first turn left nothing to save but its name.
+      // Damage before the first transition left only the session's name, so nothing is saved.
       await writeSession(sessions, session);
       saved.sessions += 1;
       saved.messages += session.messages.length;
@@ -74,7 +77,7 @@ async function writeSession(file: FileHandle, { id, state, messages, damage }: F
   await file.write(line({ ...meta, ...counts }));
   for (const message of messages) await file.write(line({ type: 'message', session: id, message }));
   for (const entry of mailbox) {
-    // Folded from the whole log: the contents are at hand.
+    // Folded from the whole log, so the contents are in memory.
     const pending = publicEntry(withContent(entry, undefined));
     await file.write(line({ type: 'pending', session: id, pending }));
   }

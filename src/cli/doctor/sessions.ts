@@ -1,4 +1,4 @@
-/** Sessions folded from what `troupe doctor` can read of a store, each up to its first damage. */
+/** Folds the sessions that `troupe doctor` can read of a store, each up to its first damage. */
 import { TroupeError } from '../../base/errors.ts';
 import type { Message } from '../../base/messages.ts';
 import type { SalvageShard, SalvageStore } from '../../journal/check/salvage-store.ts';
@@ -9,25 +9,25 @@ import { publicMessage } from '../../session/state/messages.ts';
 import { decodeTurn } from '../../session/state/records.ts';
 import { emptyState, restoreState, type SessionState } from '../../session/state/state.ts';
 
-/** A session as far as it can be read. */
+/** The readable part of a session. */
 export interface FoldedSession {
   readonly id: string;
   readonly shard: SalvageShard;
   readonly state: SessionState;
-  /** All its messages, also those that left its window; none that was removed. */
+  /** All its messages, including those that left its window, without removed ones. */
   readonly messages: readonly Message[];
   readonly turns: number;
   /** UTF-8 bytes of its entries. */
   readonly bytes: number;
-  /** Epoch ms of its first and last turn; 0 where it has none. */
+  /** Epoch ms of its first and last transition; 0 when it has none. */
   readonly oldest: number;
   readonly newest: number;
   readonly hasSnapshot: boolean;
-  /** Where and why its log ends before its end. */
+  /** The place and reason of the damage that cuts its log short. */
   readonly damage?: { readonly reason: string; readonly row?: number };
 }
 
-/** All sessions of a store, by shard and id. One at a time is in memory. A name without a log is none. */
+/** All sessions of a store, by shard and id, with one at a time in memory. A name without a log is not a session. */
 export function* foldedSessions(store: SalvageStore): Iterable<FoldedSession> {
   for (const shard of store.shards) {
     for (const [id, key] of shard.sessions()) {
@@ -70,7 +70,7 @@ function fold(shard: SalvageShard, id: string, key: number): FoldedSession {
   return damage === undefined ? folded : { ...folded, damage };
 }
 
-/** What a fork begins with may lie in the log of another session of its shard. */
+/** A source for the beginning of a fork, which may be in the log of another session of its shard. */
 function sourceOf(shard: SalvageShard): LogSource {
   return {
     keyOf: (name) => shard.sessions().find(([id]) => id === name)?.[1],
@@ -83,7 +83,7 @@ function sourceOf(shard: SalvageShard): LogSource {
   };
 }
 
-/** Whether the head of a session and its snapshot can be read: what is wrong with them loses nothing of the log. */
+/** Checks that the head of a session and its snapshot can be read. Damage of either loses nothing of the log. */
 function headOf(
   shard: SalvageShard,
   key: number,

@@ -1,4 +1,4 @@
-/** What `troupe doctor stats` measures of a store. */
+/** The measurements of `troupe doctor stats`. */
 import { DOCTOR_BIGGEST } from '../../base/bounds.ts';
 import type { SalvageStore } from '../../journal/check/salvage-store.ts';
 import type { Paint } from '../surroundings.ts';
@@ -13,7 +13,7 @@ export interface SessionSize {
   readonly messages: number;
 }
 
-/** See the head of the file. Bytes are of the data files but where they are said to be a session's. */
+/** See the head of the file. Bytes are those of the data files, except where a session's bytes are named. */
 export interface StoreStats {
   readonly shards: number;
   readonly sessions: number;
@@ -23,24 +23,24 @@ export interface StoreStats {
   readonly bytes: number;
   readonly pages: number;
   readonly freePages: number;
-  /** Epoch ms of the first and the last turn; 0 in an empty store. */
+  /** Epoch ms of the first and the last transition; 0 in an empty store. */
   readonly oldest: number;
   readonly newest: number;
-  /** Entries that wait, the sessions that have any, and the longest mailbox. */
+  /** Number of waiting entries, of sessions that have some, and of entries in the longest mailbox. */
   readonly waiting: number;
   readonly waitingSessions: number;
   readonly longestMailbox: number;
   readonly snapshots: number;
   readonly blobs: number;
   readonly blobBytes: number;
-  /** By bytes, the biggest first. */
+  /** The largest sessions by bytes, largest first. */
   readonly biggest: readonly SessionSize[];
 }
 
 const ID_COLUMNS = 40;
 const NUMBER_COLUMNS = 14;
 
-/** Measures a store. Reads all of it. */
+/** Measures a store. Reads the whole store. */
 export function statsOf({ shards, ...store }: SalvageStore): StoreStats {
   const blobs = shards.flatMap((shard) => [...shard.contents.index.blobs.values()]);
   const totals = {
@@ -86,7 +86,7 @@ export function statsOf({ shards, ...store }: SalvageStore): StoreStats {
   };
 }
 
-/** The same for programs: times as ISO texts, left out where there are none. */
+/** The statistics as JSON: times as ISO texts, left out when there are none. */
 export function statsJson({ oldest, newest, ...stats }: StoreStats): Readonly<Record<string, unknown>> {
   if (newest === 0) return stats;
   return { ...stats, oldest: new Date(oldest).toISOString(), newest: new Date(newest).toISOString() };

@@ -1,6 +1,6 @@
 /**
- * What is known of a review while it runs, for those who show it. Fed by the review's listener and by the events of the
- * reviewer, which tell the states of its children.
+ * The state of a running review, for its displays. It is fed by the review's listener and by the reviewer's events,
+ * which include the states of its children.
  */
 
 import { textOf } from '../../base/messages.ts';
@@ -9,14 +9,14 @@ import { counted, oneLine } from '../text-layout.ts';
 import type { PlannedFile, ReviewPlan } from './plan.ts';
 import { parseReport } from './source-report.ts';
 
-/** What a reader is doing. */
+/** The activity of a reader. */
 export type ReaderState = 'waits' | 'thinks' | 'reads' | 'done' | 'failed';
 
 /** One reader. */
 export interface ReaderRow {
   readonly file: PlannedFile;
   state: ReaderState;
-  /** A word on its report, once there is one. */
+  /** A short note on its report, once there is one. */
   note: string;
 }
 
@@ -24,10 +24,10 @@ export interface ReaderRow {
 export class ReviewBoard {
   readonly #rows = new Map<string, ReaderRow>();
   readonly #bySession = new Map<string, ReaderRow>();
-  /** Rows that ended, in the order they did. */
+  /** Rows that ended, in the order in which they ended. */
   readonly #ended: ReaderRow[] = [];
   isAsking = false;
-  /** Seconds until the reviewer's or a reader's model call is tried again, said when a model refuses for a while. */
+  /** A warning with the seconds until a refused model call of the reviewer or a reader is tried again. */
   warning: string | undefined;
 
   planned(plan: ReviewPlan): void {
@@ -74,7 +74,7 @@ export class ReviewBoard {
     return this.#ended.length;
   }
 
-  /** Rows to show: those at work first, then those that ended last; at most `count`. */
+  /** The rows to show, at most `count`: first those at work, then those that ended last. */
   rows(count: number): readonly ReaderRow[] {
     const working: ReaderRow[] = [];
     for (const row of this.#rows.values()) {

@@ -1,12 +1,12 @@
 /**
- * `read_file` for a review, run in the tool threads. The URL this module is imported by names the directory, `?root=<path>`:
- * paths start there, and nothing outside can be read, whatever a file under review asks its reader to do.
+ * `read_file` for a review, run in the tool threads. The URL that imports this module names the directory,
+ * `?root=<path>`. Paths start there, and nothing outside can be read, whatever instructions a reviewed file contains.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { type ReadFileInput, readFile } from '../../tools/built-in/index.ts';
 import type { Tool } from '../../tools/tool.ts';
 
-/** See the head of the file. Throws `ConfigError` where it is imported without a directory. */
+/** See the head of the file. Throws `ConfigError` when it is imported without a directory. */
 export const read_file: Tool<ReadFileInput> = readFile({ root: rootHere() });
 
 function rootHere(): string {

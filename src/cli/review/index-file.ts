@@ -1,4 +1,7 @@
-/** The review index: what a scripted reviewer makes of its readers' reports. Deterministic: equal reports, equal text. Pure. */
+/**
+ * The review index that a scripted reviewer writes from its readers' reports. Deterministic: equal reports give equal
+ * text. Pure.
+ */
 import { basename, dirname, extname, join, normalize } from 'node:path/posix';
 import { clip, counted, left, number, oneLine, right, wrap } from '../text-layout.ts';
 import type { PlannedFile, ReviewPlan } from './plan.ts';
@@ -8,7 +11,7 @@ const COLUMNS = 79;
 const NAME_COLUMNS = 26;
 const FIGURE_COLUMNS = 6;
 const SUMMARY_COLUMNS: number = COLUMNS - NAME_COLUMNS - FIGURE_COLUMNS - 2;
-/** Entries of one list of findings. */
+/** Maximum entries of one list of findings. */
 const TOP = 5;
 /** A function longer than a screen. */
 const LONG_LINES = 60;
@@ -53,7 +56,7 @@ function table(files: readonly PlannedFile[], reports: Reports): readonly string
   return lines;
 }
 
-/** Files of one folder together, those of the root first. */
+/** Sorts the files of one folder together, those of the root first. */
 function byFolder(a: PlannedFile, b: PlannedFile): number {
   const [folderA, folderB] = [dirname(a.path), dirname(b.path)];
   return folderA === folderB ? order(a.path, b.path) : order(folderA, folderB);
@@ -124,7 +127,7 @@ function marks(read: readonly SourceReport[]): readonly string[] {
   return list('Marks left for later', found, found.length);
 }
 
-/** Which files most others import, by the paths their imports resolve to. */
+/** The files with the most importers, by the paths to which imports resolve. */
 function fanIn(plan: ReviewPlan, read: readonly SourceReport[]): readonly string[] {
   const known = new Set(plan.files.map(({ path }) => path));
   const counts = new Map<string, number>();
@@ -165,7 +168,7 @@ function notes(read: readonly SourceReport[]): readonly string[] {
   return list('Read in part', noted, noted.length);
 }
 
-/** A heading with its first entries; nothing when there are none. `total`: said where it is more than is shown. */
+/** A heading with its first entries; empty without entries. `total`: shown if it exceeds the number of entries. */
 function list(title: string, texts: readonly string[], total = 0): readonly string[] {
   if (texts.length === 0) return [];
   const more = texts.length > TOP ? [`${INDENT}${INDENT}and ${number(texts.length - TOP)} more`] : [];
@@ -204,7 +207,7 @@ function resolveImport(from: string, specifier: string, known: ReadonlySet<strin
   return candidates.find((candidate) => known.has(candidate));
 }
 
-/** An `@name` in a parent's answer would be sent to the child of that name. */
+/** Removes `@`: an `@name` in a parent's answer would be sent to the child of that name. */
 function withoutMentions(text: string): string {
   return text.replaceAll('@', '');
 }

@@ -1,7 +1,7 @@
 /**
- * The scripted model of a review, for those without a key. It runs in the model threads like any model, knows nothing but the
- * request it is given, and answers by rules: a reader asks for its file with `read_file`, page by page, and reports what the
- * rules find in the results; the reviewer makes an index of the reports delivered to it. Deterministic, without I/O.
+ * The scripted model of a review, for users without a key. It runs in the model threads like any model, sees only its
+ * request, and answers by rules. A reader requests its file with `read_file`, page by page, and reports what the rules
+ * find in the results. The reviewer writes an index of the reports delivered to it. Deterministic, without I/O.
  */
 import { REVIEW_PAGES_MAX } from '../../base/bounds.ts';
 import type { ContentBlock } from '../../base/messages.ts';
@@ -16,12 +16,12 @@ import { type FailedReport, formatReport, parseReport, reportOf, type SourceRepo
 const READ_FILE = 'read_file';
 const MARK_GOAL = 'mark_goal_completed';
 const DELIVERY = /^from_/;
-/** What `read_file` puts behind a page that is not the last. */
+/** The text that `read_file` adds to a page that is not the last. */
 const MORE = /\n\n\[Showing lines \d+-\d+ of (\d+)\. Use offset=(\d+) to continue\.\]$/;
-/** What a tool without output answers: an empty file. */
+/** The answer of a tool without output: an empty file. */
 const NO_OUTPUT = '(no output)';
 
-/** A call in a request with the result that was given to it. */
+/** A call in a request, with its result. */
 interface AnsweredCall {
   readonly name: string;
   readonly text: string;
@@ -56,7 +56,10 @@ function read(path: string, calls: readonly AnsweredCall[]): Reply {
   return { toolUse: { name: MARK_GOAL, input: { result: report } } };
 }
 
-/** The report on what the pages hold; `more`: the hint at the end of the last one, when the file goes on behind it. */
+/**
+ * The report on the contents of the pages. `more`: the hint at the end of the last page, if the file continues after
+ * it.
+ */
 function reportOn(
   path: string,
   pages: readonly AnsweredCall[],
@@ -76,7 +79,7 @@ function errorText(text: string): string {
   return /^\{"error":"(.*)"\}$/s.exec(text)?.[1]?.replaceAll('\\"', '"') ?? text;
 }
 
-/** Reports by path. Of two on one file the one with figures counts, else the later one. */
+/** Reports by path. Of two reports on one file, the one with figures counts, otherwise the later one. */
 function reportsOf(calls: readonly AnsweredCall[]): ReadonlyMap<string, SourceReport | FailedReport> {
   const reports = new Map<string, SourceReport | FailedReport>();
   for (const call of calls) {

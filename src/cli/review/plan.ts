@@ -1,6 +1,6 @@
 /**
- * The plan of a review: which files, and who reads each. It is the first message the reviewer is sent, so it is in the log
- * before any reader is: a review that is started again goes on with the plan it has, whatever became of the directory.
+ * The plan of a review: the files, and the reader of each. It is the reviewer's first message, so it is in the log
+ * before any reader exists. A review that is started again continues with its plan, even if the directory has changed.
  */
 
 import { createHash } from 'node:crypto';
@@ -10,15 +10,15 @@ import { checkNickname } from '../../base/ids.ts';
 import type { ContentBlock, TextBlock } from '../../base/messages.ts';
 import type { SourceFile, SourceWalk } from './source-files.ts';
 
-/** Who answers: rules, or Claude. */
+/** The source of the answers: rules, or Claude. */
 export type ReviewModel = 'scripted' | 'claude';
 
-/** What is asked for. Two reviews that ask for the same are the same review. */
+/** The parameters of a review. Two reviews with equal parameters are the same review. */
 export interface ReviewOrder {
   /** Absolute path, links resolved. */
   readonly directory: string;
   readonly model: ReviewModel;
-  /** Files at most. */
+  /** Maximum number of files. */
   readonly limit: number;
 }
 
@@ -33,11 +33,11 @@ export interface ReviewPlan {
   readonly model: ReviewModel;
   /** Ascending by path. */
   readonly files: readonly PlannedFile[];
-  /** Source files that were found but are not read: beyond the limit, too large, binary. */
+  /** Number of source files that are not read: beyond the limit, too large, binary. */
   readonly leftOut: number;
 }
 
-/** Characters of a nickname, which leaves room for a number behind it. */
+/** Maximum characters of a nickname; leaves room for a number after it. */
 const NICKNAME_CHARACTERS = 25;
 const REVIEW_ID = /^review-([0-9a-f]{8})$/;
 const TASK_START = 'Review this file: ';
@@ -64,15 +64,15 @@ export function isReviewId(id: string): boolean {
 }
 
 /**
- * The agents of a review. They bear its number, so that the sessions of one review never go on with the model or the
- * directory of another that uses the same store.
+ * The agents of a review. Their names contain the review's number. Otherwise the sessions of one review could continue
+ * with the model or directory of another in the same store.
  */
 export function reviewAgents(id: string): { readonly reviewer: string; readonly reader: string } {
   const suffix = REVIEW_ID.exec(id)?.[1] ?? '';
   return { reviewer: `reviewer-${suffix}`, reader: `reader-${suffix}` };
 }
 
-/** Files in order, each with a reader of its own. */
+/** Files in order, each with its own reader. */
 export function planReview(order: ReviewOrder, walk: SourceWalk): ReviewPlan {
   const taken = new Set<string>();
   const files = walk.files.slice(0, order.limit).map((file): PlannedFile => {
@@ -88,7 +88,7 @@ export function planReview(order: ReviewOrder, walk: SourceWalk): ReviewPlan {
   };
 }
 
-/** The words at the end of a path, as many as clip, and a number where another file has them. */
+/** A nickname of as many words from the end of a path as fit, plus a number if another file has the same words. */
 function nicknameOf(path: string, taken: ReadonlySet<string>): string {
   const stem = path.slice(0, path.length - extname(path).length);
   const words = stem.toLowerCase().match(/[a-z0-9]+/g) ?? [];
@@ -104,7 +104,7 @@ function nicknameOf(path: string, taken: ReadonlySet<string>): string {
   return numbered;
 }
 
-/** The message a plan is kept as: a sentence for the model, then the plan. */
+/** The message that stores a plan: a sentence for the model, then the plan. */
 export function planMessage(plan: ReviewPlan): readonly ContentBlock[] {
   const { directory, model, files, leftOut } = plan;
   const rows = files.map(({ path, reader, bytes }) => [path, reader, bytes] as const);
@@ -118,7 +118,7 @@ export function planMessage(plan: ReviewPlan): readonly ContentBlock[] {
   ];
 }
 
-/** The plan a message holds; undefined for every other message. */
+/** The plan in a message; undefined for any other message. */
 export function planOf(content: string | readonly ContentBlock[]): ReviewPlan | undefined {
   if (typeof content === 'string') return undefined;
   for (const block of content) {
@@ -147,12 +147,12 @@ export function taskOf(file: PlannedFile): string {
   return `${TASK_START}${file.path}`;
 }
 
-/** The file a task names. */
+/** The file that a task names. */
 export function pathOfTask(task: string): string | undefined {
   const [first = ''] = task.split('\n', 1);
   return first.startsWith(TASK_START) ? first.slice(TASK_START.length) : undefined;
 }
 
-/** What the reviewer is asked once every reader has ended. */
+/** The request to the reviewer once every reader has ended. */
 export const INDEX_REQUEST =
   'Every sub-agent has ended; what each reported is in this conversation as from_<name>. Write the review index now.';

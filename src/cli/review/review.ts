@@ -1,11 +1,14 @@
 /**
- * The review: a reviewer and a reader for each file. Written so that running it again is going on with it: every step has a
- * key, the plan is the reviewer's first message, and what was answered is asked of the log.
+ * The review: a reviewer and a reader for each file. Running it again continues it: every step has a key, the plan is
+ * the reviewer's first message, and earlier answers are read from the log.
  *
- * Owns: the order of the steps. Does not own: the runtime, what is shown meanwhile.
- *  V1 the plan is durable before the first reader is; a review that is started again reads the plan and not the directory;
- *  V2 the reviewer is paused from before its plan until every reader has ended, so the index is one answer over all reports;
- *  V3 a reader is spawned by the key of its path, the index is asked for by its key: nothing that was answered is asked again.
+ * Owns: the order of the steps. Does not own: the runtime, the display.
+ *  V1 the plan is durable before the first reader exists; a review that is started again reads the plan and not the
+ *     directory;
+ *  V2 the reviewer is paused from before its plan until every reader has ended, so the index is one answer over all
+ *     reports;
+ *  V3 a reader is spawned with the key of its path, and the index is requested with its own key: nothing answered is
+ *     requested again.
  */
 import { REVIEW_ATTEMPTS_MAX } from '../../base/bounds.ts';
 import { TurnFailedError } from '../../base/errors.ts';
@@ -13,24 +16,26 @@ import { textOf } from '../../base/messages.ts';
 import type { Child, Receipt, Runtime, Session } from '../../index.ts';
 import { INDEX_REQUEST, type PlannedFile, planMessage, planOf, type ReviewPlan, reviewAgents, taskOf } from './plan.ts';
 
-/** Where a review stands when it is taken up. */
+/** The standing of a review at its start. */
 export type ReviewStanding = 'new' | 'continued' | 'finished';
 
-/** Who is told how a review goes. None of it may throw. */
+/** Notified of the progress of a review. Its methods must not throw. */
 export interface ReviewListener {
-  /** The plan is made, or was found in the log; `standing` says which. `before`: readers that had ended by then. */
+  /**
+   * The plan was made, or found in the log; `standing` says which. `before`: number of readers that had ended by then.
+   */
   planned(plan: ReviewPlan, standing: ReviewStanding, before: number): void;
   /** A file has a reader; `child` is its session. */
   spawned(file: PlannedFile, child: Child): void;
   /** A reader ended. */
   ended(file: PlannedFile, reason: 'completed' | 'failed' | 'cancelled'): void;
-  /** Something was accepted, `ms` after it was sent. */
+  /** A message or spawn was accepted, `ms` after it was sent. */
   accepted(ms: number): void;
-  /** All readers have ended; the index is asked for. */
+  /** All readers have ended; the index is requested. */
   asking(): void;
 }
 
-/** How a review ended. */
+/** The result of a review. */
 export interface ReviewResult {
   readonly index: string;
   readonly plan: ReviewPlan;
@@ -41,12 +46,12 @@ export interface ReviewResult {
 
 /** The key of the plan's message. */
 const PLAN_KEY = 'plan';
-/** Spawns under way at once: they share flushes, and no receipt waits behind hundreds of others. */
+/** Maximum concurrent spawns: they share flushes, and no receipt waits behind hundreds of others. */
 const SPAWN_LANES = 16;
 
 /**
- * Runs a review to its end, from wherever it stands. `makePlan` is called when the log has none. Rejects with
- * `TurnFailedError` when the reviewer's own turn fails; a reader that fails is part of the index.
+ * Runs a review to its end, from any standing. `makePlan` is called when the log has no plan. Rejects with
+ * `TurnFailedError` when the reviewer's own turn fails; the failure of a reader is part of the index.
  */
 export async function runReview(
   runtime: Runtime,
@@ -56,14 +61,14 @@ export async function runReview(
 ): Promise<ReviewResult> {
   const agents = reviewAgents(id);
   const reviewer = runtime.session(id, agents.reviewer);
-  // What stopped for want of a good key goes on: there may be one now.
+  // Sessions blocked by a bad key continue: there may be a good one now.
   await runtime.resume();
   const known = await findPlan(reviewer);
   const standing = known === undefined ? 'new' : (await isAnswered(reviewer)) ? 'finished' : 'continued';
   const plan = known ?? (await startReview(reviewer, await makePlan(), listener));
   const { children } = await reviewer.state();
   listener.planned(plan, standing, children.filter(({ exited }) => exited !== undefined).length);
-  // Finished: the log has the answer, and readers that failed on the way to it are part of it.
+  // Finished: the log has the answer, which covers the readers that failed.
   const failed =
     standing === 'finished'
       ? await failedReaders(reviewer)
@@ -73,7 +78,7 @@ export async function runReview(
   return { index, plan, standing, failed };
 }
 
-/** The plan: the reviewer's first message, or still in its mailbox. */
+/** The plan, from the reviewer's first message or its mailbox. */
 async function findPlan(reviewer: Session): Promise<ReviewPlan | undefined> {
   for (const { content } of [...(await reviewer.messages({ limit: 1 })), ...(await reviewer.pending())]) {
     const plan = planOf(content);
@@ -82,7 +87,7 @@ async function findPlan(reviewer: Session): Promise<ReviewPlan | undefined> {
   return undefined;
 }
 
-/** True when the log holds an answer behind the request for the index, and nothing is under way. */
+/** True when the log holds an answer after the request for the index, and no work is in flight. */
 async function isAnswered(reviewer: Session): Promise<boolean> {
   const { state } = await reviewer.state();
   if (state !== 'idle') return false;
@@ -91,7 +96,10 @@ async function isAnswered(reviewer: Session): Promise<boolean> {
   return asked !== -1 && messages.slice(asked).some(({ type }) => type === 'agent_message');
 }
 
-/** V1, V2: paused first, then the plan; a crash in between leaves a paused session without one, which is begun anew. */
+/**
+ * V1, V2: pauses first, then sends the plan. A crash in between leaves a paused session without a plan, which starts
+ * over.
+ */
 async function startReview(reviewer: Session, plan: ReviewPlan, listener: ReviewListener): Promise<ReviewPlan> {
   await reviewer.pause();
   await timed(listener, () => reviewer.send(planMessage(plan), { key: PLAN_KEY, deliver: 'steer' }));
@@ -111,19 +119,20 @@ interface Reading {
   readonly listener: ReviewListener;
 }
 
-/** A reader for each file; resolves to the number that failed when all have ended. */
+/** Runs a reader for each file; resolves to the number of failed readers when all have ended. */
 async function readAll(reading: Reading): Promise<number> {
   const { children } = await reading.reviewer.state();
   const known = new Map(children.map((child) => [child.id, child.exited]));
   const waiting = reading.plan.files.values();
   const ends: Promise<string>[] = [];
-  // Each lane spawns one after the other: the first readers work while the last are still to be spawned.
+  // Each lane spawns one reader after the other: the first readers work while the last are not spawned yet.
   const lane = async (): Promise<void> => {
     for (const file of waiting) {
       const child = await readerOf(reading, file, known);
       reading.listener.spawned(file, child);
       const end = endOf(reading, file, child);
-      // Looked at when all are spawned, or never: what ends the spawning, a runtime that closes, ends the waiting too.
+      // Awaited when all are spawned, or never: whatever ends the spawning, such as a runtime that closes, also ends
+      // the waiting.
       end.catch(() => undefined);
       ends.push(end);
     }
@@ -138,7 +147,7 @@ async function endOf({ listener }: Reading, file: PlannedFile, child: Child): Pr
   return reason;
 }
 
-/** The reader of a file: the one it has, or another where that one failed before this process began. */
+/** The reader of a file: its present one, or a new one if that failed before this process began. */
 async function readerOf(
   { reviewer, agent, listener }: Reading,
   file: PlannedFile,
@@ -146,7 +155,7 @@ async function readerOf(
 ): Promise<Child> {
   for (let attempt = 1; ; attempt += 1) {
     const begun = performance.now();
-    // A reader in place of one that failed is named by the runtime: its first name is taken.
+    // The runtime names the replacement of a failed reader: the first name is taken.
     const name = attempt === 1 ? { name: file.reader } : {};
     const key = attempt === 1 ? `read:${file.path}` : `read:${file.path}:${attempt}`;
     const child = await reviewer.spawn({ agent, task: taskOf(file), ...name }, { key });
@@ -156,8 +165,8 @@ async function readerOf(
 }
 
 /**
- * The answer to the request for the index. A request whose turn failed in an earlier run is made again under another key; a
- * failure of this run is the caller's.
+ * The answer to the request for the index. If the turn of a request failed in an earlier run, the request is sent again
+ * under another key. A failure in this run is thrown to the caller.
  */
 async function askForIndex(reviewer: Session, listener: ReviewListener): Promise<string> {
   for (let attempt = 1; ; attempt += 1) {

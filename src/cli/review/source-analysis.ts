@@ -1,6 +1,6 @@
 /**
- * A small static review of one source text, by rules: counts, names, the longest function, marks left for later. It reads
- * formatting, not grammar: a function ends where its indentation does. Deterministic and pure.
+ * A small static review of one source text, by rules: counts, names, the longest function, open marks such as TODO. It
+ * reads formatting, not grammar: a function ends where its indentation ends. Deterministic and pure.
  */
 import { extname } from 'node:path/posix';
 
@@ -11,16 +11,16 @@ export interface FunctionSpan {
   readonly at: number;
 }
 
-/** What the rules found in a text. */
+/** The facts that the rules found in a text. */
 export interface SourceFacts {
-  /** First sentence of the comment the file opens with; '' when there is none. */
+  /** First sentence of the comment at the start of the file; '' when there is none. */
   readonly summary: string;
   readonly lines: number;
   readonly blank: number;
   readonly comment: number;
-  /** Names the file offers to others, in order; empty for languages the rules do not know. */
+  /** Names that the file exports, in order; empty for languages that the rules do not know. */
   readonly exports: readonly string[];
-  /** What it imports, each once, in order. */
+  /** Imported modules, each once, in order. */
   readonly imports: readonly string[];
   readonly longest?: FunctionSpan;
   /** `TODO at line 12`, in order. */
@@ -29,7 +29,7 @@ export interface SourceFacts {
 
 interface Language {
   readonly isHash: boolean;
-  /** A block is closed by a line of its own (a brace, an `end`), which belongs to it. */
+  /** A block is closed by a separate line (a brace, an `end`), which belongs to it. */
   readonly closes: boolean;
   readonly exported: readonly RegExp[];
   readonly imported: readonly RegExp[];
@@ -88,14 +88,14 @@ const BY_EXTENSION: Readonly<Record<string, Language>> = {
   '.exs': HASHED,
 };
 const SCRIPT_EXTENSION = /^\.(?:[cm]?[jt]sx?|vue|svelte)$/;
-/** Words that open a block and are no function's name. */
+/** Words that open a block but are not function names. */
 const NOT_NAMES: ReadonlySet<string> = new Set([
   ...['if', 'for', 'while', 'switch', 'catch', 'with', 'return', 'function', 'else', 'do', 'try'],
   ...['await', 'throw', 'new', 'typeof', 'super', 'import', 'require', 'yield'],
 ]);
-/** At the start of a comment: a mark, not a word about one. */
+/** Only at the start of a comment: later in a text the word is a mention, not a mark. */
 const MARK = /(?:\/\/|\/\*+|^\s*\*|#|--|<!--)\s*(TODO|FIXME|HACK|XXX)\b/;
-/** Bounded, as one that is never closed is looked for at each of its beginnings. */
+/** Bounded, since an unclosed list would be scanned from each of its starts. */
 const EXPORT_LIST = /^export\s+(?:type\s+)?\{([^}]{0,2000})\}/gm;
 const SUMMARY_CHARACTERS = 160;
 
@@ -129,7 +129,7 @@ function linesOf(text: string): readonly string[] {
   return lines;
 }
 
-/** For each line, whether it is nothing but comment. */
+/** For each line, whether it contains only a comment. */
 function commentLines(lines: readonly string[], language: Language): readonly boolean[] {
   let end: string | undefined;
   return lines.map((line) => {
@@ -151,7 +151,7 @@ function commentLines(lines: readonly string[], language: Language): readonly bo
   });
 }
 
-/** The first sentence of the comment that opens the file, behind `#!` and empty lines. */
+/** The first sentence of the comment at the start of the file, after `#!` and empty lines. */
 function headSummary(lines: readonly string[], comments: readonly boolean[], language: Language): string {
   let index = lines[0]?.startsWith('#!') === true ? 1 : 0;
   while (index < lines.length && lines[index]?.trim() === '') index += 1;
@@ -164,7 +164,7 @@ function headSummary(lines: readonly string[], comments: readonly boolean[], lan
     } else {
       words.push(text);
     }
-    // One comment, not the next one that follows without a gap.
+    // Stops after one comment, even if the next one follows without a gap.
     if (line.includes('*/')) break;
   }
   const prose = words.join(' ');
@@ -198,7 +198,7 @@ function exportsOf(text: string, lines: readonly string[], language: Language): 
   return [...names];
 }
 
-/** First groups of the first pattern that fits each line, each once, in order. */
+/** The first group of the first matching pattern of each line, each value once, in order. */
 function matches(lines: readonly string[], patterns: readonly RegExp[]): readonly string[] {
   const found = new Set<string>();
   for (const line of lines) {
@@ -236,7 +236,9 @@ function functionName(line: string, language: Language): string | undefined {
   return undefined;
 }
 
-/** Lines of the block that begins at `start`: up to the next line that is indented no deeper; 0 for a call, not a function. */
+/**
+ * Number of lines of the block that begins at `start`, up to the next line that is not indented deeper; 0 for a call.
+ */
 function extent(lines: readonly string[], start: number, language: Language): number {
   const first = lines[start] ?? '';
   const depth = indentation(first);
@@ -250,7 +252,7 @@ function extent(lines: readonly string[], start: number, language: Language): nu
       continue;
     }
     if (!language.closes) break;
-    // `): string {` goes on with the head of a function; `);` ends a call that was written over several lines.
+    // `): string {` continues the head of a function; `);` ends a call written over several lines.
     const text = line.trim();
     if (!isOpen && /^[)\]}]/.test(text) && text.endsWith('{')) {
       isOpen = true;

@@ -1,4 +1,4 @@
-/** The source files of a directory: what a review is made of. Reads the disk; follows no links. */
+/** Finds the source files of a directory for a review. Reads the disk; follows no links. */
 import { constants, type Dirent } from 'node:fs';
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join, posix } from 'node:path';
@@ -10,32 +10,32 @@ export interface SourceFile {
   readonly bytes: number;
 }
 
-/** What a walk found. */
+/** The result of a walk. */
 export interface SourceWalk {
   /** Ascending by path. */
   readonly files: readonly SourceFile[];
   /** Source files that are too large, binary, or could not be opened, ascending by path. */
   readonly passedOver: readonly string[];
-  /** The tree has more entries than are looked at. */
+  /** The tree has more entries than the walk visits. */
   readonly isCut: boolean;
 }
 
-/** What is made of sources, and what belongs to others. Names that begin with a dot are left out as well. */
+/** Directories of build output and of foreign code. Names that begin with a dot are also left out. */
 const SKIPPED_DIRECTORIES: ReadonlySet<string> = new Set([
   ...['node_modules', 'bower_components', 'vendor', 'third_party'],
   ...['dist', 'build', 'out', 'target', 'coverage', '__pycache__', 'venv'],
 ]);
 const SOURCE_NAME =
   /\.(?:[cm]?[jt]sx?|py|go|rs|java|kt|kts|scala|rb|php|cs|swift|c|h|cc|cpp|hpp|m|ex|exs|erl|hs|lua|dart|vue|svelte|sh|sql|zig)$/i;
-/** Characters a path must not have: it is shown, and named in a line of a task. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+/** Characters that a path must not have: it is printed, and named in a line of a task. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for these characters
 const UNUSABLE_NAME = /[\u0000-\u001f\u007f\u2028\u2029]/;
 const HEAD_BYTES = 4_096;
 
-/** What a walk looks for, told to people. */
+/** The files that a walk looks for, as shown to people. */
 export const SOURCE_KINDS = '.ts, .js, .py, .go, .rs, .java, .c and the like';
 
-/** Walks a directory. Rejects when the directory itself cannot be read; what lies below and cannot is passed over. */
+/** Walks a directory. Rejects when the directory itself cannot be read; unreadable entries below it are skipped. */
 export async function findSourceFiles(root: string): Promise<SourceWalk> {
   const files: SourceFile[] = [];
   const passedOver: string[] = [];

@@ -1,17 +1,17 @@
 /**
- * A reader's report: lines of `key: value`, which a person, a model and the scripted reviewer can all read. Pure.
- * `parseReport(formatReport(report))` equals `report`, names beyond the bound aside.
+ * A reader's report: lines of `key: value` that a person, a model and the scripted reviewer can all read. Pure.
+ * `parseReport(formatReport(report))` equals `report`, except for names beyond the bound.
  */
 import { REPORT_NAMES_MAX } from '../../base/bounds.ts';
 import type { FunctionSpan, SourceFacts } from './source-analysis.ts';
 
-/** Names of one kind: how many there are, and the first of them. */
+/** Names of one kind: their number, and the first of them. */
 export interface NameList {
   readonly count: number;
   readonly names: readonly string[];
 }
 
-/** What a reader says of one file. */
+/** A reader's report on one file. */
 export interface SourceReport {
   readonly path: string;
   readonly summary: string;
@@ -22,11 +22,11 @@ export interface SourceReport {
   readonly imports: NameList;
   readonly longest?: FunctionSpan;
   readonly marks: readonly string[];
-  /** Why the figures are not those of the whole file. */
+  /** The reason why the figures do not cover the whole file. */
   readonly note?: string;
 }
 
-/** What a reader says of a file it could not read. */
+/** A reader's report on a file that it could not read. */
 export interface FailedReport {
   readonly path: string;
   readonly error: string;
@@ -35,7 +35,7 @@ export interface FailedReport {
 const NONE = 'none';
 const NO_SUMMARY = '(the file opens without a comment)';
 
-/** The report of what the rules found. */
+/** The report with the facts that the rules found. */
 export function reportOf(path: string, facts: SourceFacts, note?: string): SourceReport {
   const { exports, imports, marks, ...rest } = facts;
   return {
@@ -64,7 +64,7 @@ export function formatReport(report: SourceReport | FailedReport): string {
   ].join('\n');
 }
 
-/** The report a text is; undefined for any other text, as a model may write one. */
+/** The report in a text; undefined for any other text, such as one written by a model. */
 export function parseReport(text: string): SourceReport | FailedReport | undefined {
   const values = new Map<string, string>();
   for (const line of text.split('\n')) {

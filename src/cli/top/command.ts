@@ -1,4 +1,4 @@
-/** `troupe top`: the sessions with most to do, as a table that is drawn again and again, or once. Starts nothing. */
+/** `troupe top`: a table of the busiest sessions, redrawn periodically or printed once. Starts nothing. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { TOP_INTERVAL_MS, TOP_SESSIONS_MAX } from '../../base/bounds.ts';
 import { StoreLockedError } from '../../base/errors.ts';
@@ -15,7 +15,7 @@ const SHOW_CURSOR = '\u001b[?25h';
 const MS_PER_SECOND = 1_000;
 const INTERVAL_MS_MIN = 50;
 const INTERVAL_MS_MAX = 3_600_000;
-/** The environment variable that holds a server's token, so that it need not stand in a command line. */
+/** The environment variable for a server's token, which keeps the token out of the command line. */
 const TOKEN_VARIABLE = 'TROUPE_TOKEN';
 
 /** See the head of the file. */
@@ -55,7 +55,7 @@ interface Wanted {
   readonly isJson: boolean;
 }
 
-/** What is known of the look before: when, and the events of the sessions that were shown. */
+/** The sample before: its time, and the event counts of the sessions shown. */
 interface Before {
   readonly sample: TopSample;
   readonly events: ReadonlyMap<string, number>;
@@ -149,7 +149,7 @@ async function sourceOf(url: string | undefined, given: Arguments, surroundings:
   };
 }
 
-/** Durable events of the sessions that may be shown. One that went meanwhile is left out. */
+/** Event counts of the sessions that may be shown. A session that was deleted meanwhile is left out. */
 async function eventsOf(
   source: TopSource,
   rows: readonly TopRow[],

@@ -1,4 +1,7 @@
-/** Where `troupe top` looks: a running server, or a data directory nobody has open. Each look gives one sample. */
+/**
+ * The sources of `troupe top`: a running server, or a data directory that no process has open. Each look gives one
+ * sample.
+ */
 import { z } from 'zod';
 import { TOP_ANSWER_BYTES_MAX, TOP_SESSIONS_MAX, TOP_TIMEOUT_MS } from '../../base/bounds.ts';
 import { UsageError } from '../command.ts';
@@ -16,25 +19,25 @@ export interface TopSession {
   readonly updatedAt: number;
 }
 
-/** What was seen at one moment. */
+/** The sample of one moment. */
 export interface TopSample {
   /** Epoch ms. */
   readonly at: number;
   readonly sessions: readonly TopSession[];
-  /** There are more sessions than were asked for. */
+  /** There are more sessions than were requested. */
   readonly isCut: boolean;
-  /** Counters of the runtime; missing where none runs. */
+  /** Counters of the runtime; missing without a running runtime. */
   readonly counters?: Readonly<Record<string, number>>;
 }
 
 /** See the head of the file. */
 export interface TopSource {
-  /** What is looked at, for people. */
+  /** The name of the source, for people. */
   readonly title: string;
   readonly isLive: boolean;
-  /** Rejects when it cannot be looked at. */
+  /** Rejects when the source cannot be read. */
   look(): Promise<TopSample>;
-  /** Durable events of a session so far, from which its rate is taken; undefined where they are not known. */
+  /** Number of durable events of a session, from which its rate is computed; undefined when it is unknown. */
   events(session: string): Promise<number | undefined>;
 }
 
@@ -56,7 +59,10 @@ const countersSchema = z.record(z.string(), z.unknown());
 const snapshotSchema = z.looseObject({ seq: z.number().int() });
 const problemSchema = z.looseObject({ title: z.string().optional(), detail: z.string().optional() });
 
-/** A server that serves the HTTP interface. Throws `UsageError` for an address that is none. `token`: as the server wants it. */
+/**
+ * A server of the HTTP interface. Throws `UsageError` for an invalid address. `token`: the token that the server
+ * requires.
+ */
 export function serverSource(address: string, token: string | undefined): TopSource {
   const base = URL.canParse(address) ? new URL(address) : undefined;
   if (base === undefined || (base.protocol !== 'http:' && base.protocol !== 'https:')) {
@@ -104,7 +110,7 @@ async function answerOf(url: URL, token: string | undefined): Promise<unknown> {
   return parsed(text, url);
 }
 
-/** The body, up to a bound. */
+/** The body of a response, up to a bound. */
 async function textOf(response: Response, url: URL): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
@@ -138,7 +144,7 @@ function reasonOf(text: string): string {
     const reason = problem.data?.detail ?? problem.data?.title;
     return reason === undefined ? '' : `: ${reason}`;
   } catch {
-    // No problem document: the status says what there is to say.
+    // Not a problem document: the status is the only information.
     return '';
   }
 }

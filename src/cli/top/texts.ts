@@ -1,22 +1,22 @@
-/** The table of `troupe top`: which sessions, in which order, in how many columns. Pure. */
+/** The table of `troupe top`: the sessions, their order, the columns. Pure. */
 import type { Paint } from '../surroundings.ts';
 import { clip, counted, left, number, oneLine, right } from '../text-layout.ts';
 import type { TopSample, TopSession } from './source.ts';
 
-/** What the table is ordered by. */
+/** The orders of the table. */
 export const TOP_ORDERS = ['mailbox', 'rate', 'age'] as const;
 /** See `TOP_ORDERS`. */
 export type TopOrder = (typeof TOP_ORDERS)[number];
 
-/** A row: a session, and its durable events a second, where two looks know them. */
+/** A row: a session, and its durable events per second if two samples have their number. */
 export interface TopRow extends TopSession {
   readonly rate?: number;
 }
 
-/** The head's figures. */
+/** The figures above the table. */
 export interface TopHead {
   readonly title: string;
-  /** Half-steps a second of the whole runtime, where two looks know them. */
+  /** Half-steps per second of the whole runtime, if two samples have their number. */
   readonly halfStepsPerSecond?: number;
 }
 
@@ -27,9 +27,9 @@ const AGE_COLUMNS = 7;
 const AGENT_COLUMNS = 14;
 const SESSION_COLUMNS_MIN = 12;
 const COLUMNS_MAX = 120;
-/** Columns from which on the agent is told. */
+/** Minimum columns for the agent. */
 const AGENT_FROM = 72;
-/** Lines around the rows: head, counters, blank, titles, what is hidden. */
+/** Lines around the rows: head, counters, blank, titles, count of hidden rows. */
 export const TOP_FRAME_LINES = 5;
 
 const MS_PER_SECOND = 1_000;
@@ -39,7 +39,7 @@ const SECONDS = [
   [60, 'm'],
 ] as const;
 
-/** Rows in the order asked for: what is at work before what rests, then by the order, then by id. */
+/** Rows in the requested order: sessions at work before sessions at rest, then by the order, then by id. */
 export function inOrder(rows: readonly TopRow[], order: TopOrder): readonly TopRow[] {
   const keys: Readonly<Record<TopOrder, (row: TopRow) => number>> = {
     mailbox: (row) => row.mailbox,
@@ -57,7 +57,7 @@ export function inOrder(rows: readonly TopRow[], order: TopOrder): readonly TopR
   });
 }
 
-/** The table's lines. `rows`: in order, as many as are to be shown. */
+/** The table's lines. `rows`: the rows to show, in order. */
 export function topLines(
   head: TopHead,
   sample: TopSample,
@@ -112,7 +112,7 @@ function countersLine({ halfStepsPerSecond }: TopHead, { counters }: TopSample):
   return `${rate} half-steps/s  models: ${number(modelCallsRunning)} running, ${number(modelCallsWaiting)} waiting  tools: ${number(toolCallsRunning)} running  queued: ${number(sessionsQueued)}`;
 }
 
-/** `12s`, `3m`, `5h`, `2d`: how long ago it changed. */
+/** The time since the last change: `12s`, `3m`, `5h`, `2d`. */
 export function ageText(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / MS_PER_SECOND));
   const unit = SECONDS.find(([size]) => seconds >= size);

@@ -1,4 +1,4 @@
-/** Requests to the server the page came from. Every answer is checked by `wire.ts` before anybody sees it. */
+/** Requests to the server of the page. `wire.ts` checks every answer before it is used. */
 import type { Message, Pending } from '../../base/messages.ts';
 import { LIST_PAGE_SESSIONS, MESSAGES_PAGE, REQUEST_TIMEOUT_MS } from '../bounds.ts';
 import {
@@ -21,7 +21,7 @@ import {
 } from '../wire.ts';
 import { noteServerDate } from './server-clock.ts';
 
-/** A request that was refused, or met no server. `status` 0: no answer came. */
+/** A request that was refused or did not reach a server. `status` 0: there was no answer. */
 export class ApiError extends Error {
   override readonly name: string = 'ApiError';
   readonly status: number;
@@ -34,10 +34,13 @@ export class ApiError extends Error {
   }
 }
 
-/** How a message is delivered to a busy session. */
+/** The ways to deliver a message to a busy session. */
 export type Delivery = 'ride' | 'steer' | 'turn' | 'interrupt' | 'merge' | 'latest' | 'reject';
 
-/** What the page asks for and does. Every method rejects with `ApiError` or `WireError`, or as the signal says. */
+/**
+ * The requests of the page. Every method rejects with `ApiError` or `WireError`, or with the reason of an aborted
+ * signal.
+ */
 export interface Api {
   info(): Promise<WireRecord>;
   metrics(): Promise<{ readonly counters: Readonly<Record<string, number>>; readonly degraded?: string }>;
@@ -56,14 +59,14 @@ export interface Api {
   /** `interrupt`, `pause`, `resume`. */
   command(id: string, command: 'interrupt' | 'pause' | 'resume'): Promise<void>;
   recall(id: string, pendingId: number): Promise<void>;
-  /** False: the call waits for nobody any more, or was decided otherwise. */
+  /** False: the call no longer waits for a decision, or was decided otherwise. */
   approve(id: string, callId: string, allow: boolean, reason: string | undefined): Promise<boolean>;
   remove(id: string): Promise<void>;
   /** The address and headers of an event stream. */
   stream(path: string): { readonly url: URL; readonly headers: Readonly<Record<string, string>> };
 }
 
-/** An API at `base`; `token` is asked for at each request. */
+/** An API at `base`; `token` is called for each request. */
 export function createApi(base: URL, token: () => string | undefined): Api {
   const headers = (): Record<string, string> => {
     const value = token();
@@ -85,7 +88,7 @@ export function createApi(base: URL, token: () => string | undefined): Api {
     noteServerDate(response.headers.get('date'));
     return await answerOf(response);
   };
-  /** All pages of a list as one answer: the first one, with the items of the others behind its own. */
+  /** Reads all pages of a list as one answer: the first page, with the items of the others appended. */
   const whole = async (path: string, list: string): Promise<WireRecord> => {
     const { next: second, ...first } = recordOf(await call('GET', path), 'the page');
     const items = listOf(first[list], list).slice();
@@ -142,7 +145,7 @@ export async function refusal(response: Response): Promise<ApiError> {
   );
 }
 
-/** The error of a request that met no server. */
+/** The error of a request that did not reach a server. */
 export function unreachable(cause: unknown): ApiError {
   const isLate = cause instanceof DOMException && cause.name === 'TimeoutError';
   const text = isLate ? 'the server did not answer in time' : 'the server cannot be reached';
@@ -154,7 +157,7 @@ async function answerOf(response: Response): Promise<unknown> {
   return response.status === 204 ? undefined : await jsonOf(response);
 }
 
-/** The body as JSON; undefined when it is none: who reads it says what is missing. */
+/** The body as JSON; undefined for any other body: the caller reports missing members. */
 async function jsonOf(response: Response): Promise<unknown> {
   const text = await response.text();
   try {

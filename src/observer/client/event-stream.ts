@@ -1,18 +1,19 @@
 /**
- * A stream of events that comes back: read with `fetch`, so that the token stands in a header and a refusal can be told from a
- * lost connection, which `EventSource` cannot.
+ * A stream of events that reconnects. It uses `fetch` for two things that `EventSource` cannot do: send the token in a
+ * header, and distinguish a refusal from a lost connection.
  *
- * Owns: one connection at a time, the id of the last event. Does not own: what the events mean.
- *  S1  Each attempt after a loss names the last id, so that the server goes on behind it.
- *  S2  A stream that says nothing for `STREAM_SILENCE_MS` counts as lost: servers ping.
- *  S3  A page that is hidden lets its connection go, and comes back when it is seen.
- *  S4  A refusal (4xx) ends it; a lost connection, a server's error (5xx) and one that has too much to do (408, 429) do not.
+ * Owns: one connection at a time, the id of the last event. Does not own: the meaning of events.
+ *  S1 Each attempt after a loss names the last id, so that the server continues after it.
+ *  S2 A stream that is silent for `STREAM_SILENCE_MS` counts as lost: servers ping.
+ *  S3 A hidden page closes its connection, and reconnects when it is shown.
+ *  S4 A refusal (4xx) ends the stream. A lost connection, an error of the server (5xx) and an overloaded server (408,
+ *     429) do not.
  */
 import { HIDDEN_STREAM_MS, RECONNECT_MS, RECONNECT_MS_MAX, STREAM_SILENCE_MS } from '../bounds.ts';
 import { ApiError, refusal, unreachable } from './api.ts';
 import { type StreamEvent, StreamParser } from './stream-parser.ts';
 
-/** How a stream is. `retryAt`: epoch ms. */
+/** The state of a stream. `retryAt`: epoch ms. */
 export type StreamState =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'live' }
@@ -20,25 +21,25 @@ export type StreamState =
   | { readonly kind: 'refused'; readonly error: ApiError }
   | { readonly kind: 'closed' };
 
-/** What a stream needs. */
+/** The options of a stream. */
 export interface StreamOptions {
-  /** Asked at each attempt; a token may have come in between. */
+  /** Called at each attempt: a token may have been entered meanwhile. */
   readonly address: () => { readonly url: URL; readonly headers: Readonly<Record<string, string>> };
   /** Must not throw. */
   readonly onEvent: (event: StreamEvent) => void;
-  /** Must not throw. `isBack`: live again after a loss. */
+  /** Must not throw. `isBack`: the stream is live again after a loss. */
   readonly onState: (state: StreamState, isBack: boolean) => void;
 }
 
 /** An open stream. */
 export interface EventStream {
-  /** Ends it; nothing is told after `closed`. */
+  /** Ends it; after `closed` no callback runs. */
   close(): void;
-  /** Tries again now, when it waits to. */
+  /** Retries now, if it waits to. */
   retry(): void;
 }
 
-/** Opens a stream. Never throws: whatever happens is told to `onState`. */
+/** Opens a stream. Never throws: every change is reported to `onState`. */
 export function openStream(options: StreamOptions): EventStream {
   const ending = new AbortController();
   let lastId = '';
@@ -92,7 +93,7 @@ export function openStream(options: StreamOptions): EventStream {
         }
       }
       if (ending.signal.aborted) return;
-      // One that held for a while was a good one: the next loss is a first one.
+      // After a connection that lasted a while, the next loss starts with the shortest wait.
       if (Date.now() - startedAt > RECONNECT_MS_MAX) waitMs = RECONNECT_MS;
       tell({ kind: 'lost', retryAt: Date.now() + waitMs });
       await new Promise<void>((resolve) => {
@@ -118,7 +119,7 @@ export function openStream(options: StreamOptions): EventStream {
   };
 }
 
-/** Calls `end` once the page has been hidden for a while; the function it gives stops that. */
+/** Calls `end` once the page has been hidden for a while; the returned function cancels that. */
 function whenHidden(end: () => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const onChange = (): void => {
@@ -133,7 +134,7 @@ function whenHidden(end: () => void): () => void {
   };
 }
 
-/** Resolves when the page is seen, or at the end. */
+/** Resolves when the page is visible, or at the end. */
 function seen(ending: AbortSignal): Promise<void> {
   if (!document.hidden || ending.aborted) return Promise.resolve();
   return new Promise((resolve) => {

@@ -1,16 +1,16 @@
 /**
- * The server's clock, as far as this page can know it: what it shows are times of the server, and a phone's clock may be minutes
- * off. Answers say the server's time in whole seconds; a difference that small is left alone.
+ * An estimate of the server's clock. The page shows times of the server, and a phone's clock may be minutes off.
+ * Answers carry the server's time in whole seconds; a difference that small is ignored.
  *
- * Owns: the difference. Does not own: what is shown.
+ * Owns: the difference. Does not own: the display.
  */
 
-/** Milliseconds up to which the two clocks count as one. */
+/** Maximum difference in milliseconds at which the two clocks count as equal. */
 const TOLERANCE_MS = 2_000;
 
 let aheadMs = 0;
 
-/** Takes the `Date` of an answer; nothing when there is none. */
+/** Takes the `Date` header of an answer; ignores a missing one. */
 export function noteServerDate(header: string | null): void {
   const at = header === null ? Number.NaN : Date.parse(header);
   if (Number.isNaN(at)) return;

@@ -1,21 +1,21 @@
 /**
- * Reads server-sent events from pieces of text, wherever those are cut. Source of the format: the HTML standard, "Server-sent
- * events".
+ * Parses server-sent events from pieces of text that may be cut anywhere. Source of the format: the HTML standard,
+ * "Server-sent events".
  *
- * Owns: the line and the event under way; both are bounded.
- *  P1  An event is handed on once its blank line has come, with all its data lines joined by newlines.
- *  P2  The id that was last said is that of every event behind it.
+ * Owns: the unfinished line and event; both are bounded.
+ *  P1 An event is handed over once its blank line has arrived, with all its data lines joined by newlines.
+ *  P2 The last id in the stream is the id of every event after it.
  */
 import { STREAM_EVENT_CHARACTERS_MAX, STREAM_LINE_CHARACTERS_MAX } from '../bounds.ts';
 
-/** One event of a stream. `type`: `message` where the server names none. */
+/** One event of a stream. `type`: `message` if the server names none. */
 export interface StreamEvent {
   readonly type: string;
   readonly data: string;
   readonly id: string;
 }
 
-/** A stream says more in one line, or one event, than is ever right. */
+/** A stream has a longer line or event than any valid one. */
 export class StreamTooLongError extends Error {
   override readonly name: string = 'StreamTooLongError';
 }
@@ -40,7 +40,7 @@ export class StreamParser {
   /** Takes the next piece. Throws `StreamTooLongError`. */
   push(piece: string): void {
     let text = this.#rest + piece;
-    // What was looked at before holds no end of a line, save a carriage return at its very end.
+    // The text searched before has no line end, except perhaps a carriage return as its last character.
     LINE_END.lastIndex = Math.max(0, this.#rest.length - 1);
     if (!this.#isBegun && text !== '') {
       this.#isBegun = true;
@@ -48,7 +48,7 @@ export class StreamParser {
     }
     let start = 0;
     for (let found = LINE_END.exec(text); found !== null; found = LINE_END.exec(text)) {
-      // A carriage return at the very end may be half of a pair: it is looked at again with the next piece.
+      // A carriage return as the last character may be half of a pair: it is examined again with the next piece.
       if (found[0] === '\r' && LINE_END.lastIndex === text.length) break;
       this.#line(text.slice(start, found.index));
       start = LINE_END.lastIndex;

@@ -1,18 +1,20 @@
 /**
  * The conversation of a session, folded from pages of its log and from its events.
  *
- * Owns: messages, the mailbox, the answer under way. Does not own: what of it a mode shows.
+ * Owns: messages, the mailbox, the answer in flight. Does not own: which part a mode shows.
  *
- *  C1  Messages ascend by `seq`, each once, whatever comes twice.
- *  C2  At most `MESSAGES_MAX` messages; the oldest leave when new ones come, and none is taken in before them then.
- *  C3  What streams is the answer under way: it ends with the message it becomes, and with its turn.
- *  C4  A message that an edit took out leaves; one that another branch or a summary hides stays, as what the model is not shown.
+ *  C1 Messages ascend by `seq`; each appears once, even if it arrives twice.
+ *  C2 At most `MESSAGES_MAX` messages. New messages push out the oldest; once the bound is reached, earlier messages
+ *     are not added.
+ *  C3 Streamed text is the answer in flight: it ends with the message that it becomes, and with its turn.
+ *  C4 A message removed by an edit leaves. A message that another branch or a summary hides stays, marked as not shown
+ *     to the model.
  */
 import type { Message, Pending } from '../../base/messages.ts';
 import { MESSAGES_MAX, PENDING_MAX, STREAMED_CHARACTERS_MAX } from '../bounds.ts';
 import type { ApprovalRequired, ObservedEvent } from '../wire.ts';
 
-/** An answer that is being written. */
+/** The answer in flight. */
 export interface StreamedAnswer {
   readonly text: string;
   readonly thinking: string;
@@ -49,37 +51,39 @@ export class Conversation {
     return this.#streamed;
   }
 
-  /** Messages below this number are no more shown to the model. */
+  /** Messages below this number are no longer shown to the model. */
   get evictedBelow(): number {
     return this.#evictedBelow;
   }
 
-  /** The model is not shown this message: it left the window, or another branch or a summary hides it (C4). */
+  /**
+   * True when the model is not shown this message: it left the window, or another branch or a summary hides it (C4).
+   */
   isHidden(seq: number): boolean {
     return seq < this.#evictedBelow || this.#hidden.has(seq);
   }
 
-  /** The log has messages before the first one here. */
+  /** The log has messages before the first message here. */
   get hasEarlier(): boolean {
     return this.#hasEarlier;
   }
 
-  /** True when earlier ones could still be taken in (C2). */
+  /** True when earlier messages can still be added (C2). */
   get hasRoom(): boolean {
     return this.#messages.length < this.#messagesMax;
   }
 
-  /** The mailbox, in the order of its numbers. */
+  /** The mailbox, in the order of entry numbers. */
   pending(): readonly Pending[] {
     return [...this.#pending.values()].sort((a, b) => a.id - b.id);
   }
 
-  /** The calls that wait for a person. */
+  /** The calls that wait for a person's decision. */
   approvals(): readonly ApprovalRequired[] {
     return [...this.#approvals.values()];
   }
 
-  /** Calls of the conversation that have no answer yet, oldest first. */
+  /** Calls of the conversation without an answer, oldest first. */
   openCalls(): readonly Message[] {
     const answered = new Set<string>();
     for (const { type, toolUseId } of this.#messages) {
@@ -91,7 +95,7 @@ export class Conversation {
     );
   }
 
-  /** Takes a page of the log. */
+  /** Adds a page of the log. */
   addPage(messages: readonly Message[]): void {
     const known = new Map(this.#messages.map((message) => [message.seq, message]));
     for (const message of messages) if (!known.has(message.seq)) known.set(message.seq, message);
@@ -101,25 +105,28 @@ export class Conversation {
     this.#version += 1;
   }
 
-  /** The log ends, or begins, with what is here. */
+  /** Notes that the log has nothing before the first message here. */
   setBegun(): void {
     this.#hasEarlier = false;
     this.#version += 1;
   }
 
-  /** Takes the whole mailbox. */
+  /** Replaces the whole mailbox. */
   setPending(entries: readonly Pending[]): void {
     this.#pending.clear();
     for (const entry of entries.slice(0, PENDING_MAX)) this.#pending.set(entry.id, entry);
     this.#version += 1;
   }
 
-  /** What came up to this event is in the pages and the mailbox that were read: of it only what they do not hold is taken. */
+  /**
+   * Events up to this number are covered by the pages and the mailbox that were read: only their other parts are
+   * applied.
+   */
   setSeen(seq: number): void {
     this.#seen = Math.max(this.#seen, seq);
   }
 
-  /** Takes an event of the session. */
+  /** Applies an event of the session. */
   apply(event: ObservedEvent): void {
     const isOld = event.seq !== undefined && event.seq <= this.#seen;
     if (event.type === 'approval.required') {
@@ -139,7 +146,7 @@ export class Conversation {
     if (this.#take(event)) this.#version += 1;
   }
 
-  /** True when a call waits for nobody any more: it was allowed, or answered, or its turn is over. */
+  /** True when a call no longer waits for a decision: it was allowed or answered, or its turn is over. */
   #settles(event: ObservedEvent): boolean {
     if (event.type === 'tool.started' || event.type === 'tool.finished') return this.#approvals.delete(event.toolUseId);
     if (event.type !== 'session.state' || event.state !== 'idle') return false;
@@ -147,7 +154,10 @@ export class Conversation {
     return true;
   }
 
-  /** What a change of branch or a summary hides, and what comes back with its branch. Pages say nothing of it: old events count. */
+  /**
+   * Applies the messages that a change of branch or a summary hides, or that return with their branch. Pages do not
+   * contain this, so old events count.
+   */
   #hides(event: ObservedEvent): boolean {
     if (event.type === 'compaction.applied') for (const seq of event.archived) this.#hidden.add(seq);
     else if (isBranchChange(event)) {
@@ -158,14 +168,14 @@ export class Conversation {
     return true;
   }
 
-  /** Marks of messages that are not here are kept while they are few. */
+  /** Keeps marks of messages that are not here while there are few. */
   #forgetHidden(): void {
     if (this.#hidden.size <= this.#messagesMax * 2) return;
     const first = this.#messages[0]?.seq ?? 0;
     for (const seq of this.#hidden) if (seq < first) this.#hidden.delete(seq);
   }
 
-  /** An edit of several messages: what it took out leaves, what it changed and made is taken. */
+  /** Applies an edit of several messages: removed ones leave, changed and new ones are added. */
   #change({ removed, updated, created }: Pick<HistoryChanged, 'removed' | 'updated' | 'created'>): void {
     const gone = new Set(removed);
     const changed = new Map(updated.map((message) => [message.seq, message]));
@@ -175,7 +185,10 @@ export class Conversation {
     this.#add(created);
   }
 
-  /** Messages from an event, where the bound lets them in; what the log had before the first one here stays there. */
+  /**
+   * Adds messages of an event within the bound. A message before the first one here is not added while earlier ones are
+   * only in the log.
+   */
   #add(messages: readonly Message[]): void {
     const first = this.#messages[0]?.seq ?? 0;
     const { hasEarlier } = this;
@@ -237,7 +250,10 @@ export class Conversation {
     return true;
   }
 
-  /** A tenth beyond the bound before any leaves: one for each that comes would move all the others each time. */
+  /**
+   * Lets a tenth accumulate beyond the bound before any message leaves: removing one per new message would move all the
+   * others each time.
+   */
   #trim(): void {
     if (this.#messages.length <= this.#messagesMax * 1.1) return;
     this.#messages = this.#messages.slice(-this.#messagesMax);
@@ -247,7 +263,7 @@ export class Conversation {
 
 type HistoryChanged = Extract<ObservedEvent, { type: 'history.changed' }>;
 
-/** What moves to another branch of the tasks: its messages are hidden or shown again, none is gone. */
+/** Operations that change the branch of tasks: messages are hidden or shown again, and none is removed. */
 const BRANCH_CHANGES: ReadonlySet<string> = new Set(['undo', 'switch', 'startTask']);
 
 function isBranchChange(event: ObservedEvent): event is HistoryChanged {

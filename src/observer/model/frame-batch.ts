@@ -1,21 +1,21 @@
 /**
- * Gathers what comes fast and hands it on once a frame.
+ * Collects frequent items and hands them over once per frame.
  *
- * Owns: what waits. Does not own: when a frame is (`schedule`).
- *  B1  Items are handed on in the order they came, each once, in one call a frame.
- *  B2  At most `itemsMax` wait; beyond it the oldest are given up, and the next call says how many.
+ * Owns: the waiting items. Does not own: the time of a frame (`schedule`).
+ *  B1 Items are handed over in order of arrival, each once, in one call per frame.
+ *  B2 At most `itemsMax` wait. Beyond it the oldest are dropped, and the next call reports how many.
  */
 
 /** A batch between one producer and one consumer. */
 export interface FrameBatch<T> {
   add(item: T): void;
-  /** Hands on what waits, at once. */
+  /** Hands over the waiting items at once. */
   flush(): void;
 }
 
 /**
- * A batch. `schedule` calls back once, later; `take` gets the items of a frame, oldest first, and the number of those given up
- * before them.
+ * Creates a batch. `schedule` calls back once, later. `take` receives the items of a frame, oldest first, and the
+ * number of items dropped before them.
  */
 export function frameBatch<T>(options: {
   readonly itemsMax: number;
@@ -39,7 +39,7 @@ export function frameBatch<T>(options: {
     add(item) {
       waiting.push(item);
       if (waiting.length > options.itemsMax) {
-        // Half at once: giving up one for each that comes would move all the others each time.
+        // Drops half at once: dropping one per new item would move all the others each time.
         const surplus = Math.ceil(options.itemsMax / 2);
         waiting = waiting.slice(surplus);
         lost += surplus;

@@ -1,6 +1,6 @@
 /**
- * What a view mode shows of a message: `basic` the talk, `verbose` what was done as well, `debug` all of it. Each mode shows
- * what the one before it shows, and more. Pure.
+ * The content of a message in each view mode. `basic`: the talk; `verbose`: also the actions; `debug`: everything. Each
+ * mode shows everything that the one before it shows. Pure.
  */
 import type { ContentBlock, Message, Pending } from '../../base/messages.ts';
 import { isRecord } from '../wire.ts';
@@ -11,28 +11,28 @@ export type ViewMode = 'basic' | 'verbose' | 'debug';
 /** The modes in order. */
 export const VIEW_MODES: readonly ViewMode[] = ['basic', 'verbose', 'debug'];
 
-/** Who speaks. */
+/** The author of a message. */
 export type Speaker = 'user' | 'assistant' | 'system' | 'tool call' | 'tool result' | 'thought' | 'sub-agent' | 'note';
 
 /** A message as a mode shows it. */
 export interface MessageView {
   readonly speaker: Speaker;
-  /** Beside the speaker: a tool's name, a sub-agent's. */
+  /** A name beside the speaker: of a tool or a sub-agent. */
   readonly title: string;
   readonly body: string;
-  /** The body is data or output: drawn with letters of one width. */
+  /** The body is data or output, drawn in a fixed-width font. */
   readonly isCode: boolean;
-  /** Small print: time, tokens, ids; what the mode has of it. */
+  /** Small print: time, tokens, ids, as far as the mode shows them. */
   readonly facts: readonly string[];
   readonly isFailed: boolean;
-  /** It waits in the mailbox. */
+  /** The entry waits in the mailbox. */
   readonly isPending: boolean;
 }
 
-/** Blocks that belong to the talk. */
+/** Types of blocks that belong to the talk. */
 const BASIC_BLOCKS: ReadonlySet<string> = new Set(['text', 'image', 'document']);
 
-/** Words the times of a view. */
+/** Formats the times of a view. */
 export type Clock = (at: number) => string;
 
 /** A message in a mode; undefined when the mode leaves it out. */
@@ -77,7 +77,7 @@ export function viewPending(entry: Pending, mode: ViewMode, clock: Clock): Messa
   return { ...base, speaker: 'note', title: entry.type, body };
 }
 
-/** What a call asks for, in one or two lines. */
+/** The request of a call, in one or two lines. */
 export function previewOf(tool: string, input: unknown): string {
   if (!isRecord(input)) return firstLines(JSON.stringify(input) ?? '', 2);
   if (tool === 'bash') return firstLines(`$ ${String(input['command'] ?? '')}`, 2);
@@ -137,7 +137,7 @@ function debugFacts(message: Message): readonly string[] {
   return facts;
 }
 
-/** The text of a content; blocks that are none are named, and in debug shown. */
+/** The text of a content. Blocks without text are named, and shown in `debug`. */
 function bodyOf(content: string | readonly ContentBlock[], mode: ViewMode): string {
   if (typeof content === 'string') return content;
   const parts = mode === 'basic' ? content.filter((block) => BASIC_BLOCKS.has(block.type)) : content;
@@ -157,7 +157,7 @@ function blockText(block: ContentBlock, mode: ViewMode): string {
   return mode === 'debug' ? JSON.stringify(block, undefined, 2) : nameOf(block);
 }
 
-/** The first lines of a text, and a sign that there are more. */
+/** The first lines of a text, with a mark if there are more. */
 export function firstLines(text: string, count: number): string {
   const lines = text.split('\n', count + 1);
   return lines.length > count ? `${lines.slice(0, count).join('\n')}\n…` : text;

@@ -1,26 +1,26 @@
 /**
  * The counters of a runtime over the last minute, as rates.
  *
- * Owns: the last looks. Does not own: when it looks.
- *  M1  A rate is over the time between two looks; a counter that fell (the server began anew) starts a new history.
+ * Owns: the last readings. Does not own: the times of readings.
+ *  M1 A rate covers the time between two readings; a counter that fell (the server restarted) starts a new history.
  */
 import { METRICS_HISTORY } from '../bounds.ts';
 
-/** One look at the counters. `at`: epoch ms. */
+/** One reading of the counters. `at`: epoch ms. */
 export interface MetricsLook {
   readonly at: number;
   readonly counters: Readonly<Record<string, number>>;
 }
 
-/** What the head line shows. Rates are per second; missing: not told, or not known yet. */
+/** The figures of the head line. Rates are per second; undefined: not reported, or not known yet. */
 export interface HeadFigures {
   readonly halfStepRate: number | undefined;
-  /** Half-steps a second of the looks, oldest first. */
+  /** Half-steps per second of the readings, oldest first. */
   readonly history: readonly number[];
-  /** Turns of actors that one flush of the journal makes durable. */
+  /** Transitions per flush of the journal. */
   readonly commitTurns: number | undefined;
   readonly flushRate: number | undefined;
-  /** Milliseconds by which the server's loop is late. */
+  /** Delay of the server's event loop in milliseconds. */
   readonly loopDelayMs: number | undefined;
   readonly sessionsLive: number | undefined;
   readonly sessionsQueued: number | undefined;
@@ -35,7 +35,7 @@ export class MetricsHistory {
   #looks: MetricsLook[] = [];
   #rates: number[] = [];
 
-  /** Takes a look, newer than the one before. */
+  /** Takes a reading that is newer than the one before. */
   add(look: MetricsLook): void {
     const last = this.#looks.at(-1);
     if (last !== undefined && look.at <= last.at) return;
@@ -77,7 +77,7 @@ export class MetricsHistory {
   }
 }
 
-/** Of a counter, per second; undefined when it is not told, or fell. */
+/** The rate of a counter per second; undefined when it is not reported, or fell. */
 function rate(name: string, before: MetricsLook, look: MetricsLook): number | undefined {
   const from = before.counters[name];
   const to = look.counters[name];

@@ -1,11 +1,11 @@
-/** What of all sessions a person should look at first. Pure. */
+/** The sessions that a person should look at first. Pure. */
 import type { SessionNode } from './session-tree.ts';
 import { markOf } from './wording.ts';
 
 /** Sessions named in one list of the overview. */
 export const OVERVIEW_MAX = 6;
 
-/** Some of the sessions of a kind, and how many there are. */
+/** Some sessions of a kind, and their total number. */
 export interface OverviewList {
   readonly first: readonly SessionNode[];
   readonly count: number;
@@ -13,15 +13,15 @@ export interface OverviewList {
 
 /** See the head of the file. */
 export interface Overview {
-  /** Wait for a person, longest first. */
+  /** Sessions that wait for a person, longest first. */
   readonly asking: OverviewList;
-  /** Stopped over an error or paused, newest first. */
+  /** Sessions blocked by an error or paused, newest first. */
   readonly stopped: OverviewList;
-  /** With something in the mailbox, deepest first. */
+  /** Sessions with waiting entries, longest mailbox first. */
   readonly waiting: OverviewList;
 }
 
-/** The overview of all nodes. Takes time of the order of their number. */
+/** The overview of all nodes, in linear time. */
 export function overviewOf(nodes: Iterable<SessionNode>): Overview {
   const asking: SessionNode[] = [];
   const stopped: SessionNode[] = [];

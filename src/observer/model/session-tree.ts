@@ -1,15 +1,16 @@
 /**
  * The sessions of a runtime as one tree, folded from lists and from events.
  *
- * Owns: the nodes, their links, the counts below each. Does not own: what is shown of them, and in which order.
+ * Owns: the nodes, their links, the counts below each. Does not own: which nodes are shown, and in which order.
  *
- *  T1  A node is in `nodes` and in exactly one list: its parent's `children`, or `roots` when it has no parent or its parent
- *      is not known.
- *  T2  `below` and `busyBelow` of a node are the numbers of its known descendants, and of those of them that are not idle.
- *  T3  What an event tells is taken once: one that a list has counted already changes no depth; and it stands against a list
- *      or an answer that was read before it happened and comes after it.
- *  T4  There are at most `SESSIONS_MAX` nodes; `isFull` says that one was left out.
- *  T5  `version` grows with every change, `shape` with those that add, remove or move a node.
+ *  T1 A node is in `nodes` and in exactly one list: its parent's `children`, or `roots` when it has no parent or its
+ *     parent is not known.
+ *  T2 `below` and `busyBelow` of a node are the numbers of its known descendants, and of those of them that are not
+ *     idle.
+ *  T3 An event counts once: an event already counted by a list changes no depth. An event also overrides a list or an
+ *     answer that was read before the event and arrives after it.
+ *  T4 There are at most `SESSIONS_MAX` nodes; `isFull` says that one was left out.
+ *  T5 `version` grows with every change, `shape` with those that add, remove or move a node.
  */
 import type { Usage } from '../../base/messages.ts';
 import type { Phase, SessionStateName } from '../../events/event.ts';
@@ -17,7 +18,7 @@ import type { ViewedEvent } from '../../events/viewed-event.ts';
 import { SESSIONS_MAX } from '../bounds.ts';
 import type { ListedSession, SessionDetail } from '../wire.ts';
 
-/** One session. Read by the views, written here alone. */
+/** One session. Views read it; only this file changes it. */
 export interface SessionNode {
   readonly id: string;
   readonly parent: SessionNode | undefined;
@@ -26,21 +27,21 @@ export interface SessionNode {
   readonly name: string | undefined;
   readonly state: SessionStateName;
   readonly phase: Phase | undefined;
-  /** Entries that wait in the mailbox. */
+  /** Number of waiting entries in the mailbox. */
   readonly mailbox: number;
   /** Epoch ms. */
   readonly updatedAt: number;
-  /** Input and output tokens of all calls; undefined until they were asked for. */
+  /** Input and output tokens of all calls; undefined until they were requested. */
   readonly tokens: number | undefined;
-  /** Why a child has ended: `completed`, `failed`, `cancelled`. */
+  /** The reason of a child's end: `completed`, `failed`, `cancelled`. */
   readonly ended: string | undefined;
-  /** The message of what stopped it: its last turn failed, or nothing starts until somebody resumes. */
+  /** The message of its trouble: its last turn failed, or it is blocked until it is resumed. */
   readonly trouble: string | undefined;
   readonly below: number;
   readonly busyBelow: number;
 }
 
-/** How many sessions are in each state. */
+/** Number of sessions in each state. */
 export interface StateCounts {
   readonly all: number;
   readonly idle: number;
@@ -62,7 +63,7 @@ interface Node extends SessionNode {
   trouble: string | undefined;
   below: number;
   busyBelow: number;
-  /** Epoch ms of the newest change that a list or an answer has told; events up to it are in it. */
+  /** Epoch ms of the newest change known from a list or an answer, which covers all events up to it. */
   toldUntil: number;
   /** Epoch ms of the newest durable event. */
   heardUntil: number;
@@ -74,7 +75,7 @@ interface Node extends SessionNode {
 export class SessionTree {
   readonly #nodes: Map<string, Node> = new Map();
   readonly #roots: Node[] = [];
-  /** Roots that were told of before their parent, by its id: the pages of a list are cut anywhere. */
+  /** Roots that arrived before their parent, by the parent's id: the pages of a list are cut anywhere. */
   readonly #orphans: Map<string, Node[]> = new Map();
   readonly #counts: Record<SessionStateName, number> = { idle: 0, awaiting: 0, executing: 0 };
   readonly #sessionsMax: number;
@@ -112,12 +113,12 @@ export class SessionTree {
     return this.#nodes.size;
   }
 
-  /** How many sessions are in each state. */
+  /** Number of sessions in each state. */
   counts(): StateCounts {
     return { all: this.#nodes.size, ...this.#counts };
   }
 
-  /** All sessions, in the order they were heard of. */
+  /** All sessions, in order of arrival. */
   nodes(): Iterable<SessionNode> {
     return this.#nodes.values();
   }
@@ -127,20 +128,20 @@ export class SessionTree {
     return this.#nodes.get(id);
   }
 
-  /** A reading of the whole list begins: what it does not name until `endListing` is gone. */
+  /** Begins a reading of the whole list: a session that is not listed until `endListing` is removed. */
   beginListing(): void {
     this.#listing += 1;
     for (const { updatedAt } of this.#nodes.values()) this.#listingSince = Math.max(this.#listingSince, updatedAt);
   }
 
-  /** The listing is whole: sessions it did not name are removed, save those that something was heard of meanwhile. */
+  /** Ends a complete listing: sessions that it did not name are removed, except those with newer events. */
   endListing(): void {
     for (const node of [...this.#nodes.values()]) {
       if (node.listing !== this.#listing && node.updatedAt <= this.#listingSince) this.remove(node.id);
     }
   }
 
-  /** Takes a session of the list. */
+  /** Adds or updates a session of the list. */
   put(listed: ListedSession): void {
     const node = this.#nodes.get(listed.id) ?? this.#add(listed.id, listed.parent);
     if (node === undefined) return;
@@ -155,7 +156,7 @@ export class SessionTree {
     this.#setState(node, listed.state);
   }
 
-  /** Takes a session that was asked for by its id. */
+  /** Adds or updates a session that was requested by its id. */
   describe(detail: SessionDetail): void {
     const before = this.#nodes.get(detail.id);
     const isOld = before !== undefined && isBehind(before, detail);
@@ -173,7 +174,7 @@ export class SessionTree {
     }
   }
 
-  /** What the last turn of a session failed over. */
+  /** Notes the error of a session's last turn. */
   setTrouble(id: string, trouble: string): void {
     const node = this.#nodes.get(id);
     if (node === undefined || node.trouble === trouble) return;
@@ -181,7 +182,7 @@ export class SessionTree {
     this.#version += 1;
   }
 
-  /** Takes an event of any session. */
+  /** Applies an event of any session. */
   apply(event: ViewedEvent): void {
     const node = this.#nodes.get(event.session) ?? this.#add(event.session, parentOf(event.session));
     if (node === undefined) return;
@@ -221,7 +222,7 @@ export class SessionTree {
         child.name ??= event.name;
         if (child.agent === '') child.agent = node.agent;
         child.updatedAt = Math.max(child.updatedAt, event.at);
-        // Its events are heard from the first on.
+        // All events of a new child are received, from the first on.
         if (child.toldUntil === 0) child.toldUntil = event.at - 1;
         return;
       }
@@ -235,7 +236,7 @@ export class SessionTree {
     }
   }
 
-  /** Removes a session and what is below it. */
+  /** Removes a session and its descendants. */
   remove(id: string): void {
     const node = this.#nodes.get(id);
     if (node === undefined) return;
@@ -253,7 +254,7 @@ export class SessionTree {
     this.#changed();
   }
 
-  /** Adds a node under its parent; one whose parent comes later is a root until then. Undefined when the tree is full (T4). */
+  /** Adds a node under its parent. A node is a root until its parent arrives. Undefined when the tree is full (T4). */
   #add(id: string, parentId: string | undefined): Node | undefined {
     if (this.#nodes.size >= this.#sessionsMax) {
       this.#isFull = true;
@@ -289,7 +290,7 @@ export class SessionTree {
     return node;
   }
 
-  /** Takes in the children that came before it. */
+  /** Moves children that arrived before their parent under it. */
   #adopt(parent: Node): void {
     const orphans = this.#orphans.get(parent.id);
     if (orphans === undefined) return;
@@ -335,7 +336,7 @@ export function parentOf(id: string): string | undefined {
   return colon === -1 ? undefined : id.slice(0, colon);
 }
 
-/** All tokens of a usage. */
+/** The sum of all tokens of a usage. */
 export function tokensOf(usage: Usage): number {
   return (
     usage.input_tokens +
@@ -345,7 +346,7 @@ export function tokensOf(usage: Usage): number {
   );
 }
 
-/** More was heard of the session than this list or answer knows. */
+/** True when the events of the session are newer than this list or answer. */
 function isBehind({ toldUntil, heardUntil }: Node, { updatedAt }: ListedSession): boolean {
   return toldUntil > 0 && updatedAt < heardUntil;
 }

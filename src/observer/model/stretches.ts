@@ -1,17 +1,17 @@
-/** Spans of the time line, and how their stretches follow each other. */
+/** Spans of the time line, and the order of their stretches. */
 import { STRETCHES_MAX } from '../bounds.ts';
 
-/** `unseen`: it was there, and whether it waited or worked is not told by the log. */
+/** `unseen`: it existed, but the log does not say whether it waited or worked. */
 export type StretchKind = 'wait' | 'work' | 'unseen';
 
-/** One stretch; epoch ms. Without `to` it goes on. */
+/** One stretch; epoch ms. Without `to` it is still open. */
 export interface Stretch {
   readonly kind: StretchKind;
   readonly from: number;
   to: number | undefined;
 }
 
-/** How a span ended, or that it goes on. */
+/** The outcome of a span; `open`: it has not ended. */
 export type Outcome = 'open' | 'done' | 'failed' | 'cancelled';
 
 /** A half-step, a tool call, or a child. */
@@ -20,17 +20,17 @@ export interface Span {
   readonly key: string;
   readonly kind: 'half-step' | 'tool' | 'child';
   readonly label: string;
-  /** The turn it began in; 0 outside of one. */
+  /** The turn in which it began; 0 outside a turn. */
   readonly turn: number;
   readonly stretches: readonly Stretch[];
   readonly outcome: Outcome;
-  /** More, in a few words: tokens, attempts, how it ended. */
+  /** A short note: tokens, attempts, the end. */
   readonly note: string;
   /** A child's id. */
   readonly session: string | undefined;
 }
 
-/** A span as the time line writes it. */
+/** A span as the time line changes it. */
 export interface OpenSpan extends Span {
   readonly stretches: Stretch[];
   outcome: Outcome;
@@ -42,24 +42,24 @@ export function close(span: OpenSpan, at: number, outcome: Outcome): void {
   span.outcome = outcome;
 }
 
-/** Ends the last stretch; one that was to begin later than that has not been. */
+/** Ends the last stretch, and removes stretches that would begin later. */
 export function endLast(span: OpenSpan, at: number): void {
   while (span.stretches.length > 1 && (span.stretches.at(-1)?.from ?? at) > at) span.stretches.pop();
   const last = span.stretches.at(-1);
   if (last !== undefined) last.to = Math.max(last.from, Math.min(last.to ?? at, at));
 }
 
-/** From here on it waits, or works. */
+/** Changes to waiting or to work. */
 export function turnTo(span: OpenSpan, kind: StretchKind, at: number): void {
   if (span.stretches.at(-1)?.kind === kind) return;
   endLast(span, at);
   const last = span.stretches.at(-1);
-  // One that took no time would still be drawn.
+  // A stretch without duration would still be drawn.
   if (last !== undefined && last.to === last.from) span.stretches.pop();
   push(span, { kind, from: at, to: undefined });
 }
 
-/** Adds a stretch; of too many the two oldest become one that tells nothing. */
+/** Adds a stretch; beyond the bound the two oldest merge into one `unseen` stretch. */
 export function push(span: OpenSpan, stretch: Stretch): void {
   span.stretches.push(stretch);
   if (span.stretches.length <= STRETCHES_MAX) return;

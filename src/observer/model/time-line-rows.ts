@@ -1,10 +1,10 @@
-/** The rows a time line shows: its turns with what happened in them, over the stretch of time that was chosen. Pure. */
+/** The rows of a time line: its turns and their contents, over the chosen range. Pure. */
 import { WAITING_ROWS_MAX } from '../bounds.ts';
 import type { Span } from './stretches.ts';
 import type { TimeLine, Turn, WaitingEntry } from './time-line.ts';
 import type { Interval } from './time-scale.ts';
 
-/** How much of it: the last turn, the last ten, all that is in memory. */
+/** The range: the last turn, the last ten, everything in memory. */
 export type TimeRange = 'turn' | 'ten' | 'all';
 
 /** One row. */
@@ -19,7 +19,7 @@ export type TimeRow =
   | { readonly kind: 'span'; readonly key: string; readonly span: Span }
   | { readonly kind: 'entry'; readonly key: string; readonly entry: WaitingEntry };
 
-/** Rows top to bottom, and the times in which something was: what the scale is made of. */
+/** Rows from top to bottom, and the busy times, from which the scale is made. */
 export interface TimeRows {
   readonly rows: readonly TimeRow[];
   readonly intervals: readonly Interval[];
@@ -30,7 +30,7 @@ export interface TimeRows {
 
 const TURNS_OF: Readonly<Record<TimeRange, number>> = { turn: 1, ten: 10, all: Number.POSITIVE_INFINITY };
 
-/** The rows of a range, newest turn last. `now`: epoch ms, the end of what goes on. */
+/** The rows of a range, newest turn last. `now`: epoch ms, the end of open spans. */
 export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRows {
   const turns = line.turns.slice(-TURNS_OF[range]);
   const first = turns[0];
@@ -43,7 +43,8 @@ export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRow
     rows.push({ kind: 'span', key: span.key, span });
     intervals.push(intervalOf(span, now));
   };
-  // What began between turns, as a child spawned by program does; of a shorter range, what reaches into it.
+  // Spans that began between turns, such as a child spawned by a program. A shorter range shows those that reach into
+  // it.
   for (const span of spansOf.get(0) ?? []) {
     if (range === 'all' || first === undefined || intervalOf(span, now).to >= first.from) show(span);
   }
@@ -53,7 +54,7 @@ export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRow
   }
   for (const turn of turns) {
     const spans = spansOf.get(turn.number) ?? [];
-    // What children do is their own work, and much of it is at the same time.
+    // Children are left out: their work is their own, and much of it is concurrent.
     const turnSums = sumOf(
       spans.filter(({ kind }) => kind !== 'child'),
       now,
@@ -71,7 +72,7 @@ export function timeRows(line: TimeLine, range: TimeRange, now: number): TimeRow
   return { rows, intervals, waitMs: sums.wait, workMs: sums.work };
 }
 
-/** From the first stretch to the last, open ones to now. */
+/** From the first stretch to the last; open ones end now. */
 export function intervalOf(span: Span, now: number): Interval {
   const from = span.stretches[0]?.from ?? now;
   return { from, to: Math.max(from, span.stretches.at(-1)?.to ?? now) };

@@ -1,14 +1,15 @@
 /**
- * What a session did when, folded from its events: for each half-step, tool call and child the stretches in which it waited
- * and in which it worked.
+ * The times of a session's work, folded from its events: the stretches in which each half-step, tool call and child
+ * waited and worked.
  *
  * Owns: spans, turns, the entries that wait now. Does not own: the scale, the drawing.
  *
- *  L1  The stretches of a span follow each other without a hole; only the last may be open.
- *  L2  A durable event is folded once: one whose number was seen already is ignored.
- *  L3  At most `SPANS_MAX` spans; the oldest leave, `left` counts them. Turns leave with their last span.
- *  L4  A half-step has waited since the oldest message it takes in was accepted, or since the last answer of its round of
- *      tools was there; it works while its model call is out. A pause before another attempt is waiting.
+ *  L1 The stretches of a span follow each other without a hole; only the last may be open.
+ *  L2 A durable event is folded once: one whose number was seen already is ignored.
+ *  L3 At most `SPANS_MAX` spans; the oldest leave, `left` counts them. Turns leave with their last span.
+ *  L4 The waiting of a half-step begins when the oldest message it takes in was accepted, or when the last answer of
+ *     its round of tools arrived. Its work is the time of its model call in flight. A pause before another attempt is
+ *     waiting.
  */
 import type { Pending } from '../../base/messages.ts';
 import { PENDING_MAX, SPANS_MAX } from '../bounds.ts';
@@ -26,19 +27,19 @@ import {
   turnTo,
 } from './stretches.ts';
 
-/** From the first half-step after idle to idle. `number` counts within the time line. */
+/** A turn, from the first half-step after idle to idle. `number` counts within the time line. */
 export interface Turn {
   readonly number: number;
   /** Epoch ms of the claim that began it. */
   readonly from: number;
   readonly to: number | undefined;
   readonly outcome: Outcome;
-  /** How it ended, in the provider's or the error's words. */
+  /** The reason of its end, in the words of the provider or the error. */
   readonly reason: string;
   readonly tokens: number;
 }
 
-/** A child went to work, or to rest. `at`: epoch ms. */
+/** A child began to work or to rest. `at`: epoch ms. */
 export interface ChildState {
   readonly at: number;
   readonly isWorking: boolean;
@@ -71,7 +72,7 @@ export class TimeLine {
   #liveAfter = Number.POSITIVE_INFINITY;
   #version = 0;
   #newestAt = 0;
-  /** Usage of the answer under way. */
+  /** Usage of the answer in flight. */
   #answerTokens = '';
 
   constructor(spansMax: number = SPANS_MAX) {
@@ -82,7 +83,7 @@ export class TimeLine {
     return this.#version;
   }
 
-  /** In order of their beginning. */
+  /** All spans, in order of their beginning. */
   get spans(): readonly Span[] {
     return this.#spans;
   }
@@ -91,7 +92,7 @@ export class TimeLine {
     return this.#turns;
   }
 
-  /** Spans that have left. */
+  /** Number of spans that have left. */
   get left(): number {
     return this.#left;
   }
@@ -101,33 +102,33 @@ export class TimeLine {
     return this.#seen;
   }
 
-  /** The time of the newest event, epoch ms: what is drawn must not end before it. */
+  /** The time of the newest event, epoch ms: the drawing must not end before it. */
   get newestAt(): number {
     return this.#newestAt;
   }
 
-  /** True while something goes on: the drawing then has to move. */
+  /** True while a span is open or an entry waits, so that the drawing must move. */
   get isMoving(): boolean {
     return this.#step !== undefined || this.#open.size > 0 || this.#waiting.size > 0;
   }
 
-  /** What waits in the mailbox now, oldest first. */
+  /** The entries that wait in the mailbox now, oldest first. */
   waiting(): readonly WaitingEntry[] {
     return [...this.#waiting.values()].map((entry) => ({ id: entry.id, at: entry.at, label: labelOf(entry) }));
   }
 
-  /** The mailbox as it stands now, for a time line that does not begin at the first event. */
+  /** Sets the present mailbox, for a time line that does not begin at the first event. */
   setWaiting(entries: readonly Pending[]): void {
     for (const entry of entries) if (this.#waiting.size < PENDING_MAX) this.#waiting.set(entry.id, entry);
     this.#version += 1;
   }
 
-  /** Events behind this one are told as they happen: what a child does from its birth on is then told as well. */
+  /** Events after this one arrive live, so all changes of a child born after it are seen. */
   setLiveAfter(seq: number): void {
     this.#liveAfter = seq;
   }
 
-  /** All that a child did, oldest first, in the place of what was not told. */
+  /** Replaces the unseen part of a child's span by its whole history, oldest first. */
   setChildHistory(child: string, states: readonly ChildState[]): void {
     const span = this.#spans.find((each) => each.session === child);
     const from = span?.stretches[0]?.from;
@@ -139,7 +140,7 @@ export class TimeLine {
     this.#version += 1;
   }
 
-  /** Takes an event of the session. */
+  /** Applies an event of the session. */
   apply(event: ObservedEvent): void {
     if (event.seq !== undefined) {
       if (event.seq <= this.#seen) return;
@@ -191,7 +192,7 @@ export class TimeLine {
     }
   }
 
-  /** A child went from one state to another: told by its own events, to a page that hears those. */
+  /** Applies a child's change of state, which comes from the child's own events, on a page that receives those. */
   childEntered(child: string, state: string, at: number): void {
     this.#childEntered(child, state, at);
   }
@@ -217,7 +218,7 @@ export class TimeLine {
     step.note = joined(this.#answerTokens, step.note);
   }
 
-  /** An entry left the mailbox; one that was promoted tells since when its half-step had something to do (L4). */
+  /** Removes an entry from the mailbox. A promoted entry gives the start of its half-step's waiting (L4). */
   #taken(id: number, isPromoted: boolean, at: number): void {
     const entry = this.#waiting.get(id);
     this.#waiting.delete(id);
@@ -225,7 +226,7 @@ export class TimeLine {
     if (entry === undefined || !isPromoted || step === undefined) return;
     const work = step.stretches.at(-1);
     const wait = step.stretches.length > 1 ? step.stretches[0] : undefined;
-    // Only what is promoted by the claim itself; a half-step that goes on takes in nothing.
+    // Only entries promoted by the claim itself count; a half-step that continues takes in nothing.
     if (work === undefined || work.from !== at) return;
     const isAnswer = entry.type === 'tool_response';
     const from = wait === undefined || (isAnswer ? entry.at > wait.from : entry.at < wait.from) ? entry.at : wait.from;
@@ -259,7 +260,7 @@ export class TimeLine {
     const span = this.#open.get(`tool ${event.toolUseId}`);
     if (span === undefined) return;
     const from = span.stretches[0]?.from ?? at;
-    // What the call itself took is known now; the rest of the time it stood in line, or waited for a person.
+    // The duration of the call itself is known now; in the rest of the time it was queued, or waited for a person.
     if (event.ms !== undefined) {
       const begun = Math.min(at, Math.max(from, at - event.ms));
       const stretches: Stretch[] = begun > from ? [{ kind: 'wait', from, to: begun }] : [];
@@ -338,7 +339,7 @@ export class TimeLine {
     return span;
   }
 
-  /** A tenth at once: one for each that comes would move all the others each time (L3). */
+  /** Removes a tenth at once: removing one per new span would move all the others each time (L3). */
   #forget(): void {
     const count = Math.max(1, Math.floor(this.#spansMax / 10));
     const gone = new Set(this.#spans.slice(0, count));

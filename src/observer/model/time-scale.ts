@@ -1,43 +1,43 @@
-/** Times to places on a line, with the long quiet between two bouts of work folded. Pure. */
+/** Maps times to positions on a line; long quiet times between work are folded. Pure. */
 
-/** From and to, epoch ms. */
+/** An interval from `from` to `to`, epoch ms. */
 export interface Interval {
   readonly from: number;
   readonly to: number;
 }
 
-/** One bout of work on the line; places are fractions of its width. */
+/** One block of work on the line; positions are fractions of its width. */
 interface Block extends Interval {
   readonly start: number;
   readonly width: number;
 }
 
-/** A mark on the line. `isBreak`: time was folded right before it. */
+/** A mark on the line. `isBreak`: time was folded directly before it. */
 export interface Tick {
   readonly place: number;
   readonly label: string;
   readonly isBreak: boolean;
 }
 
-/** A scale: the place of a time from 0 to 1, and the marks. */
+/** A scale: the position of a time from 0 to 1, and the marks. */
 export interface TimeScale {
   readonly place: (at: number) => number;
   readonly ticks: readonly Tick[];
 }
 
-/** Quiet is folded when it is longer than this part of all the work, and than `QUIET_MS_MIN`. */
+/** A quiet time is folded when it is longer than this fraction of all the work, and than `QUIET_MS_MIN`. */
 const QUIET_PART = 0.08;
 const QUIET_MS_MIN = 500;
-/** Width of folded quiet. */
+/** Width of a folded quiet time. */
 const FOLD_WIDTH = 0.015;
-/** Blocks drawn apart; with more of them the folds would take all the line. */
+/** Maximum separate blocks; with more of them the folds would fill the whole line. */
 const BLOCKS_MAX = 24;
-/** Between two marks, where the line is as wide as its words want it. */
+/** Default distance of two marks, for a line wide enough for their labels. */
 const TICK_DISTANCE = 0.09;
 
 /**
- * The scale of these intervals, which may overlap and come in any order. `clock` words the time of day of an instant;
- * `tickDistance` is the part of the width that two marks are apart at least.
+ * Creates the scale of these intervals, which may overlap and come in any order. `clock` formats the time of day of an
+ * instant. `tickDistance` is the minimum distance of two marks, as a fraction of the width.
  */
 export function timeScale(
   intervals: readonly Interval[],
@@ -49,7 +49,7 @@ export function timeScale(
   return { place: (at) => placeOf(at, blocks), ticks: ticksOf(blocks, clock, tickDistance) };
 }
 
-/** Milliseconds in the words of a time line. */
+/** Formats milliseconds for a time line. */
 export function durationText(ms: number): string {
   if (ms < 1) return '0 ms';
   if (ms < 1_000) return `${Math.round(ms)} ms`;
@@ -72,7 +72,10 @@ function merge(intervals: readonly Interval[]): readonly Interval[] {
   return merged;
 }
 
-/** Joins what only a short quiet parts; then, of too many, those with the shortest quiet between them. */
+/**
+ * Joins intervals that only a short quiet time separates; if too many remain, joins those with the shortest quiet
+ * times.
+ */
 function foldQuiet(merged: readonly Interval[]): readonly Interval[] {
   const busy = merged.reduce((sum, { from, to }) => sum + (to - from), 0);
   const gaps = merged.slice(1).map((interval, index) => interval.from - (merged[index]?.to ?? interval.from));
@@ -114,7 +117,7 @@ function ticksOf(blocks: readonly Block[], clock: (at: number) => string, distan
   const add = (place: number, label: string, isBreak: boolean): void => {
     const last = ticks.at(-1);
     if (last !== undefined && place - last.place < distance) return;
-    // The last words must not hang over the end of the line.
+    // The last label must not extend beyond the end of the line.
     if (place > 0 && place > 1 - distance / 2) return;
     ticks.push({ place, label, isBreak });
   };

@@ -1,25 +1,25 @@
-/** The rows a tree shows: ordered, filtered, folded. Pure. */
+/** The rows of a tree: ordered, filtered, folded. Pure. */
 import type { SessionNode } from './session-tree.ts';
 
-/** What the rows are ordered by. A parent stands where the foremost of its tree would. */
+/** The order of the rows. A parent has the position of the first session of its tree. */
 export type TreeOrder = 'id' | 'mailbox' | 'age' | 'tokens';
 
-/** Which sessions: all, those at work, those with a full mailbox, those that stopped over something. */
+/** The sessions to show: all, those at work, those with waiting entries, those with trouble. */
 export type TreeSubset = 'all' | 'busy' | 'waiting' | 'trouble';
 
-/** What to show. */
+/** The settings of the tree. */
 export interface TreeView {
   readonly order: TreeOrder;
-  /** The order the other way round. */
+  /** Reverses the order. */
   readonly isReversed: boolean;
-  /** Looked for in id, name and agent, without case. */
+  /** Text to find in id, name and agent; case is ignored. */
   readonly filter: string;
   readonly subset: TreeSubset;
-  /** Ids of the sessions whose children are shown. A filter shows the ones it finds anyhow. */
+  /** Ids of the sessions whose children are shown. A filter shows its matches in any case. */
   readonly open: ReadonlySet<string>;
 }
 
-/** One row. `level`, `place` and `siblings` count from 1, as the roles of a tree want them. */
+/** One row. `level`, `place` and `siblings` count from 1, as the ARIA roles of a tree require. */
 export interface TreeRow {
   readonly node: SessionNode;
   readonly level: number;
@@ -29,7 +29,9 @@ export interface TreeRow {
   readonly isOpen: boolean | undefined;
 }
 
-/** The rows, top to bottom. Of n sessions known and m shown, takes time of the order of n, and m log m for the ordering. */
+/**
+ * The rows, from top to bottom. For n known and m shown sessions it takes O(n) time, and O(m log m) for the ordering.
+ */
 export function arrange(roots: readonly SessionNode[], view: TreeView): readonly TreeRow[] {
   const filter = view.filter.trim().toLowerCase();
   const isFiltered = filter !== '' || view.subset !== 'all';
@@ -55,7 +57,7 @@ export function arrange(roots: readonly SessionNode[], view: TreeView): readonly
   return rows;
 }
 
-/** Ids in the order people count: numbers by value. Children of one parent differ by their number alone. */
+/** Compares ids by the value of their numbers. Children of one parent differ only in their number. */
 function compareSiblings(a: SessionNode, b: SessionNode): number {
   if (a.parent === undefined || b.parent === undefined) return COLLATOR.compare(a.id, b.id);
   return numberOf(a.id) - numberOf(b.id);
@@ -67,7 +69,7 @@ function numberOf(id: string): number {
 
 const COLLATOR = new Intl.Collator('en', { numeric: true });
 
-/** What is found, and all that is above it. */
+/** The matching sessions and all their ancestors. */
 function keptOf(roots: readonly SessionNode[], filter: string, subset: TreeSubset): ReadonlySet<SessionNode> {
   const kept = new Set<SessionNode>();
   const visit = (node: SessionNode): boolean => {
@@ -89,7 +91,7 @@ function isFound(node: SessionNode, filter: string, subset: TreeSubset): boolean
   return [id, name ?? '', agent].some((text) => text.toLowerCase().includes(filter));
 }
 
-/** The greatest of each tree, from the leaves up. */
+/** The maximum of each tree, computed from the leaves up. */
 function keysOf(roots: readonly SessionNode[], order: TreeOrder): ReadonlyMap<SessionNode, number> {
   const keys = new Map<SessionNode, number>();
   const visit = (node: SessionNode): number => {

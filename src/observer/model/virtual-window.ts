@@ -1,16 +1,16 @@
-/** Which rows of a long list are drawn. Pure. */
+/** Computes which rows of a long list are drawn. Pure. */
 
-/** Rows drawn beyond each edge, so that a wheel's step shows no blank. */
+/** Rows drawn beyond each edge, so that a step of the mouse wheel shows no blank area. */
 const OVERSCAN = 8;
 
-/** The rows from `first` to before `end`, of a list that is `heightPx` high in all. */
+/** The rows from `first` to before `end`, of a list with a total height of `heightPx`. */
 export interface VirtualWindow {
   readonly first: number;
   readonly end: number;
   readonly heightPx: number;
 }
 
-/** The window of a list of `count` rows of one height, scrolled by `topPx` behind a frame of `framePx`. */
+/** The window of a list of `count` rows of equal height, scrolled by `topPx` in a frame of `framePx`. */
 export function virtualWindow(list: {
   readonly count: number;
   readonly rowPx: number;
@@ -19,14 +19,14 @@ export function virtualWindow(list: {
 }): VirtualWindow {
   const { count, rowPx, framePx } = list;
   const heightPx = count * rowPx;
-  // A list that has shrunk is scrolled beyond its end until the browser notices.
+  // A list that became shorter is scrolled beyond its end until the browser notices.
   const topPx = Math.max(0, Math.min(list.topPx, heightPx - framePx));
   const first = Math.max(0, Math.floor(topPx / rowPx) - OVERSCAN);
   const end = Math.min(count, Math.ceil((topPx + framePx) / rowPx) + OVERSCAN);
   return { first: Math.min(first, end), end, heightPx };
 }
 
-/** Where to scroll so that row `index` is seen; undefined when it is. */
+/** The scroll position that brings row `index` into view; undefined when it is in view. */
 export function scrollTo(
   index: number,
   list: { readonly rowPx: number; readonly topPx: number; readonly framePx: number },

@@ -1,9 +1,9 @@
-/** Figures, times and states in words. Pure. */
+/** Formats figures, times and states. Pure. */
 
 import type { SessionNode } from './session-tree.ts';
 import { durationText } from './time-scale.ts';
 
-/** How a session is, in one word, by which it is drawn as well. */
+/** The state of a session in one word, which also determines its drawing. */
 export type Mark =
   | 'idle'
   | 'model'
@@ -16,7 +16,7 @@ export type Mark =
   | 'ended'
   | 'failed';
 
-/** The word of each mark, and what it says. */
+/** The word of each mark, and its meaning. */
 export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly meaning: string }>> = {
   idle: { word: 'idle', meaning: 'nothing to do' },
   model: { word: 'model', meaning: 'a model call is out' },
@@ -30,7 +30,7 @@ export const MARK_WORDS: Readonly<Record<Mark, { readonly word: string; readonly
   failed: { word: 'failed', meaning: 'has failed' },
 };
 
-/** The mark of a session. What a person must do comes first, then what it does, then how it ended. */
+/** The mark of a session. A needed action of a person comes first, then the session's activity, then its end. */
 export function markOf(node: Pick<SessionNode, 'state' | 'phase' | 'trouble' | 'ended'>): Mark {
   const { state, phase, trouble, ended } = node;
   if (phase === 'approval' || phase === 'paused') return phase;
@@ -43,7 +43,7 @@ export function markOf(node: Pick<SessionNode, 'state' | 'phase' | 'trouble' | '
   return ended === undefined ? 'idle' : 'ended';
 }
 
-/** Counts in few characters: 950, 1.2k, 34k, 5.6M. */
+/** Formats counts in few characters: 950, 1.2k, 34k, 5.6M. */
 export function countText(count: number): string {
   if (count < 1_000) return String(Math.round(count));
   if (count < 9_950) return `${(count / 1_000).toFixed(1)}k`;
@@ -51,13 +51,13 @@ export function countText(count: number): string {
   return `${(count / 1_000_000).toFixed(1)}M`;
 }
 
-/** A rate with as many digits as can be read. */
+/** Formats a rate with a readable number of digits. */
 export function rateText(rate: number): string {
   if (rate < 10) return rate.toFixed(1).replace(/\.0$/u, '');
   return Math.round(rate).toLocaleString('en');
 }
 
-/** Time since, in one unit: 3s, 12m, 5h, 8d. */
+/** Formats the time since an event in one unit: 3s, 12m, 5h, 8d. */
 export function ageText(ms: number): string {
   const seconds = Math.max(0, ms) / 1_000;
   if (seconds < 60) return `${Math.floor(seconds)}s`;

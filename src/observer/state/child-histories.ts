@@ -1,9 +1,10 @@
 /**
- * When the children of a session waited and worked before anybody watched: read from their own logs, for those in view.
+ * The waiting and working times of a session's children before the page watched them, read from their logs for the
+ * children in view.
  *
- * Owns: what was asked. Does not own: the time line.
- *  H1  A child's history is read once, `HISTORIES_MAX` children at a time: a browser has few connections to one server.
- *  H2  What left the view before its turn is not read.
+ * Owns: which histories were requested. Does not own: the time line.
+ *  H1 A child's history is read once, `HISTORIES_MAX` children at a time: a browser has few connections to one server.
+ *  H2 A child that left the view before its request is not read.
  */
 import { DETAIL_REST_MS, DETAIL_ROWS_MAX, HISTORIES_MAX, REQUEST_TIMEOUT_MS, SESSIONS_MAX } from '../bounds.ts';
 import type { Api } from '../client/api.ts';
@@ -26,14 +27,14 @@ export class ChildHistories {
     this.#onHistory = onHistory;
   }
 
-  /** These children are in view now, and something of them is not told. */
+  /** Sets the children in view that have an unseen part. */
   want(children: readonly string[]): void {
     this.#wanted = children.slice(0, DETAIL_ROWS_MAX).filter((id) => !this.#asked.has(id));
     clearTimeout(this.#timer);
     if (this.#wanted.length > 0) this.#timer = setTimeout(() => this.#next(), DETAIL_REST_MS);
   }
 
-  /** Nothing is told after this. */
+  /** Ends the readings; `onHistory` is not called after this. */
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#timer);
@@ -52,7 +53,7 @@ export class ChildHistories {
           (states) => {
             if (!this.#isClosed) this.#onHistory(child, states);
           },
-          // One that cannot be read, as it was deleted, stays as the parent's log tells of it.
+          // A child that cannot be read, such as a deleted one, stays as the parent's log shows it.
           () => undefined,
         )
         .finally(() => {

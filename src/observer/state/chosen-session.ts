@@ -1,10 +1,10 @@
 /**
- * The session that is looked at: its conversation, its time line, why it waits, its request.
+ * The chosen session: its conversation, its time line, why it waits, its request.
  *
- * Owns: one event stream of the session and what is folded from it. Does not own: the tree, other sessions.
- *  C1  Nothing is told after `close`.
- *  C2  What is read and what is streamed overlap: the stream begins before the newest event that the reading knew.
- *  C3  Questions of one kind are asked one at a time, `ASK_INTERVAL_MS` apart.
+ * Owns: one event stream of the session and the state folded from it. Does not own: the tree, other sessions.
+ *  C1 No callback runs after `close`.
+ *  C2 Reading and stream overlap: the stream begins before the newest event that the reading knew.
+ *  C3 Requests of one kind are sent one at a time, `ASK_INTERVAL_MS` apart.
  */
 import { type Signal, signal } from '@preact/signals';
 import { ASK_INTERVAL_MS, BATCH_EVENTS_MAX, MESSAGES_PAGE, REPLAY_EVENTS_MAX } from '../bounds.ts';
@@ -17,29 +17,29 @@ import { TimeLine } from '../model/time-line.ts';
 import { type ObservedEvent, type RequestReport, readEvent, type SessionDetail } from '../wire.ts';
 import { ChildHistories } from './child-histories.ts';
 
-/** How the reading of a session went. */
+/** The status of the reading of a session. */
 export type ChosenStatus =
   | { readonly kind: 'loading' }
   | { readonly kind: 'ready' }
   | { readonly kind: 'gone' }
   | { readonly kind: 'failed'; readonly message: string };
 
-/** What was asked for, and what came of it. */
+/** A request and its result. */
 export type Asked<T> =
   | { readonly kind: 'not asked' }
   | { readonly kind: 'asking'; readonly last: T | undefined }
   | { readonly kind: 'told'; readonly value: T; readonly at: number }
   | { readonly kind: 'failed'; readonly message: string };
 
-/** What the chosen session needs of the page. */
+/** The parts of the page that the chosen session needs. */
 export interface ChosenParts {
   readonly id: string;
   readonly api: Api;
-  /** Told of each reading. */
+  /** Called with the result of each reading. */
   readonly onDetail: (detail: SessionDetail) => void;
-  /** The last turn failed over this. */
+  /** Called with the error of the last turn. */
   readonly onTrouble: (trouble: string) => void;
-  /** A request was refused for want of a token. */
+  /** Called when a request was refused because the token is missing. */
   readonly onUnauthorised: () => void;
 }
 
@@ -51,15 +51,15 @@ export class ChosenSession {
   readonly explanation: Signal<{ readonly reason: string; readonly detail: string } | undefined> = signal(undefined);
   readonly request: Signal<Asked<RequestReport>> = signal<Asked<RequestReport>>({ kind: 'not asked' });
   readonly isLoadingEarlier: Signal<boolean> = signal(false);
-  /** Grows with what is folded. */
+  /** Grows with each fold. */
   readonly version: Signal<number> = signal(0);
-  /** Events that the server had no more, or gave up. */
+  /** Number of events that the server no longer had, or that were dropped. */
   readonly missed: Signal<number> = signal(0);
-  /** The first event the time line could be built from is behind this one. */
+  /** The number after which the events of the time line begin. */
   readonly replayedAfter: Signal<number> = signal(0);
   readonly conversation: Conversation = new Conversation();
   readonly timeLine: TimeLine = new TimeLine();
-  /** What children did before they were watched. */
+  /** The states of children before they were watched. */
   readonly histories: ChildHistories;
   readonly #parts: ChosenParts;
   readonly #batch: FrameBatch<ObservedEvent>;
@@ -82,7 +82,7 @@ export class ChosenSession {
     });
   }
 
-  /** Reads the session and opens its stream. Never rejects: what fails is told by `status`. */
+  /** Reads the session and opens its stream. Never rejects: `status` reports failures. */
   async open(): Promise<void> {
     const { api, id } = this.#parts;
     this.#connection?.close();
@@ -107,7 +107,7 @@ export class ChosenSession {
     }
   }
 
-  /** Ends all that was begun. */
+  /** Ends the stream, the readings and the timers. */
   close(): void {
     this.#isClosed = true;
     this.histories.close();
@@ -120,12 +120,12 @@ export class ChosenSession {
     this.open().catch((error: unknown) => this.#failed(error));
   }
 
-  /** Tries the stream again now. */
+  /** Reconnects the stream now. */
   retry(): void {
     this.#connection?.retry();
   }
 
-  /** Asks why the session is not running, soon. */
+  /** Requests soon why the session is not running. */
   explain(): void {
     if (this.#explainTimer !== undefined) {
       this.#explainAgain = true;
@@ -146,7 +146,7 @@ export class ChosenSession {
     );
   }
 
-  /** Asks for the request as it would be sent now. */
+  /** Requests the model request as it would be sent now. */
   async askRequest(): Promise<void> {
     const before = this.request.value;
     if (before.kind === 'asking') return;
@@ -159,7 +159,7 @@ export class ChosenSession {
     }
   }
 
-  /** Reads the page before the first message. Rejects as the request does. */
+  /** Reads the page before the first message. Rejects with the error of the request. */
   async readEarlier(): Promise<void> {
     const first = this.conversation.messages[0]?.seq ?? 1;
     if (this.isLoadingEarlier.value || first <= 1) return;
@@ -175,12 +175,12 @@ export class ChosenSession {
     }
   }
 
-  /** A child's state, as its own events tell it. */
+  /** Applies a child's state from the child's own events. */
   childEntered(child: string, state: string, at: number): void {
     this.timeLine.childEntered(child, state, at);
   }
 
-  /** From a page before the newest message the model is shown, to the end of the log. */
+  /** Reads from one page before the newest message in the window to the end of the log. */
   async #readTail(newest: number): Promise<void> {
     let after = Math.max(0, newest - MESSAGES_PAGE);
     const isBegun = after === 0;
@@ -235,7 +235,7 @@ export class ChosenSession {
   }
 }
 
-/** What an error says. */
+/** The message of an error. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,11 +1,12 @@
 /**
- * The page: all sessions, the counters, what is chosen, what was done.
+ * The page: all sessions, the counters, the chosen session, notices.
  *
- * Owns: the stream of all sessions, the list, the looks at the counters, the chosen session. Does not own: what is drawn.
- *  O1  Events are folded once a frame, whatever their number.
- *  O2  The rows are ordered when a person asks for it, else `ORDER_INTERVAL_MS` apart.
- *  O3  What events could not tell (gaps, losses, deletions elsewhere) is read with the list.
- *  O4  A refusal for want of a token stops everything until there is one.
+ * Owns: the stream of all sessions, the list, the readings of the counters, the chosen session. Does not own: the
+ * drawing.
+ *  O1 Events are folded once per frame, whatever their number.
+ *  O2 The rows are ordered when a person changes the view, and otherwise `ORDER_INTERVAL_MS` apart.
+ *  O3 Changes without an event (gaps, losses, deletions by others) are found by reading the list.
+ *  O4 A refusal because of a missing token stops everything until there is one.
  */
 import { type Signal, signal } from '@preact/signals';
 import type { ViewedEvent } from '../../events/viewed-event.ts';
@@ -28,20 +29,20 @@ import { readViewedEvent, type WireRecord } from '../wire.ts';
 import { ChosenSession, messageOf } from './chosen-session.ts';
 import { RowDetails } from './row-details.ts';
 
-/** How the list of sessions is. */
+/** The status of the list of sessions. */
 export type ListStatus =
   | { readonly kind: 'loading'; readonly count: number }
   | { readonly kind: 'ready' }
   | { readonly kind: 'failed'; readonly message: string };
 
-/** Something that was done, or failed. */
+/** A notice of an action that succeeded or failed. */
 export interface Notice {
   readonly number: number;
   readonly text: string;
   readonly isFailure: boolean;
 }
 
-/** The events the tree is made of; others are not even parsed. */
+/** The types of event from which the tree is made; other events are not even parsed. */
 const TREE_EVENTS: ReadonlySet<string> = new Set<ViewedEvent['type']>([
   'session.state',
   'session.name',
@@ -67,13 +68,13 @@ export class Observer {
     subset: 'all',
     open: new Set(),
   });
-  /** Grows with every change of the tree, once a frame. */
+  /** Grows at most once per frame, when the tree has changed. */
   readonly version: Signal<number> = signal(0);
   readonly list: Signal<ListStatus> = signal<ListStatus>({ kind: 'loading', count: 0 });
   readonly stream: Signal<StreamState> = signal<StreamState>({ kind: 'connecting' });
   readonly needsToken: Signal<boolean> = signal(false);
   readonly figures: Signal<HeadFigures | undefined> = signal(undefined);
-  /** What the store refuses, if it does. */
+  /** The store's failure, while it refuses writes. */
   readonly degraded: Signal<string | undefined> = signal(undefined);
   readonly info: Signal<WireRecord | undefined> = signal(undefined);
   readonly chosen: Signal<ChosenSession | undefined> = signal(undefined);
@@ -102,12 +103,12 @@ export class Observer {
     });
   }
 
-  /** Begins, or begins again with a new token. */
+  /** Starts, or restarts with a new token. */
   start(): void {
     this.stop();
     this.needsToken.value = false;
     this.#connection = openStream({
-      // The tree is made of ids, states and counts; what was said is read for the chosen session alone.
+      // The tree is made of ids, states and counts; content is read only for the chosen session.
       address: () => this.api.stream('events?mode=basic&deltas=false'),
       onEvent: ({ type, data }) => {
         if (!TREE_EVENTS.has(type)) return;
@@ -117,7 +118,7 @@ export class Observer {
       onState: (state, isBack) => {
         this.stream.value = state;
         if (state.kind === 'refused') this.#refused(state.error);
-        // What happened meanwhile is told by nobody: this stream is live only.
+        // Events from the time of the loss are missing: this stream is live only.
         if (isBack) this.#list();
       },
     });
@@ -130,7 +131,7 @@ export class Observer {
     if (chosen !== undefined) this.choose(chosen.id, true);
   }
 
-  /** Ends all that was begun. */
+  /** Ends the stream, the timers and the chosen session. */
   stop(): void {
     this.#connection?.close();
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
@@ -138,14 +139,14 @@ export class Observer {
     this.#relistTimer = undefined;
   }
 
-  /** Tries what is lost again, now. */
+  /** Retries lost connections now. */
   retry(): void {
     this.#connection?.retry();
     this.chosen.value?.retry();
     if (this.list.value.kind === 'failed') this.#list();
   }
 
-  /** Looks at a session, or at none. */
+  /** Chooses a session, or none. */
   choose(id: string | undefined, again = false): void {
     const before = this.chosen.value;
     if (before?.id === id && !again) return;
@@ -171,13 +172,13 @@ export class Observer {
     chosen.open().catch((error: unknown) => this.say(messageOf(error), true));
   }
 
-  /** Changes what the tree shows; at once, as a person asked for it. */
+  /** Changes the view of the tree at once, since a person asked for it. */
   show(change: Partial<TreeView>): void {
     this.view.value = { ...this.view.value, ...change };
     this.#order();
   }
 
-  /** Opens what is above a session, so that it has a row. */
+  /** Opens the ancestors of a session, so that it has a row. */
   reveal(id: string): void {
     const open = new Set(this.view.value.open);
     const before = open.size;
@@ -193,7 +194,7 @@ export class Observer {
     this.show({ open });
   }
 
-  /** Does something and says how it went; true when it was done. */
+  /** Runs an action and shows a notice of its result; true when it succeeded. */
   async act(done: string, action: () => Promise<void>): Promise<boolean> {
     try {
       await action();
@@ -206,7 +207,7 @@ export class Observer {
     }
   }
 
-  /** Deletes a session with what is below it. */
+  /** Deletes a session and its descendants. */
   async remove(id: string): Promise<boolean> {
     const isDone = await this.act(`Deleted ${id}`, () => this.api.remove(id));
     if (isDone) {
@@ -297,7 +298,7 @@ export class Observer {
       (info) => {
         this.info.value = info;
       },
-      // The page works without; the list says what is wrong with the server.
+      // The page works without it; the list reports a failure of the server.
       () => undefined,
     );
   }
@@ -311,7 +312,7 @@ export class Observer {
         this.degraded.value = degraded;
       },
       () => {
-        // A figure that stands still is worse than none.
+        // An outdated figure is worse than none.
         this.#metrics.clear();
         this.figures.value = undefined;
       },

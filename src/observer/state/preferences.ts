@@ -1,8 +1,8 @@
-/** What a person has chosen of the page itself, kept in the browser. A browser that keeps nothing is as good. */
+/** A person's choices for the page itself, kept in the browser. The page also works in a browser that keeps nothing. */
 import { type Signal, signal } from '@preact/signals';
 import { VIEW_MODES, type ViewMode } from '../model/message-view.ts';
 
-/** Light, dark, or as the system is. */
+/** Light, dark, or the theme of the system. */
 export type Theme = 'system' | 'light' | 'dark';
 
 const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
@@ -11,12 +11,12 @@ const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
 export interface Preferences {
   readonly theme: Signal<Theme>;
   readonly mode: Signal<ViewMode>;
-  /** The next of the three. */
+  /** Selects the next of the three themes. */
   turnTheme(): void;
   setMode(mode: ViewMode): void;
 }
 
-/** The preferences of this browser; shown on the document from now on. */
+/** The preferences of this browser, applied to the document from now on. */
 export function createPreferences(): Preferences {
   const theme = signal<Theme>(oneOf(THEMES, read('theme')) ?? 'system');
   const mode = signal<ViewMode>(oneOf(VIEW_MODES, read('mode')) ?? 'verbose');
@@ -38,7 +38,7 @@ export function createPreferences(): Preferences {
   };
 }
 
-/** The token of this tab: from the address (`#token=`), which then loses it, or from before a reload. */
+/** The token of this tab: from the address (`#token=`), from which it is removed, or from before a reload. */
 export function readToken(): string | undefined {
   const given = /[#&]token=([^&]*)/u.exec(location.hash)?.[1];
   if (given === undefined) return fromStore(() => sessionStorage.getItem('troupe.token')) ?? undefined;
@@ -61,7 +61,7 @@ function write(name: string, value: string): void {
   fromStore(() => localStorage.setItem(`troupe.${name}`, value));
 }
 
-/** A browser may refuse its stores altogether: the choice then lasts as long as the page. */
+/** A browser may refuse access to its stores: the choice then lasts until the page is closed. */
 function fromStore<T>(use: () => T): T | undefined {
   try {
     return use();

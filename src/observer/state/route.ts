@@ -1,4 +1,4 @@
-/** What the address says is looked at: `#/<session>/<view>`. */
+/** Maps the address to the view on display: `#/<session>/<view>`. */
 import { type Signal, signal } from '@preact/signals';
 
 /** The views of a session. */
@@ -7,7 +7,7 @@ export type SessionView = 'conversation' | 'time' | 'request';
 /** The views in order. */
 export const SESSION_VIEWS: readonly SessionView[] = ['conversation', 'time', 'request'];
 
-/** What is looked at. */
+/** The session and view on display. */
 export interface Place {
   readonly session: string | undefined;
   readonly view: SessionView;
@@ -16,7 +16,7 @@ export interface Place {
 /** The address as a signal. */
 export interface Route {
   readonly place: Signal<Place>;
-  /** Goes there; the browser's way back is where one was. */
+  /** Navigates to a place; the browser's back button returns. */
   go(place: Place): void;
 }
 
@@ -31,7 +31,7 @@ export function createRoute(): Route {
     go(next) {
       const hash = hashOf(next);
       if (hash === location.hash || (hash === '#/' && location.hash === '')) return;
-      // Another view of the same session is no place to come back to.
+      // Another view of the same session adds no entry to the browser's history.
       if (next.session === place.value.session) history.replaceState(null, '', hash);
       else history.pushState(null, '', hash);
       place.value = next;
@@ -39,7 +39,7 @@ export function createRoute(): Route {
   };
 }
 
-/** A place from an address; one that cannot be read is the start. */
+/** The place in an address; an unreadable address is the start. */
 function readPlace(hash: string): Place {
   const [, session = '', view] = /^#\/([^/]*)(?:\/(\w+))?$/u.exec(hash) ?? [];
   const known = SESSION_VIEWS.find((each) => each === view) ?? 'conversation';

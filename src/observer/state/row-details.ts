@@ -1,9 +1,9 @@
 /**
- * What the list does not say of a session (its tokens, its phase), asked for the rows somebody is looking at.
+ * Details of sessions that the list does not have (tokens, phase), requested for the rows in view.
  *
- * Owns: what was asked. Does not own: the rows.
- *  D1  A session is asked once, `DETAIL_REQUESTS_MAX` at a time; its events tell the rest.
- *  D2  What left the view before its turn is not asked.
+ * Owns: which details were requested. Does not own: the rows.
+ *  D1 A session is requested once, `DETAIL_REQUESTS_MAX` at a time; its events bring later changes.
+ *  D2 A session that left the view before its request is not requested.
  */
 import { DETAIL_REQUESTS_MAX, DETAIL_REST_MS, DETAIL_ROWS_MAX, SESSIONS_MAX } from '../bounds.ts';
 import type { Api } from '../client/api.ts';
@@ -14,7 +14,7 @@ export class RowDetails {
   readonly #api: Api;
   readonly #onDetail: (detail: SessionDetail) => void;
   readonly #asked: Set<string> = new Set();
-  /** What is wanted, by who wants it: the tree's rows, the overview's. */
+  /** The requested sessions by view: the tree's rows, the overview's. */
   readonly #views: Map<string, readonly string[]> = new Map();
   #wanted: readonly string[] = [];
   #running = 0;
@@ -25,7 +25,7 @@ export class RowDetails {
     this.#onDetail = onDetail;
   }
 
-  /** These rows are in this view now, and lack something. */
+  /** Sets the rows of this view that lack details. */
   want(view: 'tree' | 'overview', ids: readonly string[]): void {
     this.#views.set(view, ids.slice(0, DETAIL_ROWS_MAX));
     this.#wanted = [...this.#views.values()].flat().filter((id) => !this.#asked.has(id));
@@ -43,7 +43,7 @@ export class RowDetails {
       this.#running += 1;
       this.#api
         .session(id)
-        // One that is refused is left as the list has it; the list itself tells of a server that is gone.
+        // A session whose request fails stays as the list has it; the list itself reports an unreachable server.
         .then(this.#onDetail, () => undefined)
         .finally(() => {
           this.#running -= 1;

@@ -1,4 +1,4 @@
-/** The calls that wait for a person, each with what it would do. */
+/** The calls that wait for a person's decision, each with its effect. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { previewOf } from '../model/message-view.ts';
@@ -11,7 +11,7 @@ interface WaitingCall {
   readonly input: unknown;
 }
 
-/** See the head of the file. Nothing when none waits. */
+/** See the head of the file. Draws nothing when no call waits. */
 export function Approvals({
   observer,
   chosen,
@@ -67,7 +67,7 @@ function Approval(props: {
   );
 }
 
-/** Those that were told one by one; of a session that waits without having told which, its open calls. */
+/** The calls announced by events. If the session waits and no call was announced, its open calls. */
 function waitingCalls(observer: Observer, chosen: ChosenSession): readonly WaitingCall[] {
   const told = chosen.conversation.approvals();
   if (told.length > 0) {

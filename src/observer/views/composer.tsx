@@ -1,4 +1,4 @@
-/** Where a message is written. */
+/** The form for writing a message. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Delivery } from '../client/api.ts';

@@ -1,4 +1,4 @@
-/** The conversation in the mode that was chosen, with what waits in the mailbox and the answer that is being written. */
+/** The conversation in the chosen mode, with the waiting entries of the mailbox and the answer in flight. */
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Message } from '../../base/messages.ts';
@@ -10,7 +10,7 @@ import type { ChosenSession } from '../state/chosen-session.ts';
 import type { Observer } from '../state/observer.ts';
 import type { Preferences } from '../state/preferences.ts';
 
-/** Pixels from the end within which the view follows what is written. */
+/** Pixels from the end within which the view follows new text. */
 const FOLLOW_PX = 60;
 
 /** See the head of the file. */
@@ -55,7 +55,7 @@ export function ConversationView(props: {
         class="talk-scroll"
         ref={frame}
         onScroll={onScroll}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keys
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard
         tabIndex={0}
         role="log"
         aria-label="Conversation"
@@ -109,7 +109,7 @@ const STREAMED: MessageView = {
   isPending: false,
 };
 
-/** Messages as they were drawn: one that has not changed is not even compared again while an answer streams below it. */
+/** Messages as they were drawn: an unchanged message is not even compared again while an answer streams below it. */
 type DrawnMessages = WeakMap<
   Message,
   { readonly mode: ViewMode; readonly isEvicted: boolean; readonly item: JSX.Element | undefined }

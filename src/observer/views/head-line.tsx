@@ -1,4 +1,4 @@
-/** The line at the top: what the runtime does now, whether the page hears of it, and the page's own switches. */
+/** The line at the top: the activity of the runtime, the state of the connection, and the page's switches. */
 import type { JSX } from 'preact';
 import type { StreamState } from '../client/event-stream.ts';
 import type { HeadFigures } from '../model/metrics-history.ts';
@@ -94,7 +94,7 @@ function Figures({ figures }: { readonly figures: HeadFigures | undefined }): JS
   );
 }
 
-/** The last minute as a line. */
+/** A chart of the last minute. */
 function Spark({ values }: { readonly values: readonly number[] }): JSX.Element {
   const most = Math.max(1, ...values);
   const step = 72 / 59;
@@ -117,10 +117,10 @@ const CONNECTION_WORDS: Readonly<Record<Exclude<StreamState['kind'], 'lost'>, st
   closed: 'not connected',
 };
 
-/** Whether the page hears of what happens. */
+/** The state of the connection to the server. */
 function Connection({ state, onRetry }: { readonly state: StreamState; readonly onRetry: () => void }): JSX.Element {
   const isLost = state.kind === 'lost';
-  // Drawn anew each second; the wait is by the browser's own clock.
+  // Redrawn each second; the wait is measured by the browser's own clock.
   useNow(1_000, isLost);
   if (isLost) {
     const seconds = Math.max(0, Math.ceil((state.retryAt - Date.now()) / 1_000));

@@ -1,4 +1,4 @@
-/** Keys, signs, and what the server is. */
+/** The help dialog: keys, signs, and facts about the server. */
 import type { JSX } from 'preact';
 import { MARK_WORDS, type Mark } from '../model/wording.ts';
 import { isRecord, type WireRecord } from '../wire.ts';

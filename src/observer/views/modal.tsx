@@ -1,8 +1,8 @@
-/** A dialog over the page: the browser keeps the focus inside and gives it back. */
+/** A dialog over the page. The browser keeps the focus inside it and restores the focus afterwards. */
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-/** See the head of the file. `onClose`: by Escape; missing: it cannot be left. */
+/** See the head of the file. `onClose`: called on Escape; undefined: the dialog cannot be closed. */
 export function Modal(props: {
   readonly label: string;
   readonly onClose: (() => void) | undefined;

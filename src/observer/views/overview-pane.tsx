@@ -1,4 +1,4 @@
-/** What stands where no session is chosen: how many there are of each kind, and those to look at first. */
+/** The pane shown when no session is chosen: counts of each kind, and the sessions to look at first. */
 import type { JSX } from 'preact';
 import { useEffect, useMemo } from 'preact/hooks';
 import { type OverviewList, overviewOf } from '../model/overview.ts';
@@ -14,12 +14,12 @@ interface OverviewProps {
 
 /** See the head of the file. */
 export function OverviewPane({ observer, onChoose }: OverviewProps): JSX.Element {
-  // Told with the rows, a few times a second, and not with each frame.
+  // Redrawn with the rows, a few times per second, and not with each frame.
   const rows = observer.rows.value;
   const now = useNow(1_000, true);
-  // The tree changes in place: it is its rows that tell.
+  // The tree changes in place, so a change shows only in its rows.
   const { asking, stopped, waiting } = useMemo(() => overviewOf(observer.tree.nodes()), [observer, rows]);
-  // The list does not say whether they are paused.
+  // The list does not say whether these sessions are paused.
   const lackingKey = waiting.first
     .filter((node) => node.tokens === undefined)
     .map((node) => node.id)
@@ -83,7 +83,7 @@ function List(props: {
   readonly title: string;
   readonly list: OverviewList;
   readonly onChoose: (id: string) => void;
-  /** Shows all of them in the tree. */
+  /** Shows all sessions of the list in the tree. */
   readonly onMore: () => void;
   readonly value: (node: Node) => string;
   readonly text: (node: Node) => string;

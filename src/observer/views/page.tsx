@@ -1,4 +1,4 @@
-/** The whole page: head line, tree, the chosen session; the keys that work everywhere. */
+/** The whole page: head line, tree, the chosen session, and the global keys. */
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { VIEW_MODES } from '../model/message-view.ts';
@@ -73,7 +73,7 @@ export function Page(props: {
 }
 
 function NothingChosen(props: { readonly observer: Observer; readonly onChoose: (id: string) => void }): JSX.Element {
-  // Read so that it is looked at again with each change.
+  // Read so that this component is redrawn with each change.
   const version = props.observer.version.value;
   if (version > 0 && props.observer.tree.size > 0) return <OverviewPane {...props} />;
   return (
@@ -84,7 +84,7 @@ function NothingChosen(props: { readonly observer: Observer; readonly onChoose: 
   );
 }
 
-/** Keys without Ctrl, Alt or Meta, outside of fields. */
+/** Handles keys without Ctrl, Alt or Meta, outside of input fields. */
 function globalKeys(page: {
   readonly route: Route;
   readonly preferences: Preferences;

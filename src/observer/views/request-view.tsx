@@ -1,4 +1,4 @@
-/** The request as it would be sent now, and whether the model's API would take it. */
+/** The request as it would be sent now, and whether the model's API would accept it. */
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { TEXT_CHARACTERS_MAX } from '../bounds.ts';
@@ -40,7 +40,7 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
     <section
       class="request"
       aria-label="Request"
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keys
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard
       tabIndex={0}
     >
       <div class="request-top">
@@ -55,7 +55,7 @@ export function RequestView({ chosen }: { readonly chosen: ChosenSession }): JSX
   );
 }
 
-/** A conversation that ends with the assistant is not sent like that: the next message comes first. */
+/** A conversation that ends with the assistant is not sent in this form: the next message comes first. */
 const ENDS_WITH_ASSISTANT = 'R12';
 
 function Legality({ report }: { readonly report: RequestReport }): JSX.Element {
@@ -161,7 +161,7 @@ function Block({ block }: { readonly block: WireRecord }): JSX.Element {
   );
 }
 
-/** A text, cut where it is long. */
+/** A text, cut if it is long. */
 function Text({ text, isProse = false }: { readonly text: string; readonly isProse?: boolean }): JSX.Element {
   const [isWhole, setWhole] = useState(false);
   const isCut = !isWhole && text.length > TEXT_CHARACTERS_MAX;

@@ -1,4 +1,4 @@
-/** The head of the chosen session: what it is, why it waits, what can be done with it. */
+/** The head of the chosen session: its identity, why it waits, its actions. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { SessionNode } from '../model/session-tree.ts';
@@ -8,7 +8,7 @@ import type { Observer } from '../state/observer.ts';
 import { Modal } from './modal.tsx';
 import { StateMark } from './state-mark.tsx';
 
-/** See the head of the file. `version`: of the tree, which changes in place. */
+/** See the head of the file. `version`: the version of the tree, which changes in place. */
 export function SessionHead(props: {
   readonly observer: Observer;
   readonly chosen: ChosenSession;
@@ -88,7 +88,7 @@ export function SessionHead(props: {
             <h2>Delete {node?.name ?? chosen.id}?</h2>
             <p>{lossText(node)}</p>
             <div class="form-end">
-              {/* biome-ignore lint/a11y/noAutofocus: the harmless way out of a question is the one at hand */}
+              {/* biome-ignore lint/a11y/noAutofocus: the focus is on the harmless answer to a question */}
               <button type="button" autoFocus onClick={() => setAsking(false)}>
                 Keep
               </button>
@@ -121,7 +121,7 @@ function lossText(node: SessionNode | undefined): string {
   return `Its log, its mailbox and its ${countOf(below, 'child', 'children')} are gone for good.`;
 }
 
-/** Reasons that `resume` lifts. */
+/** Reasons that `resume` ends. */
 const RESUMED_BY_HAND: ReadonlySet<string | undefined> = new Set(['paused', 'blocked', 'suspended']);
 
 const REASON_WORDS: Readonly<Record<string, string>> = {

@@ -1,4 +1,4 @@
-/** The chosen session: what it is, what can be done with it, and its three views. */
+/** The chosen session: its head, its actions, and its three views. */
 import type { JSX } from 'preact';
 import { VIEW_MODES } from '../model/message-view.ts';
 import type { ChosenSession } from '../state/chosen-session.ts';
@@ -28,7 +28,7 @@ interface PaneProps {
 /** See the head of the file. */
 export function SessionPane({ observer, chosen, route, preferences }: PaneProps): JSX.Element {
   const { view } = route.place.value;
-  // Read so that the head is drawn anew with each change of the tree.
+  // Read so that the head is redrawn with each change of the tree.
   const version = observer.version.value;
   const node = observer.tree.get(chosen.id);
   const status = chosen.status.value;
@@ -99,7 +99,7 @@ function ModeChoice({ preferences }: { readonly preferences: Preferences }): JSX
   );
 }
 
-/** Reading, gone, or failed. */
+/** The message shown while the session is being read, is gone, or could not be read. */
 function NotReady({ chosen, onBack }: { readonly chosen: ChosenSession; readonly onBack: () => void }): JSX.Element {
   const status = chosen.status.value;
   if (status.kind === 'gone') {
@@ -145,7 +145,7 @@ function NotReady({ chosen, onBack }: { readonly chosen: ChosenSession; readonly
   );
 }
 
-/** Arrow keys among the tabs. */
+/** Handles arrow keys among the tabs. */
 function turnTab(event: KeyboardEvent, route: Route): void {
   const step = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0;
   if (step === 0) return;

@@ -4,7 +4,7 @@ import type { TreeRow } from '../model/tree-rows.ts';
 import { ageText, countOf, countText, MARK_WORDS, markOf } from '../model/wording.ts';
 import { StateMark } from './state-mark.tsx';
 
-/** Levels that are indented; deeper ones would leave no room for the name. */
+/** Maximum indented levels; deeper indentation would leave no room for the name. */
 const INDENTED_MAX = 6;
 
 /** See the head of the file. `now`: epoch ms, for its age. */
@@ -21,14 +21,14 @@ export function SessionRow(props: {
   const { node, level, isOpen } = row;
   const mark = markOf(node);
   const name = node.name ?? node.id;
-  // Below its parent, a child is told from its sisters by its number, and has its parent's agent unless it says so.
+  // Below its parent a child is identified by its number. Its agent is shown only if it differs from the parent's.
   const isAlike = node.parent !== undefined && node.parent.agent === node.agent;
   const number = node.parent === undefined ? node.id : node.id.slice(node.parent.id.length);
   const more = [node.name === undefined ? '' : number, isAlike ? '' : node.agent]
     .filter((part) => part !== '')
     .join(' · ');
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: the tree around it takes the keys
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the surrounding tree handles the keys
     <div
       role="treeitem"
       class={`row row-${mark}`}

@@ -1,8 +1,8 @@
-/** The drawing of a session's state: each has a shape of its own, so that none is told by colour alone. */
+/** The drawing of a session's state: each state has its own shape, so that no state depends on colour alone. */
 import type { JSX } from 'preact';
 import { MARK_WORDS, type Mark } from '../model/wording.ts';
 
-/** The drawing, and the word beside it when `withWord`. */
+/** The drawing, with the word beside it if `withWord` is set. */
 export function StateMark({
   mark,
   withWord = false,

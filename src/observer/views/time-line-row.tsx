@@ -1,4 +1,4 @@
-/** One row of the time line: a turn's words, or a bar for each stretch of what happened. */
+/** One row of the time line: the text of a turn, or a bar for each stretch of a span. */
 import type { JSX } from 'preact';
 import type { Span, Stretch } from '../model/stretches.ts';
 import type { Turn } from '../model/time-line.ts';
@@ -6,7 +6,7 @@ import { intervalOf, sumOf, type TimeRow } from '../model/time-line-rows.ts';
 import { durationText, type TimeScale } from '../model/time-scale.ts';
 import { clockText, countText } from '../model/wording.ts';
 
-/** See the head of the file. `now`: epoch ms, the end of what goes on. */
+/** See the head of the file. `now`: epoch ms, the end of open spans. */
 export function TimeLineRow(props: {
   readonly row: TimeRow;
   readonly scale: TimeScale;
@@ -77,7 +77,7 @@ export function TimeLineRow(props: {
   );
 }
 
-/** The stretches wide enough to be told apart; of a span that is all too short, the longest. */
+/** The stretches that are wide enough to distinguish; if all are too short, the longest. */
 function drawnOf(span: Span, scale: TimeScale, now: number): readonly Stretch[] {
   const widthOf = ({ from, to }: Stretch): number => scale.place(Math.min(to ?? now, now)) - scale.place(from);
   const wide = span.stretches.filter((stretch) => widthOf(stretch) > NARROWEST || stretch.to === undefined);
@@ -85,7 +85,7 @@ function drawnOf(span: Span, scale: TimeScale, now: number): readonly Stretch[] 
   return [...span.stretches].sort((a, b) => widthOf(b) - widthOf(a)).slice(0, 1);
 }
 
-/** Part of the line's width: about two pixels. */
+/** A fraction of the line's width: about two pixels. */
 const NARROWEST = 0.004;
 
 const KIND_WORDS: Readonly<Record<Span['kind'], string>> = { 'half-step': 'step', tool: 'tool', child: 'child' };
@@ -144,7 +144,7 @@ function valueText(span: Span, ms: number): string {
   return span.outcome === 'open' ? `${durationText(ms)} …` : durationText(ms);
 }
 
-/** A fraction of the width of the line. */
+/** Formats a fraction of the line's width. */
 export function percent(fraction: number): string {
   return `${(fraction * 100).toFixed(3)}%`;
 }

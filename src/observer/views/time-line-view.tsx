@@ -1,4 +1,4 @@
-/** When the session waited and when it worked: a row for each half-step, tool call and child, on one line of time. */
+/** The times when the session waited and worked: a row for each half-step, tool call and child, on one line of time. */
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { type TimeRange, type TimeRow, timeRows } from '../model/time-line-rows.ts';
@@ -14,7 +14,7 @@ const RANGES: readonly { readonly range: TimeRange; readonly word: string }[] = 
   { range: 'ten', word: 'Last ten' },
   { range: 'all', word: 'All' },
 ];
-/** Milliseconds between two drawings of what goes on; where motion is not wanted, a second. */
+/** Milliseconds between two drawings of open spans; one second when reduced motion is preferred. */
 const MOVE_MS = 200;
 const CALM_MS = 1_000;
 
@@ -76,7 +76,7 @@ export function TimeLineView(props: {
   );
 }
 
-/** What the time line does not hold. */
+/** The parts of the session's past that the time line does not have. */
 function Missed({ chosen }: { readonly chosen: ChosenSession }): JSX.Element | null {
   const parts: string[] = [];
   if (chosen.replayedAfter.value > 0)
@@ -107,7 +107,7 @@ function TimeTable(props: {
   }, [chosen, untoldKey]);
   const wasAtEnd = useRef(true);
   const element = frame.current;
-  // Follows the end while one is there, as a log does.
+  // Follows the end while the view is at the end, as a log does.
   if (element !== null && wasAtEnd.current) {
     queueMicrotask(() => {
       element.scrollTop = element.scrollHeight;
@@ -132,7 +132,7 @@ function TimeTable(props: {
         class="time-scroll"
         ref={frame}
         aria-label="Time line"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keys
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable by keyboard
         tabIndex={0}
         onScroll={(event) => {
           const { scrollHeight, scrollTop, clientHeight } = event.currentTarget;

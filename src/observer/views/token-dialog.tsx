@@ -1,4 +1,4 @@
-/** Asks for the token of a server that wants one. */
+/** A dialog that asks for the token of a server that requires one. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Modal } from './modal.tsx';

@@ -1,4 +1,4 @@
-/** The sessions as a tree: filter, order, and as many rows as fit. */
+/** The tree of sessions: filter, order, and as many rows as fit. */
 import type { JSX } from 'preact';
 import { FILTER_CHARACTERS_MAX } from '../bounds.ts';
 import type { TreeOrder, TreeSubset } from '../model/tree-rows.ts';
@@ -23,7 +23,7 @@ const ORDERS: readonly { readonly order: TreeOrder; readonly word: string; reado
 export function TreePane(props: { readonly observer: Observer; readonly onChoose: (id: string) => void }): JSX.Element {
   const { observer } = props;
   const view = observer.view.value;
-  // Read so that the counts are drawn anew with each change.
+  // Read so that the counts are redrawn with each change.
   const version = observer.version.value;
   const counts = observer.tree.counts();
   const list = observer.list.value;

@@ -1,4 +1,4 @@
-/** The rows of the tree that are in view, the keys that move among them, and what stands where there are none. */
+/** The rows of the tree that are in view, their navigation keys, and the text shown when there are no rows. */
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { TreeRow } from '../model/tree-rows.ts';
@@ -45,7 +45,7 @@ export function TreeRows({
     observer.details.want('tree', lackingKey === '' ? [] : lackingKey.split(' '));
   }, [observer, lackingKey]);
 
-  // A session that was chosen elsewhere, by an address or in the time line, is brought into view, once.
+  // A session chosen elsewhere, by an address or in the time line, is scrolled into view once.
   const chosenIndex = chosen === undefined ? -1 : rows.findIndex((row) => row.node.id === chosen);
   const revealed = useRef<string | undefined>(undefined);
   const isKnown = chosen !== undefined && observer.tree.get(chosen) !== undefined;
@@ -110,7 +110,7 @@ export function TreeRows({
     event.preventDefault();
     move();
   };
-  // The row with the focus is drawn wherever it is, in one list with the others: it must not be made anew when it comes in view.
+  // The focused row is always drawn, in one list with the others: it must not be created again when it comes into view.
   const toDraw = inView.map((row, index) => ({ row, index: drawn.first + index }));
   const activeRow = rows[activeIndex];
   if (activeRow !== undefined && activeIndex < drawn.first) toDraw.unshift({ row: activeRow, index: activeIndex });
@@ -144,7 +144,7 @@ export function TreeRows({
   );
 }
 
-/** What stands where there are no rows: each reason has its words. */
+/** The text shown when there are no rows; each reason has its own text. */
 function NoRows({ observer }: { readonly observer: Observer }): JSX.Element {
   const list = observer.list.value;
   const { filter, subset } = observer.view.value;

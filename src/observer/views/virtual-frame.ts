@@ -1,14 +1,14 @@
-/** The part of a scrolling frame that a long list draws. */
+/** The visible part of a scrolling frame, for long lists. */
 import { type MutableRef, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { serverNow } from '../client/server-clock.ts';
 
-/** Where a frame is scrolled to, and how high it is; pixels. */
+/** Scroll position and height of a frame, in pixels. */
 export interface FramePosition {
   readonly topPx: number;
   readonly framePx: number;
 }
 
-/** Follows a scrolling element: give it `frame` as its ref. */
+/** Follows a scrolling element: pass `frame` as its ref. */
 export function useFrame<Element extends HTMLElement>(): {
   readonly frame: MutableRef<Element | null>;
   readonly position: FramePosition;
@@ -48,7 +48,7 @@ export function useMedia(query: string): boolean {
   return holds;
 }
 
-/** The time by the server's clock, told again every `intervalMs` while `isMoving`. Epoch ms. */
+/** The time by the server's clock, updated every `intervalMs` while `isMoving`. Epoch ms. */
 export function useNow(intervalMs: number, isMoving: boolean): number {
   const [now, setNow] = useState(() => serverNow());
   useLayoutEffect(() => {
@@ -60,5 +60,5 @@ export function useNow(intervalMs: number, isMoving: boolean): number {
   return now;
 }
 
-/** Where the page has room for one pane only. */
+/** Media query for a page with room for only one pane. */
 export const NARROW = '(max-width: 760px)';

@@ -1,15 +1,18 @@
 /**
- * One reader of the events of all sessions that goes on where it was: what the log has of the sessions it names, then live.
+ * A reader of the events of all sessions that resumes at its cursors: for each session it names, first the log, then
+ * live events.
  *
- * Owns: its place in each session it names, one page of the log. Does not own: the log (it asks `replay`), the live events (an
- * `EventQueue` over all sessions, open before anything is asked of the log).
+ * Owns: its cursor in each session it names, one page of the log. Does not own: the log (it calls `replay`), the live
+ * events (an `EventQueue` over all sessions, opened before the first call of `replay`).
  *
- *  C1  Each durable event of a named session after its place is read exactly once, ascending; what the log does not have is
- *      announced by a `gap`. Sessions follow one another while they catch up: there is no order between sessions.
- *  C2  What a reader that is too slow lost of a named session comes from the log. Of the others it is told by a `gap`, as without places.
- *  C3  An ephemeral event of a named session that is older than what was read of the session already is left out.
- *  C4  Memory is bounded: the places, the queue's bounds, one page of the log, which is counted in the budget of the readers and read
- *      again where it was given up.
+ *  C1 Each durable event of a named session after its cursor is read exactly once, ascending; a `gap` announces events
+ *     that the log does not have. While sessions catch up they are read one after the other: there is no order between
+ *     sessions.
+ *  C2 When the reader is too slow, lost events of a named session come from the log. For other sessions a `gap`
+ *     announces the loss, as for a reader without cursors.
+ *  C3 An ephemeral event of a named session is left out if a later event of the session was already read.
+ *  C4 Memory is bounded: the cursors, the queue's bounds, one page of the log. The page is counted in the budget of the
+ *     readers, and read again after it was given up.
  */
 import { REPLAY_PAGE_EVENTS } from '../../base/bounds.ts';
 import type { SessionEvent } from '../../events/event.ts';
@@ -17,29 +20,29 @@ import { charactersOf } from '../../events/reading/event-buffer.ts';
 import { type BudgetedReader, READERS } from '../../events/reading/reader-budget.ts';
 import type { EventQueue } from '../../events/reading/subscriber.ts';
 
-/** What a reader needs. The functions are called while it reads. */
+/** The options of a reader. The functions are called while it reads. */
 export interface CursoredEventsOptions {
-  /** By session: durable events after this number are wanted. */
+  /** By session: the reader receives durable events after this number. */
   readonly after: ReadonlyMap<string, number>;
-  /** All sessions, live, with nothing left out. Ends with this reader. */
+  /** Live events of all sessions, with none left out. Ends with this reader. */
   readonly live: EventQueue;
   /** Durable events of a session after a number, ascending without holes; none when there are no later ones. */
   readonly replay: (session: string, after: number, limit: number) => Promise<readonly SessionEvent[]>;
   /** The event as the reader sees it, or undefined to leave it out. A throw fails the iteration. */
   readonly view?: (event: SessionEvent) => SessionEvent | undefined;
-  /** Epoch ms, for the gaps it tells of. */
+  /** Epoch ms, for the gaps that it announces. */
   readonly now: () => number;
 }
 
-/** Where the reader is in a session. */
+/** The cursor of the reader in a session. */
 interface Place {
   /** The next durable event to be read. */
   next: number;
-  /** The newest durable event that came live; 0: none yet. */
+  /** The newest durable event that arrived live; 0: none yet. */
   told: number;
-  /** When what was read last happened, epoch ms. */
+  /** Time of the last event that was read, epoch ms. */
   at: number;
-  /** The session was deleted: an event 1 is the first of another one of its name. */
+  /** The session was deleted: an event 1 is the first of another session of this name. */
   isDeleted: boolean;
 }
 
@@ -50,14 +53,14 @@ type Numbered = SessionEvent & { readonly seq: number };
 export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, BudgetedReader {
   readonly #options: CursoredEventsOptions;
   readonly #places = new Map<string, Place>();
-  /** Sessions whose log may have more than was read. */
+  /** Sessions whose log may have unread events. */
   readonly #behind: Set<string>;
   #page: readonly SessionEvent[] = [];
   #pageAt = 0;
   #pageCharacters = 0;
-  /** What the budget was told last. */
+  /** The size last reported to the budget. */
   #counted = 0;
-  /** A live event that waits until the log has given what comes before it. */
+  /** A live event that waits until the log has given all events before it. */
   #held: Numbered | undefined;
   #reads: Promise<unknown> = Promise.resolve();
 
@@ -69,12 +72,15 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
     this.#behind = new Set(this.#places.keys());
   }
 
-  /** Sessions it names. */
+  /** Sessions that it names. */
   sessions(): Iterable<string> {
     return this.#places.keys();
   }
 
-  /** What was made durable in these sessions may not have been told: they are looked up in the log. */
+  /**
+   * Marks sessions as behind: durable events of these sessions may not have been published, so they are read from the
+   * log.
+   */
   refill(isMeant: (session: string) => boolean): void {
     let last: string | undefined;
     for (const session of this.#places.keys()) {
@@ -82,28 +88,28 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
       this.#behind.add(session);
       last = session;
     }
-    // A read that waits for live events must look.
+    // Wakes a read that waits for live events.
     const at = this.#options.now();
     if (last !== undefined) this.#options.live.push({ type: 'gap', session: last, at, from: 0, to: 0 });
   }
 
-  /** The session is deleted. */
+  /** Notes that the session was deleted. */
   forget(session: string): void {
     const place = this.#places.get(session);
     if (place !== undefined) place.isDeleted = true;
   }
 
-  /** Fails the iteration with this error, behind what is at hand. */
+  /** Fails the iteration with this error, after the events already in memory. */
   fail(error: unknown): void {
     this.#options.live.fail(error);
   }
 
-  /** Approximate UTF-16 units of the page; what waits live is the queue's. */
+  /** Approximate UTF-16 units of the page; the queue counts the waiting live events. */
   get held(): number {
     return this.#pageCharacters;
   }
 
-  /** Lets go of the page: its session counts as behind until an empty one came, so that it is asked for again. */
+  /** Drops the page. Its session counts as behind until an empty page arrives, so the page is requested again. */
   giveUp(): void {
     this.#setPage([]);
     this.#account();
@@ -121,14 +127,14 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
     READERS.changed(this, before, this.#counted);
   }
 
-  /** The next event. Rejects once, when the iteration fails, and is done ever after. */
+  /** The next event. Rejects once, when the iteration fails; after that it is done. */
   next(): Promise<Read> {
     const result = this.#reads.then(() => this.#read());
     this.#reads = result.catch(() => undefined);
     return result;
   }
 
-  /** Ends the iteration: what `break` does. A read that waits is done. */
+  /** Ends the iteration, as `break` does. A waiting read is done. */
   async return(): Promise<Read> {
     await this.#options.live.return();
     this.giveUp();
@@ -160,12 +166,12 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
       this.#setPage([]);
       throw error;
     } finally {
-      // Behind the event that was taken: a page that is given up at once would be asked for without end.
+      // After the event was taken: otherwise a page that is given up at once would be requested forever.
       this.#account();
     }
   }
 
-  /** The next event of the page, or the one that waited for it. */
+  /** The next event in memory: of the page, or the one that waited for it. */
   #atHand(): SessionEvent | undefined {
     while (this.#pageAt < this.#page.length) {
       const event = this.#page[this.#pageAt];
@@ -189,14 +195,17 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
     return held;
   }
 
-  /** Neither the log nor who told of it has these. */
+  /** A gap over events that neither the log nor a subscription has. */
   #gap(session: string, place: Place, to: number): SessionEvent {
     const from = place.next;
     place.next = to;
     return { type: 'gap', session, at: this.#options.now(), from, to: to - 1 };
   }
 
-  /** Another page of the log, where there may be one, else the next live event. `again`: what came must be looked at. */
+  /**
+   * Requests another page of the log for a session that is behind, or takes the next live event. `again`: the new page
+   * must be looked at.
+   */
   async #further(): Promise<SessionEvent | 'again' | undefined> {
     const { live } = this.#options;
     for (const session of this.#behind) {
@@ -211,7 +220,7 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
     return event === undefined ? undefined : (this.#placed(event) ?? 'again');
   }
 
-  /** A live event, if it is the next one to be read. */
+  /** Returns a live event if it is the next one of its session. */
   #placed(event: SessionEvent): SessionEvent | undefined {
     const { session, seq } = event;
     const place = this.#places.get(session);
@@ -237,7 +246,10 @@ export class CursoredEvents implements AsyncIterableIterator<SessionEvent>, Budg
   }
 }
 
-/** Something of the session that came later was read already (C3). Until a durable event came live, only the time tells. */
+/**
+ * True if a later event of the session was already read (C3). Before the first live durable event, only the time
+ * decides.
+ */
 function isStale(event: SessionEvent, { told, next, at }: Place): boolean {
   return told > 0 ? told < next - 1 : event.at < at;
 }

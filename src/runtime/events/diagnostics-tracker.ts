@@ -1,11 +1,12 @@
 /**
- * From the events of sessions to the operations they are parts of: turns, model calls, tools, children, waits in a mailbox.
+ * Turns the events of sessions into operations: turns, model calls, tools, children, waits in a mailbox.
  *
- * Owns: what is under way in the sessions whose events it was given. Does not own: where events come from, who listens.
- *  G1 An end is told after its start, once. Of a turn that had begun before the first event seen, only what follows its next
- *     half-step is told.
- *  G2 A hole in a session's durable events, or what says that some were lost, ends what is under way in it as `unseen`.
- *  G3 A session in which nothing is under way is not held; of too many, the one held longest is let go.
+ * Owns: the open operations of the sessions whose events it takes. Does not own: the source of events, the subscribers.
+ *  G1 An end is published after its start, once. For a turn that began before the first event seen, publishing begins
+ *     with its next half-step.
+ *  G2 A hole in a session's durable events, or a notice that some were lost, ends the session's open operations as
+ *     `unseen`.
+ *  G3 A session without open operations is not held; beyond the bound the session held longest is dropped.
  */
 import { DIAGNOSED_MESSAGES_MAX, DIAGNOSED_SESSIONS_MAX } from '../../base/bounds.ts';
 import {
@@ -21,10 +22,12 @@ import type { Message, Pending, Usage } from '../../base/messages.ts';
 import type { SessionEvent } from '../../events/event.ts';
 
 type EventOf<T extends SessionEvent['type']> = Extract<SessionEvent, { readonly type: T }>;
-/** A message being put together. Members that come behind a spread cost a microsecond each, which is more than all else here. */
+/**
+ * A message under construction. Members added after a spread cost a microsecond each, more than everything else here.
+ */
 type Started<N extends DiagnosticsName> = Draft<Extract<DiagnosticsMessages[N], { readonly phase: 'start' }>>;
 type Ended<N extends DiagnosticsName> = Draft<Extract<DiagnosticsMessages[N], { readonly phase: 'end' }>>;
-/** What all messages of a session begin with. */
+/** The common members of all messages of a session. */
 type OfSession = SessionFacts & { readonly runtime: object; readonly at: number };
 
 interface Turn {
@@ -40,37 +43,40 @@ interface Call {
   firstChunkAt?: number;
 }
 
-/** A call that the model asked for, until it ends. There are few at a time: a list, and no map each turn. */
+/**
+ * A call that the model asked for, until it ends. There are few at a time, so they are in a list: a map would be
+ * created in each turn.
+ */
 interface AskedTool {
   readonly toolUseId: string;
   readonly input: unknown;
-  /** When it started, and under which name; missing until then. */
+  /** Its start time and the tool's name; missing until it starts. */
   started?: { readonly at: number; readonly toolName: string };
 }
 
-/** What is under way in one session. */
+/** The open operations of one session. */
 interface Followed {
   readonly facts: SessionFacts;
   /** Newest durable event seen. */
   seq: number;
   turn: Turn | undefined;
   call: Call | undefined;
-  /** The attempt that starts next, and when; it has no event of its own. */
+  /** The next attempt and its start time; an attempt has no start event. */
   next: { readonly at: number; readonly attempt: number } | undefined;
-  /** The answer of `call`, until it is known why the model stopped. */
+  /** The answer of `call`, kept until it is known why the model stopped. */
   answer: Message[];
   answeredAt: number;
   usage: Usage | undefined;
   tools: AskedTool[];
-  /** Entries that wait. A list too: there are few, and they leave oldest first. */
+  /** Waiting entries. Also a list: there are few, and the oldest leaves first. */
   readonly pending: Pending[];
-  /** Missing until it has one. */
+  /** Missing until the session has a child. */
   children: Set<string> | undefined;
-  /** Users' messages the next turn, or this one, consumes. */
+  /** Users' messages that this turn, or the next one, consumes. */
   messages: Message[];
 }
 
-/** How an attempt ended. */
+/** The end of an attempt. */
 interface CallEnd {
   readonly stop?: string;
   readonly status?: number;
@@ -97,22 +103,25 @@ export class DiagnosticsTracker {
   readonly #runtime: object;
   readonly #sessions = new Map<string, Followed>();
   readonly #turnEnded: (at: number) => void;
-  /** The session of the last event, and its name there: what is told together is of one session, most of the time. */
+  /** The session of the last event, and its name: consecutive events are mostly of one session. */
   #latest: Followed | undefined;
   #latestName = '';
 
-  /** `turnEnded`: called behind each end of a turn. */
+  /** `turnEnded`: called after each end of a turn. */
   constructor(runtime: object, turnEnded: (at: number) => void) {
     this.#runtime = runtime;
     this.#turnEnded = turnEnded;
   }
 
-  /** Sessions in which something is under way. */
+  /** Number of sessions with open operations. */
   get size(): number {
     return this.#sessions.size;
   }
 
-  /** Takes the next event of a session in which something is under way; false, and nothing done, for any other. Never throws. */
+  /**
+   * Takes the next event of a session with open operations. For any other session it returns false and does nothing.
+   * Never throws.
+   */
   takeFollowed(event: SessionEvent): boolean {
     if (event.session !== this.#latestName) {
       this.#latestName = event.session;
@@ -123,14 +132,14 @@ export class DiagnosticsTracker {
     return true;
   }
 
-  /** Takes the next event of a session of which this is known. Never throws. */
+  /** Takes the next event of a session with these facts. Never throws. */
   take(event: SessionEvent, facts: SessionFacts): void {
     if (this.takeFollowed(event)) return;
     this.#takeOf(this.#begin(event.session, facts), event);
     if (this.#sessions.size > DIAGNOSED_SESSIONS_MAX) this.#loseOldest(event.at);
   }
 
-  /** No end will be seen of what is under way in this session: it ends as `unseen`. */
+  /** Ends the session's open operations as `unseen`: their ends will not be seen. */
   cutOff(session: string, at: number): void {
     const known = this.#sessions.get(session);
     if (known !== undefined) this.#lose(known, at);
@@ -151,7 +160,7 @@ export class DiagnosticsTracker {
     if (isQuiet(session)) this.#forget(event.session);
   }
 
-  /** Nothing more will be seen: what is under way ends as `unseen`. */
+  /** Ends all open operations as `unseen`: no more events will come. */
   end(at: number): void {
     for (const session of this.#sessions.values()) this.#lose(session, at);
   }
@@ -260,7 +269,7 @@ export class DiagnosticsTracker {
       session.turn = { at, modelCalls: 0, toolCalls: 0, messages: session.messages };
       if (isSubscribed('turn')) publishDiagnostics('turn', this.#of(session, at, { phase: 'start' }));
     }
-    // Told again after `resume`, a state begins nothing.
+    // A state that is published again after `resume` begins nothing.
     if (session.call === undefined) session.next ??= { at, attempt: 1 };
     if (session.next?.attempt === 1) this.#openCall(session, at);
   }
@@ -282,9 +291,9 @@ export class DiagnosticsTracker {
     if (session.call !== undefined && session.answer.length < DIAGNOSED_MESSAGES_MAX) session.answer.push(message);
   }
 
-  /** The attempt under way, begun if it has not been; undefined outside a turn that is followed. */
+  /** The attempt in flight, started now if needed; undefined outside a followed turn. */
   #openCall(session: Followed, at: number): Call | undefined {
-    // Something of a call behind an answer, without a change of state between: the answer paused the turn.
+    // An event of a call after an answer, without a change of state between: the answer paused the turn.
     if (session.call !== undefined && session.answer.length > 0) {
       this.#endCall(session, session.answeredAt, { stop: 'pause_turn' });
       session.next = { at: session.answeredAt, attempt: 1 };
@@ -352,7 +361,7 @@ export class DiagnosticsTracker {
 
   #endTurn(session: Followed, at: number, { reason, turn: name, usage, error }: TurnEnd): void {
     const { turn } = session;
-    // An attempt that waits for its time has not begun, and will not.
+    // An attempt that waits for its start time has not begun, and never will.
     if (session.next !== undefined && session.next.at > at) session.next = undefined;
     if (session.call === undefined) this.#openCall(session, at);
     this.#endCall(session, at, error === undefined || session.answer.length > 0 ? { stop: reason } : { error });
@@ -400,7 +409,10 @@ export class DiagnosticsTracker {
     publishDiagnostics('spawn', message);
   }
 
-  /** The message with what all messages of a session have. Set on the object itself: a second one would cost as much again. */
+  /**
+   * Adds the common members of a session to a message. It changes the object itself: a second object would double the
+   * cost.
+   */
   #of<T extends object>({ facts }: Followed, at: number, rest: T): OfSession & T {
     const { session, provider, agent, parent, model } = facts;
     const message = rest as T & Draft<OfSession>;
@@ -429,18 +441,21 @@ export class DiagnosticsTracker {
   }
 }
 
-/** The result is the tool response that waits: the event of its acceptance comes right before. */
+/** The result is the waiting tool response: the event of its acceptance comes directly before. */
 function resultOf({ pending }: Followed, toolUseId: string): Pending['content'] | undefined {
   return pending[placeOf(pending, 'toolUseId', toolUseId)]?.content;
 }
 
-/** Where the first of a list is that has this value; -1: none. A loop: what a function for each of a few costs is more. */
+/**
+ * The index of the first element with this value; -1: none. A loop, since for a few elements a closure per element
+ * costs more.
+ */
 function placeOf<T, K extends keyof T>(list: readonly T[], key: K, value: T[K]): number {
   for (let place = 0; place < list.length; place += 1) if (list[place]?.[key] === value) return place;
   return -1;
 }
 
-/** Takes the first that has this value from a list. */
+/** Removes the first element with this value from a list, and returns it. */
 function taken<T, K extends keyof T>(list: T[], key: K, value: T[K]): T | undefined {
   const place = placeOf(list, key, value);
   if (place === 0) return list.shift();

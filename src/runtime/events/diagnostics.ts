@@ -1,13 +1,15 @@
 /**
- * Reads the events of all sessions while somebody listens on a channel of `base/diagnostics.ts`, and has them published there.
+ * Reads the events of all sessions while a channel of `base/diagnostics.ts` has a subscriber, and publishes them there.
  *
- * Owns: its reader of all events, what is known of the sessions it reads of. Does not own: what is under way in them (the
+ * Owns: its reader of all events, the facts about the sessions of these events. Does not own: the open operations (the
  * tracker), the channels. Host thread.
  *  H1 Without a subscriber nothing is watched: a look costs six property reads.
- *  H2 An event waits until the agent of its session is known: events of one session keep their order, and a birth is told before
- *     what the child does. Sessions are introduced before they tell anything; one that was not, since it had told something before
- *     somebody listened, is asked for. Other orders between two sessions are as loose as a look-up takes.
- *  H3 What falls behind loses events, which ends what was under way in their sessions as `unseen`; nobody is held up.
+ *  H2 An event waits until the agent of its session is known. Events of one session keep their order, and a birth is
+ *     published before the child's events. Sessions are introduced before their first event. A session that published
+ *     before there was a subscriber was not introduced, and is looked up. Other orders between two sessions may shift
+ *     by the duration of a look-up.
+ *  H3 A tap that falls behind loses events, which ends the open operations of their sessions as `unseen`; it holds up
+ *     nothing.
  */
 import { DIAGNOSED_LOOKUPS_MAX, DIAGNOSED_SESSIONS_MAX, DIAGNOSED_WAITING_MAX } from '../../base/bounds.ts';
 import { isDiagnosed, isSubscribed, publishDiagnostics, type SessionFacts } from '../../base/diagnostics.ts';
@@ -18,13 +20,13 @@ import { RecentMap } from '../../models/recent-map.ts';
 import type { SessionIntroduction, SessionSummary } from '../protocol/protocol.ts';
 import { DiagnosticsTracker } from './diagnostics-tracker.ts';
 
-/** What diagnostics stand on. */
+/** The parts that diagnostics need. */
 export interface DiagnosticsParts {
   /** Reads the events of all sessions. */
   readonly tap: (reader: TapReader) => EventTap;
-  /** Has sessions introduced (`introduced`) before they tell anything, or not any more. Never throws. */
+  /** Turns on or off the introduction of sessions (`introduced`) before their first event. Never throws. */
   readonly introduce: (on: boolean) => void;
-  /** For one that was not introduced. Undefined for a session that is gone. May reject. */
+  /** Looks up a session that was not introduced. Undefined for a session that is gone. May reject. */
   readonly lookUp: (session: string) => Promise<SessionSummary | undefined>;
   /** The model an agent's requests name; undefined for an agent that is not defined. */
   readonly modelOf: (agent: string, isChild: boolean) => string | undefined;
@@ -36,19 +38,19 @@ export interface DiagnosticsParts {
 
 interface LookUp {
   readonly waiting: SessionEvent[];
-  /** Behind what waits, events were lost, or the session was deleted. */
+  /** After the waiting events, events were lost or the session was deleted. */
   isCutOff: boolean;
   readonly done: Promise<void>;
 }
 
-/** A time of reading. */
+/** One period of reading. */
 interface Reading {
   readonly tracker: DiagnosticsTracker;
-  /** Missing until it is open, which it may refuse. */
+  /** Missing until it is open; opening may fail. */
   tap?: EventTap;
-  /** Something was read. */
+  /** At least one event was read. */
   hasRead: boolean;
-  /** Somebody listened when it was last looked. */
+  /** There was a subscriber at the last look. */
   isWanted: boolean;
 }
 
@@ -66,20 +68,20 @@ export class Diagnostics {
     this.#parts = parts;
   }
 
-  /** Names the runtime in the messages; reads at once where somebody listens already. */
+  /** Names the runtime in the messages; starts to read at once if there is a subscriber. */
   begin(runtime: object): void {
     this.#runtime = runtime;
     this.look();
   }
 
-  /** Begins to read where somebody listens and nobody reads. Never throws. */
+  /** Starts to read if there is a subscriber and no reading. Never throws. */
   look(): void {
     if (this.#isReading || this.#isClosed || !isDiagnosed()) return;
     this.#isReading = true;
     this.#read();
   }
 
-  /** Sessions that are about to tell something for the first time, or a session anew. */
+  /** Sessions that are about to publish their first event, or names that are used again. */
   introduced(sessions: readonly SessionIntroduction[]): void {
     if (!this.#isReading) return;
     for (const each of sessions) this.#facts.put(each.session, this.#factsOf(each));
@@ -88,7 +90,7 @@ export class Diagnostics {
   #read(): void {
     const { flushes, journalTurns } = this.#parts.commits();
     this.#told = { flushes, journalTurns };
-    // First: what is told from then on is told by sessions that were introduced.
+    // First, so that every session that publishes from now on was introduced.
     this.#parts.introduce(true);
     const tracker = new DiagnosticsTracker(this.#runtime, (at) => this.#tellCommits(at));
     const reading: Reading = { tracker, hasRead: false, isWanted: true };
@@ -110,13 +112,13 @@ export class Diagnostics {
 
   async #ended(reading: Reading, error: unknown): Promise<void> {
     if (error !== undefined) this.#parts.failed(error);
-    // Ended by itself: the runtime is closed.
+    // The tap ended by itself: the runtime is closed.
     else if (reading.isWanted) this.#isClosed = true;
     this.#parts.introduce(false);
     await Promise.all([...this.#lookUps.values()].map(({ done }) => done));
     reading.tracker.end(this.#parts.now());
     this.#isReading = false;
-    // Somebody may have come meanwhile, or it fell behind. One that read nothing waits for the next look.
+    // A subscriber may have come meanwhile, or the tap fell behind. A period that read nothing waits for the next look.
     if (reading.hasRead) this.look();
   }
 
@@ -158,9 +160,9 @@ export class Diagnostics {
 
   async #learn(session: string, waiting: readonly SessionEvent[], { tracker, tap }: Reading): Promise<void> {
     const { lookUp, provider } = this.#parts;
-    // A session that cannot be asked for is gone, or the runtime closes: its messages say less.
+    // A session that cannot be looked up is gone, or the runtime closes: its messages have fewer members.
     const found = await lookUp(session).catch(() => undefined);
-    // Introduced meanwhile, it is newer than the answer.
+    // An introduction that came meanwhile is newer than the answer.
     const known = this.#facts.get(session) ?? (found === undefined ? undefined : this.#factsOf({ ...found, session }));
     const isCutOff = this.#lookUps.get(session)?.isCutOff === true;
     if (known !== undefined && !isCutOff) this.#facts.put(session, known);
@@ -168,7 +170,7 @@ export class Diagnostics {
     this.#lookUps.delete(session);
     for (const event of waiting) tracker.take(event, facts);
     if (isCutOff) tracker.cutOff(session, this.#parts.now());
-    // What could not be taken may have waited for this.
+    // Events that could not be taken may have waited for this look-up.
     tap?.resume();
   }
 

@@ -5,10 +5,10 @@ import type { ShardLink } from '../host/shard-link.ts';
 import { CursoredEvents } from './cursored-events.ts';
 import { EventPages } from './event-pages.ts';
 
-/** What a reader is shown of an event; undefined: it is left out. */
+/** The event as its reader sees it; undefined: it is left out. */
 export type View = (event: SessionEvent) => SessionEvent | undefined;
 
-/** A reading of one session, checked: as `EventOptions`, each told as what is done with it. */
+/** A reading of one session, checked: `EventOptions`, translated into actions. */
 export interface SessionReading {
   readonly after: number;
   readonly deltas: boolean;
@@ -24,7 +24,7 @@ export interface AllReading {
   readonly signal?: AbortSignal;
 }
 
-/** See the head of the file. */
+/** Routes events from shards to subscribers on the host thread. */
 export class EventHub {
   readonly #fanOut: FanOut;
   readonly #linkOf: (session: string) => ShardLink;
@@ -45,7 +45,8 @@ export class EventHub {
       onInterest: (session, isWanted) => {
         const links = session === undefined ? parts.links() : [parts.linkOf(session)];
         for (const link of links) {
-          // Sent before the first page of the log is asked for, over the same line: what happens between comes live.
+          // Sent before the first page of the log is requested, over the same connection: events between the two arrive
+          // live.
           link.watch(session, isWanted).catch((error: unknown) => {
             if (isWanted) this.#failed(session, error);
           });
@@ -54,14 +55,17 @@ export class EventHub {
     });
   }
 
-  /** Takes what a shard tells. */
+  /** Takes the events of a shard. */
   dispatch(events: readonly SessionEvent[]): void {
     this.#fanOut.publish(events);
   }
 
-  /** A reader of one session: replays, then goes live, without gap or duplicate. Throws `LimitError` for too many readers. */
+  /**
+   * A reader of one session: replays, then continues live, without gap or duplicate. Throws `LimitError` for too many
+   * readers.
+   */
   session(session: string, reading: SessionReading): AsyncIterableIterator<SessionEvent> {
-    // Throws where the runtime is closed.
+    // Throws when the runtime is closed.
     this.#linkOf(session);
     return this.#fanOut.subscribe(session, {
       ...reading,
@@ -69,13 +73,16 @@ export class EventHub {
     });
   }
 
-  /** A reader of all sessions, live, but for those it names a place in. Throws `LimitError` for too many readers. */
+  /**
+   * A reader of all sessions: live, except for sessions in which it has a cursor. Throws `LimitError` for too many
+   * readers.
+   */
   all({ after, ...reading }: AllReading): AsyncIterableIterator<SessionEvent> {
     if (after === undefined || after.size === 0) return this.#fanOut.subscribeAll(reading);
     return this.#placed(after, reading.view ?? ((event) => event), reading.signal);
   }
 
-  /** A reader of all sessions, live, that is handed lists as they come. Throws `LimitError` for too many readers. */
+  /** A live reader of all sessions that receives whole lists of events. Throws `LimitError` for too many readers. */
   tap(reader: TapReader): EventTap {
     return this.#fanOut.tap(reader);
   }
@@ -92,31 +99,33 @@ export class EventHub {
     return reader;
   }
 
-  /** The session is deleted: its readers end behind what they have. */
+  /** The session is deleted: its readers end after the events in memory. */
   end(session: string): void {
     this.#pages.forget();
     for (const reader of this.#placedReaders) reader.forget(session);
     this.#fanOut.end(session);
   }
 
-  /** The newest event of a session, told again to its own readers: those that missed some find the hole. */
+  /**
+   * Publishes the newest event of a session again, to its own readers only: readers that missed events find the hole.
+   */
   remind(event: SessionEvent): void {
     this.#fanOut.publishToSession(event);
   }
 
-  /** The shards of these sessions serve again after they did not: what they made durable meanwhile may not have been told. */
+  /** The shards of these sessions serve again: durable events may not have been published meanwhile. */
   resumed(isMeant: (session: string) => boolean): void {
     this.#pages.forget();
     for (const reader of this.#placedReaders) reader.refill(isMeant);
   }
 
-  /** The shards that `isLost` names the sessions of will tell nothing any more: their readers fail. */
+  /** The shards of the sessions that `isLost` names will publish nothing more: their readers fail. */
   fail(isLost: (session: string) => boolean, error: Error): void {
     for (const session of this.#fanOut.sessions()) if (isLost(session)) this.#fanOut.end(session, error);
     for (const reader of this.#placedReaders) if ([...reader.sessions()].some(isLost)) reader.fail(error);
   }
 
-  /** The runtime closes: every reader ends behind what it has. */
+  /** The runtime closes: every reader ends after the events in memory. */
   close(): void {
     this.#pages.forget();
     this.#fanOut.close();

@@ -1,13 +1,15 @@
 /**
- * Pages of the sessions' logs, as readers on the host thread ask for them.
+ * Pages of the sessions' logs for readers on the host thread.
  *
- * Owns: the pages under way, some that were read lately. Does not own: the logs, where a reader stands.
+ * Owns: the page requests in flight, some pages read recently. Does not own: the logs, the cursors of readers.
  *
- *  P1  Readers that want the same page at about the same time share one, and its events: a thousand readers of one session cost one.
- *  P2  At most `REPLAYS_UNDER_WAY_MAX` pages are under way at one shard; the others wait in the order they were asked for.
- *  P3  An empty page is true for a moment only: it is given to readers that asked before it was asked of the shard, never to others.
- *  P4  Kept pages are bounded in bytes and counted in the budget of the readers. They are forgotten when a session is deleted and when
- *      a shard serves again: another session may bear the name.
+ *  P1 Readers that want the same page at about the same time share one, and its events: a thousand readers of one
+ *     session cost as much as one.
+ *  P2 At most `REPLAYS_UNDER_WAY_MAX` page requests are in flight per shard; the others wait in order of arrival.
+ *  P3 An empty page is true for a moment only: it goes to readers that wanted it before it was requested from the
+ *     shard, never to others.
+ *  P4 Kept pages are bounded in bytes and counted in the budget of the readers. They are dropped when a session is
+ *     deleted and when a shard serves again: another session may bear the name.
  */
 import { REPLAY_PAGE_BYTES_MAX, REPLAY_PAGES_KEPT_BYTES_MAX, REPLAYS_UNDER_WAY_MAX } from '../../base/bounds.ts';
 import { Lane } from '../../base/lane.ts';
@@ -25,7 +27,7 @@ export class EventPages implements BudgetedReader {
   readonly #underWay = new Map<string, Promise<Page>>();
   readonly #lanes = new WeakMap<object, Lane>();
   #characters = 0;
-  /** Counts what made kept pages untrue: a page that was asked for before is not kept. */
+  /** Counts the events that invalidate kept pages: a page requested before such an event is not kept. */
   #generation = 0;
 
   constructor(linkOf: (session: string) => ShardCaller) {
@@ -41,13 +43,16 @@ export class EventPages implements BudgetedReader {
     this.#hold(0);
   }
 
-  /** What is kept may not be true any more (P4). */
+  /** Drops the kept pages, which may not be true any more (P4). */
   forget(): void {
     this.#generation += 1;
     this.giveUp();
   }
 
-  /** Durable events of a session after a number, ascending; none when there are no later ones. Rejects as the shard does. */
+  /**
+   * Durable events of a session after a number, ascending; none when there are no later ones. Rejects with the shard's
+   * error.
+   */
   async page(session: string, after: number, limit: number): Promise<Page> {
     const key = `${after} ${limit} ${session}`;
     const kept = this.#kept.get(key);
@@ -56,7 +61,7 @@ export class EventPages implements BudgetedReader {
     if (shared !== undefined) {
       const page = await shared;
       if (page.length > 0) return page;
-      // P3: one that is under way now was asked for after this reader came.
+      // P3: a page that is in flight now was requested after this reader arrived.
     }
     return this.#underWay.get(key) ?? this.#ask(key, session, { after, limit });
   }

@@ -1,22 +1,22 @@
 /**
- * Callbacks for what is said in sessions, on the host thread.
+ * Callbacks for the messages of sessions, on the host thread.
  *
- * Owns: the callbacks, by session, and the order in which they hear. Does not own: what is said; the shard tells it, behind its
- * flush.
- *  M1 a message reaches every callback that was registered when its turn came, in the order of registration, before the next
- *     message of the session reaches any: all hear one order;
- *  M2 a callback that throws, or whose promise rejects, is logged and keeps nobody else from hearing;
- *  M3 a session is listened to on its shard exactly while it has callbacks.
+ * Owns: the callbacks, by session, and the order in which they are notified. Does not own: the messages, which the
+ * shard publishes after its flush.
+ *  M1 a message reaches every callback that was registered when its dispatch began, in order of registration, before
+ *     the session's next message reaches any: all callbacks see one order;
+ *  M2 a callback that throws, or whose promise rejects, is logged and does not keep the message from the others;
+ *  M3 a session is watched on its shard exactly while it has callbacks.
  */
 import { MESSAGE_CALLBACKS_MAX } from '../../base/bounds.ts';
 import { asError, describeValue, errorShape, InvalidArgumentError, LimitError } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { LogLine, SaidNote } from '../protocol/protocol.ts';
 
-/** Hears one message. What it returns is not waited for. */
+/** Receives one message. Its return value is not awaited. */
 export type MessageCallback = (message: HistoryMessage) => unknown;
 
-/** What the callbacks stand on. */
+/** The parts that the callbacks need. */
 export interface MessageCallbacksParts {
   readonly listen: (session: string, on: boolean) => Promise<void>;
   readonly log: (line: LogLine) => void;
@@ -24,7 +24,7 @@ export interface MessageCallbacksParts {
 
 interface Listeners {
   callbacks: readonly MessageCallback[];
-  /** What was said and not heard yet; more than one only while a callback runs. */
+  /** Messages not dispatched yet; more than one only while a callback runs. */
   readonly waiting: HistoryMessage[];
   isDispatching: boolean;
 }
@@ -38,7 +38,10 @@ export class MessageCallbacks {
     this.#parts = parts;
   }
 
-  /** Registers a callback; the same one twice hears twice. Throws `InvalidArgumentError` (`callback_required`), `LimitError`. */
+  /**
+   * Registers a callback; a callback registered twice is called twice. Throws `InvalidArgumentError`
+   * (`callback_required`), `LimitError`.
+   */
   add(session: string, callback: unknown): void {
     if (typeof callback !== 'function') {
       throw new InvalidArgumentError('callback_required', `onMessage needs a function, got ${describeValue(callback)}`);
@@ -51,20 +54,20 @@ export class MessageCallbacks {
     }
     const hearing = callback as MessageCallback;
     if (known !== undefined) {
-      // A list of its own for each dispatch under way (M1).
+      // A new list, since a dispatch in progress keeps the old one (M1).
       known.callbacks = [...known.callbacks, hearing];
       return;
     }
     this.#bySession.set(session, { callbacks: [hearing], waiting: [], isDispatching: false });
-    // Over the line of all requests: what is asked for after this is heard.
+    // Over the connection of all requests: messages of requests after this one are received.
     this.#parts.listen(session, true).catch((error: unknown) => this.#logThrown('cannot listen', session, error));
   }
 
-  /** Takes what a shard tells. */
+  /** Takes the messages of a shard. */
   said({ session, messages }: SaidNote): void {
     const listeners = this.#bySession.get(session);
     if (listeners === undefined) return;
-    // A copy: a shard on this thread tells of its own objects.
+    // A copy: a shard on this thread sends its own objects.
     listeners.waiting.push(...structuredClone(messages));
     if (listeners.isDispatching) return;
     listeners.isDispatching = true;
@@ -77,7 +80,7 @@ export class MessageCallbacks {
     }
   }
 
-  /** The session is deleted: nobody hears of it any more. */
+  /** The session is deleted: its callbacks receive nothing more. */
   forget(session: string): void {
     if (!this.#bySession.delete(session)) return;
     this.#parts.listen(session, false).catch((error: unknown) => this.#logThrown('cannot unlisten', session, error));

@@ -1,4 +1,4 @@
-/** What sessions are made of: `agent()`, and its checks at the door. */
+/** `agent()` and its checks: the definition from which sessions are made. */
 import { z } from 'zod';
 import type { SpawnGrant } from '../../../actors/runtime-tools.ts';
 import { GUARDRAILS_MAX } from '../../base/bounds.ts';
@@ -13,48 +13,51 @@ import { describeTool } from '../../tools/tool-schema.ts';
 import type { ApprovalPredicate, Guardrails } from './guardrails.ts';
 import type { AgentSource, ToolSource } from './protocol.ts';
 
-/** How an agent's sub-agents are kept. */
+/** Options of an agent's sub-agents. */
 export interface SubagentOptions {
-  /** Gives the model `spawn_subagent`, and `spawn_specialist` where other agents are defined. Default false. */
+  /** Gives the model `spawn_subagent`, and `spawn_specialist` if other agents are defined. Default false. */
   readonly spawn?: boolean;
-  /** Children that may work at once when the model spawns them; default `settings.subagents.maxActive`. */
+  /** Maximum children at work at once when the model spawns them; default `settings.subagents.maxActive`. */
   readonly maxActive?: number;
 }
 
-/** How an agent is described by its embedder. */
+/** An agent as its embedder describes it. */
 export interface AgentOptions {
   readonly name: string;
   /** Default `settings.llm.model`. */
   readonly model?: string;
-  /** The system prompt, or a function that gives it, evaluated once an epoch on the host thread. */
+  /** The system prompt, or a function that returns it. The function runs once per epoch, on the host thread. */
   readonly system?: string | SystemFunction;
-  /** A URL: every exported tool of that module, run in tool threads. A value: run on the host thread. */
+  /** A URL: every exported tool of that module runs in tool threads. A value runs on the host thread. */
   readonly tools?: readonly (AnyTool | URL)[];
-  /** Tokens of one answer; default `settings.llm.maxTokens`. */
+  /** Maximum tokens of one answer; default `settings.llm.maxTokens`. */
   readonly maxTokens?: number;
-  /** Model calls of one turn; default `limits.toolRounds`. */
+  /** Maximum model calls of one turn; default `limits.toolRounds`. */
   readonly toolRounds?: number;
   /**
-   * Model answers after a user's message before the run stops with its calls pending; the next message, or `resume()`, goes on.
-   * Default none; null: none.
+   * Model answers after a user's message before the run stops with its calls pending. The next message, or `resume()`,
+   * continues it. Default none; null: none.
    */
   readonly maxSteps?: number | null;
-  /** Tools whose calls a person must allow with `session.approve`, by name; or a function that says it of each call. */
+  /**
+   * Names of the tools whose calls a person must allow with `session.approve`, or a function that decides it for each
+   * call.
+   */
   readonly approve?: readonly string[] | ApprovalPredicate;
-  /** Functions that stand before each model call and after each answer, run on the host thread. */
+  /** Functions that run before each model call and after each answer, on the host thread. */
   readonly guardrails?: Guardrails;
   readonly subagents?: SubagentOptions;
   readonly supervision?: SupervisionOptions;
   readonly thinking?: Thinking;
-  /** Tokens of the conversation a model is shown; wins over the settings. */
+  /** Tokens of the conversation that the model is shown; overrides the settings. */
   readonly tokenBudget?: number;
-  /** What the agent is for: told to others that may spawn it as a specialist. */
+  /** The agent's purpose, shown to agents that may spawn it as a specialist. */
   readonly description?: string;
-  /** Old messages become a summary: `true` or `false`, or bounds of its own; default `settings.compression`. */
+  /** Replaces old messages by a summary: `true`, `false`, or separate bounds; default `settings.compression`. */
   readonly compression?: boolean | Partial<CompressionSettings>;
 }
 
-/** What happens to a parent's other children, and to the parent, when a child's turn fails. OTP's words. */
+/** The effect of a child's failed turn on the parent's other children and on the parent. The words are OTP's. */
 export interface SupervisionOptions {
   readonly strategy?: 'oneForOne' | 'oneForAll' | 'restForOne';
   /** Restarts allowed within `periodMs`. */
@@ -63,7 +66,7 @@ export interface SupervisionOptions {
   readonly onChildFailure?: 'report' | 'restart' | 'escalate' | 'ignore';
 }
 
-/** An agent, checked. */
+/** A checked agent. */
 export interface Agent extends AgentOptions {
   readonly [CHECKED]: true;
 }
@@ -133,20 +136,23 @@ export const agentSchema: z.ZodType<AgentOptions> = z.strictObject({
 }) as unknown as z.ZodType<AgentOptions>;
 
 /**
- * An agent. Throws `ConfigError` that names the key for unknown keys and bad values; its tools are checked by `open`, which
- * loads those given by URL.
+ * Creates an agent. Throws `ConfigError` that names the key for unknown keys and bad values. `open` checks the tools,
+ * and loads those given by URL.
  */
 export function agent(options: AgentOptions): Agent {
   const name = typeof options === 'object' && options !== null && typeof options.name === 'string' ? options.name : '';
   return { ...parseOption(agentSchema, name === '' ? 'agent' : `agent ${name}`, options), [CHECKED]: true };
 }
 
-/** True for what `agent()` made. */
+/** True for a value made by `agent()`. */
 export function isAgent(value: unknown): value is Agent {
   return typeof value === 'object' && value !== null && CHECKED in value;
 }
 
-/** An agent as its shards are told of it. Throws `ConfigError` for a tool value with a bad name or schema (R29 to R33). */
+/**
+ * The description of an agent that is sent to its shards. Throws `ConfigError` for a tool value with a bad name or
+ * schema (R29 to R33).
+ */
 export function agentSource(definition: Agent): AgentSource {
   const { name, model, system, maxTokens, toolRounds, tokenBudget, thinking, subagents, supervision, description } =
     definition;
@@ -183,7 +189,7 @@ export function agentSource(definition: Agent): AgentSource {
   };
 }
 
-/** Which spawn tools the model has: both by option, or those put into `tools`. */
+/** The spawn tools that the model has: both by option, or those listed in `tools`. */
 function spawnGrant(definition: Agent): SpawnGrant {
   const named = new Set((definition.tools ?? []).filter(isRuntimeTool).map((tool) => tool.name));
   const both = definition.subagents?.spawn === true;

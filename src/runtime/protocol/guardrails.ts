@@ -1,33 +1,40 @@
-/** Guardrails and approvals as an embedder gives them: functions on the host thread, and the checks of what they return. */
+/**
+ * Guardrails and approvals as an embedder gives them: functions on the host thread, and the checks of their return
+ * values.
+ */
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
 import { isRecord } from '../../base/json.ts';
 import type { GuardWord } from '../../session/state/inputs.ts';
 
 /**
- * What a guardrail says: `'pass'` (or nothing), what stands in the place of what it was shown, or why it goes no further.
+ * The verdict of a guardrail: `'pass'` (or nothing), a replacement for the value it was shown, or the reason for a
+ * block.
  */
 export type GuardrailVerdict<T> = 'pass' | undefined | { readonly transform: T } | { readonly block: string };
 
-/** Stands before each model call; is shown the history it would be made with. What it throws fails the turn. Host thread. */
+/** Runs before each model call and receives the history of that call. If it throws, the turn fails. Host thread. */
 export type BeforeGuardrail = (context: {
   readonly session: string;
   readonly messages: readonly HistoryMessage[];
 }) => GuardrailVerdict<readonly HistoryMessage[]> | Promise<GuardrailVerdict<readonly HistoryMessage[]>>;
 
-/** Stands after each answer, before it is stored; is shown the message it would become. What it throws fails the turn. */
+/**
+ * Runs after each answer, before the answer is stored. It receives the message that would be stored. If it throws, the
+ * turn fails. Host thread.
+ */
 export type AfterGuardrail = (context: {
   readonly session: string;
   readonly message: AssistantMessage;
 }) => GuardrailVerdict<AssistantMessage> | Promise<GuardrailVerdict<AssistantMessage>>;
 
-/** Guardrails of an agent, each list in its order. */
+/** The guardrails of an agent; each list is in order. */
 export interface Guardrails {
   readonly before?: readonly BeforeGuardrail[];
   readonly after?: readonly AfterGuardrail[];
 }
 
-/** A call of the model that may need a person. */
+/** A tool call that may need a person's decision. */
 export interface ApprovalCall {
   readonly session: string;
   readonly callId: string;
@@ -35,10 +42,13 @@ export interface ApprovalCall {
   readonly input: unknown;
 }
 
-/** Says whether a call needs a person's decision. What it throws fails the turn. Host thread. */
+/** Decides whether a call needs a person's decision. If it throws, the turn fails. Host thread. */
 export type ApprovalPredicate = (call: ApprovalCall) => boolean | Promise<boolean>;
 
-/** One after the other, each shown what the one before it made of it; a block ends the chain. Rejects with what one threw. */
+/**
+ * Runs guardrails one after the other; each receives the result of the one before. A block ends the chain. Rejects with
+ * the error that a guardrail threw.
+ */
 export async function runGuardrails<T>(
   value: T,
   guardrails: readonly ((value: T) => unknown)[],
@@ -64,7 +74,7 @@ export async function runGuardrails<T>(
 
 const ROLES: ReadonlySet<unknown> = new Set(['system', 'user', 'assistant', 'tool']);
 
-/** Messages a guardrail made. Throws `ConfigError` for what is no history. */
+/** Messages that a guardrail returned. Throws `ConfigError` for a value that is not a history. */
 export function checkMessages(value: unknown): readonly HistoryMessage[] {
   if (!Array.isArray(value))
     throw new ConfigError(`a guardrail must transform to messages, got ${describeValue(value)}`);
@@ -95,7 +105,7 @@ function checkCalls(message: Readonly<Record<string, unknown>>, index: number): 
   }
 }
 
-/** The assistant message a guardrail made. Throws `ConfigError` for what is none. */
+/** The assistant message that a guardrail returned. Throws `ConfigError` for any other value. */
 export function checkReply(value: unknown): AssistantMessage {
   const [message] = checkMessages([value]);
   if (message?.role !== 'assistant')

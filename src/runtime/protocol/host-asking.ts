@@ -1,4 +1,7 @@
-/** Between a session's effects and the host's decisions: the question an effect is, and the input its answer becomes. */
+/**
+ * Translates between a session's effects and the host's decisions: an effect becomes a question, an answer becomes an
+ * input.
+ */
 import type { ErrorShape } from '../../base/errors.ts';
 import { historyMessages } from '../../session/history/history-form.ts';
 import { boundaryMessages } from '../../session/rules/run-loop.ts';
@@ -14,7 +17,7 @@ export function isAsking(effect: Effect): effect is Asking {
   return effect.type === 'consult' || effect.type === 'guardBefore' || effect.type === 'guardAfter';
 }
 
-/** The question, as the session stands now; undefined where it has gone on and the question is none any more. */
+/** The question, for the session's present state; undefined when the session has moved past it and needs no answer. */
 export function questionOf(state: SessionState, asking: Asking): HostQuestion | undefined {
   const of = { agent: state.agent ?? '', session: state.id };
   if (asking.type === 'consult') {
@@ -39,7 +42,7 @@ function heldCalls(state: SessionState): readonly HeldCall[] {
   });
 }
 
-/** What the session is told of the answer. */
+/** The input that brings the answer to the session. */
 export function answerOf(asking: Asking, word: HostWord): Input {
   if (asking.type === 'consult' && word.type === 'boundary') {
     return { type: 'consulted', at: asking.at, halfStep: asking.halfStep, word: word.word };
@@ -53,7 +56,7 @@ export function answerOf(asking: Asking, word: HostWord): Input {
   throw new Error(`the host answered ${word.type} to ${asking.type}`);
 }
 
-/** What the session is told where there is no answer. */
+/** The input that reports a missing answer to the session. */
 export function failureOf(asking: Asking, error: ErrorShape): Input {
   if (asking.type !== 'consult') return { type: 'guardFailed', halfStep: asking.halfStep, error };
   return { type: 'consulted', at: asking.at, halfStep: asking.halfStep, error };

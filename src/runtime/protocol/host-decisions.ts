@@ -1,6 +1,6 @@
 /**
- * What the host thread decides for its sessions: what listeners say at a message boundary, which calls need a person, what
- * guardrails make of a request and of an answer. One question, one answer; plain data both ways.
+ * The host thread's decisions for its sessions: verdicts of listeners at a message boundary, calls that need a person,
+ * and guardrails of a request and of an answer. Each question has one answer. Both are plain data.
  */
 import { asError, ConfigError } from '../../base/errors.ts';
 import type { AssistantMessage, HistoryMessage } from '../../base/history-message.ts';
@@ -16,33 +16,36 @@ export interface HeldCall {
   readonly input: unknown;
 }
 
-/** What a session thread asks. */
+/** A question of a session thread. */
 export type HostQuestion = { readonly agent: string; readonly session: string } & (
   | {
       readonly type: 'boundary';
-      /** Told to the listeners; none where they are not to be told. */
+      /** Passed to the listeners; empty when the listeners are not notified. */
       readonly messages: readonly HistoryMessage[];
-      /** Asked about, one by one; none where the agent has no predicate. */
+      /** Shown to the approval predicate one by one; empty when the agent has no predicate. */
       readonly calls: readonly HeldCall[];
     }
   | { readonly type: 'guard_before'; readonly messages: readonly HistoryMessage[] }
   | { readonly type: 'guard_after'; readonly message: AssistantMessage }
 );
 
-/** Its answer, by the type of the question. */
+/** The answer, by the type of the question. */
 export type HostWord =
   | { readonly type: 'boundary'; readonly word: BoundaryWord }
   | { readonly type: 'guard_before'; readonly word: GuardWord<readonly HistoryMessage[]> }
   | { readonly type: 'guard_after'; readonly word: GuardWord<AssistantMessage> };
 
-/** The functions an embedder gave, by agent. */
+/** The functions that an embedder gave, by agent. */
 export interface HostDecisions {
   readonly listeners?: WaitingListeners;
   readonly guardrails?: ReadonlyMap<string, Guardrails>;
   readonly approvals?: ReadonlyMap<string, ApprovalPredicate>;
 }
 
-/** Answers a question. Rejects with `ConfigError` (`config`) that names what threw, or returned what it may not. */
+/**
+ * Answers a question. Rejects with `ConfigError` (`config`) that names the function that threw or returned a forbidden
+ * value.
+ */
 export async function decideOnHost(decisions: HostDecisions, question: HostQuestion): Promise<HostWord> {
   const { agent, session } = question;
   switch (question.type) {
@@ -76,7 +79,7 @@ async function atBoundary(
   const interrupt = await named(`a listener of session ${JSON.stringify(session)}`, () =>
     listeners === undefined ? Promise.resolve(undefined) : listeners.tell(session, messages),
   );
-  // Nothing of a run that stops here starts: nobody need be asked about its calls.
+  // A run that stops here starts no calls, so its calls need no approval.
   if (interrupt !== undefined) return { interrupt, approve: [] };
   const needsPerson = approvals?.get(agent);
   const approve: string[] = [];
@@ -97,7 +100,10 @@ async function named<T>(what: string, run: () => T | Promise<T>): Promise<T> {
   }
 }
 
-/** What leaves the host is plain JSON, as it is stored: a clone would keep what the log cannot. */
+/**
+ * Values leave the host as the plain JSON that is stored: a structured clone would keep values that the log cannot
+ * hold.
+ */
 function plain<T>(word: GuardWord<T>): GuardWord<T> {
   if (word.verdict !== 'transform') return word;
   try {

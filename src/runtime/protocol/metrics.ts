@@ -1,4 +1,7 @@
-/** Counters of a shard, in memory shared with the host thread, so that `metrics()` asks nobody. One writer: the shard. */
+/**
+ * Counters of a shard, in memory shared with the host thread, so that `metrics()` sends no request. One writer: the
+ * shard.
+ */
 
 /** Names of the counters, in the order of the shared array. */
 export const COUNTERS = [
@@ -24,7 +27,7 @@ export type Counter = (typeof COUNTERS)[number];
 /** Values of all counters. */
 export type CounterValues = Readonly<Record<Counter, number>>;
 
-/** The place of each counter in the shared array. */
+/** The index of each counter in the shared array. */
 const PLACES = Object.fromEntries(COUNTERS.map((name, place) => [name, place])) as Record<Counter, number>;
 
 /** Memory for one shard's counters. */
@@ -60,7 +63,7 @@ export function readCounters(memories: readonly SharedArrayBuffer[]): CounterVal
   return sums;
 }
 
-/** The same of one counter: for who asks often. */
+/** The sum of one counter over shards, for frequent reads. */
 export function sumOf(memories: readonly SharedArrayBuffer[], counter: Counter): number {
   const offset = PLACES[counter] * Float64Array.BYTES_PER_ELEMENT;
   let sum = 0;

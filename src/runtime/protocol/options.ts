@@ -1,4 +1,4 @@
-/** The options of `open`, checked at the door: unknown keys and bad values are named (A9). */
+/** The options of `open` and their checks: errors name unknown keys and bad values (A9). */
 import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import { z } from 'zod';
@@ -15,31 +15,33 @@ import type { SearchOptions, SearchScope } from './search-scope.ts';
 
 /** Threads of a runtime. */
 export interface ThreadOptions {
-  /** Session threads; 0: on the host thread. Default 1. */
+  /** Number of session threads; 0: sessions run on the host thread. Default 1. */
   readonly sessions?: number;
-  /** Model threads of each session thread; 0: in the session thread. Default 1. */
+  /** Model threads of each session thread; 0: model calls run on the session thread. Default 1. */
   readonly models?: number;
   /** Tool threads of each session thread. Default: the machine's cores. */
   readonly tools?: number;
 }
 
 /**
- * What the provider key allows, for all sessions of this runtime together; default: no limit. Session threads share it in equal
- * parts. A common pause after a 429 or 529, and the circuit, work without it. Calls beyond a limit wait, session trees in turn.
+ * The limits of the provider key, for all sessions of this runtime together; default: no limit. Session threads share
+ * them in equal parts. The common pause after a 429 or 529, and the circuit, work without limits. Calls beyond a limit
+ * wait; session trees take turns.
  */
 export type GovernorOptions = GovernorLimits;
 
 /**
- * The enrichers: actors beside a session, with a model of their own. Melete prepares the turn of a user's message (skills,
- * workflows, goals, the session's name); Mneme remembers what leaves the window and brings back what was said before.
+ * The enrichers: actors beside a session, each with its own model. Melete prepares the turn of a user's message
+ * (skills, workflows, goals, the session's name). Mneme remembers messages that leave the window, and recalls earlier
+ * ones.
  */
 export interface EnricherOptions {
   readonly melete?: { readonly model: string };
-  /** Not with an agent that is compressed of itself: a session uses one or the other. */
+  /** Not allowed for an agent that has its own compression: a session uses one or the other. */
   readonly mneme?: { readonly model: string };
 }
 
-/** What `open` takes. */
+/** The options of `open`. */
 export interface OpenOptions {
   /** A provider value, provider data (`anthropic()`, `scripted()`), or the URL of a module whose default export is one. */
   readonly provider?: ModelProvider | ProviderData | URL;
@@ -49,14 +51,17 @@ export interface OpenOptions {
   readonly settings?: SettingsInput;
   readonly limits?: Partial<Limits>;
   readonly governor?: GovernorOptions;
-  /** Directories of Markdown files with front matter; of two that define a name, the later one counts. Read again when they change. */
+  /**
+   * Directories of Markdown files with front matter. If two define the same name, the later directory wins. They are
+   * read again when they change.
+   */
   readonly skills?: string | readonly string[];
   readonly workflows?: string | readonly string[];
-  /** The same for agents: they join `agents`. Read at `open` only. */
+  /** The same for agents: they join `agents`. Read by `open` only. */
   readonly specialists?: string | readonly string[];
-  /** What watches main sessions, each off until it is given a model. */
+  /** Enrichers of main sessions; each is off until it is given a model. */
   readonly enrichers?: EnricherOptions;
-  /** How far `search_messages`, `view_messages` and Mneme's recall reach. */
+  /** The reach of `search_messages`, `view_messages` and Mneme's recall. */
   readonly search?: SearchOptions;
   readonly logger?: Logger;
   /** For tests: with a clock or random numbers of your own, sessions and models run on the host thread unless told otherwise. */
@@ -80,21 +85,21 @@ export interface CheckedOptions {
   readonly settings: Settings;
   readonly limits: Limits;
   readonly governor: GovernorLimits | undefined;
-  /** Undefined: none is given. */
+  /** Undefined when no directory is given. */
   readonly definitions: DefinitionDirectories | undefined;
-  /** Undefined: none is on. */
+  /** Undefined when no enricher is on. */
   readonly enrichers: EnricherOptions | undefined;
   readonly searchScope: SearchScope;
-  /** Never throws. */
+  /** A logger that never throws. */
   readonly logger: GuardedLogger | undefined;
   readonly clock: Clock;
   readonly random: Random;
 }
 
-/** What the runtime asks of a logger. */
+/** The logger methods that the runtime uses. */
 export interface GuardedLogger
   extends Readonly<Record<'debug' | 'info' | 'warn' | 'error', (fields: object, message: string) => void>> {
-  /** A logger whose lines all hold these fields; undefined where the logger has no children. */
+  /** A logger that adds these fields to every line; undefined when the logger cannot create children. */
   readonly child: (fields: object) => GuardedLogger | undefined;
 }
 
@@ -182,7 +187,7 @@ export const openSchema: z.ZodType<GivenOptions> = z.strictObject({
   random: z.custom<Random>(isFunction, 'must be a function').optional(),
 });
 
-/** Throws `ConfigError` naming the key, the value's type and what was expected. */
+/** Throws `ConfigError` naming the key, the value's type and the expected value. */
 export function checkOptions(options: unknown): CheckedOptions {
   const given = parseOption(openSchema, '', options ?? {});
   const isTest = given.clock !== undefined || given.random !== undefined;
@@ -234,7 +239,7 @@ function providerOf(given: OpenOptions['provider']): ModelProvider | ProviderDat
   return given instanceof URL ? { kind: 'module', url: given.href } : given;
 }
 
-/** A logger that fails must not take a turn, or the host, along: what it throws is dropped with the line (F65). */
+/** A failing logger must not end a transition or the host: its error is dropped with the line (F65). */
 function guarded(logger: Logger): GuardedLogger {
   const tell =
     (level: 'debug' | 'info' | 'warn' | 'error') =>
@@ -242,21 +247,21 @@ function guarded(logger: Logger): GuardedLogger {
       try {
         logger[level](fields, message);
       } catch {
-        // Nobody is left to tell.
+        // The logger itself failed, so the failure cannot be reported.
       }
     };
   const child = (fields: object): GuardedLogger | undefined => {
     try {
       return typeof logger.child === 'function' ? guarded(logger.child(fields)) : undefined;
     } catch {
-      // Its lines name the session themselves then.
+      // Without a child logger each line names its session.
       return undefined;
     }
   };
   return { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error'), child };
 }
 
-/** The members that have a value: one given as `undefined` keeps its default. */
+/** The members that have a value: a member given as `undefined` keeps its default. */
 function definedMembers<T extends object>(given: T): { readonly [Key in keyof T]?: Exclude<T[Key], undefined> } {
   const members = Object.entries(given).filter(([, value]) => value !== undefined);
   return Object.fromEntries(members) as { readonly [Key in keyof T]?: Exclude<T[Key], undefined> };

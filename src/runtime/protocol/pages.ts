@@ -1,12 +1,15 @@
-/** Pages of what a session holds, as a shard answers them. */
+/** Pages of a session's contents, as a shard answers them. */
 import type { Message, Pending } from '../../base/messages.ts';
 import type { Violation } from '../../context/legality.ts';
 import type { ModelRequest, RequestMessage } from '../../models/provider.ts';
 
-/** What there are pages of. */
+/** The contents that are read in pages. */
 export type PageKind = 'messages' | 'pending' | 'viewport' | 'request';
 
-/** How much of it, and from where on. `after`: the `next` of the page before. `bytesMax`: approximate, beside the first item. */
+/**
+ * The size and start of a page. `after`: the `next` of the page before. `bytesMax`: approximate, not counting the first
+ * item.
+ */
 export interface PageBounds {
   readonly after?: string;
   readonly limit: number;
@@ -19,7 +22,10 @@ export interface Page<Item> {
   readonly next?: string;
 }
 
-/** A page of the messages of a request. The first one has the rest of the request with it, and the rules all of it breaks. */
+/**
+ * A page of the messages of a request. The first page also has the rest of the request and the rules that the whole
+ * request breaks.
+ */
 export interface RequestPage extends Page<RequestMessage> {
   readonly head?: Omit<ModelRequest, 'messages'>;
   readonly violations?: readonly Violation[];

@@ -1,4 +1,6 @@
-/** What the host thread and a shard say to each other. Plain data both ways; one method, one request, one answer. */
+/**
+ * The messages between the host thread and a shard. Plain data both ways; each method has one request and one answer.
+ */
 
 import type { AgentPlan } from '../../../actors/agent-catalog.ts';
 import type { MuseQuestion, MuseWord } from '../../../actors/enrichers/muse-sources.ts';
@@ -26,55 +28,55 @@ import type { ToolDescription } from '../../tools/tool.ts';
 import type { HostQuestion, HostWord } from './host-decisions.ts';
 import type { PageBounds, PageKind, PageOf } from './pages.ts';
 
-/** Where an agent's tool comes from. */
+/** The source of an agent's tool. */
 export type ToolSource =
   | { readonly kind: 'module'; readonly url: string }
   /** A tool of another agent, by its name in lower case. */
   | { readonly kind: 'named'; readonly name: string }
   | { readonly kind: 'value'; readonly description: ToolDescription };
 
-/** An agent with its tools still to be found. */
+/** An agent whose tools are not loaded yet. */
 export interface AgentSource {
   readonly plan: AgentPlan;
   readonly tools: readonly ToolSource[];
 }
 
-/** Where model calls are made. */
+/** The place where model calls are made. */
 export type ProviderPlan =
   | { readonly kind: 'data'; readonly data: ProviderData }
   | { readonly kind: 'host'; readonly name: string };
 
-/** Everything a shard is started with. */
+/** The data that a shard is started with. */
 export interface ShardPlan {
   readonly index: number;
   readonly count: number;
-  /** Directory of this shard's journal; missing: memory. */
+  /** Directory of this shard's journal; missing: the journal is in memory. */
   readonly directory?: string;
-  /** Directory of shortened results. */
+  /** Directory of the result store. */
   readonly shelf: string;
   readonly durability: Durability;
   readonly agents: readonly AgentSource[];
-  /** What watches main sessions; missing: nothing does. */
+  /** Enrichers of main sessions; missing: there are none. */
   readonly enrichers?: EnricherFacts;
   readonly provider: ProviderPlan;
   readonly settings: Settings;
   readonly limits: Limits;
-  /** This shard's share of what the provider key allows. */
+  /** This shard's share of the provider key's limits. */
   readonly governor?: GovernorLimits;
   readonly threads: { readonly models: number; readonly tools: number };
   /** Counters shared with the host; see `metrics.ts`. */
   readonly counters: SharedArrayBuffer;
 }
 
-/** What a shard thread is given when it starts, beside its plan. */
+/** The data that a shard thread receives at its start, beside its plan. */
 export interface ShardStart {
-  /** Sessions whose listeners are still there. */
+  /** Sessions that still have listeners to wait for. */
   readonly gated: readonly string[];
-  /** Sessions a thread before it ran out of memory on; see `isolated-sessions.ts`. */
+  /** Sessions on which an earlier thread ran out of memory; see `isolated-sessions.ts`. */
   readonly isolated: readonly SessionKey[];
 }
 
-/** A session as `state()` tells it. */
+/** A session as `state()` returns it. */
 export interface SessionSnapshot {
   readonly state: SessionStateName;
   readonly phase?: Phase;
@@ -82,11 +84,14 @@ export interface SessionSnapshot {
   readonly mailbox: number;
   readonly seq: number;
   readonly children: readonly { readonly id: string; readonly name: string; readonly exited?: string }[];
-  /** Skills and workflow that are active; left out where there are none. */
+  /** Active skills and workflow; left out when there are none. */
   readonly skills?: readonly string[];
   readonly workflow?: string;
   readonly usage: Usage;
-  /** What it and everything it spawned may use in all, and used, in tokens; left out where it was given none. */
+  /**
+   * The tokens that the session and all its descendants may use in total, and have used; left out when it has no
+   * budget.
+   */
   readonly budget?: { readonly tokens: number; readonly used: number };
 }
 
@@ -101,17 +106,17 @@ export interface SessionSummary {
   readonly updatedAt: number;
 }
 
-/** How a compression on demand ended. */
+/** The result of a compression on demand. */
 export type CompressionResult =
   | { readonly compressed: true; readonly level: number; readonly chunk?: number }
   | { readonly compressed: false; readonly reason: string };
 
-/** An archived part of a conversation. */
+/** An archive: a part of the conversation that a compression took out of the window. */
 export interface ChunkInfo {
   readonly session: string;
   /** From 1, without gaps. */
   readonly number: number;
-  /** Compressions there were, this one included, when it was made. */
+  /** Number of compressions so far when it was made, this one included. */
   readonly level: number;
   /** Epoch ms. */
   readonly archivedAt: number;
@@ -127,12 +132,12 @@ export type SpawnAnswer =
   | { readonly child: string; readonly name: string; readonly duplicate: boolean }
   | { readonly error: ErrorShape };
 
-/** How a child ended. */
+/** The result of a child. */
 export interface ChildEnd {
   readonly reason: 'completed' | 'failed' | 'cancelled';
   readonly reply: string;
   readonly error?: ErrorShape;
-  /** What it is called; missing: it was deleted. */
+  /** The child's name; missing when the child was deleted. */
   readonly name?: string;
 }
 
@@ -142,13 +147,13 @@ export type ForkedRecord = Extract<SessionRecord, { type: 'forked' }>;
 /** An accepted message of one incarnation of a session. */
 export interface ReceiptName {
   readonly pendingId: number;
-  /** The journal's key of the session: kept over restarts, given once. */
+  /** The journal's key of the session. It survives restarts and is never reused. */
   readonly incarnation: SessionKey;
 }
 
 interface OfSession {
   readonly session: string;
-  /** The agent a session is made of if it does not exist yet. */
+  /** The agent for a session that does not exist yet. */
   readonly agent?: string;
 }
 
@@ -162,12 +167,14 @@ export interface ShardMethods {
       readonly fingerprint?: string;
       readonly bounceBack?: boolean;
       readonly from?: string;
-      /** Nobody waits for the acceptance alone: the end of the receipt is told, once, under this number. */
+      /**
+       * The sender does not wait for the acceptance alone: the end of the receipt is reported once, under this number.
+       */
       readonly follow?: number;
     };
     answer: ReceiptName & { readonly seq: number; readonly duplicate: boolean };
   };
-  /** A message as bytes of JSON, which the thread reads and checks. */
+  /** A message as bytes of JSON, which the session thread reads and checks. */
   'session.post': {
     request: OfSession & { readonly json: Uint8Array };
     answer: ShardMethods['session.send']['answer'];
@@ -178,7 +185,7 @@ export interface ShardMethods {
     request: OfSession & { readonly after?: number; readonly limit?: number };
     answer: readonly Message[];
   };
-  /** A page of what a session holds, bounded in bytes. */
+  /** A page of a session's contents, bounded in bytes. */
   'session.page': {
     request: OfSession & PageBounds & { readonly of: PageKind };
     answer: PageOf[PageKind];
@@ -195,7 +202,7 @@ export interface ShardMethods {
     };
     answer: boolean;
   };
-  /** Listeners on the host are waited for at the session's message boundaries, or not any more. */
+  /** Turns on or off the waiting for listeners on the host at the session's message boundaries. */
   'history.gate': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'session.spawn': { request: OfSession & { readonly items: readonly SpawnItem[] }; answer: readonly SpawnAnswer[] };
   'session.viewport': { request: OfSession; answer: readonly Message[] };
@@ -223,37 +230,40 @@ export interface ShardMethods {
     request: OfSession & { readonly id?: string; readonly at?: number };
     answer: { readonly id: string };
   };
-  /** What a fork on another shard begins with, as its first record. */
+  /** The beginning of a fork on another shard, as its first record. */
   'session.copy': { request: OfSession & { readonly at?: number }; answer: ForkedRecord };
   'session.plant': { request: OfSession & { readonly record: ForkedRecord }; answer: { readonly id: string } };
   'session.compress': { request: OfSession & { readonly force: boolean }; answer: CompressionResult };
-  /** Archived parts of the conversation, oldest first. */
+  /** Archives of the conversation, oldest first. */
   'session.chunks': { request: OfSession; answer: readonly ChunkInfo[] };
   'session.chunk': { request: OfSession & { readonly number: number }; answer: readonly HistoryMessage[] | undefined };
   'session.events': {
     request: OfSession & { readonly after: number; readonly limit: number; readonly bytesMax: number };
     answer: { readonly events: readonly SessionEvent[]; readonly isComplete: boolean };
   };
-  /** Without a session: all of them. */
+  /** Without a session: all sessions. */
   'session.watch': { request: { readonly session?: string; readonly on: boolean }; answer: undefined };
-  /** Of what is watched: each session is introduced with what it tells first (`EventsNote`), or not any more. */
+  /** For watched sessions: turns on or off the introduction of each session with its first events (`EventsNote`). */
   'sessions.introduce': { request: { readonly on: boolean }; answer: undefined };
   'history.edit': {
     request: OfSession & {
       readonly edit: EditRequest;
       readonly key?: string;
       readonly fingerprint?: string;
-      /** Of the handle the operation is given: one of an earlier session of this id is refused. */
+      /**
+       * The incarnation of the handle that makes the edit. An edit by a handle of an earlier session of this id is
+       * refused.
+       */
       readonly incarnation?: number;
     };
     answer: unknown;
   };
-  /** The answer of a query, all of it of one moment. */
+  /** The answer of a query; all of it is from one moment. */
   'history.read': { request: OfSession & { readonly query: HistoryQuery }; answer: unknown };
-  /** Starts or stops the telling of what is said in a session (`history.said`). */
+  /** Starts or stops publishing the messages of a session (`history.said`). */
   'history.watch': { request: { readonly session: string; readonly on: boolean }; answer: undefined };
   'receipt.status': { request: OfSession & ReceiptName; answer: ReceiptState | undefined };
-  /** Without an incarnation: of the session there is now. */
+  /** Without an incarnation: the present session of this id. */
   'receipt.find': {
     request: OfSession & { readonly pendingId: number; readonly incarnation?: number };
     answer: { readonly seq: number; readonly incarnation: number } | undefined;
@@ -263,26 +273,26 @@ export interface ShardMethods {
     answer: ReceiptState;
   };
   'child.wait': { request: OfSession; answer: ChildEnd };
-  /** Those of these children that have ended, in the order of the parent's log. */
+  /** The given children that have ended, in the order of the parent's log. */
   'children.ended': {
     request: { readonly session: string; readonly children: readonly string[] };
     answer: readonly string[];
   };
   'child.link': { request: OfSession; answer: { readonly parent?: string; readonly name?: string } };
-  /** For an index of all messages, each in bounded pieces: what was written since, in order of the log. */
+  /** For the index of all messages, in bounded pieces: the rows written since, in log order. */
   'search.log': { request: { readonly from: number; readonly offset: number }; answer: RowPiece };
-  /** Where one session was written, from new to old, and those rows. */
+  /** The rows in which one session was written, from new to old, and their contents. */
   'search.chain': {
     request: { readonly key: number; readonly until: number; readonly from?: number };
     answer: RowChain;
   };
   'search.rows': { request: { readonly rows: readonly number[]; readonly offset: number }; answer: RowPiece };
-  /** The names of sessions by their keys, at most `SEARCH_PAGE_NAMES`; `null`: deleted. */
+  /** The names of sessions by their keys, at most `SEARCH_PAGE_NAMES`; `null`: the session is deleted. */
   'search.names': { request: { readonly keys: readonly number[] }; answer: readonly (string | null)[] };
-  /** What has a name now. `base`: address of what a fork begins with, where that is stored by itself. */
+  /** The session that bears a name now. `base`: address of a fork's beginning, when that is stored separately. */
   'search.session': { request: OfSession; answer: { readonly key: number; readonly base?: string } | undefined };
   'search.blob': { request: { readonly address: string; readonly offset: number }; answer: BlobPiece | undefined };
-  /** Where a session's window begins; `undefined`: it is not in memory. */
+  /** The start of a session's window; `undefined`: the session is not resident. */
   'search.floor': { request: OfSession; answer: number | undefined };
   'sessions.list': {
     request: {
@@ -294,7 +304,7 @@ export interface ShardMethods {
     answer: readonly SessionSummary[];
   };
   'sessions.get': { request: OfSession; answer: SessionSummary | undefined };
-  /** Ids of what was deleted. */
+  /** Ids of the deleted sessions. */
   'sessions.delete': { request: OfSession; answer: readonly string[] };
   'runtime.drain': { request: { readonly id: number }; answer: undefined };
   'runtime.resume': { request: Record<never, never>; answer: undefined };
@@ -328,14 +338,14 @@ export interface SessionIntroduction {
   readonly parent?: string;
 }
 
-/** What a shard tells with one note. */
+/** The contents of one note of events. */
 export interface EventsNote<Events> {
   readonly events: Events;
-  /** Sessions that tell something for the first time, with these events. */
+  /** Sessions whose first events are in this note. */
   readonly introduced?: readonly SessionIntroduction[] | undefined;
 }
 
-/** Something was said in a session, and is durable. */
+/** Messages of a session that are durable. */
 export interface SaidNote {
   readonly session: string;
   readonly messages: readonly HistoryMessage[];
@@ -346,10 +356,10 @@ export interface LogLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
   readonly session?: string;
-  /** Agent of the session, where it is known. */
+  /** Agent of the session, if it is known. */
   readonly agent?: string;
   readonly error?: ErrorShape;
-  /** Milliseconds of what the line is about. */
+  /** Duration in milliseconds of the event that the line describes. */
   readonly ms?: number;
 }
 

@@ -1,36 +1,41 @@
-/** What a session may find and look at of other sessions: its own tree, unless the embedder opens more. Host thread. */
+/** The sessions that a session may search and view: its own tree, unless the embedder allows more. Host thread. */
 import { z } from 'zod';
 import { SEARCH_SCOPE_TREES_MAX } from '../../base/bounds.ts';
 import { ConfigError, describeValue } from '../../base/errors.ts';
 import { rootOf } from '../../base/ids.ts';
 
-/** `tree`: the session's own tree. `all`: every session of the store. A list: its own tree, and those these sessions belong to. */
+/**
+ * `tree`: the session's own tree. `all`: every session of the store. A list: the session's own tree, and the trees of
+ * these sessions.
+ */
 export type SearchReach = 'tree' | 'all' | readonly string[];
 
-/** Who asks. */
+/** The session on whose behalf a scope is asked for. */
 export interface SearchScopeQuestion {
-  /** The session that searches, or that an enricher remembers for. */
+  /** The session that searches, or whose enricher recalls. */
   readonly session: string;
 }
 
 /**
- * What `search_messages`, `view_messages` and Mneme's recall reach. A function is asked for every search, on the host thread; where
- * it throws or rejects, the model is told of a failure and nothing is found.
+ * The reach of `search_messages`, `view_messages` and Mneme's recall. A function is called for every search, on the
+ * host thread. If it throws or rejects, the model receives an error and nothing is found.
  */
 export type SearchScope = 'tree' | 'all' | ((question: SearchScopeQuestion) => SearchReach | Promise<SearchReach>);
 
 /** Options of the search. */
 export interface SearchOptions {
-  /** Default `'tree'`: what one session says is never found from another tree. */
+  /** Default `'tree'`: messages of one session are never found from another tree. */
   readonly scope?: SearchScope;
 }
 
-/** The trees a session reaches, by their roots; `undefined`: all. */
+/** The roots of the trees that a session reaches; `undefined`: all. */
 export type Trees = ReadonlySet<string> | undefined;
 
 const reachSchema = z.union([z.enum(['tree', 'all']), z.array(z.string()).max(SEARCH_SCOPE_TREES_MAX)]);
 
-/** Asks the scope. Rejects with what it throws, and with `ConfigError` for an answer that is no reach. */
+/**
+ * Evaluates the scope. Rejects with the error that it throws, and with `ConfigError` for an answer that is not a reach.
+ */
 export async function treesOf(scope: SearchScope, session: string): Promise<Trees> {
   const given: unknown = typeof scope === 'function' ? await scope({ session }) : scope;
   const reach = reachSchema.safeParse(given);

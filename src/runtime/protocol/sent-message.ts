@@ -1,6 +1,6 @@
 /**
- * What a message from outside must be: checked on the host where it is given as a value, and on the session thread where it is given as
- * bytes of JSON. A large body is never a text on the host: parsing it would hold up the loop, and its texts would fill the host's heap.
+ * Checks of a message from outside. A value is checked on the host, bytes of JSON on the session thread. A large body
+ * is never a string on the host: parsing it would block the event loop, and its strings would fill the host's heap.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
@@ -13,10 +13,10 @@ import { type ContentBlock, DELIVERIES, type Deliver, isBlank } from '../../base
 import { parseOption } from '../../base/settings.ts';
 import type { ShardMethods } from './protocol.ts';
 
-/** A message as a session thread takes it. */
+/** The form in which a session thread accepts a message. */
 export type SentMessage = Omit<ShardMethods['session.send']['request'], 'session' | 'agent' | 'follow'>;
 
-/** How a message is sent. */
+/** The options with which a message is sent. */
 interface SentOptions {
   readonly key?: string | undefined;
   readonly deliver?: Deliver | undefined;
@@ -35,15 +35,15 @@ export const sendSchema: z.ZodType<SentOptions & { readonly signal?: AbortSignal
   ...options,
   signal: z.instanceof(AbortSignal).optional(),
 });
-/** What is in a block is checked with the content. */
+/** The members of a block are checked with the content. */
 const postedSchema = z.strictObject({
   content: z.union([z.string(), z.array(z.looseObject({ type: z.string() }))]),
   ...options,
 });
 
 /**
- * Puts the options of a message into the request that has its content. Members one by one: nearly every message has none of them,
- * and this is done a thousand times at once.
+ * Puts the options of a message into the request that has its content. It sets members one by one: nearly every message
+ * has none of them, and this runs for a thousand messages at once.
  */
 export function putOptions(message: Draft<SentMessage>, { key, deliver, bounceBack, from }: SentOptions): void {
   if (deliver !== undefined) message.deliver = deliver;
@@ -55,7 +55,10 @@ export function putOptions(message: Draft<SentMessage>, { key, deliver, bounceBa
   }
 }
 
-/** The message that bytes of JSON hold: `{ content, key, deliver, bounceBack, from }`. Throws `ContentError`, `ConfigError`, `InvalidArgumentError`. */
+/**
+ * The message in bytes of JSON: `{ content, key, deliver, bounceBack, from }`. Throws `ContentError`, `ConfigError`,
+ * `InvalidArgumentError`.
+ */
 export function postedMessage(json: Uint8Array): SentMessage {
   const { content, ...sent } = posted(json);
   const message: Draft<SentMessage> = { content: checkContent(content) };
@@ -63,7 +66,7 @@ export function postedMessage(json: Uint8Array): SentMessage {
   return message;
 }
 
-/** The key of a posted message; undefined where it has none. Throws as `postedMessage`. */
+/** The key of a posted message; undefined when it has none. Throws like `postedMessage`. */
 export function postedKey(json: Uint8Array): string | undefined {
   return posted(json).key;
 }
@@ -78,12 +81,15 @@ function posted(json: Uint8Array): z.infer<typeof postedSchema> {
   return parseOption(postedSchema, 'body', value);
 }
 
-/** Neither parser says what is wrong without showing the body. */
+/** The message leaves out the parser's text: the errors of both parsers quote the body. */
 function notJson(cause: unknown): InvalidArgumentError {
   return new InvalidArgumentError('invalid_argument', 'the body is not JSON in UTF-8', { cause });
 }
 
-/** Content as it may be stored: plain, well-formed, not blank, of blocks a user may send. Throws `ContentError`. */
+/**
+ * Content in the form that may be stored: plain, well-formed, not blank, made of blocks that a user may send. Throws
+ * `ContentError`.
+ */
 export function checkContent(content: unknown): string | readonly ContentBlock[] {
   if (typeof content !== 'string' && !Array.isArray(content)) {
     throw new ContentError(`content must be a string or content blocks, got ${describeValue(content)}`);
@@ -101,7 +107,7 @@ export function checkContent(content: unknown): string | readonly ContentBlock[]
   return plain;
 }
 
-/** A short name of a content: a key that comes with another one was used before. */
+/** A short fingerprint of a content. A key that comes with another fingerprint was used before. */
 export function fingerprintOf(content: string | readonly ContentBlock[]): string {
   const text = typeof content === 'string' ? content : JSON.stringify(content);
   return createHash('sha256').update(text).digest('base64url').slice(0, 22);

@@ -1,25 +1,27 @@
 /**
- * Listeners a session's runs wait for, on the host thread: told of each message at its boundary, and able to stop the run
- * there.
+ * Listeners that a session's runs wait for, on the host thread. They are notified of each message at its boundary, and
+ * may stop the run there.
  *
- * Owns: the registrations. Does not own: when there is a boundary (the session's own thread), listeners nobody waits for.
- *  W1 listeners are told in the order of their registration, one after the other, each of every message of a boundary;
- *  W2 the list is taken when the telling of a boundary starts: who is registered within it hears the next one;
- *  W3 the first request to interrupt counts; later messages of the boundary are told all the same, as they are stored.
+ * Owns: the registrations. Does not own: when there is a boundary (the session's thread), listeners that no run waits
+ * for.
+ *  W1 listeners are notified in the order of their registration, one after the other, each of every message of a
+ *     boundary;
+ *  W2 the list is fixed when a boundary begins: a listener registered during it is first notified at the next one;
+ *  W3 the first request to interrupt counts. Later messages of the boundary are still passed on, since they are stored.
  */
 import { WAITING_LISTENERS_MAX } from '../../base/bounds.ts';
 import { LimitError } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 
-/** What a listener that is waited for may do. */
+/** The actions of a listener that a run waits for. */
 export interface BoundaryControl {
-  /** Stops the run at this message: nothing further executes. `reason` comes back verbatim. */
+  /** Stops the run at this message: no further call executes. `reason` is returned verbatim. */
   interrupt(reason?: string | null): void;
 }
 
 /**
- * Told of each message a run stores; the run waits until it has returned, or its promise is settled. May be told twice of
- * one message where a crash came between. What it throws fails the turn; the message stays. Host thread.
+ * Notified of each message that a run stores. The run waits until it has returned, or its promise is settled. After a
+ * crash it may be notified twice of one message. If it throws, the turn fails and the message stays. Host thread.
  */
 export type WaitingListener = (message: HistoryMessage, control: BoundaryControl) => void | Promise<void>;
 
@@ -27,7 +29,7 @@ export type WaitingListener = (message: HistoryMessage, control: BoundaryControl
 export class WaitingListeners {
   readonly #listeners = new Map<string, { readonly listener: WaitingListener }[]>();
 
-  /** Sessions that have any. */
+  /** Sessions that have listeners. */
   get sessions(): readonly string[] {
     return [...this.#listeners.keys()];
   }
@@ -36,7 +38,10 @@ export class WaitingListeners {
     return this.#listeners.has(session);
   }
 
-  /** Registers one; the same function twice is told twice. Returns what ends it. Throws `LimitError` (`limit`) at the bound. */
+  /**
+   * Registers a listener; a function registered twice is notified twice. Returns the function that removes it. Throws
+   * `LimitError` (`limit`) at the bound.
+   */
   add(session: string, listener: WaitingListener): () => void {
     const entry = { listener };
     const known = this.#listeners.get(session) ?? [];
@@ -53,7 +58,10 @@ export class WaitingListeners {
     };
   }
 
-  /** Tells the messages of a boundary. Resolves with the first request to stop, if any; rejects with what a listener threw. */
+  /**
+   * Notifies the listeners of the messages of a boundary. Resolves with the first request to stop, if any; rejects with
+   * the error of a listener.
+   */
   async tell(
     session: string,
     messages: readonly HistoryMessage[],

@@ -1,4 +1,7 @@
-/** What compressions archived, read from the log: the log forgets nothing, so a chunk is what was there when it was made. */
+/**
+ * Archives made by compressions, read from the log. The log keeps everything, so an archive holds its messages as they
+ * were when it was made.
+ */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { CancelledError } from '../../base/errors.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
@@ -11,10 +14,10 @@ import { emptyState } from '../../session/state/state.ts';
 import type { ChunkInfo, CompressionResult } from '../protocol/protocol.ts';
 import { plantFork } from './fork-reader.ts';
 
-/** All chunks of a session, oldest first. Reads the whole log. */
+/** All archives of a session, oldest first. Reads the whole log. */
 export function archivedChunks(journal: Journal, actor: SessionActor): readonly ChunkInfo[] {
   const chunks: ChunkInfo[] = [];
-  // Nothing was ever archived: the log need not be read to know.
+  // Nothing was ever archived, so the log need not be read.
   if ((actor.state.compression?.chunk ?? 0) === 0) return chunks;
   for (const entry of journal.read(actor.key, 0)) {
     const { at, records } = decodeTurn(entry.data);
@@ -28,7 +31,10 @@ export function archivedChunks(journal: Journal, actor: SessionActor): readonly 
   return chunks;
 }
 
-/** The messages of a chunk, as they were when it was made; `undefined`: there is no such chunk. Reads the log up to it. */
+/**
+ * The messages of an archive, as they were when it was made; `undefined`: there is no such archive. Reads the log up to
+ * it.
+ */
 export function chunkMessages(
   journal: Journal,
   actor: SessionActor,
@@ -52,7 +58,7 @@ export function chunkMessages(
   return undefined;
 }
 
-/** How a compression ended, or `undefined` while it runs. Throws `CancelledError` where the session is gone. */
+/** The result of a compression, or `undefined` while it runs. Throws `CancelledError` when the session is gone. */
 export function compressionEnd(actor: SessionActor | undefined, halfStep: number): CompressionResult | undefined {
   if (actor === undefined) throw new CancelledError('the session was deleted');
   const { current, compression } = actor.state;

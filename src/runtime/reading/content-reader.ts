@@ -1,4 +1,4 @@
-/** Contents of waiting entries that only the log has, read back from there. */
+/** Reads contents of waiting entries that are only in the log. */
 import { StoreCorruptError } from '../../base/errors.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -7,8 +7,8 @@ import type { ReadContent } from '../../session/state/messages.ts';
 import { decodeTurn } from '../../session/state/records.ts';
 
 /**
- * Reads contents of waiting entries back from the log of a session. What it returns throws `StoreCorruptError` where the log does not
- * have the content.
+ * Returns a function that reads contents of waiting entries back from a session's log. The function throws
+ * `StoreCorruptError` when the log does not have the content.
  */
 export function contentReader(journal: Pick<Journal, 'entry'>, key: SessionKey): ReadContent {
   return ({ id, content }) => {

@@ -1,16 +1,16 @@
 /**
- * Durable events of sessions, told again from their logs: a page at a time, each beginning where the one before ended. Runs on the
- * session's thread.
+ * Replays durable events of sessions from their logs, page by page; each page begins where the one before ended. Runs
+ * on the session's thread.
  *
- * Owns: the folds behind the pages it gave last. Does not own: the journal, nor where a reader stands.
- * Invariants:
- *  Y1 a page is what a fold of the whole log tells after that event: the same events with the same numbers, in order;
- *  Y2 a page reads the turns it tells of and no others, while its reader is one of the last `REPLAYS_MAX`; a reader that comes new
- *     reads from the start of the log, or from its snapshot where that is no later than its place;
- *  Y3 nothing is held for longer than it is true: `clear` where the log may have lost turns, and another session of the same name
- *     has another key.
- *  Y4 memory is bounded in bytes: a page by the bound it is asked for with, beside its first event; the folds and what they told beyond
- *     their pages together by `REPLAYS_BYTES_MAX`, beside the one served last.
+ * Owns: the folds behind the pages it served last. Does not own: the journal, the position of a reader. Invariants:
+ *  Y1 a page holds what a fold of the whole log publishes after that event: the same events with the same numbers, in
+ *     order;
+ *  Y2 while its reader is one of the last `REPLAYS_MAX`, a page reads only the transitions whose events it holds. A new
+ *     reader reads from the start of the log, or from the snapshot if that is not later than the reader's position;
+ *  Y3 nothing is held after it stops being true: `clear` runs when the log may have lost transitions, and another
+ *     session of the same name has another key.
+ *  Y4 memory is bounded in bytes: a page by the bound of its request, not counting its first event; the folds and their
+ *     events beyond the pages together by `REPLAYS_BYTES_MAX`, not counting the fold served last.
  */
 import { BYTES_PER_TOKEN, REPLAYS_BYTES_MAX, REPLAYS_MAX } from '../../base/bounds.ts';
 import type { SessionEvent } from '../../events/event.ts';
@@ -21,30 +21,30 @@ import { emptyState, restoreState, type SessionState } from '../../session/state
 import { decodeHead } from './head.ts';
 import { foldEntry, type LogObserver } from './session-reader.ts';
 
-/** A part of what a session's log tells. */
+/** A part of the events in a session's log. */
 export interface EventPage {
   readonly events: readonly SessionEvent[];
-  /** The log tells nothing after them. */
+  /** The log has no events after them. */
   readonly isComplete: boolean;
 }
 
-/** A fold that stands behind a turn. */
+/** A fold that has reached a transition of the log. */
 interface Replay {
   readonly key: SessionKey;
   readonly state: SessionState;
-  /** Of the last turn in the state. */
+  /** The position of the last transition in the state. */
   position: Position;
-  /** The way from there on, as far as the log went when it was looked up; it is long in a long log. */
+  /** The rest of the log as it was at the look-up. It is kept because the look-up is long in a long log. */
   entries: Iterator<StoredEntry> | undefined;
-  /** The last event that was given. */
+  /** The number of the last event that was served. */
   told: number;
-  /** What the last turn told beyond the page. */
+  /** Events of the last transition that did not fit the page. */
   rest: readonly SessionEvent[];
   /** Approximate bytes of `rest` and the state. */
   bytes: number;
 }
 
-/** What a page may have: events, and approximate bytes beside the first of them. */
+/** Bounds of a page: a number of events, and approximate bytes, not counting the first event. */
 export interface PageBounds {
   readonly limit: number;
   readonly bytesMax: number;
@@ -53,7 +53,7 @@ export interface PageBounds {
 /** See the head of the file. */
 export class EventReplays {
   readonly #journal: Journal;
-  /** The one served longest ago first. */
+  /** Least recently served first. */
   #replays: readonly Replay[] = [];
 
   constructor(journal: Journal) {
@@ -61,17 +61,17 @@ export class EventReplays {
   }
 
   /**
-   * Durable events of a session after the event `after`, oldest first, within the bounds; at least one, where there is one. Throws
-   * `StoreCorruptError` for a log that cannot be folded.
+   * Durable events of a session after the event `after`, oldest first, within the bounds; at least one if there is one.
+   * Throws `StoreCorruptError` for a log that cannot be folded.
    */
   page(session: string, key: SessionKey, after: number, { limit, bytesMax }: PageBounds): EventPage {
     const known = this.#replays.find((each) => each.key === key && each.told === after);
     const replay = known ?? begin(this.#journal, session, key, after);
-    // One that throws is forgotten: its state may stand within a turn.
+    // Removed until it succeeds: if it throws, its state may be in the middle of a transition.
     this.#replays = this.#replays.filter((each) => each !== replay);
     const found: SessionEvent[] = [];
     let bytes = 0;
-    // Events that fit the page: all that were found, until one did not.
+    // Number of events that fit the page: all found events until the first that does not fit.
     let fitting = 0;
     const find = (event: SessionEvent): void => {
       bytes += charactersOf(event);
@@ -89,7 +89,7 @@ export class EventReplays {
         if (seq > after) find({ session, at, seq, ...body });
       },
     };
-    // One more than fits says that there is more.
+    // One event more than fits shows that there are more.
     while (found.length === fitting) {
       const entry = next(this.#journal, replay);
       if (entry === undefined) break;
@@ -104,7 +104,7 @@ export class EventReplays {
     return { events, isComplete: found.length === 0 };
   }
 
-  /** The newest always; of the others, from the newest on, as many as fit (Y4). */
+  /** Keeps the newest fold always, and of the others, from the newest on, as many as fit (Y4). */
   #keep(replay: Replay): void {
     const known = [...this.#replays, replay].slice(-REPLAYS_MAX);
     let left = REPLAYS_BYTES_MAX - replay.bytes;
@@ -116,7 +116,7 @@ export class EventReplays {
     this.#replays = known.slice(first);
   }
 
-  /** Turns were lost, or came back: everything is read again. */
+  /** Drops all folds: transitions were lost or came back, so everything is read again. */
   clear(): void {
     this.#replays = [];
   }
@@ -134,11 +134,11 @@ function begin(journal: Journal, session: string, key: SessionKey, after: number
   return { ...common, state: emptyState(session), position: 0 };
 }
 
-/** The next turn of the log; undefined: there is none so far. */
+/** The next transition of the log; undefined: there is none so far. */
 function next(journal: Journal, replay: Replay): StoredEntry | undefined {
   const step = replay.entries?.next();
   if (step?.done === false) return step.value;
-  // What was written since the way was looked up; at the end of the log there is nothing.
+  // Transitions written since the look-up; none at the end of the log.
   replay.entries = journal.read(replay.key, replay.position)[Symbol.iterator]();
   const later = replay.entries.next();
   if (later.done !== true) return later.value;
@@ -146,7 +146,7 @@ function next(journal: Journal, replay: Replay): StoredEntry | undefined {
   return undefined;
 }
 
-/** Approximate bytes of the texts a state holds. */
+/** Approximate bytes of the texts in a state. */
 function bytesOf({ tokens, hidden, mailbox }: SessionState): number {
   const shown = hidden.reduce((sum, message) => sum + message.tokens, tokens) * BYTES_PER_TOKEN;
   return mailbox.reduce((sum, { content }) => sum + charactersOfContent(content), shown);

@@ -1,9 +1,9 @@
 /**
- * What a fork begins with, read from where it lies: stored by itself, or in the log of the session it was forked from, up to the
- * marker of the fork there.
+ * Reads the beginning of a fork from one of two places: its own stored copy, or the log of the session it was forked
+ * from, up to the fork's marker.
  *
- * Invariant: K5 a log that forks share is removed only behind what they begin with (`fork-roots.ts`), so one of the two
- * places always has it.
+ * Invariant: K5 a log that forks share is removed only after their beginnings are stored (`fork-roots.ts`), so one of
+ * the two places always has it.
  */
 import { isRecord } from '../../base/json.ts';
 import type { Journal } from '../../journal/journal.ts';
@@ -17,14 +17,14 @@ import { emptyState, restoreState, type SessionState } from '../../session/state
 import { contentReader } from './content-reader.ts';
 import { decodeHead } from './head.ts';
 
-/** The part of a journal that is read. */
+/** The reading part of a journal. */
 export interface LogSource extends Pick<Journal, 'keyOf' | 'read' | 'entry' | 'blob'> {
   head(key: SessionKey): Pick<Head, 'data'> | undefined;
 }
 
 /**
- * Gives an empty state what its session begins with, if the turn is the first of a fork whose record does not have it. Returns
- * how many turns of other logs were read. Throws an Error where what it begins with is nowhere.
+ * Gives an empty state its session's beginning, if the transition is the first of a fork whose record does not have it.
+ * Returns how many transitions of other logs were read. Throws an Error when neither place has the beginning.
  */
 export function plantFork(source: LogSource, key: SessionKey, state: SessionState, first: RecordTurn): number {
   const [record] = first.records;
@@ -34,7 +34,7 @@ export function plantFork(source: LogSource, key: SessionKey, state: SessionStat
   return turns;
 }
 
-/** What a fork begins with; `keepsAll` is that of the state it is for. Throws an Error where it is nowhere. */
+/** The beginning of a fork; `keepsAll` is that of the state it is for. Throws an Error when neither place has it. */
 function readSeed(
   source: LogSource,
   fork: { readonly id: string; readonly key: SessionKey; readonly origin: ForkOrigin },
@@ -48,7 +48,7 @@ function readSeed(
   return { seed: forkSeed(state, fork.origin.at), turns };
 }
 
-/** The state of the session that was forked, as it was when the fork was made. */
+/** The state of the forked session at the moment of the fork. */
 function stateBefore(
   source: LogSource,
   fork: string,
@@ -68,9 +68,9 @@ function stateBefore(
 /** A fork in the log of its parent. */
 export interface ForkPlace {
   readonly marker: Extract<SessionRecord, { type: 'forkMade' }>;
-  /** The parent as it was then; the next step of the iteration changes it. */
+  /** The parent at that moment; the next step of the iteration changes it. */
   readonly state: SessionState;
-  /** Turns read so far, those of other logs included. */
+  /** Transitions read so far, including those of other logs. */
   readonly turns: number;
 }
 
@@ -98,7 +98,7 @@ export function* forksOf(
   }
 }
 
-/** The snapshot of a session, where it was taken before its fork of this number. */
+/** The snapshot of a session, if it was taken before its fork of this number. */
 function snapshotBefore(
   source: LogSource,
   key: SessionKey,
@@ -112,14 +112,17 @@ function snapshotBefore(
   return state.nextFork <= fork ? { state, position: snapshot.position } : undefined;
 }
 
-/** The text of a seed, for the store. */
+/** The text of a seed, as it is stored. */
 export function encodeSeed(seed: ForkSeed): string {
   return JSON.stringify({ v: SEED_FORMAT, seed });
 }
 
 const SEED_FORMAT = 1;
 
-/** Throws an Error for a text that is no seed. The envelope is checked; the rest was checked before it was written. */
+/**
+ * Throws an Error for a text that is not a seed. Only the envelope is checked here; the rest was checked before it was
+ * written.
+ */
 export function decodeSeed(text: string): ForkSeed {
   const parsed: unknown = JSON.parse(text);
   if (!isRecord(parsed) || parsed['v'] !== SEED_FORMAT || !isRecord(parsed['seed'])) {

@@ -1,6 +1,6 @@
 /**
- * Before a session is deleted whose log forks share: what each of them begins with is stored by itself (K5). One pass over the
- * log for all of them; forks made at the same place share a text.
+ * Runs before the deletion of a session whose log forks share: the beginning of each fork is stored separately (K5).
+ * One pass over the log serves all of them; forks made at the same place share a text.
  */
 import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -9,7 +9,7 @@ import { decodeTurn } from '../../session/state/records.ts';
 import type { ForkOrigin, SessionState } from '../../session/state/state.ts';
 import { encodeSeed, forksOf } from './fork-reader.ts';
 
-/** A fork with the address of what it begins with. */
+/** A fork with the address of its beginning. */
 export interface ForkRoot {
   readonly name: string;
   readonly key: SessionKey;
@@ -17,8 +17,8 @@ export interface ForkRoot {
 }
 
 /**
- * Stores what the forks of this session begin with, those that are there still. Throws `Error` or `StoreCorruptError` where its log cannot
- * be read.
+ * Stores the beginnings of this session's forks that still exist. Throws `Error` or `StoreCorruptError` when the
+ * session's log cannot be read.
  */
 export function storeRoots(journal: Journal, state: SessionState, key: SessionKey): readonly ForkRoot[] {
   const wanted = forksThere(journal, state);
@@ -29,7 +29,8 @@ export function storeRoots(journal: Journal, state: SessionState, key: SessionKe
     const fork = wanted.get(marker.fork);
     if (fork === undefined) continue;
     const { name, at } = fork;
-    // A marker is a turn of its own and changes nothing: what comes right behind another begins the same.
+    // A marker is a separate transition and changes nothing: forks whose markers follow each other directly begin the
+    // same.
     const place = `${turns - then.nextFork}/${then.eventSeq}/${then.epoch}/${at ?? ''}`;
     if (last?.place !== place) last = { place, address: journal.putBlob(encodeSeed(forkSeed(then, at))) };
     roots.push({ name, key: fork.key, base: last.address });
@@ -38,7 +39,10 @@ export function storeRoots(journal: Journal, state: SessionState, key: SessionKe
   return roots;
 }
 
-/** The forks that rest on this session's log, by number: a name may be another session's by now. */
+/**
+ * The forks that depend on this session's log, by number. Each is verified: its name may belong to another session by
+ * now.
+ */
 function forksThere(
   journal: Journal,
   state: SessionState,
@@ -54,7 +58,7 @@ function forksThere(
   return found;
 }
 
-/** Where a session says in its first record that it comes from. */
+/** The origin that a session's first record names. */
 function originOf(journal: Journal, key: SessionKey): ForkOrigin | undefined {
   for (const { data } of journal.read(key, 0)) {
     const [first] = decodeTurn(data).records;

@@ -1,23 +1,23 @@
-/** The head of a session in the journal: what a list shows, and where a snapshot of its state lies. */
+/** The head of a session in the journal: a summary for lists, and the address of a snapshot of its state. */
 import { z } from 'zod';
 import { StoreCorruptError } from '../../base/errors.ts';
 import { SESSION_STATES } from '../../events/event.ts';
 import type { SessionState } from '../../session/state/state.ts';
 import type { SessionSummary } from '../protocol/protocol.ts';
 
-/** A stored state: the address of its text, and the position of the last turn in it. */
+/** A stored state: the address of its text, and the position of the last transition in it. */
 export interface SnapshotReference {
   readonly address: string;
   readonly position: number;
 }
 
-/** What a head says. */
+/** The contents of a head. */
 export interface HeadData {
   readonly summary: SessionSummary;
   readonly snapshot?: SnapshotReference;
-  /** Address of what a fork begins with, where the log it shared is gone. */
+  /** Address of a fork's beginning, when the log it shared is gone. */
   readonly base?: string;
-  /** An authentication failure stopped the session: `runtime.resume()` looks for these. */
+  /** An authentication failure blocks the session: `runtime.resume()` looks for these. */
   readonly blocked?: true;
 }
 
@@ -44,7 +44,7 @@ export function encodeHead(head: HeadData): string {
   return JSON.stringify({ v: HEAD_FORMAT, ...head });
 }
 
-/** Throws `StoreCorruptError` for a text that is no head. */
+/** Throws `StoreCorruptError` for a text that is not a head. */
 export function decodeHead(text: string): HeadData {
   try {
     return schema.parse(JSON.parse(text)) as HeadData;
@@ -53,12 +53,12 @@ export function decodeHead(text: string): HeadData {
   }
 }
 
-/** True for the head of a session that an authentication failure stopped. */
+/** True for the head of a session that an authentication failure blocks. */
 export function isHeadBlocked(text: string): boolean {
   return decodeHead(text).blocked === true;
 }
 
-/** What a list shows of a state. */
+/** The summary of a state, as lists show it. */
 export function summaryOf(state: SessionState): SessionSummary {
   return {
     id: state.id,

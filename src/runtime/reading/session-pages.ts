@@ -1,6 +1,6 @@
 /**
- * Pages of what a session holds: messages of its log, its mailbox, what a model is shown, the request. Runs on the session's thread;
- * a page is bounded in bytes while it is read, and has at least one item where there is one.
+ * Pages of a session's contents: messages of its log, its mailbox, its viewport, its request. Runs on the session's
+ * thread. A page is bounded in bytes while it is read, and has at least one item if there is one.
  */
 
 import type { SessionActor } from '../../../actors/session-actor.ts';
@@ -17,10 +17,12 @@ import { emptyState, type SessionState } from '../../session/state/state.ts';
 import type { Page, PageBounds, RequestPage } from '../protocol/pages.ts';
 import { foldLog } from './session-reader.ts';
 
-/** Violations told of one request: a program that breaks a rule with each message has seen it by then. */
+/**
+ * Maximum violations reported of one request. A program that breaks a rule with each message has seen the rule by then.
+ */
 const VIOLATIONS_MAX = 100;
 
-/** A page of a list, by the places of its items: what is between two pages may move where the list changes. */
+/** A page of a list, by the index of its items. Items between two pages may shift when the list changes. */
 export function pageByPlace<Item>(list: readonly Item[], bounds: PageBounds): Page<Item> {
   const from = Math.min(Number(bounds.after ?? 0), list.length);
   const items = fitting(list, from, bounds);
@@ -28,7 +30,10 @@ export function pageByPlace<Item>(list: readonly Item[], bounds: PageBounds): Pa
   return { items, ...(end < list.length ? { next: String(end) } : {}) };
 }
 
-/** A page of the messages of a log, by their numbers. Those still in memory are taken from there; older ones are read from the log. */
+/**
+ * A page of the messages of a log, by their numbers. Messages in memory come from there; older ones are read from the
+ * log.
+ */
 export function messagePage(journal: Journal, actor: SessionActor, bounds: PageBounds): Page<Message> {
   for (let after = Number(bounds.after ?? 0); ; ) {
     const { floor, hiddenFloor } = actor.state;
@@ -40,7 +45,7 @@ export function messagePage(journal: Journal, actor: SessionActor, bounds: PageB
     const found = fitting(later, 0, bounds);
     const isCut = found.length < later.length || end !== undefined;
     const last = found.length < later.length ? found.at(-1)?.seq : end;
-    // What was read may have been removed from the history since: the page goes on behind it.
+    // The messages that were read may have been removed from the history since: the page continues after them.
     if (found.length === 0 && end !== undefined) {
       after = end;
       continue;
@@ -49,7 +54,10 @@ export function messagePage(journal: Journal, actor: SessionActor, bounds: PageB
   }
 }
 
-/** A page of the mailbox in drain order. `next` names an entry by its place in that order, which stays when others leave or come. */
+/**
+ * A page of the mailbox in drain order. `next` names an entry by its rank and id, which stay the same when other
+ * entries leave or arrive.
+ */
 export function pendingPage(state: SessionState, bounds: PageBounds, read: ReadContent): Page<Pending> {
   const [rankAfter = -1, idAfter = 0] = (bounds.after ?? '').split('-').filter(Boolean).map(Number);
   const left = inDrainOrder(state).filter((entry) => {
@@ -71,12 +79,12 @@ export function requestPage(request: ModelRequest, bounds: PageBounds): RequestP
   return { ...page, head, violations: checkRequest(request).slice(0, VIOLATIONS_MAX) };
 }
 
-/** The whole mailbox in drain order. `read`: for contents that only the log has. */
+/** The whole mailbox in drain order. `read` fetches contents that are only in the log. */
 export function pendingOf(state: SessionState, read: ReadContent): readonly Pending[] {
   return inDrainOrder(state).map((entry) => publicEntry(withContent(entry, read)));
 }
 
-/** Responses, background, steers, then the others as they came (§4.2). */
+/** Tool responses, then background entries, then steers, then the others in order of arrival (§4.2). */
 function inDrainOrder({ mailbox }: SessionState): readonly MailboxEntry[] {
   return mailbox.toSorted((a, b) => rankOf(a) - rankOf(b) || a.id - b.id);
 }
@@ -104,9 +112,9 @@ function fitting<Item>(
 }
 
 /**
- * The log folded without evictions and with every branch: everything it ever had and did not remove. Contents are kept of the messages
- * after a number and until their bytes are used up: a log may be larger than memory. `end`: the last number whose content was kept;
- * undefined: all of them were.
+ * Folds the log without evictions and with every branch: all messages it ever had and did not remove. A log may be
+ * larger than memory, so contents are kept only of messages after `after`, until `bytesMax` is used up. `end`: the last
+ * number whose content was kept; undefined: all were kept.
  */
 function messagesFrom(
   journal: Journal,
@@ -138,7 +146,7 @@ function messagesFrom(
     }
   };
   foldLog(journal, actor.key, state, 0, {
-    // The state is whole between two turns.
+    // Between two transitions the state is complete.
     turn: letGo,
     event: (body) => {
       if (body.type === 'message.created') fresh.push(body.message.seq);

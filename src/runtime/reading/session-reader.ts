@@ -1,4 +1,4 @@
-/** Reading a session back from its log: the fold of everything since its last snapshot (A10). */
+/** Reads a session from its log: folds everything since its last snapshot (A10). */
 
 import { SessionActor } from '../../../actors/session-actor.ts';
 import { STORED_CONTENT_BYTES_MIN } from '../../base/bounds.ts';
@@ -14,7 +14,7 @@ import { contentReader } from './content-reader.ts';
 import { plantFork } from './fork-reader.ts';
 import { decodeHead } from './head.ts';
 
-/** The actor of a session as its log has it. Throws `StoreCorruptError` for a log that cannot be folded. */
+/** The actor of a session, from its log. Throws `StoreCorruptError` for a log that cannot be folded. */
 export function readActor(journal: Journal, id: string, key: SessionKey): SessionActor {
   const head = journal.head(key);
   const known = head === undefined ? undefined : decodeHead(head.data);
@@ -30,12 +30,13 @@ export function readActor(journal: Journal, id: string, key: SessionKey): Sessio
   return actor;
 }
 
-/** Who looks on while a log is folded. `turn`: before each turn, with its epoch ms. */
+/** An observer of a fold. `turn` is called before each transition, with its epoch ms. */
 export type LogObserver = Observer & { readonly turn?: (at: number) => void };
 
 /**
- * Folds a session's log after a position into a state; tells an observer. From the start on, the state of a fork first gets what
- * it begins with, of which nobody is told. Returns how much was read, other logs included.
+ * Folds a session's log after a position into a state, and notifies an observer. From the start of the log, the state
+ * of a fork first gets its beginning; the observer is not notified of that. Returns how much was read, including other
+ * logs.
  */
 export function foldLog(
   journal: Journal,
@@ -54,8 +55,8 @@ export function foldLog(
 }
 
 /**
- * Folds one entry of a session's log; `isFirst`: the log begins with it. Returns the turns read for it, other logs included. Throws
- * `StoreCorruptError` where it cannot be folded: the state is of no use then.
+ * Folds one entry of a session's log. `isFirst`: the log begins with it. Returns the number of transitions read for it,
+ * including those of other logs. Throws `StoreCorruptError` when the entry cannot be folded; the state is then useless.
  */
 export function foldEntry(
   journal: Journal,

@@ -1,12 +1,11 @@
 /**
- * Full-text search over all sessions of a runtime: the host's line to the thread that has the index.
+ * Full-text search over all sessions of a runtime: the host's connection to the thread that has the index.
  *
- * Owns: that thread. Does not own: the index (`search/service.ts`), messages.
- * Invariants:
- *  R1 nothing is read or held before the first search, which starts the thread; what is on disk of the index is brought up to the
- *     logs, all else is read from them: no crash and no restart asks for more;
- *  R2 what is told was there when the search began; see V1;
- *  R3 the host hands pages on and does nothing else: neither a search nor the making of an index holds it up.
+ * Owns: that thread. Does not own: the index (`search/service.ts`), messages. Invariants:
+ *  R1 nothing is read or held before the first search, which starts the thread. The index on disk is brought up to date
+ *     from the logs, and anything missing is read from them. A crash or a restart needs nothing else;
+ *  R2 every message found was there when the search began; see V1;
+ *  R3 the host only forwards pages: neither a search nor building the index blocks it.
  */
 import { SEARCH_CLOSE_MS, SEARCH_WAIT_MS } from '../../base/bounds.ts';
 import { CancelledError, TroupeError } from '../../base/errors.ts';
@@ -18,11 +17,11 @@ import type { ShardCaller } from '../protocol/protocol.ts';
 import type { SearchMethod } from './reader.ts';
 import type { SearchAnswer, SearchRequest, SearchStatistics } from './service.ts';
 
-/** What a search stands on. */
+/** The parts that a search needs. */
 export interface SearchParts {
   readonly links: () => readonly ShardCaller[];
   readonly linkOf: (session: string) => ShardCaller;
-  /** Where the index is kept; made with the first search. */
+  /** Directory of the index; made by the first search. */
   readonly directory: string;
   /** Epoch ms. */
   readonly now: () => number;
@@ -32,12 +31,12 @@ export interface SearchParts {
   readonly waitMs?: number;
 }
 
-/** What the index takes, and the bytes its thread has in use: the heap, and buffers outside of it. */
+/** Statistics of the index, and the bytes its thread uses: the heap, and buffers outside the heap. */
 export interface ThreadStatistics extends SearchStatistics {
   readonly threadBytes: number;
 }
 
-/** Period of a timer that does nothing but be there. */
+/** Period of a timer that only keeps the process alive. */
 const HOLD_MS = 60_000;
 const METHODS: ReadonlySet<unknown> = new Set<SearchMethod>([
   'search.log',
@@ -58,7 +57,7 @@ export class MessageSearch {
     this.#parts = parts;
   }
 
-  /** What the index takes; `undefined` before the first search. */
+  /** Statistics of the index; `undefined` before the first search. */
   async statistics(): Promise<ThreadStatistics | undefined> {
     const thread = this.#thread;
     return thread === undefined
@@ -67,9 +66,10 @@ export class MessageSearch {
   }
 
   /**
-   * The messages that fit a query best, at most `limit`. `excluding`: a session whose window is not to be searched: its messages
-   * since its last eviction, all of them before the first. `trees`: roots of the trees that are searched; missing: all. A query that asks for nothing finds nothing. Rejects with what a shard
-   * answers, with a retryable error when the thread died, and with `CancelledError` once the runtime is closed.
+   * The messages that fit a query best, at most `limit`. `excluding`: a session whose window is not searched: its
+   * messages since its last eviction, or all of them before the first. `trees`: roots of the trees to search; missing:
+   * all. A query without terms finds nothing. Rejects with the error of a shard, with a retryable error when the thread
+   * died, and with `CancelledError` once the runtime is closed.
    */
   async search(
     text: string,
@@ -93,7 +93,7 @@ export class MessageSearch {
     return (await this.#asked(this.#running(), 'search', request)) as SearchAnswer;
   }
 
-  /** A thread that is asked keeps the process alive, an idle one does not. */
+  /** Sends a request to the thread. A thread with a request keeps the process alive; an idle one does not. */
   async #asked(thread: Thread, method: string, request: unknown): Promise<unknown> {
     const hold = setInterval(() => undefined, HOLD_MS);
     try {
@@ -103,12 +103,12 @@ export class MessageSearch {
     }
   }
 
-  /** Sessions were deleted. */
+  /** Forgets deleted sessions. */
   forget(sessions: readonly string[]): void {
     this.#thread?.endpoint.notify('forget', sessions);
   }
 
-  /** Saves the index, waiting `SEARCH_CLOSE_MS` at most, and ends its thread. */
+  /** Saves the index, waiting at most `SEARCH_CLOSE_MS`, and ends its thread. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const thread = this.#thread;
@@ -119,7 +119,9 @@ export class MessageSearch {
     thread.endpoint.close();
   }
 
-  /** The first seq of a session's window; `undefined` for one that is not in memory, of which the index finds it out. */
+  /**
+   * The first seq of a session's window; `undefined` for a session that is not resident, for which the index finds it.
+   */
   #floorOf(session: string): Promise<number | undefined> {
     return this.#parts.linkOf(session).call('search.floor', { session }, true);
   }
@@ -137,7 +139,7 @@ export class MessageSearch {
       workerData: { directory, shards: links().length },
     });
     thread.endpoint.handle('ask', (question) => this.#ask(question));
-    // The next search starts another, which goes on from what was saved.
+    // The next search starts another thread, which continues from the saved index.
     thread.onExit(() => {
       if (this.#thread === thread) this.#thread = undefined;
     });
@@ -145,7 +147,7 @@ export class MessageSearch {
     return thread;
   }
 
-  /** A question of the index to a shard. */
+  /** Forwards a request of the index to a shard. */
   #ask(question: unknown): Promise<unknown> {
     const { shard, method, request } = isRecord(question) ? question : {};
     const link = this.#parts.links()[Number(shard)];

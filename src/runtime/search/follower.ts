@@ -1,13 +1,14 @@
 /**
- * How the index of all messages follows the logs of the shards, on the index's own thread.
+ * Makes the index of all messages follow the logs of the shards, on the index's thread.
  *
- * Owns: how far into each log it has come, and what it must know of a session to read on. Does not own: the index, the logs.
+ * Owns: the position in each log, and what must be known of a session to read on. Does not own: the index, the logs.
  * Invariants:
- *  W1 a page of a log is taken in as one: what is known, the index and the place in the log change together, between two awaits;
- *  W2 a session whose messages are not those its records said (one was taken back or changed), or that does not begin with them
- *     (a fork), is read as a whole up to a row of its log, and followed from that row; until that has succeeded it is behind,
- *     and nothing of it can be found;
- *  W3 one pass at a time; a pass that begins sees all that was durable before it.
+ *  W1 a page of a log is taken in as a whole: the known sessions, the index and the log position change together,
+ *     between two awaits;
+ *  W2 two kinds of session are read as a whole up to a row of their log, and followed from that row: one whose messages
+ *     differ from its records (a message was taken back or changed), and one that does not begin with them (a fork).
+ *     Until that has succeeded the session is behind, and none of its messages can be found;
+ *  W3 one pass runs at a time; a pass sees everything that was durable before it began.
  */
 import { z } from 'zod';
 import { SEARCH_BATCH_MESSAGES, SEARCH_PAGE_NAMES } from '../../base/bounds.ts';
@@ -22,20 +23,20 @@ import { bySeq } from '../../session/history/branch.ts';
 import { decodeTurn, type RecordTurn } from '../../session/state/records.ts';
 import { type AskShard, readSession, type SessionPlace } from './reader.ts';
 
-/** What a follower tells of what it reads. */
+/** The index, as the follower uses it. */
 export interface FollowedIndex {
   put(session: string, message: IndexedMessage): void;
   removeSessions(sessions: Iterable<string>): void;
-  /** May throw what the device throws; the others never do. */
+  /** May throw an error of the device; the other methods never throw. */
   makeRoom(): void;
 }
 
-/** What is known of a session. Without a fold it is read as a whole (W2). */
+/** The follower's knowledge of a session. Without a fold the session is read as a whole (W2). */
 interface FollowedSession {
   readonly key: number;
   readonly session: string;
   fold?: TextFold | undefined;
-  /** The newest row that was in it when it was read as a whole; 0: it never was. */
+  /** The newest row of the session when it was read as a whole; 0: it never was. */
   row: number;
   name?: string | undefined;
 }
@@ -43,12 +44,12 @@ interface FollowedSession {
 interface FollowedShard {
   /** The last row that was read. */
   row: number;
-  /** What stood there, to know the log again. */
+  /** The checksum of that row, which identifies the log. */
   checksum: number;
   readonly sessions: Map<number, FollowedSession>;
 }
 
-/** How far the follower is, to be saved with the index. */
+/** The follower's position, saved with the index. */
 export interface SavedFollower {
   readonly shards: readonly {
     readonly row: number;
@@ -85,19 +86,19 @@ export class SearchFollower {
   readonly #ask: AskShard;
   readonly #index: FollowedIndex;
   readonly #shards: readonly FollowedShard[];
-  /** By name: what is known of the session. */
+  /** The known sessions by name. */
   readonly #known = new Map<string, FollowedSession>();
-  /** Sessions that are to be read as a whole. */
+  /** Sessions that must be read as a whole. */
   readonly #behind = new Set<FollowedSession>();
-  /** Deleted since the last pass: of these it is asked what there is under the name now. */
+  /** Sessions deleted since the last pass: the shard must say which session bears the name now. */
   readonly #doubtful = new Set<string>();
-  /** What was saved was compared with the logs. */
+  /** The saved position was compared with the logs. */
   #isCompared: boolean;
   #isReading = false;
-  /** Called behind each page that was taken in. */
+  /** Called after each page that was taken in. */
   readonly #stepped: () => void;
 
-  /** `stepped` is called where all is consistent, so that it may be saved. */
+  /** `stepped` is called at consistent moments, when the follower may be saved. */
   constructor(options: {
     readonly index: FollowedIndex;
     readonly ask: AskShard;
@@ -119,18 +120,18 @@ export class SearchFollower {
     this.#isCompared = saved === undefined;
   }
 
-  /** Sessions it knows. */
+  /** Number of known sessions. */
   get sessions(): number {
     return this.#known.size;
   }
 
-  /** The name of a session, where it has one. */
+  /** The name of a session, if it has one. */
   nameOf(session: string): string | undefined {
     const known = this.#known.get(session);
     return known?.fold === undefined ? known?.name : known.fold.name;
   }
 
-  /** Where what the index has of a session ends; `undefined`: it has nothing of it. */
+  /** The end of a session in the index; `undefined`: the index has nothing of it. */
   placeOf(session: string): (SessionPlace & { readonly row: number }) | undefined {
     const known = this.#known.get(session);
     if (known?.fold === undefined) return undefined;
@@ -140,8 +141,9 @@ export class SearchFollower {
   }
 
   /**
-   * Reads what was written up to now. False: what was saved does not belong to these logs, and all must begin anew. Rejects with
-   * what a shard answers; another pass goes on where this one was. Not called while a pass is under way (W3).
+   * Reads everything written up to now. False: the saved position does not belong to these logs, and indexing must
+   * start over. Rejects with the error of a shard; the next pass continues from where this one stopped. Not called
+   * while a pass runs (W3).
    */
   async pass(): Promise<boolean> {
     this.#isReading = true;
@@ -174,7 +176,7 @@ export class SearchFollower {
     return true;
   }
 
-  /** Sessions were deleted. */
+  /** Forgets deleted sessions. */
   forget(sessions: readonly string[]): void {
     for (const session of sessions) {
       if (this.#isReading || this.#known.has(session)) this.#doubtful.add(session);
@@ -189,7 +191,7 @@ export class SearchFollower {
     };
   }
 
-  /** What was saved last of a log is there, at its place: no row ever changes or goes. */
+  /** Whether the log still has the last saved row at its position: a row never changes or disappears. */
   async #isSameLog(shard: number, { row, checksum }: FollowedShard): Promise<boolean> {
     if (row === 0) return true;
     const { rows } = await shippedRows((offset) => this.#ask(shard, 'search.log', { from: row, offset }));
@@ -204,7 +206,7 @@ export class SearchFollower {
     this.#index.removeSessions(deleted);
   }
 
-  /** The names sessions have now; a deleted one has none. */
+  /** The present names of sessions; a deleted one has none. */
   async #namesOf(shard: number, keys: readonly number[]): Promise<ReadonlyMap<number, string>> {
     const names = new Map<number, string>();
     for (let at = 0; at < keys.length; at += SEARCH_PAGE_NAMES) {
@@ -215,7 +217,7 @@ export class SearchFollower {
     return names;
   }
 
-  /** Takes rows in (W1): after the names of its new sessions are known, all at once. */
+  /** Takes rows in (W1). The names of new sessions are looked up first; then everything changes at once. */
   async #take(shard: number, followed: FollowedShard, rows: readonly ShippedRow[]): Promise<void> {
     const last = rows.at(-1);
     if (last === undefined) return;
@@ -223,12 +225,12 @@ export class SearchFollower {
     const unknown = new Set<number>();
     for (const { entries } of read) for (const { key } of entries) if (!followed.sessions.has(key)) unknown.add(key);
     const names = await this.#namesOf(shard, [...unknown]);
-    // First: what the device refuses must not leave half a page behind.
+    // First, since an error of the device must not leave half a page behind.
     this.#index.makeRoom();
     for (const { row, entries } of read) {
       for (const { key, data } of entries) {
         const known = followed.sessions.get(key) ?? this.#made(followed, key, names.get(key));
-        // What was read as a whole has it already, and who is behind gets it with the rest.
+        // A session that was read as a whole has the row already; one that is behind gets it with the rest.
         if (known?.fold !== undefined && row > known.row) this.#fold(known, known.fold, readTurn(data));
       }
     }
@@ -236,10 +238,10 @@ export class SearchFollower {
     followed.checksum = rowChecksum(last.bytes);
   }
 
-  /** A session that is met for the first time; none where it has no name any more. */
+  /** Adds a session that is new to the follower; undefined when it has lost its name. */
   #made(followed: FollowedShard, key: number, session: string | undefined): FollowedSession | undefined {
     if (session === undefined) return undefined;
-    // Made anew under the same name: what was known is of another one.
+    // The name was reused: what was known belongs to an earlier session.
     if (this.#known.has(session)) {
       this.#drop(session);
       this.#index.removeSessions([session]);
@@ -256,7 +258,7 @@ export class SearchFollower {
     else for (const message of found) this.#index.put(known.session, message);
   }
 
-  /** Nothing of it can be found until it was read. */
+  /** Removes the session's messages from the index until it is read as a whole. */
   #fallBehind(known: FollowedSession, { name }: TextFold): void {
     known.fold = undefined;
     known.name = name;
@@ -264,7 +266,7 @@ export class SearchFollower {
     this.#index.removeSessions([known.session]);
   }
 
-  /** Reads a session as it is now, and follows it from there (W2). */
+  /** Reads a session in its present state, and follows it from there (W2). */
   async #readWhole(known: FollowedSession): Promise<void> {
     const { key, session } = known;
     const shard = shardOf(session, this.#shards.length);
@@ -272,16 +274,16 @@ export class SearchFollower {
     try {
       read = await readSession(this.#ask, { shard, session, key }, { keepsAll: true });
     } catch (error) {
-      // Of a session that nobody can read nothing can be found; the others are not held up by it.
+      // A session that cannot be read stays out of the index, and must not hold up the others.
       if (asError(error) instanceof StoreCorruptError) return;
       throw error;
     }
     await this.#settleDoubts();
-    // Deleted while it was read, or just now.
+    // Deleted during the read, or just now.
     if (this.#known.get(session) !== known || read === undefined) return;
     const { state, row } = read;
     const messages = bySeq(state.messages).flatMap((message) => searchableText(message) ?? []);
-    // The device may have refused the second half of it.
+    // The device may have refused the second half of an earlier try.
     this.#index.removeSessions([session]);
     for (let at = 0; at < messages.length; at += SEARCH_BATCH_MESSAGES) {
       this.#index.makeRoom();
@@ -293,7 +295,10 @@ export class SearchFollower {
     this.#stepped();
   }
 
-  /** What was deleted may stand in a page that was read before, or be there anew already: what has the name now decides. */
+  /**
+   * Settles which session bears a deleted name. The deleted one may appear in a page read before, and the name may be
+   * in use again. The shard's answer decides.
+   */
   async #settleDoubts(): Promise<void> {
     for (const session of [...this.#doubtful]) {
       this.#doubtful.delete(session);
@@ -304,7 +309,7 @@ export class SearchFollower {
       this.#index.removeSessions([session]);
       const followed = this.#shards[shard];
       if (key === undefined || followed === undefined) continue;
-      // Its first records may have been read and forgotten already.
+      // Its first records may have been read and dropped already.
       const made: FollowedSession = { key, session, row: 0 };
       followed.sessions.set(key, made);
       this.#known.set(session, made);
@@ -329,7 +334,10 @@ function restoredShard(saved: SavedFollower['shards'][number] | undefined): Foll
   return { row: saved?.row ?? 0, checksum: saved?.checksum ?? 0, sessions };
 }
 
-/** A turn; `undefined` for a text that is none: its session is read as a whole, by those who know what to say of it. */
+/**
+ * A transition; `undefined` for a text that cannot be decoded. Its session is then read as a whole, which reports the
+ * error.
+ */
 function readTurn(text: string): RecordTurn | undefined {
   try {
     return decodeTurn(text);

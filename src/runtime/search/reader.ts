@@ -1,6 +1,7 @@
 /**
- * Reads one session from its log on the thread of the index: asks its shard for bounded pieces of it and folds them here, with the
- * core's own `apply`, as the shard would. For a fork the log of the session it was forked from is read up to its marker (K5).
+ * Reads one session from its log on the thread of the index. It requests bounded pieces from the session's shard and
+ * folds them with the core's own `apply`, as the shard would. For a fork it reads the log of the session it was forked
+ * from, up to the fork's marker (K5).
  *
  * Owns: nothing that outlives a call. Does not own: the logs, the index.
  */
@@ -15,7 +16,7 @@ import { emptyState, type SessionState } from '../../session/state/state.ts';
 import type { ShardMethods } from '../protocol/protocol.ts';
 import { decodeSeed } from '../reading/fork-reader.ts';
 
-/** What is asked of a shard. */
+/** The methods of a shard that the index uses. */
 export type SearchMethod =
   | 'search.log'
   | 'search.rows'
@@ -24,31 +25,31 @@ export type SearchMethod =
   | 'search.session'
   | 'search.blob';
 
-/** Asks a shard, by its number. */
+/** Sends a request to a shard, by its number. */
 export type AskShard = <M extends SearchMethod>(
   shard: number,
   method: M,
   request: ShardMethods[M]['request'],
 ) => Promise<ShardMethods[M]['answer']>;
 
-/** A session, and the log it stands in. */
+/** A session and its log. */
 export interface SessionPlace {
   readonly shard: number;
   readonly session: string;
-  /** The journal's number: another one under the same name is another session. */
+  /** The journal's key: another key under the same name is another session. */
   readonly key: number;
 }
 
-/** A session as its log had it, up to a row of it. */
+/** A session's state from its log, up to a row. */
 export interface SessionReading {
   readonly state: SessionState;
   /** The newest row that was read. */
   readonly row: number;
 }
 
-/** How to fold. */
+/** Options of a fold. */
 export interface ReadingOptions {
-  /** As of a state: nothing leaves the window, and every branch is shown. */
+  /** Like the member of the state: nothing leaves the window, and every branch is shown. */
   readonly keepsAll: boolean;
 }
 
@@ -56,8 +57,8 @@ type Forked = Extract<SessionRecord, { type: 'forked' }>;
 type ForkMade = Extract<SessionRecord, { type: 'forkMade' }>;
 
 /**
- * The session as it is now; `undefined`: its log has nothing, or it was deleted. Rejects with what the shard answers, and with
- * `StoreCorruptError` for a log that cannot be folded.
+ * The present state of a session; `undefined`: its log is empty, or it was deleted. Rejects with the error of the
+ * shard, and with `StoreCorruptError` for a log that cannot be folded.
  */
 export async function readSession(
   ask: AskShard,
@@ -69,7 +70,7 @@ export async function readSession(
   return row === 0 ? undefined : { state, row };
 }
 
-/** The turns of a session in rows behind `row`, oldest first. Rejects as `readSession`. */
+/** The transitions of a session in rows after `row`, oldest first. Rejects like `readSession`. */
 export async function* turnsBehind(ask: AskShard, place: SessionPlace, row: number): AsyncIterable<RecordTurn> {
   for await (const { turn } of turnsIn(ask, place, row)) yield turn;
 }
@@ -80,7 +81,7 @@ function folding(session: string, { keepsAll }: ReadingOptions): SessionState {
   return state;
 }
 
-/** Folds a log into an empty state, up to its end or to the marker of a fork, which is given back. */
+/** Folds a log into an empty state, up to its end or to the marker of a fork, which is returned. */
 async function fold(
   ask: AskShard,
   place: SessionPlace,
@@ -118,7 +119,7 @@ async function* turnsIn(
   }
 }
 
-/** The rows of a session behind one, oldest first: the chain runs from new to old. */
+/** The rows of a session after one, oldest first. The chain itself runs from new to old. */
 async function rowsOf(ask: AskShard, { shard, key }: SessionPlace, until: number): Promise<readonly number[]> {
   const rows: number[] = [];
   for (let from: number | undefined; from !== 0; ) {
@@ -129,7 +130,10 @@ async function rowsOf(ask: AskShard, { shard, key }: SessionPlace, until: number
   return rows.reverse();
 }
 
-/** As `plantFork`: what a fork begins with, if this is the first turn of one whose record does not have it. */
+/**
+ * Like `plantFork`: adds the beginning of a fork, if this is the first transition of a fork whose record does not have
+ * it.
+ */
 async function plant(ask: AskShard, place: SessionPlace, state: SessionState, first: RecordTurn): Promise<void> {
   const [record] = first.records;
   if (record?.type !== 'forked' || record.seed !== undefined) return;
@@ -148,7 +152,7 @@ async function seedOf(ask: AskShard, place: SessionPlace, { origin }: Forked, ke
       return folded(place, 0, () => forkSeed(state, origin.at));
     }
   }
-  // Deleted meanwhile: what the fork begins with was stored with that.
+  // The parent was deleted during the read; its deletion stored the beginning of the fork.
   const storedSince = await storedSeed(ask, place);
   if (storedSince !== undefined) return storedSince;
   throw corrupt(place, 0, new Error(`the log of ${JSON.stringify(origin.session)}, which it begins with, is gone`));
@@ -163,7 +167,10 @@ async function storedSeed(ask: AskShard, place: SessionPlace): Promise<ForkSeed 
   return text === undefined ? undefined : folded(place, 0, () => decodeSeed(text));
 }
 
-/** What a log makes cannot be told from here to be anybody's fault but the log's. */
+/**
+ * Runs `work` on data of a log. An error that is not a `TroupeError` counts as damage of the log: its cause cannot be
+ * determined here.
+ */
 function folded<T>(place: SessionPlace, row: number, work: () => T): T {
   try {
     return work();

@@ -1,4 +1,4 @@
-/** Entry of the search thread: the index of all messages behind an endpoint. */
+/** Entry of the search thread: serves the index of all messages behind an endpoint. */
 import { DirectoryShelf } from '../../search/segment-shelf.ts';
 import { serveThread } from '../../threads/thread.ts';
 import type { AskShard } from './reader.ts';
@@ -7,7 +7,7 @@ import { type SearchRequest, SearchService } from './service.ts';
 const { endpoint, data } = serveThread({});
 const { directory, shards } = data as { readonly directory: string; readonly shards: number };
 const ask: AskShard = (shard, method, request) =>
-  // The host hands on what the shard answers; see `search/client.ts`.
+  // The host forwards the shard's answer; see `search/client.ts`.
   endpoint.call('ask', { shard, method, request }) as ReturnType<AskShard> as never;
 const service = new SearchService({
   shelf: new DirectoryShelf(directory),

@@ -1,12 +1,12 @@
 /**
- * The index of all messages at work: it follows the logs, answers searches, and is saved. On a thread of its own.
+ * Runs the index of all messages on its thread: it follows the logs, answers searches, and is saved.
  *
- * Owns: the index, its follower, when they are saved. Does not own: the shelf's place, the thread.
+ * Owns: the index, its follower, when they are saved. Does not own: the location of the segment store, the thread.
  * Invariants:
- *  V1 a search tells what was durable before it began, and nothing that had left by then; where it did not wait for all of that
- *     to be read it says so (`isComplete`), and looks at each message it tells of as it stands;
- *  V2 what is saved is of one moment: segments, numbers and positions; a crash reads again what came since;
- *  V3 an index that is damaged, or of other logs than these, is thrown away and made anew.
+ *  V1 a search finds what was durable before it began, and nothing that had left by then. If it did not wait until all
+ *     of that was read, it says so (`isComplete`) and checks the present state of each message that it returns;
+ *  V2 the saved data is from one moment: segments, numbers and positions. After a crash only later rows are read again;
+ *  V3 an index that is damaged, or belongs to other logs, is deleted and built again.
  */
 import { z } from 'zod';
 import { SEARCH_DOCUMENTS_MAX, SEARCH_SNIPPET_CHARACTERS } from '../../base/bounds.ts';
@@ -26,61 +26,61 @@ import { SessionSince, type StandingText } from './session-since.ts';
 /** A message that was found. */
 export interface FoundMessage {
   readonly session: string;
-  /** Where the session has one. */
+  /** The session's name, if it has one. */
   readonly name?: string;
   readonly seq: number;
   readonly kind: SearchableText['kind'];
-  /** Its first characters. */
+  /** The first characters of the message. */
   readonly snippet: string;
 }
 
-/** What is searched for. */
+/** A search query and its bounds. */
 export interface SearchRequest {
   readonly text: string;
   readonly limit: number;
-  /** A session of which messages from a seq on are not told; without one, those of its window. */
+  /** A session whose messages from a seq on are not returned; without `floor`, those of its window. */
   readonly excluding?: { readonly session: string; readonly floor?: number };
-  /** Roots of the trees whose messages are told; missing: all. */
+  /** Roots of the trees to search; missing: all. */
   readonly trees?: ReadonlySet<string>;
   /** Epoch ms. */
   readonly now: number;
   /** Weight of a year of age. */
   readonly decay: number;
-  /** How long to wait for what was written to be read, in ms. */
+  /** How long to wait until everything written is read, in ms. */
   readonly waitMs: number;
 }
 
-/** What was found, best first. */
+/** The answer to a search, best message first. */
 export interface SearchAnswer {
   readonly found: readonly FoundMessage[];
-  /** False: what was written before the search began was not all read yet. */
+  /** False: not everything written before the search began was read yet. */
   readonly isComplete: boolean;
   /** Messages in the index. */
   readonly messages: number;
 }
 
-/** What an index takes. */
+/** The size of an index. */
 export interface SearchStatistics {
   readonly messages: number;
   readonly sessions: number;
   readonly segments: number;
-  /** Bytes on the shelf. */
+  /** Bytes in the segment store. */
   readonly storedBytes: number;
   /** Bytes of the segments' columns and terms in memory. */
   readonly heldBytes: number;
 }
 
-/** What a service stands on. */
+/** The parts that a service needs. */
 export interface SearchServiceParts {
   readonly shelf: SegmentShelf;
   readonly shards: number;
   readonly ask: AskShard;
-  /** Resolves after so many ms. */
+  /** Resolves after `ms` milliseconds. */
   readonly wait: (ms: number) => Promise<void>;
   readonly documentsMax?: number;
 }
 
-/** 2: how far the logs were read is a row. An index of another format is made anew. */
+/** Version 2: the position in a log is a row. An index of another version is built again. */
 const STATE_FORMAT = 2;
 const stateSchema = z.object({ v: z.literal(STATE_FORMAT), index: savedIndexSchema, follower: savedFollowerSchema });
 
@@ -89,10 +89,10 @@ export class SearchService {
   readonly #parts: SearchServiceParts;
   #index: SearchIndex;
   #follower: SearchFollower;
-  /** The pass under way, and the one that begins behind it. */
+  /** The pass that runs, and the one that starts after it. */
   #pass: Promise<void> | undefined;
   #nextPass: Promise<void> | undefined;
-  /** Segments when it was saved last, by their names. */
+  /** Names of the segments at the last save. */
   #savedSegments = '';
   #isSaved: boolean;
   #isClosed = false;
@@ -109,7 +109,7 @@ export class SearchService {
     return { messages: this.#index.size, sessions: this.#follower.sessions, ...this.#index.statistics() };
   }
 
-  /** The messages that fit best. Rejects with what a shard answers. A query that asks for nothing finds nothing. */
+  /** The best messages. Rejects with the error of a shard. A query without terms finds nothing. */
   async search(request: SearchRequest): Promise<SearchAnswer> {
     const query = parseQuery(request.text);
     if (query === undefined) return { found: [], isComplete: true, messages: this.#index.size };
@@ -129,13 +129,13 @@ export class SearchService {
     }
   }
 
-  /** Sessions were deleted. */
+  /** Forgets deleted sessions. */
   forget(sessions: readonly string[]): void {
     this.#follower.forget(sessions);
     this.#isSaved = false;
   }
 
-  /** Saves what there is and lets the shelf go. */
+  /** Saves the index and closes the segment store. */
   close(): void {
     if (this.#isClosed) return;
     if (!this.#isSaved) this.#save();
@@ -143,23 +143,23 @@ export class SearchService {
     this.#parts.shelf.close();
   }
 
-  /** Waits until what is written now has been read; false: it takes longer. */
+  /** Waits until everything written so far is read; false: that takes longer. */
   async #caughtUp(waitMs: number): Promise<boolean> {
     let isRead = false;
     const read = this.#catchUp().then(() => {
       isRead = true;
     });
     const late = this.#parts.wait(waitMs);
-    // What fails behind the wait fails the next search too, where it is heard.
+    // An error after the wait also fails the next search, which reports it.
     read.catch(() => undefined);
     await Promise.race([read, late]);
     return isRead;
   }
 
-  /** A pass that begins after this call. */
+  /** Returns a pass that begins after this call. */
   #catchUp(): Promise<void> {
     if (this.#pass === undefined) {
-      // Not at once: who asks during it is to see that it is under way.
+      // Starts in a later microtask, so that a caller during the start already sees this pass.
       this.#pass = Promise.resolve()
         .then(() => this.#readOn())
         .finally(() => {
@@ -181,7 +181,7 @@ export class SearchService {
       const follower = this.#follower;
       try {
         const isSame = await follower.pass();
-        // Thrown away meanwhile: another one is to read.
+        // The index was replaced meanwhile: the new follower must read.
         if (follower !== this.#follower) continue;
         if (isSame) {
           if (this.#savedSegments === '' && this.#index.unsaved > 0) this.#save();
@@ -201,7 +201,8 @@ export class SearchService {
     isComplete: boolean,
   ): Promise<readonly FoundMessage[]> {
     const candidates = this.#index.look(query, request);
-    // What it says now, and where it was read: while they are looked at the index may change.
+    // Reads the present text of each candidate, and the row up to which it was indexed, before any await: the index may
+    // change during the checks.
     const standing = isComplete ? undefined : this.#standing(candidates);
     const found: FoundMessage[] = [];
     for (const [index, candidate] of candidates.entries()) {
@@ -216,7 +217,7 @@ export class SearchService {
     return found;
   }
 
-  /** Looks at candidates, by their index, as their sessions are now (V1). */
+  /** Checks candidates, by their index, against the present state of their sessions (V1). */
   #standing(candidates: readonly Candidate[]): (index: number) => Promise<StandingText | undefined> {
     const { ask } = this.#parts;
     const texts = candidates.map((candidate) => candidate.read());
@@ -233,7 +234,7 @@ export class SearchService {
     };
   }
 
-  /** The first seq of the window of a session that is not in memory; 1 while nothing has left it. */
+  /** The first seq of the window of a session that is not resident; 1 while nothing has left it. */
   async #floorOf(session: string): Promise<number> {
     const { ask, shards } = this.#parts;
     const shard = shardOf(session, shards);
@@ -246,7 +247,7 @@ export class SearchService {
   #stepped(): void {
     if (this.#isClosed) return;
     this.#isSaved = false;
-    // A segment was made: what is read again after a crash is at most about one.
+    // Saves after each new segment, so that a crash repeats at most about one segment of reading.
     if (this.#index.segmentNames() !== this.#savedSegments) this.#save();
   }
 
@@ -259,7 +260,7 @@ export class SearchService {
     this.#isSaved = true;
   }
 
-  /** What was saved, or nothing where that cannot be used. */
+  /** The saved index, or an empty one if it cannot be used. */
   #load(): { readonly index: SearchIndex; readonly follower: SearchFollower; readonly isSaved: boolean } {
     const { shelf, shards, documentsMax = SEARCH_DOCUMENTS_MAX } = this.#parts;
     const saved = readState(shelf.loadState());
@@ -269,7 +270,7 @@ export class SearchService {
         this.#savedSegments = index.segmentNames();
         return { index, follower: this.#follow(index, saved.follower), isSaved: true };
       } catch {
-        // Damaged, or not there: made anew below, which removes what is left of it.
+        // Damaged or missing: built again below, which removes the remains.
       }
     }
     const index = new SearchIndex(documentsMax, shelf);
@@ -297,7 +298,7 @@ function readState(text: string | undefined): z.infer<typeof stateSchema> | unde
   try {
     return stateSchema.parse(JSON.parse(text));
   } catch {
-    // Of another version, or damaged: as if there were none.
+    // Another version, or damaged: treated as missing.
     return undefined;
   }
 }

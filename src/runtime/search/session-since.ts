@@ -1,29 +1,32 @@
 /**
- * Whether messages of a session are still what an index says of them, for a search that does not wait until the index is up to
- * date. Looks at what was written since; only where that took something back the session is read as a whole.
+ * Checks that messages of a session still match the index, for a search that does not wait until the index is up to
+ * date. It reads the rows written since; only if they took something back is the session read as a whole.
  */
 import { asError, StoreCorruptError } from '../../base/errors.ts';
 import { type SearchableText, searchableText } from '../../search/searchable.ts';
 import { takesBack } from '../../search/text-fold.ts';
 import { type AskShard, readSession, type SessionPlace, turnsBehind } from './reader.ts';
 
-/** What a message says. */
+/** The present text of a message. */
 export type StandingText = Pick<SearchableText, 'kind' | 'text'>;
 
-/** One session, for the time of one search. */
+/** One session, for the duration of one search. */
 export class SessionSince {
   readonly #ask: AskShard;
   readonly #place: SessionPlace & { readonly row: number };
-  /** What its messages say now, by seq; `undefined`: what was said of them. */
+  /** The present texts of its messages, by seq; `undefined`: they are as indexed. */
   #changed: Promise<ReadonlyMap<number, StandingText> | undefined> | undefined;
 
-  /** `place.row`: up to there the index has it. */
+  /** `place.row`: the last row that the index has of the session. */
   constructor(ask: AskShard, place: SessionPlace & { readonly row: number }) {
     this.#ask = ask;
     this.#place = place;
   }
 
-  /** The message of a seq, of which the index says `known`; `undefined`: it is not there any more. Rejects with what a shard answers. */
+  /**
+   * The present message of a seq, which the index has as `known`; `undefined`: it is gone. Rejects with the error of a
+   * shard.
+   */
   async asItStands(seq: number, known: StandingText): Promise<StandingText | undefined> {
     this.#changed ??= this.#read();
     const changed = await this.#changed;
@@ -42,7 +45,7 @@ export class SessionSince {
       const texts = (read?.state.messages ?? []).flatMap((message) => searchableText(message) ?? []);
       return new Map(texts.map((text) => [text.seq, text]));
     } catch (error) {
-      // Of a session that nobody can read nothing is told.
+      // Nothing is returned of a session that cannot be read.
       if (asError(error) instanceof StoreCorruptError) return new Map();
       throw error;
     }
