@@ -58,8 +58,8 @@ const innerRanks = new Map([
   ['src/runtime', ranked('protocol', 'reading', 'search|shard', 'door', 'host', 'events', 'handles')],
 ]);
 
-/** The one circle of types: a session spawns children, a child is a session, and both may be forked. */
-const typeCircle = new Set(['child', 'family', 'fork', 'session'].map((name) => `src/runtime/handles/${name}.ts`));
+/** The one circle of types: a session spawns children, and a child is a session. */
+const typeCircle = new Set(['child', 'family', 'session'].map((name) => `src/runtime/handles/${name}.ts`));
 
 const packageOwners = new Map([
   ['node:worker_threads', 'src/threads/'],

@@ -42,7 +42,7 @@ export async function withUntold<T>(use: (untold: typeof OpenSystem) => Promise<
       if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} places to cut out: ${find}`);
       writeFileSync(path, parts.join(put));
     }
-    const url = new URL('../../untold/bench/open-system.js', import.meta.url).href;
+    const url = new URL('../../untold/bench/systems/open-system.js', import.meta.url).href;
     return await use((await import(url)) as typeof OpenSystem);
   } finally {
     rmSync(copy, { recursive: true, force: true });

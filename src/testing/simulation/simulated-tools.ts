@@ -35,10 +35,10 @@ export const TOOL_MODULE: URL = new URL('simulated:tools');
 /** Milliseconds a simulated tool may take. */
 export const TOOL_TIMEOUT_MS = 60_000;
 /**
- * Milliseconds within which a lost call must be answered: three intervals of its session's check. A check is skipped
- * while the session has unflushed transitions.
+ * Milliseconds within which a lost call must be answered: two intervals of its session's check for each of three calls that are
+ * lost one behind another in a batch. A check is skipped while the session has unflushed transitions.
  */
-const LOST_CALL_MS = 3 * (TOOL_TIMEOUT_MS + CALL_CHECK_GRACE_MS);
+const LOST_CALL_MS = 6 * (TOOL_TIMEOUT_MS + CALL_CHECK_GRACE_MS);
 
 const EFFECTS: readonly Effect[] = ['pure', 'keyed', 'once', 'probe'];
 const SCHEMA = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };

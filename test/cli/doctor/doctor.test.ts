@@ -8,7 +8,7 @@ import { acquireStoreLock } from '../../../src/journal/store/lock.ts';
 import { emptyDirectory } from '../support/program.ts';
 import { command, type Outcome } from '../support/surroundings.ts';
 
-const FIXTURE = fileURLToPath(new URL('../fixtures/store-v1', import.meta.url));
+const FIXTURE = fileURLToPath(new URL('../../fixtures/store-v1', import.meta.url));
 const PAGE = 4_096;
 
 let place: string;
