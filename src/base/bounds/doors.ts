@@ -18,7 +18,7 @@ export const SERVER_HEALTH_CONNECTIONS_MAX = 64;
 export const SERVER_HEALTH_MS_MAX = 2_000;
 /** Milliseconds between checks for late requests. */
 export const SERVER_LATE_CHECK_MS = 1_000;
-/** Milliseconds in the `retry-after` of a client that is refused because there are too many streams. */
+/** Milliseconds a refused client must wait when the server is full: too many connections, streams, bodies or requests. */
 export const SERVER_FULL_RETRY_MS = 5_000;
 /** Bytes of one request's headers: twice what a browser with cookies sends. */
 export const SERVER_HEADER_BYTES_MAX: number = 16 * 1024;
