@@ -56,7 +56,7 @@ export class Life {
   readonly #outage: StoreOutage;
   readonly #waiters: ShardWaiters;
   readonly #edits: EditGate;
-  /** Checks whether anything is still in flight; set while closing. */
+  /** Checks whether a call or a commit is still in flight; set while closing. */
   #onStill: (() => void) | undefined;
   #isClosing = false;
   #isClosed = false;
@@ -91,14 +91,14 @@ export class Life {
     return this.#isClosed;
   }
 
-  /** A call came back, or the commit queue is empty: a closing shard may be done. */
+  /** A call ended, or the commit queue is empty: a closing shard may be done. */
   still(): void {
     this.#onStill?.();
   }
 
   // ---- resume -------------------------------------------------------------------------------------------------------
 
-  /** Resumes everything that was interrupted (A10), a slice a tick. */
+  /** Resumes everything that was interrupted (A10), one slice per tick. */
   resumeInterrupted(): void {
     this.#interrupted.resumeAll();
   }
@@ -112,7 +112,7 @@ export class Life {
   get isDrained(): boolean {
     if (this.#outage.error !== undefined) return false;
     const { stoppedCalls } = this.#work;
-    // While stopped sessions take all of admission, the sessions that wait for it cannot start either.
+    // While sessions with such calls take all of admission, the sessions that wait for it cannot start either.
     if (stoppedCalls > 0 && !this.#live.hasPlace && stoppedCalls === this.#live.size) return true;
     return this.#live.size === stoppedCalls && this.#live.waiting === 0 && !this.#interrupted.hasWork;
   }
@@ -135,8 +135,8 @@ export class Life {
   }
 
   /**
-   * A session is about to resume. If the key or its model was refused, all may try again (F36, F37), and the sessions that the
-   * key blocked resume with it. Resolves when that is durable.
+   * A session is about to resume. If the key or its model was refused, all sessions may try again (F36, F37). The
+   * sessions that the key blocked resume with it. Resolves when that is durable.
    */
   async resumeModels(sessionId: string): Promise<void> {
     if (this.#isClosed) return;
@@ -183,7 +183,10 @@ export class Life {
     await Promise.all(resumed);
   }
 
-  /** Deletes a session and its descendants; replies with their ids, none when there is no such session, once it is durable. */
+  /**
+   * Deletes a session and its descendants. Replies with their ids once that is durable, with none if there is no such
+   * session.
+   */
   delete(sessionId: string, reply: Reply): void {
     const { refusal } = this;
     if (refusal !== undefined) {
@@ -258,8 +261,8 @@ export class Life {
   }
 
   /**
-   * Stops intake, waits up to `deadlineMs` for running half-steps, gives up the rest (they resume at the next open), writes
-   * heads and closes.
+   * Stops intake, and waits up to `deadlineMs` for running half-steps. Gives up the rest, which resume at the next
+   * open. Then writes heads and closes.
    */
   async close(deadlineMs: number): Promise<void> {
     if (this.#isClosed) return;

@@ -1,12 +1,13 @@
 /**
  * The actors of a shard that are in memory.
  *
- * Owns: the resident actors, the order in which idle ones leave, which of them transient messages keep resident, the bytes in
- * their mailboxes, and the checkpointer that writes the heads of those that leave. Does not own: when a transition runs
- * (`transitions.ts`), what runs for an actor beside its transitions (`session-work.ts`), whether the store takes writes (`life.ts`).
+ * Owns: the resident actors, the order in which idle ones leave, which of them transient messages keep resident, the
+ * bytes in their mailboxes, and the checkpointer that writes the heads of those that leave. Does not own: when a
+ * transition runs (`transitions.ts`), what runs for an actor beside its transitions (`session-work.ts`), whether the
+ * store takes writes (`life.ts`).
  * Invariants:
- *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log: `drop` forgets all that
- *     memory holds of it, `find` reads it. `transitions.ts` and `life.ts` decide when;
+ *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log: `drop` forgets
+ *     all that memory holds of it, `find` reads it. `transitions.ts` and `life.ts` decide when;
  *  H4 an idle session holds no timer and, beyond `ShardBounds.hotSessions`, no memory (A11);
  *  H5 a session has at most one actor: no idle session leaves during a transition, since it may hold the actor.
  */

@@ -90,9 +90,9 @@ export class Transitions {
   #gathered = new TurnGathering();
   /** Numbers the transitions. */
   #lastTransition = 0;
-  /** Wall-clock ms of the transition under way. */
+  /** Wall-clock ms of the current transition. */
   #now = 0;
-  /** The session of the step under way. */
+  /** The session whose environment was filled last. */
   #stepping: SessionActor | undefined;
 
   constructor(given: TransitionsParts) {
@@ -222,7 +222,7 @@ export class Transitions {
     }
     for (const each of touched) this.#settle(each);
     this.#commit(writes, gathered, late, reply);
-    // Only now: these run transitions, whose events must come after those of this one.
+    // Only now, because these run transitions, whose events must come after those of this one.
     if (stopsChildren) this.#interruptChildrenOf(effects);
     for (const each of touched) this.#releaseEdits(each);
     if (this.#interrupted.size > 0) {
@@ -251,17 +251,17 @@ export class Transitions {
       actor.unflushed += 1;
       actor.turnsSinceSnapshot += 1;
     }
-    // From here on the log can be read for them.
+    // From here on, contents can be read from the log.
     for (const write of writes) {
       storeContents(write.actor.state, write.records, position, this.#parts.bounds.storedContentBytes);
-      // The log has them: an item that waits for the flush must not hold their contents in memory.
+      // The log has the records: an item that waits for the flush must not hold their contents in memory.
       write.records = NO_RECORDS;
     }
     this.#residency.checkpointer.changed(writes);
     this.#parts.counters.add('journalTurns');
   }
 
-  /** Publishes and starts behind the flush, or at once when there is nothing to flush. */
+  /** Publishes and starts after the flush, or at once if there is nothing to flush. */
   #commit(
     writes: readonly ActorWrite[],
     gathered: TurnGathering,
@@ -427,7 +427,7 @@ export class Transitions {
   /** Starts sessions that waited for admission, oldest first. */
   admit(): void {
     if (this.#life.isClosing()) return;
-    // First: they were at work before the others began to wait.
+    // First, because these sessions worked before the others began to wait.
     this.#interrupted.proceed();
     this.#live.admit();
   }
@@ -456,7 +456,10 @@ export class Transitions {
 
   // ---- failure ---------------------------------------------------------------------------------------------------------
 
-  /** An invariant broke (R22): nothing of the transition was journalled. The actors are read again and their sessions continue. */
+  /**
+   * An invariant broke (R22), and nothing of the transition was journalled. The actors are read again, and their
+   * sessions continue.
+   */
   #threw(touched: readonly SessionActor[], thrown: unknown, reply: Reply | undefined): void {
     const fault = new TroupeError('internal', 'a session turn failed', { cause: thrown });
     reply?.reject(fault);
