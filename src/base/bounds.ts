@@ -1,9 +1,11 @@
 /**
- * Every bound of the runtime, with unit and reason (rule A9). `LIMIT_DEFAULTS` can be changed with `limits` at `open`; the other
- * bounds are constants. They are imported from this file, and each is written down in the file of its topic:
+ * Every bound of the runtime, with unit and reason (rule A9). The option `limits` of `open` changes `LIMIT_DEFAULTS`;
+ * the other bounds are constants. Import them from this file. Each is defined in the file of its topic:
  *
- *  - `bounds/session.ts`: mailbox, half-step, approvals, history, tasks, compression, memory, goals, enrichers, supervision;
- *  - `bounds/runtime.ts`: sessions in memory, session threads, endpoints, pages, readers of events, diagnostics, errors;
+ *  - `bounds/session.ts`: mailbox, half-step, approvals, history, tasks, compression, memory, goals, enrichers,
+ *    supervision;
+ *  - `bounds/runtime.ts`: sessions in memory, session threads, endpoints, pages, readers of events, diagnostics,
+ *    errors;
  *  - `bounds/store.ts`: journal, files of the store, search;
  *  - `bounds/models.ts`: model calls, the governor;
  *  - `bounds/tools.ts`: tools and their threads, definitions, the built-in tools;
@@ -16,40 +18,40 @@ export * from './bounds/session.ts';
 export * from './bounds/store.ts';
 export * from './bounds/tools.ts';
 
-/** What an embedder may bound; `open({ limits })`. */
+/** The limits that an embedder may set with `open({ limits })`. */
 export interface Limits {
   /** Entries waiting in one mailbox. */
   readonly mailbox: number;
   /** UTF-8 bytes of the contents waiting in one mailbox. */
   readonly mailboxBytes: number;
-  /** UTF-8 bytes waiting in the mailboxes of all sessions in memory on one session thread. */
+  /** UTF-8 bytes waiting in the mailboxes of all resident sessions of one session thread. */
   readonly waitingBytes: number;
   /** UTF-8 bytes of one message. */
   readonly messageBytes: number;
-  /** UTF-8 bytes of one tool result kept in the log; a larger one is cut and kept whole beside it. */
+  /** UTF-8 bytes of one tool result in the log. A larger result is cut, and the result store keeps it whole. */
   readonly toolResultBytes: number;
-  /** Children one parent may have, ever. */
+  /** Children of one parent over its whole life. */
   readonly children: number;
-  /** Sessions that may be in a turn at once on one shard; spawned children beyond it wait. */
+  /** Sessions that may be in a turn at once on one shard. Further sessions wait, spawned children included. */
   readonly liveSessions: number;
-  /** UTF-8 bytes of the conversations of those sessions together; a session that is larger works alone. */
+  /** UTF-8 bytes of the conversations of those sessions together. A session that is larger works alone. */
   readonly liveBytes: number;
-  /** How deep sub-agents may nest; 1: children do not spawn. */
+  /** Levels to which sub-agents may nest. 1: children do not spawn. */
   readonly depth: number;
   /** Model calls of one turn. */
   readonly toolRounds: number;
 }
 
-/** Defaults of `Limits`. */
+/** The defaults of `Limits`. */
 export const LIMIT_DEFAULTS: Limits = Object.freeze({
-  mailbox: 10_000, // entries: a flood is refused while memory is still small (10,000 x 1 kB)
+  mailbox: 10_000, // entries: a flood is refused while it takes little memory (10,000 x 1 kB)
   mailboxBytes: 16 * 1024 * 1024, // bytes: four of the largest messages, or ten thousand of the usual size
-  waitingBytes: 512 * 1024 * 1024, // bytes: thirty-two full mailboxes; in memory they are a small part of it
-  messageBytes: 4 * 1024 * 1024, // bytes: below the API's 32 MB body with room for a history
+  waitingBytes: 512 * 1024 * 1024, // bytes: thirty-two full mailboxes; in memory they take a small part of it
+  messageBytes: 4 * 1024 * 1024, // bytes: below the API's 32 MB body, with room for a history
   toolResultBytes: 256 * 1024, // bytes: a larger result would fill most context windows
-  children: 100_000, // sessions: ten times the largest fan-out that is measured
-  liveSessions: 10_000, // sessions: each costs its context in memory
-  liveBytes: 64 * 1024 * 1024, // bytes: each is in memory four to five times (state, model thread, the body of its request), so 300 MB a thread
-  depth: 1, // levels: a model that spawns spawners is a fork bomb until asked for
-  toolRounds: 250, // model calls a turn: contract, llm.main_max_tool_rounds
+  children: 100_000, // sessions: ten times the largest measured fan-out
+  liveSessions: 10_000, // sessions: each costs memory for its context
+  liveBytes: 64 * 1024 * 1024, // bytes: memory holds each four to five times (state, model thread, request body), so 300 MB a thread
+  depth: 1, // levels: a model that spawns spawners is a fork bomb unless it is asked for
+  toolRounds: 250, // model calls a turn: contract, `llm.main_max_tool_rounds`
 });

@@ -6,35 +6,44 @@ import type { RestartIntensity } from '../restart-intensity.ts';
 
 // ---- sessions in memory, and their turns --------------------------------------------------------------------------
 
-/** UTF-8 bytes of a waiting content from which only the log keeps it: smaller ones cost less in memory than reading them back. */
+/** UTF-8 bytes from which only the log keeps a waiting content. Smaller ones cost less in memory than to read back. */
 export const STORED_CONTENT_BYTES_MIN = 1_024;
-/** Milliseconds a turn that nobody waits for may be in memory alone: as long as a slow device takes for one flush. */
+/** Milliseconds for which only memory may hold a deferrable transition: the time a slow device takes for one flush. */
 export const PATIENCE_MS = 5;
-/** Milliseconds of waiters resumed in one turn of the loop, so that a thousand of them do not block sockets. */
+/** Milliseconds spent on resuming waiters in one tick, so that a thousand of them do not block sockets. */
 export const RESUME_BUDGET_MS = 4;
 /** Milliseconds between checkpoints of session heads. */
 export const CHECKPOINT_INTERVAL_MS = 1_000;
-/** Turns of one session's log after which its state is stored whole when it leaves memory: bounds what a wake-up folds. */
+/**
+ * Transitions of one session's log after which its state is stored whole when it leaves memory. It bounds the records
+ * that a wake-up folds.
+ */
 export const SNAPSHOT_TURNS = 500;
-/** Turns journalled before a checkpoint is due whatever the time: bounds the tail a recovery replays. */
+/**
+ * Journalled transitions after which a checkpoint is due, however little time has passed. It bounds the tail that a
+ * recovery replays.
+ */
 export const CHECKPOINT_TURNS = 10_000;
 /**
- * Milliseconds beyond the timeout of a session's calls after which it asks whether their results are still to come: the pool
- * has answered within `TOOL_GRACE_MS`, and a busy thread has taken its answer in.
+ * Milliseconds after the timeout of a session's calls until it checks whether their results will still come. By then
+ * the pool has answered (`TOOL_GRACE_MS`), and a busy thread has read its answer.
  */
 export const CALL_CHECK_GRACE_MS = 5_000;
-/** Turns of a session that may wait for the disk when a `pure` tool is started ahead of it: two half-steps. */
+/** Transitions of a session that may wait for the disk when a `pure` tool starts ahead of it: two half-steps. */
 export const RUN_AHEAD_TURNS_MAX = 8;
-/** Idle sessions kept in memory per shard, so that a conversation's next message need not read the disk. */
+/** Idle sessions kept resident per shard, so that a conversation's next message need not read the disk. */
 export const HOT_SESSIONS_MAX = 10_000;
-/** Children that have ended, of those: they have told what they were for. */
+/** Ended children among those sessions. They have delivered their results. */
 export const ENDED_SESSIONS_MAX = 256;
-/** Tokens of the conversations of those sessions together: about 256 MB, as a token is held as four characters, twice, with its keys. */
+/**
+ * Tokens of the conversations of those sessions together: about 256 MB. A token is held as four characters, twice, with
+ * its keys.
+ */
 export const HOT_TOKENS_MAX = 16_000_000;
-/** Milliseconds an idle session stays in memory after its last use: reading it again costs a fraction of one. */
+/** Milliseconds an idle session stays in memory after its last use. To read it again costs a fraction of a millisecond. */
 export const SESSION_IDLE_MS = 10_000;
 
-/** Bounds a shard works within that only a test has a reason to change: a small one makes the rare thing happen often. */
+/** The bounds of a shard that only tests have a reason to change. A small bound makes a rare event happen often. */
 export interface ShardBounds {
   /** `HOT_SESSIONS_MAX`. */
   readonly hotSessions: number;
@@ -56,124 +65,155 @@ export const SHARD_BOUNDS: ShardBounds = Object.freeze({
 
 // ---- session threads and their host -------------------------------------------------------------------------------
 
-/** UTF-16 units of the texts of requests on their way from the host to one session thread; each is copied about three times. */
+/** UTF-16 units of request texts in flight from the host to one session thread. Each text is copied about three times. */
 export const REQUEST_BYTES_UNDER_WAY_MAX: number = 8 * 1024 * 1024;
-/** Those of one request from which it stands in line: smaller ones are as many as a service has callers. */
+/** UTF-16 units from which a request waits in line. Smaller requests are at most as many as a service has callers. */
 export const REQUEST_LARGE_BYTES_MIN: number = 16 * 1024;
-/** Milliseconds `close()` waits by default for running half-steps before it parks them. */
+/** Milliseconds `close()` waits by default for running half-steps before it gives them up. They resume at the next open. */
 export const CLOSE_DEADLINE_MS = 10_000;
 /** Milliseconds a session thread has beyond that deadline, for its last flush on a slow device and the end of its pools. */
 export const SHARD_CLOSE_MS = 30_000;
-/** Session threads a runtime may have. */
+/** Session threads of one runtime. */
 export const SHARDS_MAX = 64;
-/** Restarts of one session thread before its sessions are given up: OTP's default of one in five seconds, and room for a burst. */
+/**
+ * Restarts of one session thread before its sessions are given up. OTP's default is one in five seconds; this leaves
+ * room for a burst.
+ */
 export const SHARD_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000 };
-/** Restarts of one session whose transitions throw, before it is blocked: as for its thread. */
+/** Restarts of one session whose transitions throw, before it is blocked: the same as for its thread. */
 export const SESSION_RESTARTS: RestartIntensity = { intensity: 5, periodMs: 60_000 };
 /**
- * Megabytes of young heap of a session thread. What a turn makes lives until its flush and its answer: in a small young heap a
- * thousand turns at once are taken for lasting, and collecting them is a quarter of the thread's time.
+ * Megabytes of young heap of a session thread. The objects of a transition live until its flush and its answer. In a
+ * small young heap, a thousand transitions at once are taken for long-lived objects. Collecting them then takes a
+ * quarter of the thread's time.
  */
 export const SESSION_THREAD_YOUNG_HEAP_MB = 192;
-/** Sessions whose loggers are kept: those that had something to say lately. */
+/** Sessions whose loggers are kept: those that logged most recently. */
 export const SESSION_LOGGERS_MAX = 1_024;
 /** Milliseconds a probe waits to learn whether interrupted sessions have been read. */
 export const READY_WAIT_MS = 1_000;
 
 // ---- pages --------------------------------------------------------------------------------------------------------
 
-/** Messages shown before and behind the one that is looked at (contract §11.2). */
+/** Messages shown before and after the requested one (contract §11.2). */
 export const VIEW_MESSAGES_AROUND = 10;
 /** Characters shown of a tool call's input. */
 export const VIEW_INPUT_CHARACTERS = 200;
-/** Approximate bytes of one page beside its first item: a page is whole in memory on two threads before it is sent. */
+/** Approximate bytes of one page besides its first item. Two threads hold a page whole in memory before it is sent. */
 export const PAGE_BYTES_MAX: number = 1024 * 1024;
 
 // ---- endpoints ----------------------------------------------------------------------------------------------------
 
-/** Calls one endpoint may have waiting for an answer: ten times the most a shard has in flight. */
+/** Calls of one endpoint that may wait for an answer: ten times the most that a shard has in flight. */
 export const ENDPOINT_CALLS_MAX = 1_000_000;
-/** Frames of one posted batch; a longer one keeps the receiver from its other ports for milliseconds. */
+/** Frames of one posted batch. A longer batch keeps the receiver from its other ports for milliseconds. */
 export const ENDPOINT_BATCH_MAX = 4_096;
 /**
- * Events a session thread tells with one note. `ENDPOINT_SLICE_MAX` notes are delivered before any reader runs: their events must be
- * fewer than `SUBSCRIBER_EVENTS_MAX`, or a reader that keeps up would lose some.
+ * Events that a session thread publishes in one note. `ENDPOINT_SLICE_MAX` notes are delivered before any reader runs.
+ * Their events together must be fewer than `SUBSCRIBER_EVENTS_MAX`, or a reader that keeps up would lose some.
  */
 export const EVENTS_OF_NOTE_MAX = 64;
-/** Frames an endpoint delivers in one turn of the loop: about a millisecond or two of a session thread's work. */
+/** Frames that an endpoint delivers in one tick: about a millisecond or two of a session thread's work. */
 export const ENDPOINT_SLICE_MAX = 64;
 
 // ---- the life of a thread -----------------------------------------------------------------------------------------
 
-/** Milliseconds waited for a thread that was told to end; one that sits in native code, or in a loop the engine cannot break, may not. */
+/**
+ * Milliseconds to wait for a thread that was asked to end. A thread in native code, or in a loop the engine cannot
+ * break, may never end.
+ */
 export const THREAD_END_MS = 5_000;
-/** Milliseconds a thread has to end of itself before it is terminated: a turn of a busy loop, and the addons' clean-up. */
+/**
+ * Milliseconds a thread has to end by itself before it is terminated: a tick of a busy event loop, and the addons'
+ * clean-up.
+ */
 export const THREAD_EXIT_MS = 2_000;
-/** Milliseconds the end of a thread waits for what must not be torn on it: a commit, and a slow device's moment. */
+/**
+ * Milliseconds the end of a thread waits for work that must not be interrupted: a commit, with the delay of a slow
+ * device.
+ */
 export const GATE_CLOSE_MS = 2_000;
-/** Milliseconds between two looks of a session thread at whether its own loop still turns. */
+/** Milliseconds between two checks of a session thread that its own event loop still runs. */
 export const LOOP_WATCH_INTERVAL_MS = 1_000;
-/** Milliseconds a look may be late before the thread says that its actors were stalled: a hundred times the longest usual turn. */
+/**
+ * Milliseconds by which a check may be late before the thread reports that its actors were stalled: a hundred times the
+ * longest usual tick.
+ */
 export const LOOP_STALL_MS = 1_000;
 
 // ---- errors -------------------------------------------------------------------------------------------------------
 
-/** Causes encoded with an error that crosses a thread, itself not counted. */
+/** Causes encoded with an error that crosses a thread, the error itself not counted. */
 export const ERROR_CAUSES_MAX = 5;
-/** Bytes of the JSON of an error's message: with its code and its envelope what any door answers stays below 4 kB. */
+/** Bytes of the JSON of an error's message. With its code and its envelope every error answer stays below 4 kB. */
 export const ERROR_MESSAGE_BYTES_MAX = 3_000;
-/** Problems of a refused body that are told: a client mends the first ones first. */
+/** Problems of a refused body that are reported. A client fixes the first ones first. */
 export const BODY_ISSUES_MAX = 3;
 /** Characters of a message or a stack encoded with an error that crosses a thread. */
 export const ERROR_TEXT_CHARACTERS_MAX = 16_384;
-/** Levels of nested data a log line tells of: an error's data has two. */
+/** Levels of nested data in a log line: an error's data has two. */
 export const LOGGED_DEPTH_MAX = 6;
 
 // ---- plain values -------------------------------------------------------------------------------------------------
 
-/** Values one plain copy may hold: as many as fit into the largest result at two bytes each. A list of holes, or a value that holds itself many times over, must not hang a thread. */
+/**
+ * Values in one plain copy: as many as fit into the largest result at two bytes each. A list of holes, or a value that
+ * contains itself many times, must not hang a thread.
+ */
 export const PLAIN_VALUES_MAX: number = 2 * 1024 * 1024;
 
 // ---- subscribers --------------------------------------------------------------------------------------------------
 
-/** Events one subscriber may have waiting; beyond it the reader is told of a gap and catches up from the log. */
+/** Events that may wait for one subscriber. Beyond it the reader receives a `gap` and catches up from the log. */
 export const SUBSCRIBER_EVENTS_MAX = 10_000;
-/** Approximate UTF-16 units of event content one subscriber may have waiting, so that few large events are bounded as well as many. */
+/**
+ * Approximate UTF-16 units of event content that may wait for one subscriber. It bounds a few large events as well as
+ * many.
+ */
 export const SUBSCRIBER_CHARACTERS_MAX: number = 16 * 1024 * 1024;
 /**
- * Approximate bytes all readers of a process hold: buffers, pages, and answers their sockets have not taken. With twice that for
- * text that is not Latin and what the collector has not freed yet, a process stays below 1 GB.
+ * Approximate bytes that all readers of a process hold: buffers, pages, and answers their sockets have not taken. Text
+ * that is not Latin and uncollected memory may add twice that. A process still stays below 1 GB.
  */
 export const READERS_BYTES_MAX: number = 128 * 1024 * 1024;
-/** Subscribers one runtime serves at once: several for each live session. */
+/** Subscribers that one runtime serves at once: several for each live session. */
 export const SUBSCRIBERS_MAX = 65_536;
-/** Sessions a reader of all sessions may name a place in: each is asked of the log, one after the other. */
+/** Sessions for which a reader of all sessions may name a cursor. The log is asked about each, one after the other. */
 export const EVENT_PLACES_MAX = 10_000;
-/** Sessions of which a reader of all sessions may have lost events before it is told; one further behind is let go. */
+/** Sessions of which a reader of all sessions may have lost events before it is notified. A reader further behind fails. */
 export const LOST_SESSIONS_MAX = 10_000;
 
 // ---- pages of the log for readers ---------------------------------------------------------------------------------
 
-/** Durable events a subscriber asks of the log at a time; one page is in memory per reader that catches up. */
+/** Durable events that a subscriber reads from the log at a time. Each reader that catches up holds one page in memory. */
 export const REPLAY_PAGE_EVENTS = 256;
-/** Approximate bytes of such a page beside its first event: enough that a page of usual events is bounded by their number. */
+/**
+ * Approximate bytes of such a page besides its first event: enough that the number of events bounds a page of usual
+ * events.
+ */
 export const REPLAY_PAGE_BYTES_MAX: number = 256 * 1024;
-/** Pages of the log that readers have under way at one shard: what a shard answers is in memory until the host thread takes it. */
+/** Page requests of readers in flight at one shard. The answers of a shard are in memory until the host thread takes them. */
 export const REPLAYS_UNDER_WAY_MAX = 8;
-/** Approximate bytes of pages kept for the next reader of the same session: a thousand readers of one session share them. */
+/** Approximate bytes of pages kept for the next reader of the same session. A thousand readers of one session share them. */
 export const REPLAY_PAGES_KEPT_BYTES_MAX: number = 16 * 1024 * 1024;
-/** Readers of one shard whose next page goes on where the last one ended; each holds a state of its session, and some of its log. */
+/**
+ * Readers of one shard whose next page continues where the last one ended. Each holds a state of its session, and part
+ * of its log.
+ */
 export const REPLAYS_MAX = 8;
-/** Approximate bytes of those states and that log together; beyond them the reader served longest ago begins from a snapshot again. */
+/**
+ * Approximate bytes of those states and log parts together. Beyond it the reader served longest ago begins from a
+ * snapshot again.
+ */
 export const REPLAYS_BYTES_MAX: number = 16 * 1024 * 1024;
 
 // ---- diagnostics --------------------------------------------------------------------------------------------------
 
-/** Sessions in which something is under way that diagnostics follow: as many as readers of events there may be. */
+/** Sessions with work in flight that diagnostics follow: as many as readers of events at most. */
 export const DIAGNOSED_SESSIONS_MAX = 65_536;
-/** Sessions whose agent diagnostics ask for at once, and events that wait for the answers; beyond, the reader waits. */
+/** Sessions whose agent diagnostics look up at once. Beyond it the reader waits. */
 export const DIAGNOSED_LOOKUPS_MAX = 4_096;
-/** Events of one session that wait for its agent to be known: a session has told a dozen by then. */
+/** Events of one session that wait for its agent to be known. A session has published a dozen by then. */
 export const DIAGNOSED_WAITING_MAX = 1_024;
-/** Messages of one turn, or of one answer, that diagnostics name: what consumes more tells of the first ones. */
+/** Messages of one turn, or of one answer, that diagnostics name. Of a longer list they name the first ones. */
 export const DIAGNOSED_MESSAGES_MAX = 100;

@@ -4,61 +4,64 @@
 
 /** Lines kept at each end of a truncated tool result (contract §5.4). */
 export const TRUNCATION_EDGE_LINES = 10;
-/** Milliseconds beyond a tool's timeout within which its call is over, thread killed if need be. */
+/** Milliseconds after a tool's timeout within which its call is over. Its thread is killed if necessary. */
 const TOOL_GRACE_MS = 1_000;
-/** Tasks waiting for a tool thread, per shard. */
+/** Tasks that wait for a tool thread, per shard. */
 export const TOOL_QUEUE_MAX = 100_000;
-/** Milliseconds a tool's events of progress are held back at most, newest kept. */
+/** Longest time in ms that progress events of a tool are held back. The newest is kept. */
 export const PROGRESS_COALESCE_MS = 100;
-/** Milliseconds a tool has to obey its abort signal before its thread is killed; the other half is left to the kill. */
+/** Milliseconds a tool has to obey its abort signal before its thread is killed. The other half is left for the kill. */
 export const TOOL_KILL_MS: number = TOOL_GRACE_MS / 2;
-/** Milliseconds a tool thread may take to start and load a module, before any tool of it runs. */
+/** Milliseconds a tool thread may take to start and to load a module, before any tool of the module runs. */
 export const TOOL_LOAD_MS = 30_000;
-/** Milliseconds an idle tool thread is kept: a thread costs 8 MB and is started again in a tenth of a second. */
+/** Milliseconds an idle tool thread is kept. A thread costs 8 MB and restarts in a tenth of a second. */
 export const TOOL_THREAD_IDLE_MS = 60_000;
-/** Megabytes of JavaScript heap of one tool thread; a tool that leaks more dies alone. */
+/** Megabytes of JavaScript heap of one tool thread. A tool that leaks more dies alone. */
 export const TOOL_THREAD_HEAP_MB = 512;
-/** UTF-8 bytes of a tool result that may cross to the session thread; copying 4 MB blocks it for about 2 ms. */
+/** UTF-8 bytes of a tool result that may cross to the session thread. Copying 4 MB blocks it for about 2 ms. */
 export const TOOL_RESULT_CROSSING_BYTES_MAX: number = 4 * 1024 * 1024;
-/** Milliseconds a model may ask for with `timeout`, on tools that let it. */
+/** Milliseconds that a model may request with `timeout`, on tools that allow it. */
 export const TOOL_TIMEOUT_MS_MAX = 3_600_000;
 /** Characters of a tool's description: the model reads it with every request. */
 export const TOOL_DESCRIPTION_CHARACTERS_MAX = 32_768;
-/** Characters of a line about a tool in the system prompt: each session that is watched sends it with every call. */
+/** Characters of a line about a tool in the system prompt. Each session with enrichers sends it with every call. */
 export const TOOL_SNIPPET_CHARACTERS_MAX = 400;
-/** Such lines of one tool about its use. */
+/** Lines about the use of one tool. */
 export const TOOL_GUIDELINES_MAX = 16;
-/** Problems of one tool input that are told to the model; it repairs a few at a time. */
+/** Problems of one tool input that are reported to the model. It repairs a few at a time. */
 export const INPUT_ISSUES_MAX = 5;
-/** Different late errors of one tool thread that are reported; the rest is the same story again. */
+/** Different late errors of one tool thread that are reported. Further ones repeat the same problem. */
 export const TOOL_NOISE_MAX = 100;
-/** Megabytes of young heap of a tool thread. Small: a whole young heap that survives at once overruns the limit and ends the process. */
+/**
+ * Megabytes of young heap of a tool thread. It is small, since a young heap that survives whole at once exceeds the
+ * limit and ends the process.
+ */
 export const TOOL_THREAD_YOUNG_HEAP_MB = 16;
 /** Schemas of tools remembered as valid, so that describing the same tool again costs no compilation. */
 export const VALID_SCHEMAS_MAX = 1_024;
 
 // ---- definitions --------------------------------------------------------------------------------------------------
 
-/** Directories of one kind of definitions: a built-in one, a team's, a user's. */
+/** Directories of one kind of definitions: built-in ones, a team's, a user's. */
 export const DEFINITION_DIRECTORIES_MAX = 16;
 /** UTF-8 bytes of a definition file: a fifth of a usual window at most. */
 export const DEFINITION_BYTES_MAX: number = 96 * 1024;
-/** Definition files read of one directory; a model is told of them all. */
+/** Definition files read from one directory. A model is shown all of them. */
 export const DEFINITION_FILES_MAX = 1_000;
-/** Characters of a definition's description: one is read for each definition there is. */
+/** Characters of a definition's description. A model reads one for each definition. */
 export const DEFINITION_DESCRIPTION_CHARACTERS_MAX = 2_000;
-/** Tools one specialist may name. */
+/** Tools that one specialist may name. */
 export const DEFINITION_TOOLS_MAX = 128;
-/** Milliseconds for which changes of definition files are gathered: an editor writes a file in several steps. */
+/** Milliseconds for which changes of definition files are gathered. An editor writes a file in several steps. */
 export const DEFINITIONS_SETTLE_MS = 200;
 
 // ---- the tools for files ------------------------------------------------------------------------------------------
 
-/** Matches of an ambiguous edit that are counted: a text full of them is not gone through to its end. */
+/** Matches of an ambiguous edit that are counted. A text full of them is not searched to the end. */
 export const EDIT_MATCHES_COUNTED_MAX = 1_000;
-/** Lines of such matches that are told to the model. */
+/** Lines of such matches that are reported to the model. */
 export const EDIT_LINES_TOLD_MAX = 20;
-/** Bytes of the largest file that the file tools read or write, by default: it is held in memory whole. */
+/** Bytes of the largest file that the file tools read or write, by default. The file is held in memory whole. */
 export const FILE_BYTES_MAX = 10_485_760;
 /** Lines of one answer of `read_file`, by default. */
 export const FILE_LINES_SHOWN_MAX = 2_000;
@@ -66,63 +69,69 @@ export const FILE_LINES_SHOWN_MAX = 2_000;
 export const FILE_BYTES_SHOWN_MAX = 50_000;
 /** Characters of one thought of `think`, by default: about 2,500 tokens. */
 export const THOUGHT_CHARACTERS_MAX = 10_000;
-/** Times one edit is made anew because others changed the file meanwhile; each time at least one of them came through. */
+/** Times one edit is repeated because others changed the file meanwhile. Each time at least one of them succeeded. */
 export const EDIT_ATTEMPTS_MAX = 100;
-/** Milliseconds between looks at the lock of a file that is written: it is held for two quick steps. */
+/** Milliseconds between checks of the lock of a file that is written. The lock is held for two quick steps. */
 export const FILE_LOCK_POLL_MS = 5;
-/** Milliseconds a lock may stay the same before its owner is taken for dead. */
+/** Milliseconds after which the owner of an unchanged lock is assumed to be dead. */
 export const FILE_LOCK_STALE_MS = 3_000;
 
 // ---- the shell ----------------------------------------------------------------------------------------------------
 
-/** Milliseconds one call of the shell tool may take unless the model asks for more (contract, timeouts.command). */
+/** Milliseconds one call of the shell tool may take unless the model asks for more (contract, `timeouts.command`). */
 export const SHELL_TIMEOUT_MS = 30_000;
-/** UTF-8 bytes one call of the shell tool may answer, the notice of a cut included (contract, shell.max_output_bytes). */
+/**
+ * UTF-8 bytes that one call of the shell tool may answer, including the notice of a cut (contract,
+ * `shell.max_output_bytes`).
+ */
 export const SHELL_OUTPUT_BYTES_MAX = 100_000;
-/** Commands of one call of the shell tool: more of them is a script, and belongs into a file. */
+/** Commands of one call of the shell tool. A longer list is a script, and belongs into a file. */
 export const SHELL_COMMANDS_MAX = 100;
-/** Milliseconds an interrupted command has to end before its shell is killed: most end within one, some clean up first. */
+/** Milliseconds an interrupted command has to end before its shell is killed. Most end within one, some clean up first. */
 export const SHELL_STOP_MS = 2_000;
-/** The same for a command whose time is up: it is stopped that much before the deadline, so that its output can be told. */
+/** The same for a command that times out: it is stopped this long before the deadline, so that its output can be reported. */
 export const SHELL_LATE_STOP_MS = 500;
-/** Milliseconds kept, beyond those, for the way of a timed-out command's answer. */
+/** Milliseconds reserved, beyond those, for the answer of a timed-out command to arrive. */
 export const SHELL_ANSWER_MS = 100;
-/** Milliseconds between TERM and KILL for what a shell started (contract §12, shell kill grace). */
+/** Milliseconds between TERM and KILL for the processes a shell started (contract §12, shell kill grace). */
 export const SHELL_KILL_MS = 5_000;
-/** Milliseconds between looks whether a shell that is being ended is gone. */
+/** Milliseconds between checks that an ending shell is gone. */
 export const SHELL_GONE_POLL_MS = 25;
-/** Milliseconds waited for the last output of a shell that has exited: what it left behind may hold the pipe open. */
+/** Milliseconds to wait for the last output of a shell that has exited. Processes it left behind may hold the pipe open. */
 export const SHELL_DRAIN_MS = 100;
-/** Milliseconds a shell is kept without use, by default: it costs about 4 MB. */
+/** Milliseconds a shell is kept without use, by default. It costs about 4 MB. */
 export const SHELL_IDLE_MS = 600_000;
-/** Shells one tool has at once; beyond it the one used longest ago makes room. */
+/** Shells of one tool at once. Beyond it the least recently used one makes room. */
 export const SHELLS_MAX = 64;
 /** Sessions without a shell whose directory one tool remembers: as many as live sessions. */
 export const SHELL_DIRECTORIES_MAX = 10_000;
-/** UTF-8 bytes of the newest output told as progress of a running command. */
+/** UTF-8 bytes of the newest output that is published as progress of a running command. */
 export const SHELL_PROGRESS_BYTES = 2_000;
 /** UTF-8 bytes of the path a shell may report as its directory: four times the longest path of Linux. */
 export const SHELL_PATH_BYTES_MAX = 16_384;
 
 // ---- the web ------------------------------------------------------------------------------------------------------
 
-/** Milliseconds one call of the web tool may take unless the model asks for more (contract, timeouts.web_request). */
+/** Milliseconds one call of the web tool may take unless the model asks for more (contract, `timeouts.web_request`). */
 export const WEB_TIMEOUT_MS = 10_000;
-/** Decoded bytes of an answer the web tool reads (contract, tools.max_web_response_bytes). */
+/** Decoded bytes of an answer that the web tool reads (contract, `tools.max_web_response_bytes`). */
 export const WEB_RESPONSE_BYTES_MAX = 100_000;
-/** The same where an embedder sets it: a page is parsed on the thread of the tool, in one go. */
+/** Largest value of the previous bound that an embedder may set. The thread of the tool parses a page in one step. */
 export const WEB_RESPONSE_BYTES_LIMIT: number = 2 * 1024 * 1024;
-/** Characters of a page below which the model is warned that it may not be all (contract, tools.min_web_content_chars). */
+/**
+ * Characters of a page below which the model is warned that the text may be incomplete (contract,
+ * `tools.min_web_content_chars`).
+ */
 export const WEB_CONTENT_CHARACTERS_MIN = 100;
-/** Redirects one call follows: more of them is a loop, or a place one is sent away from. */
+/** Redirects that one call follows. A longer chain is a loop, or a page that keeps sending its visitors away. */
 export const WEB_REDIRECTS_MAX = 5;
-/** UTF-16 units of a URL: what servers commonly take. */
+/** UTF-16 units of a URL: the length that servers commonly accept. */
 export const WEB_URL_CHARACTERS_MAX = 8_192;
 /** Hosts and ranges of addresses one web tool may be allowed beyond the public ones. */
 export const WEB_ALLOWED_MAX = 1_000;
-/** Bytes at the start of a page in which its own word for its character set is looked for, as browsers do. */
+/** Bytes at the start of a page that are searched for its declared character set, as in browsers. */
 export const WEB_CHARSET_BYTES = 1_024;
-/** Levels of elements a page's tree has; what lies deeper belongs to the last one. Real pages have about thirty. */
+/** Levels of elements in a page's tree. Deeper content belongs to the last level. Real pages have about thirty. */
 export const HTML_DEPTH_MAX = 64;
-/** Levels of lists and quotations that are indented: each costs a few characters on each of its lines. */
+/** Levels of lists and quotations that are indented. Each costs a few characters on each of its lines. */
 export const HTML_INDENT_LEVELS_MAX = 8;

@@ -1,11 +1,11 @@
 /**
- * Who on the host hears of which session: readers of events, listeners to what is said, listeners that are waited for; and to whom
- * sessions are introduced.
+ * The subscribers of each session on the host: event readers, message listeners, listeners whose verdict is awaited,
+ * and readers that want introductions.
  *
- * Owns: these sets, and what is gathered for them while a turn runs. Does not own: who waits for receipts and ends
- * (`ShardWaiters`), nor when what was gathered is told: behind the flush (A2).
- * Invariants: of a session that nobody hears of or waits for, nothing is built; where it is asked for, a session that is watched is
- * introduced with the first turn it takes in memory, before that turn's events.
+ * Owns: these sets, and what each transition gathers for them. Does not own: requests that wait for receipts and ends
+ * (`ShardWaiters`), nor when the outbox is published: after the flush (A2).
+ * Invariants: nothing is built for a session without subscribers or waiters. When introductions are requested, a
+ * watched session is introduced with its first transition in memory, before the events of that transition.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { CHILDREN_LISTED_MAX } from '../../base/bounds.ts';
@@ -17,7 +17,7 @@ import type { SessionIntroduction } from '../protocol/protocol.ts';
 import type { ShardWaiters } from './shard-waiters.ts';
 import type { TurnGathering } from './turn-gathering.ts';
 
-/** What was said at once, as its logged messages. */
+/** The logged messages of one `said` call. */
 type Said = Parameters<NonNullable<Observer['said']>>[0];
 
 /** See the head of the file. */
@@ -25,17 +25,17 @@ export class Audience {
   readonly #waiters: ShardWaiters;
   readonly #inMemory: (sessionId: string) => SessionActor | undefined;
   readonly #onWatched: (sessionId: string | undefined) => void;
-  /** What is being read; `undefined` stands for all sessions. */
+  /** Sessions that are being read. `undefined` stands for all sessions. */
   readonly #watched = new Set<string | undefined>();
-  /** Sessions whose messages somebody listens to (`history.said`). */
+  /** Sessions whose messages have listeners (`history.said`). */
   readonly #listened = new Set<string>();
-  /** Sessions whose listeners on the host are waited for. */
+  /** Sessions that wait for their listeners on the host. */
   readonly #gated = new Set<string>();
-  /** Number of the time for which sessions are introduced; 0: nobody asks. */
+  /** Number of the current request for introductions. 0: no request. */
   #introduction = 0;
   #lastIntroduction = 0;
 
-  /** `watched`: events of this session, or of all, are published from now on, or no longer. */
+  /** `watched` is called when the events of this session, or of all (`undefined`), start or stop being published. */
   constructor(
     waiters: ShardWaiters,
     inMemory: (sessionId: string) => SessionActor | undefined,
@@ -46,26 +46,26 @@ export class Audience {
     this.#onWatched = watched;
   }
 
-  /** Starts or stops telling of a session, or of all (`undefined`). */
+  /** Starts or stops publishing the events of a session, or of all (`undefined`). */
   watch(sessionId: string | undefined, on: boolean): void {
     if (on) this.#watched.add(sessionId);
     else this.#watched.delete(sessionId);
     this.#onWatched(sessionId);
   }
 
-  /** Starts or stops telling what is said in a session. */
+  /** Starts or stops publishing the messages said in a session. */
   listen(sessionId: string, on: boolean): void {
     if (on) this.#listened.add(sessionId);
     else this.#listened.delete(sessionId);
   }
 
-  /** Listeners of a session are waited for, or not any more. */
+  /** Makes a session wait for its listeners, or stops that. */
   gate(sessionId: string, on: boolean): void {
     if (on) this.#gated.add(sessionId);
     else this.#gated.delete(sessionId);
   }
 
-  /** Introduces each session that is watched from now on, those that were before too, or none any more. */
+  /** Starts or stops introductions. A start also introduces again the sessions that were introduced before. */
   introduce(on: boolean): void {
     if (on) this.#lastIntroduction += 1;
     this.#introduction = on ? this.#lastIntroduction : 0;
@@ -79,7 +79,10 @@ export class Audience {
     return this.#gated.size > 0 && this.#gated.has(sessionId);
   }
 
-  /** Gathers what a session's turn tells. Nobody where nobody reads or waits: what is told is built for those who hear it only. */
+  /**
+   * Gathers what a transition of a session publishes. Undefined without subscribers or waiters, so that nothing is
+   * built in vain.
+   */
   observer(actor: SessionActor, gathered: TurnGathering, at: number): Observer | undefined {
     const session = actor.id;
     const isWatched = this.isWatched(session);
@@ -90,7 +93,7 @@ export class Audience {
       gathered.introduce(actor);
     }
     if (!isWatched && !isListened && !waiters.has(session)) return undefined;
-    // One literal for whoever hears: what is spread together costs more than what it tells.
+    // One object literal for all subscribers: spreading parts together costs more than the events themselves.
     return {
       settled: (pendingId, receipt) => {
         if (waiters.has(session)) gathered.settle({ session, pendingId, receipt });
@@ -106,7 +109,10 @@ export class Audience {
     };
   }
 
-  /** Who they are, now that their turn is over. One whose making was refused is nobody yet, and has its turn when it is made. */
+  /**
+   * The introductions, now that the transition is over. A session whose creation was refused has no identity yet. It is
+   * introduced when it is created.
+   */
   introductionsOf(actors: readonly SessionActor[]): readonly SessionIntroduction[] {
     const introductions: SessionIntroduction[] = [];
     for (const actor of actors) {
@@ -118,7 +124,7 @@ export class Audience {
     return introductions;
   }
 
-  /** What a watched parent sees of its children, without a record for each of their steps. */
+  /** Publishes the state of children to a watched parent, without a record for each of their half-steps. */
   watchChildren(touched: readonly SessionActor[], gathered: TurnGathering, at: number): void {
     if (this.#watched.size === 0) return;
     for (const actor of touched) {

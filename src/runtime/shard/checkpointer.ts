@@ -1,13 +1,14 @@
 /**
- * Writes heads lazily: never one a step, but of all sessions that changed, every second or so, and when one leaves memory
- * (architecture §4).
+ * Writes heads lazily: not at each transition, but for all changed sessions about every second, and when a session
+ * leaves memory (architecture §4).
  *
  * Owns: which sessions changed since the last checkpoint. Does not own: the journal.
- *  K1 a checkpoint covers every session changed since the one before, so the tail before it need not be replayed: by a head, or,
- *     while the session works on, by the head that named it runnable. That one ages; whoever reads heads alone asks `runnable`;
+ *  K1 a checkpoint covers every session changed since the one before, so the tail before it need not be replayed. A
+ *     head covers a session; while the session works, the head that named it runnable covers it. That head ages, so
+ *     readers of heads alone ask `runnable`;
  *  K2 no timer runs while nothing changed (A11);
- *  K3 a session that was dropped counts as changed until it was read again: it is taken for one that has work;
- *  K4 a snapshot is removed by the write of a head of its session that names another, and by no other.
+ *  K3 a session that was dropped counts as changed until it is read again: it is assumed to have work;
+ *  K4 a snapshot is removed only by the write of a head of its session that names another snapshot.
  */
 
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
@@ -28,7 +29,10 @@ export class Checkpointer {
   readonly #passive = new Map<number, Head>();
   /** Sessions dropped since the last checkpoint. */
   readonly #dropped = new Map<SessionKey, SessionActor>();
-  /** Addresses of the snapshots of each session that got a new one since the last checkpoint: all but one go (K4). */
+  /**
+   * The snapshot addresses of each session that got a new snapshot since the last checkpoint. All but one are removed
+   * (K4).
+   */
   readonly #snapshots = new Map<SessionKey, Set<string>>();
   #position = 0;
   #turns = 0;
@@ -41,7 +45,10 @@ export class Checkpointer {
     this.#bounds = bounds;
   }
 
-  /** A turn of these sessions was journalled: all of it in one call, since a checkpoint may be due in it (K1). */
+  /**
+   * A transition of these sessions was journalled. One call takes all of it, since a checkpoint may be due within the
+   * call (K1).
+   */
   changed(written: readonly { readonly actor: SessionActor }[]): void {
     for (const { actor } of written) {
       this.#changed.add(actor);
@@ -53,10 +60,10 @@ export class Checkpointer {
     if (this.#holds === 0) this.#schedule();
   }
 
-  /** No checkpoint until `letGo`: sessions are being read that must be in it (K1). May be nested. */
+  /** Prevents checkpoints until `letGo`: sessions that must be in the next one are still being read (K1). May be nested. */
   hold(): void {
     this.#holds += 1;
-    // One that was due before would come while they are being read.
+    // A checkpoint that was already due would come while they are being read.
     this.#clearTimer();
   }
 
@@ -65,12 +72,12 @@ export class Checkpointer {
     if (this.#holds === 0 && this.#changed.size + this.#passive.size + this.#dropped.size > 0) this.#schedule();
   }
 
-  /** The head of a session that left memory, where it is not written yet. */
+  /** The head of a session that left memory, if it is not written yet. */
   pending(key: SessionKey): Head | undefined {
     return this.#passive.get(key);
   }
 
-  /** An idle session leaves memory: its head is taken now, since later nobody has its state. */
+  /** An idle session leaves memory. Its head is taken now, since its state is gone afterwards. */
   passivated(actor: SessionActor): void {
     if (!this.#changed.delete(actor)) return;
     this.#takeSnapshot(actor);
@@ -78,14 +85,14 @@ export class Checkpointer {
   }
 
   /**
-   * A session was read back into memory. While a head waits to be written, the stored one is about to be replaced: what it says of
-   * the session is not relied on (K1).
+   * A session was read back into memory. While a head waits to be written, the stored head is about to be replaced, so
+   * its flag is not relied on (K1).
    */
   returned(actor: SessionActor): void {
     if (this.#passive.has(actor.key)) actor.isHeadRunnable = false;
   }
 
-  /** A session whose log could not be read: its head keeps it in the runnable set, so that the next open tries again. */
+  /** The log of a session could not be read. Its head keeps it in the runnable set, so that the next open tries again. */
   unread(id: string, key: SessionKey): void {
     const known = this.pending(key) ?? this.#journal.head(key);
     const summary = { id, agent: '', state: 'idle', mailbox: 0, updatedAt: 0 } as const;
@@ -97,24 +104,25 @@ export class Checkpointer {
     );
   }
 
-  /** Nothing of this session is to be written: it is deleted, or the tail of the log will tell of it again. */
+  /** Writes nothing of this session: it is deleted, or the tail of the log covers it again. */
   forget(actor: SessionActor): void {
     this.#changed.delete(actor);
     this.#passive.delete(actor.key);
     this.#dropped.delete(actor.key);
-    // The head on disk names one of them, and stays.
+    // The head on disk names one of them, and that snapshot stays.
     this.#snapshots.delete(actor.key);
   }
 
-  /** The state of this actor is not that of the log, which may hold turns since the last checkpoint (K3). */
+  /** The state of this actor is not that of the log, which may hold transitions since the last checkpoint (K3). */
   dropped(actor: SessionActor): void {
     this.forget(actor);
     this.#dropped.set(actor.key, actor);
   }
 
   /**
-   * The log a fork shares is about to go: what it begins with is stored at `base`, and its head says so from now on (K5). Durable
-   * with the removal that follows, or before it. `actor`: the fork, where it is in memory.
+   * The log that a fork shares is about to be removed. The beginning of the fork is stored at `base`, and its head
+   * names that from now on (K5). This is durable with the removal that follows, or before it. `actor`: the fork, if it
+   * is in memory.
    */
   rooted(key: SessionKey, base: string, actor: SessionActor | undefined): void {
     const passive = this.#passive.get(key);
@@ -129,10 +137,10 @@ export class Checkpointer {
     this.#journal.checkpoint([head], this.#journal.checkpointed());
   }
 
-  /** The last checkpoint, with snapshots of long logs, so that the next open reads little. */
+  /** Writes the last checkpoint, with snapshots of long logs, so that the next open reads little. */
   close(actors: Iterable<SessionActor>): void {
     for (const actor of actors) if (this.#changed.has(actor)) this.#takeSnapshot(actor);
-    // Closed before all that was interrupted could be read: the tail is replayed from where it was.
+    // The shard closes before all interrupted sessions could be read, so the tail is replayed from its old position.
     if (this.#holds > 0) this.#position = this.#journal.checkpointed();
     this.#write(true);
   }
@@ -142,14 +150,15 @@ export class Checkpointer {
     else this.#timer ??= this.#clock.setTimer(() => this.#write(), CHECKPOINT_INTERVAL_MS);
   }
 
-  /** `isLast`: every head as it stands. */
+  /** `isLast`: writes every head in its current state. */
   #write(isLast = false): void {
     this.#clearTimer();
     this.#turns = 0;
     const heads = [...this.#passive.values()];
     const isCovered = this.#changed.size + this.#passive.size + this.#dropped.size > 0;
     for (const actor of this.#changed) {
-      // At work, so it stays in memory, and the next open reads its log in any case: a head each time is as much writing as its turns.
+      // The session is working, so it stays in memory, and the next open reads its log in any case. A head each time
+      // would be as much writing as its transitions.
       if (!isLast && actor.isHeadRunnable && actor.state.state !== 'idle') continue;
       const head = headOf(actor);
       actor.isHeadRunnable = head.runnable;
@@ -170,7 +179,10 @@ export class Checkpointer {
     this.#timer = undefined;
   }
 
-  /** A session may be read again from an older head before its newest is written, so the head itself says which one stays. */
+  /**
+   * The outdated snapshots of a session. It may be read again from an older head before its newest is written, so the
+   * head itself says which snapshot stays.
+   */
   #outdatedBy({ key, data }: Head): readonly string[] {
     const known = this.#snapshots.get(key);
     if (known === undefined) return [];

@@ -1,27 +1,28 @@
 /**
- * What waits for the disk: each item's work is done once everything journalled before it is durable (A2).
+ * The queue of items that wait for the disk. The work of an item runs once everything journalled before it is durable
+ * (A2).
  *
- * Owns: the order of items and the one waiter on the journal's gate. Does not own: the journal, what an item does.
- *  Q1 items are released in the order they were added;
+ * Owns: the order of items and the one waiter on the journal's gate. Does not own: the journal, the work of an item.
+ *  Q1 items are released in the order in which they were added;
  *  Q2 an item is released only after a flush that began after it was added;
- *  Q3 released items share the loop fairly: after `RESUME_BUDGET_MS` the rest wait for the next turn of it;
- *  Q4 an item that throws is told of and stops no other: what is durable is durable;
- *  Q5 an item that nobody waits for starts no flush of its own: it rides the next one, which begins `PATIENCE_MS` later at the
- *     latest, so that a turn that goes on at once costs one flush and not one a step.
+ *  Q3 released items share the event loop fairly: after `RESUME_BUDGET_MS` the rest wait for the next tick;
+ *  Q4 an item that throws is reported and stops no other: its records are durable all the same;
+ *  Q5 a deferrable item, which no caller waits for, starts no flush. It rides the next one, which begins at most
+ *     `PATIENCE_MS` later. So a turn that continues at once costs one flush and not one per half-step.
  */
 import { PATIENCE_MS, RESUME_BUDGET_MS } from '../../base/bounds.ts';
 import type { Clock, Soon } from '../../base/clock.ts';
 import { asError } from '../../base/errors.ts';
 
-/** One thing that waits. */
+/** An item of the queue. */
 export interface CommitItem {
   /** The flush succeeded. */
   release(): void;
-  /** The flush failed: nothing of it is durable. Must not throw. */
+  /** The flush failed, and nothing of the item is durable. Must not throw. */
   refuse(error: Error): void;
 }
 
-/** What the queue needs of its owner. None of them may throw. */
+/** The functions that the queue needs from its owner. None of them may throw. */
 export interface CommitPort {
   /** `Journal.flushed`. */
   flushed(): Promise<void>;
@@ -29,9 +30,9 @@ export interface CommitPort {
   failed(error: Error): void;
   /** An item threw when it was released. */
   threw(thrown: unknown): void;
-  /** Nothing waits any more. */
+  /** The queue is empty. */
   emptied(): void;
-  /** A later turn of the loop. */
+  /** Runs work in a later tick. */
   readonly soon: Soon;
   readonly clock: Clock;
 }
@@ -43,35 +44,35 @@ export class CommitQueue {
   #released: CommitItem[] = [];
   #isFlushing = false;
   #isReleasing = false;
-  /** Somebody waits for one of those that wait. */
+  /** A caller waits for one of the waiting items. */
   #isHurried = false;
-  /** Runs while there are items, and none that somebody waits for. */
+  /** The timer that runs while all waiting items are deferrable. */
   #patience: unknown;
 
   constructor(port: CommitPort) {
     this.#port = port;
   }
 
-  /** Nothing waits and nothing is being released. */
+  /** Nothing waits, and nothing is being flushed or released. */
   get isEmpty(): boolean {
     return this.#waiting.length === 0 && this.#released.length === 0 && !this.#isFlushing;
   }
 
-  /** `isPatient`: nobody waits for it (Q5). */
+  /** `isPatient`: the item is deferrable, since no caller waits for it (Q5). */
   add(item: CommitItem, isPatient = false): void {
     this.#waiting.push(item);
     if (!isPatient) this.#isHurried = true;
     this.#begin();
   }
 
-  /** Lets nobody be patient who waits now. */
+  /** Starts a flush for all items that wait now, deferrable ones included. */
   hurry(): void {
     if (this.#waiting.length === 0) return;
     this.#isHurried = true;
     this.#begin();
   }
 
-  /** Begins a flush, or waits for one to be due; nothing where one is under way, which looks again behind itself. */
+  /** Begins a flush, or sets the timer for one. Does nothing during a flush, which checks the queue again when it ends. */
   #begin(): void {
     if (this.#isFlushing) return;
     if (!this.#isHurried) {
@@ -81,7 +82,7 @@ export class CommitQueue {
     if (this.#patience !== undefined) this.#port.clock.clearTimer(this.#patience);
     this.#patience = undefined;
     this.#isFlushing = true;
-    // A microtask: what else happens in this turn of the loop rides the same flush.
+    // A microtask, so that other items added in this tick ride the same flush.
     queueMicrotask(() => void this.#flush());
   }
 
@@ -114,7 +115,7 @@ export class CommitQueue {
     this.#waiting = [];
     this.#isHurried = false;
     this.#port.failed(error);
-    // What was added while the flush was failing is of the same fate: it was journalled behind what failed.
+    // Items added during the failing flush fail too: they were journalled after the records that failed.
     for (const item of [...items, ...late]) item.refuse(error);
   }
 

@@ -1,4 +1,4 @@
-/** Restart intensity of single sessions: one whose turns keep throwing is not read again for ever. */
+/** Restart intensity of single sessions: a session whose transitions keep throwing is not read again for ever. */
 import { SESSION_RESTARTS } from '../../base/bounds.ts';
 import { countRestart } from '../../base/restart-intensity.ts';
 

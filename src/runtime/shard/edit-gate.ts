@@ -1,10 +1,12 @@
 /**
- * Operations on a history that wait for a message boundary: while a model call is out, its answer belongs to what was sent.
+ * Operations on a history that wait for a message boundary. While a model call is in flight, its answer belongs to the
+ * history that was sent.
  *
- * Owns: the waiting operations, by session. Does not own: when a boundary is there; the shard says so.
- *  E1 while operations of a session wait, or are being done, it claims no half-step (`holds`): they come before the next
+ * Owns: the waiting operations, by session. Does not own: when a boundary is reached; the shard says so.
+ *  E1 while operations of a session wait or are being done, it claims no half-step (`holds`): they precede the next
  *     request;
- *  E2 at most `EDITS_WAITING_MAX` of one session wait; each is settled once, in the order they came.
+ *  E2 at most `EDITS_WAITING_MAX` operations of one session wait; each is settled once, in the order in which they
+ *     came.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { EDITS_WAITING_MAX } from '../../base/bounds.ts';
@@ -28,7 +30,7 @@ export class EditGate {
     return this.#waiting.size > 0 && this.#waiting.has(actor);
   }
 
-  /** Takes an operation; one too many is rejected with `LimitError`. */
+  /** Adds an operation. One beyond the bound is rejected with `LimitError`. */
   add(actor: SessionActor, edit: WaitingEdit): void {
     const waiting = this.#waiting.get(actor);
     if (waiting === undefined) this.#waiting.set(actor, [edit]);
@@ -44,8 +46,8 @@ export class EditGate {
   }
 
   /**
-   * Gives the operations of a session to `run`, one by one, once it waits for no answer. True when there were some and all are
-   * done: the session may claim again.
+   * Passes the operations of a session to `run`, one by one, once the session waits for no answer. True if there were
+   * some and all are done: the session may claim again.
    */
   release(actor: SessionActor, run: (edit: WaitingEdit) => void): boolean {
     if (!this.holds(actor) || actor.state.state === 'awaiting' || this.#releasing.has(actor)) return false;
@@ -60,7 +62,7 @@ export class EditGate {
     return this.#waiting.delete(actor);
   }
 
-  /** The session is gone, or left memory: its operations were not done. Without `error` the session may take them again. */
+  /** The session is deleted or left memory, so its operations were not done. Without `error` they may be tried again. */
   refuse(actor: SessionActor, error: Error = editLost()): void {
     const waiting = this.#waiting.get(actor);
     if (waiting === undefined) return;
@@ -68,13 +70,13 @@ export class EditGate {
     for (const { reply } of waiting) reply.reject(error);
   }
 
-  /** Nothing will be done any more. */
+  /** Refuses all waiting operations. */
   refuseAll(error: Error): void {
     for (const actor of [...this.#waiting.keys()]) this.refuse(actor, error);
   }
 }
 
-/** The session was read again from its log, or is gone, before the operation was done. */
+/** The session was read again from its log, or was deleted, before the operation was done. */
 function editLost(): TroupeError {
   return new TroupeError('cancelled', 'the session left memory: the operation was not done', { retryable: true });
 }

@@ -1,9 +1,11 @@
 /**
- * What a shard tells in one turn of the loop goes to the host as one note, not as one for each turn of an actor: hundreds of actors
- * are told of behind one flush.
+ * Gathers the events that a shard publishes in one tick into one note for the host. One note for each transition would
+ * be too many: one flush may publish for hundreds of actors.
  *
- * Owns: the note that still takes events. Does not own: what is told, when; the line. Belongs to the shard's thread.
- *  V1 Events arrive in the order they were told, before all that was sent behind the first of their note.
+ * Owns: the note that still accepts events. Does not own: which events are published and when; the endpoint. Belongs to
+ * the shard's thread.
+ *  V1 Events arrive in the order in which they were published, and before everything that was sent after the first of
+ *     their note.
  *  V2 A note holds at most `EVENTS_OF_NOTE_MAX` events.
  *  V3 A session is introduced with its first events or before them.
  */
@@ -13,18 +15,18 @@ import { EventPacking } from '../../events/packing/packing.ts';
 import type { Endpoint } from '../../threads/endpoint.ts';
 import type { SessionIntroduction } from '../protocol/protocol.ts';
 
-/** How a shard tells its host of events. */
+/** Publishes the events of a shard to its host. */
 export interface EventTeller {
   events(events: readonly SessionEvent[]): void;
   introduced(sessions: readonly SessionIntroduction[]): void;
 }
 
-/** Tells the host's thread, packed. */
+/** Publishes to the host thread, with packed events. */
 export function tellPacked(endpoint: Endpoint): EventTeller {
   return gathering(endpoint, 'events.packed', () => new EventPacking());
 }
 
-/** Tells a host on the same thread, events as they are. */
+/** Publishes to a host on the same thread, without packing. */
 export function tellInPlace(endpoint: Endpoint): EventTeller {
   return gathering(endpoint, 'events', () => {
     const values: SessionEvent[] = [];
@@ -32,7 +34,7 @@ export function tellInPlace(endpoint: Endpoint): EventTeller {
   });
 }
 
-/** What takes events, and what of them is sent. */
+/** Accepts events, and holds the values that are sent for them. */
 interface Form {
   add(event: SessionEvent): void;
   readonly values: readonly unknown[];

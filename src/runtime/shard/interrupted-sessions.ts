@@ -1,14 +1,14 @@
 /**
- * Sessions as a crash left them: what was out for them is not out any more, and no turn has said so yet.
+ * Sessions interrupted by a crash: their calls are lost, and the log does not say so yet.
  *
- * Owns: which they are, and the order in which they are gone on with. Does not own: what a recovery is: their next turn begins
- * with it, whatever else that turn is about, and takes them out of here.
+ * Owns: which sessions they are, and the order in which they resume. Does not own: the recovery. The next transition of
+ * such a session begins with it, whatever its inputs are, and removes the session from here.
  * Invariants:
- *  R1 they are read a slice a turn of the loop, so that the first half-step need not wait for all (A10);
- *  R2 until all are read no checkpoint is made: it would pass over those that are not (K1 of the checkpointer);
- *  R3 one whose log cannot be read is left alone, and the others go on;
- *  R4 one that was at work is resumed when it has a place among those at work; until then it is set aside, out of memory, in the
- *     order in which it was read: what a crash interrupted may be more than fits.
+ *  R1 they are read one slice per tick, so that the first half-step need not wait for all of them (A10);
+ *  R2 no checkpoint is made until all are read: it would pass over those that are not (K1 of the checkpointer);
+ *  R3 a session whose log cannot be read is left alone, and the others continue;
+ *  R4 a session that was working resumes when admission has room for it. Until then it is set aside, out of memory, in
+ *     the order in which it was read: a crash may have interrupted more sessions than fit.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { Soon } from '../../base/clock.ts';
@@ -16,27 +16,27 @@ import type { Journal } from '../../journal/journal.ts';
 import type { SessionKey } from '../../journal/position.ts';
 import type { Checkpointer } from './checkpointer.ts';
 
-/** Interrupted sessions resumed in one turn of the loop. */
+/** Interrupted sessions resumed in one tick. */
 const RESUME_SLICE = 64;
 
-/** What resuming has to do with. */
+/** The parts that resuming works with. */
 export interface ResumingParts {
   readonly journal: Journal;
   readonly soon: Soon;
   readonly checkpointer: Pick<Checkpointer, 'hold' | 'letGo' | 'changed'>;
   readonly isClosing: () => boolean;
-  /** The store refuses writes: nothing can go on. */
+  /** The store refuses writes, so no session can continue. */
   readonly isDegraded: () => boolean;
   readonly find: (sessionId: string) => SessionActor | undefined;
-  /** Gives the session a turn, if its agent is there. */
+  /** Runs a transition of the session, if its agent is available. */
   readonly recover: (actor: SessionActor) => void;
-  /** The session may go on now. */
+  /** The session may continue now. */
   readonly hasPlace: (actor: SessionActor) => boolean;
-  /** Takes a session out of memory that is to go on later. */
+  /** Takes a session out of memory that resumes later. */
   readonly setAside: (actor: SessionActor) => void;
   readonly sliceDone: () => void;
   readonly failed: (error: unknown, sessionId: string | undefined, key: SessionKey) => void;
-  /** Nothing is left to be read. */
+  /** All interrupted sessions have been read. */
   readonly done: () => void;
 }
 
@@ -44,9 +44,9 @@ export interface ResumingParts {
 export class InterruptedSessions {
   readonly #parts: ResumingParts;
   readonly #keys = new Set<SessionKey>();
-  /** How many are still to be read. */
+  /** Number of sessions still to be read. */
   #resuming = 0;
-  /** Read, and waiting for a place (R4). */
+  /** Sessions that are read and wait for admission (R4). */
   readonly #aside: SessionKey[] = [];
   #isProceeding = false;
   #onResumed: (() => void)[] = [];
@@ -55,17 +55,17 @@ export class InterruptedSessions {
     this.#parts = parts;
   }
 
-  /** How many wait for the turn that recovers them. */
+  /** Number of sessions that wait for the transition that recovers them. */
   get size(): number {
     return this.#keys.size;
   }
 
-  /** Some are still to be read. */
+  /** Some sessions are still to be read. */
   get isResuming(): boolean {
     return this.#resuming > 0;
   }
 
-  /** Some are still to be read or to go on. */
+  /** Some sessions are still to be read or resumed. */
   get hasWork(): boolean {
     return this.#resuming > 0 || this.#aside.length > 0;
   }
@@ -78,12 +78,12 @@ export class InterruptedSessions {
     this.#keys.add(key);
   }
 
-  /** It is recovered, or gone. */
+  /** The session is recovered or deleted. */
   delete(key: SessionKey): void {
     this.#keys.delete(key);
   }
 
-  /** Goes on with everything that was interrupted. */
+  /** Resumes everything that was interrupted. */
   resumeAll(): void {
     const { journal, checkpointer } = this.#parts;
     const found = new Set(journal.runnable());
@@ -94,7 +94,7 @@ export class InterruptedSessions {
     this.#resumeSlice([...found], 0);
   }
 
-  /** Goes on with one session, in the next turn of the loop. */
+  /** Resumes one session in the next tick. */
   resumeSoon(key: SessionKey): void {
     this.#resuming += 1;
     this.#parts.soon(() => {
@@ -102,14 +102,14 @@ export class InterruptedSessions {
     });
   }
 
-  /** Resumes the sessions that were set aside, as long as there is a place for each. */
+  /** Resumes the sessions that were set aside, while admission has room. */
   proceed(): void {
     if (this.#isProceeding || this.#aside.length === 0) return;
     this.#isProceeding = true;
     try {
       for (let key = this.#aside[0]; key !== undefined; key = this.#aside[0]) {
         if (!this.#keys.has(key)) {
-          // Something else woke it, or it is deleted.
+          // Another input woke it, or it was deleted.
           this.#aside.shift();
           continue;
         }
@@ -121,13 +121,13 @@ export class InterruptedSessions {
     }
   }
 
-  /** Resolves when everything that was interrupted when the store was opened has been read. */
+  /** Resolves when every session that was interrupted when the store was opened has been read. */
   resumed(): Promise<void> {
     if (this.#resuming === 0) return Promise.resolve();
     return new Promise((resolve) => this.#onResumed.push(resolve));
   }
 
-  /** Whoever waits for the rest waits no more. */
+  /** Releases all callers of `resumed`. */
   close(): void {
     this.#tellResumed();
   }
@@ -138,7 +138,7 @@ export class InterruptedSessions {
 
   #resumeSlice(keys: readonly SessionKey[], from: number): void {
     const { soon, checkpointer, isClosing, sliceDone } = this.#parts;
-    // The checkpointer is still held: what was not read stays in the tail for the next open.
+    // The checkpointer is still held, so the sessions that were not read stay in the tail for the next open.
     if (isClosing()) return;
     const end = Math.min(from + RESUME_SLICE, keys.length);
     for (const key of keys.slice(from, end)) this.#resume(key);

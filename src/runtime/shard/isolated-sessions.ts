@@ -1,9 +1,11 @@
 /**
- * Sessions that a session thread ran out of memory on, again and again. None of them is read from its log any more, so that the
- * others of the thread keep working.
+ * Sessions on which a session thread ran out of memory repeatedly. They are not read from their logs any more, so that
+ * the other sessions of the thread keep working.
  *
- * Owns: which they are, for as long as the thread lives. Does not own: who counts the deaths (`shard-link.ts`), their logs.
- * Invariant: N1 an isolated session is neither read nor written until `lift`; every request for it is refused with the reason.
+ * Owns: which sessions they are, while the thread lives. Does not own: the count of thread deaths (`shard-link.ts`),
+ * the logs of the sessions.
+ * Invariant: N1 an isolated session is neither read nor written until `lift`; every request for it is refused with the
+ * reason.
  */
 import { TroupeError } from '../../base/errors.ts';
 import type { SessionKey } from '../../journal/position.ts';
@@ -16,14 +18,14 @@ export class IsolatedSessions {
     this.#keys = new Set(keys);
   }
 
-  /** The error everything about this session is refused with; undefined: it is not isolated. */
+  /** The error that refuses every request for this session. Undefined: it is not isolated. */
   errorOf(key: SessionKey, id: string): TroupeError | undefined {
     if (this.#keys.size === 0 || !this.#keys.has(key)) return undefined;
     const message = `session ${JSON.stringify(id)} needs more memory than its thread has, and is left alone; make room (limits.liveBytes, a smaller tokenBudget, a larger heap) and call resume()`;
     return new TroupeError('out_of_memory', message, { data: { session: id } });
   }
 
-  /** Tries the session again. True when it was isolated. */
+  /** Ends the isolation of a session, so that it is tried again. True if it was isolated. */
   lift(key: SessionKey): boolean {
     return this.#keys.delete(key);
   }

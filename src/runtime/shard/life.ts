@@ -1,14 +1,15 @@
 /**
  * The life of a shard: start, resume, isolation, a store that refuses or is lost, close, drain, delete.
  *
- * Owns: whether the shard takes inputs, is closing or closed; when it is drained; the resumption of interrupted and blocked
- * sessions; deletions. Does not own: the transitions that do the work (`transitions.ts`), the actors (`residency.ts`), the
- * attempts to write again (`store-outage.ts`), the order of resumption (`interrupted-sessions.ts`).
+ * Owns: whether the shard takes inputs, is closing or closed; when it is drained; the resumption of interrupted and
+ * blocked sessions; deletions. Does not own: the transitions that do the work (`transitions.ts`), the actors
+ * (`residency.ts`), the attempts to write again (`store-outage.ts`), the order of resumption
+ * (`interrupted-sessions.ts`).
  * Invariants:
- *  H3 an actor whose flush failed is dropped and read again from the log: the outage drops all (O2), and each session resumes
- *     when the store takes writes again;
+ *  H3 an actor whose flush failed is dropped and read again from the log: the outage drops all (O2), and each session
+ *     resumes when the store takes writes again;
  *  H6 a closed shard takes no transition; a closing one finishes the half-steps that run and begins none;
- *  H7 a deletion is one with what the parent is told of it: both are in one append (A6).
+ *  H7 a deletion and its report to the parent are in one append (A6).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { type StoreLostError, TroupeError } from '../../base/errors.ts';
@@ -27,7 +28,7 @@ import type { ShardWaiters } from './shard-waiters.ts';
 import { type StoreOutage, storeError } from './store-outage.ts';
 import type { Transitions } from './transitions.ts';
 
-/** What the life of a shard works with. */
+/** The parts that the life of a shard works with. */
 export interface LifeParts {
   readonly parts: ShardParts;
   readonly residency: Residency;
@@ -55,7 +56,7 @@ export class Life {
   readonly #outage: StoreOutage;
   readonly #waiters: ShardWaiters;
   readonly #edits: EditGate;
-  /** Checks whether anything is still in flight; set while closing. */
+  /** Checks whether a call or a commit is still in flight; set while closing. */
   #onStill: (() => void) | undefined;
   #isClosing = false;
   #isClosed = false;
@@ -80,24 +81,24 @@ export class Life {
     return this.#isClosed ? new TroupeError('cancelled', 'the runtime is closed') : undefined;
   }
 
-  /** Takes no messages any more. */
+  /** The shard takes no messages any more. */
   get isClosing(): boolean {
     return this.#isClosing;
   }
 
-  /** Closed: nothing will happen any more. */
+  /** The shard is closed: nothing will happen any more. */
   get isOver(): boolean {
     return this.#isClosed;
   }
 
-  /** A call came back, or the commit queue is empty: a closing shard may be done. */
+  /** A call ended, or the commit queue is empty: a closing shard may be done. */
   still(): void {
     this.#onStill?.();
   }
 
   // ---- resume -------------------------------------------------------------------------------------------------------
 
-  /** Resumes everything that was interrupted (A10), a slice a tick. */
+  /** Resumes everything that was interrupted (A10), one slice per tick. */
   resumeInterrupted(): void {
     this.#interrupted.resumeAll();
   }
@@ -111,7 +112,7 @@ export class Life {
   get isDrained(): boolean {
     if (this.#outage.error !== undefined) return false;
     const { stoppedCalls } = this.#work;
-    // While stopped sessions take all of admission, the sessions that wait for it cannot start either.
+    // While sessions with such calls take all of admission, the sessions that wait for it cannot start either.
     if (stoppedCalls > 0 && !this.#live.hasPlace && stoppedCalls === this.#live.size) return true;
     return this.#live.size === stoppedCalls && this.#live.waiting === 0 && !this.#interrupted.hasWork;
   }
@@ -134,8 +135,8 @@ export class Life {
   }
 
   /**
-   * A session is about to resume. If the key or its model was refused, all may try again (F36, F37), and the sessions that the
-   * key blocked resume with it. Resolves when that is durable.
+   * A session is about to resume. If the key or its model was refused, all sessions may try again (F36, F37). The
+   * sessions that the key blocked resume with it. Resolves when that is durable.
    */
   async resumeModels(sessionId: string): Promise<void> {
     if (this.#isClosed) return;
@@ -145,12 +146,12 @@ export class Life {
     if (error.code === 'model_authentication') await this.#resumeAll((name) => this.#isKeyRefused(name));
   }
 
-  /** Its own call was refused with the key. */
+  /** The call of the session itself was refused with the key. */
   #isKeyRefused(sessionId: string): boolean {
     return this.#residency.find(sessionId)?.state.blocked?.code === 'model_authentication';
   }
 
-  /** The session waits for a place among those at work. */
+  /** The session waits for admission. */
   isQueued(sessionId: string): boolean {
     return this.#live.isQueued(sessionId);
   }
@@ -167,7 +168,7 @@ export class Life {
     await this.#resumeAll(() => true);
   }
 
-  /** Resumes the blocked sessions of which this holds. */
+  /** Resumes the blocked sessions for which `isMeant` holds. */
   async #resumeAll(isMeant: (sessionId: string) => boolean): Promise<void> {
     const resumed: Promise<unknown>[] = [];
     for (const [name, key] of this.#parts.journal.names({})) {
@@ -182,7 +183,10 @@ export class Life {
     await Promise.all(resumed);
   }
 
-  /** Deletes a session and its descendants; replies with their ids, none when there is no such session, once it is durable. */
+  /**
+   * Deletes a session and its descendants. Replies with their ids once that is durable, with none if there is no such
+   * session.
+   */
   delete(sessionId: string, reply: Reply): void {
     const { refusal } = this;
     if (refusal !== undefined) {
@@ -247,7 +251,7 @@ export class Life {
   storeRecovered(): void {
     this.resumeInterrupted();
     this.#waiters.askAgain();
-    // Where nothing was interrupted, nothing else answers those who wait for the shard to be drained.
+    // If nothing was interrupted, nothing else answers the requests that wait for the drain.
     this.checkDrained();
   }
 
@@ -257,8 +261,8 @@ export class Life {
   }
 
   /**
-   * Stops intake, waits up to `deadlineMs` for running half-steps, gives up the rest (they resume at the next open), writes
-   * heads and closes.
+   * Stops intake, and waits up to `deadlineMs` for running half-steps. Gives up the rest, which resume at the next
+   * open. Then writes heads and closes.
    */
   async close(deadlineMs: number): Promise<void> {
     if (this.#isClosed) return;
@@ -278,7 +282,10 @@ export class Life {
     await this.#parts.journal.close();
   }
 
-  /** Resolves at the deadline, or when no call is in flight but those that wait for `resume`. No session is admitted meanwhile. */
+  /**
+   * Resolves at the deadline, or when the only calls in flight are those that wait for `resume`. No session is admitted
+   * meanwhile.
+   */
   #halfStepsDone(deadlineMs: number): Promise<void> {
     const { clock } = this.#parts;
     return new Promise((resolve) => {

@@ -1,13 +1,14 @@
 /**
- * Sessions at work, and those that wait for a place among them.
+ * Admission: the sessions that may work, and those that wait for admission.
  *
- * Owns: who has one of `limits.liveSessions` places, how much of `limits.liveBytes` they take together, and the line for both. Does
- * not own: whether a session could begin a turn (its state says so), nor its turn.
+ * Owns: which sessions hold one of the `limits.liveSessions` slots, how many of `limits.liveBytes` they take together,
+ * and the line for both. Does not own: whether a session could begin a turn (its state says so), nor its turn.
  * Invariants:
- *  L1 a session at work goes on without asking again; one that is not is admitted while there is a place, first come first served;
- *  L2 a session is at work or waits, never both, and does neither without its agent;
- *  L3 the bytes of those at work are as of the last turn of each; a session is admitted while they are below the bound, so that they
- *     are over it by one conversation and by what those at work have grown since.
+ *  L1 a working session continues without asking again; another one is admitted while there is room, first come first
+ *     served;
+ *  L2 a session works or waits, never both, and does neither without its agent;
+ *  L3 the bytes of working sessions are as of the last transition of each. A session is admitted while they are below
+ *     the bound. So they may exceed it by one conversation and by the growth of the working ones since then.
  */
 import { isRunning, isWaiting, type SessionActor } from '../../../actors/session-actor.ts';
 import { BYTES_PER_TOKEN, type Limits } from '../../base/bounds.ts';
@@ -17,14 +18,14 @@ import { WaitingLine } from './waiting-line.ts';
 export class LiveSessions {
   readonly #sessionsMax: number;
   readonly #bytesMax: number;
-  /** Those at work, with the bytes of their conversations. */
+  /** Working sessions, with the bytes of their conversations. */
   readonly #live = new Map<SessionActor, number>();
   #bytes = 0;
   readonly #queued = new WaitingLine();
   readonly #start: (sessionId: string) => void;
   #isAdmitting = false;
 
-  /** `start`: wakes a session that has waited. Called from `admit` only. */
+  /** `start`: wakes a session that waited. Only `admit` calls it. */
   constructor(limits: Pick<Limits, 'liveSessions' | 'liveBytes'>, start: (sessionId: string) => void) {
     this.#sessionsMax = limits.liveSessions;
     this.#bytesMax = limits.liveBytes;
@@ -36,17 +37,17 @@ export class LiveSessions {
     return this.#live.size < this.#sessionsMax && this.#bytes < this.#bytesMax;
   }
 
-  /** The session is at work. */
+  /** The session is working. */
   has(actor: SessionActor): boolean {
     return this.#live.has(actor);
   }
 
-  /** How many are at work. */
+  /** Number of working sessions. */
   get size(): number {
     return this.#live.size;
   }
 
-  /** How many wait for a place. */
+  /** Number of sessions that wait for admission. */
   get waiting(): number {
     return this.#queued.size;
   }
@@ -60,23 +61,26 @@ export class LiveSessions {
     return this.has(actor) || this.hasPlace || actor.state.state === 'executing';
   }
 
-  /** Notes what a session does after a turn. `isHeld`: something else comes before its next turn, and wakes it itself. */
+  /**
+   * Notes the state of a session after a transition. `isHeld`: other work precedes its next turn, and wakes the session
+   * itself.
+   */
   note(actor: SessionActor, hasAgent: boolean, isHeld: boolean): void {
     const { state } = actor;
     if (hasAgent && isRunning(state)) this.#add(actor, state.tokens * BYTES_PER_TOKEN);
     else this.#remove(actor);
-    // An idle session that could start a turn, and did not, was not admitted.
+    // An idle session that could start a turn and did not was not admitted.
     if (hasAgent && isWaiting(state) && !isHeld) this.#queued.add(actor.id);
     else this.#queued.delete(actor.id);
   }
 
-  /** The actor is not in memory any more. */
+  /** The actor left memory. */
   delete(actor: SessionActor): void {
     this.#remove(actor);
     this.#queued.delete(actor.id);
   }
 
-  /** Starts sessions that waited for a place, oldest first. */
+  /** Starts sessions that waited for admission, oldest first. */
   admit(): void {
     if (this.#isAdmitting || this.#queued.size === 0) return;
     this.#isAdmitting = true;
@@ -91,7 +95,7 @@ export class LiveSessions {
     }
   }
 
-  /** Those at work for which this holds, as they are now. */
+  /** The working sessions for which `holds` is true, as a copy. */
   filter(holds: (actor: SessionActor) => boolean): readonly SessionActor[] {
     return [...this.#live.keys()].filter(holds);
   }

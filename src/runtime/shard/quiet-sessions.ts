@@ -1,18 +1,21 @@
 /**
- * Idle sessions still in memory, so that a conversation's next message need not read the disk; least recently used first.
+ * Idle sessions that are still resident, least recently used first. The next message of their conversations need not
+ * read the disk.
  *
- * Owns: their order, and when each was used last. Does not own: the actors; who is told to leave is the shard's to let go.
- *  Q1 at most `ShardBounds.hotSessions` stay, of together at most `HOT_TOKENS_MAX` tokens; over that the oldest leave, some at once,
- *     so that a bound that is met all the time does not cost a walk over the holes at the front of a map each time;
- *  Q2 of children that have ended, whom hardly anybody wakes again, at most `ENDED_SESSIONS_MAX` stay;
- *  Q3 nobody stays for longer than `SESSION_IDLE_MS`, or half as long again, after its last use;
- *  Q4 one timer for all; it ends when it finds nobody here.
+ * Owns: their order, and the time of the last use of each. Does not own: the actors. The shard removes an actor that
+ * leaves here.
+ *  Q1 at most `ShardBounds.hotSessions` stay, with at most `HOT_TOKENS_MAX` tokens together. Beyond that the oldest
+ *     leave, several at once. Otherwise a set that stays at its bound would pass over the holes at the front of a map
+ *     each time;
+ *  Q2 of children that have ended, which are rarely woken again, at most `ENDED_SESSIONS_MAX` stay;
+ *  Q3 no session stays longer after its last use than `SESSION_IDLE_MS`, or half as long again;
+ *  Q4 one timer serves all sessions; it ends when it finds none here.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { ENDED_SESSIONS_MAX, HOT_TOKENS_MAX, SESSION_IDLE_MS } from '../../base/bounds.ts';
 import type { Clock } from '../../base/clock.ts';
 
-/** Share of the bound that leaves at once. */
+/** The part of the bound that leaves at once: one in this many. */
 const LEAVING_SHARE = 16;
 
 interface Stay {
@@ -22,7 +25,7 @@ interface Stay {
   readonly sinceMs: number;
 }
 
-/** Sessions in the order of last use: a map keeps that of insertion. */
+/** Sessions in the order of last use: a map keeps insertion order. */
 type Lane = Map<SessionActor, Stay>;
 
 /** See the head of the file. */
@@ -35,14 +38,14 @@ export class QuietSessions {
   #tokens = 0;
   #timer: unknown;
 
-  /** `leave`: takes one who has been taken out here. Called from `leaveSome` and from the timer only. */
+  /** `leave`: receives an actor that was removed here. Only `leaveSome` and the timer call it. */
   constructor(clock: Clock, sessionsMax: number, leave: (actor: SessionActor) => void) {
     this.#clock = clock;
     this.#sessionsMax = sessionsMax;
     this.#leave = leave;
   }
 
-  /** Notes a use now; the session is the last to leave. */
+  /** Notes a use now, so that the session leaves last. */
   add(actor: SessionActor): void {
     this.delete(actor);
     const stay = { actor, tokens: actor.state.tokens, sinceMs: this.#clock.monotonic() };
@@ -53,21 +56,21 @@ export class QuietSessions {
     this.#timer ??= this.#clock.setTimer(this.#sweep, SESSION_IDLE_MS);
   }
 
-  /** True when it was here. */
+  /** Removes an actor. True if it was here. */
   delete(actor: SessionActor): boolean {
-    // Nearly every turn asks, and nearly always of one who is not here.
+    // Nearly every transition asks, and nearly always about an actor that is not here.
     if (!actor.isResting) return false;
     actor.isResting = false;
     return this.#take(this.#lasting, actor) || this.#take(this.#ended, actor);
   }
 
-  /** Lets the oldest go until the rest is within its bounds (Q1, Q2). */
+  /** Removes the oldest sessions until the rest is within the bounds (Q1, Q2). */
   leaveSome(): void {
     this.#shrink(this.#ended, Math.min(ENDED_SESSIONS_MAX, this.#sessionsMax));
     this.#shrink(this.#lasting, this.#sessionsMax);
   }
 
-  /** Nobody leaves any more by time. */
+  /** Stops removing sessions by time. */
   close(): void {
     if (this.#timer !== undefined) this.#clock.clearTimer(this.#timer);
     this.#timer = undefined;
@@ -99,7 +102,7 @@ export class QuietSessions {
     if (!this.#isEmpty) this.#timer = this.#clock.setTimer(this.#sweep, SESSION_IDLE_MS / 2);
   };
 
-  /** Oldest first, up to the first who stays. */
+  /** Removes sessions, oldest first, up to the first one that stays. */
   #leaveWhile(lane: Lane, leaves: (oldest: Stay) => boolean): void {
     for (const stay of lane.values()) {
       if (!leaves(stay)) return;

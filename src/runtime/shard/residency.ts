@@ -1,12 +1,13 @@
 /**
  * The actors of a shard that are in memory.
  *
- * Owns: the resident actors, the order in which idle ones leave, which of them transient messages keep resident, the bytes in
- * their mailboxes, and the checkpointer that writes the heads of those that leave. Does not own: when a transition runs
- * (`transitions.ts`), what runs for an actor beside its transitions (`session-work.ts`), whether the store takes writes (`life.ts`).
+ * Owns: the resident actors, the order in which idle ones leave, which of them transient messages keep resident, the
+ * bytes in their mailboxes, and the checkpointer that writes the heads of those that leave. Does not own: when a
+ * transition runs (`transitions.ts`), what runs for an actor beside its transitions (`session-work.ts`), whether the
+ * store takes writes (`life.ts`).
  * Invariants:
- *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log: `drop` forgets all that
- *     memory holds of it, `find` reads it. `transitions.ts` and `life.ts` decide when;
+ *  H3 an actor whose transition threw, or whose flush failed, is dropped and read again from the log: `drop` forgets
+ *     all that memory holds of it, `find` reads it. `transitions.ts` and `life.ts` decide when;
  *  H4 an idle session holds no timer and, beyond `ShardBounds.hotSessions`, no memory (A11);
  *  H5 a session has at most one actor: no idle session leaves during a transition, since it may hold the actor.
  */
@@ -21,13 +22,13 @@ import { QuietSessions } from './quiet-sessions.ts';
 import type { ShardParts } from './shard-parts.ts';
 import { WaitingBytes } from './waiting-bytes.ts';
 
-/** What the residency needs of the shard. */
+/** The shard functions that the residency uses. */
 export interface ResidencyPlace {
   /** The stored head of this session is older than its log. */
   isStale(key: SessionKey): boolean;
   /** An idle actor left memory. Its session continues with its next input. */
   passivated(actor: SessionActor): void;
-  /** An actor was dropped: whatever runs or waits for it is given up. */
+  /** An actor was dropped: give up everything that runs or waits for it. */
   dropped(actor: SessionActor): void;
 }
 
@@ -39,7 +40,7 @@ export class Residency {
   readonly #resident = new Map<string, SessionActor>();
   readonly #quiet: QuietSessions;
   readonly #waiting = new WaitingBytes();
-  /** Kept in memory by transient messages. */
+  /** Actors that transient messages keep in memory. */
   readonly #transient = new Set<SessionActor>();
 
   constructor(parts: ShardParts, place: ResidencyPlace) {
@@ -49,7 +50,7 @@ export class Residency {
     this.#quiet = new QuietSessions(parts.clock, parts.bounds.hotSessions, (actor) => this.#passivate(actor));
   }
 
-  /** The actor of a session, read from the log if need be; undefined when there is no such session. */
+  /** The actor of a session, read from the log if needed. Undefined if there is no such session. */
   find(sessionId: string): SessionActor | undefined {
     const resident = this.#resident.get(sessionId);
     if (resident !== undefined) {
@@ -96,7 +97,7 @@ export class Residency {
     return this.#resident.values();
   }
 
-  /** The head of a session that is not in memory; undefined where its log must be read. */
+  /** The head of a session that is not in memory. Undefined if its log must be read. */
   headOf(key: SessionKey): Head | undefined {
     if (this.#place.isStale(key)) return undefined;
     return this.checkpointer.pending(key) ?? this.#parts.journal.head(key);
@@ -147,7 +148,7 @@ export class Residency {
     this.#passivate(actor);
   }
 
-  /** Its head is written with the next checkpoint. */
+  /** Takes an idle actor out of memory. Its head is written with the next checkpoint. */
   #passivate(actor: SessionActor): void {
     this.#resident.delete(actor.id);
     this.#waiting.delete(actor);
@@ -156,7 +157,7 @@ export class Residency {
     this.gauge();
   }
 
-  /** Forgets an actor whose state is not that of the log (H3). What runs for it is given up. */
+  /** Forgets an actor whose state is not that of the log (H3). Work that runs for it is given up. */
   drop(actor: SessionActor): void {
     this.#resident.delete(actor.id);
     this.#waiting.delete(actor);
@@ -174,7 +175,7 @@ export class Residency {
     this.#parts.counters.set('sessionsHot', this.#resident.size);
   }
 
-  /** No idle session leaves by time any more. */
+  /** Stops removing idle sessions by time. */
   endSweeps(): void {
     this.#quiet.close();
   }

@@ -1,10 +1,13 @@
 /**
- * Which session a session thread is working on, in memory shared with the host: a thread that runs out of memory cannot say so any
- * more. One writer, the thread; the host reads once the thread has ended.
+ * Names the session that a session thread is working on, in memory shared with the host. A thread that runs out of
+ * memory can no longer say so itself. The thread is the only writer; the host reads after the thread has ended.
  */
 import type { SessionKey } from '../../journal/position.ts';
 
-/** See the head of the file. Made by the host, which passes its memory on; the thread makes its own side over that. */
+/**
+ * See the head of the file. The host creates it and passes its memory to the thread. The thread creates its own side
+ * over that memory.
+ */
 export class SessionInHand {
   readonly memory: SharedArrayBuffer;
   readonly #place: Float64Array;
@@ -14,12 +17,12 @@ export class SessionInHand {
     this.#place = new Float64Array(memory);
   }
 
-  /** The session in hand; 0: none. */
+  /** The session that is being worked on. 0: none. */
   get key(): SessionKey {
     return this.#place[0] ?? 0;
   }
 
-  /** Does some work of a session. What that work does for other sessions may name them meanwhile. */
+  /** Runs work for a session. That work may name other sessions meanwhile, while it works for them. */
   during<T>(key: SessionKey, work: () => T): T {
     const before = this.key;
     this.#place[0] = key;

@@ -1,14 +1,15 @@
 /**
- * Wake-ups of sessions: a model call that is made again after a wait, a child that is started again, calls that no person decided
- * in time, calls whose results were lost.
+ * Wake-ups of sessions: a model call is retried after a wait, a child restarts, an approval expires, a call's result is
+ * lost.
  *
- * Owns: the timers on actors in memory, one of each kind at most. Does not own: what is due, which the log says: a timer that is
- * lost with its actor is set again when the session is recovered; nor the deadlines of tools, which are the tool pool's.
+ * Owns: the timers of resident actors, at most one of each kind. Does not own: what is due, because the log says that.
+ * A timer that is lost with its actor is set again when the session is recovered. Does not own the deadlines of tools
+ * either: the tool pool does.
  * Invariants:
  *  W1 an actor that leaves memory holds no timer (H4 of the shard);
- *  W2 while a session's calls are at work a deadline waits for it. Nobody reports when a call begins, and a report could be lost as
- *     well: at the deadline the session asks who holds each call. A call that waits or runs is asked about again a timeout later; a
- *     call that nothing holds is lost, and answered (`heal`).
+ *  W2 while calls of a session are in flight, one deadline waits for them. No report says that a call began, and such a
+ *     report could be lost too. At the deadline the session asks who holds each call. A call that waits or runs is
+ *     checked again after another timeout. A call that nothing holds is lost, and is answered (`heal`).
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import { CALL_CHECK_GRACE_MS } from '../../base/bounds.ts';
@@ -18,12 +19,12 @@ import { type CallAtWork, callsAtWork } from '../../session/rules/healing.ts';
 import { approvalsExpireAt } from '../../session/rules/run-loop.ts';
 import type { Input } from '../../session/state/inputs.ts';
 
-/** What wake-ups need of the shard. */
+/** The shard functions that wake-ups use. */
 export interface TimersPlace {
   readonly clock: Clock;
-  /** Wakes a session, if this actor is still the one in memory. */
+  /** Wakes a session if this actor is still the resident one. */
   readonly wake: (actor: SessionActor, input: Input) => void;
-  /** A result of this tool call is still to come. */
+  /** The tool pool still holds this call, so its result will come. */
   readonly holdsCall: (sessionId: string, callId: string) => boolean;
   /** `settings.approvals.expiresMs`. */
   readonly approvalsMs: number | null;
@@ -33,7 +34,7 @@ export interface TimersPlace {
 export class SessionTimers {
   readonly #place: TimersPlace;
   readonly #clock: Clock;
-  /** Most rounds end long before their deadline: one timer for all of them (W2). */
+  /** One timer serves all deadlines, since most rounds end long before theirs (W2). */
   readonly #calls: DeadlineQueue<SessionActor>;
 
   constructor(place: TimersPlace) {
@@ -42,7 +43,7 @@ export class SessionTimers {
     this.#calls = new DeadlineQueue(place.clock, (actor) => this.#checkCalls(actor));
   }
 
-  /** The attempt is due in `delayMs`. */
+  /** Schedules the next attempt of a model call in `delayMs`. */
   retryLater(actor: SessionActor, halfStep: number, attempt: number, delayMs: number): void {
     this.clearRetry(actor);
     actor.retryTimer = this.#clock.setTimer(() => {
@@ -51,13 +52,13 @@ export class SessionTimers {
     }, delayMs);
   }
 
-  /** The restart is due in `delayMs`. */
+  /** Schedules the restart of a child in `delayMs`. */
   restartLater(actor: SessionActor, delayMs: number): void {
     this.#clearRestart(actor);
     actor.restartTimer = this.#clock.setTimer(() => this.#place.wake(actor, { type: 'restartDue' }), delayMs);
   }
 
-  /** Clears what the session waits for no more, and sets the deadlines of its calls. */
+  /** Clears the timers that the session no longer needs, and sets the deadlines of its calls. */
   settle(actor: SessionActor): void {
     const { state } = actor;
     if (actor.retryTimer !== undefined && state.current?.retryAt === undefined) this.clearRetry(actor);
@@ -66,7 +67,7 @@ export class SessionTimers {
     this.#settleCalls(actor);
   }
 
-  /** One deadline for all calls of a session, by the shortest of their timeouts (W2). */
+  /** One deadline for all calls of a session, at the shortest of their timeouts (W2). */
   #settleCalls(actor: SessionActor): void {
     if (actor.state.openCalls.size === 0) this.#clearCalls(actor);
     else if (actor.callsDeadline === undefined) this.#expectCalls(actor);
@@ -82,11 +83,11 @@ export class SessionTimers {
   #checkCalls(actor: SessionActor): void {
     actor.callsDeadline = undefined;
     const lost: string[] = [];
-    // Calls start behind the flush of the turn that asks for them: until then nothing holds them.
+    // A call starts after the flush of the transition that asks for it. Until then nothing holds it.
     if (actor.unflushed === 0) {
       for (const { id } of this.#callsOf(actor)) if (!this.#place.holdsCall(actor.id, id)) lost.push(id);
     }
-    // The turn sets the next deadline itself; where it throws, the actor is gone, and must hold none (W1).
+    // The transition sets the next deadline itself. If it throws, the actor is dropped and must hold no deadline (W1).
     if (lost.length > 0) this.#place.wake(actor, { type: 'heal', callIds: lost });
     else this.#expectCalls(actor);
   }
@@ -95,7 +96,7 @@ export class SessionTimers {
     return agent === undefined ? [] : callsAtWork(state, agent.facts);
   }
 
-  /** By what the log says: set again after a restart, and for other calls than before. */
+  /** The log gives the due time, so the timer is set again after a restart, and when other calls wait. */
   #settleApprovals(actor: SessionActor): void {
     const dueAt = approvalsExpireAt(actor.state, this.#place.approvalsMs);
     if (dueAt === actor.approvalsDueAt) return;
@@ -110,7 +111,7 @@ export class SessionTimers {
     actor.approvalsTimer = this.#clock.setTimer(expire, Math.max(0, dueAt - this.#clock.now()));
   }
 
-  /** Nothing wakes this actor any more. */
+  /** Clears all timers of this actor. */
   clear(actor: SessionActor): void {
     this.clearRetry(actor);
     this.#clearRestart(actor);
@@ -118,7 +119,7 @@ export class SessionTimers {
     this.#clearCalls(actor);
   }
 
-  /** No attempt of a model call is waited for. */
+  /** Clears the timer of the next model call attempt. */
   clearRetry(actor: SessionActor): void {
     if (actor.retryTimer !== undefined) this.#clock.clearTimer(actor.retryTimer);
     actor.retryTimer = undefined;

@@ -1,13 +1,15 @@
 /**
- * What runs for the sessions of a shard beside their turns: model calls, tools, enrichers, and questions to the host. Each comes
- * back as an input of its session.
+ * The work that runs for the sessions of a shard beside their transitions: model calls, tools, enrichers, and questions
+ * to the host. Each result returns as an input of its session.
  *
- * Owns: the pools, and who speaks to them. Does not own: what is started, which a turn decides; when a turn is durable.
+ * Owns: the pools, and all calls to them. Does not own: which work starts, since a transition decides that; when a
+ * transition is durable.
  * Invariants:
- *  H2 of the shard: only a model call, a call of a tool that is declared `pure`, a timer and a cancellation start with the turn
- *     that asks for them (`runEarly`); in `strict` the calls wait too. All else starts behind the flush (`start`);
- *  W1 what is started belongs to the actor in memory and to what its state waits for then: between a turn and its flush either
- *     may have gone, and nothing starts.
+ *  H2 of the shard: only a model call, a call of a tool that is declared `pure`, a timer and a cancellation start with
+ *     the transition that asks for them (`runEarly`). In `strict` the calls wait too. All other work starts after the
+ *     flush (`start`);
+ *  W1 started work belongs to the resident actor and to what its state waits for at the start. Between a transition and
+ *     its flush either may have gone, and then nothing starts.
  */
 import type { SessionAgent } from '../../../actors/agent-catalog.ts';
 import { Muses } from '../../../actors/enrichers/muses.ts';
@@ -29,7 +31,7 @@ import { contentReader } from '../reading/content-reader.ts';
 import type { SessionTimers } from './session-timers.ts';
 import type { Reply, ShardParts } from './shard-parts.ts';
 
-/** What this needs of the shard. */
+/** The shard functions that session work uses. */
 export interface WorkPlace {
   readonly timers: SessionTimers;
   submit(sessionId: string, inputs: readonly Input[], reply?: Reply): void;
@@ -37,9 +39,9 @@ export interface WorkPlace {
   inMemory(sessionId: string): SessionActor | undefined;
   agentOf(actor: SessionActor): SessionAgent | undefined;
   isWatched(sessionId: string): boolean;
-  /** Tells an ephemeral event, behind what was journalled before it. */
+  /** Publishes an ephemeral event, after everything that was journalled before it. */
   tell(sessionId: string, body: EventBody): void;
-  /** Something that was out has come back. */
+  /** A call in flight has ended. */
   still(): void;
   isClosing(): boolean;
 }
@@ -116,7 +118,7 @@ export class SessionWork {
     return this.#models.running;
   }
 
-  /** Those of them that only `resumeModels` lets leave: the credentials were refused (F36). */
+  /** Model calls that leave only after `resumeModels`, because the credentials were refused (F36). */
   get stoppedCalls(): number {
     return this.#modelPool.stopped ?? 0;
   }
@@ -126,55 +128,58 @@ export class SessionWork {
     return this.#models.waitOf(sessionId);
   }
 
-  /** Tools out. */
+  /** Tool calls in flight. */
   get toolCalls(): number {
     return this.#tools.running;
   }
 
-  /** Something is out for the session. */
+  /** Work is in flight for the session. */
   isOut(sessionId: string): boolean {
     return this.#models.isOut(sessionId) || this.#tools.isOut(sessionId) || this.#muses.isOut(sessionId);
   }
 
-  /** A result of this tool call is still to come. */
+  /** The tool runner still holds this call, so its result will come. */
   holdsCall(sessionId: string, callId: string): boolean {
     return this.#tools.holds(sessionId, callId);
   }
 
-  /** Somebody reads of a session (`undefined`: of all), or does no more. */
+  /** Subscribers of a session (`undefined`: of all sessions) come or go. */
   watched(sessionId: string | undefined): void {
     this.#models.watched(sessionId);
   }
 
-  /** The session leaves memory idle. */
+  /** The idle session leaves memory. */
   passivated(sessionId: string): void {
     this.#models.forget(sessionId);
   }
 
-  /** What runs for the session is given up. */
+  /** Gives up the work that runs for the session. */
   forget(sessionId: string): void {
     this.#models.forget(sessionId);
     this.#tools.forget(sessionId);
     this.#muses.forget(sessionId);
   }
 
-  /** Key or model may be tried again, by all (F36, F37). */
+  /** Lets all sessions try the key or the model again (F36, F37). */
   resumeModels(): void {
     this.#modelPool.resume?.();
   }
 
-  /** Enrichers end at once: a run may take a minute, and begins anew at the next open. `inMemory`: of the shard. */
+  /**
+   * Ends enrichers at once: a run may take a minute, and begins again at the next open. `inMemory`: the resident actors
+   * of the shard.
+   */
   closeMuses(inMemory: Iterable<SessionActor>): void {
     this.#muses.close();
     for (const actor of [...inMemory]) this.#endNaming(actor);
   }
 
-  /** Gives up what is out. */
+  /** Gives up all work in flight. */
   async close(): Promise<void> {
     await Promise.all([this.#modelPool.close(), this.#toolPool.close()]);
   }
 
-  /** Effects that tell nobody anything run with the turn (H2); false: this one must wait for the flush. */
+  /** Runs the effects that publish nothing with their transition (H2). False: this effect must wait for the flush. */
   runEarly({ actor, effect }: ActorEffect): boolean {
     switch (effect.type) {
       case 'callModel':
@@ -212,7 +217,7 @@ export class SessionWork {
     }
   }
 
-  /** Starts what had to wait for the flush. */
+  /** Starts an effect that had to wait for the flush. */
   start({ actor, effect }: ActorEffect): void {
     if (effect.type === 'runTool') this.#startTool(actor, effect);
     else if (effect.type === 'callModel') this.#callModel(actor, effect.halfStep, effect.attempt);
@@ -221,8 +226,9 @@ export class SessionWork {
   }
 
   /**
-   * A call that changes nothing outside: lost with its intent it is simply made again, as a model call is. Only so far ahead of the
-   * disk, as everything since the last flush would be paid for twice.
+   * A `pure` call changes nothing outside. If it is lost with its intent, it is made again, like a model call. It may
+   * run only a bounded number of transitions ahead of the disk, since everything since the last flush would be paid for
+   * twice.
    */
   #mayRunAhead(actor: SessionActor, start: ToolStart): boolean {
     if (start.isRuntimeTool || this.#parts.durability === 'strict' || actor.unflushed > RUN_AHEAD_TURNS_MAX)
@@ -241,7 +247,7 @@ export class SessionWork {
     this.#tools.start(actor.id, agent, start);
   }
 
-  /** Once a model call, however often it is made again: the event `llm.retry` has each attempt. */
+  /** Logs one line for each model call, however often it is retried. The event `llm.retry` has each attempt. */
   #logRetry(actor: SessionActor, error: ErrorShape, delayMs: number): void {
     const status = error.data?.['status'];
     const what = typeof status === 'number' ? `status ${status}` : error.code;
@@ -253,23 +259,27 @@ export class SessionWork {
 
   #callModel(actor: SessionActor, halfStep: number, attempt: number): void {
     const agent = this.#place.agentOf(actor);
-    // Between the turn and its flush the call may have been interrupted, or the actor dropped.
+    // Between the transition and its flush the call may have been interrupted, or the actor dropped.
     if (agent === undefined || !this.#isHot(actor) || actor.state.current?.halfStep !== halfStep) return;
     this.#parts.counters.add('modelCalls');
     if (attempt === 1) this.#parts.counters.add('halfSteps');
     this.#models.call(actor, agent, halfStep, attempt);
   }
 
-  /** Behind the flush: what it does meanwhile must not be older than what it was started for. */
+  /** Runs after the flush: the work of an enricher must not be older than the state it was started for. */
   #startMuse(actor: SessionActor, muse: MuseName, run: number): void {
     const agent = this.#place.agentOf(actor);
-    // Between the turn and its flush it may have been given up, or the actor dropped; begun again while closing it would be lost.
+    // Between the transition and its flush the run may have been given up, or the actor dropped. A run begun during a
+    // close would be lost.
     if (agent === undefined || !this.#isHot(actor) || !isMuseDue(actor.state, run)) return;
     if (this.#place.isClosing()) this.#endNaming(actor);
     else this.#muses.start(actor, agent, muse, run);
   }
 
-  /** A sub-agent keeps the name it has: its parent's call waits for it, and must not stay open behind an orderly end (F13). */
+  /**
+   * A sub-agent keeps the name it has. The call of its parent waits for the name, and must not stay open after an
+   * orderly close (F13).
+   */
   #endNaming(actor: SessionActor): void {
     const { enrichment } = actor.state;
     if (enrichment?.stage !== 'naming') return;
@@ -289,10 +299,11 @@ export class SessionWork {
     this.#place.submit(actor.id, [input]);
   }
 
-  /** Somebody on the host has a say: asked behind the flush, as what he is told is told. */
+  /** Asks the host for a verdict. It asks after the flush, because the question publishes state. */
   async #ask(actor: SessionActor, asking: Asking): Promise<void> {
     const question = this.#isHot(actor) ? questionOf(actor.state, asking) : undefined;
-    // Interrupted between the turn and its flush, or read again: whoever goes on with it asks anew.
+    // The session was interrupted between the transition and its flush, or was read again. Its next transition asks
+    // again.
     if (question === undefined) return;
     const input = await this.#parts.host.consult(question).then(
       (word): Input => answerOf(asking, word),

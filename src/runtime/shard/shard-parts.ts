@@ -1,4 +1,4 @@
-/** What a shard is made of, and how it answers. */
+/** The parts of a shard, and its interfaces to its host and to requesters. */
 import type { AgentCatalog } from '../../../actors/agent-catalog.ts';
 import type { MuseQuestion, MuseWord } from '../../../actors/enrichers/muse-sources.ts';
 import type { Shelf } from '../../../actors/result-shelf.ts';
@@ -19,22 +19,25 @@ import type { SessionInHand } from './session-in-hand.ts';
 
 /** The requester of an input. Settled once, after the flush. */
 export interface Reply {
-  /** What is awaited comes later: the flush need not be hurried for this (Q5 of the commit queue). */
+  /** The requester waits for something later, so this reply is deferrable (Q5 of the commit queue). */
   readonly isPatient?: boolean;
-  /** Runs within the turn that accepted a message, before anything is durable; not for one that was accepted before. */
+  /**
+   * Runs within the transition that accepts a message, before anything is durable. Not called for a message that was
+   * accepted earlier.
+   */
   readonly onAccepted?: (pendingId: number) => void;
   resolve(value: unknown): void;
   reject(error: Error): void;
 }
 
-/** What the shard tells its host. */
+/** Calls from the shard to its host. */
 export interface ShardHost {
   events(events: readonly SessionEvent[]): void;
-  /** Sessions that tell something for the first time since they are in memory, or since it was asked for. */
+  /** Sessions that publish for the first time since they became resident, or since introductions were requested. */
   introduced?(sessions: readonly SessionIntroduction[]): void;
-  /** The durable end of a receipt that is followed; undefined: it must be asked for. */
+  /** The durable end of a receipt that is followed. Undefined: the follower must ask for it. */
   settled(follow: number, state: ReceiptState | undefined): void;
-  /** What was said in a session that is listened to. */
+  /** Messages said in a session that has listeners. */
   said?(note: SaidNote): void;
   degraded(error: TroupeError | undefined): void;
   log(line: LogLine): void;
@@ -43,13 +46,13 @@ export interface ShardHost {
   lookUp(question: MuseQuestion): Promise<MuseWord>;
 }
 
-/** Reports what was thrown to the logger on the host. */
+/** Reports a thrown value to the logger on the host. */
 export function logThrown(host: ShardHost, message: string, thrown: unknown, session?: string, agent?: string): void {
   const of = { ...(session === undefined ? {} : { session }), ...(agent === undefined ? {} : { agent }) };
   host.log({ level: 'error', message, error: errorShape(thrown), ...of });
 }
 
-/** What a shard is made of. */
+/** The parts of a shard. */
 export interface ShardParts {
   readonly journal: Journal;
   readonly catalog: AgentCatalog;

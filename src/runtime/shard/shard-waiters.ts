@@ -11,7 +11,7 @@ import type { Fate } from './turn-gathering.ts';
 /** A request that waits. */
 interface Waiter {
   readonly reply: Reply;
-  /** Looks again, and answers or waits on. */
+  /** Checks again, and answers or keeps waiting. */
   readonly again: () => void;
 }
 
@@ -34,7 +34,7 @@ class WaitersOf<Kind extends Waiter> {
     else waiting.push(waiter);
   }
 
-  /** Resolves the waiters of a session that `isMet` names; the others wait on. */
+  /** Resolves the waiters of a session for which `isMet` holds. The others keep waiting. */
   resolve(session: string, value: unknown, isMet: (waiter: Kind) => boolean): void {
     const waiting = this.#bySession.get(session);
     if (waiting === undefined) return;
@@ -52,7 +52,7 @@ class WaitersOf<Kind extends Waiter> {
     return waiting;
   }
 
-  /** Takes out all of them. */
+  /** Takes out the waiters of all sessions. */
   takeAll(): readonly Kind[] {
     const waiting = [...this.#bySession.values()].flat();
     this.#bySession.clear();
@@ -110,7 +110,7 @@ export class ShardWaiters {
     return this.#compressions.has(session);
   }
 
-  /** `again`: looks again when a compression is over, or may be. */
+  /** `again`: checks again when a compression is over, or may be. */
   onCompression(session: string, reply: Reply, again: () => void): void {
     this.#compressions.add(session, { reply, again });
   }
@@ -120,7 +120,7 @@ export class ShardWaiters {
     for (const { again } of this.#compressions.take(session)) again();
   }
 
-  /** The log was read again, and may hold what was never published: each request looks again. */
+  /** The log was read again, and may hold ends that were never published: each request checks again. */
   askAgain(): void {
     for (const { again } of this.#takeAll()) again();
   }
@@ -156,14 +156,14 @@ export class ShardWaiters {
   }
 }
 
-/** The end of a child that is not there. */
+/** The end of a child that does not exist. */
 export const DELETED: ChildEnd = Object.freeze({
   reason: 'cancelled',
   reply: '',
   error: errorShape(new CancelledError('the child was deleted')),
 });
 
-/** A child's end, with the name it has come to have; undefined while it has not ended. */
+/** The end of a child with its current name. Undefined while it has not ended. */
 export function endOf({ exit, name }: SessionState): ChildEnd | undefined {
   return exit === undefined || name === undefined ? exit : { ...exit, name };
 }

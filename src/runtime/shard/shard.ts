@@ -1,10 +1,10 @@
 /**
- * A shard: hosts the actors of some session trees over one journal and its pools. The same code runs in a session thread,
- * on the host thread, and in the simulator.
+ * A shard: hosts the actors of some session trees over one journal and its pools. The same code runs in a session
+ * thread, on the host thread, and in the simulator.
  *
- * Owns: how its parts are put together. Does not own: anything that changes. The actors in memory are of `residency.ts` (H3,
- * H4, H5), the transitions of `transitions.ts` (H1, H2, H3), start to close of `life.ts` (H3, H6, H7). What one of them needs of a
- * part that is made later it gets as a function here.
+ * Owns: the assembly of its parts. Does not own: any state that changes. `residency.ts` owns the actors in memory (H3,
+ * H4, H5), `transitions.ts` the transitions (H1, H2, H3), `life.ts` the time from start to close (H3, H6, H7). A part
+ * that needs a part created later receives a function here.
  */
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { EventReplays } from '../reading/event-replay.ts';
@@ -128,9 +128,9 @@ export class Shard {
   }
 }
 
-/** Without a place an interrupted session is read all the same where it takes none, or must stay in memory. */
+/** An interrupted session that takes no slot of admission, or must stay in memory, is recovered without one. */
 function mayBeRecovered(residency: Residency, actor: SessionActor): boolean {
   if (!isRunnable(actor.state)) return true;
-  // Without its agent it does nothing; and records that are not durable yet exist only in memory.
+  // Without its agent the session does nothing. Records that are not durable yet exist only in memory.
   return residency.agentOf(actor) === undefined || actor.unflushed > 0;
 }

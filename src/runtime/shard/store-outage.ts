@@ -1,13 +1,13 @@
 /**
- * A store that refuses writes: what is true meanwhile, and the attempts to write again.
+ * A store that refuses writes: the state during an outage, and the attempts to write again.
  *
- * Owns: the refusal, when the device is tried again, which heads are older than their logs. Does not own: the actors, which
- * the shard drops and reads again (H3), nor what goes on when it is over.
+ * Owns: the refusal, the times at which the device is tried again, which heads are older than their logs. Does not own:
+ * the actors, which the shard drops and reads again (H3), nor the resumption of sessions afterwards.
  * Invariants:
- *  O1 however many flushes fail, the store is tried again one attempt at a time, and everything is resumed once;
- *  O2 while it lasts no actor holds what a refused write would have made true: all are dropped when it begins, and again when
- *     it is over, as what a device refused may be on the disk all the same;
- *  O3 a store that is lost (`StoreLostError`) is not tried again: the outage lasts until the store is opened anew.
+ *  O1 however many flushes fail, one attempt at a time tries the store again, and everything is resumed once;
+ *  O2 during the outage no actor holds state that a refused write would have made true. All actors are dropped when the
+ *     outage begins. They are dropped again when it ends, since a refused write may be on the disk all the same;
+ *  O3 a lost store (`StoreLostError`) is not tried again: the outage lasts until the store is opened again.
  */
 import type { Clock } from '../../base/clock.ts';
 import { StoreFullError, StoreLostError } from '../../base/errors.ts';
@@ -17,16 +17,16 @@ import type { SessionKey } from '../../journal/position.ts';
 /** Wait between attempts to write to a device that refused, in ms. */
 const DEVICE_RETRY_MS = 1_000;
 
-/** Why a store takes no writes: it may take them again (full, failing), or never in this life (lost). */
+/** The reason why a store takes no writes: it may take them again (full, failing), or not before the next open (lost). */
 export type StoreRefusal = StoreFullError | StoreLostError;
 
-/** What an outage has to do with. */
+/** The parts that an outage works with. */
 export interface OutageParts {
   readonly journal: Journal;
   readonly clock: Clock;
-  /** Forgets every actor in memory. */
+  /** Drops every actor in memory. */
   readonly dropAll: () => void;
-  /** It began (with its error), or is over. */
+  /** The outage began (with its error), or is over. */
   readonly told: (error: StoreRefusal | undefined) => void;
   /** The store takes writes again. */
   readonly over: () => void;
@@ -37,7 +37,7 @@ export interface OutageParts {
 export class StoreOutage {
   readonly #parts: OutageParts;
   #error: StoreRefusal | undefined;
-  /** Sessions that were dropped, whose heads are as old as the last checkpoint, or older. */
+  /** Dropped sessions whose heads are as old as the last checkpoint, or older. */
   #staleHeads: ReadonlySet<SessionKey> = new Set();
   #timer: unknown;
   #isLost = false;
@@ -47,7 +47,7 @@ export class StoreOutage {
     this.#parts = parts;
   }
 
-  /** Why nothing can be written; undefined: it can. */
+  /** The reason why nothing can be written. Undefined: writes work. */
   get error(): StoreRefusal | undefined {
     return this.#error;
   }
@@ -63,14 +63,14 @@ export class StoreOutage {
     const refusal = storeError(error);
     this.#error = refusal;
     this.#parts.dropAll();
-    // The last flush of a close: the journal answers nothing any more.
+    // The last flush of a close failed: the journal answers nothing any more.
     if (this.#isClosed) return;
     this.#noteStaleHeads();
     if (refusal instanceof StoreLostError) {
       this.#announceLost(refusal);
       return;
     }
-    // Recovered once, or everything would be resumed twice.
+    // Only one recovery runs. Otherwise everything would be resumed twice.
     if (isKnown) return;
     this.#parts.failed('the store refuses writes', refusal);
     this.#parts.told(refusal);
@@ -82,7 +82,7 @@ export class StoreOutage {
     if (!this.#isClosed && !(this.#error instanceof StoreLostError)) this.flushFailed(error);
   }
 
-  /** The store is not tried any more. */
+  /** Ends the attempts to write. */
   close(): void {
     this.#isClosed = true;
     this.#parts.clock.clearTimer(this.#timer);
@@ -103,7 +103,7 @@ export class StoreOutage {
       for (const key of journal.tailKeys(journal.checkpointed())) stale.add(key);
       this.#staleHeads = stale;
     } catch (error) {
-      // Lists tell of these sessions as of the last checkpoint until the store takes writes again.
+      // Lists show these sessions as of the last checkpoint until the store takes writes again.
       this.#parts.failed('the tail of the log cannot be read', error);
     }
   }
@@ -122,8 +122,8 @@ export class StoreOutage {
       return;
     }
     if (this.#isClosed || this.#isLost) return;
-    // What a device refused may be on the disk all the same: sessions read meanwhile are older than the log, and there may be
-    // ends that nobody was told of.
+    // A refused write may be on the disk all the same. Sessions read during the outage are then older than the log, and
+    // the log may hold ends that were never published.
     this.#parts.dropAll();
     this.#error = undefined;
     this.#staleHeads = new Set();
@@ -132,7 +132,7 @@ export class StoreOutage {
   }
 }
 
-/** What a write failed with, as those who wait for it are told. */
+/** The error of a failed write, as its waiting callers receive it. */
 export function storeError(error: Error): StoreRefusal {
   if (error instanceof StoreFullError || error instanceof StoreLostError) return error;
   return new StoreFullError('the store refused a write', { cause: error });

@@ -1,15 +1,17 @@
 /**
  * Runs the transitions of a shard: submit, transition, journal, release.
  *
- * Owns: the order of transitions, the surroundings each decides in, what each publishes and starts behind its flush, admission as
- * transitions see it. Does not own: what a transition decides (`src/session`), which actors are in memory (`residency.ts`), whether
- * the shard takes inputs (`life.ts`), what runs beside the transitions (`session-work.ts`), who on the host hears of what
- * (`audience.ts`).
+ * Owns: the order of transitions, the environment of each, what each publishes and starts after its flush, admission as
+ * transitions see it. Does not own: what a transition decides (`src/session`), which actors are in memory
+ * (`residency.ts`), whether the shard takes inputs (`life.ts`), what runs beside the transitions (`session-work.ts`),
+ * the subscribers on the host (`audience.ts`).
  * Invariants:
  *  H1 a transition is one synchronous function; its records are one append (A3, A6);
- *  H2 nothing that a transition publishes or starts leaves before its records are flushed, except a model call, a call of a tool
- *     that is declared `pure`, and a cancellation, which publish nothing (architecture §4); in `strict` the calls wait too (A2);
- *  H3 an actor whose transition threw is dropped, and read again from the log when its session resumes (`residency.ts`).
+ *  H2 nothing that a transition publishes or starts leaves before its records are flushed. Exceptions are a model call,
+ *     a call of a tool that is declared `pure`, and a cancellation, which publish nothing (architecture §4). In
+ *     `strict` the calls wait too (A2);
+ *  H3 an actor whose transition threw is dropped, and read again from the log when its session resumes
+ *     (`residency.ts`).
  */
 import { isRunnable, type SessionActor } from '../../../actors/session-actor.ts';
 import { FamilySupervisor } from '../../../actors/supervision/family-supervisor.ts';
@@ -44,17 +46,17 @@ import { storeError } from './store-outage.ts';
 import { TurnEnvironment } from './turn-environment.ts';
 import { TurnGathering } from './turn-gathering.ts';
 
-/** What transitions ask of the shard's life. */
+/** The functions of the shard that transitions ask about its life. */
 export interface TransitionsLife {
   /** Why no transition may run: the store refuses writes, or the shard is closed. */
   refusal(): TroupeError | undefined;
   /** No session begins to work any more. */
   isClosing(): boolean;
-  /** Something ended: answers who waits for the shard to have nothing to do. */
+  /** Work has ended: answers the requests that wait for the drain, if the shard is drained. */
   checkDrained(): void;
 }
 
-/** What transitions work with. */
+/** The parts that transitions work with. */
 export interface TransitionsParts {
   readonly parts: ShardParts;
   readonly residency: Residency;
@@ -88,9 +90,9 @@ export class Transitions {
   #gathered = new TurnGathering();
   /** Numbers the transitions. */
   #lastTransition = 0;
-  /** Wall-clock ms of the transition under way. */
+  /** Wall-clock ms of the current transition. */
   #now = 0;
-  /** The session of the step under way. */
+  /** The session whose environment was filled last. */
   #stepping: SessionActor | undefined;
 
   constructor(given: TransitionsParts) {
@@ -127,8 +129,8 @@ export class Transitions {
   // ---- submit -------------------------------------------------------------------------------------------------------
 
   /**
-   * Gives inputs to a session, in one transition. Without `agent` an unknown session is refused; with it, the session is created.
-   * The reply is settled after the flush.
+   * Gives inputs to a session, in one transition. Without `agent` an unknown session is refused; with it, the session
+   * is created. The reply is settled after the flush.
    */
   submit(sessionId: string, inputs: readonly Input[], reply?: Reply, agent?: string): void {
     const refusal = this.#life.refusal();
@@ -139,7 +141,7 @@ export class Transitions {
     // The transition itself counts as a use: only a read must be noted as one.
     let actor = this.#residency.inMemory(sessionId) ?? this.#residency.find(sessionId);
     if (actor === undefined && agent === undefined) {
-      // A completion for a session that was deleted, or a question about one that never was.
+      // A completion for a session that was deleted, or a question about a session that never existed.
       this.#parts.counters.add('staleCompletions');
       reply?.reject(new TroupeError('unknown_session', `there is no session ${JSON.stringify(sessionId)}`));
       return;
@@ -152,7 +154,7 @@ export class Transitions {
     this.#transition(actor, agent === undefined ? inputs : [{ type: 'create', agent }, ...inputs], reply);
   }
 
-  /** Creates a session whose log begins with the records of these inputs. An existing session takes them as any other. */
+  /** Creates a session whose log begins with the records of these inputs. An existing session takes them like any others. */
   beget(sessionId: string, inputs: readonly Input[], reply: Reply): void {
     const refusal = this.#life.refusal();
     if (refusal !== undefined) {
@@ -198,7 +200,7 @@ export class Transitions {
     const gathered = new TurnGathering();
     this.#gathered = gathered;
     this.#lastTransition += 1;
-    // One time for the whole transition: it is journalled, and a replay must not differ.
+    // One timestamp for the whole transition: it is journalled, and a replay must not differ.
     this.#now = this.#parts.clock.now();
     let outcome: TreeTurnOutcome;
     try {
@@ -220,7 +222,7 @@ export class Transitions {
     }
     for (const each of touched) this.#settle(each);
     this.#commit(writes, gathered, late, reply);
-    // Only now: these run transitions, whose events must come after those of this one.
+    // Only now, because these run transitions, whose events must come after those of this one.
     if (stopsChildren) this.#interruptChildrenOf(effects);
     for (const each of touched) this.#releaseEdits(each);
     if (this.#interrupted.size > 0) {
@@ -249,17 +251,17 @@ export class Transitions {
       actor.unflushed += 1;
       actor.turnsSinceSnapshot += 1;
     }
-    // From here on the log can be read for them.
+    // From here on, contents can be read from the log.
     for (const write of writes) {
       storeContents(write.actor.state, write.records, position, this.#parts.bounds.storedContentBytes);
-      // The log has them: an item that waits for the flush must not hold their contents in memory.
+      // The log has the records: an item that waits for the flush must not hold their contents in memory.
       write.records = NO_RECORDS;
     }
     this.#residency.checkpointer.changed(writes);
     this.#parts.counters.add('journalTurns');
   }
 
-  /** Publishes and starts behind the flush, or at once when there is nothing to flush. */
+  /** Publishes and starts after the flush, or at once if there is nothing to flush. */
   #commit(
     writes: readonly ActorWrite[],
     gathered: TurnGathering,
@@ -378,7 +380,7 @@ export class Transitions {
     return false;
   }
 
-  // ---- what surrounds a transition -------------------------------------------------------------------------------------
+  // ---- the environment of a transition -------------------------------------------------------------------------------
 
   #environment(actor: SessionActor): Environment {
     const agent = this.#residency.agentOf(actor);
@@ -403,7 +405,7 @@ export class Transitions {
 
   #settle(actor: SessionActor): void {
     const { state } = actor;
-    // Operations on its history come first, and wake the session themselves.
+    // Operations on its history precede its next turn, and wake the session themselves.
     this.#live.note(actor, this.#residency.agentOf(actor) !== undefined, this.#edits.holds(actor));
     this.#timers.settle(actor);
     this.#residency.noteWaiting(actor);
@@ -425,7 +427,7 @@ export class Transitions {
   /** Starts sessions that waited for admission, oldest first. */
   admit(): void {
     if (this.#life.isClosing()) return;
-    // First: they were at work before the others began to wait.
+    // First, because these sessions worked before the others began to wait.
     this.#interrupted.proceed();
     this.#live.admit();
   }
@@ -441,7 +443,7 @@ export class Transitions {
     );
   }
 
-  /** A caller began to wait: the next flush must not wait for company. */
+  /** A caller began to wait, so the next flush must not wait for company. */
   hurry(): void {
     this.#commits.hurry();
   }
@@ -454,7 +456,10 @@ export class Transitions {
 
   // ---- failure ---------------------------------------------------------------------------------------------------------
 
-  /** An invariant broke (R22): nothing of the transition was journalled. The actors are read again and their sessions continue. */
+  /**
+   * An invariant broke (R22), and nothing of the transition was journalled. The actors are read again, and their
+   * sessions continue.
+   */
   #threw(touched: readonly SessionActor[], thrown: unknown, reply: Reply | undefined): void {
     const fault = new TroupeError('internal', 'a session turn failed', { cause: thrown });
     reply?.reject(fault);
@@ -488,7 +493,7 @@ export class Transitions {
   }
 }
 
-/** The flush of such a transition may wait for company: nothing is published and nothing starts behind it. */
+/** The transition is deferrable, because nothing is published and nothing starts after its flush. */
 function isPatient(gathered: TurnGathering, late: readonly ActorEffect[], reply: Reply | undefined): boolean {
   if (reply !== undefined && reply.isPatient !== true) return false;
   return !gathered.hasSomething && late.every(({ effect }) => effect.type === 'accepted');

@@ -1,8 +1,11 @@
-/** What all sessions on a provider key feel, as one line for the embedder's logger, however many sessions there are. Pure. */
+/**
+ * Provider trouble that affects all sessions on a provider key, as one line for the logger of the embedder. There is
+ * one line however many sessions there are. Pure.
+ */
 import type { Trouble } from '../../models/governor/governor.ts';
 import type { LogLine } from '../protocol/protocol.ts';
 
-/** The line of a trouble. A pause and a smaller window are a provider's everyday; the others need a person. */
+/** The log line of a trouble. A pause and a smaller window are normal for a provider; the others need a person. */
 export function troubleLine({ kind, waitMs, error }: Trouble): LogLine {
   const wait = waitMs === undefined ? {} : { ms: waitMs };
   switch (kind) {

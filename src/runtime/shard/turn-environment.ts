@@ -1,4 +1,7 @@
-/** What `decide` is given of the world, one object a shard: it is filled anew for each step and never kept by who reads it. */
+/**
+ * The environment that `decide` receives. A shard has one such object; it is filled again for each step, and no reader
+ * keeps it.
+ */
 import type { Limits } from '../../base/bounds.ts';
 import type { Settings } from '../../base/settings.ts';
 import type { TransientMessage } from '../../session/state/edit-request.ts';
@@ -6,7 +9,7 @@ import type { AgentFacts, Environment } from '../../session/state/inputs.ts';
 import type { ReadContent } from '../../session/state/messages.ts';
 import type { SessionState } from '../../session/state/state.ts';
 
-/** What stays the same from step to step. */
+/** The members that stay the same from step to step. */
 export interface LastingSurroundings {
   readonly limits: Limits;
   readonly settings: Settings;
@@ -14,7 +17,7 @@ export interface LastingSurroundings {
   readonly exists: (sessionId: string) => boolean;
   /** Epoch ms at which the shard began. */
   readonly openedAt: number;
-  /** Of the session the step is of. */
+  /** True when the parent of the stepping session supervises it. */
   readonly isSupervised: () => boolean;
   readonly stateOf: (sessionId: string) => SessionState | undefined;
   readonly readContent: ReadContent;
@@ -38,7 +41,7 @@ export class TurnEnvironment implements Environment {
   isGated = false;
   readonly openedAt: number;
 
-  /** `nobody`: the facts until a step has some. */
+  /** `nobody`: the agent facts until the first step sets its own. */
   constructor(lasting: LastingSurroundings, nobody: AgentFacts) {
     this.limits = lasting.limits;
     this.settings = lasting.settings;

@@ -1,10 +1,13 @@
-/** What one turn gathered for the time after its flush. A list is made when there is something for it: most turns have little. */
+/**
+ * The outbox of one transition: what it publishes after its flush. Each list is created on first use, since most
+ * transitions publish little.
+ */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 import type { HistoryMessage } from '../../base/history-message.ts';
 import type { SessionEvent } from '../../events/event.ts';
 import type { ReceiptState } from '../../session/state/state.ts';
 
-/** What became of an accepted entry. */
+/** The outcome of an accepted entry. */
 export interface Fate {
   readonly session: string;
   readonly pendingId: number;
@@ -14,19 +17,19 @@ export interface Fate {
 /** See the head of the file. */
 export class TurnGathering {
   events: SessionEvent[] | undefined;
-  /** Sessions to be introduced before the events. Nothing by themselves: nobody waits for them. */
+  /** Sessions to introduce before the events. They do not count as content, since no caller waits for them. */
   introduced: SessionActor[] | undefined;
   settled: Fate[] | undefined;
   promoted: Fate[] | undefined;
-  /** Children that have an exit which somebody waits for. */
+  /** Ended children whose exit a request waits for. */
   exits: SessionActor[] | undefined;
-  /** What was said in sessions that somebody listens to. */
+  /** Messages said in sessions that have listeners. */
   said: { readonly session: string; readonly messages: HistoryMessage[] }[] | undefined;
 
-  /** Sessions whose compression is over, which somebody waits for. */
+  /** Sessions whose compression is over and which a request waits for. */
   compressions: string[] | undefined;
 
-  /** Somebody is to be told something. */
+  /** There is something to publish or to answer. */
   get hasSomething(): boolean {
     return (
       this.events !== undefined ||

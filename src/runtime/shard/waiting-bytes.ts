@@ -1,14 +1,15 @@
 /**
- * Bytes that wait in the mailboxes of the sessions in memory (`limits.waitingBytes`).
+ * Counts the bytes that wait in the mailboxes of resident sessions (`limits.waitingBytes`).
  *
- * Owns: what each actor was last counted with, and the sum. Does not own: the mailboxes.
- * Invariant: W1 the sum is over the actors in memory, as of the last turn of each; one that left memory counts no more.
+ * Owns: the last counted bytes of each actor, and their sum. Does not own: the mailboxes.
+ * Invariant: W1 the sum covers the resident actors, as of the last transition of each; an actor that left memory no
+ * longer counts.
  */
 import type { SessionActor } from '../../../actors/session-actor.ts';
 
 /** See the head of the file. */
 export class WaitingBytes {
-  /** Only actors with something that waits. */
+  /** Actors with waiting entries only. */
   readonly #counted = new Map<SessionActor, number>();
   #sum = 0;
 
@@ -17,11 +18,11 @@ export class WaitingBytes {
     return this.#sum;
   }
 
-  /** Counts an actor as it is now. */
+  /** Counts an actor in its current state. */
   note(actor: SessionActor): void {
     const { mailboxBytes } = actor.state;
     if (mailboxBytes === 0) {
-      // Nearly every turn leaves nothing behind, and found nothing.
+      // Nearly every transition leaves an empty mailbox that was empty before.
       if (this.#counted.size > 0) this.delete(actor);
       return;
     }
@@ -29,7 +30,7 @@ export class WaitingBytes {
     this.#counted.set(actor, mailboxBytes);
   }
 
-  /** The actor is not in memory any more. */
+  /** The actor left memory. */
   delete(actor: SessionActor): void {
     const counted = this.#counted.get(actor);
     if (counted === undefined) return;

@@ -1,15 +1,15 @@
-/** Sessions that wait for a place, first come first served; each stands in it once. */
+/** Sessions that wait for admission, first come first served. Each is in the line once. */
 
 /** See the head of the file. */
 export class WaitingLine {
   readonly #members = new Set<string>();
   /**
-   * Kept from one `take` to the next: what is taken from the front of a set leaves a hole there, and a new walk would pass over all
-   * of them. Whoever comes, or comes back, stands behind it.
+   * Kept from one `take` to the next. Deleting from the front of a set leaves holes there, and a new iterator would
+   * pass over all of them. A name that is added or returns is behind the iterator position.
    */
   #front = this.#members.values();
 
-  /** How many wait. */
+  /** Number of waiting names. */
   get size(): number {
     return this.#members.size;
   }
@@ -23,16 +23,16 @@ export class WaitingLine {
     this.#members.add(name);
   }
 
-  /** Takes a name out, wherever it stands. */
+  /** Removes a name from any position. */
   delete(name: string): void {
     this.#members.delete(name);
   }
 
-  /** Takes the first; undefined when nobody waits. */
+  /** Takes the first name. Undefined if none waits. */
   take(): string | undefined {
     let next = this.#front.next();
     if (next.done === true) {
-      // A walk that came to its end stays there.
+      // An iterator that has ended stays ended.
       this.#front = this.#members.values();
       next = this.#front.next();
     }
