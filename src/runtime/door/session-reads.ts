@@ -152,8 +152,8 @@ export function sessionReads(door: ShardDoor): SessionReads {
     'session.events': (request) => {
       const key = journal.keyOf(request.session);
       if (key === undefined) return Promise.resolve({ events: [], isComplete: true });
-      // Read now and answered after the flush. The journal shows transitions as soon as they are appended, and one
-      // appended during this wait may not be durable when the answer leaves.
+      // Read now and answered after the flush. The journal shows transitions as soon as they are appended, and those
+      // appended during this wait are not durable when the answer leaves.
       return door.readDurable(() => shard.replays.page(request.session, key, request.after, request));
     },
     'session.watch': ({ session, on }) => {

@@ -38,7 +38,7 @@ export interface Place {
   /** The directory of shortened results (the result store). */
   readonly shelf: string;
   readonly shards: number;
-  /** Releases the directory. For a store in memory it also deletes the files beside it. */
+  /** Releases the directory. For a store in memory it deletes the store's temporary files. */
   readonly release: () => Promise<void>;
 }
 

@@ -50,8 +50,9 @@ export class Goals {
   }
 
   /**
-   * Pins messages (by seq) to open goals: they are shown again once they have left the window. All or nothing; made again, a
-   * link is no other. Resolves with how many links that is.
+   * Pins messages (by seq) to open goals; pinned messages are shown again once they have left the window. All or
+   * nothing; pinning a message to the same goal again changes nothing. Resolves with the number of links asked for,
+   * existing ones included.
    */
   async attach(pins: { readonly messages: readonly number[]; readonly goals: readonly number[] }): Promise<number> {
     const { messages, goals } = parseOption(attachSchema, 'goals.attach', pins);

@@ -206,7 +206,10 @@ class Page {
     return target === undefined ? alt : `![${alt}](${target})`;
   }
 
-  /** An absolute link; `undefined` for a target that is neither a page nor an address: scripts, data, invalid URLs. */
+  /**
+   * A link made absolute, or as written once `#growth` is used up. `undefined` for a target that can be neither fetched
+   * nor written to: scripts, data, invalid URLs.
+   */
   #target(href: string): string | undefined {
     const written = href.trim();
     if (!URL.canParse(written, this.#base.href)) return undefined;

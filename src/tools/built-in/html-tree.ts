@@ -44,9 +44,9 @@ const BLOCKS: ReadonlySet<string> = names(
     'textarea tfoot th thead tr ul',
 );
 const TABLE_PARTS: ReadonlySet<string> = names('table thead tbody tfoot tr td th caption');
-/** An end tag of any other element has no effect beyond these. */
+/** An end tag of a block element has no effect beyond these, unless it is the end tag of a table part. */
 const CELLS: ReadonlySet<string> = names('td th caption');
-/** An end tag of an inline element has no effect beyond these, though it may be inside one. */
+/** An end tag of an inline element has no effect beyond these, though it may stand inside one. */
 const PARTS: ReadonlySet<string> = names('td th caption body main article section');
 
 /** The elements that an opening tag ends, if one is open inside the nearest element of `within`. */
